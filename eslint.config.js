@@ -1,0 +1,60 @@
+import eslint from '@eslint/js'
+import tseslint from 'typescript-eslint'
+
+/** A layer may import from the layers below it and from the leaves clock, errors and logger. */
+const forbid = (from, layers, why) => ({
+  files: [`src/${from}/**/*.ts`],
+  rules: {
+    'no-restricted-imports': [
+      'error',
+      { patterns: [{ group: layers.flatMap((layer) => [`**/${layer}/**`, layer]), message: why }] },
+    ],
+  },
+})
+
+export default tseslint.config(
+  { ignores: ['dist', 'coverage'] },
+  eslint.configs.recommended,
+  tseslint.configs.strictTypeChecked,
+  {
+    languageOptions: {
+      parserOptions: {
+        projectService: { allowDefaultProject: ['eslint.config.js'] },
+        tsconfigRootDir: import.meta.dirname,
+      },
+    },
+    rules: {
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-misused-promises': 'error',
+      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/no-invalid-void-type': 'off',
+      'no-empty': ['error', { allowEmptyCatch: false }],
+    },
+  },
+  forbid('redis', ['lock', 'worker', 'testing', 'bullmq'], 'redis/ knows ioredis and nothing above it'),
+  forbid('lock', ['worker', 'testing', 'bullmq', 'ioredis'], 'lock/ knows time and votes, not BullMQ or ioredis'),
+  forbid('worker', ['testing', 'ioredis', 'redis'], 'worker/ knows BullMQ and the interface of lock/'),
+  {
+    files: ['src/**/*.ts'],
+    ignores: ['src/clock.ts', 'src/testing/**'],
+    rules: {
+      'no-restricted-globals': [
+        'error',
+        { name: 'setTimeout', message: 'time goes through the Clock' },
+        { name: 'setInterval', message: 'time goes through the Clock' },
+        { name: 'performance', message: 'time goes through the Clock' },
+      ],
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector: "CallExpression[callee.object.name='Date'][callee.property.name='now']",
+          message: 'time goes through the Clock',
+        },
+        { selector: 'ExportDefaultDeclaration', message: 'named exports only' },
+      ],
+    },
+  },
+  { files: ['**/*.js'], extends: [tseslint.configs.disableTypeChecked] },
+)

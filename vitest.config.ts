@@ -1,0 +1,13 @@
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    globalSetup: ['test/support/global-setup.ts'],
+    reporters: ['default', './test/support/closing-line.ts'],
+    testTimeout: 20_000,
+    hookTimeout: 60_000,
+    // Real servers and child processes share two cores: more files at once only makes timings worse.
+    maxWorkers: 2,
+  },
+})
