@@ -1,0 +1,98 @@
+import { chooseBackend } from './choose-backend.ts'
+import { startOn } from './start-server.ts'
+import type { Backend, ServerConfig, TestServer } from './test-server.ts'
+
+export interface FleetOptions {
+  /**
+   * How many independent lock servers.
+   *
+   * @defaultValue `5`
+   */
+  readonly masters?: number
+  /**
+   * Whether to start a further server for BullMQ.
+   *
+   * @defaultValue `true`
+   */
+  readonly queue?: boolean
+  /** Further redis.conf directives for every master: `{ appendonly: 'yes' }`. */
+  readonly config?: ServerConfig
+  /** What runs the servers. Default: what this machine has, as for a single server. */
+  readonly backend?: Backend
+}
+
+/** Independent lock servers, and one server for the queue. */
+export interface Fleet extends AsyncDisposable {
+  readonly masters: readonly TestServer[]
+  /** BullMQ's server. Reading it throws when the fleet was started with `queue: false`. */
+  readonly queue: TestServer
+  /** The masters' URLs, in the order of {@link masters}. */
+  readonly urls: readonly string[]
+  /** Ends every server, frozen ones too. Calling it again does nothing. */
+  close(): Promise<void>
+}
+
+/**
+ * Starts real Redis servers on free ports, each in a directory of its own. They are gone when the
+ * fleet is closed or when this process ends, in whatever way.
+ *
+ * @throws Error when a server does not start, with its log; none is left running then
+ *
+ * @example
+ * ```ts
+ * await using fleet = await startFleet({ masters: 5 })
+ * await fleet.masters[0]?.kill()
+ * ```
+ */
+export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
+  const { masters: size = 5, queue: withQueue = true, config = {}, backend } = options
+  if (!Number.isInteger(size) || size < 0) {
+    throw new TypeError(`Expected \`masters\` to be an integer >= 0, got \`${size}\``)
+  }
+  const choice = await chooseBackend(backend)
+  const names = Array.from({ length: size }, (_, index) => `master-${index + 1}`)
+  const starts = names.map((name) => startOn(choice, name, config))
+  if (withQueue) starts.push(startOn(choice, 'queue', {}))
+
+  const outcomes = await Promise.allSettled(starts)
+  const servers = outcomes.flatMap((outcome) =>
+    outcome.status === 'fulfilled' ? [outcome.value] : [],
+  )
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (failed !== undefined) {
+    await closeAll(servers)
+    throw failed.reason
+  }
+  return new RunningFleet(servers.slice(0, size), servers[size])
+}
+
+class RunningFleet implements Fleet {
+  readonly masters: readonly TestServer[]
+  readonly #queue: TestServer | undefined
+
+  constructor(masters: readonly TestServer[], queue: TestServer | undefined) {
+    this.masters = masters
+    this.#queue = queue
+  }
+
+  get queue(): TestServer {
+    if (this.#queue === undefined) throw new Error('This fleet was started with `queue: false`')
+    return this.#queue
+  }
+
+  get urls(): readonly string[] {
+    return this.masters.map((master) => master.url)
+  }
+
+  async close(): Promise<void> {
+    await closeAll(this.#queue === undefined ? this.masters : [...this.masters, this.#queue])
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+}
+
+async function closeAll(servers: readonly TestServer[]): Promise<void> {
+  await Promise.all(servers.map((server) => server.close()))
+}

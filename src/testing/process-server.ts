@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { firstAnswer } from './first-answer.ts'
+import { returnPort, takePort } from './free-port.ts'
+import { LAUNCH, type ServerDirectory, takeDirectory } from './reaper.ts'
+import { configText, passwordOf, serverUrl } from './server-config.ts'
+import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
+
+const HOST = '127.0.0.1'
+const START_LIMIT_MS = 15_000
+const STOP_LIMIT_MS = 2_000
+const MAX_PORTS = 5
+
+/** A `redis-server` process of this machine, in a directory of its own. */
+export class ProcessServer implements TestServer {
+  readonly name: string
+  readonly host = HOST
+  readonly port: number
+  readonly #binary: string
+  readonly #directory: ServerDirectory
+  #config: ServerConfig
+  #child: ChildProcess | undefined
+  #closed = false
+
+  /** Starts a server on a free port, and on another one if somebody was faster. */
+  static async start(name: string, config: ServerConfig, binary: string): Promise<ProcessServer> {
+    for (let attempt = 1; ; attempt += 1) {
+      const server = new ProcessServer(name, config, binary, await takePort(HOST))
+      try {
+        await server.#launch()
+        return server
+      } catch (error) {
+        const portWasTaken = server.#log().includes('Address already in use')
+        await server.close()
+        if (!portWasTaken || attempt === MAX_PORTS) throw error
+      }
+    }
+  }
+
+  private constructor(name: string, config: ServerConfig, binary: string, port: number) {
+    this.name = name
+    this.port = port
+    this.#binary = binary
+    this.#config = config
+    this.#directory = takeDirectory(name)
+  }
+
+  get url(): string {
+    return serverUrl(HOST, this.port, this.#config)
+  }
+
+  get running(): boolean {
+    return this.#child !== undefined
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#child
+    if (child === undefined) return
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+  }
+
+  async freeze(): Promise<void> {
+    const { pid } = this.#living()
+    process.kill(pid, 'SIGSTOP')
+    const stopped = AbortSignal.timeout(STOP_LIMIT_MS)
+    while (this.running && !stopped.aborted && !isStopped(pid)) await delay(1)
+  }
+
+  thaw(): Promise<void> {
+    process.kill(this.#living().pid, 'SIGCONT')
+    return Promise.resolve()
+  }
+
+  async restart({ keepData = true, config = {} }: RestartOptions = {}): Promise<void> {
+    if (this.#closed) throw new Error(`${this.name} is closed, it cannot be restarted`)
+    await this.kill()
+    if (!keepData) this.#empty()
+    this.#config = { ...this.#config, ...config }
+    await this.#launch()
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.kill()
+    returnPort(this.port)
+    await this.#directory.release()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  #living(): { readonly pid: number } {
+    const pid = this.#child?.pid
+    if (pid === undefined) throw new Error(`${this.name} on port ${this.port} is not running`)
+    return { pid }
+  }
+
+  async #launch(): Promise<void> {
+    const child = this.#spawn()
+    const { pid } = child
+    if (pid === undefined) throw new Error(`${this.name}: /bin/sh could not be started`)
+    const exited = new AbortController()
+    const timeUp = AbortSignal.timeout(START_LIMIT_MS)
+    this.#child = child
+    child.once('exit', () => {
+      this.#child = undefined
+      rmSync(this.#file('pid'), { force: true })
+      exited.abort()
+    })
+    const expected = { host: HOST, port: this.port, password: passwordOf(this.#config), pid }
+    if (await firstAnswer(expected, AbortSignal.any([exited.signal, timeUp]))) return
+    const why = exited.signal.aborted ? 'it ended' : `no answer within ${START_LIMIT_MS} ms`
+    await this.kill()
+    throw new Error(`${this.#binary} did not start on port ${this.port}: ${why}\n${this.#log()}`)
+  }
+
+  /** Detached, so that the terminal's Ctrl-C reaches the test and not its servers. */
+  #spawn(): ChildProcess {
+    const { path } = this.#directory
+    const file = this.#file('redis.conf')
+    writeFileSync(file, configText({ bind: HOST, port: this.port, dir: path }, this.#config))
+    const log = openSync(this.#file('server.log'), 'w')
+    try {
+      const child = spawn('/bin/sh', ['-c', LAUNCH, path, this.#binary, file], {
+        cwd: path,
+        detached: true,
+        // Redis refuses to start in a locale that is set and not installed.
+        env: { PATH: process.env['PATH'], LC_ALL: 'C' },
+        stdio: ['ignore', log, log],
+      })
+      // Reported through the missing pid.
+      child.once('error', () => undefined)
+      return child
+    } finally {
+      closeSync(log)
+    }
+  }
+
+  #empty(): void {
+    for (const entry of readdirSync(this.#directory.path)) {
+      rmSync(this.#file(entry), { recursive: true, force: true })
+    }
+  }
+
+  #file(name: string): string {
+    return join(this.#directory.path, name)
+  }
+
+  #log(): string {
+    try {
+      return readFileSync(this.#file('server.log'), 'utf8')
+    } catch (error) {
+      return `(no log: ${String(error)})`
+    }
+  }
+}
+
+/** A signal arrives a moment after it is sent; Linux says when. Elsewhere the moment is trusted. */
+function isStopped(pid: number): boolean {
+  const file = `/proc/${pid}/stat`
+  if (process.platform !== 'linux' || !existsSync(file)) return true
+  const stat = readFileSync(file, 'utf8')
+  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T')
+}

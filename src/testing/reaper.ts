@@ -1,0 +1,94 @@
+/**
+ * No server outlives this process, however it ends.
+ *
+ * The process has one directory, in which every server has its own with a `pid` file, and one
+ * detached shell that reads from a pipe. The shell never gets a line: when the pipe ends, the
+ * process is gone (kill -9 included) or its last server is closed. It then ends every server that
+ * is left and removes the directory.
+ *
+ * It renames the directory before it looks for pid files. A server writes its own pid file before
+ * it becomes a server (see {@link LAUNCH}), and that fails once the directory is renamed, so there
+ * is no moment in which a server exists that the reaper does not find.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** Every directory's name starts so; the process's id follows. */
+export const DIRECTORY_PREFIX = 'bullmq-redlock-fleet-'
+
+/** `sh -c LAUNCH directory command...`: leaves the pid in the directory and becomes the command. */
+export const LAUNCH = 'echo $$ >"$0/pid.new" && mv "$0/pid.new" "$0/pid" && exec "$@"'
+
+const REAP = `
+trap '' INT HUP TERM
+cat >/dev/null
+mv "$0" "$0.gone" || exit 0
+for file in "$0.gone"/*/pid; do
+  [ -e "$file" ] && kill -KILL "$(cat "$file")"
+done
+rm -rf "$0.gone" || { sleep 1; rm -rf "$0.gone"; }
+`
+
+/** A directory that goes away with its owner. */
+export interface ServerDirectory {
+  readonly path: string
+  /** Removes it; with the last one the reaper goes too. */
+  release(): Promise<void>
+}
+
+interface Reaper {
+  readonly shell: ChildProcess
+  readonly root: string
+  count: number
+  users: number
+}
+
+/** One for the process, because the pipe can only tell that the whole process is gone. */
+let current: Reaper | undefined
+
+/** A fresh directory for one server. */
+export function takeDirectory(name: string): ServerDirectory {
+  const reaper = current ?? startReaper()
+  current = reaper
+  reaper.users += 1
+  reaper.count += 1
+  const path = join(reaper.root, `${reaper.count}-${name}`)
+  mkdirSync(path)
+  return {
+    path,
+    async release() {
+      rmSync(path, { recursive: true, force: true })
+      reaper.users -= 1
+      if (reaper.users === 0) await stopReaper(reaper)
+    },
+  }
+}
+
+function startReaper(): Reaper {
+  const root = mkdtempSync(join(tmpdir(), `${DIRECTORY_PREFIX}${process.pid}-`))
+  const shell = spawn('/bin/sh', ['-c', REAP, root], {
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  if (shell.pid === undefined) {
+    // Without a listener the event would be thrown a second time, from nowhere.
+    shell.once('error', () => undefined)
+    rmSync(root, { recursive: true })
+    throw new Error('Test servers need a POSIX shell at /bin/sh; FLEET=containers does without')
+  }
+  return { shell, root, count: 0, users: 0 }
+}
+
+async function stopReaper(reaper: Reaper): Promise<void> {
+  if (current === reaper) current = undefined
+  const { shell } = reaper
+  if (shell.exitCode !== null || shell.signalCode !== null) return
+  const exited = once(shell, 'exit')
+  shell.stdin?.end()
+  await exited
+}

@@ -1,0 +1,10 @@
+/** Before any test: there must be something that runs real Redis servers. */
+
+import { provisionServer } from '../../src/testing/server-binary.ts'
+
+export async function setup(): Promise<void> {
+  const say = (line: string): void => {
+    process.stdout.write(`${line}\n`)
+  }
+  await provisionServer({ install: true, say })
+}
