@@ -26,16 +26,31 @@ export default tseslint.config(
     rules: {
       '@typescript-eslint/no-floating-promises': 'error',
       '@typescript-eslint/no-misused-promises': 'error',
-      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+      '@typescript-eslint/switch-exhaustiveness-check': [
+        'error',
+        { considerDefaultExhaustiveForUnions: true },
+      ],
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
       '@typescript-eslint/consistent-type-imports': 'error',
       '@typescript-eslint/no-invalid-void-type': 'off',
       'no-empty': ['error', { allowEmptyCatch: false }],
     },
   },
-  forbid('redis', ['lock', 'worker', 'testing', 'bullmq'], 'redis/ knows ioredis and nothing above it'),
-  forbid('lock', ['worker', 'testing', 'bullmq', 'ioredis'], 'lock/ knows time and votes, not BullMQ or ioredis'),
-  forbid('worker', ['testing', 'ioredis', 'redis'], 'worker/ knows BullMQ and the interface of lock/'),
+  forbid(
+    'redis',
+    ['lock', 'worker', 'testing', 'bullmq'],
+    'redis/ knows ioredis and nothing above it',
+  ),
+  forbid(
+    'lock',
+    ['worker', 'testing', 'bullmq', 'ioredis'],
+    'lock/ knows time and votes, not BullMQ or ioredis',
+  ),
+  forbid(
+    'worker',
+    ['testing', 'ioredis', 'redis'],
+    'worker/ knows BullMQ and the interface of lock/',
+  ),
   {
     files: ['src/**/*.ts'],
     ignores: ['src/clock.ts', 'src/testing/**'],

@@ -1,0 +1,226 @@
+/**
+ * Every error this package throws on purpose, apart from `TypeError` for a bad option. Each has a
+ * stable `code`; the message says which resource, which masters, and what to do.
+ */
+
+/** One master's answer in words, as errors and outcomes carry them. */
+export interface MasterAnswer {
+  /** `host:port`. */
+  readonly master: string
+  readonly answer: string
+}
+
+function list(answers: readonly MasterAnswer[]): string {
+  return answers.map(({ master, answer }) => `${master}: ${answer}`).join(' · ')
+}
+
+export abstract class RedlockError extends Error {
+  abstract readonly code: string
+
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = new.target.name
+  }
+}
+
+/** Somebody else holds a quorum of the masters for this resource. */
+export class ResourceTakenError extends RedlockError {
+  readonly code = 'RESOURCE_TAKEN'
+  readonly resource: string
+  readonly holder: string
+  /** The longest time to live that a master reported, in milliseconds. */
+  readonly retryAfterMs: number
+  readonly answers: readonly MasterAnswer[]
+
+  constructor(
+    resource: string,
+    holder: string,
+    retryAfterMs: number,
+    answers: readonly MasterAnswer[],
+  ) {
+    super(
+      `\`${resource}\` is held by ${holder} for at most another ${retryAfterMs} ms. ` +
+        `Wait longer (\`waitMs\`) or try again later. ${list(answers)}`,
+    )
+    this.resource = resource
+    this.holder = holder
+    this.retryAfterMs = retryAfterMs
+    this.answers = answers
+  }
+}
+
+/** Nobody holds a quorum: contenders defeated each other, or a dead attempt's keys are about to expire. */
+export class SplitVoteError extends RedlockError {
+  readonly code = 'SPLIT_VOTE'
+  readonly resource: string
+  readonly answers: readonly MasterAnswer[]
+
+  constructor(resource: string, answers: readonly MasterAnswer[]) {
+    super(
+      `The votes for \`${resource}\` were split: nobody holds a quorum. ` +
+        `Try again after a short random delay. ${list(answers)}`,
+    )
+    this.resource = resource
+    this.answers = answers
+  }
+}
+
+/** Too few masters could answer. Nothing is known about who holds the resource. */
+export class QuorumUnreachableError extends RedlockError {
+  readonly code = 'QUORUM_UNREACHABLE'
+  /** The resource asked for; undefined when the fleet as a whole is not ready. */
+  readonly resource: string | undefined
+  readonly quorum: number
+  readonly retryAfterMs: number
+  readonly answers: readonly MasterAnswer[]
+
+  constructor(
+    resource: string | undefined,
+    quorum: number,
+    retryAfterMs: number,
+    answers: readonly MasterAnswer[],
+  ) {
+    super(
+      `${resource === undefined ? 'The fleet' : `The lease on \`${resource}\``} needs ${quorum} of ` +
+        `${answers.length} \`masters\` and fewer could vote. Check the servers named here and ` +
+        `the network to them. ${list(answers)}`,
+    )
+    this.resource = resource
+    this.quorum = quorum
+    this.retryAfterMs = retryAfterMs
+    this.answers = answers
+  }
+}
+
+export interface MasterProblem {
+  readonly master: string
+  readonly problem: string
+  readonly fix: string
+}
+
+/** A master is reachable but must not vote: a replica, an evicting server, the same server twice, … */
+export class MasterRefusedError extends RedlockError {
+  readonly code = 'MASTER_REFUSED'
+  readonly problems: readonly MasterProblem[]
+
+  constructor(problems: readonly MasterProblem[]) {
+    super(
+      `${problems.length} of the \`masters\` cannot be used. ` +
+        problems.map(({ master, problem, fix }) => `${master}: ${problem}; ${fix}`).join(' · '),
+    )
+    this.problems = problems
+  }
+}
+
+/** The lease is too short for the distance to the masters. */
+export class LeaseTooShortError extends RedlockError {
+  readonly code = 'LEASE_TOO_SHORT'
+  readonly leaseMs: number
+  readonly roundTripMs: number
+  readonly neededMs: number
+
+  constructor(leaseMs: number, roundTripMs: number, neededMs: number) {
+    super(
+      `\`leaseMs\` is ${leaseMs}, but a round trip to a quorum of the masters takes ${roundTripMs} ms: ` +
+        `set \`leaseMs\` to at least ${neededMs} or move the workers closer to the masters.`,
+    )
+    this.leaseMs = leaseMs
+    this.roundTripMs = roundTripMs
+    this.neededMs = neededMs
+  }
+}
+
+/** `bootstrap` was asked to state that no lease exists, and one does. */
+export class LeaseExistsError extends RedlockError {
+  readonly code = 'LEASE_EXISTS'
+  readonly master: string
+  readonly key: string
+
+  constructor(master: string, key: string) {
+    super(
+      `${master} holds a lease (\`${key}\`): this fleet is in use. ` +
+        `Bootstrap only a fleet on which no worker has run, or wait one \`maxLeaseMs\` instead.`,
+    )
+    this.master = master
+    this.key = key
+  }
+}
+
+/** The lease ended before the work did. Whatever still runs must stop and must not write. */
+export class LeaseLostError extends RedlockError {
+  readonly code = 'LEASE_LOST'
+  readonly resource: string
+  readonly fencingToken: number
+  /** What ended it, in words. */
+  readonly reason: string
+  readonly answers: readonly MasterAnswer[]
+
+  constructor(
+    resource: string,
+    fencingToken: number,
+    reason: string,
+    answers: readonly MasterAnswer[] = [],
+  ) {
+    super(
+      `The lease on \`${resource}\` (fencing token ${fencingToken}) is lost: ${reason}.` +
+        (answers.length > 0 ? ` ${list(answers)}` : ''),
+    )
+    this.resource = resource
+    this.fencingToken = fencingToken
+    this.reason = reason
+    this.answers = answers
+  }
+}
+
+/** BullMQ's own lock on the job could not be renewed: another worker may start the same job. */
+export class JobLockLostError extends RedlockError {
+  readonly code = 'JOB_LOCK_LOST'
+  readonly jobId: string
+
+  constructor(jobId: string) {
+    super(
+      `BullMQ's lock on job ${jobId} was lost, so the job is stopped here: another worker may run it. ` +
+        `If this repeats, raise \`lockDuration\` or stop blocking the event loop.`,
+    )
+    this.jobId = jobId
+  }
+}
+
+/** The user's `resource` function threw or did not return a usable name. The job fails with this. */
+export class ResourceError extends RedlockError {
+  readonly code = 'RESOURCE_INVALID'
+
+  constructor(jobId: string | undefined, problem: string, options?: ErrorOptions) {
+    super(
+      `\`resource\` ${problem} for job ${jobId ?? '?'}: it must return a string of 1 to 512 ` +
+        `characters that names what the job touches, for example \`customer:42\`.`,
+      options,
+    )
+  }
+}
+
+/** The queue's own Redis does not answer. */
+export class QueueUnreachableError extends RedlockError {
+  readonly code = 'QUEUE_UNREACHABLE'
+  readonly queue: string
+  readonly waitedMs: number
+
+  constructor(queue: string, waitedMs: number, detail: string, options?: ErrorOptions) {
+    super(
+      `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms (${detail}): ` +
+        `check \`connection\`. The worker keeps trying; no job is lost.`,
+      options,
+    )
+    this.queue = queue
+    this.waitedMs = waitedMs
+  }
+}
+
+/** The Redlock instance was closed. */
+export class RedlockClosedError extends RedlockError {
+  readonly code = 'CLOSED'
+
+  constructor() {
+    super('This Redlock instance is closed.')
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * One attempt to acquire: a vote, and where the granted counters differ a second one that fixes
+ * the fencing token.
+ *
+ *   acquire everywhere ─ quorum granted ─▶ t = max(counter) ─ a quorum reported exactly t ─▶ complete
+ *          │                                      │
+ *          │                                      └─ else confirm: raise to t where the key is mine;
+ *          │                                         a quorum now at exactly t ─▶ complete
+ *          └─ no quorum, confirm failed, or the trust ran out meanwhile ─▶ release on *every* master
+ *
+ * Completing with the counter at exactly t on a quorum is what makes tokens increase: any later
+ * quorum shares a master with this one, and that master grants more than t.
+ */
+import { randomBytes } from 'node:crypto'
+import { pollAcquire, pollConfirm, pollRelease, type Claim } from './ballots.ts'
+import type { Fleet } from './fleet.ts'
+import { explain, holderOf, type NotGranted, type Unreachable } from './outcome.ts'
+import type { Poll } from './poll.ts'
+import type { ProposalClock } from './proposal.ts'
+import { quorumOf } from './quorum.ts'
+import { instant, remainingMs, trustFrom, type Instant, type Trust } from './trust.ts'
+import { describeVote, type AcquireVote, type ConfirmVote } from './votes.ts'
+
+/** What a completed attempt hands to the lease. */
+export interface Grant {
+  readonly status: 'granted'
+  readonly claim: Claim
+  readonly leaseMs: number
+  readonly fencingToken: number
+  readonly startedAt: Instant
+  readonly trust: Trust
+  /** Still being filled in: a master that has not answered may yet grant. */
+  readonly votes: readonly (AcquireVote | undefined)[]
+}
+
+export async function attempt(
+  fleet: Fleet,
+  proposals: ProposalClock,
+  resource: string,
+  leaseMs: number,
+  background: (work: Promise<void>) => void,
+): Promise<Grant | NotGranted> {
+  const { clock, driftFactor, owner } = fleet.settings
+  const startedAt = instant(clock)
+  const trust = trustFrom(startedAt, leaseMs, driftFactor)
+  const claim: Claim = { resource, token: `${randomBytes(20).toString('base64url')}@${owner}` }
+  const ballot = pollAcquire(fleet, claim, leaseMs, proposals.next())
+  const giveUp = (): void => {
+    const unsettled = (index: number): boolean => mayStillGrant(ballot.votes[index])
+    background(pollRelease(fleet, claim, leaseMs, unsettled, background).complete)
+  }
+
+  if ((await ballot.verdict) === 'against') {
+    giveUp()
+    if (holderOf(ballot.votes) === undefined) await ballot.complete
+    return explain(resource, ballot.votes, names(fleet))
+  }
+  const fencingToken = highestCounter(ballot.votes)
+  proposals.observe(fencingToken)
+  let confirm: Poll<ConfirmVote> | undefined
+  if (!exactlyOnQuorum(ballot.votes, fencingToken)) {
+    confirm = pollConfirm(fleet, claim, fencingToken)
+    if ((await confirm.verdict) === 'against') {
+      giveUp()
+      await confirm.complete
+      return explainConfirm(fleet, resource, confirm.votes)
+    }
+  }
+  const now = instant(clock)
+  if (remainingMs(trust, now) <= 0) {
+    giveUp()
+    return tooLate(fleet, resource, leaseMs, now.now - startedAt.now)
+  }
+  return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, votes: ballot.votes }
+}
+
+/** No answer, or none that says the script did not run: a grant may exist or still arrive. */
+export function mayStillGrant(vote: AcquireVote | undefined): boolean {
+  return vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
+}
+
+function highestCounter(votes: readonly (AcquireVote | undefined)[]): number {
+  return Math.max(...votes.map((vote) => (vote?.kind === 'granted' ? vote.counter : 0)))
+}
+
+function exactlyOnQuorum(
+  votes: readonly (AcquireVote | undefined)[],
+  fencingToken: number,
+): boolean {
+  const exact = votes.filter((vote) => vote?.kind === 'granted' && vote.counter === fencingToken)
+  return exact.length >= quorumOf(votes.length)
+}
+
+/** The key or the counter changed hands between the two rounds, or masters went away. */
+function explainConfirm(
+  fleet: Fleet,
+  resource: string,
+  votes: readonly (ConfirmVote | undefined)[],
+): NotGranted {
+  const answers = names(fleet).map((master, index) => ({
+    master,
+    answer: describeVote(votes[index]),
+  }))
+  const answered = votes.filter((vote) => vote !== undefined && vote.kind !== 'failed').length
+  if (answered >= fleet.quorum) return { status: 'split', resource, answers }
+  return { status: 'unreachable', resource, retryAfterMs: 0, answers }
+}
+
+function tooLate(fleet: Fleet, resource: string, leaseMs: number, tookMs: number): Unreachable {
+  const answer = `a quorum granted, but after ${Math.ceil(tookMs)} ms a lease of ${leaseMs} ms (\`leaseMs\`) was already over`
+  const answers = names(fleet).map((master) => ({ master, answer }))
+  return { status: 'unreachable', resource, retryAfterMs: 0, answers }
+}
+
+function names(fleet: Fleet): readonly string[] {
+  return fleet.masters.map(({ name }) => name)
+}

@@ -1,0 +1,244 @@
+/**
+ * The lock masters as one body: who may vote, and the delayed restart.
+ *
+ * On every connect a master is *enrolled* before it may vote. A server process that the fleet has
+ * not seen (another run id, or no record) may have forgotten leases, so it grants nothing for as
+ * long as the longest lease could last; extending, healing and releasing go on. The record is kept on the
+ * master itself, so that all clients agree on when it may vote again.
+ */
+import type { Logger } from '../logger.ts'
+import {
+  MasterConnection,
+  describeState,
+  type Admission,
+  type Master,
+  type MasterState,
+  type Session,
+} from '../redis/master.ts'
+import type { MasterAnswer, MasterProblem } from '../errors.ts'
+import { keyspace, type Keyspace } from './keyspace.ts'
+import { quorumOf } from './quorum.ts'
+import { bootstrapScript, enrolScript, leaseScripts } from './scripts.ts'
+import type { Settings } from './settings.ts'
+import { quarantineMs } from './trust.ts'
+
+/** One master as `redlock.status()` shows it. */
+export interface MasterStatus {
+  readonly name: string
+  readonly state: 'voting' | 'quarantined' | 'connecting' | 'enrolling' | 'refused' | 'closed'
+  /** Why it does not vote, and what to do. */
+  readonly reason?: string
+  /** Milliseconds until a quarantined master votes again. */
+  readonly votesInMs?: number
+  /** The server's clock minus ours when it was enrolled. */
+  readonly clockOffsetMs?: number
+}
+
+export class Fleet {
+  readonly settings: Settings
+  readonly keys: Keyspace
+  readonly masters: readonly Master[]
+  readonly quorum: number
+  readonly #connections: readonly MasterConnection[]
+  readonly #log: Logger
+  /** The monotonic time from which an enrolled master may grant. */
+  readonly #grantsFrom = new Map<Master, number>()
+  /** Which connection a server process votes through; a second one to the same server is refused. */
+  readonly #voters = new Map<string, Master>()
+
+  constructor(settings: Settings) {
+    this.settings = settings
+    this.keys = keyspace(settings.namespace)
+    this.#log = settings.logger
+    const limits = {
+      connectTimeoutMs: settings.connectTimeoutMs,
+      socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
+    }
+    this.#connections = settings.addresses.map(
+      (address) =>
+        new MasterConnection({
+          address,
+          limits,
+          clock: settings.clock,
+          scripts: leaseScripts,
+          admit: (master, session) => this.#admit(master, session),
+          onState: (master, state) => {
+            this.#onState(master, state)
+          },
+        }),
+    )
+    this.masters = this.#connections
+    this.quorum = quorumOf(this.masters.length)
+  }
+
+  status(): readonly MasterStatus[] {
+    return this.masters.map((master) => this.#statusOf(master))
+  }
+
+  /** Every master's state in words. */
+  answers(): readonly MasterAnswer[] {
+    return this.status().map(({ name, state, reason }) => ({
+      master: name,
+      answer: reason ?? state,
+    }))
+  }
+
+  problems(): readonly MasterProblem[] {
+    return this.masters.flatMap(({ name, state }) =>
+      state.status === 'refused' ? [{ master: name, problem: state.problem, fix: state.fix }] : [],
+    )
+  }
+
+  /** Round trips measured when the masters were enrolled, shortest first. */
+  roundTripsMs(): readonly number[] {
+    return this.masters
+      .flatMap(({ state }) => (state.status === 'enrolled' ? [state.facts.roundTripMs] : []))
+      .sort((a, b) => a - b)
+  }
+
+  /** The first lease key found on any connected master. */
+  async findLease(): Promise<{ readonly master: string; readonly key: string } | undefined> {
+    for (const master of this.#connections) {
+      if (master.state.status !== 'enrolled') continue
+      let cursor = '0'
+      do {
+        const reply = await master.command(
+          'SCAN',
+          cursor,
+          'MATCH',
+          this.keys.leasePattern,
+          'COUNT',
+          1000,
+        )
+        const [next, keys] = reply as [string, string[]]
+        if (keys[0] !== undefined) return { master: master.name, key: keys[0] }
+        cursor = next
+      } while (cursor !== '0')
+    }
+    return undefined
+  }
+
+  /** Ends the quarantine of every enrolled master; returns their names. */
+  async endQuarantine(): Promise<readonly string[]> {
+    const ended: string[] = []
+    for (const master of this.#connections) {
+      if (master.state.status !== 'enrolled') continue
+      await master.command(
+        'EVAL',
+        bootstrapScript.lua,
+        1,
+        this.keys.master,
+        master.runId,
+        this.settings.maxLeaseMs,
+      )
+      this.#grantsFrom.set(master, this.settings.clock.now())
+      ended.push(master.name)
+    }
+    return ended
+  }
+
+  close(): void {
+    for (const master of this.masters) master.close()
+  }
+
+  async #admit(master: Master, session: Session): Promise<Admission> {
+    const refusal = this.#refusal(master, session)
+    if (refusal !== undefined) return { admitted: false, ...refusal }
+    // Claimed before the first await, so that two connections to one server cannot both pass.
+    this.#voters.set(session.facts.runId, master)
+    const { settings } = this
+    const reply = (await session.eval(
+      enrolScript,
+      [this.keys.master],
+      [
+        session.facts.runId,
+        settings.maxLeaseMs,
+        quarantineMs(settings.maxLeaseMs, settings.driftFactor),
+        session.facts.durable ? 1 : 0,
+      ],
+    )) as [string, number | string]
+    if (reply[0] !== 'enrolled') {
+      return {
+        admitted: false,
+        problem: `the fleet's \`maxLeaseMs\` is ${reply[1]}, this client's is ${settings.maxLeaseMs}`,
+        fix:
+          'give every client the same value (to change it: stop all workers, wait for it, then delete the key `' +
+          `${this.keys.master}\` on every master)`,
+      }
+    }
+    this.#grantsFrom.set(master, settings.clock.now() + Number(reply[1]))
+    return { admitted: true }
+  }
+
+  #refusal(master: Master, { facts }: Session): { problem: string; fix: string } | undefined {
+    const twin = this.#voters.get(facts.runId)
+    if (twin !== undefined && twin !== master) {
+      return {
+        problem: `is the same server as ${twin.name}`,
+        fix: 'list distinct servers in `masters`: two addresses of one server are two votes of one',
+      }
+    }
+    if (facts.runId === '') {
+      return { problem: 'does not tell its run_id', fix: 'allow INFO to this user' }
+    }
+    if (Number.parseInt(facts.version, 10) < 7) {
+      return { problem: `runs version ${facts.version}`, fix: 'use Redis >= 7.0 or Valkey' }
+    }
+    if (facts.role !== 'master') {
+      return {
+        problem: `is a ${facts.role === 'slave' ? 'replica' : facts.role}`,
+        fix: 'list only independent masters in `masters`',
+      }
+    }
+    if (facts.maxmemoryPolicy !== 'noeviction') {
+      return {
+        problem: `may evict leases (maxmemory-policy is ${facts.maxmemoryPolicy})`,
+        fix: 'set `maxmemory-policy noeviction`',
+      }
+    }
+    return undefined
+  }
+
+  #onState(master: Master, state: MasterState): void {
+    if (state.status !== 'enrolled') {
+      for (const [runId, voter] of this.#voters) {
+        if (voter === master) this.#voters.delete(runId)
+      }
+    }
+    const fields = { event: `master:${state.status}`, master: master.name }
+    if (state.status === 'refused') {
+      this.#log.error({ ...fields, problem: state.problem, fix: state.fix }, 'master refused')
+    } else if (state.status === 'connecting') {
+      this.#log.warn({ ...fields, detail: state.detail }, 'master does not vote')
+    } else if (state.status === 'enrolled') {
+      this.#logEnrolled(master, state.facts.clockOffsetMs, fields)
+    }
+  }
+
+  #logEnrolled(master: Master, clockOffsetMs: number, fields: object): void {
+    const { votesInMs } = this.#statusOf(master)
+    if (votesInMs !== undefined) {
+      const what = 'master is quarantined: it may have forgotten leases. New fleet? Use bootstrap'
+      this.#log.warn({ ...fields, votesInMs }, what)
+    } else {
+      this.#log.info(fields, 'master votes')
+    }
+    if (Math.abs(clockOffsetMs) > this.settings.maxClockSkewMs) {
+      const what =
+        'clocks of this machine and the master differ by more than maxClockSkewMs: check NTP'
+      this.#log.error({ ...fields, clockOffsetMs: Math.round(clockOffsetMs) }, what)
+    }
+  }
+
+  #statusOf(master: Master): MasterStatus {
+    const { name, state } = master
+    if (state.status !== 'enrolled') {
+      return { name, state: state.status, reason: describeState(state) }
+    }
+    const clockOffsetMs = Math.round(state.facts.clockOffsetMs)
+    const votesInMs = Math.ceil((this.#grantsFrom.get(master) ?? 0) - this.settings.clock.now())
+    if (votesInMs <= 0) return { name, state: 'voting', clockOffsetMs }
+    const reason = `quarantined for another ${votesInMs} ms after a restart or first use`
+    return { name, state: 'quarantined', reason, votesInMs, clockOffsetMs }
+  }
+}

@@ -1,0 +1,179 @@
+import { hostname } from 'node:os'
+import { systemClock, type Clock } from '../clock.ts'
+import { defaultLogger, type Logger } from '../logger.ts'
+import { integerOption, nameOption, numberOption, refuse } from '../options.ts'
+import type { MasterAddress } from '../redis/connection-settings.ts'
+import { driftMs } from './trust.ts'
+
+/** How to build a {@link Redlock}. All durations are milliseconds. */
+export interface RedlockOptions {
+  /**
+   * The lock servers: `redis://` or `rediss://` URLs, or ioredis options (user, password, TLS).
+   * Independent Redis >= 7.0 or Valkey masters, not replicas of each other, `noeviction`, and not
+   * the queue's Redis. Five by default of the Redlock text; three survive one failure, one survives none.
+   */
+  readonly masters: readonly MasterAddress[]
+  /**
+   * Length of a lease when a call does not say. Longer survives longer pauses; shorter frees a
+   * dead holder's resource sooner.
+   * @defaultValue 10 000
+   */
+  readonly leaseMs?: number
+  /**
+   * The longest lease anyone in this fleet may take. One constant for the whole fleet, stored on the
+   * masters: a client with another value is refused. A master that lost its memory votes again after this time.
+   * @defaultValue 30 000
+   */
+  readonly maxLeaseMs?: number
+  /** Prefix of all keys on the masters. @defaultValue 'redlock' */
+  readonly namespace?: string
+  /**
+   * How different the rates of two clocks may be, as a fraction.
+   * @defaultValue 0.01
+   */
+  readonly driftFactor?: number
+  /**
+   * How long one master may take to answer before it counts as not voting. Never waited for when the
+   * other masters have decided.
+   * @defaultValue 5 % of `leaseMs`, within 50 to 500
+   */
+  readonly masterTimeoutMs?: number
+  /** How long a TCP connect may take. @defaultValue 2 000 */
+  readonly connectTimeoutMs?: number
+  /**
+   * How far a client's clock may be ahead of a master's before the master refuses its fencing
+   * tokens. Less than half of `maxLeaseMs`.
+   * @defaultValue a third of `maxLeaseMs`
+   */
+  readonly maxClockSkewMs?: number
+  /** How long a master remembers a resource's fencing counter after its last use. @defaultValue 24 h */
+  readonly fenceTtlMs?: number
+  /** The longest time one lease may be held, extensions included. @defaultValue 1 h */
+  readonly maxHoldMs?: number
+  /** How often one lease may be extended. @defaultValue 10 000 */
+  readonly maxExtensions?: number
+  /** Who holds a lease, as operators see it in a key's value and in errors. @defaultValue `hostname:pid` */
+  readonly owner?: string
+  /** Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard error */
+  readonly logger?: Logger
+  /** @internal */
+  readonly clock?: Clock
+}
+
+/** Checked options with every default in place: the only place where defaults stand. */
+export interface Settings {
+  readonly addresses: readonly MasterAddress[]
+  readonly leaseMs: number
+  readonly maxLeaseMs: number
+  readonly namespace: string
+  readonly driftFactor: number
+  readonly masterTimeoutMs: number
+  readonly connectTimeoutMs: number
+  readonly maxClockSkewMs: number
+  readonly fenceTtlMs: number
+  readonly maxHoldMs: number
+  readonly maxExtensions: number
+  readonly owner: string
+  readonly logger: Logger
+  readonly clock: Clock
+}
+
+const MIN_LEASE_MS = 100
+const MAX_LEASE_MS = 24 * 3_600_000
+const ANY = Number.MAX_SAFE_INTEGER
+
+export function resolveSettings(options: RedlockOptions): Settings {
+  if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
+  const maxLeaseMs = integerOption(
+    'maxLeaseMs',
+    options.maxLeaseMs ?? 30_000,
+    MIN_LEASE_MS,
+    MAX_LEASE_MS,
+  )
+  const leaseMs = leaseOption(options.leaseMs ?? Math.min(10_000, maxLeaseMs), maxLeaseMs)
+  return {
+    addresses: mastersOption(options.masters),
+    leaseMs,
+    maxLeaseMs,
+    namespace: nameOption('namespace', options.namespace ?? 'redlock'),
+    driftFactor: numberOption('driftFactor', options.driftFactor ?? 0.01, 0, 0.5),
+    masterTimeoutMs: integerOption(
+      'masterTimeoutMs',
+      options.masterTimeoutMs ?? Math.round(Math.min(500, Math.max(50, leaseMs * 0.05))),
+      1,
+      leaseMs,
+    ),
+    connectTimeoutMs: integerOption(
+      'connectTimeoutMs',
+      options.connectTimeoutMs ?? 2_000,
+      1,
+      60_000,
+    ),
+    maxClockSkewMs: integerOption(
+      'maxClockSkewMs',
+      options.maxClockSkewMs ?? Math.floor(maxLeaseMs / 3),
+      1,
+      Math.floor(maxLeaseMs / 2),
+    ),
+    fenceTtlMs: integerOption(
+      'fenceTtlMs',
+      options.fenceTtlMs ?? Math.max(24 * 3_600_000, 10 * maxLeaseMs),
+      10 * maxLeaseMs,
+      ANY,
+    ),
+    maxHoldMs: integerOption('maxHoldMs', options.maxHoldMs ?? 3_600_000, leaseMs, ANY),
+    maxExtensions: integerOption('maxExtensions', options.maxExtensions ?? 10_000, 0, ANY),
+    owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
+    logger: options.logger ?? defaultLogger(),
+    clock: options.clock ?? systemClock,
+  }
+}
+
+/** @throws TypeError when the lease is too short to be trusted at all, or longer than the fleet allows. */
+export function leaseOption(leaseMs: unknown, maxLeaseMs: number): number {
+  if (typeof leaseMs === 'number' && leaseMs > maxLeaseMs) {
+    refuse(
+      'leaseMs',
+      `at most \`maxLeaseMs\` (${maxLeaseMs}, one value for the whole fleet)`,
+      leaseMs,
+    )
+  }
+  return integerOption('leaseMs', leaseMs, MIN_LEASE_MS, maxLeaseMs)
+}
+
+function mastersOption(masters: unknown): readonly MasterAddress[] {
+  if (!Array.isArray(masters) || masters.length === 0) {
+    return refuse('masters', 'a list of redis:// URLs or ioredis options, five of them', masters)
+  }
+  const addresses = masters.map((address: unknown, index) => addressOption(address, index))
+  const seen = new Set<string>()
+  for (const address of addresses) {
+    const key = typeof address === 'string' ? address.replace(/\/+$/, '') : JSON.stringify(address)
+    if (seen.has(key)) {
+      refuse('masters', 'distinct servers (two addresses of one server are two votes of one)', key)
+    }
+    seen.add(key)
+  }
+  return addresses
+}
+
+function addressOption(address: unknown, index: number): MasterAddress {
+  const name = `masters[${index}]`
+  const expected = 'a redis:// or rediss:// URL or an ioredis options object'
+  if (typeof address === 'string') {
+    if (!/^rediss?:\/\//.test(address) || !URL.canParse(address)) refuse(name, expected, address)
+    return address
+  }
+  if (typeof address !== 'object' || address === null) return refuse(name, expected, address)
+  if ('options' in address && 'status' in address) {
+    const why =
+      'an address, not a connection: Redlock makes its own, because a shared one queues and re-sends commands'
+    return refuse(name, why, address)
+  }
+  return address
+}
+
+/** The trusted part of a lease, after the allowance for drift. */
+export function trustedMs(settings: Settings, leaseMs: number): number {
+  return leaseMs - driftMs(leaseMs, settings.driftFactor)
+}

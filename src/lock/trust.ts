@@ -1,0 +1,51 @@
+/**
+ * How long a holder may trust its lease: from before the first command of the attempt left, for
+ * the lease's length less an allowance for clocks that run at different rates (the Redlock text's
+ * "minimum validity"). Pure.
+ */
+import type { Clock } from '../clock.ts'
+
+/** The end of trust on both clocks; whichever comes first ends it. */
+export interface Trust {
+  /** On `Clock.now()`. */
+  readonly until: number
+  /** On `Clock.wallNow()`: the monotonic clock stands still while a machine is suspended. */
+  readonly wallUntil: number
+}
+
+/** The start of an attempt, read before its first command leaves. */
+export interface Instant {
+  readonly now: number
+  readonly wallNow: number
+}
+
+export function instant(clock: Clock): Instant {
+  return { now: clock.now(), wallNow: clock.wallNow() }
+}
+
+/** Redis expires keys to the millisecond; 2 ms cover that and the smallest lease's rounding. */
+export function driftMs(leaseMs: number, driftFactor: number): number {
+  return Math.ceil(leaseMs * driftFactor) + 2
+}
+
+export function trustFrom(start: Instant, leaseMs: number, driftFactor: number): Trust {
+  const trustedMs = leaseMs - driftMs(leaseMs, driftFactor)
+  return { until: start.now + trustedMs, wallUntil: start.wallNow + trustedMs }
+}
+
+/** Milliseconds of trust left, 0 when it is over. */
+export function remainingMs(trust: Trust, at: Instant): number {
+  return Math.max(0, Math.min(trust.until - at.now, trust.wallUntil - at.wallNow))
+}
+
+export function longer(a: Trust, b: Trust): Trust {
+  return {
+    until: Math.max(a.until, b.until),
+    wallUntil: Math.max(a.wallUntil, b.wallUntil),
+  }
+}
+
+/** How long a master that lost its memory must not grant: the longest lease, by the slowest clock. */
+export function quarantineMs(maxLeaseMs: number, driftFactor: number): number {
+  return Math.ceil(maxLeaseMs * (1 + driftFactor)) + 2
+}

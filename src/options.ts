@@ -1,0 +1,36 @@
+/** Checks of option values; every message names the option, what it expects, and what it got. */
+
+function describe(value: unknown): string {
+  if (typeof value === 'string') return `\`'${value}'\` (string)`
+  if (value === null || value === undefined) return `\`${String(value)}\``
+  if (typeof value === 'number' || typeof value === 'boolean')
+    return `\`${String(value)}\` (${typeof value})`
+  return `a value of type ${Array.isArray(value) ? 'array' : typeof value}`
+}
+
+/** @throws TypeError that names the option, the expectation and the value. */
+export function refuse(option: string, expected: string, value: unknown): never {
+  throw new TypeError(`Expected \`${option}\` to be ${expected}, got ${describe(value)}`)
+}
+
+export function integerOption(option: string, value: unknown, min: number, max: number): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
+    const range = max === Number.MAX_SAFE_INTEGER ? `>= ${min}` : `from ${min} to ${max}`
+    return refuse(option, `an integer ${range}`, value)
+  }
+  return value
+}
+
+export function numberOption(option: string, value: unknown, min: number, max: number): number {
+  if (typeof value !== 'number' || !(value >= min && value <= max)) {
+    return refuse(option, `a number from ${min} to ${max}`, value)
+  }
+  return value
+}
+
+export function nameOption(option: string, value: unknown): string {
+  if (typeof value !== 'string' || value.length === 0 || value.length > 256) {
+    return refuse(option, 'a string of 1 to 256 characters', value)
+  }
+  return value
+}

@@ -1,0 +1,60 @@
+/**
+ * The ioredis settings of a connection to a lock master. Every value is explicit because the
+ * defaults differ between ioredis 5 and 6, and most of the defaults are unsafe for a lock:
+ * a command that its caller gave up must never be sent, or sent again, behind the caller's back.
+ */
+import type { RedisOptions } from 'ioredis'
+
+/** How a user names one master: a `redis://` or `rediss://` URL, or ioredis options. */
+export type MasterAddress = string | RedisOptions
+
+export interface ConnectionLimits {
+  /** How long a TCP connect may take. */
+  readonly connectTimeoutMs: number
+  /** A socket with unanswered commands that stays silent this long is replaced. */
+  readonly socketTimeoutMs: number
+}
+
+/** The longest pause between two attempts to connect, before jitter. */
+const MAX_RECONNECT_DELAY_MS = 400
+
+export function connectionSettings(
+  limits: ConnectionLimits,
+): RedisOptions & { readonly replyMapping: 'legacy' } {
+  return {
+    // A command for a server that is away fails now; queued, it would take a lock for nobody later.
+    enableOfflineQueue: false,
+    // A command in flight when the connection broke is not sent a second time.
+    autoResendUnfulfilledCommands: false,
+    // With 0 every command in flight is rejected when the connection closes; other values leave it pending.
+    maxRetriesPerRequest: 0,
+    // One reply per call: a pipeline shares one fate among calls that have nothing to do with each other.
+    enableAutoPipelining: false,
+    // "2" would send the failed command again.
+    reconnectOnError: null,
+    autoResubscribe: false,
+    enableReadyCheck: true,
+    keepAlive: 5_000,
+    noDelay: true,
+    connectTimeout: limits.connectTimeoutMs,
+    socketTimeout: limits.socketTimeoutMs,
+    // Covers the handshake too, so a low value is a reconnect loop; our own deadline per call comes first.
+    commandTimeout: Math.max(2_000, 2 * limits.socketTimeoutMs),
+    retryStrategy: (times) =>
+      Math.min(25 * 2 ** Math.min(times, 10), MAX_RECONNECT_DELAY_MS) * (0.75 + Math.random() / 2),
+    protocol: 2,
+    replyMapping: 'legacy',
+    disableClientInfo: true,
+    connectionName: 'bullmq-redlock',
+    lazyConnect: false,
+  }
+}
+
+/** `host:port` (or the socket's path) without user name or password, for logs and errors. */
+export function masterName(address: MasterAddress): string {
+  if (typeof address !== 'string') {
+    return address.path ?? `${address.host ?? '127.0.0.1'}:${address.port ?? 6379}`
+  }
+  const url = new URL(address)
+  return url.host === '' ? url.pathname : `${url.hostname}:${url.port === '' ? '6379' : url.port}`
+}

@@ -1,0 +1,61 @@
+import type { Redis } from 'ioredis'
+
+/** What a server says of itself when a connection to it becomes ready. */
+export interface ServerFacts {
+  /** Random per server process: a new value means a restart. */
+  readonly runId: string
+  readonly version: string
+  readonly role: string
+  readonly maxmemoryPolicy: string
+  /**
+   * Every acknowledged write is on disk before its reply (`appendonly yes`, `appendfsync always`), and
+   * the data is this server's own: it has not been a replica, which would have replaced it.
+   */
+  readonly durable: boolean
+  /** The server's clock minus ours, in milliseconds, to within half a round trip. */
+  readonly clockOffsetMs: number
+  readonly roundTripMs: number
+}
+
+function parseInfo(text: string): Map<string, string> {
+  const fields = new Map<string, string>()
+  for (const line of text.split('\r\n')) {
+    const colon = line.indexOf(':')
+    if (colon > 0) fields.set(line.slice(0, colon), line.slice(colon + 1))
+  }
+  return fields
+}
+
+/** `appendfsync` is only in CONFIG, which managed services and ACLs may deny: then it counts as not "always". */
+async function fsyncsAlways(redis: Redis): Promise<boolean> {
+  try {
+    const reply: unknown = await redis.config('GET', 'appendfsync')
+    return Array.isArray(reply) && reply[1] === 'always'
+  } catch {
+    return false // Denied: without proof the master serves its full delayed restart, which is the safe side.
+  }
+}
+
+export interface FactsClock {
+  now(): number
+  wallNow(): number
+}
+
+export async function readServerFacts(redis: Redis, clock: FactsClock): Promise<ServerFacts> {
+  const info = parseInfo(await redis.info())
+  const ownData = /^0*$/.test(info.get('master_replid2') ?? '')
+  const durable = ownData && info.get('aof_enabled') === '1' && (await fsyncsAlways(redis))
+  const startedAt = clock.now()
+  const wallBefore = clock.wallNow()
+  const [seconds, micros] = await redis.time()
+  const roundTripMs = clock.now() - startedAt
+  return {
+    runId: info.get('run_id') ?? '',
+    version: info.get('redis_version') ?? '0',
+    role: info.get('role') ?? 'unknown',
+    maxmemoryPolicy: info.get('maxmemory_policy') ?? 'unknown',
+    durable,
+    clockOffsetMs: Number(seconds) * 1000 + Number(micros) / 1000 - (wallBefore + roundTripMs / 2),
+    roundTripMs,
+  }
+}
