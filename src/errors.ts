@@ -205,11 +205,10 @@ export class QueueUnreachableError extends RedlockError {
   readonly queue: string
   readonly waitedMs: number
 
-  constructor(queue: string, waitedMs: number, detail: string, options?: ErrorOptions) {
+  constructor(queue: string, waitedMs: number) {
     super(
-      `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms (${detail}): ` +
-        `check \`connection\`. The worker keeps trying; no job is lost.`,
-      options,
+      `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms: check \`connection\`. ` +
+        `The worker keeps trying; no job is lost.`,
     )
     this.queue = queue
     this.waitedMs = waitedMs

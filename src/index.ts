@@ -1,5 +1,6 @@
 export { Redlock } from './lock/redlock.ts'
-export type { AcquireOptions, LeaseOptions, LockService, RedlockStatus } from './lock/redlock.ts'
+export type { AcquireOptions, RedlockStatus } from './lock/redlock.ts'
+export type { LeaseOptions, LockService } from './lock/lock-service.ts'
 export type { RedlockOptions } from './lock/settings.ts'
 export type { MasterStatus } from './lock/fleet.ts'
 export type { Lease, ExtendOutcome } from './lock/lease.ts'
@@ -7,3 +8,14 @@ export type { AcquireOutcome, NotGranted, Split, Taken, Unreachable } from './lo
 export type { MasterAddress } from './redis/connection-settings.ts'
 export type { Logger } from './logger.ts'
 export * from './errors.ts'
+export { LockedWorker } from './worker/locked-worker.ts'
+export type { LockedWorkerListener, LockedWorkerOptions } from './worker/locked-worker.ts'
+export { lockedProcessor } from './worker/locked-processor.ts'
+export type {
+  LeasedProcessor,
+  LockedProcessor,
+  LockedProcessorOptions,
+} from './worker/locked-processor.ts'
+export type { JobLease, StepContext } from './worker/job-lease.ts'
+export type { Requeue } from './worker/requeue.ts'
+export type { ResourceOf } from './worker/resource.ts'

@@ -7,14 +7,8 @@
  * master itself, so that all clients agree on when it may vote again.
  */
 import type { Logger } from '../logger.ts'
-import {
-  MasterConnection,
-  describeState,
-  type Admission,
-  type Master,
-  type MasterState,
-  type Session,
-} from '../redis/master.ts'
+import type { ServerFacts } from '../redis/server-facts.ts'
+import { describeState, type Admission, type Master, type MasterState } from '../redis/master.ts'
 import type { MasterAnswer, MasterProblem } from '../errors.ts'
 import { keyspace, type Keyspace } from './keyspace.ts'
 import { quorumOf } from './quorum.ts'
@@ -39,7 +33,6 @@ export class Fleet {
   readonly keys: Keyspace
   readonly masters: readonly Master[]
   readonly quorum: number
-  readonly #connections: readonly MasterConnection[]
   readonly #log: Logger
   /** The monotonic time from which an enrolled master may grant. */
   readonly #grantsFrom = new Map<Master, number>()
@@ -54,20 +47,18 @@ export class Fleet {
       connectTimeoutMs: settings.connectTimeoutMs,
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
     }
-    this.#connections = settings.addresses.map(
-      (address) =>
-        new MasterConnection({
-          address,
-          limits,
-          clock: settings.clock,
-          scripts: leaseScripts,
-          admit: (master, session) => this.#admit(master, session),
-          onState: (master, state) => {
-            this.#onState(master, state)
-          },
-        }),
+    this.masters = settings.addresses.map((address) =>
+      settings.connect({
+        address,
+        limits,
+        clock: settings.clock,
+        scripts: leaseScripts,
+        admit: (master, facts) => this.#admit(master, facts),
+        onState: (master, state) => {
+          this.#onState(master, state)
+        },
+      }),
     )
-    this.masters = this.#connections
     this.quorum = quorumOf(this.masters.length)
   }
 
@@ -98,22 +89,10 @@ export class Fleet {
 
   /** The first lease key found on any connected master. */
   async findLease(): Promise<{ readonly master: string; readonly key: string } | undefined> {
-    for (const master of this.#connections) {
+    for (const master of this.masters) {
       if (master.state.status !== 'enrolled') continue
-      let cursor = '0'
-      do {
-        const reply = await master.command(
-          'SCAN',
-          cursor,
-          'MATCH',
-          this.keys.leasePattern,
-          'COUNT',
-          1000,
-        )
-        const [next, keys] = reply as [string, string[]]
-        if (keys[0] !== undefined) return { master: master.name, key: keys[0] }
-        cursor = next
-      } while (cursor !== '0')
+      const key = await master.findKey(this.keys.leasePattern)
+      if (key !== undefined) return { master: master.name, key }
     }
     return undefined
   }
@@ -121,16 +100,10 @@ export class Fleet {
   /** Ends the quarantine of every enrolled master; returns their names. */
   async endQuarantine(): Promise<readonly string[]> {
     const ended: string[] = []
-    for (const master of this.#connections) {
+    for (const master of this.masters) {
       if (master.state.status !== 'enrolled') continue
-      await master.command(
-        'EVAL',
-        bootstrapScript.lua,
-        1,
-        this.keys.master,
-        master.runId,
-        this.settings.maxLeaseMs,
-      )
+      const args = [master.runId, this.settings.maxLeaseMs]
+      await master.eval(bootstrapScript, [this.keys.master], args)
       this.#grantsFrom.set(master, this.settings.clock.now())
       ended.push(master.name)
     }
@@ -141,20 +114,20 @@ export class Fleet {
     for (const master of this.masters) master.close()
   }
 
-  async #admit(master: Master, session: Session): Promise<Admission> {
-    const refusal = this.#refusal(master, session)
+  async #admit(master: Master, facts: ServerFacts): Promise<Admission> {
+    const refusal = this.#refusal(master, facts)
     if (refusal !== undefined) return { admitted: false, ...refusal }
     // Claimed before the first await, so that two connections to one server cannot both pass.
-    this.#voters.set(session.facts.runId, master)
+    this.#voters.set(facts.runId, master)
     const { settings } = this
-    const reply = (await session.eval(
+    const reply = (await master.eval(
       enrolScript,
       [this.keys.master],
       [
-        session.facts.runId,
+        facts.runId,
         settings.maxLeaseMs,
         quarantineMs(settings.maxLeaseMs, settings.driftFactor),
-        session.facts.durable ? 1 : 0,
+        facts.durable ? 1 : 0,
       ],
     )) as [string, number | string]
     if (reply[0] !== 'enrolled') {
@@ -170,7 +143,7 @@ export class Fleet {
     return { admitted: true }
   }
 
-  #refusal(master: Master, { facts }: Session): { problem: string; fix: string } | undefined {
+  #refusal(master: Master, facts: ServerFacts): { problem: string; fix: string } | undefined {
     const twin = this.#voters.get(facts.runId)
     if (twin !== undefined && twin !== master) {
       return {
@@ -219,7 +192,7 @@ export class Fleet {
     const { votesInMs } = this.#statusOf(master)
     if (votesInMs !== undefined) {
       const what = 'master is quarantined: it may have forgotten leases. New fleet? Use bootstrap'
-      this.#log.warn({ ...fields, votesInMs }, what)
+      this.#log.warn({ ...fields, event: 'master:quarantined', votesInMs }, what)
     } else {
       this.#log.info(fields, 'master votes')
     }

@@ -20,7 +20,7 @@ export function retryAfterMs(leaseMs: number, leftMs: number): number {
   return Math.max(10, Math.min(leaseMs / 10, leftMs / 4))
 }
 
-export function keep(lease: Lease, clock: Clock): Keeper {
+export function keep(lease: Pick<Lease, 'leaseMs' | 'extend'>, clock: Clock): Keeper {
   let timer: Timer | undefined
   let stopped = false
   const schedule = (delayMs: number): void => {

@@ -1,23 +1,5 @@
-/**
- * A held lease.
- *
- *   held ──extend() confirmed by a quorum inside the old trust──▶ held, for longer
- *    │
- *    ├─ release() ─────────────────────────────────────────────▶ released
- *    ├─ its own timer finds the trust over (either clock) ──────▶ lost, `signal` aborts
- *    └─ so many masters gave it up that no quorum can extend it ▶ lost, `signal` aborts
- *
- * Nothing leads back to held: a lease that lapsed is lost for good, because somebody else may have held
- * the resource since. The timer needs no network; it is the last line when all masters are gone.
- */
-import type { Timer } from '../clock.ts'
-import { LeaseLostError, type MasterAnswer } from '../errors.ts'
-import type { Grant } from './attempt.ts'
-import { mayStillGrant } from './attempt.ts'
-import { heal, pollExtend, pollRelease, type Claim } from './ballots.ts'
-import type { Fleet } from './fleet.ts'
-import { instant, longer, remainingMs, trustFrom, type Trust } from './trust.ts'
-import { describeVote, type ExtendVote } from './votes.ts'
+/** A lease as its holder sees it, whatever lock service stands behind it. */
+import type { MasterAnswer } from '../errors.ts'
 
 export type ExtendOutcome =
   /** A quorum extended the lease. */
@@ -35,231 +17,31 @@ export type ExtendOutcome =
       readonly option: 'maxHoldMs' | 'maxExtensions'
     }
 
-/** What the owner of the leases needs to hear. */
-export interface LeaseOwner {
-  background(work: Promise<void>): void
-  ended(lease: Lease): void
-}
-
-export interface LeaseLimits {
-  readonly maxHoldMs: number
-  readonly maxExtensions: number
-}
-
-/** How often a lease's timer looks at both clocks, as a fraction of the lease. */
-const LOOKS_PER_LEASE = 3
-
-export class Lease implements AsyncDisposable {
+export interface Lease extends AsyncDisposable {
   readonly resource: string
-  /** Secret random value that the masters hold for this lease, with the owner's name behind an `@`. */
+  /** Secret random value that names this lease on the masters, with the owner's name behind an `@`. */
   readonly token: string
   /** Larger than that of every earlier lease on the resource. Compare it in the store you write to. */
   readonly fencingToken: number
   /** Milliseconds. */
   readonly leaseMs: number
-  readonly #fleet: Fleet
-  readonly #owner: LeaseOwner
-  readonly #limits: LeaseLimits
-  readonly #grant: Grant
-  readonly #abort = new AbortController()
-  /** Masters that were sent the key again and have not said what became of it. */
-  readonly #healing = new Set<number>()
-  #trust: Trust
-  #timer: Timer | undefined
-  #extensions = 0
-  #extending: Promise<ExtendOutcome> | undefined
-  #released: Promise<void> | undefined
-  #limitReached: 'maxHoldMs' | 'maxExtensions' | undefined
-
-  /** @internal Made by `Redlock`. */
-  constructor(fleet: Fleet, grant: Grant, limits: LeaseLimits, owner: LeaseOwner) {
-    this.resource = grant.claim.resource
-    this.token = grant.claim.token
-    this.fencingToken = grant.fencingToken
-    this.leaseMs = grant.leaseMs
-    this.#fleet = fleet
-    this.#grant = grant
-    this.#limits = limits
-    this.#owner = owner
-    this.#trust = grant.trust
-    this.#watch()
-  }
-
-  /** Aborts with a {@link LeaseLostError} at the latest when the lease may no longer be trusted. */
-  get signal(): AbortSignal {
-    return this.#abort.signal
-  }
-
+  /** Aborts with a `LeaseLostError` at the latest when the lease may no longer be trusted. */
+  readonly signal: AbortSignal
   /** The end of trust on the monotonic clock, comparable with `performance.now()`. */
-  get trustedUntil(): number {
-    return this.#trust.until
-  }
-
+  readonly trustedUntil: number
   /** Milliseconds for which the lease may still be trusted; 0 when it is lost or released. */
-  remainingMs(): number {
-    if (this.#released !== undefined || this.signal.aborted) return 0
-    return remainingMs(this.#trust, instant(this.#fleet.settings.clock))
-  }
-
+  remainingMs(): number
   /** @throws LeaseLostError when the lease is over. Looks at the clocks itself: timers may be late. */
-  assertHeld(): void {
-    if (this.remainingMs() > 0) return
-    if (this.#released !== undefined) throw this.#lostError('it was released')
-    this.#lapse()
-    throw this.signal.reason as Error
-  }
-
+  assertHeld(): void
   /**
    * Renews the lease for its full length on a quorum. Calls that overlap share one round. A lease may
    * end up longer than asked for, never shorter.
    * @throws LeaseLostError when the lease is over, or a majority of the masters gave it up.
    */
-  async extend(): Promise<ExtendOutcome> {
-    this.assertHeld()
-    this.#extending ??= this.#extend().finally(() => {
-      this.#extending = undefined
-    })
-    return this.#extending
-  }
-
+  extend(): Promise<ExtendOutcome>
   /**
    * Gives the resource back, on every master. Safe to call more than once and after a loss; never
    * throws, and waits for a quorum of answers or one `masterTimeoutMs`, whichever is first.
    */
-  release(): Promise<void> {
-    this.#released ??= this.#release()
-    return this.#released
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.release()
-  }
-
-  get #claim(): Claim {
-    return this.#grant.claim
-  }
-
-  async #extend(): Promise<ExtendOutcome> {
-    const { clock, driftFactor, masterTimeoutMs } = this.#fleet.settings
-    const option = this.#limit()
-    if (option !== undefined) {
-      this.#limitReached = option
-      return { status: 'limit', remainingMs: this.remainingMs(), option }
-    }
-    this.#extensions++
-    const startedAt = instant(clock)
-    const leftMs = remainingMs(this.#trust, startedAt)
-    const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
-    const { claim, fencingToken } = this.#grant
-    const ballot = pollExtend(this.#fleet, claim, fencingToken, this.leaseMs, timeoutMs)
-    const verdict = await ballot.verdict
-    this.assertHeld() // An answer counts only inside the old trust.
-    if (verdict === 'against') {
-      await ballot.complete
-      this.assertHeld()
-      return this.#notExtended(ballot.votes)
-    }
-    this.#trust = longer(this.#trust, trustFrom(startedAt, this.leaseMs, driftFactor))
-    this.assertHeld()
-    const asked = new Set<number>()
-    this.#healMissing(ballot.votes, asked)
-    this.#owner.background(
-      ballot.complete.then(() => {
-        this.#healMissing(ballot.votes, asked)
-      }),
-    )
-    return { status: 'extended', remainingMs: this.remainingMs() }
-  }
-
-  #notExtended(votes: readonly (ExtendVote | undefined)[]): ExtendOutcome {
-    const answers = this.#answers(votes)
-    const gone = votes.filter((vote) => vote?.kind === 'missing' || vote?.kind === 'lost').length
-    if (gone > votes.length - this.#fleet.quorum) {
-      this.#lose('a majority of the masters no longer has it', answers)
-      this.assertHeld()
-    }
-    return { status: 'unreachable', remainingMs: this.remainingMs(), answers }
-  }
-
-  /** Gives the key back to masters that lost it, once a quorum has confirmed this extension. */
-  #healMissing(votes: readonly (ExtendVote | undefined)[], asked: Set<number>): void {
-    for (const [index, vote] of votes.entries()) {
-      const master = this.#fleet.masters[index]
-      if (vote?.kind !== 'missing' || master === undefined || asked.has(index)) continue
-      if (this.remainingMs() <= 0) return
-      asked.add(index)
-      this.#healing.add(index)
-      const healed = heal(this.#fleet, master, this.#claim, this.fencingToken, this.leaseMs)
-      this.#owner.background(
-        healed.then((answer) => {
-          if (answer.kind !== 'failed' || !answer.mayHaveRun) this.#healing.delete(index)
-        }),
-      )
-    }
-  }
-
-  #limit(): 'maxHoldMs' | 'maxExtensions' | undefined {
-    const { clock } = this.#fleet.settings
-    const heldMs = clock.now() - this.#grant.startedAt.now
-    if (heldMs + this.leaseMs > this.#limits.maxHoldMs) return 'maxHoldMs'
-    return this.#extensions >= this.#limits.maxExtensions ? 'maxExtensions' : undefined
-  }
-
-  async #release(): Promise<void> {
-    this.#end()
-    const unsettled = (index: number): boolean =>
-      mayStillGrant(this.#grant.votes[index]) || this.#healing.has(index)
-    const background = (work: Promise<void>): void => {
-      this.#owner.background(work)
-    }
-    const ballot = pollRelease(this.#fleet, this.#claim, this.leaseMs, unsettled, background)
-    background(ballot.complete)
-    await ballot.verdict
-  }
-
-  /** Looks at both clocks until the lease is over; an extension only moves the next look. */
-  #watch(): void {
-    const leftMs = this.remainingMs()
-    if (leftMs <= 0) {
-      this.#lapse()
-      return
-    }
-    const lookMs = Math.min(leftMs, this.leaseMs / LOOKS_PER_LEASE)
-    this.#timer = this.#fleet.settings.clock.after(Math.ceil(lookMs), () => {
-      this.#watch()
-    })
-  }
-
-  #lapse(): void {
-    const limit = this.#limitReached
-    this.#lose(
-      limit === undefined
-        ? `it was not extended within its ${this.leaseMs} ms`
-        : `it was held as long as \`${limit}\` allows`,
-      [],
-    )
-  }
-
-  #lose(reason: string, answers: readonly MasterAnswer[]): void {
-    if (this.signal.aborted || this.#released !== undefined) return
-    this.#end()
-    this.#abort.abort(this.#lostError(reason, answers))
-  }
-
-  #end(): void {
-    this.#timer?.cancel()
-    this.#timer = undefined
-    this.#owner.ended(this)
-  }
-
-  #lostError(reason: string, answers: readonly MasterAnswer[] = []): LeaseLostError {
-    return new LeaseLostError(this.resource, this.fencingToken, reason, answers)
-  }
-
-  #answers(votes: readonly (ExtendVote | undefined)[]): readonly MasterAnswer[] {
-    return this.#fleet.masters.map(({ name }, index) => ({
-      master: name,
-      answer: describeVote(votes[index]),
-    }))
-  }
+  release(): Promise<void>
 }

@@ -15,20 +15,12 @@ import {
 import { integerOption, refuse } from '../options.ts'
 import { attempt } from './attempt.ts'
 import { Fleet, type MasterStatus } from './fleet.ts'
-import { keep } from './keeper.ts'
-import { Lease } from './lease.ts'
+import type { Lease } from './lease.ts'
+import type { LeaseOptions, LockService } from './lock-service.ts'
 import { outcomeError, type AcquireOutcome } from './outcome.ts'
 import { ProposalClock } from './proposal.ts'
+import { QuorumLease } from './quorum-lease.ts'
 import { leaseOption, resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
-
-export interface LeaseOptions {
-  /** @defaultValue the instance's `leaseMs` */
-  readonly leaseMs?: number
-  /** @defaultValue the instance's `maxHoldMs` */
-  readonly maxHoldMs?: number
-  /** @defaultValue the instance's `maxExtensions` */
-  readonly maxExtensions?: number
-}
 
 export interface AcquireOptions extends LeaseOptions {
   /**
@@ -47,15 +39,6 @@ export interface RedlockStatus {
   readonly leases: number
 }
 
-/** What `worker/` needs of a lock service; another implementation may stand behind it. */
-export interface LockService {
-  readonly leaseMs: number
-  tryAcquire(resource: string, options?: LeaseOptions): Promise<AcquireOutcome>
-  /** Renews the lease until the returned function is called. */
-  keepAlive(lease: Lease): () => void
-  ready(): Promise<RedlockStatus>
-}
-
 const MAX_RESOURCE_LENGTH = 512
 /** Retries of `acquire`: at least a round trip apart, at most this far. */
 const MIN_RETRY_MS = 2
@@ -67,7 +50,7 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
   readonly #fleet: Fleet
   readonly #proposals: ProposalClock
-  readonly #leases = new Set<Lease>()
+  readonly #leases = new Set<QuorumLease>()
   readonly #background = new Set<Promise<void>>()
   #closed: Promise<void> | undefined
   /** Of the last attempt that a quorum answered; retries wait longer than this. */
@@ -139,7 +122,8 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#assertOpen()
     const settings = this.#settings
     const leaseMs = leaseOption(options.leaseMs ?? settings.leaseMs, settings.maxLeaseMs)
-    const limits = {
+    const terms = {
+      autoExtend: options.autoExtend ?? false,
       maxHoldMs: integerOption(
         'maxHoldMs',
         options.maxHoldMs ?? settings.maxHoldMs,
@@ -163,7 +147,7 @@ export class Redlock implements LockService, AsyncDisposable {
     )
     if (outcome.status !== 'unreachable') this.#roundTripMs = settings.clock.now() - startedAt
     if (outcome.status !== 'granted') return outcome
-    const lease = new Lease(this.#fleet, outcome, limits, {
+    const lease = new QuorumLease(this.#fleet, outcome, terms, {
       background: this.#inBackground,
       ended: (ended) => this.#leases.delete(ended),
     })
@@ -217,20 +201,11 @@ export class Redlock implements LockService, AsyncDisposable {
     options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
-    const lease = await this.acquire(resource, options)
-    const stop = this.keepAlive(lease)
+    const lease = await this.acquire(resource, { autoExtend: true, ...options })
     try {
       return await routine(lease)
     } finally {
-      stop()
       await lease.release()
-    }
-  }
-
-  keepAlive(lease: Lease): () => void {
-    const keeper = keep(lease, this.#settings.clock)
-    return () => {
-      keeper.stop()
     }
   }
 

@@ -3,6 +3,7 @@ import { systemClock, type Clock } from '../clock.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import { integerOption, nameOption, numberOption, refuse } from '../options.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
+import { MasterConnection, type Connect } from '../redis/master.ts'
 import { driftMs } from './trust.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */
@@ -58,6 +59,8 @@ export interface RedlockOptions {
   readonly logger?: Logger
   /** @internal */
   readonly clock?: Clock
+  /** @internal */
+  readonly connect?: Connect
 }
 
 /** Checked options with every default in place: the only place where defaults stand. */
@@ -76,6 +79,7 @@ export interface Settings {
   readonly owner: string
   readonly logger: Logger
   readonly clock: Clock
+  readonly connect: Connect
 }
 
 const MIN_LEASE_MS = 100
@@ -126,6 +130,7 @@ export function resolveSettings(options: RedlockOptions): Settings {
     owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
     logger: options.logger ?? defaultLogger(),
     clock: options.clock ?? systemClock,
+    connect: options.connect ?? ((connection) => new MasterConnection(connection)),
   }
 }
 

@@ -43,6 +43,9 @@ export type MasterState =
   | { readonly status: 'refused'; readonly problem: string; readonly fix: string }
   | { readonly status: 'closed' }
 
+/** How the layer above makes its masters; tests put simulated ones in their place. */
+export type Connect = (options: MasterConnectionOptions) => Master
+
 export interface Master {
   /** `host:port`. */
   readonly name: string
@@ -59,19 +62,17 @@ export interface Master {
   reenrol(why: string): void
   /** Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed. */
   whenEnrolled(limitMs: number): Promise<boolean>
-  /** Resolves when the master is enrolled or refused, or its first attempt to connect has failed. */
-  readonly firstAnswer: Promise<void>
-  close(): void
-}
-
-/** The raw connection while it enrols. */
-export interface Session {
-  readonly facts: ServerFacts
+  /** Runs a script that need not be loaded, on an enrolled master or not; rejects when that fails. */
   eval(
     script: Script,
     keys: readonly string[],
     args: readonly (string | number)[],
   ): Promise<unknown>
+  /** Some key that matches the glob pattern, found with SCAN. */
+  findKey(pattern: string): Promise<string | undefined>
+  /** Resolves when the master is enrolled or refused, or its first attempt to connect has failed. */
+  readonly firstAnswer: Promise<void>
+  close(): void
 }
 
 export type Admission =
@@ -84,7 +85,7 @@ export interface MasterConnectionOptions {
   readonly clock: Clock
   /** Loaded into the server once it is enrolled. */
   readonly scripts: readonly Script[]
-  admit(master: Master, session: Session): Promise<Admission>
+  admit(master: Master, facts: ServerFacts): Promise<Admission>
   onState(master: Master, state: MasterState): void
 }
 
@@ -175,9 +176,22 @@ export class MasterConnection implements Master {
     if (this.#state.status === 'enrolled') this.#enrol(why)
   }
 
-  /** Any command, once connected, whether the master may vote or not; for operators' actions only. */
-  command(name: string, ...args: (string | number)[]): Promise<unknown> {
-    return this.#redis.call(name, ...args)
+  eval(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<unknown> {
+    return this.#redis.eval(script.lua, keys.length, ...keys, ...args)
+  }
+
+  async findKey(pattern: string): Promise<string | undefined> {
+    let cursor = '0'
+    do {
+      const [next, keys] = await this.#redis.scan(cursor, 'MATCH', pattern, 'COUNT', 1000)
+      if (keys[0] !== undefined) return keys[0]
+      cursor = next
+    } while (cursor !== '0')
+    return undefined
   }
 
   whenEnrolled(limitMs: number): Promise<boolean> {
@@ -240,10 +254,7 @@ export class MasterConnection implements Master {
   async #tryEnrol(): Promise<MasterState> {
     try {
       const facts = await readServerFacts(this.#redis, this.#options.clock)
-      const admission = await this.#options.admit(this, {
-        facts,
-        eval: (script, keys, args) => this.#redis.eval(script.lua, keys.length, ...keys, ...args),
-      })
+      const admission = await this.#options.admit(this, facts)
       if (!admission.admitted) return { status: 'refused', ...admission }
       for (const script of this.#options.scripts) await this.#redis.script('LOAD', script.lua)
       return { status: 'enrolled', facts }

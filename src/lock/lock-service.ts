@@ -1,0 +1,25 @@
+/** What `worker/` needs of a lock service. `Redlock` is one; another may stand in its place. */
+import type { AcquireOutcome } from './outcome.ts'
+
+export interface LeaseOptions {
+  /** @defaultValue the service's `leaseMs` */
+  readonly leaseMs?: number
+  /**
+   * Renew at every third of the lease until it is released or lost.
+   * @defaultValue false (`using` turns it on)
+   */
+  readonly autoExtend?: boolean
+  /** The longest time to hold it, extensions included. @defaultValue the service's `maxHoldMs` */
+  readonly maxHoldMs?: number
+  /** @defaultValue the service's `maxExtensions` */
+  readonly maxExtensions?: number
+}
+
+export interface LockService {
+  /** Length of a lease when a call does not say. */
+  readonly leaseMs: number
+  /** Rejects, saying what is wrong with which server, when no lease could be had at all. */
+  ready(): Promise<unknown>
+  /** One attempt, no waiting; rejects only for bad arguments or after close. */
+  tryAcquire(resource: string, options?: LeaseOptions): Promise<AcquireOutcome>
+}

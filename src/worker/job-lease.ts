@@ -1,0 +1,95 @@
+/**
+ * The lease as a processor sees it. A step is the unit that a lease protects: it begins with (nearly) a whole lease
+ * ahead of it and its result counts only if the lease still stood when it ended.
+ */
+import type { ExtendOutcome, Lease } from '../lock/lease.ts'
+
+/** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
+export interface StepContext {
+  readonly signal: AbortSignal
+  readonly fencingToken: number
+}
+
+export interface JobLease {
+  readonly resource: string
+  /** Larger than that of every earlier lease on the resource. */
+  readonly fencingToken: number
+  readonly leaseMs: number
+  /** Aborts when the lease or BullMQ's lock on the job is lost, or the job is cancelled; the reason says which. */
+  readonly signal: AbortSignal
+  readonly trustedUntil: number
+  remainingMs(): number
+  extend(): Promise<ExtendOutcome>
+  /**
+   * Checks the lease, extends it, runs `fn`, and checks again.
+   * @throws the signal's reason (a LeaseLostError, …) when the job may not go on; else what `fn` throws.
+   * @example const invoice = await lease.step('load', ({ signal }) => load(job.data.id, { signal }))
+   */
+  step<Result>(
+    name: string,
+    fn: (context: StepContext) => Promise<Result> | Result,
+  ): Promise<Result>
+  /** The step that runs now, or ran last. */
+  readonly currentStep: string | undefined
+}
+
+/** A lease with this much of it left is as good as new: a step does not spend a round trip on it. */
+const FRESH = 0.9
+
+export class SteppedLease implements JobLease {
+  readonly #lease: Lease
+  readonly signal: AbortSignal
+  #currentStep: string | undefined
+
+  constructor(lease: Lease, signal: AbortSignal) {
+    this.#lease = lease
+    this.signal = signal
+  }
+
+  get resource(): string {
+    return this.#lease.resource
+  }
+
+  get fencingToken(): number {
+    return this.#lease.fencingToken
+  }
+
+  get leaseMs(): number {
+    return this.#lease.leaseMs
+  }
+
+  get trustedUntil(): number {
+    return this.#lease.trustedUntil
+  }
+
+  get currentStep(): string | undefined {
+    return this.#currentStep
+  }
+
+  remainingMs(): number {
+    return this.#lease.remainingMs()
+  }
+
+  extend(): Promise<ExtendOutcome> {
+    return this.#lease.extend()
+  }
+
+  async step<Result>(
+    name: string,
+    fn: (context: StepContext) => Promise<Result> | Result,
+  ): Promise<Result> {
+    this.#currentStep = name
+    this.#assertMayGoOn()
+    // When no quorum answers, what is left of the lease still stands, and the keeper goes on trying.
+    if (this.remainingMs() < FRESH * this.leaseMs) await this.extend()
+    this.#assertMayGoOn()
+    const result = await fn({ signal: this.signal, fencingToken: this.fencingToken })
+    this.#assertMayGoOn()
+    return result
+  }
+
+  #assertMayGoOn(): void {
+    this.signal.throwIfAborted()
+    this.#lease.assertHeld()
+  }
+}

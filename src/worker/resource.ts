@@ -1,0 +1,38 @@
+import type { Job } from 'bullmq'
+import { ResourceError } from '../errors.ts'
+import { refuse } from '../options.ts'
+
+/** Names what a job touches: jobs with the same name never run at the same time. */
+export type ResourceOf<Data = unknown> = (job: Job<Data>) => string
+
+const MAX_RESOURCE_LENGTH = 512
+
+export function resourceOption<Data>(value: unknown): ResourceOf<Data> {
+  if (typeof value !== 'function') {
+    refuse('resource', 'a function of the job, such as (job) => `customer:${job.data.id}`', value)
+  }
+  return value as ResourceOf<Data>
+}
+
+/** @throws ResourceError, with which the job fails, when the user's function does not name anything. */
+export function resourceOf<Data>(resource: ResourceOf<Data>, job: Job<Data>): string {
+  let name: unknown
+  try {
+    name = resource(job)
+  } catch (error) {
+    const problem = `threw "${error instanceof Error ? error.message : String(error)}"`
+    throw new ResourceError(job.id, problem, { cause: error })
+  }
+  if (typeof name !== 'string') throw new ResourceError(job.id, `returned ${kindOf(name)}`)
+  if (name.length === 0) throw new ResourceError(job.id, 'returned an empty string')
+  if (name.length > MAX_RESOURCE_LENGTH) {
+    throw new ResourceError(job.id, `returned ${name.length} characters`)
+  }
+  return name
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined || value === null) return String(value)
+  if (value instanceof Promise) return 'a promise'
+  return Array.isArray(value) ? 'an array' : `a ${typeof value}`
+}
