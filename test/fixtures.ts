@@ -1,0 +1,104 @@
+/** What most integration tests need: a fleet per file, and a Redlock with its own key prefix per test. */
+import { randomBytes } from 'node:crypto'
+import { afterAll, afterEach, beforeAll } from 'vitest'
+import { Redlock, type Lease, type Logger, type RedlockOptions } from '../src/index.ts'
+import { startFleet, type Fleet } from '../src/testing/index.ts'
+
+const ignore = (): void => undefined
+export const silent: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+
+export interface Fixture {
+  readonly fleet: Fleet
+  /** Started, bootstrapped, closed after the test. */
+  redlock(options?: Partial<RedlockOptions>): Promise<Redlock>
+  /** The prefix that this test's Redlocks share. */
+  readonly namespace: string
+  /** Closed after the test, in reverse order. */
+  defer(close: () => Promise<unknown>): void
+}
+
+export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixture {
+  let fleet: Fleet | undefined
+  let namespace = ''
+  const closers: (() => Promise<unknown>)[] = []
+  const started = (): Fleet => {
+    if (fleet === undefined) throw new Error('the fleet is started in beforeAll')
+    return fleet
+  }
+  const fresh = (): void => {
+    namespace = `t${randomBytes(5).toString('hex')}`
+  }
+  beforeAll(async () => {
+    fleet = await startFleet(options)
+    fresh()
+  })
+  afterEach(async () => {
+    for (const close of closers.splice(0).reverse()) await close()
+    fresh()
+  })
+  afterAll(async () => {
+    await fleet?.close()
+  })
+  return {
+    get fleet() {
+      return started()
+    },
+    get namespace() {
+      return namespace
+    },
+    defer: (close) => closers.push(close),
+    async redlock(overrides = {}) {
+      const redlock = new Redlock({
+        masters: started().urls,
+        leaseMs: 2_000,
+        maxLeaseMs: 3_000,
+        namespace,
+        logger: silent,
+        ...overrides,
+      })
+      closers.push(() => redlock.close())
+      // Only the first Redlock of a test meets a new fleet; later ones may find leases on it.
+      await redlock.ready()
+      if (redlock.status().masters.some(({ state }) => state === 'quarantined')) {
+        await redlock.bootstrap()
+      }
+      return redlock
+    },
+  }
+}
+
+/** One attempt that must be granted; else the test fails with what the masters said. */
+export async function granted(
+  redlock: Redlock,
+  resource: string,
+  options: Parameters<Redlock['tryAcquire']>[1] = {},
+): Promise<Lease> {
+  const outcome = await redlock.tryAcquire(resource, options)
+  if (outcome.status !== 'granted') {
+    throw new Error(`expected a lease on ${resource}, got ${JSON.stringify(outcome)}`)
+  }
+  return outcome.lease
+}
+
+/** Looks again every few milliseconds until `condition` holds; fails after `limitMs`. */
+export async function until(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  limitMs = 15_000,
+): Promise<void> {
+  const deadline = performance.now() + limitMs
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`gave up waiting until ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+/** Resolves with the signal's reason when it aborts. */
+export function aborted(signal: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(signal.reason)
+    signal.addEventListener('abort', () => {
+      resolve(signal.reason)
+    })
+  })
+}

@@ -1,0 +1,166 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { jitteredMs } from '../../src/backoff.ts'
+import { systemClock, type Clock } from '../../src/clock.ts'
+import { renewAfterMs, retryAfterMs } from '../../src/lock/keeper.ts'
+import { explain } from '../../src/lock/outcome.ts'
+import { ProposalClock } from '../../src/lock/proposal.ts'
+import { decide, quorumOf } from '../../src/lock/quorum.ts'
+import { driftMs, longer, quarantineMs, remainingMs, trustFrom } from '../../src/lock/trust.ts'
+import { describeToken, type AcquireVote } from '../../src/lock/votes.ts'
+
+const fleetSize = fc.integer({ min: 1, max: 15 })
+
+describe('quorum', () => {
+  test('two quorums always share a master', () => {
+    fc.assert(fc.property(fleetSize, (n) => 2 * quorumOf(n) > n))
+  })
+
+  test('a quorum survives the loss of any minority', () => {
+    expect([1, 2, 3, 4, 5, 7].map(quorumOf)).toEqual([1, 2, 2, 3, 3, 4])
+  })
+
+  test('a verdict never changes as more votes come in, and is reached when all are in', () => {
+    const ballots = fc.array(fc.boolean(), { minLength: 1, maxLength: 15 })
+    fc.assert(
+      fc.property(ballots, (ballot) => {
+        let granted = 0
+        let refused = 0
+        let decided: string | undefined
+        for (const vote of ballot) {
+          if (vote) granted++
+          else refused++
+          const verdict = decide(ballot.length, granted, refused)
+          if (decided !== undefined) expect(verdict).toBe(decided)
+          decided = verdict
+        }
+        expect(decided).toBe(granted >= quorumOf(ballot.length) ? 'for' : 'against')
+      }),
+    )
+  })
+})
+
+describe('trust', () => {
+  const leases = fc.integer({ min: 100, max: 86_400_000 })
+
+  test('is counted from the start of the attempt, less the drift allowance', () => {
+    fc.assert(
+      fc.property(leases, fc.integer({ min: 0, max: 1e9 }), (leaseMs, now) => {
+        const trust = trustFrom({ now, wallNow: 0 }, leaseMs, 0.01)
+        expect(trust.until - now).toBe(leaseMs - Math.ceil(leaseMs * 0.01) - 2)
+      }),
+    )
+    expect(driftMs(10_000, 0.01)).toBe(102)
+  })
+
+  test('is over when either clock says so', () => {
+    const trust = trustFrom({ now: 1_000, wallNow: 50_000 }, 10_000, 0.01)
+    expect(remainingMs(trust, { now: 1_000, wallNow: 50_000 })).toBe(9_898)
+    // The machine slept: the monotonic clock stood still.
+    expect(remainingMs(trust, { now: 1_001, wallNow: 60_000 })).toBe(0)
+    // The wall clock was set back.
+    expect(remainingMs(trust, { now: 11_000, wallNow: 0 })).toBe(0)
+  })
+
+  test('an extension never shortens it', () => {
+    const long = trustFrom({ now: 0, wallNow: 0 }, 10_000, 0.01)
+    const short = trustFrom({ now: 100, wallNow: 100 }, 1_000, 0.01)
+    expect(longer(long, short)).toEqual(long)
+    expect(longer(short, long)).toEqual(long)
+  })
+
+  test('a quarantine outlasts the longest lease by the slowest clock', () => {
+    fc.assert(
+      fc.property(leases, (maxLeaseMs) => quarantineMs(maxLeaseMs, 0.01) > maxLeaseMs * 1.01),
+    )
+  })
+})
+
+describe('proposals', () => {
+  const at = (wall: { ms: number }): Clock => ({ ...systemClock, wallNow: () => wall.ms })
+
+  test('increase strictly, also when the wall clock stands still or is set back', () => {
+    const wall = { ms: 1_800_000_000_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    const first = proposals.next()
+    wall.ms -= 1_000
+    const second = proposals.next()
+    expect(first).toBe(1_800_000_000_000_000)
+    expect(second).toBeGreaterThan(first)
+    expect(proposals.next()).toBeGreaterThan(second)
+  })
+
+  test('a counter far ahead does not drag them past what masters accept', () => {
+    const wall = { ms: 1_800_000_000_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    proposals.observe((wall.ms + 3_600_000) * 1000)
+    expect(proposals.next() - wall.ms * 1000).toBeLessThanOrEqual(10_000_000)
+  })
+})
+
+describe('why an attempt was not granted', () => {
+  const names = ['a', 'b', 'c', 'd', 'e']
+  const taken = (holder: string, ttlMs: number): AcquireVote => ({ kind: 'taken', holder, ttlMs })
+  const down: AcquireVote = {
+    kind: 'failed',
+    reason: 'timeout',
+    detail: 'no reply within 50 ms',
+    mayHaveRun: true,
+  }
+  const mine: AcquireVote = { kind: 'granted', counter: 1 }
+
+  test('taken: one token on a quorum; wait for the longest time to live', () => {
+    const votes = [taken('x@web', 5), taken('x@web', 9), taken('x@web', 7), undefined, undefined]
+    expect(explain('r', votes, names)).toMatchObject({ status: 'taken', retryAfterMs: 9 })
+  })
+
+  test('split: three masters taken, but by two tokens', () => {
+    const votes = [taken('x', 5), taken('x', 9), taken('y', 7), mine, mine]
+    expect(explain('r', votes, names)).toMatchObject({ status: 'split' })
+  })
+
+  test('unreachable: fewer than a quorum could vote, and each says why', () => {
+    const outcome = explain('r', [down, down, down, mine, mine], names)
+    expect(outcome.status).toBe('unreachable')
+    expect(outcome.answers[0]).toEqual({
+      master: 'a',
+      answer: 'timeout: no reply within 50 ms',
+    })
+  })
+
+  test('unreachable by quarantine: wait until enough masters vote again', () => {
+    const quarantined = (waitMs: number): AcquireVote => ({ kind: 'quarantined', waitMs })
+    const votes = [quarantined(900), quarantined(300), quarantined(500), mine, down]
+    expect(explain('r', votes, names)).toMatchObject({ status: 'unreachable', retryAfterMs: 500 })
+  })
+
+  test('a token is shown without its secret', () => {
+    const shown = describeToken('0123456789abcdefghijklmnop@web-3:4121')
+    expect(shown).toBe('web-3:4121 (012345…)')
+  })
+})
+
+describe('delays', () => {
+  test('full jitter stays within its bounds and grows', () => {
+    const random = fc.double({ min: 0, max: 0.999, noNaN: true })
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 100 }), random, (tries, r) => {
+        const delayMs = jitteredMs(tries, 25, 1_000, r)
+        expect(delayMs).toBeGreaterThanOrEqual(25)
+        expect(delayMs).toBeLessThanOrEqual(1_000)
+      }),
+    )
+    expect(jitteredMs(0, 25, 1_000, 0.5)).toBeLessThan(jitteredMs(4, 25, 1_000, 0.5))
+  })
+
+  test('a keeper has time for several failed tries before the trust is over', () => {
+    let leftMs = 10_000 - renewAfterMs(10_000)
+    let tries = 0
+    while (leftMs > 0 && tries < 1_000) {
+      leftMs -= retryAfterMs(10_000, leftMs)
+      tries++
+    }
+    expect(tries).toBeGreaterThan(5)
+    expect(tries).toBeLessThan(100)
+  })
+})

@@ -1,0 +1,329 @@
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LeaseLostError,
+  QuorumUnreachableError,
+  Redlock,
+  RedlockClosedError,
+  ResourceTakenError,
+} from '../../src/index.ts'
+import type { TestServer } from '../../src/testing/index.ts'
+import { aborted, granted, silent, until, useFleet } from '../fixtures.ts'
+
+const fixture = useFleet({ masters: 5, queue: false })
+
+/** A bare client to look at, or to break, what is on a master. */
+function bare(server: TestServer): Redis {
+  const client = new Redis(server.url)
+  fixture.defer(() => client.quit())
+  return client
+}
+const leaseKey = (resource: string): string => `${fixture.namespace}:lease:${resource}`
+const fenceKey = (resource: string): string => `${fixture.namespace}:fence:${resource}`
+
+async function holders(resource: string): Promise<(string | null)[]> {
+  return Promise.all(fixture.fleet.masters.map((server) => bare(server).get(leaseKey(resource))))
+}
+
+describe('acquire', () => {
+  test('puts one token on every master, and tells the loser who holds it', async () => {
+    const redlock = await fixture.redlock({ owner: 'web-3:4121' })
+    const lease = await granted(redlock, 'customer:1')
+    await until('all masters have it', async () =>
+      (await holders('customer:1')).every((token) => token === lease.token),
+    )
+    const other = await redlock.tryAcquire('customer:1')
+    expect(other).toMatchObject({ status: 'taken', resource: 'customer:1' })
+    expect(other.status === 'taken' && other.holder).toMatch(/^web-3:4121 \(.{6}…\)$/)
+    expect(redlock.status().leases).toBe(1)
+  })
+
+  test('another resource is free', async () => {
+    const redlock = await fixture.redlock()
+    await granted(redlock, 'customer:1')
+    await granted(redlock, 'customer:2')
+  })
+
+  test('fencing tokens increase from lease to lease, across clients', async () => {
+    const clients = [await fixture.redlock(), await fixture.redlock(), await fixture.redlock()]
+    let last = 0
+    for (let turn = 0; turn < 30; turn++) {
+      const client = clients[turn % clients.length]
+      if (client === undefined) throw new Error('unreachable')
+      const lease = await client.acquire('customer:1')
+      expect(lease.fencingToken).toBeGreaterThan(last)
+      last = lease.fencingToken
+      await lease.release()
+    }
+  })
+
+  test('counters that differ are levelled on a quorum before the lease counts', async () => {
+    const redlock = await fixture.redlock()
+    const ahead = (Date.now() + 60_000) * 1000
+    const [first, second] = fixture.fleet.masters
+    if (first === undefined || second === undefined) throw new Error('unreachable')
+    await bare(first).set(fenceKey('customer:1'), String(ahead))
+    await bare(second).set(fenceKey('customer:1'), String(ahead + 5))
+    let lease = await granted(redlock, 'customer:1')
+    // Which three masters decide is a race; whichever did, a quorum stores exactly the token …
+    for (let turn = 0; turn < 5; turn++) {
+      const counters = await Promise.all(
+        fixture.fleet.masters.map((server) => bare(server).get(fenceKey('customer:1'))),
+      )
+      const exact = counters.filter((counter) => Number(counter) === lease.fencingToken)
+      expect(exact.length).toBeGreaterThanOrEqual(3)
+      // … and the next lease is above it.
+      const before = lease.fencingToken
+      await lease.release()
+      lease = await redlock.acquire('customer:1')
+      expect(lease.fencingToken).toBeGreaterThan(before)
+    }
+  })
+
+  test('waits for a holder, in random steps, and gives up after waitMs saying who holds it', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1')
+    await expect(redlock.acquire('customer:1', { waitMs: 60 })).rejects.toThrow(ResourceTakenError)
+    const waiting = redlock.acquire('customer:1', { waitMs: 5_000 })
+    await lease.release()
+    expect((await waiting).fencingToken).toBeGreaterThan(lease.fencingToken)
+  })
+
+  test('a waiter that leaves holds nothing', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1')
+    const leaving = new AbortController()
+    const waiting = redlock.acquire('customer:1', { waitMs: 10_000, signal: leaving.signal })
+    leaving.abort(new Error('the request was closed'))
+    await expect(waiting).rejects.toThrow('the request was closed')
+    await lease.release()
+    await until('nobody holds it', async () =>
+      (await holders('customer:1')).every((token) => token === null),
+    )
+  })
+
+  test('an attempt that failed leaves nothing behind', async () => {
+    const redlock = await fixture.redlock()
+    for (const server of fixture.fleet.masters.slice(0, 3)) {
+      await bare(server).set(leaseKey('customer:1'), 'somebody@else', 'PX', 60_000)
+    }
+    expect(await redlock.tryAcquire('customer:1')).toMatchObject({ status: 'taken' })
+    await until('the other two are free', async () =>
+      (await holders('customer:1')).slice(3).every((token) => token === null),
+    )
+  })
+
+  test('many contenders on one resource all get their turn, one at a time', async () => {
+    const redlock = await fixture.redlock()
+    let inside = 0
+    const turns = Array.from({ length: 12 }, () =>
+      redlock.using('customer:1', { waitMs: 15_000 }, async () => {
+        inside++
+        expect(inside).toBe(1)
+        await new Promise((resolve) => setTimeout(resolve, 3))
+        inside--
+      }),
+    )
+    await Promise.all(turns)
+  })
+})
+
+describe('a lease', () => {
+  test('is kept alive by using(), and released afterwards', async () => {
+    const redlock = await fixture.redlock()
+    const result = await redlock.using('customer:1', { leaseMs: 300 }, async (lease) => {
+      const firstEnd = lease.trustedUntil
+      await until('the first lease length is over', () => performance.now() > firstEnd + 50)
+      expect(lease.remainingMs()).toBeGreaterThan(0)
+      expect(await redlock.tryAcquire('customer:1')).toMatchObject({ status: 'taken' })
+      return 'done'
+    })
+    expect(result).toBe('done')
+    await granted(redlock, 'customer:1')
+  })
+
+  test('that is not extended aborts its signal and is free for others', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1', { leaseMs: 200 })
+    const reason = await aborted(lease.signal)
+    expect(reason).toBeInstanceOf(LeaseLostError)
+    expect(String(reason)).toContain('customer:1')
+    expect(lease.remainingMs()).toBe(0)
+    await expect(lease.extend()).rejects.toThrow(LeaseLostError)
+    await redlock.acquire('customer:1')
+    expect(redlock.status().leases).toBe(1)
+  })
+
+  test('is given up at once when a majority of the masters no longer has it', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1')
+    await until('it is everywhere', async () => (await holders('customer:1')).every(Boolean))
+    for (const server of fixture.fleet.masters.slice(0, 3)) {
+      await bare(server).del(leaseKey('customer:1'))
+    }
+    await expect(lease.extend()).rejects.toThrow(/majority of the masters no longer has it/)
+    expect(lease.signal.aborted).toBe(true)
+  })
+
+  test('is healed on a minority that lost it', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1')
+    await until('it is everywhere', async () => (await holders('customer:1')).every(Boolean))
+    for (const server of fixture.fleet.masters.slice(0, 2)) {
+      await bare(server).del(leaseKey('customer:1'), fenceKey('customer:1'))
+    }
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    await until('it is everywhere again', async () =>
+      (await holders('customer:1')).every((token) => token === lease.token),
+    )
+  })
+
+  test('does not count a master that granted somebody else since', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1')
+    await until('it is everywhere', async () => (await holders('customer:1')).every(Boolean))
+    for (const server of fixture.fleet.masters.slice(0, 3)) {
+      await bare(server).set(fenceKey('customer:1'), String(lease.fencingToken + 1))
+    }
+    await expect(lease.extend()).rejects.toThrow(LeaseLostError)
+  })
+
+  test('is never made shorter on a master', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1', { leaseMs: 500 })
+    const [first] = fixture.fleet.masters
+    if (first === undefined) throw new Error('unreachable')
+    await bare(first).pexpire(leaseKey('customer:1'), 60_000)
+    await lease.extend()
+    expect(await bare(first).pttl(leaseKey('customer:1'))).toBeGreaterThan(30_000)
+  })
+
+  test('is released once, everywhere, by any of release(), await using and close()', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1')
+    await Promise.all([lease.release(), lease.release()])
+    expect(lease.signal.aborted).toBe(false)
+    {
+      await using again = await redlock.acquire('customer:1')
+      expect(again.remainingMs()).toBeGreaterThan(0)
+    }
+    await redlock.acquire('customer:1')
+    await redlock.close()
+    expect((await holders('customer:1')).every((token) => token === null)).toBe(true)
+    await expect(redlock.tryAcquire('customer:1')).rejects.toThrow(RedlockClosedError)
+  })
+
+  test('cannot be held or extended without bound', async () => {
+    const redlock = await fixture.redlock()
+    const counted = await granted(redlock, 'customer:1', { maxExtensions: 1 })
+    expect(await counted.extend()).toMatchObject({ status: 'extended' })
+    expect(await counted.extend()).toMatchObject({ status: 'limit', option: 'maxExtensions' })
+    const timed = await granted(redlock, 'customer:2', {
+      leaseMs: 300,
+      maxHoldMs: 500,
+      autoExtend: true,
+    })
+    expect(String(await aborted(timed.signal))).toContain('maxHoldMs')
+  })
+
+  test('using() passes on what the routine returns or throws, whatever became of the lease', async () => {
+    const redlock = await fixture.redlock()
+    const business = new Error('card declined')
+    await expect(redlock.using('customer:1', {}, () => Promise.reject(business))).rejects.toBe(
+      business,
+    )
+    const done = await redlock.using('customer:1', { leaseMs: 300 }, async (lease) => {
+      for (const server of fixture.fleet.masters) await bare(server).del(leaseKey('customer:1'))
+      await aborted(lease.signal)
+      return 'finished anyway'
+    })
+    expect(done).toBe('finished anyway')
+  })
+})
+
+describe('the fleet', () => {
+  test('a minority down, refusing or hung changes nothing', async () => {
+    const redlock = await fixture.redlock()
+    const [first, second] = fixture.fleet.masters
+    if (first === undefined || second === undefined) throw new Error('unreachable')
+    await first.kill()
+    second.freeze()
+    const lease = await granted(redlock, 'customer:1')
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    await lease.release()
+    second.thaw()
+    await first.restart()
+  })
+
+  test('without a quorum nobody is granted, and the error names every master', async () => {
+    const redlock = await fixture.redlock()
+    const down = fixture.fleet.masters.slice(0, 3)
+    for (const server of down) await server.kill()
+    const error: unknown = await redlock
+      .acquire('customer:1', { waitMs: 0 })
+      .catch((e: unknown) => e)
+    expect(error).toBeInstanceOf(QuorumUnreachableError)
+    for (const server of down) expect(String(error)).toContain(`${server.host}:${server.port}`)
+    for (const server of down) await server.restart({ keepData: false })
+    await redlock.acquire('customer:1', { waitMs: 10_000 })
+  })
+
+  test('a master that comes back empty does not vote for one maxLeaseMs, but is healed', async () => {
+    const redlock = await fixture.redlock({ leaseMs: 1_000, maxLeaseMs: 1_500 })
+    const lease = await granted(redlock, 'customer:1', { autoExtend: true })
+    const [first] = fixture.fleet.masters
+    if (first === undefined) throw new Error('unreachable')
+    await first.restart({ keepData: false })
+    const state = (): string | undefined => redlock.status().masters[0]?.state
+    await until('it is quarantined', () => state() === 'quarantined')
+    expect(await redlock.tryAcquire('customer:2')).toMatchObject({ status: 'granted' })
+    expect(await bare(first).get(leaseKey('customer:2'))).toBeNull()
+    await until(
+      'the held lease is back on it',
+      async () => (await bare(first).get(leaseKey('customer:1'))) === lease.token,
+    )
+    await until('it votes', () => state() === 'voting')
+    await granted(redlock, 'customer:3')
+    await until(
+      'it has the new lease',
+      async () => (await bare(first).get(leaseKey('customer:3'))) !== null,
+    )
+  })
+
+  test('a new fleet waits before its first grant unless it is bootstrapped', async () => {
+    const redlock = new Redlock({
+      masters: fixture.fleet.urls,
+      leaseMs: 300,
+      maxLeaseMs: 400,
+      namespace: fixture.namespace,
+      logger: silent,
+    })
+    fixture.defer(() => redlock.close())
+    await redlock.ready()
+    const first = await redlock.tryAcquire('customer:1')
+    expect(first).toMatchObject({ status: 'unreachable' })
+    expect(first.status === 'unreachable' && first.retryAfterMs).toBeGreaterThan(0)
+    await redlock.acquire('customer:1', { waitMs: 10_000 })
+  })
+
+  test('one master is enough for development', async () => {
+    const [first] = fixture.fleet.masters
+    if (first === undefined) throw new Error('unreachable')
+    const redlock = await fixture.redlock({ masters: [first.url] })
+    expect(redlock.quorum).toBe(1)
+    await granted(redlock, 'customer:1')
+    expect(await redlock.tryAcquire('customer:1')).toMatchObject({ status: 'taken' })
+  })
+
+  test('close() leaves no connection and no timer', async () => {
+    const redlock = await fixture.redlock()
+    await granted(redlock, 'customer:1', { autoExtend: true })
+    await redlock.close()
+    const [first] = fixture.fleet.masters
+    if (first === undefined) throw new Error('unreachable')
+    await until('the masters see it gone', async () => {
+      const clients = (await bare(first).client('LIST')) as string
+      return !clients.includes('name=bullmq-redlock')
+    })
+  })
+})
