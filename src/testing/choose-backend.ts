@@ -53,12 +53,13 @@ export class NoBackendError extends Error {
 
   constructor(wish: Backend | undefined, reasons: readonly string[]) {
     const asked = wish === undefined ? '' : ` as ${wish}`
+    const docker = 'start Docker; the servers then run in containers'
     super(
       [
         `Redis servers cannot be started${asked}:`,
         ...reasons.map((reason) => `  - ${reason}`),
-        ...(wish === 'containers' ? [] : ['Install one of these:', ...REMEDIES]),
-        ...(wish === 'processes' ? [] : ['Or start Docker; the servers then run in containers.']),
+        ...(wish === 'containers' ? [`Please ${docker}.`] : ['Install one of these:', ...REMEDIES]),
+        ...(wish === undefined ? [`Or ${docker}.`] : []),
       ].join('\n'),
     )
     this.name = 'NoBackendError'
@@ -69,7 +70,7 @@ export class NoBackendError extends Error {
 
 const REMEDIES = [
   '  Debian, Ubuntu 24.04 or newer:  apt-get install redis-server',
-  '  Fedora, RHEL:                   dnf install valkey',
+  '  Fedora, RHEL 10:                dnf install valkey',
   '  Alpine:                         apk add redis',
   '  Arch:                           pacman -S valkey',
   '  macOS:                          brew install redis',

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { constants } from 'node:fs'
-import { access } from 'node:fs/promises'
+import { access, stat } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -31,7 +31,9 @@ export async function findServerBinary(
     if (version !== undefined && Number.parseInt(version, 10) >= LOWEST_MAJOR) {
       return { status: 'found', binary: { path, version } }
     }
-    rejected.push(`${path} is ${version ?? 'of an unknown version'}, too old`)
+    rejected.push(
+      `${path} ${version === undefined ? 'tells no version' : `is ${version}, too old`}`,
+    )
   }
   return { status: 'missing', rejected }
 }
@@ -39,7 +41,7 @@ export async function findServerBinary(
 async function isExecutable(path: string): Promise<boolean> {
   try {
     await access(path, constants.X_OK)
-    return true
+    return (await stat(path)).isFile()
   } catch {
     return false
   }

@@ -32,12 +32,17 @@ export async function provisionServer(
     if (!install || !(error instanceof NoBackendError) || error.wish === 'containers') throw error
     const installer = await machine.findInstaller()
     if (installer === undefined) throw error
-    say(error.reasons.map((reason) => `${reason}.`).join('\n'))
-    say(`The servers of the tests and the demo need one. Running: ${installer.description}`)
+    for (const reason of error.reasons) say(`${capitalized(reason)}.`)
+    say(`The tests and the demo start servers of their own. Running: ${installer.description}`)
     await installer.run()
   }
   const choice = await chooseBackend('processes', machine)
   if (choice.backend === 'processes')
     say(`Installed ${choice.binary.path} ${choice.binary.version}`)
   return choice
+}
+
+/** A path stays as it is. */
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
 }

@@ -2,7 +2,6 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 
-const SETTLE_LIMIT_MS = 2_000
 const BETWEEN_LOOKS_MS = 10
 
 /** Timers and handles of a test; the test runner's own pipes and ports are not among them. */
@@ -17,8 +16,7 @@ const WATCHED = [
 
 export interface LeakWatch {
   /**
-   * Resolves when there is not more of anything than when the watch began. Handles close a few
-   * turns of the event loop after they were asked to, so it looks again for up to two seconds.
+   * Resolves as soon as there is not more of anything than when the watch began.
    *
    * @throws Error naming what is left
    */
@@ -33,6 +31,12 @@ export interface LeakOptions {
    * @defaultValue `0`
    */
   readonly timers?: number
+  /**
+   * How long to look again: handles close a few turns of the event loop after they were asked to.
+   *
+   * @defaultValue `2000`
+   */
+  readonly settleMs?: number
 }
 
 /**
@@ -44,11 +48,11 @@ export interface LeakOptions {
  * afterAll(() => leaks.assertNone())
  * ```
  */
-export function watchLeaks({ timers = 0 }: LeakOptions = {}): LeakWatch {
+export function watchLeaks({ timers = 0, settleMs = 2_000 }: LeakOptions = {}): LeakWatch {
   const before = new Map(countHandles()).set('Timeout', timers)
   return {
     async assertNone() {
-      const deadline = performance.now() + SETTLE_LIMIT_MS
+      const deadline = performance.now() + settleMs
       let left = surplus(before, countHandles())
       while (left.length > 0 && performance.now() < deadline) {
         await delay(BETWEEN_LOOKS_MS)

@@ -179,13 +179,17 @@ class TcpProxy implements FaultProxy {
   }
 
   #hold(rule: LaneRule, laneOf: (connection: Connection) => Lane): Hold {
+    let onHeld = (): void => undefined
     const held = new Promise<void>((resolve) => {
-      rule.onHeld = resolve
+      onHeld = resolve
     })
     const lanes = (act: (lane: Lane, connection: Connection) => void): void => {
+      // A later hold has taken over, and only its owner may end it.
+      if (rule.onHeld !== onHeld) return
       rule.hold = false
       for (const connection of this.#connections) act(laneOf(connection), connection)
     }
+    rule.onHeld = onHeld
     rule.hold = true
     return {
       held,

@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, readdirSync, readlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { startServer } from '../../src/testing/index.ts'
+import { DIRECTORY_PREFIX } from '../../src/testing/reaper.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { ping } from './ask.ts'
+
+const HOLDER = join(import.meta.dirname, 'fleet-holder.ts')
+const GONE_LIMIT = { timeout: 10_000, interval: 20 }
+
+const leaks = watchLeaks()
+let holder: ChildProcess | undefined
+
+afterEach(async () => {
+  holder?.kill('SIGKILL')
+  holder = undefined
+  await leaks.assertNone()
+})
+
+/** Starts the program; the result gives its lines. Its own process group is like a terminal's. */
+function hold(ending: string): AsyncIterator<string, undefined> {
+  holder = spawn(process.execPath, ['--import', 'tsx', HOLDER, ending], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  if (holder.stdout === null) throw new Error('Expected a pipe')
+  return createInterface(holder.stdout)[Symbol.asyncIterator]()
+}
+
+function holderPid(): number {
+  if (holder?.pid === undefined) throw new Error('Expected the program to run')
+  return holder.pid
+}
+
+function directories(pid: number): readonly string[] {
+  return readdirSync(tmpdir())
+    .filter((name) => name.startsWith(`${DIRECTORY_PREFIX}${pid}-`))
+    .map((name) => join(tmpdir(), name))
+}
+
+/** Who works in such a directory, renamed and removed ones included. Linux only. */
+function residents(pid: number): readonly string[] {
+  if (!existsSync('/proc/self/cwd')) return []
+  return readdirSync('/proc').filter((entry) => {
+    if (!/^\d+$/.test(entry)) return false
+    try {
+      return readlinkSync(`/proc/${entry}/cwd`).includes(`${DIRECTORY_PREFIX}${pid}-`)
+    } catch {
+      // It ended while we looked, or belongs to somebody else.
+      return false
+    }
+  })
+}
+
+async function isGone(url: string): Promise<boolean> {
+  return ping(url).then(
+    () => false,
+    () => true,
+  )
+}
+
+describe('when the process that started them ends, no server and no directory is left', () => {
+  const endings = {
+    'by kill -9': () => process.kill(holderPid(), 'SIGKILL'),
+    'by SIGTERM': () => process.kill(holderPid(), 'SIGTERM'),
+    'by Ctrl-C in its terminal': () => process.kill(-holderPid(), 'SIGINT'),
+    'because its terminal is closed': () => process.kill(-holderPid(), 'SIGHUP'),
+    'by an uncaught exception': 'throw',
+    'by process.exit()': 'exit',
+  }
+
+  it.each(Object.entries(endings))('%s', async (_, ending) => {
+    const lines = hold(typeof ending === 'string' ? ending : 'wait')
+    const pid = holderPid()
+    await lines.next()
+    const urls = JSON.parse((await lines.next()).value ?? '[]') as readonly string[]
+    expect(urls).toHaveLength(3)
+    if (typeof ending !== 'string') {
+      expect(directories(pid)).toHaveLength(1)
+      expect(residents(pid)).not.toEqual([])
+      ending()
+    }
+    await vi.waitFor(async () => {
+      expect(await Promise.all(urls.map(isGone))).toEqual([true, true, true])
+      expect(directories(pid)).toEqual([])
+      expect(residents(pid)).toEqual([])
+    }, GONE_LIMIT)
+  })
+
+  it('in the middle of starting them', async () => {
+    const lines = hold('wait')
+    const pid = holderPid()
+    await lines.next()
+    await vi.waitFor(() => {
+      expect(directories(pid)).toHaveLength(1)
+    }, GONE_LIMIT)
+    process.kill(pid, 'SIGKILL')
+    await vi.waitFor(() => {
+      expect(directories(pid)).toEqual([])
+      expect(residents(pid)).toEqual([])
+    }, GONE_LIMIT)
+  })
+})
+
+it('goes with the last server, and comes again with the next', async () => {
+  const first = await startServer()
+  const second = await startServer()
+  await first.close()
+  await second.close()
+  await leaks.assertNone()
+  await (await startServer()).close()
+})
