@@ -29,9 +29,12 @@ Builds a report for each operator that is asked for, once, however many ask.
   jobs(strikes, { own }) {
     const requests = wholeNumber(own['requests'], { flag: '--requests', fallback: 3, min: 1 })
     const operators = [...new Set(strikes.map(({ customer }) => customer))]
-    return Array.from({ length: requests }, (_, index) =>
-      operators.map((operator) => ({ name: 'report', data: { operator, number: index + 1 } })),
-    ).flat()
+    return operators.flatMap((operator) =>
+      Array.from({ length: requests }, (_, index) => ({
+        name: 'report',
+        data: { operator, number: index + 1 },
+      })),
+    )
   },
   resource: ({ operator }) => `report:${operator}`,
   process: ({ data }, lease, desk) => buildReport(data, lease, desk),

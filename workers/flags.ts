@@ -7,7 +7,6 @@ type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | 
 type Environment = Readonly<Record<string, string | undefined>>
 
 export interface Flags {
-  readonly help: boolean
   readonly json: boolean
   readonly queueUrl: string
   readonly masters: readonly string[]
@@ -64,7 +63,7 @@ export const FLAGS_HELP = `
   --until-drained     stop when no job is left; exit 3 if one failed
   --bootstrap         the lock masters are new and hold no leases: let them vote at once
   --concurrency N     jobs at a time in this process. Default 4
-  --lease-ms N        length of a lease. Default 10000
+  --lease-ms N        length of a lease. Default 10000, or --max-lease-ms if that is less
   --max-lease-ms N    the longest lease of the whole fleet. Or MAX_LEASE_MS. Default 30000
   --json              one JSON object a line
   -h, --help
@@ -77,29 +76,21 @@ Environment
 Exit codes: 0 done or stopped, 1 cannot go on, 2 wrong usage, 3 drained but with failed jobs or a wrong
 result, 130 Ctrl-C.`
 
+/** Throws a {@link UsageError} for what cannot be run. After `--help` nothing else is looked at. */
 export function readFlags(
   argv: readonly string[],
   env: Environment,
   defaults: FlagDefaults,
-): Flags {
+): Flags | 'help' {
   const { help, json, master, queue, input, enqueue, bootstrap, ...own } = parse(argv, defaults)
+  if (help === true) return 'help'
   const onlyEnqueue = own['enqueue-only'] === true
-  const maxLeaseMs = wholeNumber(own['max-lease-ms'] ?? env['MAX_LEASE_MS'], {
-    flag: '--max-lease-ms',
-    fallback: 30_000,
-    min: 100,
-  })
-  const leaseMs = wholeNumber(own['lease-ms'], { flag: '--lease-ms', fallback: 10_000, min: 100 })
-  if (leaseMs > maxLeaseMs) {
-    throw new UsageError(`--lease-ms ${leaseMs} is longer than --max-lease-ms ${maxLeaseMs} allows`)
-  }
   const text = (value: unknown, fallback: string): string =>
     typeof value === 'string' && value !== '' ? value : fallback
   return {
-    help: help === true,
     json: json === true,
     queueUrl: redisUrl('QUEUE_URL', text(env['QUEUE_URL'], 'redis://127.0.0.1:6379')),
-    masters: help === true ? [] : masterUrls(master, env['MASTER_URLS']),
+    masters: masterUrls(master, env['MASTER_URLS']),
     databaseUrl: env['DATABASE_URL'] === '' ? undefined : env['DATABASE_URL'],
     queue: text(queue, defaults.queue),
     input: text(input, REAL_STRIKES),
@@ -108,10 +99,17 @@ export function readFlags(
     bootstrap: bootstrap === true,
     untilDrained: own['until-drained'] === true,
     concurrency: wholeNumber(own['concurrency'], { flag: '--concurrency', fallback: 4, min: 1 }),
-    leaseMs,
-    maxLeaseMs,
+    ...leaseLengths(own['lease-ms'], own['max-lease-ms'] ?? env['MAX_LEASE_MS']),
     own,
   }
+}
+
+function leaseLengths(lease: unknown, maxLease: unknown): Pick<Flags, 'leaseMs' | 'maxLeaseMs'> {
+  const maxLeaseMs = wholeNumber(maxLease, { flag: '--max-lease-ms', fallback: 30_000, min: 100 })
+  const fallback = Math.min(10_000, maxLeaseMs)
+  const leaseMs = wholeNumber(lease, { flag: '--lease-ms', fallback, min: 100 })
+  if (leaseMs <= maxLeaseMs) return { leaseMs, maxLeaseMs }
+  throw new UsageError(`--lease-ms ${leaseMs} is longer than --max-lease-ms ${maxLeaseMs} allows`)
 }
 
 export interface NumberFlag {

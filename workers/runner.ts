@@ -53,7 +53,7 @@ export async function runExample<Data, Result, Kept extends Store>(
 ): Promise<void> {
   try {
     const flags = readFlags(process.argv.slice(2), process.env, example)
-    if (flags.help) process.stdout.write(`${example.help.trim()}\n${FLAGS_HELP}\n`)
+    if (flags === 'help') process.stdout.write(`${example.help.trim()}\n${FLAGS_HELP}\n`)
     else process.exitCode = await run(example, flags, saying(flags.json))
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
