@@ -34,6 +34,8 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
   })
   afterEach(async () => {
     for (const close of closers.splice(0).reverse()) await close()
+    // A test that failed half-way must not take the next one with it.
+    for (const server of fleet?.masters ?? []) if (!server.running) await server.restart()
     fresh()
   })
   afterAll(async () => {

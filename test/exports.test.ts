@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest'
+import * as api from '../src/index.ts'
+import * as testing from '../src/testing/index.ts'
+
+test('the public names are these and no others', () => {
+  expect(Object.keys(api).sort()).toMatchInlineSnapshot(`
+    [
+      "JobLockLostError",
+      "LeaseExistsError",
+      "LeaseLostError",
+      "LeaseTooShortError",
+      "LockedWorker",
+      "MasterRefusedError",
+      "QueueUnreachableError",
+      "QuorumUnreachableError",
+      "Redlock",
+      "RedlockClosedError",
+      "RedlockError",
+      "ResourceError",
+      "ResourceTakenError",
+      "SplitVoteError",
+      "lockedProcessor",
+    ]
+  `)
+  expect(Object.keys(testing).sort()).toMatchInlineSnapshot(`
+    [
+      "startFleet",
+      "startServer",
+    ]
+  `)
+})

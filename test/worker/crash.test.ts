@@ -1,0 +1,66 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { Queue } from 'bullmq'
+import { expect, test } from 'vitest'
+import { until, useFleet } from '../fixtures.ts'
+
+const fixture = useFleet({ masters: 5 })
+const LEASE_MS = 2_000
+
+interface Entered {
+  readonly entered: string
+  readonly fencingToken: number
+}
+
+function startWorker(hang: boolean, entered: (message: Entered) => void): ChildProcess {
+  const setup = {
+    queue: fixture.namespace,
+    connection: { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port },
+    masters: fixture.fleet.urls,
+    namespace: fixture.namespace,
+    leaseMs: LEASE_MS,
+    hang,
+  }
+  const child = fork(new URL('crash-child.ts', import.meta.url), [JSON.stringify(setup)], {
+    execArgv: ['--import', 'tsx'],
+  })
+  fixture.defer(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  })
+  child.on('message', (message) => {
+    entered(message as Entered)
+  })
+  return child
+}
+
+test("after kill -9 in a step the customer's next job starts when the lease is over, and the interrupted job runs again", async () => {
+  await fixture.redlock({ maxLeaseMs: 10_000 })
+  const queue = new Queue<{ customer: number }>(fixture.namespace, {
+    connection: { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port },
+  })
+  fixture.defer(() => queue.close())
+  const first: Entered[] = []
+  const doomed = startWorker(true, (message) => first.push(message))
+  const interrupted = (await queue.add('charge', { customer: 1 })).id
+  await until('the first job is in its step', () => first.length === 1)
+  const next = (await queue.add('charge', { customer: 1 })).id
+  const after: (Entered & { readonly at: number })[] = []
+  startWorker(false, (message) => after.push({ ...message, at: performance.now() }))
+  await until('the next job waits', async () => (await queue.getDelayedCount()) > 0)
+  const killedAt = performance.now()
+  doomed.kill('SIGKILL')
+  await until('both jobs are done', async () => (await queue.getCompletedCount()) === 2, 30_000)
+
+  expect(after.map(({ entered }) => entered).sort()).toEqual([interrupted, next].sort())
+  const [start] = after
+  const waitedMs = Math.round((start?.at ?? 0) - killedAt)
+  console.log(
+    `lease ${LEASE_MS} ms: the next job of the customer started ${waitedMs} ms after kill -9`,
+  )
+  expect(waitedMs).toBeLessThanOrEqual(LEASE_MS + 2_000)
+  const tokens = [...first, ...after].map(({ fencingToken }) => fencingToken)
+  expect(tokens).toEqual([...tokens].sort((a, b) => a - b))
+  expect(new Set(tokens).size).toBe(3)
+}, 60_000)

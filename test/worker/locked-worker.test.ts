@@ -1,0 +1,372 @@
+import { Queue, QueueEvents, UnrecoverableError, Worker, type JobsOptions } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  JobLockLostError,
+  LeaseLostError,
+  LockedWorker,
+  lockedProcessor,
+  type JobLease,
+  type LeasedProcessor,
+  type LockedWorkerOptions,
+  type Redlock,
+} from '../../src/index.ts'
+import { aborted, granted, until, useFleet } from '../fixtures.ts'
+
+interface Charge {
+  readonly customer: number
+}
+type ChargeQueue = Queue<Charge, unknown>
+
+const fixture = useFleet({ masters: 5 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const resource = (job: { data: Charge }): string => `customer:${job.data.customer}`
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+function makeQueue(): ChargeQueue {
+  const queue: ChargeQueue = new Queue(fixture.namespace, { connection: connection() })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+function work(
+  redlock: Redlock,
+  processor: LeasedProcessor<Charge, unknown>,
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+): LockedWorker<Charge, unknown> {
+  const worker = new LockedWorker<Charge, unknown>(fixture.namespace, processor, {
+    connection: connection(),
+    redlock,
+    resource,
+    ...options,
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  return worker
+}
+
+async function add(
+  queue: ChargeQueue,
+  customer: number,
+  options: JobsOptions = {},
+): Promise<string> {
+  const { id } = await queue.add('charge', { customer }, options)
+  if (id === undefined) throw new Error('a job without an id')
+  return id
+}
+
+async function ended(queue: ChargeQueue, id: string): Promise<string> {
+  let state = ''
+  await until(`job ${id} has ended`, async () => {
+    state = await queue.getJobState(id)
+    return state === 'completed' || state === 'failed'
+  })
+  return state
+}
+
+async function failure(queue: ChargeQueue, id: string): Promise<string> {
+  expect(await ended(queue, id)).toBe('failed')
+  return (await queue.getJob(id))?.failedReason ?? ''
+}
+
+describe('jobs of one resource', () => {
+  test('run one at a time on several workers; others run beside them; none is lost', async () => {
+    const queue = makeQueue()
+    const inside = new Map<number, number>()
+    let together = 0
+    let atOnce = 0
+    const processor = async ({ data }: { data: Charge }, lease: JobLease): Promise<string> => {
+      inside.set(data.customer, (inside.get(data.customer) ?? 0) + 1)
+      together = Math.max(together, inside.get(data.customer) ?? 0)
+      atOnce = Math.max(
+        atOnce,
+        [...inside.values()].reduce((sum, n) => sum + n, 0),
+      )
+      await lease.step('load', () => pause(5))
+      await lease.step('charge', () => pause(5))
+      inside.set(data.customer, (inside.get(data.customer) ?? 0) - 1)
+      return `${lease.resource} ${lease.fencingToken}`
+    }
+    const options = { concurrency: 6 }
+    for (let index = 0; index < 3; index++) work(await fixture.redlock(), processor, options)
+    await queue.addBulk(
+      Array.from({ length: 60 }, (_, index) => ({ name: 'c', data: { customer: index % 6 } })),
+    )
+    await until('all are done', async () => (await queue.getCompletedCount()) === 60)
+    expect(together).toBe(1)
+    expect(atOnce).toBeGreaterThan(1)
+    expect(await queue.getFailedCount()).toBe(0)
+    const jobs = await queue.getCompleted()
+    expect(new Set(jobs.map((job) => job.returnvalue)).size).toBe(60)
+    expect(jobs.every((job) => job.attemptsMade === 1)).toBe(true)
+  })
+
+  test('wait without using an attempt, and say in their log who they wait for', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock({ owner: 'somebody:1' })
+    const lease = await granted(redlock, 'customer:1', { autoExtend: true })
+    const requeues: string[] = []
+    const worker = work(redlock, () => Promise.resolve('charged'))
+    worker.on('requeued', (_job, requeue) => requeues.push(requeue.status))
+    const id = await add(queue, 1, { attempts: 1 })
+    await until('it was given back a few times', () => requeues.length >= 3)
+    expect(new Set(requeues)).toEqual(new Set(['taken']))
+    await lease.release()
+    expect(await ended(queue, id)).toBe('completed')
+    const job = await queue.getJob(id)
+    expect(job?.attemptsMade).toBe(1)
+    const { logs } = await queue.getJobLogs(id)
+    expect(logs[0]).toMatch(/waits \d+ ms: `customer:1` is held by somebody:1/)
+    expect(logs.length).toBeLessThan(requeues.length + 1)
+  })
+
+  test('wait while the masters have no quorum, and go on when it is back', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
+    const reasons: string[] = []
+    const worker = work(redlock, () => Promise.resolve('charged'))
+    worker.on('requeued', (_job, requeue) => reasons.push(`${requeue.status} ${requeue.reason}`))
+    await ended(queue, await add(queue, 1))
+    const down = fixture.fleet.masters.slice(0, 3)
+    for (const server of down) await server.kill()
+    const id = await add(queue, 1, { attempts: 1 })
+    await until('it was given back', () => reasons.length > 0)
+    expect(reasons[0]).toMatch(/^unreachable .*needs 3 of 5/)
+    for (const server of down) await server.restart({ keepData: false })
+    expect(await ended(queue, id)).toBe('completed')
+  })
+})
+
+describe('a step', () => {
+  test('extends the lease, passes the signal and the fencing token, and returns the result', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const ends: number[] = []
+    work(
+      redlock,
+      async (_job, lease) => {
+        ends.push(lease.trustedUntil)
+        await pause(0.2 * 1_000)
+        return lease.step('charge', ({ signal, fencingToken }) => {
+          ends.push(lease.trustedUntil)
+          return [signal === lease.signal, fencingToken === lease.fencingToken, lease.currentStep]
+        })
+      },
+      { leaseMs: 1_000 },
+    )
+    const id = await add(queue, 1)
+    expect(await ended(queue, id)).toBe('completed')
+    expect((await queue.getJob(id))?.returnvalue).toEqual([true, true, 'charge'])
+    expect(ends[1]).toBeGreaterThan(ends[0] ?? Infinity)
+  })
+
+  test('is not begun, and its result not used, once the lease is lost', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const steps: string[] = []
+    const lost: string[] = []
+    const worker = work(redlock, async (job, lease) => {
+      await lease.step('load', async ({ signal }) => {
+        steps.push('load')
+        for (const server of fixture.fleet.masters) {
+          const master = new Redis(server.url)
+          await master.del(`${fixture.namespace}:lease:${resource(job)}`)
+          await master.quit()
+        }
+        await aborted(signal)
+      })
+      await lease.step('charge', () => steps.push('charge'))
+    })
+    worker.on('leaseLost', (job, error) => lost.push(`${job.id ?? ''} ${error.code}`))
+    const id = await add(queue, 1)
+    expect(await failure(queue, id)).toMatch(/lease on `customer:1` .* is lost/)
+    expect(steps).toEqual(['load'])
+    expect(lost).toEqual([`${id} LEASE_LOST`])
+  })
+})
+
+describe('the end of a job', () => {
+  test('releases the lease on success and on failure, and keeps the error and the attempts', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    work(redlock, (job) =>
+      job.attemptsMade === 0
+        ? Promise.reject(new Error('card declined'))
+        : Promise.resolve('charged'),
+    )
+    const retried = await add(queue, 1, { attempts: 2 })
+    expect(await ended(queue, retried)).toBe('completed')
+    const failed = await add(queue, 2)
+    expect(await failure(queue, failed)).toBe('card declined')
+    await (await redlock.acquire('customer:1', { waitMs: 500 })).release()
+    await (await redlock.acquire('customer:2', { waitMs: 500 })).release()
+  })
+
+  test("passes BullMQ's own control errors through", async () => {
+    const queue = makeQueue()
+    work(await fixture.redlock(), () => Promise.reject(new UnrecoverableError('never again')))
+    const id = await add(queue, 1, { attempts: 5 })
+    expect(await failure(queue, id)).toBe('never again')
+    expect((await queue.getJob(id))?.attemptsMade).toBe(1)
+  })
+
+  test('close() lets the job finish and releases its lease', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    let entered = false
+    const worker = work(redlock, async () => {
+      entered = true
+      await pause(100)
+      return 'finished'
+    })
+    const id = await add(queue, 1)
+    await until('it runs', () => entered)
+    await worker.close()
+    expect(await queue.getJobState(id)).toBe('completed')
+    expect(redlock.status().leases).toBe(0)
+  })
+})
+
+describe('one signal', () => {
+  test('aborts when the job is cancelled', async () => {
+    const queue = makeQueue()
+    let running = false
+    const worker = work(await fixture.redlock(), async (_job, lease) => {
+      running = true
+      await aborted(lease.signal)
+      lease.signal.throwIfAborted()
+    })
+    const id = await add(queue, 1)
+    await until('it runs', () => running)
+    expect(worker.cancelJob(id, 'customer left')).toBe(true)
+    expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
+  })
+
+  test("aborts when BullMQ's lock on the job is lost, in a LockedWorker and in a plain Worker", async () => {
+    const redlock = await fixture.redlock()
+    for (const kind of ['LockedWorker', 'plain']) {
+      const name = `${fixture.namespace}-${kind}`
+      const queue: ChargeQueue = new Queue(name, { connection: connection() })
+      fixture.defer(() => queue.close())
+      const reasons: unknown[] = []
+      const processor = async (_job: unknown, lease: JobLease): Promise<void> => {
+        reasons.push(await aborted(lease.signal))
+      }
+      const options = { connection: connection(), lockDuration: 400, skipStalledCheck: true }
+      let worker: Worker<Charge, unknown>
+      if (kind === 'plain') {
+        const locked = lockedProcessor<Charge, unknown>(redlock, { resource }, processor)
+        expect(locked.length).toBe(3)
+        worker = new Worker<Charge, unknown>(name, locked, options)
+        locked.watch(worker)
+      } else {
+        worker = new LockedWorker<Charge, unknown>(name, processor, {
+          ...options,
+          redlock,
+          resource,
+        })
+      }
+      worker.on('error', () => undefined)
+      fixture.defer(() => worker.close())
+      const id = await add(queue, 1)
+      const client = new Redis(fixture.fleet.queue.url)
+      fixture.defer(() => client.quit())
+      await until(
+        'the job is locked',
+        async () => (await client.exists(`bull:${name}:${id}:lock`)) === 1,
+      )
+      await client.set(`bull:${name}:${id}:lock`, 'another worker', 'PX', 60_000)
+      await until('the job was stopped', () => reasons.length > 0)
+      expect(reasons[0]).toBeInstanceOf(JobLockLostError)
+    }
+  })
+
+  test('says that the lease was lost when I/O only says "aborted"', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    work(redlock, async (job, lease) => {
+      for (const server of fixture.fleet.masters) {
+        const master = new Redis(server.url)
+        await master.del(`${fixture.namespace}:lease:${resource(job)}`)
+        await master.quit()
+      }
+      await aborted(lease.signal)
+      throw new DOMException('This operation was aborted', 'AbortError')
+    })
+    expect(await failure(queue, await add(queue, 1))).toMatch(/is lost/)
+  })
+})
+
+describe('a LockedWorker is a BullMQ Worker', () => {
+  test('its options and events keep working', async () => {
+    const queue = makeQueue()
+    const queueEvents = new QueueEvents(fixture.namespace, { connection: connection() })
+    fixture.defer(() => queueEvents.close())
+    const seen: string[] = []
+    const worker = work(
+      await fixture.redlock(),
+      async (job) => {
+        await job.updateProgress(50)
+        return 'ok'
+      },
+      { autorun: false, removeOnComplete: { count: 0 } },
+    )
+    worker.on('active', () => seen.push('active'))
+    worker.on('progress', () => seen.push('progress'))
+    worker.once('completed', () => seen.push('completed'))
+    const id = await add(queue, 1)
+    await pause(50)
+    expect(seen).toEqual([])
+    void worker.run()
+    await until('it is done', () => seen.includes('completed'))
+    expect(seen).toEqual(['active', 'progress', 'completed'])
+    expect(await queue.getJob(id)).toBeUndefined()
+    expect(worker).toBeInstanceOf(Worker)
+  })
+
+  test('starts by itself when the masters come up after it', async () => {
+    const queue = makeQueue()
+    const down = fixture.fleet.masters.slice(0, 3)
+    for (const server of down) await server.kill()
+    const early = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 }).catch((e: unknown) => e)
+    expect(String(early)).toContain('needs 3 of 5')
+    for (const server of down) await server.restart({ keepData: false })
+    const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
+    const errors: string[] = []
+    for (const server of down) await server.kill()
+    await until(
+      'the client sees it',
+      () => redlock.status().masters.filter(({ state }) => state === 'connecting').length === 3,
+    )
+    const worker = work(redlock, () => Promise.resolve('ok'))
+    worker.on('error', (error) => errors.push(String(error)))
+    const id = await add(queue, 1)
+    await until('it says what is wrong', () =>
+      errors.some((error) => error.includes('needs 3 of 5')),
+    )
+    for (const server of down) await server.restart({ keepData: false })
+    expect(await ended(queue, id)).toBe('completed')
+  })
+
+  test('a lost lease counts as a failed attempt, and the job runs again', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    let runs = 0
+    work(redlock, async (job, lease) => {
+      runs++
+      if (runs > 1) return 'second time'
+      for (const server of fixture.fleet.masters) {
+        const master = new Redis(server.url)
+        await master.del(`${fixture.namespace}:lease:${resource(job)}`)
+        await master.quit()
+      }
+      throw (await aborted(lease.signal)) as LeaseLostError
+    })
+    const id = await add(queue, 1, { attempts: 2 })
+    expect(await ended(queue, id)).toBe('completed')
+    expect(runs).toBe(2)
+  })
+})
