@@ -42,8 +42,8 @@ interface Waiting {
 export class Lane {
   readonly #to: Socket
   readonly #rule: LaneRule
+  /** Only its head may leave, so the order stays whatever the jitter says. */
   readonly #queue: Waiting[] = []
-  #lastDueAt = 0
   #timer: NodeJS.Timeout | undefined
   #broken = false
 
@@ -97,9 +97,7 @@ export class Lane {
 
   #take(item: Item): void {
     const delayMs = this.#rule.delayMs()
-    // Never before what came earlier, whatever the jitter says.
-    this.#lastDueAt = Math.max(this.#lastDueAt, performance.now() + delayMs)
-    this.#queue.push({ item, dueAt: this.#lastDueAt })
+    this.#queue.push({ item, dueAt: performance.now() + delayMs })
     if (delayMs > 0 && typeof item !== 'string') this.#rule.counters.delayed += 1
     if (this.#rule.hold && !this.#rule.lose && typeof item !== 'string') {
       this.#rule.counters.held += 1

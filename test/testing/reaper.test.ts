@@ -106,6 +106,21 @@ describe('when the process that started them ends, no server and no directory is
   })
 })
 
+it('lets a program that handles Ctrl-C end its servers itself', async () => {
+  const lines = hold('stay')
+  const pid = holderPid()
+  const [, urls] = [await lines.next(), await lines.next()]
+  expect((await lines.next()).value).toBe('waiting')
+  process.kill(-pid, 'SIGINT')
+  expect((await lines.next()).value).toBe('still here')
+  const [, second, queue] = JSON.parse(urls.value ?? '[]') as readonly string[]
+  expect(await Promise.all([second, queue].map((url) => ping(url ?? '')))).toEqual(['PONG', 'PONG'])
+  process.kill(pid, 'SIGKILL')
+  await vi.waitFor(() => {
+    expect(directories(pid)).toEqual([])
+  }, GONE_LIMIT)
+})
+
 it('goes with the last server, and comes again with the next', async () => {
   const first = await startServer()
   const second = await startServer()
