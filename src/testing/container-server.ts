@@ -8,6 +8,9 @@ import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 const DEFAULT_IMAGE = 'redis:7-alpine'
 const INNER_PORT = 6379
 const DATA = '/data'
+/** On every container and volume, with the id of the process that started them. */
+export const FLEET_LABEL = 'bullmq-redlock.fleet'
+
 const START_LIMIT_MS = 60_000
 const MAX_PORTS = 5
 
@@ -187,6 +190,9 @@ async function openEngine(): Promise<Engine> {
   const image = library.ImageName.fromString(process.env['FLEET_IMAGE'] ?? DEFAULT_IMAGE)
   await client.image.pull(image)
   const reaper = await library.getReaper(client)
-  const labels = { [library.LABEL_TESTCONTAINERS_SESSION_ID]: reaper.sessionId }
+  const labels = {
+    [library.LABEL_TESTCONTAINERS_SESSION_ID]: reaper.sessionId,
+    [FLEET_LABEL]: `${process.pid}`,
+  }
   return { client, image: image.string, labels }
 }

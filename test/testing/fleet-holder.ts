@@ -10,7 +10,7 @@ const SHUTDOWN_MS = 500
 const ending = process.argv[2]
 
 process.stdout.write('starting\n')
-const fleet = await startFleet({ masters: 2 })
+const fleet = await startFleet({ masters: 2, backend: 'processes' })
 await fleet.masters[0]?.freeze()
 process.stdout.write(`${JSON.stringify([...fleet.masters, fleet.queue].map(({ url }) => url))}\n`)
 

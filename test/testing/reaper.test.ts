@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { startServer } from '../../src/testing/index.ts'
 import { DIRECTORY_PREFIX } from '../../src/testing/reaper.ts'
+import { findServerBinary } from '../../src/testing/server-binary.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { ping } from './ask.ts'
 
@@ -13,6 +14,9 @@ const HOLDER = join(import.meta.dirname, 'fleet-holder.ts')
 const GONE_LIMIT = { timeout: 10_000, interval: 20 }
 
 const leaks = watchLeaks()
+const search = await findServerBinary()
+if (search.status === 'missing') console.warn('No test of the reaper: no redis-server on the PATH')
+const itReaps = it.skipIf(search.status === 'missing')
 let holder: ChildProcess | undefined
 
 afterEach(async () => {
@@ -73,7 +77,7 @@ describe('when the process that started them ends, no server and no directory is
     'by process.exit()': 'exit',
   }
 
-  it.each(Object.entries(endings))('%s', async (_, ending) => {
+  itReaps.each(Object.entries(endings))('%s', async (_, ending) => {
     const lines = hold(typeof ending === 'string' ? ending : 'wait')
     const pid = holderPid()
     await lines.next()
@@ -91,7 +95,7 @@ describe('when the process that started them ends, no server and no directory is
     }, GONE_LIMIT)
   })
 
-  it('in the middle of starting them', async () => {
+  itReaps('in the middle of starting them', async () => {
     const lines = hold('wait')
     const pid = holderPid()
     await lines.next()
@@ -106,7 +110,7 @@ describe('when the process that started them ends, no server and no directory is
   })
 })
 
-it('lets a program that handles Ctrl-C end its servers itself', async () => {
+itReaps('lets a program that handles Ctrl-C end its servers itself', async () => {
   const lines = hold('stay')
   const pid = holderPid()
   const [, urls] = [await lines.next(), await lines.next()]
@@ -121,11 +125,11 @@ it('lets a program that handles Ctrl-C end its servers itself', async () => {
   }, GONE_LIMIT)
 })
 
-it('goes with the last server, and comes again with the next', async () => {
-  const first = await startServer()
-  const second = await startServer()
+itReaps('goes with the last server, and comes again with the next', async () => {
+  const first = await startServer({ backend: 'processes' })
+  const second = await startServer({ backend: 'processes' })
   await first.close()
   await second.close()
   await leaks.assertNone()
-  await (await startServer()).close()
+  await (await startServer({ backend: 'processes' })).close()
 })
