@@ -1,0 +1,60 @@
+/** What a run came to, and whether that is right. Pure. */
+import type { Audit, Finding } from '../ledger-audit.ts'
+import type { Fault } from './faults.ts'
+import type { Without } from './options.ts'
+
+export interface Outcome {
+  readonly seed: number
+  readonly without: Without | undefined
+  readonly jobsIn: number
+  readonly jobsDone: number
+  readonly jobsFailed: number
+  readonly audit: Audit
+  readonly leasesLost: number
+  readonly requeues: number
+  readonly faults: readonly Fault[]
+  readonly elapsedMs: number
+}
+
+const SHOWN_FINDINGS = 3
+
+/** Everything that is not as it should be, in words and with the evidence; empty when all is right. */
+export function problems(outcome: Outcome): readonly string[] {
+  const { audit, jobsIn, jobsDone, jobsFailed, faults } = outcome
+  return [
+    ...(jobsDone === jobsIn ? [] : [`${jobsIn - jobsDone} of ${jobsIn} jobs are not done`]),
+    ...(jobsFailed === 0 ? [] : [`${jobsFailed} jobs failed for good`]),
+    ...(audit.jobsPosted === jobsIn
+      ? []
+      : [`the ledger has entries of ${audit.jobsPosted} jobs, expected ${jobsIn}`]),
+    ...found('duplicate effects', audit.duplicateEffects),
+    ...found('out-of-turn effects', audit.outOfTurnEffects),
+    ...found('wrong balances', audit.wrongBalances),
+    ...faults.flatMap(({ name, missing }) =>
+      missing === undefined ? [] : [`fault "${name}" did not happen as planned: ${missing}`],
+    ),
+  ]
+}
+
+/** Whether the job that was interrupted by the kill ran again. */
+export function interruptedRanAgain({ faults }: Outcome): boolean {
+  return faults.some(({ name, missing }) => name === 'worker killed' && missing === undefined)
+}
+
+function found(what: string, findings: readonly Finding[]): readonly string[] {
+  if (findings.length === 0) return []
+  const shown = findings.slice(0, SHOWN_FINDINGS).map(describeFinding)
+  return [`${findings.length} ${what}, among them:\n${shown.join('\n')}`]
+}
+
+function describeFinding({ customer, jobId, what, entries }: Finding): string {
+  const subject = jobId === undefined ? customer : `${customer}, ${jobId}`
+  const evidence = entries
+    .slice(-SHOWN_FINDINGS)
+    .map(
+      (entry) =>
+        `      entry ${entry.seq} by ${entry.worker}: ${entry.jobId}, ` +
+        `${entry.balanceBefore} + ${entry.amount} = ${entry.balanceAfter}, token ${entry.fencingToken}`,
+    )
+  return [`    ${subject} ${what}`, ...evidence].join('\n')
+}

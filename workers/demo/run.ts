@@ -1,0 +1,139 @@
+/** One run: enqueue the strikes, let the crew work, let the faults strike, wait, and take stock. */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { JobType } from 'bullmq'
+import { seededRandom } from '../seeded-random.ts'
+import type { Closing } from '../stopping.ts'
+import { readStrikes, REAL_STRIKES } from '../strikes-file.ts'
+import { Crew } from './crew.ts'
+import { freezeWorker, killWorker, loseMaster, type Fault, type Stage } from './faults.ts'
+import type { Plan } from './options.ts'
+import type { Outcome } from './outcome.ts'
+import type { Progress } from './progress.ts'
+import { QUEUE, startServers, type Servers } from './servers.ts'
+
+const WORKER_START_LIMIT_MS = 30_000
+const BETWEEN_LOOKS_MS = 100
+const LEFT: readonly JobType[] = ['wait', 'prioritized', 'delayed', 'active']
+/** The first faults strike when this share of the jobs is done, the freeze when that share is. */
+const FIRST_FAULTS_AT = 0.35
+const FREEZE_AT = 0.55
+
+export async function runDemo(
+  plan: Plan,
+  progress: Progress,
+  closing: Closing,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const startedAt = performance.now()
+  const elapsedMs = (): number => performance.now() - startedAt
+  const say = (what: string): void => {
+    if (!signal.aborted) progress.event(elapsedMs(), what)
+  }
+  const strikes = (await readStrikes(REAL_STRIKES)).slice(0, plan.jobs)
+  const servers = await startServers(plan, closing, say)
+  signal.throwIfAborted()
+  const crew = await startCrew(plan, servers, closing, signal)
+  const counts = countReports(crew)
+
+  const operators = new Set(strikes.map(({ customer }) => customer)).size
+  say(
+    `${strikes.length} strikes of ${operators} operators; ${plan.workers} workers with ${plan.concurrency} jobs each`,
+  )
+  await servers.queue.addBulk(
+    strikes.map((data) => ({
+      name: 'post',
+      data,
+      opts: { jobId: data.id, attempts: 5, backoff: { type: 'exponential', delay: 100 } },
+    })),
+  )
+  const stage: Stage = {
+    ...{ plan, crew, signal, elapsedMs, say },
+    masters: servers.fleet.masters,
+    observer: servers.observer,
+    random: seededRandom(plan.seed),
+    done: () => counts.finished,
+  }
+  const [faults] = await Promise.all([
+    runFaults(stage, strikes.length),
+    untilDone(stage, servers, strikes.length, progress),
+  ])
+  const [audit, jobsDone, jobsFailed] = await Promise.all([
+    servers.ledger.audit(),
+    servers.queue.getCompletedCount(),
+    servers.queue.getFailedCount(),
+  ])
+  const { leasesLost, requeues } = counts
+  return {
+    ...{ seed: plan.seed, without: plan.without, jobsIn: strikes.length, jobsDone, jobsFailed },
+    ...{ audit, leasesLost, requeues, faults, elapsedMs: elapsedMs() },
+  }
+}
+
+async function startCrew(
+  plan: Plan,
+  { fleet, databaseUrl }: Servers,
+  closing: Closing,
+  signal: AbortSignal,
+): Promise<Crew> {
+  const { leaseMs, maxLeaseMs, concurrency, workMs, without } = plan
+  const crew = new Crew({
+    ...{ queue: QUEUE, queueUrl: fleet.queue.url, masters: fleet.urls, databaseUrl },
+    ...{ leaseMs, maxLeaseMs, concurrency, workMs, without },
+  })
+  closing.add(() => crew.close(signal.aborted ? 'kill' : 'stop'))
+  const members = Array.from({ length: plan.workers }, () => crew.add())
+  await Promise.all(
+    members.map((expected) =>
+      crew.until(`${expected.name} ready`, WORKER_START_LIMIT_MS, signal, (report, member) =>
+        member === expected && report.type === 'ready' ? report : undefined,
+      ),
+    ),
+  )
+  return crew
+}
+
+function countReports(crew: Crew) {
+  const counts = { finished: 0, leasesLost: 0, requeues: 0 }
+  crew.watch(({ type }) => {
+    if (type === 'finished') counts.finished += 1
+    if (type === 'leaseLost') counts.leasesLost += 1
+    if (type === 'requeued') counts.requeues += 1
+  })
+  return counts
+}
+
+async function runFaults(stage: Stage, total: number): Promise<readonly Fault[]> {
+  const reached = async (share: number): Promise<void> => {
+    while (stage.done() < share * total) {
+      await delay(BETWEEN_LOOKS_MS / 4, undefined, { signal: stage.signal })
+    }
+  }
+  await reached(FIRST_FAULTS_AT)
+  const first = Promise.all([killWorker(stage), loseMaster(stage)])
+  const freeze = reached(FREEZE_AT).then(() => freezeWorker(stage))
+  return (await Promise.all([first, freeze])).flat().sort((a, b) => a.atMs - b.atMs)
+}
+
+/** Resolves when no job is left; shows how things stand until then. */
+async function untilDone(
+  stage: Stage,
+  { queue, observer }: Servers,
+  total: number,
+  progress: Progress,
+): Promise<void> {
+  const { crew, signal } = stage
+  for (;;) {
+    const counts = await queue.getJobCounts(...LEFT, 'completed', 'failed')
+    const running = counts['active'] ?? 0
+    const left = LEFT.reduce((sum, type) => sum + (counts[type] ?? 0), 0)
+    progress.show({
+      ...{ elapsedMs: stage.elapsedMs(), total, running, waiting: left - running },
+      done: counts['completed'] ?? 0,
+      leases: crew.members.reduce((sum, { leases }) => sum + leases, 0),
+      masters: observer.status().masters.map(({ state }, index) => `${index + 1} ${state}`),
+      workers: crew.members.map(({ name, state }) => `${name} ${state}`),
+    })
+    if (left === 0) return
+    await delay(BETWEEN_LOOKS_MS, undefined, { signal })
+  }
+}
