@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest'
+import { Program, runProgram } from './program.ts'
+
+const DEMO = 'workers/demo/main.ts'
+const TIMEOUT_MS = 90_000
+
+interface DemoResult {
+  readonly right: boolean
+  readonly jobsIn: number
+  readonly jobsDone: number
+  readonly duplicateEffects: readonly unknown[]
+  readonly outOfTurnEffects: readonly unknown[]
+  readonly wrongBalances: readonly unknown[]
+  readonly staleWritesRefused: readonly unknown[]
+  readonly interruptedJobRanAgain: boolean
+  readonly faults: readonly { name: string; seen: readonly string[]; missing?: string }[]
+  readonly problems: readonly string[]
+}
+
+async function demo(...args: readonly string[]) {
+  const { code, out, err } = await runProgram(DEMO, ['--fast', '--json', ...args])
+  const result = JSON.parse(out.at(-1) ?? '{}') as DemoResult
+  return { code, out, err, result }
+}
+
+describe('npm run demo', () => {
+  it(
+    'ends with a right ledger, and every fault was seen to have happened',
+    async () => {
+      const { code, out, err, result } = await demo()
+      expect(result.problems).toEqual([])
+      expect(result).toMatchObject({
+        right: true,
+        jobsIn: 150,
+        jobsDone: 150,
+        duplicateEffects: [],
+        outOfTurnEffects: [],
+        wrongBalances: [],
+        interruptedJobRanAgain: true,
+      })
+      expect(result.staleWritesRefused.length).toBeGreaterThan(0)
+      const names = result.faults.map(({ name }) => name).sort()
+      expect(names).toEqual(['master lost', 'worker frozen', 'worker killed'])
+      expect(result.faults.flatMap(({ missing }) => missing ?? [])).toEqual([])
+      expect(code).toBe(0)
+      expect(out).toHaveLength(1)
+      expect(err).toEqual([])
+    },
+    TIMEOUT_MS,
+  )
+
+  it(
+    'finds what goes wrong without a lease',
+    async () => {
+      const { code, result } = await demo('--without', 'lease')
+      expect(code).toBe(1)
+      expect(result.right).toBe(false)
+      expect(result.outOfTurnEffects.length).toBeGreaterThan(0)
+      expect(result.problems.join('\n')).toMatch(
+        /out-of-turn effects, among them:\n.+\n +entry \d+ by/,
+      )
+    },
+    TIMEOUT_MS,
+  )
+
+  it(
+    'finds the one stale write that gets through without fencing',
+    async () => {
+      const { code, result } = await demo('--without', 'fencing')
+      expect(code).toBe(1)
+      expect(result.staleWritesRefused).toEqual([])
+      expect(result.outOfTurnEffects.length).toBeGreaterThan(0)
+      expect(result.faults.flatMap(({ missing }) => missing ?? [])).toEqual([])
+    },
+    TIMEOUT_MS,
+  )
+
+  it(
+    'leaves nothing running after Ctrl-C, and ends with 130',
+    async () => {
+      await using program = new Program(DEMO, ['--fast'])
+      await program.line(/strikes of \d+ operators/)
+      await program.line(/ done, /)
+      program.interrupt()
+      expect((await program.end()).code).toBe(130)
+      await expect.poll(() => program.groupIsAlive, { timeout: 5_000 }).toBe(false)
+    },
+    TIMEOUT_MS,
+  )
+
+  it('explains itself, and refuses what it does not know', async () => {
+    const help = await runProgram(DEMO, ['--help'])
+    expect(help.code).toBe(0)
+    expect(help.out.join('\n')).toContain('--without fencing')
+    const wrong = await runProgram(DEMO, ['--without', 'hope'])
+    expect(wrong).toMatchObject({
+      code: 2,
+      err: ['Expected --without lease or --without fencing, got "hope"'],
+    })
+  })
+})

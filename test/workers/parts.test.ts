@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest'
+import { progressOn } from '../../workers/demo/progress.ts'
+import { readFlags, UsageError } from '../../workers/flags.ts'
+import { operatorReport } from '../../workers/operator-report.ts'
+import { seededRandom } from '../../workers/seeded-random.ts'
+import { readStrikes, REAL_STRIKES } from '../../workers/strikes-file.ts'
+import { restartDelayMs } from '../../workers/supervisor.ts'
+
+describe('flags', () => {
+  const env = { MASTER_URLS: 'redis://a:1, redis://b:2,' }
+  const read = (...argv: readonly string[]) => {
+    const flags = readFlags(argv, env, { queue: 'q' })
+    if (flags === 'help') throw new Error('not asked for help')
+    return flags
+  }
+
+  it('take the masters from the environment, and from the command line first', () => {
+    expect(read().masters).toEqual(['redis://a:1', 'redis://b:2'])
+    expect(read('--master', 'redis://c:3', '--master', 'redis://d:4').masters).toEqual([
+      'redis://c:3',
+      'redis://d:4',
+    ])
+  })
+
+  it('look at nothing else when asked for help', () => {
+    expect(readFlags(['--help', '--concurrency', '-'], {}, { queue: 'q' })).toBe('help')
+  })
+
+  it('keep a lease within the longest of the fleet', () => {
+    expect(read('--max-lease-ms', '5000')).toMatchObject({ leaseMs: 5_000, maxLeaseMs: 5_000 })
+    expect(() => read('--max-lease-ms', '5000', '--lease-ms', '6000')).toThrow(UsageError)
+  })
+
+  it.each([
+    [['--lease-ms', '5'], /--lease-ms to be a whole number, at least 100; got "5"/],
+    [['--concurrency', '1.5'], /--concurrency/],
+    [['--master', 'http://a'], /--master to be a redis:\/\/ or rediss:\/\/ URL, got "http:\/\/a"/],
+    [['--what'], /Unknown option '--what'.*Try --help/],
+  ])('refuse %j', (argv, message) => {
+    expect(() => read(...argv)).toThrow(message)
+  })
+})
+
+describe('an operator report', () => {
+  it('counts the real strikes, and is the same each time', async () => {
+    const strikes = await readStrikes(REAL_STRIKES)
+    const report = operatorReport('US AIRWAYS*', strikes)
+    expect(report).toMatchObject({ strikes: 91, total: 4_314_292, worst: { amount: 3_367_644 } })
+    const perYear = Object.values(report.costPerYear).reduce((sum, cost) => sum + cost, 0)
+    expect(perYear).toBe(report.total)
+    const [low, high] = report.meanCostInterval
+    expect(low).toBeLessThan(report.meanCost)
+    expect(high).toBeGreaterThan(report.meanCost)
+    expect(operatorReport('US AIRWAYS*', strikes)).toEqual(report)
+    expect(() => operatorReport('NOBODY', strikes)).toThrow('no strike of NOBODY')
+  })
+})
+
+describe('small parts', () => {
+  it('waits longer after every crash, up to a limit', () => {
+    expect([1, 2, 3, 20].map(restartDelayMs)).toEqual([250, 500, 1_000, 30_000])
+  })
+
+  it('draws the same numbers from the same seed, all in [0, 1)', () => {
+    const draw = (seed: number) => Array.from({ length: 50 }, seededRandom(seed))
+    expect(draw(1)).toEqual(draw(1))
+    expect(draw(1)).not.toEqual(draw(2))
+    expect(draw(3).every((number) => number >= 0 && number < 1)).toBe(true)
+  })
+
+  it('redraws the block of a terminal with one write that ends where it began', () => {
+    const writes: string[] = []
+    const out = { isTTY: true, columns: 60, write: (text: string) => writes.push(text) }
+    const progress = progressOn(out as unknown as NodeJS.WriteStream, false)
+    const counts = { total: 10, done: 5, running: 2, waiting: 3, leases: 2 }
+    const snapshot = { elapsedMs: 1, ...counts, masters: ['1 voting'], workers: ['w'.repeat(200)] }
+    progress.show(snapshot)
+    progress.show(snapshot)
+    const [, first = '', second = ''] = writes
+    const lines = first.split('\n').length - 1
+    expect(second.startsWith(`\r\x1b[${lines}A`)).toBe(true)
+    expect(second.slice(second.indexOf('A') + 1)).toBe(first.slice(1))
+    const widths = first.split('\n').map((line) => line.replace('\x1b[K', '').length)
+    expect(Math.max(...widths)).toBeLessThan(60)
+    progress.end()
+    expect(writes.at(-1)).toBe('\x1b[?25h')
+  })
+})
