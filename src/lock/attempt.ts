@@ -12,7 +12,7 @@
  * quorum shares a master with this one, and that master grants more than t.
  */
 import { randomBytes } from 'node:crypto'
-import { pollAcquire, pollConfirm, pollRelease, type Claim } from './ballots.ts'
+import { pollAcquire, pollConfirm, pollRelease, type Claim, type Request } from './ballots.ts'
 import type { Fleet } from './fleet.ts'
 import { explain, holderOf, type NotGranted, type Unreachable } from './outcome.ts'
 import type { Poll } from './poll.ts'
@@ -29,22 +29,24 @@ export interface Grant {
   readonly fencingToken: number
   readonly startedAt: Instant
   readonly trust: Trust
-  /** Still being filled in: a master that has not answered may yet grant. */
-  readonly votes: readonly (AcquireVote | undefined)[]
+  /** Its votes are still being filled in: a master that has not answered may yet grant. */
+  readonly ballot: Poll<AcquireVote>
 }
 
 export async function attempt(
   fleet: Fleet,
   proposals: ProposalClock,
-  resource: string,
-  leaseMs: number,
+  resources: readonly string[],
+  request: Request,
   background: (work: Promise<void>) => void,
 ): Promise<Grant | NotGranted> {
   const { clock, driftFactor, owner } = fleet.settings
+  const { leaseMs } = request
+  const resource = labelOf(resources)
   const startedAt = instant(clock)
   const trust = trustFrom(startedAt, leaseMs, driftFactor)
-  const claim: Claim = { resource, token: `${randomBytes(20).toString('base64url')}@${owner}` }
-  const ballot = pollAcquire(fleet, claim, leaseMs, proposals.next())
+  const claim: Claim = { resources, token: `${randomBytes(20).toString('base64url')}@${owner}` }
+  const ballot = pollAcquire(fleet, claim, request, proposals.next())
   const giveUp = (): void => {
     const unsettled = (index: number): boolean => mayStillGrant(ballot.votes[index])
     background(pollRelease(fleet, claim, leaseMs, unsettled, background).complete)
@@ -71,7 +73,12 @@ export async function attempt(
     giveUp()
     return tooLate(fleet, resource, leaseMs, now.now - startedAt.now)
   }
-  return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, votes: ballot.votes }
+  return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, ballot }
+}
+
+/** Several resources under one lease, in one word for people. */
+export function labelOf(resources: readonly string[]): string {
+  return resources.join(' + ')
 }
 
 /** No answer, or none that says the script did not run: a grant may exist or still arrive. */

@@ -8,6 +8,7 @@ import type { Script } from '../redis/script.ts'
 import type { Fleet } from './fleet.ts'
 import { poll, type Poll } from './poll.ts'
 import { acquireScript, confirmScript, extendScript, healScript, releaseScript } from './scripts.ts'
+import { instant } from './trust.ts'
 import {
   readAcquireVote,
   readConfirmVote,
@@ -23,8 +24,23 @@ import {
 
 /** What an attempt puts on the masters. The token is fresh for every attempt. */
 export interface Claim {
-  readonly resource: string
+  /** Sorted, without repetitions: all or none are granted, with one token and one fencing token. */
+  readonly resources: readonly string[]
   readonly token: string
+}
+
+/** A lease that its holder has given up in favour of the next one: the other half of a hand over. */
+export interface Predecessor {
+  readonly token: string
+  readonly fencingToken: number
+}
+
+/** What an attempt asks for. */
+export interface Request {
+  readonly leaseMs: number
+  /** The caller goes on waiting this long when it is not granted: releases are announced to it. */
+  readonly waitMs: number
+  readonly predecessor?: Predecessor
 }
 
 /** A tombstone outlives every command of its attempt that may still travel. */
@@ -33,45 +49,39 @@ const TOMBSTONE_LEASES = 2
 const MAX_RELEASE_TRIES = 5
 const RELEASE_RETRY_MS = 25
 
+type Args = readonly (string | number)[]
+
 export function pollAcquire(
   fleet: Fleet,
   claim: Claim,
-  leaseMs: number,
+  { leaseMs, waitMs, predecessor }: Request,
   proposal: number,
 ): Poll<AcquireVote> {
   const { fenceTtlMs, maxClockSkewMs, masterTimeoutMs } = fleet.settings
-  return poll(
-    fleet.masters,
-    async (master) =>
-      readAcquireVote(
-        await callEnrolled(
-          fleet,
-          master,
-          acquireScript,
-          keysOf(fleet, claim, 'withTombstone'),
-          [claim.token, leaseMs, proposal, fenceTtlMs, maxClockSkewMs],
-          masterTimeoutMs,
-        ),
-      ),
-    (vote) => vote.kind === 'granted',
-  )
+  const from = [predecessor?.token ?? '', predecessor?.fencingToken ?? 0]
+  const args = [claim.token, leaseMs, proposal, fenceTtlMs, maxClockSkewMs, ...from, waitMs]
+  const ask = async (master: Master): Promise<AcquireVote> => {
+    if (fleet.suspendedMs(master) > 0) return suspended(fleet, master)
+    const result = await callEnrolled(fleet, master, acquireScript, claim, args, masterTimeoutMs)
+    // This very reply may have shown that the master's clock jumped.
+    return fleet.suspendedMs(master) > 0 ? suspended(fleet, master) : readAcquireVote(result)
+  }
+  return poll(fleet.masters, ask, (vote) => vote.kind === 'granted')
+}
+
+function suspended(fleet: Fleet, master: Master): AcquireVote {
+  return { kind: 'suspended', waitMs: fleet.suspendedMs(master) }
 }
 
 /** A master counts only if its counter is exactly `fencingToken`: beyond it, somebody else was granted. */
 export function pollConfirm(fleet: Fleet, claim: Claim, fencingToken: number): Poll<ConfirmVote> {
   const { fenceTtlMs, masterTimeoutMs } = fleet.settings
+  const args = [claim.token, fencingToken, fenceTtlMs]
   return poll(
     fleet.masters,
     async (master) =>
       readConfirmVote(
-        await callEnrolled(
-          fleet,
-          master,
-          confirmScript,
-          keysOf(fleet, claim),
-          [claim.token, fencingToken, fenceTtlMs],
-          masterTimeoutMs,
-        ),
+        await callEnrolled(fleet, master, confirmScript, claim, args, masterTimeoutMs),
       ),
     (vote) => vote.kind === 'counter' && vote.counter === fencingToken,
   )
@@ -84,19 +94,11 @@ export function pollExtend(
   leaseMs: number,
   timeoutMs: number,
 ): Poll<ExtendVote> {
+  const args = [claim.token, leaseMs, fencingToken, fleet.settings.fenceTtlMs]
   return poll(
     fleet.masters,
     async (master) =>
-      readExtendVote(
-        await callEnrolled(
-          fleet,
-          master,
-          extendScript,
-          keysOf(fleet, claim),
-          [claim.token, leaseMs, fencingToken, fleet.settings.fenceTtlMs],
-          timeoutMs,
-        ),
-      ),
+      readExtendVote(await callEnrolled(fleet, master, extendScript, claim, args, timeoutMs)),
     (vote) => vote.kind === 'extended',
   )
 }
@@ -109,20 +111,12 @@ export async function heal(
   leaseMs: number,
 ): Promise<HealVote> {
   const { fenceTtlMs, masterTimeoutMs } = fleet.settings
-  return readHealVote(
-    await callEnrolled(
-      fleet,
-      master,
-      healScript,
-      keysOf(fleet, claim, 'withTombstone'),
-      [claim.token, leaseMs, fencingToken, fenceTtlMs],
-      masterTimeoutMs,
-    ),
-  )
+  const args = [claim.token, leaseMs, fencingToken, fenceTtlMs]
+  return readHealVote(await callEnrolled(fleet, master, healScript, claim, args, masterTimeoutMs))
 }
 
 /**
- * Asks **every** master to delete the claim's key, whatever it answered before. Where `unsettled`
+ * Asks **every** master to delete the claim's keys, whatever it answered before. Where `unsettled`
  * says that a grant or heal may still arrive, the master also refuses the token from now on. A master
  * that does not confirm is asked again in the background when it is back, for one lease at most.
  */
@@ -141,20 +135,21 @@ export function pollRelease(
       if (vote.kind === 'failed') background(releaseLater(fleet, master, claim, leaseMs))
       return vote
     },
-    (vote) => vote.kind !== 'failed',
+    (vote) => vote.kind === 'released',
   )
 }
 
 async function release(
-  fleet: Fleet,
+  { keys }: Fleet,
   master: Master,
-  claim: Claim,
+  { resources, token }: Claim,
   tombstoneMs: number,
   timeoutMs: number,
 ): Promise<ReleaseVote> {
-  const keys = [fleet.keys.lease(claim.resource), fleet.keys.tombstone(claim.token)]
+  const named = resources.flatMap((resource) => [keys.lease(resource), keys.waiters(resource)])
+  const args = [token, tombstoneMs, keys.releases, ...resources]
   return readReleaseVote(
-    await master.call(releaseScript, keys, [claim.token, tombstoneMs], timeoutMs),
+    await master.call(releaseScript, [keys.tombstone(token), ...named], args, timeoutMs),
   )
 }
 
@@ -177,25 +172,34 @@ async function releaseLater(
   }
 }
 
-function keysOf(fleet: Fleet, claim: Claim, tombstone?: 'withTombstone'): readonly string[] {
-  const { keys } = fleet
-  const common = [keys.master, keys.lease(claim.resource), keys.fence(claim.resource)]
-  return tombstone === undefined ? common : [...common, keys.tombstone(claim.token)]
-}
-
 /** A call whose script first checks that this very server process was enrolled by this connection. */
 async function callEnrolled(
   fleet: Fleet,
   master: Master,
   script: Script,
-  keys: readonly string[],
-  args: readonly (string | number)[],
+  claim: Claim,
+  args: Args,
   timeoutMs: number,
 ): Promise<CallResult> {
-  const enrolment = [master.runId, fleet.settings.maxLeaseMs]
-  const result = await master.call(script, keys, [...enrolment, ...args], timeoutMs)
-  if (result.ok && Array.isArray(result.reply) && result.reply[0] === 'unenrolled') {
-    master.reenrol('its enrolment is gone: it restarted or lost its data')
+  const { keys, settings } = fleet
+  const named = claim.resources.flatMap((resource) => [
+    keys.lease(resource),
+    keys.fence(resource),
+    keys.waiters(resource),
+  ])
+  const before = instant(settings.clock)
+  const result = await master.call(
+    script,
+    [keys.master, keys.tombstone(claim.token), ...named],
+    [master.runId, settings.maxLeaseMs, ...args],
+    timeoutMs,
+  )
+  if (result.ok && Array.isArray(result.reply)) {
+    const [word, serverMs] = result.reply as unknown[]
+    if (typeof serverMs === 'number') fleet.observeClock(master, serverMs, before)
+    if (word === 'unenrolled') {
+      master.reenrol('its enrolment is gone: it restarted or lost its data')
+    }
   }
   return result
 }

@@ -14,15 +14,17 @@ import { keyspace, type Keyspace } from './keyspace.ts'
 import { quorumOf } from './quorum.ts'
 import { bootstrapScript, enrolScript, leaseScripts } from './scripts.ts'
 import type { Settings } from './settings.ts'
-import { quarantineMs } from './trust.ts'
+import { ClockWatch } from './clock-watch.ts'
+import { driftMs, instant, quarantineMs, type Instant } from './trust.ts'
 
 /** One master as `redlock.status()` shows it. */
 export interface MasterStatus {
   readonly name: string
-  readonly state: 'voting' | 'quarantined' | 'connecting' | 'enrolling' | 'refused' | 'closed'
+  readonly state:
+    'voting' | 'quarantined' | 'suspended' | 'connecting' | 'enrolling' | 'refused' | 'closed'
   /** Why it does not vote, and what to do. */
   readonly reason?: string
-  /** Milliseconds until a quarantined master votes again. */
+  /** Milliseconds until a quarantined or suspended master votes again. */
   readonly votesInMs?: number
   /** The server's clock minus ours when it was enrolled. */
   readonly clockOffsetMs?: number
@@ -38,6 +40,7 @@ export class Fleet {
   readonly #grantsFrom = new Map<Master, number>()
   /** Which connection a server process votes through; a second one to the same server is refused. */
   readonly #voters = new Map<string, Master>()
+  readonly #clocks: ClockWatch
 
   constructor(settings: Settings) {
     this.settings = settings
@@ -60,6 +63,28 @@ export class Fleet {
       }),
     )
     this.quorum = quorumOf(this.masters.length)
+    this.#clocks = new ClockWatch({
+      driftFactor: settings.driftFactor,
+      // A smaller jump is covered by the allowance that every lease makes for drift.
+      toleranceMs: Math.max(5, driftMs(settings.leaseMs, settings.driftFactor) / 2),
+      suspensionMs: quarantineMs(settings.maxLeaseMs, settings.driftFactor),
+      jumped: (master, jumpedMs) => {
+        const fields = { event: 'master:clock-jump', master: master.name, jumpedMs }
+        const what =
+          'clock of the master jumped: it may have dropped leases, and is not counted for one maxLeaseMs'
+        this.#log.error(fields, what)
+      },
+    })
+  }
+
+  /** A reply to a call that began at `before` says what time it is on the master. */
+  observeClock(master: Master, serverMs: number, before: Instant): void {
+    this.#clocks.observe(master, serverMs, before, instant(this.settings.clock))
+  }
+
+  /** For how long a master may not vote because its clock jumped. */
+  suspendedMs(master: Master): number {
+    return this.#clocks.suspendedMs(master, this.settings.clock.now())
   }
 
   status(): readonly MasterStatus[] {
@@ -209,6 +234,11 @@ export class Fleet {
       return { name, state: state.status, reason: describeState(state) }
     }
     const clockOffsetMs = Math.round(state.facts.clockOffsetMs)
+    const suspendedMs = this.suspendedMs(master)
+    if (suspendedMs > 0) {
+      const reason = `its clock jumped; not counted for another ${suspendedMs} ms: check NTP`
+      return { name, state: 'suspended', reason, votesInMs: suspendedMs, clockOffsetMs }
+    }
     const votesInMs = Math.ceil((this.#grantsFrom.get(master) ?? 0) - this.settings.clock.now())
     if (votesInMs <= 0) return { name, state: 'voting', clockOffsetMs }
     const reason = `quarantined for another ${votesInMs} ms after a restart or first use`

@@ -4,6 +4,10 @@ export interface Keyspace {
   lease(resource: string): string
   /** The fencing counter of a resource. */
   fence(resource: string): string
+  /** Present while somebody waits for the resource: its next release is announced. */
+  waiters(resource: string): string
+  /** The channel on which releases are announced, by resource name. */
+  readonly releases: string
   /** The master's enrolment: run id, longest lease, and the time from which it may grant. */
   readonly master: string
   /** Present while an abandoned token must not be granted any more. */
@@ -16,6 +20,8 @@ export function keyspace(namespace: string): Keyspace {
   return {
     lease: (resource) => `${namespace}:lease:${resource}`,
     fence: (resource) => `${namespace}:fence:${resource}`,
+    waiters: (resource) => `${namespace}:wait:${resource}`,
+    releases: `${namespace}:released`,
     master: `${namespace}:master`,
     tombstone: (token) => `${namespace}:tomb:${token}`,
     leasePattern: `${namespace.replace(/[\\*?[\]]/g, '\\$&')}:lease:*`,

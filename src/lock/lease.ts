@@ -18,7 +18,10 @@ export type ExtendOutcome =
     }
 
 export interface Lease extends AsyncDisposable {
+  /** For people: the resource's name, or several joined by ` + `. */
   readonly resource: string
+  /** What the lease covers, sorted. */
+  readonly resources: readonly string[]
   /** Secret random value that names this lease on the masters, with the owner's name behind an `@`. */
   readonly token: string
   /** Larger than that of every earlier lease on the resource. Compare it in the store you write to. */

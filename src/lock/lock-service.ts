@@ -13,6 +13,12 @@ export interface LeaseOptions {
   readonly maxHoldMs?: number
   /** @defaultValue the service's `maxExtensions` */
   readonly maxExtensions?: number
+  /**
+   * How many holders the resource may have at once. Every caller must give the same number. Each holder has a slot
+   * of its own (`resource#1` …), and fencing tokens increase per slot.
+   * @defaultValue 1
+   */
+  readonly slots?: number
 }
 
 export interface LockService {
@@ -20,6 +26,6 @@ export interface LockService {
   readonly leaseMs: number
   /** Rejects, saying what is wrong with which server, when no lease could be had at all. */
   ready(): Promise<unknown>
-  /** One attempt, no waiting; rejects only for bad arguments or after close. */
-  tryAcquire(resource: string, options?: LeaseOptions): Promise<AcquireOutcome>
+  /** One attempt at all of the resources or none, no waiting; rejects only for bad arguments or after close. */
+  tryAcquire(resource: string | readonly string[], options?: LeaseOptions): Promise<AcquireOutcome>
 }

@@ -66,7 +66,9 @@ export function explain(resource: string, votes: Votes, names: readonly string[]
   const usable = votes.filter((vote) => vote?.kind === 'granted' || vote?.kind === 'taken').length
   if (usable >= quorum) return { status: 'split', resource, answers }
   const waits = votes
-    .flatMap((vote) => (vote?.kind === 'quarantined' ? [vote.waitMs] : []))
+    .flatMap((vote) =>
+      vote?.kind === 'quarantined' || vote?.kind === 'suspended' ? [vote.waitMs] : [],
+    )
     .sort((a, b) => a - b)
   const retryAfterMs = waits[quorum - usable - 1] ?? 0
   return { status: 'unreachable', resource, retryAfterMs, answers }

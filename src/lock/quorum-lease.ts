@@ -13,10 +13,10 @@
 import type { Timer } from '../clock.ts'
 import { LeaseLostError, type MasterAnswer } from '../errors.ts'
 import type { Grant } from './attempt.ts'
-import { mayStillGrant } from './attempt.ts'
+import { labelOf, mayStillGrant } from './attempt.ts'
 import { keep, type Keeper } from './keeper.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
-import { heal, pollExtend, pollRelease, type Claim } from './ballots.ts'
+import { heal, pollExtend, pollRelease, type Claim, type Predecessor } from './ballots.ts'
 import type { Fleet } from './fleet.ts'
 import { instant, longer, remainingMs, trustFrom, type Trust } from './trust.ts'
 import { describeVote, type ExtendVote } from './votes.ts'
@@ -38,6 +38,7 @@ const LOOKS_PER_LEASE = 3
 
 export class QuorumLease implements Lease {
   readonly resource: string
+  readonly resources: readonly string[]
   readonly token: string
   readonly fencingToken: number
   readonly leaseMs: number
@@ -58,7 +59,8 @@ export class QuorumLease implements Lease {
 
   /** @internal */
   constructor(fleet: Fleet, grant: Grant, terms: LeaseTerms, owner: LeaseOwner) {
-    this.resource = grant.claim.resource
+    this.resource = labelOf(grant.claim.resources)
+    this.resources = grant.claim.resources
     this.token = grant.claim.token
     this.fencingToken = grant.fencingToken
     this.leaseMs = grant.leaseMs
@@ -102,6 +104,30 @@ export class QuorumLease implements Lease {
   release(): Promise<void> {
     this.#released ??= this.#release()
     return this.#released
+  }
+
+  /**
+   * Ends this lease here without telling the masters: the first half of a hand over. The keys stay until the
+   * successor has taken them over or `releaseKeys` deletes them.
+   * @throws LeaseLostError when there is nothing left to hand over.
+   */
+  giveUp(): Predecessor {
+    this.assertHeld()
+    this.#end()
+    this.#released = Promise.resolve()
+    return { token: this.token, fencingToken: this.fencingToken }
+  }
+
+  /** Deletes the keys everywhere, whatever became of the lease. */
+  async releaseKeys(): Promise<void> {
+    const unsettled = (index: number): boolean =>
+      mayStillGrant(this.#grant.ballot.votes[index]) || this.#healing.has(index)
+    const background = (work: Promise<void>): void => {
+      this.#owner.background(work)
+    }
+    const ballot = pollRelease(this.#fleet, this.#claim, this.leaseMs, unsettled, background)
+    background(ballot.complete)
+    await ballot.verdict
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -180,14 +206,7 @@ export class QuorumLease implements Lease {
 
   async #release(): Promise<void> {
     this.#end()
-    const unsettled = (index: number): boolean =>
-      mayStillGrant(this.#grant.votes[index]) || this.#healing.has(index)
-    const background = (work: Promise<void>): void => {
-      this.#owner.background(work)
-    }
-    const ballot = pollRelease(this.#fleet, this.#claim, this.leaseMs, unsettled, background)
-    background(ballot.complete)
-    await ballot.verdict
+    await this.releaseKeys()
   }
 
   /** Looks at both clocks until the lease is over; an extension only moves the next look. */

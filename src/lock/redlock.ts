@@ -2,9 +2,6 @@
  * The public face of the quorum lock. Knows the fleet, hands out leases, and looks after what outlives a
  * call: releases that a master has not confirmed yet, and the leases that are still held.
  */
-import pRetry from 'p-retry'
-import { jitteredMs } from '../backoff.ts'
-import { sleep } from '../clock.ts'
 import {
   LeaseExistsError,
   LeaseTooShortError,
@@ -13,13 +10,18 @@ import {
   RedlockClosedError,
 } from '../errors.ts'
 import { integerOption, refuse } from '../options.ts'
+import { Announcements } from './announcements.ts'
 import { attempt } from './attempt.ts'
+import type { Predecessor } from './ballots.ts'
 import { Fleet, type MasterStatus } from './fleet.ts'
 import type { Lease } from './lease.ts'
 import type { LeaseOptions, LockService } from './lock-service.ts'
-import { outcomeError, type AcquireOutcome } from './outcome.ts'
+import type { AcquireOutcome, Split, Taken } from './outcome.ts'
 import { ProposalClock } from './proposal.ts'
-import { QuorumLease } from './quorum-lease.ts'
+import { QuorumLease, type LeaseTerms } from './quorum-lease.ts'
+import { HeldLeases } from './reentrancy.ts'
+import { claimsFor, resourceNames } from './resources.ts'
+import { acquireWithin } from './retrying.ts'
 import { leaseOption, resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
 
 export interface AcquireOptions extends LeaseOptions {
@@ -39,10 +41,6 @@ export interface RedlockStatus {
   readonly leases: number
 }
 
-const MAX_RESOURCE_LENGTH = 512
-/** Retries of `acquire`: at least a round trip apart, at most this far. */
-const MIN_RETRY_MS = 2
-const MAX_RETRY_MS = 200
 /** A lease shorter than this many round trips is spent on talking to the masters. */
 const ROUND_TRIPS_PER_LEASE = 4
 
@@ -50,6 +48,8 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
   readonly #fleet: Fleet
   readonly #proposals: ProposalClock
+  readonly #announcements: Announcements
+  readonly #held = new HeldLeases()
   readonly #leases = new Set<QuorumLease>()
   readonly #background = new Set<Promise<void>>()
   #closed: Promise<void> | undefined
@@ -61,6 +61,8 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#settings = resolveSettings(options)
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
     this.#fleet = new Fleet(this.#settings)
+    const { masters, keys, quorum } = this.#fleet
+    this.#announcements = new Announcements(masters, keys.releases, quorum)
   }
 
   get leaseMs(): number {
@@ -115,98 +117,70 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * One attempt, no waiting. Never throws for anything the masters say or do not say.
+   * One attempt, no waiting. Several resources are granted together or not at all, under one fencing token.
+   * Never throws for anything the masters say or do not say.
    * @throws TypeError for a bad resource or option; RedlockClosedError.
    */
-  async tryAcquire(resource: string, options: LeaseOptions = {}): Promise<AcquireOutcome> {
-    this.#assertOpen()
-    const settings = this.#settings
-    const leaseMs = leaseOption(options.leaseMs ?? settings.leaseMs, settings.maxLeaseMs)
-    const terms = {
-      autoExtend: options.autoExtend ?? false,
-      maxHoldMs: integerOption(
-        'maxHoldMs',
-        options.maxHoldMs ?? settings.maxHoldMs,
-        leaseMs,
-        Number.MAX_SAFE_INTEGER,
-      ),
-      maxExtensions: integerOption(
-        'maxExtensions',
-        options.maxExtensions ?? settings.maxExtensions,
-        0,
-        Number.MAX_SAFE_INTEGER,
-      ),
-    }
-    const startedAt = settings.clock.now()
-    const outcome = await attempt(
-      this.#fleet,
-      this.#proposals,
-      resourceName(resource),
-      leaseMs,
-      this.#inBackground,
-    )
-    if (outcome.status !== 'unreachable') this.#roundTripMs = settings.clock.now() - startedAt
-    if (outcome.status !== 'granted') return outcome
-    const lease = new QuorumLease(this.#fleet, outcome, terms, {
-      background: this.#inBackground,
-      ended: (ended) => this.#leases.delete(ended),
-    })
-    if (lease.remainingMs() > 0) this.#leases.add(lease)
-    if (this.#closed !== undefined) await lease.release()
-    return { status: 'granted', lease }
+  tryAcquire(
+    resource: string | readonly string[],
+    options: LeaseOptions = {},
+  ): Promise<AcquireOutcome> {
+    return this.#trySlots(resourceNames(resource), options, 0)
   }
 
   /**
-   * Tries until granted or `waitMs` is over, with random delays in between.
+   * Tries until granted or `waitMs` is over. Waits in random steps, and less when the release is announced.
    * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt failed.
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
    */
-  async acquire(resource: string, options: AcquireOptions = {}): Promise<Lease> {
-    const { clock } = this.#settings
-    const { signal } = options
+  async acquire(
+    resource: string | readonly string[],
+    options: AcquireOptions = {},
+  ): Promise<Lease> {
+    const names = resourceNames(resource)
     const defaultWaitMs = options.leaseMs ?? this.leaseMs
-    const waitMs = integerOption(
-      'waitMs',
-      options.waitMs ?? defaultWaitMs,
-      0,
-      Number.MAX_SAFE_INTEGER,
-    )
-    const deadline = clock.now() + waitMs
-    const tryOnce = async (): Promise<Lease> => {
-      signal?.throwIfAborted()
-      const outcome = await this.tryAcquire(resource, options)
-      if (outcome.status !== 'granted') throw outcomeError(outcome)
-      if (signal?.aborted !== true) return outcome.lease
-      await outcome.lease.release()
-      throw signal.reason
-    }
-    return pRetry(tryOnce, {
-      retries: Infinity, // Bounded by the deadline.
-      minTimeout: 0, // The delay is ours: it depends on the round trip and runs on our clock.
-      shouldRetry: ({ error }) => isRetryable(error) && clock.now() < deadline,
-      onFailedAttempt: async ({ error, attemptNumber }) => {
-        const leftMs = deadline - clock.now()
-        if (!isRetryable(error) || leftMs <= 0) return
-        await sleep(clock, Math.min(leftMs, this.#retryDelayMs(attemptNumber)), signal)
-      },
+    return acquireWithin({
+      clock: this.#settings.clock,
+      waitMs: integerOption('waitMs', options.waitMs ?? defaultWaitMs, 0, Number.MAX_SAFE_INTEGER),
+      signal: options.signal,
+      attempt: (waitMs) => this.#trySlots(names, options, waitMs),
+      roundTripMs: () => this.#roundTripMs,
+      listen: () => this.#announcements.listen(claimsFor(names, options.slots ?? 1, 0).flat()),
     })
   }
 
   /**
    * Runs `routine` under a lease that is kept alive, and releases it afterwards. When the lease is lost its `signal`
-   * aborts; what the routine returns or throws is passed on as it is.
+   * aborts; what the routine returns or throws is passed on as it is. Inside another `using` on the same resource,
+   * in the same asynchronous context, it joins that lease.
+   * @throws what {@link Redlock.acquire} throws; TypeError when an outer lease covers only some of the resources.
    */
   async using<Result>(
-    resource: string,
+    resource: string | readonly string[],
     options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
-    const lease = await this.acquire(resource, { autoExtend: true, ...options })
-    try {
-      return await routine(lease)
-    } finally {
-      await lease.release()
-    }
+    const resources = resourceNames(resource)
+    const outer = this.#held.covering(resources)
+    if (outer !== undefined) return this.#held.run(outer, routine)
+    const lease = await this.acquire(resources, { autoExtend: true, ...options })
+    return this.#held.run({ lease, resources, users: 0 }, routine)
+  }
+
+  /**
+   * Ends `lease` and acquires its resources anew without a moment in which somebody else could: for the next piece of work
+   * on the same resource. The successor has a larger fencing token of its own. When it is not granted, both are released.
+   * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
+   */
+  async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
+    this.#assertOpen()
+    if (!(lease instanceof QuorumLease)) return refuse('lease', 'a lease of this Redlock', lease)
+    const terms = this.#terms(options)
+    const predecessor = lease.giveUp()
+    const { outcome, everywhere } = await this.#attempt(lease.resources, terms, 0, predecessor)
+    // Where the successor was not granted, the old keys would stand in its way until they expire.
+    this.#inBackground(everywhere.then((granted) => (granted ? undefined : lease.releaseKeys())))
+    return outcome
   }
 
   /** Releases every lease, waits for the masters at most one `masterTimeoutMs`, and disconnects. */
@@ -237,14 +211,70 @@ export class Redlock implements LockService, AsyncDisposable {
     void work.finally(() => this.#background.delete(work))
   }
 
-  #retryDelayMs(attemptNumber: number): number {
-    const minMs = Math.max(MIN_RETRY_MS, this.#roundTripMs)
-    return jitteredMs(
-      attemptNumber,
-      minMs,
-      Math.max(minMs, MAX_RETRY_MS),
-      this.#settings.clock.random(),
+  /** The resources, or the slots of one resource in turn until one is granted. */
+  async #trySlots(
+    names: readonly string[],
+    options: LeaseOptions,
+    waitMs: number,
+  ): Promise<AcquireOutcome> {
+    this.#assertOpen()
+    const terms = this.#terms(options)
+    const claims = claimsFor(names, options.slots ?? 1, this.#settings.clock.random())
+    let best: Taken | Split | undefined
+    for (const claim of claims) {
+      const { outcome } = await this.#attempt(claim, terms, waitMs)
+      if (outcome.status === 'granted' || outcome.status === 'unreachable') return outcome
+      // Of several refusals the one that may end first: a split soon, a taken slot when its holder's lease does.
+      if (outcome.status === 'split') best = outcome
+      else if (best?.status !== 'split') best = sooner(best, outcome)
+    }
+    return best ?? refuse('resource', 'at least one name', names)
+  }
+
+  async #attempt(
+    resources: readonly string[],
+    terms: Terms,
+    waitMs: number,
+    predecessor?: Predecessor,
+  ): Promise<{ readonly outcome: AcquireOutcome; readonly everywhere: Promise<boolean> }> {
+    const { clock } = this.#settings
+    const { leaseMs } = terms
+    const startedAt = clock.now()
+    const request = { leaseMs, waitMs, ...(predecessor !== undefined && { predecessor }) }
+    const grant = await attempt(
+      this.#fleet,
+      this.#proposals,
+      resources,
+      request,
+      this.#inBackground,
     )
+    if (grant.status !== 'unreachable') this.#roundTripMs = clock.now() - startedAt
+    if (grant.status !== 'granted') return { outcome: grant, everywhere: Promise.resolve(false) }
+    const lease = new QuorumLease(this.#fleet, grant, terms, {
+      background: this.#inBackground,
+      ended: (ended) => this.#leases.delete(ended),
+    })
+    if (lease.remainingMs() > 0) this.#leases.add(lease)
+    if (this.#closed !== undefined) await lease.release()
+    const { ballot } = grant
+    const everywhere = ballot.complete.then(() =>
+      ballot.votes.every((vote) => vote?.kind === 'granted'),
+    )
+    return { outcome: { status: 'granted', lease }, everywhere }
+  }
+
+  #terms(options: LeaseOptions): Terms {
+    const settings = this.#settings
+    const any = Number.MAX_SAFE_INTEGER
+    const leaseMs = leaseOption(options.leaseMs ?? settings.leaseMs, settings.maxLeaseMs)
+    const maxHoldMs = options.maxHoldMs ?? settings.maxHoldMs
+    const maxExtensions = options.maxExtensions ?? settings.maxExtensions
+    return {
+      leaseMs,
+      autoExtend: options.autoExtend ?? false,
+      maxHoldMs: integerOption('maxHoldMs', maxHoldMs, leaseMs, any),
+      maxExtensions: integerOption('maxExtensions', maxExtensions, 0, any),
+    }
   }
 
   #assertOpen(): void {
@@ -252,20 +282,10 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 }
 
-function resourceName(resource: unknown): string {
-  if (
-    typeof resource !== 'string' ||
-    resource.length === 0 ||
-    resource.length > MAX_RESOURCE_LENGTH
-  ) {
-    return refuse('resource', `a string of 1 to ${MAX_RESOURCE_LENGTH} characters`, resource)
-  }
-  return resource
+interface Terms extends LeaseTerms {
+  readonly leaseMs: number
 }
 
-function isRetryable(error: Error): boolean {
-  return (
-    'code' in error &&
-    ['RESOURCE_TAKEN', 'SPLIT_VOTE', 'QUORUM_UNREACHABLE'].includes(String(error.code))
-  )
+function sooner(best: Taken | undefined, taken: Taken): Taken {
+  return best !== undefined && best.retryAfterMs <= taken.retryAfterMs ? best : taken
 }

@@ -2,118 +2,160 @@
  * What a master does, as Lua. Each script runs atomically on one server and is safe to run twice.
  *
  * Common to all: a reply is an array that begins with a word. `TIME` is read once (it moves inside
- * a script before Redis 7.2). Counters are written with `%.0f`, because Lua's `tostring` loses the
- * last digits of a microsecond count. `unenrolled` means that this server is not, or no longer, the
+ * a script before Redis 7.2) and reported, so that clients notice a clock that jumps. Counters are
+ * written with `%.0f`, because Lua's `tostring` loses the last digits of a microsecond count. `unenrolled` means that this server is not, or no longer, the
  * one that the caller's connection enrolled: it restarted, lost its data, or serves another fleet.
  */
 import { defineScript, type Script } from '../redis/script.ts'
 
 /** Refuses a caller whose connection has not enrolled this very server process. */
 const ENROLLED = `
+local time = redis.call('TIME')
+local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
 local enrolment = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'votesFromMs')
-if enrolment[1] ~= ARGV[1] or enrolment[2] ~= ARGV[2] then return {'unenrolled'} end
+if enrolment[1] ~= ARGV[1] or enrolment[2] ~= ARGV[2] then return {'unenrolled', nowMs} end
 `
 
 /**
- * KEYS  1 master · 2 lease · 3 fence · 4 tombstone of the token
+ * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
  * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 leaseMs · 5 proposal (µs) · 6 fenceTtlMs · 7 maxClockSkewMs
- * Returns  granted, counter | taken, holder's token, its PTTL ms | quarantined, ms to go
- *          | skewed, ms the proposal is ahead | abandoned | unenrolled
- * Keeps: the counter of a resource grows with every grant to a new token; a repeated call for
- * the holder's own token grants again with the same counter and does not lengthen the lease.
+ *       8 token to take over from, or '' · 9 its fencing token, or 0 · 10 how long the caller waits, ms, or 0
+ * Returns  granted, nowMs, counter | taken, nowMs, holder's token, its PTTL ms | quarantined, nowMs, ms to go
+ *          | skewed, nowMs, ms the proposal is ahead | abandoned, nowMs | unenrolled, nowMs
+ * Keeps: all resources or none. The counter of a resource grows with every grant to a new token. A repeated
+ * call for the holder's own token grants again with the same counter and does not lengthen the lease. A lease is
+ * taken over only from the token that gave it up, and only where nobody was granted after it. A caller that goes on
+ * waiting is marked in the same breath, so that no release can slip in between.
  */
 export const acquireScript: Script = defineScript(
   'acquire',
   `${ENROLLED}
-local time = redis.call('TIME')
-local nowUs = time[1] * 1000000 + time[2]
-local quarantineMs = tonumber(enrolment[3]) - nowUs / 1000
-if quarantineMs > 0 then return {'quarantined', math.ceil(quarantineMs)} end
-local aheadMs = (tonumber(ARGV[5]) - nowUs) / 1000
-if aheadMs > tonumber(ARGV[7]) then return {'skewed', math.ceil(aheadMs)} end
-if redis.call('EXISTS', KEYS[4]) == 1 then return {'abandoned'} end
-local holder = redis.call('GET', KEYS[2])
-local counter = tonumber(redis.call('GET', KEYS[3]) or '0')
-if holder == ARGV[3] then return {'granted', counter} end
-if holder then return {'taken', holder, redis.call('PTTL', KEYS[2])} end
+local quarantineMs = tonumber(enrolment[3]) - nowMs
+if quarantineMs > 0 then return {'quarantined', nowMs, quarantineMs} end
+local aheadMs = tonumber(ARGV[5]) / 1000 - nowMs
+if aheadMs > tonumber(ARGV[7]) then return {'skewed', nowMs, math.ceil(aheadMs)} end
+if redis.call('EXISTS', KEYS[2]) == 1 then return {'abandoned', nowMs} end
+local counter, mine = 0, true
+for i = 3, #KEYS, 3 do
+  local holder = redis.call('GET', KEYS[i])
+  local count = tonumber(redis.call('GET', KEYS[i + 1]) or '0')
+  local free = not holder or holder == ARGV[3]
+    or (holder == ARGV[8] and count <= tonumber(ARGV[9]))
+  if not free then
+    if tonumber(ARGV[10]) > math.max(0, redis.call('PTTL', KEYS[i + 2])) then
+      redis.call('SET', KEYS[i + 2], '1', 'PX', ARGV[10])
+    end
+    return {'taken', nowMs, holder, redis.call('PTTL', KEYS[i])}
+  end
+  if holder ~= ARGV[3] then mine = false end
+  counter = math.max(counter, count)
+end
+if mine then return {'granted', nowMs, counter} end
 counter = math.max(counter + 1, tonumber(ARGV[5]))
-redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
-redis.call('SET', KEYS[3], string.format('%.0f', counter), 'PX', ARGV[6])
-return {'granted', counter}
+for i = 3, #KEYS, 3 do
+  redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4])
+  redis.call('SET', KEYS[i + 1], string.format('%.0f', counter), 'PX', ARGV[6])
+end
+return {'granted', nowMs, counter}
 `,
 )
 
 /**
- * KEYS  1 master · 2 lease · 3 fence
+ * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
  * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 fencing token · 5 fenceTtlMs
- * Returns  counter, value after the write | lost | unenrolled
- * Keeps: the counter is raised only for the token that holds the lease. The caller counts the
+ * Returns  counter, nowMs, highest value after the write | lost, nowMs | unenrolled, nowMs
+ * Keeps: a counter is raised only for the token that holds every one of the leases. The caller counts the
  * master only if the value *equals* its fencing token: a counter beyond it belongs to a later grant.
  */
 export const confirmScript: Script = defineScript(
   'confirm',
   `${ENROLLED}
-if redis.call('GET', KEYS[2]) ~= ARGV[3] then return {'lost'} end
-local counter = math.max(tonumber(redis.call('GET', KEYS[3]) or '0'), tonumber(ARGV[4]))
-redis.call('SET', KEYS[3], string.format('%.0f', counter), 'PX', ARGV[5])
-return {'counter', counter}
+for i = 3, #KEYS, 3 do
+  if redis.call('GET', KEYS[i]) ~= ARGV[3] then return {'lost', nowMs} end
+end
+local highest = 0
+for i = 4, #KEYS, 3 do
+  local counter = math.max(tonumber(redis.call('GET', KEYS[i]) or '0'), tonumber(ARGV[4]))
+  redis.call('SET', KEYS[i], string.format('%.0f', counter), 'PX', ARGV[5])
+  highest = math.max(highest, counter)
+end
+return {'counter', nowMs, highest}
 `,
 )
 
 /**
- * KEYS  1 master · 2 lease · 3 fence
+ * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
  * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 leaseMs · 5 fencing token · 6 fenceTtlMs
- * Returns  extended | missing | lost, token that holds it or '' | unenrolled
+ * Returns  extended, nowMs | missing, nowMs | lost, nowMs, token that holds it or '' | unenrolled, nowMs
  * Keeps: a lease is never made shorter (GT), and is not extended where anyone was granted since.
  */
 export const extendScript: Script = defineScript(
   'extend',
   `${ENROLLED}
-local holder = redis.call('GET', KEYS[2])
-local counter = tonumber(redis.call('GET', KEYS[3]) or '0')
-if counter > tonumber(ARGV[5]) then return {'lost', holder or ''} end
-if not holder then return {'missing'} end
-if holder ~= ARGV[3] then return {'lost', holder} end
-redis.call('PEXPIRE', KEYS[2], ARGV[4], 'GT')
-redis.call('SET', KEYS[3], ARGV[5], 'PX', ARGV[6])
-return {'extended'}
+local missing = false
+for i = 3, #KEYS, 3 do
+  local holder = redis.call('GET', KEYS[i])
+  local counter = tonumber(redis.call('GET', KEYS[i + 1]) or '0')
+  if counter > tonumber(ARGV[5]) then return {'lost', nowMs, holder or ''} end
+  if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end
+  if not holder then missing = true end
+end
+if missing then return {'missing', nowMs} end
+for i = 3, #KEYS, 3 do
+  redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')
+  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])
+end
+return {'extended', nowMs}
 `,
 )
 
 /**
- * KEYS  1 master · 2 lease · 3 fence · 4 tombstone of the token
+ * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
  * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 leaseMs · 5 fencing token · 6 fenceTtlMs
- * Returns  healed | lost, token that holds it or '' | abandoned | unenrolled
- * Keeps: gives a key back only where nobody holds the resource and nobody was granted since. Sent only
+ * Returns  healed, nowMs | lost, nowMs, token that holds it or '' | abandoned, nowMs | unenrolled, nowMs
+ * Keeps: gives keys back only where nobody else holds the resource and nobody was granted since. Sent only
  * by a holder whose extension a quorum has just confirmed, and never counted as a vote.
  */
 export const healScript: Script = defineScript(
   'heal',
   `${ENROLLED}
-if redis.call('EXISTS', KEYS[4]) == 1 then return {'abandoned'} end
-local holder = redis.call('GET', KEYS[2])
-local counter = tonumber(redis.call('GET', KEYS[3]) or '0')
-if holder or counter > tonumber(ARGV[5]) then return {'lost', holder or ''} end
-redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
-redis.call('SET', KEYS[3], ARGV[5], 'PX', ARGV[6])
-return {'healed'}
+if redis.call('EXISTS', KEYS[2]) == 1 then return {'abandoned', nowMs} end
+for i = 3, #KEYS, 3 do
+  local holder = redis.call('GET', KEYS[i])
+  local counter = tonumber(redis.call('GET', KEYS[i + 1]) or '0')
+  if counter > tonumber(ARGV[5]) then return {'lost', nowMs, holder or ''} end
+  if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end
+end
+for i = 3, #KEYS, 3 do
+  if redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4], 'NX') == false then
+    redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')
+  end
+  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])
+end
+return {'healed', nowMs}
 `,
 )
 
 /**
- * KEYS  1 lease · 2 tombstone of the token
- * ARGV  1 token · 2 tombstoneMs, 0 for none
- * Returns  released | absent
- * Keeps: only the holder's own key is deleted. With a tombstone, a grant or a heal for this token
- * that still travels is refused when it arrives.
+ * KEYS  1 tombstone of the token · then lease, waiters of each resource
+ * ARGV  1 token · 2 tombstoneMs, 0 for none · 3 channel of releases · then each resource's name
+ * Returns  released, number of leases deleted
+ * Keeps: only the holder's own keys are deleted. With a tombstone, a grant or a heal for this token
+ * that still travels is refused when it arrives. A release is announced only where somebody waits.
  */
 export const releaseScript: Script = defineScript(
   'release',
   `
-if ARGV[2] ~= '0' then redis.call('SET', KEYS[2], '1', 'PX', ARGV[2]) end
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {'absent'} end
-redis.call('DEL', KEYS[1])
-return {'released'}
+if ARGV[2] ~= '0' then redis.call('SET', KEYS[1], '1', 'PX', ARGV[2]) end
+local deleted = 0
+for i = 2, #KEYS, 2 do
+  if redis.call('GET', KEYS[i]) == ARGV[1] then
+    redis.call('DEL', KEYS[i])
+    deleted = deleted + 1
+    if redis.call('DEL', KEYS[i + 1]) == 1 then redis.call('PUBLISH', ARGV[3], ARGV[i / 2 + 3]) end
+  end
+end
+return {'released', deleted}
 `,
 )
 

@@ -17,6 +17,8 @@ export type AcquireVote =
   | { readonly kind: 'quarantined'; readonly waitMs: number }
   | { readonly kind: 'skewed'; readonly aheadMs: number }
   | { readonly kind: 'abandoned' }
+  /** Its clock jumped a while ago, so that it may have dropped leases before their time. */
+  | { readonly kind: 'suspended'; readonly waitMs: number }
 
 export type ConfirmVote =
   FailedVote | { readonly kind: 'counter'; readonly counter: number } | { readonly kind: 'lost' }
@@ -33,7 +35,7 @@ export type HealVote =
   | { readonly kind: 'abandoned' }
   | { readonly kind: 'lost'; readonly holder: string }
 
-export type ReleaseVote = FailedVote | { readonly kind: 'released' } | { readonly kind: 'absent' }
+export type ReleaseVote = FailedVote | { readonly kind: 'released' }
 
 export type Vote = AcquireVote | ConfirmVote | ExtendVote | HealVote | ReleaseVote
 
@@ -45,7 +47,10 @@ const malformed = (reply: unknown): FailedVote => ({
   mayHaveRun: true,
 })
 
-/** Turns a call's result into a vote; `parse` returns undefined for a reply it does not know. */
+/**
+ * Turns a call's result (a word, the server's time, and what belongs to the word) into a vote;
+ * `parse` returns undefined for a reply it does not know.
+ */
 function read<V extends Vote>(
   result: CallResult,
   parse: (word: unknown, fields: Fields) => V | undefined,
@@ -67,7 +72,7 @@ function withoutOk(result: Extract<CallResult, { ok: false }>): Omit<FailedVote,
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 
 export function readAcquireVote(result: CallResult): AcquireVote {
-  return read<AcquireVote>(result, (word, [first, second]) => {
+  return read<AcquireVote>(result, (word, [, first, second]) => {
     if (word === 'granted' && isCount(first)) return { kind: 'granted', counter: first }
     if (word === 'taken' && typeof first === 'string' && isCount(second)) {
       return { kind: 'taken', holder: first, ttlMs: second }
@@ -79,30 +84,28 @@ export function readAcquireVote(result: CallResult): AcquireVote {
 }
 
 export function readConfirmVote(result: CallResult): ConfirmVote {
-  return read<ConfirmVote>(result, (word, [first]) => {
+  return read<ConfirmVote>(result, (word, [, first]) => {
     if (word === 'counter' && isCount(first)) return { kind: 'counter', counter: first }
     return word === 'lost' ? { kind: 'lost' } : undefined
   })
 }
 
 export function readExtendVote(result: CallResult): ExtendVote {
-  return read<ExtendVote>(result, (word, [first]) => {
+  return read<ExtendVote>(result, (word, [, first]) => {
     if (word === 'extended' || word === 'missing') return { kind: word }
     return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
   })
 }
 
 export function readHealVote(result: CallResult): HealVote {
-  return read<HealVote>(result, (word, [first]) => {
+  return read<HealVote>(result, (word, [, first]) => {
     if (word === 'healed' || word === 'abandoned') return { kind: word }
     return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
   })
 }
 
 export function readReleaseVote(result: CallResult): ReleaseVote {
-  return read<ReleaseVote>(result, (word) =>
-    word === 'released' || word === 'absent' ? { kind: word } : undefined,
-  )
+  return read<ReleaseVote>(result, (word) => (word === 'released' ? { kind: word } : undefined))
 }
 
 /** The vote in words, for errors and logs. */
@@ -115,6 +118,8 @@ export function describeVote(vote: Vote | undefined): string {
       return `taken by ${describeToken(vote.holder)} for ${vote.ttlMs} ms`
     case 'quarantined':
       return `quarantined for ${vote.waitMs} ms (it may have lost leases; see "delayed restart")`
+    case 'suspended':
+      return `its clock jumped; not counted for another ${vote.waitMs} ms`
     case 'skewed':
       return `refused: this client's clock is ${vote.aheadMs} ms ahead of the master's`
     case 'lost':

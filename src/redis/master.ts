@@ -62,6 +62,8 @@ export interface Master {
   reenrol(why: string): void
   /** Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed. */
   whenEnrolled(limitMs: number): Promise<boolean>
+  /** Hears what is published on a channel, for as long as the master is not closed. Messages may be lost. */
+  listen(channel: string, heard: (message: string) => void): void
   /** Runs a script that need not be loaded, on an enrolled master or not; rejects when that fails. */
   eval(
     script: Script,
@@ -106,6 +108,7 @@ export class MasterConnection implements Master {
   #epoch = 0
   #retry: Timer | undefined
   readonly #waiters = new Set<(enrolled: boolean) => void>()
+  readonly #listeners: Redis[] = []
 
   constructor(options: MasterConnectionOptions) {
     this.name = masterName(options.address)
@@ -113,11 +116,7 @@ export class MasterConnection implements Master {
     this.firstAnswer = new Promise((resolve) => {
       this.#answerFirst = resolve
     })
-    const settings = connectionSettings(options.limits)
-    this.#redis =
-      typeof options.address === 'string'
-        ? new Redis(options.address, settings)
-        : new Redis({ ...options.address, ...settings })
+    this.#redis = openConnection(options.address, options.limits)
     this.#redis.on('error', (error: Error) => {
       this.#lastError = error.message === '' ? error.name : error.message
     })
@@ -184,6 +183,20 @@ export class MasterConnection implements Master {
     return this.#redis.eval(script.lua, keys.length, ...keys, ...args)
   }
 
+  listen(channel: string, heard: (message: string) => void): void {
+    if (this.#state.status === 'closed') return
+    const { address, limits } = this.#options
+    const listener = openConnection(address, limits)
+    listener.on('ready', () => {
+      // A server that denies it leaves the waiters to their retry delays.
+      listener.subscribe(channel).catch(() => undefined)
+    })
+    listener.on('message', (_channel: string, message: string) => {
+      heard(message)
+    })
+    this.#listeners.push(listener)
+  }
+
   async findKey(pattern: string): Promise<string | undefined> {
     let cursor = '0'
     do {
@@ -216,6 +229,7 @@ export class MasterConnection implements Master {
     this.#enter({ status: 'closed' })
     this.#answerFirst()
     this.#redis.disconnect()
+    for (const listener of this.#listeners) listener.disconnect()
   }
 
   #enter(state: MasterState): void {
@@ -263,6 +277,17 @@ export class MasterConnection implements Master {
       return { status: 'connecting', detail: `could not be enrolled: ${detail}` }
     }
   }
+}
+
+function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis {
+  const settings = connectionSettings(limits)
+  const redis =
+    typeof address === 'string'
+      ? new Redis(address, settings)
+      : new Redis({ ...address, ...settings })
+  // Without a listener Node would throw; what matters of an error shows in the state.
+  redis.on('error', () => undefined)
+  return redis
 }
 
 export function describeState(state: MasterState): string {

@@ -1,0 +1,51 @@
+/**
+ * Lets `using` inside `using` join the lease that the same asynchronous context already holds, instead of
+ * waiting for itself. The lease is released when the last of its users has ended.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { refuse } from '../options.ts'
+import type { Lease } from './lease.ts'
+
+export interface SharedLease {
+  readonly lease: Lease
+  /** What was asked for; with slots, the lease covers one of them. */
+  readonly resources: readonly string[]
+  users: number
+}
+
+export class HeldLeases {
+  readonly #context = new AsyncLocalStorage<readonly SharedLease[]>()
+
+  /**
+   * The lease in this context that covers all of `resources`, if there is one.
+   * @throws TypeError when a lease covers only some of them: taking the rest could wait for a holder that waits for us.
+   */
+  covering(resources: readonly string[]): SharedLease | undefined {
+    for (const shared of this.#context.getStore() ?? []) {
+      if (shared.users === 0) continue // Work that outlived its lease and still runs in its context.
+      const covered = resources.filter((resource) => shared.resources.includes(resource))
+      if (covered.length === resources.length) return shared
+      if (covered.length > 0) {
+        const why = `covered by the lease that is already held here (${shared.resources.join(' + ')}): take all of them in the outer call`
+        refuse('resource', why, resources.join(' + '))
+      }
+    }
+    return undefined
+  }
+
+  /** @throws LeaseLostError when the lease is over before the routine begins; else what the routine throws. */
+  async run<Result>(
+    shared: SharedLease,
+    routine: (lease: Lease) => Promise<Result> | Result,
+  ): Promise<Result> {
+    shared.lease.assertHeld()
+    shared.users++
+    try {
+      const held = [shared, ...(this.#context.getStore() ?? [])]
+      return await this.#context.run(held, async () => routine(shared.lease))
+    } finally {
+      shared.users--
+      if (shared.users === 0) await shared.lease.release()
+    }
+  }
+}

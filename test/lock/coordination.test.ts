@@ -1,0 +1,258 @@
+/** What one Redlock offers beyond a single lease: several resources, slots, reentrancy, hand over, wake-ups. */
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { LeaseLostError } from '../../src/index.ts'
+import type { Redlock } from '../../src/index.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
+
+const fixture = useFleet({ masters: 5, queue: false })
+
+function master(index: number): Redis {
+  const client = new Redis(fixture.fleet.masters[index]?.url ?? '')
+  fixture.defer(() => client.quit())
+  return client
+}
+
+async function isFree(redlock: Redlock, resource: string): Promise<boolean> {
+  const outcome = await redlock.tryAcquire(resource)
+  if (outcome.status !== 'granted') return false
+  await outcome.lease.release()
+  return true
+}
+
+describe('several resources', () => {
+  test('are granted together, under one fencing token above all of their counters', async () => {
+    const redlock = await fixture.redlock()
+    const before = await granted(redlock, 'account:b')
+    await before.release()
+    const lease = await redlock.acquire(['account:b', 'account:a', 'account:b'])
+    expect(lease.resources).toEqual(['account:a', 'account:b'])
+    expect(lease.resource).toBe('account:a + account:b')
+    expect(lease.fencingToken).toBeGreaterThan(before.fencingToken)
+    expect(await isFree(redlock, 'account:a')).toBe(false)
+    expect(await isFree(redlock, 'account:b')).toBe(false)
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    await lease.release()
+    const after = await granted(redlock, 'account:a')
+    expect(after.fencingToken).toBeGreaterThan(lease.fencingToken)
+  })
+
+  test('or not at all', async () => {
+    const redlock = await fixture.redlock()
+    await granted(redlock, 'account:b')
+    expect(await redlock.tryAcquire(['account:a', 'account:b', 'account:c'])).toMatchObject({
+      status: 'taken',
+      resource: 'account:a + account:b + account:c',
+    })
+    await until('the others are free', () => isFree(redlock, 'account:a'))
+    expect(await isFree(redlock, 'account:c')).toBe(true)
+  })
+
+  test('crosswise transfers never deadlock', async () => {
+    const redlock = await fixture.redlock()
+    const accounts = ['a', 'b', 'c', 'd']
+    let transfers = 0
+    const inside = new Set<string>()
+    const transfer = async (from: string, to: string): Promise<void> => {
+      await redlock.using([from, to], { waitMs: 15_000 }, async () => {
+        expect(inside.has(from) || inside.has(to)).toBe(false)
+        inside.add(from).add(to)
+        await new Promise((resolve) => setTimeout(resolve, 1))
+        inside.delete(from)
+        inside.delete(to)
+        transfers++
+      })
+    }
+    const pairs = accounts.flatMap((from) =>
+      accounts.filter((to) => to !== from).map((to) => [from, to] as const),
+    )
+    await Promise.all(pairs.map(([from, to]) => transfer(from, to)))
+    expect(transfers).toBe(12)
+  })
+
+  test('are healed together on a master that lost one of them', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await redlock.acquire(['account:a', 'account:b'])
+    const key = `${fixture.namespace}:lease:account:b`
+    await until('it is everywhere', async () => (await master(0).get(key)) === lease.token)
+    await master(0).del(key)
+    await lease.extend()
+    await until('it is back', async () => (await master(0).get(key)) === lease.token)
+  })
+})
+
+describe('slots', () => {
+  test('admit so many holders and no more', async () => {
+    const redlock = await fixture.redlock()
+    const options = { slots: 3 }
+    const leases = [
+      await granted(redlock, 'gpu', options),
+      await granted(redlock, 'gpu', options),
+      await granted(redlock, 'gpu', options),
+    ]
+    expect(new Set(leases.map(({ resource }) => resource)).size).toBe(3)
+    expect(await redlock.tryAcquire('gpu', options)).toMatchObject({ status: 'taken' })
+    const waiting = redlock.acquire('gpu', { ...options, waitMs: 10_000 })
+    await leases[1]?.release()
+    expect((await waiting).resource).toBe(leases[1]?.resource)
+  })
+
+  test('are of one resource', async () => {
+    const redlock = await fixture.redlock()
+    await expect(redlock.tryAcquire(['a', 'b'], { slots: 2 })).rejects.toThrow(/`slots`/)
+  })
+})
+
+describe('using inside using', () => {
+  test('joins the lease, and the last user releases it', async () => {
+    const redlock = await fixture.redlock()
+    let outlives: Promise<unknown> = Promise.resolve()
+    let end: () => void = () => undefined
+    const mayEnd = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    await redlock.using(['a', 'b'], {}, async (outer) => {
+      await redlock.using('a', {}, (inner) => {
+        expect(inner).toBe(outer)
+      })
+      expect(outer.remainingMs()).toBeGreaterThan(0)
+      outlives = redlock.using('b', {}, () => mayEnd)
+    })
+    expect(await isFree(redlock, 'a')).toBe(false)
+    end()
+    await outlives
+    await until('it is free', () => isFree(redlock, 'a'))
+  })
+
+  test('does not wait for itself: a wider inner call says what to do', async () => {
+    const redlock = await fixture.redlock()
+    await redlock.using('a', {}, async () => {
+      const wider = redlock.using(['a', 'b'], {}, () => 'never')
+      await expect(wider).rejects.toThrow(/take all of them in the outer call/)
+    })
+  })
+
+  test('in another context is another holder', async () => {
+    const redlock = await fixture.redlock()
+    let inside = 0
+    const work = async (): Promise<void> => {
+      await redlock.using('a', {}, async () => {
+        expect(++inside).toBe(1)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+        inside--
+      })
+    }
+    await Promise.all([work(), work(), work()])
+  })
+
+  test('of a lost lease throws instead of running', async () => {
+    const redlock = await fixture.redlock()
+    await redlock.using('a', {}, async (lease) => {
+      for (let index = 0; index < 5; index++) {
+        await master(index).del(`${fixture.namespace}:lease:a`)
+      }
+      await expect(lease.extend()).rejects.toThrow(LeaseLostError)
+      await expect(redlock.using('a', {}, () => 'never')).rejects.toThrow(LeaseLostError)
+    })
+  })
+})
+
+describe('hand over', () => {
+  test('gives the successor a larger token, and nobody a chance in between', async () => {
+    const redlock = await fixture.redlock()
+    const rival = await fixture.redlock()
+    let lease = await granted(redlock, 'a')
+    const first = lease
+    let rivalWins = 0
+    let over = false
+    const rivalling = (async () => {
+      while (!over) {
+        const outcome = await rival.tryAcquire('a')
+        if (outcome.status === 'granted') rivalWins++
+      }
+    })()
+    for (let turn = 0; turn < 50; turn++) {
+      const outcome = await redlock.handOver(lease)
+      if (outcome.status !== 'granted') throw new Error(JSON.stringify(outcome))
+      expect(outcome.lease.fencingToken).toBeGreaterThan(lease.fencingToken)
+      expect(lease.remainingMs()).toBe(0)
+      lease = outcome.lease
+    }
+    over = true
+    await rivalling
+    expect(rivalWins).toBe(0)
+    expect(first.signal.aborted).toBe(false)
+    expect(redlock.status().leases).toBe(1)
+    await lease.release()
+    await until('it is free', () => isFree(rival, 'a'))
+  })
+
+  test('of a lease that is over throws', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'a')
+    await lease.release()
+    await expect(redlock.handOver(lease)).rejects.toThrow(LeaseLostError)
+  })
+
+  test('that fails releases both', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'a')
+    // Somebody was granted on a majority in between (which only happens when keys are deleted by hand).
+    for (let index = 0; index < 3; index++) {
+      await master(index).set(`${fixture.namespace}:lease:a`, 'somebody@else', 'PX', 60_000)
+    }
+    expect(await redlock.handOver(lease)).toMatchObject({ status: 'taken' })
+    await until('the other two are free', async () => {
+      const left = await Promise.all(
+        [3, 4].map((index) => master(index).exists(`${fixture.namespace}:lease:a`)),
+      )
+      return left.every((exists) => exists === 0)
+    })
+  })
+})
+
+describe('waiting', () => {
+  test('ends when the release is announced', async () => {
+    const redlock = await fixture.redlock()
+    // No delay of this waiter ever ends, so that nothing but an announcement can wake it.
+    const waiter = await fixture.redlock({
+      clock: {
+        ...systemClock,
+        after: (delayMs, run) =>
+          delayMs > 1 ? { cancel: () => undefined } : systemClock.after(delayMs, run),
+        random: () => 0,
+      },
+    })
+    const channel = `${fixture.namespace}:released`
+    const masters = [0, 1, 2, 3, 4].map(master)
+    for (let turn = 0; turn < 10; turn++) {
+      const lease = await granted(redlock, 'a')
+      const waiting = waiter.acquire('a', { waitMs: 10_000 })
+      // The holder and the waiter may have raced for a minority; a quorum of marks is what counts.
+      await until('it waits and listens on a quorum', async () => {
+        const marks = await Promise.all(
+          masters.map(async (client) => {
+            const [, listeners] = await client.pubsub('NUMSUB', channel)
+            const marked = await client.exists(`${fixture.namespace}:wait:a`)
+            return Number(listeners === 1 && marked === 1)
+          }),
+        )
+        return marks.reduce((sum, mark) => sum + mark, 0) >= 3
+      })
+      await lease.release()
+      await (await waiting).release()
+    }
+  })
+
+  test('marks the resource only where somebody waits, and the mark expires', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'a')
+    const mark = `${fixture.namespace}:wait:a`
+    await redlock.tryAcquire('a')
+    expect(await master(0).exists(mark)).toBe(0)
+    await expect(redlock.acquire('a', { waitMs: 100 })).rejects.toThrow()
+    expect(await master(0).pttl(mark)).toBeLessThanOrEqual(100)
+    await lease.release()
+  })
+})
