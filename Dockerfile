@@ -3,7 +3,8 @@ FROM node:22-slim
 
 WORKDIR /app
 COPY package.json package-lock.json ./
-RUN npm ci --ignore-scripts && npm cache clean --force
+# Not `npm ci`: it refuses a lock file that lacks another platform's optional packages.
+RUN npm install --ignore-scripts --no-audit --no-fund && npm cache clean --force
 COPY tsconfig.json ./
 COPY src src
 COPY workers workers
