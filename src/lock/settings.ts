@@ -164,9 +164,12 @@ function mastersOption(masters: unknown): readonly MasterAddress[] {
 
 function addressOption(address: unknown, index: number): MasterAddress {
   const name = `masters[${index}]`
-  const expected = 'a redis:// or rediss:// URL or an ioredis options object'
+  const expected = 'a redis:// or rediss:// URL without a query, or an ioredis options object'
   if (typeof address === 'string') {
-    if (!/^rediss?:\/\//.test(address) || !URL.canParse(address)) refuse(name, expected, address)
+    // No query: ioredis takes options from it, and prefers them to the safe ones.
+    if (!/^rediss?:\/\/[^/?#]+[^?#]*$/.test(address) || !URL.canParse(address)) {
+      refuse(name, expected, address.replace(/\/\/.*@/, '//***@'))
+    }
     return address
   }
   if (typeof address !== 'object' || address === null) return refuse(name, expected, address)

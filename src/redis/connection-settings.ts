@@ -32,6 +32,8 @@ export function connectionSettings(
     enableAutoPipelining: false,
     // "2" would send the failed command again.
     reconnectOnError: null,
+    // With a prefix, SCAN would look for leases under other names than the scripts use.
+    keyPrefix: '',
     autoResubscribe: false,
     enableReadyCheck: true,
     keepAlive: 5_000,
