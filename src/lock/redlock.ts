@@ -121,7 +121,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * Never throws for anything the masters say or do not say.
    * @throws TypeError for a bad resource or option; RedlockClosedError.
    */
-  tryAcquire(
+  async tryAcquire(
     resource: string | readonly string[],
     options: LeaseOptions = {},
   ): Promise<AcquireOutcome> {
@@ -138,7 +138,7 @@ export class Redlock implements LockService, AsyncDisposable {
     options: AcquireOptions = {},
   ): Promise<Lease> {
     const names = resourceNames(resource)
-    const defaultWaitMs = options.leaseMs ?? this.leaseMs
+    const { leaseMs: defaultWaitMs } = this.#terms(options)
     return acquireWithin({
       clock: this.#settings.clock,
       waitMs: integerOption('waitMs', options.waitMs ?? defaultWaitMs, 0, Number.MAX_SAFE_INTEGER),
