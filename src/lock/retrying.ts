@@ -58,7 +58,12 @@ export function acquireWithin(options: RetryOptions): Promise<Lease> {
     shouldRetry: ({ error }) => isRetryable(error) && clock.now() < deadline,
     onFailedAttempt: ({ error, attemptNumber }) =>
       isRetryable(error) ? pause(attemptNumber) : undefined,
-  }).finally(() => listening?.stop())
+  })
+    .catch((error: unknown) => {
+      signal?.throwIfAborted() // p-retry wraps a reason that is not an Error.
+      throw error
+    })
+    .finally(() => listening?.stop())
 }
 
 /** Sleeps, but not past `early`; tells whether it was that which ended the sleep. */
