@@ -23,7 +23,11 @@ export function resourceOf<Data>(resource: ResourceOf<Data>, job: Job<Data>): st
     const problem = `threw "${error instanceof Error ? error.message : String(error)}"`
     throw new ResourceError(job.id, problem, { cause: error })
   }
-  if (typeof name !== 'string') throw new ResourceError(job.id, `returned ${kindOf(name)}`)
+  if (typeof name !== 'string') {
+    // A promise that is rejected as well must not end the process.
+    void Promise.resolve(name).catch(() => undefined)
+    throw new ResourceError(job.id, `returned ${kindOf(name)}`)
+  }
   if (name.length === 0) throw new ResourceError(job.id, 'returned an empty string')
   if (name.length > MAX_RESOURCE_LENGTH) {
     throw new ResourceError(job.id, `returned ${name.length} characters`)
