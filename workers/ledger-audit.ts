@@ -14,13 +14,13 @@ export interface EntryRow {
   readonly worker: string
 }
 
-export interface AccountRow {
+interface AccountRow {
   readonly customer: string
   readonly balance: number
   readonly fencingToken: number
 }
 
-export interface RefusalRow {
+interface RefusalRow {
   readonly seq: number
   readonly jobId: string
   readonly customer: string

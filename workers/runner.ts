@@ -6,13 +6,14 @@ import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { LockedWorker, Redlock, type JobLease } from '../src/index.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { saying, type Say } from './events.ts'
+import { EXIT } from './exit-code.ts'
 import { FLAGS_HELP, readFlags, UsageError, type FlagDefaults, type Flags } from './flags.ts'
 import { describeTally, reportJobs } from './job-events.ts'
 import { closeInTime, Closing, untilDrained, watchSignals } from './stopping.ts'
 import { readStrikes } from './strikes-file.ts'
 import type { Strike } from './strike.ts'
 
-export interface NewJob<Data> {
+interface NewJob<Data> {
   readonly name: string
   readonly data: Data
   /** Adding a job with an id that the queue knows does nothing. */
@@ -36,9 +37,6 @@ export interface Example<Data, Result, Kept extends Store> extends FlagDefaults 
   conclude?(store: Kept, say: Say): Promise<boolean>
 }
 
-/** The queue is empty, but that is not good news: no reason to start the process again. */
-export const DRAINED_WITH_FAILURES = 3
-
 /** A lost lease fails the attempt, so there are several; finished jobs stay for an audit. */
 const JOB_OPTIONS: JobsOptions = {
   attempts: 5,
@@ -57,7 +55,7 @@ export async function runExample<Data, Result, Kept extends Store>(
     else process.exitCode = await run(example, flags, saying(flags.json))
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
-    process.exitCode = error instanceof UsageError ? 2 : 1
+    process.exitCode = error instanceof UsageError ? EXIT.wrongUsage : EXIT.cannotGoOn
   }
 }
 
@@ -75,7 +73,7 @@ async function run<Data, Result, Kept extends Store>(
     })
     if (flags.bootstrap) await bootstrap(flags, say)
     if (flags.enqueue) await enqueue(queue, example, flags, say)
-    return flags.work ? await work(queue, example, flags, say, closing) : 0
+    return flags.work ? await work(queue, example, flags, say, closing) : EXIT.done
   } finally {
     await closing.run()
   }
@@ -138,11 +136,11 @@ async function work<Data, Result, Kept extends Store>(
   const end = await Promise.race([stopping.stopped, ...(drained === undefined ? [] : [drained])])
   if (end === 'SIGINT' || end === 'SIGTERM') {
     say('stopping', `${end}: finishes the jobs it has`, { signal: end })
-    return end === 'SIGINT' ? 130 : 0
+    return end === 'SIGINT' ? EXIT.interrupted : EXIT.done
   }
   const right = (await example.conclude?.(store, say)) ?? true
   say('drained', describeTally(tally, end.failed), { ...tally, failed: end.failed })
-  return right && end.failed === 0 ? 0 : DRAINED_WITH_FAILURES
+  return right && end.failed === 0 ? EXIT.done : EXIT.drainedWithFailures
 }
 
 async function connectStore<Data, Result, Kept extends Store>(

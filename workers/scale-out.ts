@@ -4,6 +4,7 @@
  */
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
+import { EXIT } from './exit-code.ts'
 import { UsageError, wholeNumber } from './flags.ts'
 import { runOnce, Supervisor } from './supervisor.ts'
 import { Closing, watchSignals } from './stopping.ts'
@@ -28,7 +29,7 @@ async function main(): Promise<number> {
   const { values, positionals, workerArgs } = readArguments(process.argv.slice(2))
   if (values.help === true) {
     process.stdout.write(`${HELP.trim()}\n`)
-    return 0
+    return EXIT.done
   }
   const processes = wholeNumber(values.processes, { flag: '--processes', fallback: 3, min: 1 })
   const [worker] = positionals
@@ -49,7 +50,7 @@ async function main(): Promise<number> {
     }
     if (once.length > 0) {
       const code = await runOnce({ worker, args: [...each, ...once], env })
-      if (code !== 0 || workerArgs.includes('--enqueue-only')) return code
+      if (code !== EXIT.done || workerArgs.includes('--enqueue-only')) return code
     }
     const stopping = watchSignals()
     closing.add(() => {
@@ -59,7 +60,7 @@ async function main(): Promise<number> {
     const codes = supervisor.run(processes)
     const signal = await Promise.race([stopping.stopped, codes.then(() => undefined)])
     const worst = Math.max(...(await codes))
-    return signal === 'SIGINT' ? 130 : worst
+    return signal === 'SIGINT' ? EXIT.interrupted : worst
   } finally {
     await closing.run()
   }
@@ -84,5 +85,5 @@ try {
   process.exitCode = await main()
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
-  process.exitCode = error instanceof UsageError ? 2 : 1
+  process.exitCode = error instanceof UsageError ? EXIT.wrongUsage : EXIT.cannotGoOn
 }

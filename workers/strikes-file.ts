@@ -5,7 +5,7 @@ import { parseStrike, type Strike } from './strike.ts'
 
 export const REAL_STRIKES = join(import.meta.dirname, 'data', 'strikes.ndjson')
 
-export interface BadLine {
+interface BadLine {
   readonly line: number
   readonly reason: string
 }

@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
+import { EXIT } from './exit-code.ts'
 
 export interface WorkerCommand {
   readonly worker: string
@@ -10,8 +11,8 @@ export interface WorkerCommand {
   readonly env: NodeJS.ProcessEnv
 }
 
-/** Exit codes that a worker chose: done, wrong usage, drained with failures. All else is a crash. */
-const CHOSEN = [0, 2, 3]
+/** A worker that ends with one of these would do so again. */
+const FINAL: readonly number[] = [EXIT.done, EXIT.wrongUsage, EXIT.drainedWithFailures]
 const MAX_CRASHES_IN_A_ROW = 10
 const RESTART_MS = { first: 250, most: 30_000 }
 /** A process that ran this long was well; its next crash counts as the first. */
@@ -46,18 +47,18 @@ export class Supervisor {
       const startedAt = performance.now()
       const { code, signal } = await this.#runOne(number)
       if (stopped()) break
-      if (code !== null && CHOSEN.includes(code)) return code
+      if (code !== null && FINAL.includes(code)) return code
       crashes = performance.now() - startedAt > WELL_AFTER_MS ? 1 : crashes + 1
       const how = signal ?? `exit code ${code ?? 'unknown'}`
       if (crashes > MAX_CRASHES_IN_A_ROW) {
         tell(number, `crashed (${how}) ${crashes} times in a row: given up`)
-        return 1
+        return EXIT.cannotGoOn
       }
       const delayMs = restartDelayMs(crashes)
       tell(number, `crashed (${how}): started again in ${delayMs} ms`)
       await delay(delayMs, undefined, { signal: this.#stop }).catch(() => undefined) // Stopping.
     }
-    return 0
+    return EXIT.done
   }
 
   async #runOne(number: number): Promise<Exit> {
@@ -86,7 +87,7 @@ export async function runOnce(command: WorkerCommand): Promise<number> {
   const child = start(command)
   child.stdout?.pipe(process.stdout)
   const { code } = await exit(child)
-  return code ?? 1
+  return code ?? EXIT.cannotGoOn
 }
 
 interface Exit {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { Program, runProgram } from './program.ts'
 
 const DEMO = 'workers/demo/main.ts'
-const TIMEOUT_MS = 90_000
+const TIMEOUT_MS = 120_000
 
 interface DemoResult {
   readonly right: boolean

@@ -88,6 +88,21 @@ describe('workers/customer-ledger.ts', () => {
   )
 
   it(
+    'ends with 3 when the queue is drained but a job failed for good',
+    async () => {
+      const strike = { id: 'nameless', customer: 'x'.repeat(600), date: '2001-02-03', amount: 1 }
+      const file = join(directory, 'too-long.ndjson')
+      await writeFile(file, JSON.stringify(strike))
+      const args = flags('--enqueue', '--until-drained', '--input', file)
+      const ended = await runProgram('workers/customer-ledger.ts', args, env)
+      expect(ended.code).toBe(3)
+      expect(ended.events('failed')).toHaveLength(5)
+      expect(ended.events('drained')).toMatchObject([{ done: 0, failedAttempts: 5, failed: 1 }])
+    },
+    TIMEOUT_MS,
+  )
+
+  it(
     'ends with 0 on SIGTERM and 130 on SIGINT, with everything closed',
     async () => {
       for (const [signal, code] of [['SIGTERM', 0] as const, ['SIGINT', 130] as const]) {

@@ -19,6 +19,8 @@ export class Member {
   readonly #exited: Promise<unknown>
   state: MemberState = 'starting'
   leases = 0
+  /** A fault is meant for this one; the next fault looks for another. */
+  chosen = false
   /** Jobs that it has opened and not finished, failed or given back. */
   readonly open = new Set<string>()
 

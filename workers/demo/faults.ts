@@ -32,7 +32,7 @@ export interface Stage {
   say(event: string): void
 }
 
-const SEEN_WITHIN_MS = 20_000
+const SEEN_WITHIN_MS = 45_000
 const BETWEEN_LOOKS_MS = 20
 
 /** kill -9 a worker in the middle of a job, and start another in its place. */
@@ -126,9 +126,10 @@ function overtakes({ plan }: Stage, report: JobFacts, held: JobFacts): boolean {
 }
 
 async function holdSomeone(stage: Stage): Promise<{ victim: Member; held: JobFacts }> {
-  const working = stage.crew.members.filter(({ state }) => state === 'working')
+  const working = stage.crew.members.filter(({ state, chosen }) => state === 'working' && !chosen)
   const victim = working[Math.floor(stage.random() * working.length)]
   if (victim === undefined) throw new Error('there is no worker to strike')
+  victim.chosen = true
   const holding = seen(stage, `a write of ${victim.name}`, (report, member) => {
     return report.type === 'holding' && member === victim ? report : undefined
   })

@@ -42,7 +42,7 @@ export interface Plan {
 
 const SIZES = {
   full: { jobs: Infinity, leaseMs: 2_000, maxLeaseMs: 3_000, workMs: 60, limitMs: 120_000 },
-  fast: { jobs: 150, leaseMs: 600, maxLeaseMs: 900, workMs: 15, limitMs: 60_000 },
+  fast: { jobs: 150, leaseMs: 600, maxLeaseMs: 900, workMs: 15, limitMs: 90_000 },
 } as const
 
 /** Throws a {@link UsageError}. */

@@ -1,7 +1,7 @@
 /** The run as it goes: one block that is redrawn in a terminal, plain lines elsewhere, nothing with --json. */
 import { seconds } from './report.ts'
 
-export interface Snapshot {
+interface Snapshot {
   readonly elapsedMs: number
   readonly total: number
   readonly done: number
