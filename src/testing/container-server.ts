@@ -6,6 +6,8 @@ import { configText, passwordOf, serverUrl } from './server-config.ts'
 import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 
 const DEFAULT_IMAGE = 'redis:7-alpine'
+const LOOPBACK = '127.0.0.1'
+const ANY_INTERFACE = '0.0.0.0'
 const INNER_PORT = 6379
 const DATA = '/data'
 /** On every container and volume, with the id of the process that started them. */
@@ -49,7 +51,7 @@ export class ContainerServer implements TestServer {
   static async start(name: string, config: ServerConfig): Promise<ContainerServer> {
     const engine = await openEngine()
     for (let attempt = 1; ; attempt += 1) {
-      const server = new ContainerServer(name, config, engine, await takePort('0.0.0.0'))
+      const server = new ContainerServer(name, config, engine, await takePort(ANY_INTERFACE))
       try {
         await server.#launch()
         return server
@@ -65,7 +67,7 @@ export class ContainerServer implements TestServer {
     const { host } = engine.client.info.containerRuntime
     this.name = name
     this.port = port
-    this.host = host === 'localhost' ? '127.0.0.1' : host
+    this.host = host === 'localhost' ? LOOPBACK : host
     this.#config = config
     this.#engine = engine
   }
@@ -119,6 +121,11 @@ export class ContainerServer implements TestServer {
     return this.close()
   }
 
+  /** Where the port is published. On this machine nobody else needs to reach it. */
+  get #interface(): string {
+    return this.host === LOOPBACK ? LOOPBACK : ANY_INTERFACE
+  }
+
   #living(): Container {
     if (this.#exited === undefined || this.#container === undefined) {
       throw new Error(`${this.name} on port ${this.port} is not running`)
@@ -157,7 +164,7 @@ export class ContainerServer implements TestServer {
   #description(volume: string): Parameters<ContainerClient['create']>[0] {
     const inner = `${INNER_PORT}/tcp`
     const config = { 'protected-mode': 'no', ...this.#config }
-    const text = configText({ bind: '0.0.0.0', port: INNER_PORT, dir: DATA }, config)
+    const text = configText({ bind: ANY_INTERFACE, port: INNER_PORT, dir: DATA }, config)
     return {
       Image: this.#engine.image,
       Entrypoint: ['sh', '-c', COMMAND],
@@ -165,7 +172,7 @@ export class ContainerServer implements TestServer {
       Labels: this.#engine.labels,
       ExposedPorts: { [inner]: {} },
       HostConfig: {
-        PortBindings: { [inner]: [{ HostPort: `${this.port}` }] },
+        PortBindings: { [inner]: [{ HostIp: this.#interface, HostPort: `${this.port}` }] },
         Binds: [`${volume}:${DATA}`],
       },
       // With a terminal the engine hands out the log as it was written.

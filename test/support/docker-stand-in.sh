@@ -34,8 +34,11 @@ need_packages() {
 
 start_engine() {
   mkdir -p "$root"
+  ip link show docker0 >/dev/null 2>&1 || touch "$root/made-bridge"
+  # Ports are published by Docker's proxy process alone, so the firewall of the machine stays as it is.
   dockerd --data-root "$root/data" --exec-root "$root/exec" --pidfile "$root/dockerd.pid" \
-    --host "unix://$socket" --storage-driver overlay2 </dev/null >"$root/dockerd.log" 2>&1 &
+    --host "unix://$socket" --storage-driver overlay2 \
+    --iptables=false --ip6tables=false </dev/null >"$root/dockerd.log" 2>&1 &
   local engine=$!
   for _ in $(seq 150); do
     docker_here info >/dev/null 2>&1 && return
@@ -107,6 +110,7 @@ stop() {
       exit 1
     fi
   fi
+  if [ -e "$root/made-bridge" ]; then ip link delete docker0 || true; fi
   rm -rf "$root"
 }
 
