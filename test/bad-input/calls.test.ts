@@ -1,0 +1,115 @@
+/** Arguments of calls that cannot be right: a TypeError by name, and nothing is left on any master. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { RedlockClosedError, type AcquireOptions, type Redlock } from '../../src/index.ts'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { Lab } from '../hazards/lab.ts'
+import { watchLeaks } from '../support/leaks.ts'
+
+const leaks = watchLeaks()
+let fleet: Fleet
+let lab: Lab
+let redlock: Redlock
+
+beforeAll(async () => {
+  fleet = await startFleet({ masters: 1, queue: false })
+  lab = await Lab.open(fleet)
+  redlock = await lab.client({ direct: true })
+})
+
+afterAll(async () => {
+  await lab[Symbol.asyncDispose]()
+  await fleet.close()
+  await leaks.assertNone()
+})
+
+/** All three ways to get a lease. They reject and do not throw, because a caller may have only a `catch`. */
+function calls(resource: unknown, options: AcquireOptions): readonly Promise<unknown>[] {
+  const name = resource as string
+  return [
+    redlock.tryAcquire(name, options),
+    redlock.acquire(name, options),
+    redlock.using(name, options, () => undefined),
+  ]
+}
+
+async function expectRefused(
+  refused: readonly Promise<unknown>[],
+  ...parts: readonly string[]
+): Promise<void> {
+  for (const call of refused) {
+    const error: unknown = await call.catch((reason: unknown) => reason)
+    expect(error).toBeInstanceOf(TypeError)
+    for (const part of parts) expect(String(error)).toContain(part)
+  }
+  expect(redlock.status().leases).toBe(0)
+}
+
+it.each([
+  ['nothing', undefined, '`undefined`'],
+  ['an empty string', '', "`''`"],
+  ['too long a string', 'x'.repeat(513), 'x'.repeat(513)],
+  ['a number', 42, '`42` (number)'],
+  ['an empty list', [], 'a value of type array'],
+  ['a list with something else in it', ['a', null], '`null`'],
+])('a resource that is %s', async (_what, resource, value) => {
+  await expectRefused(calls(resource, {}), 'Expected `resource` to be a string', value)
+})
+
+it.each([
+  ['leaseMs', { leaseMs: 30_001 }, 'at most `maxLeaseMs` (30000', '`30001`'],
+  ['leaseMs', { leaseMs: 1_000.5 }, 'an integer', '`1000.5`'],
+  ['leaseMs', { leaseMs: 99 }, 'an integer from 100', '`99`'],
+  ['maxHoldMs', { maxHoldMs: 9_999 }, 'an integer >= 10000', '`9999`'],
+  ['maxExtensions', { maxExtensions: 0.5 }, 'an integer >= 0', '`0.5`'],
+  ['slots', { slots: 0 }, 'an integer from 1', '`0`'],
+])('%s of %o', async (name, options, expected, value) => {
+  await expectRefused(calls('r', options), `Expected \`${name}\` to be `, expected, value)
+})
+
+it.each([[-1], [0.5], [Number.NaN], [Infinity]])('a waitMs of %s', async (waitMs) => {
+  const waiting = [
+    redlock.acquire('r', { waitMs }),
+    redlock.using('r', { waitMs }, () => undefined),
+  ]
+  await expectRefused(waiting, 'Expected `waitMs` to be an integer >= 0', `\`${waitMs}\``)
+})
+
+describe('a signal that has aborted', () => {
+  it.each([
+    ['an error', new RangeError('enough')],
+    ['a word', 'enough'],
+    ['the default', new DOMException('This operation was aborted', 'AbortError')],
+  ])('rejects with its reason: %s', async (_what, reason) => {
+    const signal = AbortSignal.abort(reason)
+    const error: unknown = await redlock.acquire('r', { signal }).catch((e: unknown) => e)
+    expect(error).toBe(reason)
+    expect(await lab.holders('r')).toEqual([null])
+  })
+
+  it('rejects with its reason while the call waits', async () => {
+    await lab.occupy('r', [0], 60_000)
+    const stop = new AbortController()
+    const waiting = redlock.acquire('r', { waitMs: 10_000, signal: stop.signal })
+    stop.abort('enough')
+    expect(await waiting.catch((e: unknown) => e)).toBe('enough')
+    await lab.forget('r', [0])
+  })
+})
+
+it('calls after close', async () => {
+  const closed = await lab.client({ direct: true })
+  await closed.close()
+  await expect(closed.tryAcquire('r')).rejects.toThrow(RedlockClosedError)
+  await expect(closed.acquire('r')).rejects.toThrow(RedlockClosedError)
+  await expect(closed.ready()).rejects.toThrow('This Redlock instance is closed.')
+})
+
+it('a hand over of something that is no lease of this Redlock', async () => {
+  const other = await redlock.acquire('r')
+  try {
+    const fake = { ...other }
+    await expect(redlock.handOver(fake)).rejects.toThrow('Expected `lease` to be a lease of this')
+  } finally {
+    await other.release()
+  }
+})

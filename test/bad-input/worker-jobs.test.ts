@@ -1,0 +1,208 @@
+/** What becomes of the jobs when a resource function is wrong, or servers are missing: none is lost and none spins. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Queue, type Job, type JobsOptions } from 'bullmq'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  LockedWorker,
+  QuorumUnreachableError,
+  QueueUnreachableError,
+  Redlock,
+  type Requeue,
+  type ResourceOf,
+} from '../../src/index.ts'
+import { startFleet, startServer, type Fleet } from '../../src/testing/index.ts'
+import { silent, until } from '../fixtures.ts'
+import { item, Lab } from '../hazards/lab.ts'
+import { watchLeaks } from '../support/leaks.ts'
+
+const leaks = watchLeaks()
+let fleet: Fleet
+
+beforeAll(async () => {
+  fleet = await startFleet({ masters: 3 })
+})
+
+afterAll(async () => {
+  await fleet.close()
+  await leaks.assertNone()
+})
+
+interface Bench extends AsyncDisposable {
+  readonly queue: Queue
+  readonly worker: LockedWorker<unknown, string>
+  /** How often each job was started, by the worker's own `active` events. */
+  readonly activations: Map<string, number>
+  readonly ran: string[]
+  readonly errors: Error[]
+}
+
+async function bench(name: string, redlock: Redlock, resource: ResourceOf): Promise<Bench> {
+  const connection = { host: fleet.queue.host, port: fleet.queue.port }
+  const queue = new Queue(name, { connection })
+  const activations = new Map<string, number>()
+  const ran: string[] = []
+  const errors: Error[] = []
+  const process = (job: Job): Promise<string> => {
+    ran.push(job.id ?? '')
+    return Promise.resolve('done')
+  }
+  const worker = new LockedWorker(name, process, { connection, redlock, resource, concurrency: 5 })
+  worker.on('active', ({ id = '' }) => activations.set(id, (activations.get(id) ?? 0) + 1))
+  worker.on('error', (error) => errors.push(error))
+  await queue.waitUntilReady()
+  return {
+    queue,
+    worker,
+    activations,
+    ran,
+    errors,
+    async [Symbol.asyncDispose](): Promise<void> {
+      await worker.close()
+      await queue.obliterate({ force: true })
+      await queue.close()
+    },
+  }
+}
+
+describe('a resource function', () => {
+  const ATTEMPTS: JobsOptions = { attempts: 3 }
+  it.each<[string, ResourceOf, string]>([
+    ['returns nothing', (() => undefined) as unknown as ResourceOf, 'returned undefined'],
+    ['returns a number', (() => 42) as unknown as ResourceOf, 'returned a number'],
+    ['returns a list', () => [], 'returned an array'],
+    ['returns an empty string', () => '', 'returned an empty string'],
+    ['returns too much', () => 'x'.repeat(513), 'returned 513 characters'],
+    [
+      'returns a promise',
+      (() => Promise.resolve('r')) as unknown as ResourceOf,
+      'returned a promise',
+    ],
+    [
+      'returns a promise that is rejected',
+      (() => Promise.reject(new Error('no such customer'))) as unknown as ResourceOf,
+      'returned a promise',
+    ],
+    [
+      'throws',
+      (): string => {
+        throw new RangeError('no such customer')
+      },
+      'threw "no such customer"',
+    ],
+    [
+      'throws something that is no error',
+      (): string => {
+        // eslint-disable-next-line @typescript-eslint/only-throw-error -- what users may do
+        throw 'no such customer'
+      },
+      'threw "no such customer"',
+    ],
+  ])('that %s: the job fails with that, after its attempts', async (_what, wrong, problem) => {
+    await using lab = await Lab.open(fleet)
+    const redlock = await lab.client({ direct: true })
+    const resource: ResourceOf = (job) => (job.name === 'bad' ? wrong(job) : 'customer:1')
+    await using jobs = await bench(lab.namespace, redlock, resource)
+    const bad = await jobs.queue.add('bad', {}, ATTEMPTS)
+    const good = await jobs.queue.add('good', {})
+    const finished = async (): Promise<boolean> =>
+      (await jobs.queue.getFailedCount()) + (await jobs.queue.getCompletedCount()) === 2
+    await until('both jobs are finished', finished)
+
+    const failed = await jobs.queue.getJob(bad.id ?? '')
+    expect(failed?.failedReason).toContain(`\`resource\` ${problem} for job ${bad.id ?? ''}`)
+    expect(failed?.failedReason).toContain('it must return a string of 1 to 512 characters')
+    expect(failed?.failedReason).toContain('`customer:42`')
+    expect(failed?.attemptsMade).toBe(3)
+    expect(jobs.activations.get(bad.id ?? '')).toBe(3)
+    expect(jobs.ran).toEqual([good.id])
+    expect(await good.isCompleted()).toBe(true)
+    expect(redlock.status().leases).toBe(0)
+  })
+})
+
+it('no quorum at the start: the worker says so and takes no job, until there is one', async () => {
+  await using own = await startFleet({ masters: 3, queue: false })
+  await using lab = await Lab.open(own)
+  const { masters } = own
+  await Promise.all(masters.slice(0, 2).map((master) => master.kill()))
+  const redlock = lab.unready({ direct: true })
+  await using jobs = await bench(lab.namespace, redlock, () => 'customer:1')
+  const job = await jobs.queue.add('charge', {})
+  await until('it is said, and tried again', () => jobs.errors.length >= 2)
+  for (const error of jobs.errors) expect(error).toBeInstanceOf(QuorumUnreachableError)
+  expect(item(jobs.errors, 0).message).toContain('needs 2 of 3 `masters`')
+  expect(jobs.activations.size).toBe(0)
+  expect(await job.getState()).toBe('waiting')
+
+  await Promise.all(masters.slice(0, 2).map((master) => master.restart()))
+  await until('back', () => redlock.status().masters.every(({ state }) => state !== 'connecting'))
+  await (await lab.client({ direct: true })).bootstrap()
+  await until('the job is done', async () => job.isCompleted())
+  expect(jobs.ran).toEqual([job.id])
+})
+
+it('no quorum in mid-work: jobs wait without an attempt and without spinning, and are done when it is back', async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = await lab.client()
+  await using jobs = await bench(lab.namespace, redlock, (job) => `customer:${job.id ?? ''}`)
+  const requeues: Requeue[] = []
+  jobs.worker.on('requeued', (_job, requeue) => requeues.push(requeue))
+  await Promise.all(lab.proxies.slice(0, 2).map((proxy) => proxy.refuse()))
+  const added = await jobs.queue.addBulk([1, 2, 3].map((n) => ({ name: 'charge', data: { n } })))
+  await until('they are given back', () => requeues.length >= 3)
+  // Exponential from 200 ms on: a second holds a few starts of each. A spinning job has hundreds.
+  await delay(1_000)
+  expect(requeues.length).toBeLessThan(3 * 10)
+  expect(requeues.every(({ status }) => status === 'unreachable')).toBe(true)
+  expect(jobs.ran).toEqual([])
+
+  await Promise.all(lab.proxies.map((proxy) => proxy.pass()))
+  await until('all are done', async () => (await jobs.queue.getCompletedCount()) === 3, 15_000)
+  const done = await Promise.all(added.map(({ id = '' }) => jobs.queue.getJob(id)))
+  expect(done.map((job) => job?.attemptsMade)).toEqual([1, 1, 1])
+  expect(jobs.ran).toHaveLength(3)
+  expect(await jobs.queue.getFailedCount()).toBe(0)
+})
+
+it('a queue whose Redis does not answer: the worker says what that means, and goes on when it does', async () => {
+  await using lab = await Lab.open(fleet)
+  await using away = await startServer({ name: 'queue-away' })
+  await away.kill()
+  const connection = { host: away.host, port: away.port }
+  const redlock = await lab.client({ direct: true })
+  const errors: Error[] = []
+  const worker = new LockedWorker(lab.namespace, () => Promise.resolve('done'), {
+    connection,
+    redlock,
+    resource: () => 'customer:1',
+  })
+  worker.on('error', (error) => errors.push(error))
+  const said = (): Error | undefined =>
+    errors.find((error) => error instanceof QueueUnreachableError)
+  await until('it is said', () => said() !== undefined, 12_000)
+  expect(said()?.message).toContain(`The Redis of queue \`${lab.namespace}\` has not answered for`)
+  expect(said()?.message).toContain('check `connection`')
+  expect(said()?.message).toContain('no job is lost')
+
+  await away.restart()
+  const queue = new Queue(lab.namespace, { connection })
+  const job = await queue.add('charge', {})
+  await until('the job is done', async () => job.isCompleted())
+  await worker.close()
+  await queue.close()
+})
+
+it('a worker whose Redlock was closed: its jobs fail by that name and are not lost', async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = new Redlock({ masters: fleet.urls, namespace: lab.namespace, logger: silent })
+  await redlock.ready()
+  await using jobs = await bench(lab.namespace, redlock, () => 'customer:1')
+  const first = await jobs.queue.add('charge', {})
+  await until('the first job is done', async () => first.isCompleted())
+  await redlock.close()
+  const second = await jobs.queue.add('charge', {})
+  await until('the second job has failed', async () => second.isFailed())
+  const failed = await jobs.queue.getJob(second.id ?? '')
+  expect(failed?.failedReason).toContain('This Redlock instance is closed')
+  expect(jobs.activations.get(second.id ?? '')).toBe(1)
+})

@@ -1,0 +1,87 @@
+/** Options of a worker that cannot be right: a TypeError by name, before anything connects. */
+import type { ConnectionOptions } from 'bullmq'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import {
+  LockedWorker,
+  lockedProcessor,
+  Redlock,
+  type LeasedProcessor,
+  type LockedProcessorOptions,
+} from '../../src/index.ts'
+import { silent } from '../fixtures.ts'
+import { watchLeaks } from '../support/leaks.ts'
+
+const leaks = watchLeaks()
+/** Nobody listens there; nothing that is refused gets as far as to find out. */
+const NOWHERE: ConnectionOptions = { host: '127.0.0.1', port: 1 }
+const processor: LeasedProcessor<unknown, unknown> = () => Promise.resolve('done')
+const resource = (): string => 'r'
+let redlock: Redlock
+
+beforeAll(() => {
+  redlock = new Redlock({ masters: ['redis://127.0.0.1:1'], logger: silent })
+})
+
+afterAll(async () => {
+  await redlock.close()
+  await leaks.assertNone()
+})
+
+function refusal(make: () => unknown): string {
+  try {
+    make()
+  } catch (error) {
+    expect(error).toBeInstanceOf(TypeError)
+    return error instanceof Error ? error.message : ''
+  }
+  throw new Error('It was not refused')
+}
+
+/** The same mistake in a `LockedWorker` and, where it can be made there, in a `lockedProcessor`. */
+function refusals(options: object, work: unknown = processor): readonly string[] {
+  const complete = { connection: NOWHERE, redlock, resource, ...options }
+  const asWorker = (): unknown => new LockedWorker('q', work as typeof processor, complete)
+  const asProcessor = (): unknown =>
+    lockedProcessor(complete.redlock, complete as LockedProcessorOptions, work as typeof processor)
+  return [refusal(asWorker), refusal(asProcessor)]
+}
+
+it.each([
+  ['no redlock', { redlock: undefined }, '`redlock` to be a Redlock, got `undefined`'],
+  ['a URL as redlock', { redlock: 'redis://x' }, "a Redlock, got `'redis://x'` (string)"],
+  ['no resource', { resource: undefined }, 'a function of the job, such as (job) =>'],
+  ['a resource that is a name', { resource: 'customer:1' }, "got `'customer:1'` (string)"],
+  ['too short a lease', { leaseMs: 5 }, 'Expected `leaseMs` to be an integer'],
+  ['a lease that is no number', { leaseMs: '10s' }, "got `'10s'` (string)"],
+])('%s', (_what, options, expected) => {
+  const [option = ''] = Object.keys(options)
+  for (const message of refusals(options)) {
+    expect(message).toContain(`Expected \`${option}\` to be `)
+    expect(message).toContain(expected)
+  }
+})
+
+it('a processor that is the path of a file', () => {
+  for (const message of refusals({}, '/srv/app/charge.js')) {
+    expect(message).toContain('Expected `processor` to be a function of (job, lease)')
+    expect(message).toContain('a sandboxed processor file cannot be given a lease')
+    expect(message).toContain('Call it from the function')
+    expect(message).toContain("'/srv/app/charge.js'")
+  }
+})
+
+it.each([
+  [
+    'maxStartedAttempts',
+    3,
+    'started several times. Bound failures with `attempts`',
+    '`3` (number)',
+  ],
+  ['skipLockRenewal', true, 'a job without its BullMQ lock runs twice', '`true` (boolean)'],
+])("BullMQ's own `%s`", (option, value, why, got) => {
+  const options = { connection: NOWHERE, redlock, resource, [option]: value }
+  const message = refusal(() => new LockedWorker('q', processor, options))
+  expect(message).toContain(`Expected \`${option}\` to be absent`)
+  expect(message).toContain(why)
+  expect(message).toContain(got)
+})

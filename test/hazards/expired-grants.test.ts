@@ -1,0 +1,102 @@
+/** A grant counts from before its first command left; one that comes too late is none. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { AcquireOutcome } from '../../src/index.ts'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { until } from '../fixtures.ts'
+import { Lab } from './lab.ts'
+
+const leaks = watchLeaks()
+let fleet: Fleet
+
+beforeAll(async () => {
+  fleet = await startFleet({ masters: 5, queue: false })
+})
+
+afterAll(async () => {
+  await fleet.close()
+  await leaks.assertNone()
+})
+
+/** What every test here ends with: the masters did grant, the client did not believe it, and the next one gets it. */
+async function expectRefused(lab: Lab, outcome: AcquireOutcome): Promise<void> {
+  expect(outcome.status).toBe('unreachable')
+  for (const proxy of lab.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
+  expect(await lab.counters('r')).not.toContain(null)
+  const other = await lab.client({ direct: true })
+  await using lease = await other.acquire('r', { waitMs: 5_000 })
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+}
+
+it('E2: replies that come after the lease are no grant (node-redlock, redis-semaphore hold it)', async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = await lab.client({ leaseMs: 200 })
+  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 400 })
+  await expectRefused(lab, await redlock.tryAcquire('r'))
+})
+
+it('E2: a quorum of replies inside their deadline and after the trust is no grant either', async () => {
+  await using lab = await Lab.open(fleet)
+  // Trusted for half of the lease; the deadline of a master is the whole of it.
+  const redlock = await lab.client({ leaseMs: 1_600, masterTimeoutMs: 1_600, driftFactor: 0.5 })
+  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 1_000 })
+  const outcome = await redlock.tryAcquire('r')
+  await expectRefused(lab, outcome)
+  expect(JSON.stringify(outcome)).toContain('was already over')
+})
+
+it('E2: the trust may also run out in the round that fixes the fencing token', async () => {
+  await using lab = await Lab.open(fleet)
+  const options = { leaseMs: 1_600, masterTimeoutMs: 1_600, driftFactor: 0.5 }
+  // Different counters, so that no quorum reports the highest one and a second round is needed.
+  const aheadUs = (Date.now() + 3_000) * 1_000
+  const spread = (): Promise<unknown> =>
+    Promise.all(
+      lab.masters.map((redis, index) =>
+        redis.set(lab.keys.fence('r'), aheadUs + 10 * index, 'PX', 60_000),
+      ),
+    )
+  await spread()
+  const control = await (await lab.client(options)).acquire('r')
+  // Each grant counts one on from its own counter; the second round raised a quorum to the highest.
+  expect([21, 31, 41].map((ahead) => aheadUs + ahead)).toContain(control.fencingToken)
+  const exact = (await lab.counters('r')).filter((counter) => counter === `${control.fencingToken}`)
+  expect(exact.length).toBeGreaterThanOrEqual(3)
+  await control.release()
+  await until('it is free again', async () => (await lab.holders('r')).every((h) => h === null))
+
+  await spread()
+  // A client that has not seen those counters, so that it proposes less than each of them.
+  const late = await lab.client(options)
+  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 500 })
+  const outcome = await late.tryAcquire('r')
+  await expectRefused(lab, outcome)
+  expect(JSON.stringify(outcome)).toContain('was already over')
+})
+
+it('E2b: a lease that was waited for longer than its length is whole (node-redlock: expired at once)', async () => {
+  await using lab = await Lab.open(fleet)
+  const leaseMs = 1_000
+  const holder = await lab.client({ leaseMs, direct: true })
+  const waiter = await lab.client({ leaseMs })
+  const held = await holder.acquire('r', { autoExtend: true })
+  const startedAt = performance.now()
+  const waiting = waiter.acquire('r', { waitMs: 8_000 })
+  await delay(1.2 * leaseMs)
+  const releasedAt = performance.now()
+  await held.release()
+
+  await using lease = await waiting
+  expect(releasedAt - startedAt).toBeGreaterThan(leaseMs)
+  expect(held.signal.aborted).toBe(false)
+  // Counted from the attempt that was granted, not from the first one …
+  expect(lease.trustedUntil).toBeGreaterThan(releasedAt + leaseMs / 2)
+  // … and never longer than the masters keep it.
+  const now = performance.now()
+  const ttls = await Promise.all(lab.masters.map((redis) => redis.pttl(lab.keys.lease('r'))))
+  const keptUntil = performance.now() + Math.max(...ttls)
+  expect(now).toBeLessThan(lease.trustedUntil)
+  expect(lease.trustedUntil).toBeLessThan(keptUntil)
+  expect((await lease.extend()).status).toBe('extended')
+})

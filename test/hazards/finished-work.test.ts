@@ -1,0 +1,99 @@
+/** What the work returned or threw is what the caller gets, and when it is over the lease is silent. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { Lease, Logger } from '../../src/index.ts'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { silent } from '../fixtures.ts'
+import { Lab } from './lab.ts'
+
+const leaks = watchLeaks()
+let fleet: Fleet
+
+beforeAll(async () => {
+  fleet = await startFleet({ masters: 5, queue: false })
+})
+
+afterAll(async () => {
+  await fleet.close()
+  await leaks.assertNone()
+})
+
+const ALL = [0, 1, 2, 3, 4]
+
+it('E5: finished work stays finished when the key is gone already (node-redlock rejects it)', async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = await lab.client()
+  const result = redlock.using('r', {}, async () => {
+    await lab.forget('r', ALL)
+    return 42
+  })
+  await expect(result).resolves.toBe(42)
+  expect(await lab.holders('r')).toEqual([null, null, null, null, null])
+})
+
+it("E5: the work's own error is not masked, and the next holder's key is not deleted", async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = await lab.client()
+  const broken = redlock.using('r', {}, async () => {
+    await lab.forget('r', ALL)
+    await lab.occupy('r', ALL, 60_000)
+    throw new RangeError('no such invoice')
+  })
+  await expect(broken).rejects.toThrow(new RangeError('no such invoice'))
+  expect(await lab.holders('r')).toEqual(ALL.map(() => 'foreign@elsewhere'))
+  await lab.forget('r', ALL)
+})
+
+it('E8: an extension in flight at the end says nothing afterwards (sesamecare: a false "lock lost")', async () => {
+  await using lab = await Lab.open(fleet)
+  const said: string[] = []
+  const note = (_fields: object, message: string): void => {
+    said.push(message)
+  }
+  const logger: Logger = { ...silent, warn: note, error: note }
+  const redlock = await lab.client({ leaseMs: 600, logger })
+  said.length = 0
+  let lease: Lease | undefined
+  let aborts = 0
+  const holds = await redlock.using('r', {}, async (current) => {
+    lease = current
+    current.signal.addEventListener('abort', () => {
+      aborts += 1
+    })
+    const held = lab.proxies.map((proxy) => proxy.holdReplies())
+    await Promise.all(held.map((hold) => hold.held))
+    return held
+  })
+  // The extension ran on every master, its replies come after the work is over.
+  for (const proxy of lab.proxies) expect(proxy.counters.replies.held).toBeGreaterThan(0)
+  for (const hold of holds) hold.release()
+  await delay(2 * (lease?.leaseMs ?? 0))
+  expect(performance.now()).toBeGreaterThan(lease?.trustedUntil ?? Infinity)
+  expect(lease?.signal.aborted).toBe(false)
+  expect(aborts).toBe(0)
+  expect(said).toEqual([])
+  expect(redlock.status().leases).toBe(0)
+})
+
+it('F3: keeping a lease alive costs three rounds a lease (redlock-universal: 27,291 commands in 500 ms)', async () => {
+  await using lab = await Lab.open(fleet)
+  const leaseMs = 1_000
+  const redlock = await lab.client({ leaseMs })
+  await Promise.all(lab.masters.map((redis) => redis.config('RESETSTAT')))
+  const startedAt = performance.now()
+  await redlock.using('r', {}, () => delay(1_500))
+  const renewals = Math.floor((performance.now() - startedAt) / (leaseMs / 3))
+
+  for (const redis of lab.masters) {
+    const calls = await scriptCalls(redis)
+    // One to acquire, one to release, and the renewals in between.
+    expect(calls).toBeLessThanOrEqual(2 + renewals)
+    expect(calls).toBeGreaterThanOrEqual(3)
+  }
+})
+
+async function scriptCalls(redis: { info(section: string): Promise<string> }): Promise<number> {
+  const calls = /^cmdstat_evalsha:calls=(\d+)/m.exec(await redis.info('commandstats'))?.[1]
+  return Number(calls ?? 0)
+}

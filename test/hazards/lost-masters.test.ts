@@ -1,0 +1,147 @@
+/** Masters that are gone: a minority must not be noticed, and a majority ends the lease in time. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { LeaseLostError, type Lease, type Redlock } from '../../src/index.ts'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import type { FaultProxy } from '../support/proxy.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { until } from '../fixtures.ts'
+import { aborted, item, Lab } from './lab.ts'
+
+const leaks = watchLeaks()
+let fleet: Fleet
+
+beforeAll(async () => {
+  fleet = await startFleet({ masters: 5, queue: false })
+})
+
+afterAll(async () => {
+  await fleet.close()
+  await leaks.assertNone()
+})
+
+/** The end of a lease whose holder lost a majority of the masters in the middle of its work. */
+async function expectSignalInTime(
+  lab: Lab,
+  fault: (proxy: FaultProxy) => Promise<void>,
+): Promise<void> {
+  const leaseMs = 1_500
+  const holder = await lab.client({ leaseMs })
+  const other = await lab.client({ leaseMs, direct: true })
+  let start: (lease: Lease) => void = () => undefined
+  const started = new Promise<Lease>((resolve) => {
+    start = resolve
+  })
+  const work = holder.using('r', {}, async (lease) => {
+    start(lease)
+    await Promise.all(lab.proxies.slice(0, 3).map(fault))
+    // One length for the lease itself and one as slack for a busy machine.
+    const abortedAt = await aborted(lease.signal, 2 * leaseMs)
+    expect(abortedAt).toBeLessThan(lease.trustedUntil + leaseMs / 2)
+    expect(lease.signal.reason).toBeInstanceOf(LeaseLostError)
+    expect(lease.remainingMs()).toBe(0)
+    expect(() => {
+      lease.assertHeld()
+    }).toThrow(LeaseLostError)
+    return 'stopped'
+  })
+  const lost = await started
+  const next = await other.acquire('r', { waitMs: 8_000 })
+  expect(performance.now()).toBeGreaterThan(lost.trustedUntil)
+  expect(next.fencingToken).toBeGreaterThan(lost.fencingToken)
+  expect(await work).toBe('stopped')
+  await next.release()
+}
+
+it('E4: a majority that stops answering ends the lease in time (published libraries: seconds late, or never)', async () => {
+  await using lab = await Lab.open(fleet)
+  await expectSignalInTime(lab, (proxy) => proxy.drop())
+  for (const proxy of lab.proxies.slice(0, 3)) {
+    expect(proxy.counters.requests.lost).toBeGreaterThan(0)
+  }
+})
+
+it('E4b: a majority that refuses connections ends the lease in time (node-redlock: after its retries)', async () => {
+  await using lab = await Lab.open(fleet)
+  await expectSignalInTime(lab, (proxy) => proxy.refuse())
+  for (const proxy of lab.proxies.slice(0, 3)) {
+    expect(proxy.counters.resets).toBeGreaterThan(0)
+  }
+})
+
+/** Far more than a healthy round trip takes, so that waiting for the missing master would be seen. */
+const PATIENCE_MS = 4_000
+
+async function expectUnnoticed(redlock: Redlock): Promise<void> {
+  const startedAt = performance.now()
+  const lease = await redlock.acquire('r', { waitMs: 0 })
+  expect((await lease.extend()).status).toBe('extended')
+  await lease.release()
+  const again = await redlock.acquire('r', { waitMs: 0 })
+  await again.release()
+  expect(performance.now() - startedAt).toBeLessThan(PATIENCE_MS / 2)
+}
+
+it('F1: one black hole of five is not waited for (redlock 4.2.0: 15 s and more)', async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = await lab.client({ leaseMs: 10_000, masterTimeoutMs: PATIENCE_MS })
+  const hole = item(lab.proxies, 2)
+  await hole.drop()
+  await expectUnnoticed(redlock)
+  expect(hole.counters.requests.lost).toBeGreaterThan(0)
+})
+
+it('F2: one of five that refuses connections is not waited for (redis-semaphore: 10 s)', async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = await lab.client({ leaseMs: 10_000, masterTimeoutMs: PATIENCE_MS })
+  await item(lab.proxies, 2).refuse()
+  expect(item(lab.proxies, 2).counters.resets).toBeGreaterThan(0)
+  await expectUnnoticed(redlock)
+  // And not by a client that never saw it alive.
+  const late = await lab.client({ leaseMs: 10_000, masterTimeoutMs: PATIENCE_MS })
+  expect(item(late.status().masters, 2).state).toBe('connecting')
+  await expectUnnoticed(late)
+})
+
+it('G: with one dead master of five, exclusion holds on every default (redis-semaphore: two holders)', async () => {
+  await using own = await startFleet({ masters: 5, queue: false })
+  await using lab = await Lab.open(own)
+  const dead = item(own.masters, 4)
+  await dead.kill()
+  try {
+    await expectExclusion(lab)
+    expect(dead.running).toBe(false)
+  } finally {
+    await dead.restart()
+    await until('it is back', () => item(lab.masters, 4).status === 'ready')
+  }
+})
+
+async function expectExclusion(lab: Lab): Promise<void> {
+  const [a, b] = [await lab.client(), await lab.client()]
+  for (const redlock of [a, b]) expect(item(redlock.status().masters, 4).state).toBe('connecting')
+
+  const lease = await a.acquire('r')
+  expect(lease.remainingMs()).toBeGreaterThan(lease.leaseMs / 2)
+  expect((await b.tryAcquire('r')).status).toBe('taken')
+  const ttls = lab.masters.slice(0, 4).map((redis) => redis.pttl(lab.keys.lease('r')))
+  expect(Math.min(...(await Promise.all(ttls)))).toBeGreaterThan(0)
+  await lease.release()
+
+  let inside = 0
+  const tokens: number[] = []
+  const rounds = async (redlock: Redlock): Promise<void> => {
+    for (let round = 0; round < 10; round += 1) {
+      await redlock.using('r', { waitMs: 10_000 }, async ({ fencingToken }) => {
+        inside += 1
+        expect(inside).toBe(1)
+        tokens.push(fencingToken)
+        await delay(2)
+        inside -= 1
+      })
+    }
+  }
+  await Promise.all([rounds(a), rounds(b)])
+  expect(tokens).toHaveLength(20)
+  expect(tokens.every((token, index) => index === 0 || token > item(tokens, index - 1))).toBe(true)
+}

@@ -1,0 +1,48 @@
+/** A master that forgot its leases must not help a second holder. */
+import { expect, it, afterAll } from 'vitest'
+import type { AcquireOutcome, Lease } from '../../src/index.ts'
+import { startFleet } from '../../src/testing/index.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { until } from '../fixtures.ts'
+import { item, Lab } from './lab.ts'
+
+const leaks = watchLeaks()
+
+afterAll(() => leaks.assertNone())
+
+it('F6: while the holder of 3 of 5 is trusted, one of them that restarts empty grants nobody (every library does)', async () => {
+  await using fleet = await startFleet({ masters: 5, queue: false })
+  await using lab = await Lab.open(fleet, { maxLeaseMs: 3_000 })
+  const holder = await lab.client({ leaseMs: 3_000 })
+  await Promise.all(lab.proxies.slice(3).map((proxy) => proxy.dropRequests()))
+  const lease = await holder.acquire('r', { waitMs: 0 })
+  const { token } = lease
+  expect(await lab.holders('r')).toEqual([token, token, token, null, null])
+  for (const proxy of lab.proxies.slice(3)) {
+    expect(proxy.counters.requests.lost).toBeGreaterThan(0)
+  }
+
+  const runId = async (): Promise<string | undefined> =>
+    /run_id:(\w+)/.exec(await item(lab.masters, 0).info('server'))?.[1]
+  const before = await runId()
+  await item(fleet.masters, 0).restart()
+  expect(await runId()).not.toBe(before)
+  expect(await lab.holders('r')).toEqual([null, token, token, null, null])
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+
+  // Two masters are free, and with the forgetful one they would be a quorum.
+  const other = await lab.client({ leaseMs: 3_000, direct: true })
+  expect(item(other.status().masters, 0).state).toBe('quarantined')
+  const refused: AcquireOutcome[] = []
+  let next: Lease | undefined
+  await until('the resource is free one lease later', async () => {
+    const outcome = await other.tryAcquire('r')
+    if (outcome.status === 'granted') next = outcome.lease
+    else refused.push(outcome)
+    return next !== undefined
+  })
+  expect(performance.now()).toBeGreaterThan(lease.trustedUntil)
+  expect(lease.remainingMs()).toBe(0)
+  expect(JSON.stringify(refused)).toContain('quarantined for')
+  expect(next?.fencingToken).toBeGreaterThan(lease.fencingToken)
+})

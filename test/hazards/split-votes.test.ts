@@ -1,0 +1,109 @@
+/** Contenders that defeat each other, and quorums that are none. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { SplitVoteError, type RedlockOptions } from '../../src/index.ts'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { until } from '../fixtures.ts'
+import { item, Lab } from './lab.ts'
+
+const leaks = watchLeaks()
+let fleet: Fleet
+
+beforeAll(async () => {
+  fleet = await startFleet({ masters: 5, queue: false })
+})
+
+afterAll(async () => {
+  await fleet.close()
+  await leaks.assertNone()
+})
+
+it('E1: a split vote does not block its own retries (node-redlock and its forks do)', async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = await lab.client({ leaseMs: 8_000 })
+  await item(lab.proxies, 4).refuse()
+  await until('one master is down', () => item(redlock.status().masters, 4).state === 'connecting')
+  await lab.occupy('r', [0, 1], 60_000)
+  const first = await redlock.tryAcquire('r')
+  expect(first.status).toBe('split')
+  await lab.occupy('r', [0, 1], 250)
+  // Half of the lease: keys that the failed attempts left behind would outlast this.
+  await using lease = await redlock.acquire('r', { waitMs: 4_000 })
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+  expect((await lab.holders('r')).filter((holder) => holder === lease.token)).toHaveLength(4)
+})
+
+it('E3: one vote for and one against of two masters is an answer (node-redlock never settles)', async () => {
+  await using lab = await Lab.open(fleet, { masters: 2 })
+  const redlock = await lab.client()
+  await lab.occupy('r', [0], 60_000)
+  const outcome = await redlock.tryAcquire('r')
+  expect(outcome.status).toBe('split')
+  await expect(redlock.acquire('r', { waitMs: 300 })).rejects.toThrow(SplitVoteError)
+  await until('nothing is left on the other', async () => (await lab.holders('r'))[1] === null)
+  await lab.forget('r', [0])
+  await using lease = await redlock.acquire('r')
+  expect(await lab.holders('r')).toEqual([lease.token, lease.token])
+})
+
+it('E9: eight contenders with random latency all get their turn (node-redlock: two of eight)', async () => {
+  await using lab = await Lab.open(fleet)
+  const contenders = await Promise.all(
+    Array.from({ length: 8 }, (_, index) => lab.client({ leaseMs: 5_000, owner: `c-${index}` })),
+  )
+  const latencyMs = (): number => Math.random() * 10
+  for (const proxy of lab.proxies) proxy.delay({ requestsMs: latencyMs, repliesMs: latencyMs })
+  await Promise.all(lab.masters.map((redis) => redis.config('RESETSTAT')))
+
+  let inside = 0
+  const tokens: number[] = []
+  const turns = contenders.map((redlock) =>
+    redlock.using('r', { waitMs: 18_000 }, async ({ fencingToken }) => {
+      inside += 1
+      expect(inside).toBe(1)
+      tokens.push(fencingToken)
+      await delay(5)
+      inside -= 1
+    }),
+  )
+  await Promise.all(turns)
+
+  expect(tokens).toHaveLength(8)
+  expect(tokens).toEqual([...tokens].sort((a, b) => a - b))
+  expect(new Set(tokens).size).toBe(8)
+  for (const proxy of lab.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
+  const calls = await Promise.all(lab.masters.map((redis) => scriptCalls(redis)))
+  // The published library with retries used 3670 commands and gave two of eight a turn.
+  expect(calls.reduce((sum, count) => sum + count, 0)).toBeLessThan(3_670)
+})
+
+it('F4: two of five grants are never enough, whatever is configured (redlock-universal takes quorum: 1)', async () => {
+  await using lab = await Lab.open(fleet)
+  const lower = { quorum: 1, leaseMs: 8_000 } as Partial<RedlockOptions>
+  const redlock = await lab.client(lower)
+  expect(redlock.quorum).toBe(3)
+
+  await lab.occupy('r', [0, 1, 2], 60_000)
+  expect((await redlock.tryAcquire('r')).status).toBe('taken')
+  // The two other masters did grant.
+  expect((await lab.counters('r')).map((counter) => counter !== null)).toEqual([
+    false,
+    false,
+    false,
+    true,
+    true,
+  ])
+  await lab.forget('r', [0, 1, 2])
+
+  await using lease = await redlock.acquire('r')
+  await lab.forget('r', [3, 4])
+  const second = await (await lab.client({ ...lower, direct: true })).tryAcquire('r')
+  expect(second.status).toBe('taken')
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+})
+
+async function scriptCalls(redis: { info(section: string): Promise<string> }): Promise<number> {
+  const calls = /^cmdstat_evalsha:calls=(\d+)/m.exec(await redis.info('commandstats'))?.[1]
+  return Number(calls ?? 0)
+}

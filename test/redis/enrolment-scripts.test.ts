@@ -1,0 +1,88 @@
+/** Every answer of the scripts that decide when a server may grant. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { bootstrapScript } from '../../src/lock/scripts.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { MAX_LEASE_MS, ScriptBench } from './script-bench.ts'
+
+const leaks = watchLeaks()
+const QUARANTINE_MS = 30_302
+let bench: ScriptBench
+
+beforeAll(async () => {
+  bench = await ScriptBench.start()
+})
+
+beforeEach(() => bench.redis.flushall())
+
+afterAll(async () => {
+  await bench.close()
+  await leaks.assertNone()
+})
+
+const votesFrom = (): Promise<string | null> => bench.redis.hget(bench.keys.master, 'votesFromMs')
+
+describe('enrol', () => {
+  it('enrolled: a server that is new waits for a whole longest lease', async () => {
+    const before = Math.floor((await bench.nowUs()) / 1_000)
+    expect(await bench.enrol('run-1')).toEqual(['enrolled', QUARANTINE_MS])
+    expect(Number(await votesFrom())).toBeGreaterThanOrEqual(before + QUARANTINE_MS)
+    expect(await bench.redis.hgetall(bench.keys.master)).toMatchObject({
+      runId: 'run-1',
+      maxLeaseMs: String(MAX_LEASE_MS),
+      durable: '0',
+    })
+  })
+
+  it('enrolled: the same process does not begin to wait again', async () => {
+    await bench.enrol('run-1')
+    const first = await votesFrom()
+    const [word, toGoMs] = await bench.enrol('run-1')
+    expect(word).toBe('enrolled')
+    expect(toGoMs).toBeLessThanOrEqual(QUARANTINE_MS)
+    expect(await votesFrom()).toBe(first)
+    await bench.redis.hset(bench.keys.master, 'votesFromMs', '0')
+    expect(await bench.enrol('run-1')).toEqual(['enrolled', 0])
+  })
+
+  it.each([
+    [true, true, 0],
+    [true, false, QUARANTINE_MS],
+    [false, true, QUARANTINE_MS],
+    [false, false, QUARANTINE_MS],
+  ])(
+    'enrolled: another process, durable before: %s, now: %s',
+    async (before, durable, expected) => {
+      await bench.enrol('run-1', { durable: before })
+      await bench.redis.hset(bench.keys.master, 'votesFromMs', '0')
+      expect(await bench.enrol('run-2', { durable })).toEqual(['enrolled', expected])
+    },
+  )
+
+  it('enrolled: a durable process that restarts while it waits goes on waiting', async () => {
+    await bench.enrol('run-1', { durable: true })
+    const first = await votesFrom()
+    const [, toGoMs] = await bench.enrol('run-2', { durable: true })
+    expect(toGoMs).toBeGreaterThan(0)
+    expect(await votesFrom()).toBe(first)
+  })
+
+  it('mismatch: another longest lease is refused, and what is stored stays', async () => {
+    await bench.enrol('run-1')
+    const before = await bench.redis.hgetall(bench.keys.master)
+    expect(await bench.enrol('run-2', { maxLeaseMs: 60_000 })).toEqual(['mismatch', '30000'])
+    expect(await bench.redis.hgetall(bench.keys.master)).toEqual(before)
+  })
+})
+
+it('bootstrap: ends the wait, and keeps what is known of the memory', async () => {
+  await bench.enrol('run-1', { durable: true })
+  const args = ['run-1', MAX_LEASE_MS]
+  expect(await bench.run(bootstrapScript, [bench.keys.master], args)).toEqual(['enrolled', 0])
+  expect(await bench.redis.hgetall(bench.keys.master)).toEqual({
+    runId: 'run-1',
+    maxLeaseMs: String(MAX_LEASE_MS),
+    votesFromMs: '0',
+    durable: '1',
+  })
+  expect(await bench.enrol('run-1')).toEqual(['enrolled', 0])
+})

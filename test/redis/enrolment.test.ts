@@ -1,0 +1,203 @@
+/**
+ * The delayed restart: a server process that may have forgotten leases grants nothing until every lease that it may have
+ * forgotten is over. What counts as "may have forgotten" is shown here on real restarts.
+ */
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, expect, it } from 'vitest'
+import {
+  LeaseExistsError,
+  MasterRefusedError,
+  Redlock,
+  type AcquireOutcome,
+  type MasterStatus,
+  type RedlockOptions,
+} from '../../src/index.ts'
+import {
+  startFleet,
+  startServer,
+  type RestartOptions,
+  type ServerConfig,
+  type TestServer,
+} from '../../src/testing/index.ts'
+import { silent, until } from '../fixtures.ts'
+import { item, Lab } from '../hazards/lab.ts'
+import { watchLeaks } from '../support/leaks.ts'
+
+const leaks = watchLeaks()
+const MAX_LEASE_MS = 1_000
+const servers: TestServer[] = []
+const clients: Redlock[] = []
+
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.close()))
+  await Promise.all(servers.splice(0).map((server) => server.close()))
+})
+
+afterAll(() => leaks.assertNone())
+
+async function start(config: ServerConfig = {}): Promise<TestServer> {
+  const server = await startServer({ config })
+  servers.push(server)
+  return server
+}
+
+/** A fleet of one: what its only master says is what the fleet says. */
+async function client(server: TestServer, options: Partial<RedlockOptions> = {}): Promise<Redlock> {
+  const redlock = new Redlock({
+    masters: [server.url],
+    maxLeaseMs: MAX_LEASE_MS,
+    leaseMs: 500,
+    namespace: 'ns',
+    logger: silent,
+    ...options,
+  })
+  clients.push(redlock)
+  await redlock.ready()
+  return redlock
+}
+
+const only = (redlock: Redlock): MasterStatus => item(redlock.status().masters, 0)
+
+async function ask<T>(server: TestServer, question: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = new Redis(server.url)
+  try {
+    return await question(redis)
+  } finally {
+    redis.disconnect()
+  }
+}
+
+const record = (server: TestServer): Promise<Record<string, string>> =>
+  ask(server, (redis) => redis.hgetall('ns:master'))
+
+/** Tries until it is granted, and returns what was said before. */
+async function untilGranted(redlock: Redlock): Promise<readonly AcquireOutcome[]> {
+  const refused: AcquireOutcome[] = []
+  await until('a lease is granted', async () => {
+    const outcome = await redlock.tryAcquire('r')
+    if (outcome.status === 'granted') {
+      await outcome.lease.release()
+      return true
+    }
+    refused.push(outcome)
+    return false
+  })
+  return refused
+}
+
+it('a server that is new to the fleet grants nothing for one longest lease', async () => {
+  const server = await start()
+  const startedAt = performance.now()
+  const redlock = await client(server)
+  expect(only(redlock)).toMatchObject({ state: 'quarantined' })
+  expect(only(redlock).votesInMs).toBeGreaterThan(0)
+  const [first] = await untilGranted(redlock)
+  expect(performance.now() - startedAt).toBeGreaterThan(MAX_LEASE_MS)
+  expect(first).toMatchObject({ status: 'unreachable' })
+  expect(first?.status === 'unreachable' ? first.retryAfterMs : 0).toBeGreaterThan(0)
+  expect(only(redlock)).toMatchObject({ state: 'voting' })
+})
+
+it('a server that is known does not wait again, whoever connects', async () => {
+  const server = await start()
+  await client(server)
+  const before = await record(server)
+  const second = await client(server)
+  expect(await record(server)).toEqual(before)
+  await untilGranted(second)
+  expect(only(await client(server))).toMatchObject({ state: 'voting' })
+  expect(await record(server)).toEqual(before)
+})
+
+/** A server that is in use, restarts, and is connected to again. */
+async function afterRestart(config: ServerConfig, restart: RestartOptions = {}): Promise<string> {
+  const server = await start(config)
+  const redlock = await client(server)
+  await redlock.bootstrap()
+  expect(only(redlock).state).toBe('voting')
+  await redlock.close()
+  const before = await record(server)
+  await server.restart(restart)
+  // Where something is written at all, the old record is still there: it alone must prove nothing.
+  if (config['appendonly'] === 'yes') expect(await record(server)).toEqual(before)
+  const again = await client(server)
+  expect((await record(server))['runId']).not.toBe(before['runId'])
+  return only(again).state
+}
+
+const EVERYSEC = { appendonly: 'yes', appendfsync: 'everysec' }
+const ALWAYS = { appendonly: 'yes', appendfsync: 'always' }
+
+it.each([
+  ['without persistence', {}, {}, 'quarantined'],
+  ['that may have lost its last second', EVERYSEC, {}, 'quarantined'],
+  ['whose every write was on disk, before and after', ALWAYS, {}, 'voting'],
+  ['whose writes are on disk only from now on', EVERYSEC, ALWAYS, 'quarantined'],
+  ['whose writes are not on disk any more', ALWAYS, EVERYSEC, 'quarantined'],
+])('a restart %s', async (_what, before, config, expected) => {
+  expect(await afterRestart(before, { config })).toBe(expected)
+})
+
+it('a server that lost its data while it ran is noticed by the next call, and waits', async () => {
+  const server = await start()
+  const redlock = await client(server)
+  await redlock.bootstrap()
+  await ask(server, (redis) => redis.flushall())
+  const startedAt = performance.now()
+  const refused = await untilGranted(redlock)
+  expect(performance.now() - startedAt).toBeGreaterThan(MAX_LEASE_MS)
+  expect(JSON.stringify(refused[0])).toContain('lost its data')
+  expect(JSON.stringify(refused)).toContain('quarantined')
+})
+
+it('a quarantined master goes on extending and releasing', async () => {
+  const server = await start(EVERYSEC)
+  const redlock = await client(server)
+  await redlock.bootstrap()
+  const lease = await redlock.acquire('r', { leaseMs: MAX_LEASE_MS })
+  await server.restart()
+  await until('it is quarantined', () => only(redlock).state === 'quarantined')
+  expect((await redlock.tryAcquire('other')).status).toBe('unreachable')
+  expect((await lease.extend()).status).toBe('extended')
+  expect(await ask(server, (redis) => redis.get('ns:lease:r'))).toBe(lease.token)
+  expect(only(redlock).state).toBe('quarantined')
+  await lease.release()
+  expect(await ask(server, (redis) => redis.get('ns:lease:r'))).toBeNull()
+})
+
+it('a quarantined master is given the key of a lease back that a quorum extended', async () => {
+  await using fleet = await startFleet({ masters: 3, queue: false })
+  await using lab = await Lab.open(fleet, { maxLeaseMs: 5_000 })
+  const redlock = await lab.client({ leaseMs: 5_000 })
+  const lease = await redlock.acquire('r')
+  await item(fleet.masters, 0).restart()
+  await until('it is back, empty', () => item(redlock.status().masters, 0).state === 'quarantined')
+  expect(await lab.holders('r')).toEqual([null, lease.token, lease.token])
+  expect((await lease.extend()).status).toBe('extended')
+  await until('it has the key again', async () => (await lab.holders('r'))[0] === lease.token)
+  await lease.release()
+})
+
+it('a client with another longest lease is refused, and told both', async () => {
+  const server = await start()
+  await client(server)
+  const error: unknown = await client(server, { maxLeaseMs: 2_000 }).catch((e: unknown) => e)
+  expect(error).toBeInstanceOf(MasterRefusedError)
+  expect(String(error)).toContain("the fleet's `maxLeaseMs` is 1000, this client's is 2000")
+  expect(String(error)).toContain('give every client the same value')
+  expect((await record(server))['maxLeaseMs']).toBe('1000')
+})
+
+it('bootstrap is refused where a lease exists, and otherwise ends the wait', async () => {
+  const server = await start()
+  const redlock = await client(server)
+  await ask(server, (redis) => redis.set('ns:lease:r', 'somebody', 'PX', 60_000))
+  await expect(redlock.bootstrap()).rejects.toThrow(LeaseExistsError)
+  await expect(redlock.bootstrap()).rejects.toThrow('`ns:lease:r`')
+  expect(only(redlock).state).toBe('quarantined')
+  await ask(server, (redis) => redis.del('ns:lease:r'))
+  expect(await redlock.bootstrap()).toEqual([`127.0.0.1:${server.port}`])
+  expect(only(redlock).state).toBe('voting')
+  const outcome = await redlock.tryAcquire('r')
+  expect(outcome.status).toBe('granted')
+})

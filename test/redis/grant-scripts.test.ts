@@ -1,0 +1,207 @@
+/** Every answer of the scripts that grant and fix a fencing token, on a real server. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { watchLeaks } from '../support/leaks.ts'
+import { FENCE_TTL_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'
+
+const leaks = watchLeaks()
+let bench: ScriptBench
+
+beforeAll(async () => {
+  bench = await ScriptBench.start()
+})
+
+beforeEach(() => bench.reset())
+
+afterAll(async () => {
+  await bench.close()
+  await leaks.assertNone()
+})
+
+const HIGH = 2 ** 53 - 1_000
+const now: unknown = expect.any(Number)
+
+describe('acquire', () => {
+  it('granted: the key is the token, the counter is the proposal, both with their time to live', async () => {
+    const proposal = await bench.nowUs()
+    const [word, serverMs, counter] = await bench.acquire('a', { proposal, leaseMs: 5_000 })
+    const afterUs = await bench.nowUs()
+    expect([word, counter]).toEqual(['granted', proposal])
+    expect(serverMs).toBeGreaterThanOrEqual(Math.floor(proposal / 1_000))
+    expect(serverMs).toBeLessThanOrEqual(afterUs / 1_000)
+    expect(await bench.holder()).toBe('a')
+    expect(await bench.counter()).toBe(String(proposal))
+    const ttls = [await bench.ttl(), await bench.redis.pttl(bench.keys.fence('r'))]
+    expect(ttls[0]).toBeGreaterThan(0)
+    expect(ttls[0]).toBeLessThanOrEqual(5_000)
+    expect(ttls[1]).toBeGreaterThan(5_000)
+    expect(ttls[1]).toBeLessThanOrEqual(FENCE_TTL_MS)
+  })
+
+  it('granted: every new token gets a larger counter, also when its proposal is smaller', async () => {
+    const first = await bench.granted('a', { proposal: 1_000 })
+    await bench.release('a')
+    expect(await bench.granted('b', { proposal: 500 })).toBe(first + 1)
+    await bench.release('b')
+    expect(await bench.granted('c', { proposal: first + 1 })).toBe(first + 2)
+    await bench.release('c')
+    expect(await bench.granted('d', { proposal: 9_000 })).toBe(9_000)
+  })
+
+  it('granted: again for the same token, with the same counter and no longer than before', async () => {
+    const counter = await bench.granted('a', { leaseMs: 2_000 })
+    const before = await bench.ttl()
+    expect(await bench.granted('a', { leaseMs: 30_000, proposal: 77_000 })).toBe(counter)
+    expect(await bench.ttl()).toBeLessThanOrEqual(before)
+    expect(await bench.counter()).toBe(String(counter))
+  })
+
+  it.each([
+    ['microseconds of today', 1_795_227_970_894_312],
+    ['the largest numbers that are exact', HIGH],
+  ])('granted: counters lose no digit: %s', async (_what, stored) => {
+    await bench.setCounter(stored)
+    expect(await bench.granted('a')).toBe(stored + 1)
+    expect(await bench.counter()).toBe(String(stored + 1))
+    expect(await bench.confirm('a', stored + 2)).toEqual(['counter', now, stored + 2])
+    expect(await bench.counter()).toBe(String(stored + 2))
+    expect(await bench.extend('a', stored + 3)).toEqual(['extended', now])
+    expect(await bench.counter()).toBe(String(stored + 3))
+    expect(await bench.extend('a', stored + 2)).toEqual(['lost', now, 'a'])
+  })
+
+  it('taken: by whom and for how long, and nothing is changed', async () => {
+    const counter = await bench.granted('a', { leaseMs: 5_000 })
+    const [word, , holder, ttl] = await bench.acquire('b', { leaseMs: 20_000 })
+    expect([word, holder]).toEqual(['taken', 'a'])
+    expect(ttl).toBeGreaterThan(0)
+    expect(ttl).toBeLessThanOrEqual(5_000)
+    expect(await bench.holder()).toBe('a')
+    expect(await bench.counter()).toBe(String(counter))
+    expect(await bench.ttl()).toBeLessThanOrEqual(5_000)
+  })
+
+  it('granted: several resources with one counter, above that of each; taken: none of them', async () => {
+    await bench.setCounter(70, 'x')
+    await bench.setCounter(90, 'y')
+    expect(await bench.granted('a', { resources: ['x', 'y'] })).toBe(91)
+    expect([await bench.counter('x'), await bench.counter('y')]).toEqual(['91', '91'])
+    expect(await bench.acquire('b', { resources: ['w', 'y', 'z'] })).toEqual([
+      'taken',
+      now,
+      'a',
+      now,
+    ])
+    expect([await bench.holder('w'), await bench.holder('z')]).toEqual([null, null])
+    expect([await bench.counter('w'), await bench.counter('z')]).toEqual([null, null])
+  })
+
+  it('quarantined: says how long, and grants nothing; the holder of a key is no exception', async () => {
+    await bench.granted('a')
+    const waitMs = 5_000
+    const votesFromMs = Math.floor((await bench.nowUs()) / 1_000) + waitMs
+    await bench.redis.hset(bench.keys.master, 'votesFromMs', votesFromMs)
+    for (const token of ['a', 'b']) {
+      const [word, , toGoMs] = await bench.acquire(token, { resources: ['other'] })
+      expect(word).toBe('quarantined')
+      expect(toGoMs).toBeGreaterThan(0)
+      expect(toGoMs).toBeLessThanOrEqual(waitMs)
+    }
+    expect(await bench.holder('other')).toBeNull()
+    expect(await bench.extend('a', 1)).toEqual(['extended', now])
+    expect(await bench.heal('c', 1, { resources: ['lost'] })).toEqual(['healed', now])
+    expect(await bench.release('a')).toEqual(['released', 1])
+  })
+
+  it('skewed: a proposal far ahead is refused before it can raise a counter', async () => {
+    const nowUs = await bench.nowUs()
+    const [word, , aheadMs] = await bench.acquire('a', { proposal: nowUs + 60_000_000 })
+    expect(word).toBe('skewed')
+    expect(aheadMs).toBeGreaterThan(SKEW_MS)
+    expect(aheadMs).toBeLessThanOrEqual(60_001)
+    expect([await bench.holder(), await bench.counter()]).toEqual([null, null])
+    const allowed = nowUs + (SKEW_MS / 2) * 1_000
+    expect(await bench.granted('a', { proposal: allowed })).toBe(allowed)
+  })
+
+  it('abandoned: a token with a tombstone is not granted any more, others are', async () => {
+    expect(await bench.release('a', { tombstoneMs: 60_000 })).toEqual(['released', 0])
+    expect(await bench.acquire('a')).toEqual(['abandoned', now])
+    expect(await bench.holder()).toBeNull()
+    expect(await bench.granted('b')).toBe(1)
+  })
+
+  it.each([
+    ['restarted since', ['another-run', 30_000]],
+    ['has another longest lease', [RUN_ID, 20_000]],
+    ['was enrolled by no one on this connection', ['', 30_000]],
+  ])('unenrolled: the server %s', async (_why, enrolment) => {
+    expect(await bench.acquire('a', { enrolment })).toEqual(['unenrolled', now])
+    expect([await bench.holder(), await bench.counter()]).toEqual([null, null])
+  })
+
+  it('unenrolled: the server lost its data', async () => {
+    await bench.redis.flushall()
+    expect(await bench.acquire('a')).toEqual(['unenrolled', now])
+    expect(await bench.confirm('a', 1)).toEqual(['unenrolled', now])
+    expect(await bench.extend('a', 1)).toEqual(['unenrolled', now])
+    expect(await bench.heal('a', 1)).toEqual(['unenrolled', now])
+    expect(await bench.redis.dbsize()).toBe(0)
+  })
+
+  it('takes over from the token that gave up, and only where nobody was granted after it', async () => {
+    const fencingToken = await bench.granted('old')
+    const from = { token: 'old', fencingToken }
+    expect(await bench.granted('new', { from })).toBe(fencingToken + 1)
+    expect(await bench.holder()).toBe('new')
+    expect(await bench.acquire('late', { from })).toEqual(['taken', now, 'new', now])
+
+    await bench.redis.set(bench.keys.lease('r'), 'old', 'PX', 10_000)
+    expect(await bench.acquire('late', { from })).toEqual(['taken', now, 'old', now])
+  })
+
+  it('marks the resource while a caller waits, for the longest waiter, and with an end', async () => {
+    await bench.granted('a')
+    const mark = (): Promise<number> => bench.redis.pttl(bench.keys.waiters('r'))
+    await bench.acquire('b')
+    expect(await mark()).toBe(-2)
+    await bench.acquire('b', { waitMs: 20_000 })
+    await bench.acquire('c', { waitMs: 1_000 })
+    expect(await mark()).toBeGreaterThan(1_000)
+    expect(await mark()).toBeLessThanOrEqual(20_000)
+  })
+})
+
+describe('confirm', () => {
+  it('counter: is raised to the fencing token, never lowered, and only for the holder', async () => {
+    const counter = await bench.granted('a')
+    expect(await bench.confirm('a', counter + 10)).toEqual(['counter', now, counter + 10])
+    // Beyond the fencing token: the caller must not count this master.
+    expect(await bench.confirm('a', counter + 5)).toEqual(['counter', now, counter + 10])
+    expect(await bench.counter()).toBe(String(counter + 10))
+  })
+
+  it('lost: where another token, or none, holds the key; the counter stays', async () => {
+    await bench.granted('a')
+    expect(await bench.confirm('b', 99)).toEqual(['lost', now])
+    await bench.release('a')
+    expect(await bench.confirm('a', 99)).toEqual(['lost', now])
+    expect(await bench.counter()).toBe('1')
+  })
+
+  it('lost: where one of several resources is gone; none of the counters is raised', async () => {
+    const resources = ['x', 'y']
+    await bench.granted('a', { resources })
+    await bench.redis.del(bench.keys.lease('y'))
+    expect(await bench.confirm('a', 99, resources)).toEqual(['lost', now])
+    expect(await bench.counter('x')).toBe('1')
+    await bench.redis.set(bench.keys.lease('y'), 'a', 'PX', 10_000)
+    expect(await bench.confirm('a', 99, resources)).toEqual(['counter', now, 99])
+    expect([await bench.counter('x'), await bench.counter('y')]).toEqual(['99', '99'])
+  })
+
+  it('unenrolled', async () => {
+    await bench.granted('a')
+    expect(await bench.confirm('a', 99, ['r'], 'another-run')).toEqual(['unenrolled', now])
+    expect(await bench.counter()).toBe('1')
+  })
+})

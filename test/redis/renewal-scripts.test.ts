@@ -1,0 +1,179 @@
+/** Every answer of the scripts that extend, heal and release, on a real server. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { until } from '../fixtures.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { ScriptBench } from './script-bench.ts'
+
+const leaks = watchLeaks()
+let bench: ScriptBench
+
+beforeAll(async () => {
+  bench = await ScriptBench.start()
+})
+
+beforeEach(() => bench.reset())
+
+afterAll(async () => {
+  await bench.close()
+  await leaks.assertNone()
+})
+
+const now: unknown = expect.any(Number)
+
+describe('extend', () => {
+  it('extended: for longer, and never shorter', async () => {
+    const counter = await bench.granted('a', { leaseMs: 5_000 })
+    expect(await bench.extend('a', counter, { leaseMs: 20_000 })).toEqual(['extended', now])
+    expect(await bench.ttl()).toBeGreaterThan(5_000)
+    // An older or smaller extension that comes late.
+    expect(await bench.extend('a', counter, { leaseMs: 100 })).toEqual(['extended', now])
+    expect(await bench.ttl()).toBeGreaterThan(5_000)
+  })
+
+  it('extended: the counter becomes the fencing token and lives on', async () => {
+    const counter = await bench.granted('a')
+    await bench.redis.pexpire(bench.keys.fence('r'), 1_000)
+    expect(await bench.extend('a', counter + 4)).toEqual(['extended', now])
+    expect(await bench.counter()).toBe(String(counter + 4))
+    expect(await bench.redis.pttl(bench.keys.fence('r'))).toBeGreaterThan(1_000)
+  })
+
+  it('missing: the key is gone, and is not made again', async () => {
+    const counter = await bench.granted('a')
+    await bench.redis.del(bench.keys.lease('r'))
+    expect(await bench.extend('a', counter)).toEqual(['missing', now])
+    expect(await bench.holder()).toBeNull()
+  })
+
+  it('lost: another token holds it', async () => {
+    const counter = await bench.granted('a')
+    await bench.release('a')
+    await bench.granted('b', { leaseMs: 5_000 })
+    expect(await bench.extend('a', counter + 1, { leaseMs: 20_000 })).toEqual(['lost', now, 'b'])
+    expect(await bench.ttl()).toBeLessThanOrEqual(5_000)
+  })
+
+  it('lost: somebody was granted since, even where the key is mine again or gone', async () => {
+    const counter = await bench.granted('a', { leaseMs: 5_000 })
+    await bench.setCounter(counter + 1)
+    expect(await bench.extend('a', counter, { leaseMs: 20_000 })).toEqual(['lost', now, 'a'])
+    expect(await bench.ttl()).toBeLessThanOrEqual(5_000)
+    await bench.redis.del(bench.keys.lease('r'))
+    expect(await bench.extend('a', counter)).toEqual(['lost', now, ''])
+    expect(await bench.counter()).toBe(String(counter + 1))
+  })
+
+  it('missing, lost: where that is so for one of several resources, none is extended', async () => {
+    const resources = ['x', 'y']
+    const counter = await bench.granted('a', { resources, leaseMs: 5_000 })
+    await bench.redis.del(bench.keys.lease('y'))
+    const terms = { resources, leaseMs: 20_000 }
+    expect(await bench.extend('a', counter, terms)).toEqual(['missing', now])
+    await bench.setCounter(counter + 1, 'y')
+    expect(await bench.extend('a', counter, terms)).toEqual(['lost', now, ''])
+    expect(await bench.ttl('x')).toBeLessThanOrEqual(5_000)
+  })
+
+  it('unenrolled', async () => {
+    const counter = await bench.granted('a', { leaseMs: 5_000 })
+    const terms = { runId: 'another-run', leaseMs: 20_000 }
+    expect(await bench.extend('a', counter, terms)).toEqual(['unenrolled', now])
+    expect(await bench.ttl()).toBeLessThanOrEqual(5_000)
+  })
+})
+
+describe('heal', () => {
+  it('healed: where nobody holds the resource, with the fencing token as counter', async () => {
+    expect(await bench.heal('a', 7, { leaseMs: 5_000 })).toEqual(['healed', now])
+    expect(await bench.holder()).toBe('a')
+    expect(await bench.counter()).toBe('7')
+    const ttl = await bench.ttl()
+    expect(ttl).toBeGreaterThan(0)
+    expect(ttl).toBeLessThanOrEqual(5_000)
+  })
+
+  it('lost: another holds it', async () => {
+    await bench.granted('b')
+    expect(await bench.heal('a', 7)).toEqual(['lost', now, 'b'])
+    expect(await bench.holder()).toBe('b')
+    expect(await bench.counter()).toBe('1')
+  })
+
+  it('lost: nobody holds it and somebody was granted since', async () => {
+    await bench.setCounter(8)
+    expect(await bench.heal('a', 7)).toEqual(['lost', now, ''])
+    expect([await bench.holder(), await bench.counter()]).toEqual([null, '8'])
+  })
+
+  it('healed: what is missing of several resources, and nothing is made shorter', async () => {
+    const resources = ['x', 'y']
+    const counter = await bench.granted('a', { resources, leaseMs: 20_000 })
+    await bench.redis.del(bench.keys.lease('y'))
+    expect(await bench.heal('a', counter, { resources, leaseMs: 5_000 })).toEqual(['healed', now])
+    expect([await bench.holder('x'), await bench.holder('y')]).toEqual(['a', 'a'])
+    expect(await bench.ttl('x')).toBeGreaterThan(5_000)
+    expect(await bench.ttl('y')).toBeLessThanOrEqual(5_000)
+  })
+
+  it('lost: where one of several resources is held by another, none is healed', async () => {
+    await bench.granted('b', { resources: ['y'] })
+    expect(await bench.heal('a', 7, { resources: ['x', 'y'] })).toEqual(['lost', now, 'b'])
+    expect(await bench.holder('x')).toBeNull()
+  })
+
+  it('abandoned: the lease was released while the heal was on its way', async () => {
+    await bench.release('a', { tombstoneMs: 60_000 })
+    expect(await bench.heal('a', 7)).toEqual(['abandoned', now])
+    expect(await bench.holder()).toBeNull()
+  })
+
+  it('unenrolled', async () => {
+    expect(await bench.heal('a', 7, { runId: 'another-run' })).toEqual(['unenrolled', now])
+    expect(await bench.holder()).toBeNull()
+  })
+})
+
+describe('release', () => {
+  it("released: the holder's own keys and no others; again, none", async () => {
+    const resources = ['x', 'y', 'z']
+    await bench.granted('a', { resources: ['x', 'z'] })
+    await bench.granted('b', { resources: ['y'] })
+    expect(await bench.release('a', { resources })).toEqual(['released', 2])
+    expect(await bench.holder('y')).toBe('b')
+    expect(await bench.release('a', { resources })).toEqual(['released', 0])
+    // The counters stay: the next grant must be larger.
+    expect(await bench.counter('x')).toBe('1')
+  })
+
+  it('leaves a tombstone where it is asked to, for that token and with an end', async () => {
+    await bench.granted('a')
+    const tombstone = (): Promise<number> => bench.redis.pttl(bench.keys.tombstone('a'))
+    expect(await bench.release('a')).toEqual(['released', 1])
+    expect(await tombstone()).toBe(-2)
+    expect(await bench.release('a', { tombstoneMs: 60_000 })).toEqual(['released', 0])
+    expect(await tombstone()).toBeGreaterThan(0)
+    expect(await tombstone()).toBeLessThanOrEqual(60_000)
+  })
+
+  it('is announced by name, and only where somebody waits', async () => {
+    const listener = bench.redis.duplicate()
+    const heard: string[] = []
+    listener.on('message', (_channel: string, message: string) => heard.push(message))
+    await listener.subscribe(bench.keys.releases)
+    const resources = ['x', 'y', 'z']
+    await bench.granted('a', { resources })
+    await bench.acquire('b', { resources: ['y'], waitMs: 5_000 })
+    await bench.release('a', { resources })
+    expect(await bench.redis.exists(bench.keys.waiters('y'))).toBe(0)
+    await bench.redis.publish(bench.keys.releases, 'the end')
+    await until('everything is heard', () => heard.includes('the end'))
+    expect(heard).toEqual(['y', 'the end'])
+    listener.disconnect()
+  })
+
+  it('needs no enrolment: whatever became of the server, the key must go', async () => {
+    await bench.granted('a')
+    await bench.redis.del(bench.keys.master)
+    expect(await bench.release('a')).toEqual(['released', 1])
+  })
+})
