@@ -1,4 +1,4 @@
-import type * as Testcontainers from 'testcontainers'
+import { loadTestcontainers } from './load-testcontainers.ts'
 
 const ENGINE_LIMIT_MS = 10_000
 
@@ -9,7 +9,7 @@ export type EngineAnswer =
 
 /** Whether a Docker engine answers, wherever testcontainers looks for one. */
 export async function findContainerEngine(): Promise<EngineAnswer> {
-  let library: typeof Testcontainers
+  let library: Awaited<ReturnType<typeof loadTestcontainers>>
   try {
     library = await loadTestcontainers()
   } catch (error) {
@@ -28,16 +28,5 @@ export async function findContainerEngine(): Promise<EngineAnswer> {
     return await Promise.race([answer, limit])
   } finally {
     clearTimeout(timer)
-  }
-}
-
-/** Loaded only when containers are asked for: the package does not depend on it. */
-export async function loadTestcontainers(): Promise<typeof Testcontainers> {
-  try {
-    return await import('testcontainers')
-  } catch (cause) {
-    throw new Error('the package testcontainers is not installed: npm install -D testcontainers', {
-      cause,
-    })
   }
 }

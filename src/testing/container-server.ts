@@ -1,7 +1,7 @@
 import type { ContainerRuntimeClient } from 'testcontainers'
-import { loadTestcontainers } from './container-engine.ts'
 import { firstAnswer } from './first-answer.ts'
 import { returnPort, takePort } from './free-port.ts'
+import { loadTestcontainers } from './load-testcontainers.ts'
 import { configText, passwordOf, serverUrl } from './server-config.ts'
 import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 

@@ -25,7 +25,7 @@ const MAX_PORTS = 5
 /** A `redis-server` process of this machine, in a directory of its own. */
 export class ProcessServer implements TestServer {
   readonly name: string
-  readonly host = HOST
+  readonly host: string = HOST
   readonly port: number
   readonly #binary: string
   readonly #directory: ServerDirectory
