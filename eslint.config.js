@@ -48,8 +48,8 @@ export default tseslint.config(
   ),
   forbid(
     'worker',
-    ['testing', 'ioredis', 'redis'],
-    'worker/ knows BullMQ and the interface of lock/',
+    ['testing', 'ioredis'],
+    'worker/ knows BullMQ; connections are the business of redis/',
   ),
   {
     files: ['src/**/*.ts'],

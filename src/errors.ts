@@ -193,7 +193,7 @@ export class ResourceError extends RedlockError {
   constructor(jobId: string | undefined, problem: string, options?: ErrorOptions) {
     super(
       `\`resource\` ${problem} for job ${jobId ?? '?'}: it must return a string of 1 to 512 ` +
-        `characters that names what the job touches, for example \`customer:42\`.`,
+        `characters that names what the job touches, for example \`customer:42\`, or a list of them.`,
       options,
     )
   }

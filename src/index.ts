@@ -10,6 +10,8 @@ export type { Logger } from './logger.ts'
 export * from './errors.ts'
 export { LockedWorker } from './worker/locked-worker.ts'
 export type { LockedWorkerListener, LockedWorkerOptions } from './worker/locked-worker.ts'
+export { LockedQueue } from './worker/locked-queue.ts'
+export type { LockedQueueOptions } from './worker/locked-queue.ts'
 export { lockedProcessor } from './worker/locked-processor.ts'
 export type {
   LeasedProcessor,

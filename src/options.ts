@@ -34,3 +34,9 @@ export function nameOption(option: string, value: unknown): string {
   }
   return value
 }
+
+export function choiceOption(option: string, value: unknown, choices: readonly string[]): void {
+  if (typeof value !== 'string' || !choices.includes(value)) {
+    refuse(option, `one of ${choices.map((choice) => `'${choice}'`).join(', ')}`, value)
+  }
+}

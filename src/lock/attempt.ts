@@ -18,6 +18,7 @@ import { explain, holderOf, type NotGranted, type Unreachable } from './outcome.
 import type { Poll } from './poll.ts'
 import type { ProposalClock } from './proposal.ts'
 import { quorumOf } from './quorum.ts'
+import { labelOf } from './resources.ts'
 import { instant, remainingMs, trustFrom, type Instant, type Trust } from './trust.ts'
 import { describeVote, type AcquireVote, type ConfirmVote } from './votes.ts'
 
@@ -74,11 +75,6 @@ export async function attempt(
     return tooLate(fleet, resource, leaseMs, now.now - startedAt.now)
   }
   return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, ballot }
-}
-
-/** Several resources under one lease, in one word for people. */
-export function labelOf(resources: readonly string[]): string {
-  return resources.join(' + ')
 }
 
 /** No answer, or none that says the script did not run: a grant may exist or still arrive. */

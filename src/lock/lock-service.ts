@@ -22,6 +22,8 @@ export interface LeaseOptions {
 }
 
 export interface LockService {
+  /** Resources of different namespaces have nothing to do with each other. */
+  readonly namespace: string
   /** Length of a lease when a call does not say. */
   readonly leaseMs: number
   /** Rejects, saying what is wrong with which server, when no lease could be had at all. */

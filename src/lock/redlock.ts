@@ -65,6 +65,10 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#announcements = new Announcements(masters, keys.releases, quorum)
   }
 
+  get namespace(): string {
+    return this.#settings.namespace
+  }
+
   get leaseMs(): number {
     return this.#settings.leaseMs
   }

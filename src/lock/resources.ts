@@ -37,3 +37,8 @@ export function claimsFor(
   const first = Math.floor(random * count)
   return Array.from({ length: count }, (_, index) => [`${name}#${((first + index) % count) + 1}`])
 }
+
+/** Several resources under one lease, in one word for people. */
+export function labelOf(resources: readonly string[]): string {
+  return resources.join(' + ')
+}

@@ -1,27 +1,52 @@
 /**
- * How a job comes by its lease before it may run. The place where a line of waiting jobs per resource will decide
- * whose turn it is; today every job asks the masters when it is started.
+ * How a job comes by its lease before it may run: first its turn in the line of its resource, then the vote of the masters.
  */
+import type { Job } from 'bullmq'
 import { jitteredMs } from '../backoff.ts'
 import { sleep, type Clock } from '../clock.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
+import type { Lines } from './lines.ts'
+import { ticketOf } from './ticket.ts'
+
+/** Not the job's turn: others of its resource stand before it. */
+export interface InLine {
+  readonly status: 'in-line'
+  readonly lines: Lines
+}
+
+export interface Admission {
+  readonly locks: LockService
+  readonly leaseOptions: LeaseOptions
+  /** Undefined where order does not matter. */
+  readonly lines: Lines | undefined
+  readonly clock: Clock
+}
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more than a short wait. */
 const SPLIT_TRIES = 3
 const SPLIT_RETRY_MS = { min: 3, max: 40 }
 
 export async function admit(
-  locks: LockService,
-  resource: string,
-  options: LeaseOptions,
-  clock: Clock,
-): Promise<AcquireOutcome> {
-  let outcome = await locks.tryAcquire(resource, options)
+  { locks, leaseOptions, lines, clock }: Admission,
+  job: Job,
+  resources: readonly string[],
+): Promise<AcquireOutcome | InLine> {
+  if (lines !== undefined) {
+    const ticket = ticketOf(job)
+    if (!(await lines.isTurn(resources, ticket))) return { status: 'in-line', lines }
+    if (mayBeParked(job)) await lines.unpark(resources, ticket)
+  }
+  let outcome = await locks.tryAcquire(resources, leaseOptions)
   for (let tries = 0; outcome.status === 'split' && tries < SPLIT_TRIES; tries++) {
     const { min, max } = SPLIT_RETRY_MS
     await sleep(clock, jitteredMs(tries, min, max, clock.random()))
-    outcome = await locks.tryAcquire(resource, options)
+    outcome = await locks.tryAcquire(resources, leaseOptions)
   }
   return outcome
+}
+
+/** A job on its first start that was never delayed cannot have a mark; looking would cost every job a command. */
+function mayBeParked(job: Job): boolean {
+  return job.attemptsStarted > 1 || (job.opts.delay ?? 0) > 0
 }

@@ -8,7 +8,7 @@
  * What the processor returns or throws is what BullMQ gets: finished work stays finished even if the lease was
  * lost in its last moment (writes of a lost lease are what fencing tokens are for), and `leaseLost` reports it.
  */
-import type { Job } from 'bullmq'
+import { DelayedError, type Job } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import { JobLockLostError, LeaseLostError } from '../errors.ts'
 import type { Lease } from '../lock/lease.ts'
@@ -17,8 +17,9 @@ import { integerOption, refuse } from '../options.ts'
 import { admit } from './admission.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
 import { JobSignal } from './job-signal.ts'
-import { requeue, type Requeue } from './requeue.ts'
-import { resourceOf, resourceOption, type ResourceOf } from './resource.ts'
+import type { Lines } from './lines.ts'
+import { park, requeue, type Requeue } from './requeue.ts'
+import { resourceOption, resourcesOf, type ResourceOf } from './resource.ts'
 
 /** Runs one job under its lease. */
 export type LeasedProcessor<Data, Result, Name extends string = string> = (
@@ -28,8 +29,8 @@ export type LeasedProcessor<Data, Result, Name extends string = string> = (
 
 export interface LockedProcessorOptions<Data = unknown> {
   /**
-   * Names what a job touches, for example `customer:42`. Must return a string of 1 to 512 characters at once; a job
-   * for which it does not fails with a `ResourceError`.
+   * Names what a job touches, for example `customer:42`, or several names that are taken together. Must return
+   * strings of 1 to 512 characters at once; a job for which it does not fails with a `ResourceError`.
    */
   readonly resource: ResourceOf<Data>
   /** @defaultValue the `leaseMs` of the Redlock */
@@ -40,6 +41,8 @@ export interface LockedProcessorOptions<Data = unknown> {
   readonly onRequeued?: (job: Job<Data>, requeue: Requeue) => void
   /** Called when a job's lease was lost while it ran. */
   readonly onLeaseLost?: (job: Job<Data>, error: LeaseLostError) => void
+  /** @internal Whose turn it is; `LockedWorker` sets it. */
+  readonly lines?: () => Lines | undefined
 }
 
 /** What `new Worker(name, processor)` takes. */
@@ -79,15 +82,24 @@ export function lockedProcessor<Data = unknown, Result = unknown, Name extends s
     ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
   }
   const running = new Map<string, JobSignal>()
+  const clock = systemClock
 
   const run = async (
     job: Job<Data, Result, Name>,
     token: string | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Result> => {
-    const outcome = await admit(redlock, resourceOf(resource, job), leaseOptions, systemClock)
+    const resources = resourcesOf(() => resource(job), job.id)
+    const lines = options.lines?.()
+    const outcome = await admit({ locks: redlock, leaseOptions, lines, clock }, job, resources)
     if (outcome.status !== 'granted') {
-      return requeue(job, token, outcome, systemClock, (why) => options.onRequeued?.(job, why))
+      const why =
+        outcome.status === 'in-line'
+          ? await park(job, token, resources, outcome.lines, clock)
+          : await requeue(job, token, outcome, clock)
+      options.onRequeued?.(job, why)
+      // BullMQ knows by this error that the job was moved; it must come from the outermost frame.
+      throw new DelayedError(why.reason)
     }
     const { lease } = outcome
     const jobSignal = new JobSignal()

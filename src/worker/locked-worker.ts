@@ -7,19 +7,36 @@ import { jitteredMs } from '../backoff.ts'
 import { sleep, systemClock } from '../clock.ts'
 import { QueueUnreachableError, type LeaseLostError } from '../errors.ts'
 import type { LockService } from '../lock/lock-service.ts'
-import { refuse } from '../options.ts'
+import { choiceOption, refuse } from '../options.ts'
+import { openQueueConnection } from '../redis/queue-connection.ts'
+import { LineKeeper } from './line-keeper.ts'
+import { Lines } from './lines.ts'
 import {
   lockedProcessor,
   type LeasedProcessor,
   type LockedProcessorOptions,
 } from './locked-processor.ts'
 import type { Requeue } from './requeue.ts'
+import { resourcesOf, type ResourceOf } from './resource.ts'
+import { ticketOf } from './ticket.ts'
 
 /** BullMQ's worker options and the lease's. */
 export interface LockedWorkerOptions<Data = unknown>
   extends WorkerOptions, Pick<LockedProcessorOptions<Data>, 'resource' | 'leaseMs' | 'maxHoldMs'> {
   /** Where the leases come from. Not closed with the worker: several workers may share it. */
   readonly redlock: LockService
+  /**
+   * `strict`: jobs of one resource run in the order in which they were added, through retries and crashes, and wait
+   * asleep until it is their turn. `relaxed`: whoever comes first; waiting jobs try again after random delays.
+   * @defaultValue 'strict'
+   */
+  readonly order?: 'strict' | 'relaxed'
+  /**
+   * What a job that failed for good does to its line: `continue` lets the next one run, `block` keeps the line waiting
+   * until somebody retries or removes the failed job.
+   * @defaultValue 'continue'
+   */
+  readonly onFailure?: 'continue' | 'block'
 }
 
 export interface LockedWorkerListener<
@@ -39,6 +56,8 @@ const READY_RETRY_MS = { min: 500, max: 5_000 }
 const QUEUE_PATIENCE_MS = 5_000
 /** A job survives this many crashed or frozen workers; BullMQ's default is 1, and a deploy may be two. */
 const MAX_STALLED_COUNT = 3
+/** How often some worker looks for lines that stand still. */
+const LINE_KEEPER_MS = 1_000
 
 export class LockedWorker<
   Data = unknown,
@@ -47,6 +66,8 @@ export class LockedWorker<
 > extends Worker<Data, Result, Name> {
   readonly #redlock: LockService
   readonly #closing = new AbortController()
+  readonly #leaving = new Set<Promise<void>>()
+  #closeLines: () => void = () => undefined
   #starting: Promise<void> | undefined
 
   /**
@@ -58,8 +79,12 @@ export class LockedWorker<
     processor: LeasedProcessor<Data, Result, Name>,
     options: LockedWorkerOptions<Data>,
   ) {
-    const { redlock, resource, leaseMs, maxHoldMs, ...workerOptions } = options
+    const { redlock, resource, leaseMs, maxHoldMs, ...others } = options
+    const { order = 'strict', onFailure = 'continue', ...workerOptions } = others
     refuseUnsafe(workerOptions)
+    choiceOption('order', order, ['strict', 'relaxed'])
+    choiceOption('onFailure', onFailure, ['continue', 'block'])
+    const seat: { lines: Lines | undefined } = { lines: undefined }
     const locked = lockedProcessor<Data, Result, Name>(
       redlock,
       {
@@ -72,6 +97,7 @@ export class LockedWorker<
         onLeaseLost: (job, error) => {
           this.#emit('leaseLost', job, error)
         },
+        lines: () => seat.lines,
       },
       processor,
     )
@@ -82,6 +108,9 @@ export class LockedWorker<
     })
     this.#redlock = redlock
     locked.watch(this)
+    if (order === 'strict') {
+      seat.lines = this.#standInLine(resource, onFailure === 'block')
+    }
     if (workerOptions.autorun !== false) {
       this.run().catch((error: unknown) => {
         this.emit('error', error as Error)
@@ -101,9 +130,12 @@ export class LockedWorker<
     return this.#starting.then(() => (this.isRunning() ? undefined : super.run()))
   }
 
-  override close(force = false): Promise<void> {
+  override async close(force = false): Promise<void> {
     this.#closing.abort()
-    return super.close(force)
+    await super.close(force)
+    // A job that has just finished still leaves its line and wakes the next one.
+    await Promise.all(this.#leaving)
+    this.#closeLines()
   }
 
   override on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
@@ -125,6 +157,42 @@ export class LockedWorker<
     listener: LockedWorkerListener<Data, Result, Name>[Event],
   ): this {
     return super.off(event as never, listener as never)
+  }
+
+  /** Jobs leave their line when they have finished; lines that stand still are restarted. */
+  #standInLine(resource: ResourceOf<Data>, keepFailed: boolean): Lines {
+    const redis = openQueueConnection(this.opts.connection)
+    const lines = new Lines(redis, this.getBackend(), this.#redlock.namespace, systemClock)
+    const onError = (error: unknown): void => {
+      this.emit('error', error as Error)
+    }
+    const everyMs = LINE_KEEPER_MS
+    const keeper = new LineKeeper(lines, { clock: systemClock, everyMs, keepFailed, onError })
+    const leave = (job: Job<Data>): void => {
+      const left = this.#leave(lines, resource, job).catch(onError)
+      this.#leaving.add(left)
+      void left.finally(() => this.#leaving.delete(left))
+    }
+    this.on('completed', leave)
+    this.on('failed', (job) => {
+      // Without `finishedOn` it is going to be retried, and keeps its place.
+      if (job?.finishedOn && !keepFailed) leave(job)
+    })
+    this.#closeLines = () => {
+      keeper.stop()
+      redis.close()
+    }
+    return lines
+  }
+
+  async #leave(lines: Lines, resource: ResourceOf<Data>, job: Job<Data>): Promise<void> {
+    let resources: readonly string[]
+    try {
+      resources = resourcesOf(() => resource(job), job.id)
+    } catch {
+      return // It failed because of this, and has no place anywhere.
+    }
+    await lines.leave(resources, ticketOf(job))
   }
 
   #emit(event: 'requeued' | 'leaseLost', ...args: unknown[]): void {
@@ -173,7 +241,7 @@ function recovery(
 ): Pick<WorkerOptions, 'lockDuration' | 'stalledInterval' | 'maxStalledCount'> {
   return {
     lockDuration: leaseMs,
-    stalledInterval: Math.max(500, Math.floor(leaseMs / 2)),
+    stalledInterval: Math.min(1_000, Math.max(100, Math.floor(leaseMs / 4))),
     maxStalledCount: MAX_STALLED_COUNT,
   }
 }

@@ -1,15 +1,19 @@
 /**
- * Gives a job back that may not run yet, without using one of its attempts. How long it stays away is decided
- * here, purely; lines of waiting jobs that are woken in turn will replace the guess for `taken`.
+ * Gives a job back that may not run yet, without using one of its attempts: behind others of its line it sleeps until
+ * it is woken; at the head of its line, or where there is none, it comes back after a random delay, decided here.
  */
-import { DelayedError, type Job } from 'bullmq'
+import type { Job } from 'bullmq'
 import { jitteredMs } from '../backoff.ts'
 import type { Clock } from '../clock.ts'
+import { labelOf } from '../lock/resources.ts'
 import { outcomeError, type NotGranted } from '../lock/outcome.ts'
+import type { Lines } from './lines.ts'
+import { ticketOf } from './ticket.ts'
 
 /** Why and for how long a job was given back. */
 export interface Requeue {
-  readonly status: NotGranted['status']
+  /** `in-line`: others of its resource stand before it; it is woken when its turn comes. */
+  readonly status: NotGranted['status'] | 'in-line'
   readonly resource: string
   readonly delayMs: number
   /** In words: who holds it, or which master said what. */
@@ -19,6 +23,7 @@ export interface Requeue {
 const TAKEN_MS = { min: 25, max: 1_000 }
 const SPLIT_MS = { min: 10, max: 500 }
 const UNREACHABLE_MS = { min: 200, max: 30_000 }
+const PARKED_MS = 600_000
 
 /**
  * `taken`: never longer than the holder's lease can still last, plus jitter. `split`: short, nobody will ever
@@ -47,23 +52,51 @@ export function earlierRequeues(job: Pick<Job, 'attemptsStarted' | 'attemptsMade
   return Math.max(0, job.attemptsStarted - job.attemptsMade - 1)
 }
 
-/**
- * Moves the job to delayed and throws the error by which BullMQ knows that it was moved. Must be the last thing a
- * processor does, in its outermost frame: BullMQ does not recognise the error inside another one.
- */
+/** Moves the job to delayed for a random while. The caller must throw BullMQ's `DelayedError` next. */
 export async function requeue(
   job: Job,
   token: string | undefined,
   outcome: NotGranted,
   clock: Clock,
-  requeued: (requeue: Requeue) => void,
-): Promise<never> {
+): Promise<Requeue> {
   const tries = earlierRequeues(job)
   const delayMs = requeueDelayMs(outcome, tries, clock.random())
   const reason = outcomeError(outcome).message
-  // The 1st, 2nd, 4th, 8th, … time, so that a long wait does not fill the queue's memory.
-  if ((tries & (tries + 1)) === 0) await job.log(`waits ${delayMs} ms: ${reason}`)
+  if (isMilestone(tries)) await job.log(`waits ${delayMs} ms: ${reason}`)
   await job.moveToDelayed(clock.wallNow() + delayMs, token)
-  requeued({ status: outcome.status, resource: outcome.resource, delayMs, reason })
-  throw new DelayedError(reason)
+  return { status: outcome.status, resource: outcome.resource, delayMs, reason }
+}
+
+/**
+ * Parks a job behind the others of its line. It sleeps until it is woken; the second look closes the gap between the first
+ * look and the parking, in which whoever should have woken it found it still active.
+ */
+export async function park(
+  job: Job,
+  token: string | undefined,
+  resources: readonly string[],
+  lines: Lines,
+  clock: Clock,
+): Promise<Requeue> {
+  const ticket = ticketOf(job)
+  const reason = `others that were added earlier stand before it in the line of \`${labelOf(resources)}\``
+  if (isMilestone(earlierRequeues(job))) await job.log(`waits for its turn: ${reason}`)
+  await lines.park(resources, ticket, job.priority)
+  const delayMs = parkedMs(clock.random())
+  await job.moveToDelayed(clock.wallNow() + delayMs, token)
+  if (await lines.isTurn(resources, ticket)) await lines.wake(ticket, job.priority)
+  return { status: 'in-line', resource: labelOf(resources), delayMs, reason }
+}
+
+/**
+ * How long a parked job sleeps if nobody wakes it, which only happens when its ticket was lost: long, so that many waiting
+ * jobs cost nothing, and random, so that they do not wake at once. `random` is in [0, 1).
+ */
+export function parkedMs(random: number): number {
+  return Math.ceil(PARKED_MS * (1 + random / 10))
+}
+
+/** The 1st, 2nd, 4th, 8th, … time, so that a long wait does not fill the queue's memory with log lines. */
+function isMilestone(tries: number): boolean {
+  return (tries & (tries + 1)) === 0
 }

@@ -2,8 +2,8 @@ import type { Job } from 'bullmq'
 import { ResourceError } from '../errors.ts'
 import { refuse } from '../options.ts'
 
-/** Names what a job touches: jobs with the same name never run at the same time. */
-export type ResourceOf<Data = unknown> = (job: Job<Data>) => string
+/** Names what a job touches: jobs that share a name never run at the same time. */
+export type ResourceOf<Data = unknown> = (job: Job<Data>) => string | readonly string[]
 
 const MAX_RESOURCE_LENGTH = 512
 
@@ -15,22 +15,28 @@ export function resourceOption<Data>(value: unknown): ResourceOf<Data> {
 }
 
 /** @throws ResourceError, with which the job fails, when the user's function does not name anything. */
-export function resourceOf<Data>(resource: ResourceOf<Data>, job: Job<Data>): string {
-  let name: unknown
+export function resourcesOf(name: () => unknown, jobId: string | undefined): readonly string[] {
+  let named: unknown
   try {
-    name = resource(job)
+    named = name()
   } catch (error) {
     const problem = `threw "${error instanceof Error ? error.message : String(error)}"`
-    throw new ResourceError(job.id, problem, { cause: error })
+    throw new ResourceError(jobId, problem, { cause: error })
   }
+  const names: readonly unknown[] = Array.isArray(named) ? named : [named]
+  if (names.length === 0) throw new ResourceError(jobId, 'returned an empty list')
+  return [...new Set(names.map((one) => checkedName(one, jobId)))].sort()
+}
+
+function checkedName(name: unknown, jobId: string | undefined): string {
   if (typeof name !== 'string') {
     // A promise that is rejected as well must not end the process.
     void Promise.resolve(name).catch(() => undefined)
-    throw new ResourceError(job.id, `returned ${kindOf(name)}`)
+    throw new ResourceError(jobId, `returned ${kindOf(name)}`)
   }
-  if (name.length === 0) throw new ResourceError(job.id, 'returned an empty string')
+  if (name.length === 0) throw new ResourceError(jobId, 'returned an empty string')
   if (name.length > MAX_RESOURCE_LENGTH) {
-    throw new ResourceError(job.id, `returned ${name.length} characters`)
+    throw new ResourceError(jobId, `returned ${name.length} characters`)
   }
   return name
 }

@@ -1,0 +1,49 @@
+/**
+ * A connection of our own to the queue's Redis, for data that is ours. Unlike a lock master's it waits for a server that
+ * is away, as BullMQ's connections do: what it carries is advice, and the queue stands still meanwhile anyway.
+ */
+import { Redis, type Cluster, type RedisOptions } from 'ioredis'
+import { refuse } from '../options.ts'
+import type { Script } from './script.ts'
+
+export interface QueueConnection {
+  /** EVALSHA, and EVAL where the server does not know the script. */
+  run(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown>
+  command(name: string, ...args: (string | number)[]): Promise<unknown>
+  close(): void
+}
+
+/** `connection` is what BullMQ takes: ioredis options, `{ url }`, or an ioredis client, which is duplicated. */
+export function openQueueConnection(connection: unknown): QueueConnection {
+  const redis = open(connection)
+  redis.on('error', () => undefined) // BullMQ's own connections to the same server report it.
+  return {
+    async run(script, keys, args) {
+      try {
+        return await redis.evalsha(script.sha1, keys.length, ...keys, ...args)
+      } catch (error) {
+        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+        return redis.eval(script.lua, keys.length, ...keys, ...args)
+      }
+    },
+    command: (name, ...args) => redis.call(name, ...args),
+    close: () => {
+      redis.disconnect()
+    },
+  }
+}
+
+function open(connection: unknown): Redis | Cluster {
+  const settings = { maxRetriesPerRequest: null, connectionName: 'bullmq-redlock-lines' }
+  if (typeof connection !== 'object' || connection === null) {
+    return refuse('connection', 'ioredis options or an ioredis client', connection)
+  }
+  if ('duplicate' in connection && typeof connection.duplicate === 'function') {
+    const client = connection as Redis | Cluster
+    if (client instanceof Redis) return client.duplicate(settings)
+    return client.duplicate([], { redisOptions: settings })
+  }
+  const { url, ...options } = connection as RedisOptions & { readonly url?: string }
+  const merged = { ...options, ...settings, replyMapping: 'legacy' as const }
+  return url === undefined ? new Redis(merged) : new Redis(url, merged)
+}

@@ -1,0 +1,203 @@
+/**
+ * One line of tickets per resource: whose turn it is, and who is woken next.
+ *
+ * A job joins when it is added (LockedQueue) or first started, and leaves when it has *finished*: through requeues, retries
+ * and crashes it keeps its place. Only the head asks the lock masters; the others are parked in BullMQ's delayed set and
+ * marked. Whoever leaves a line wakes the new head if it is marked.
+ *
+ * Nothing here is needed for safety. The ways a wake-up could be lost, and what closes each:
+ *
+ *   the head leaves between my look and my parking   I look again after parking, and wake myself
+ *   my waker finds me still active                   the same second look
+ *   my waker dies before it wakes me                 the sweep finds a line whose head sleeps
+ *   the head was removed, or its worker died late    the sweep finds a head that has finished or is gone
+ *   tickets were lost                                every start joins again; a parked job wakes by itself at last
+ */
+import type { IQueueBackend } from 'bullmq'
+import type { Clock } from '../clock.ts'
+import type { QueueConnection } from '../redis/queue-connection.ts'
+import { joinScript, leaveScript, lookScript } from './line-scripts.ts'
+import { decodeTicket, encodeTicket, type Ticket } from './ticket.ts'
+
+/** Whose state a ticket's job is in, and how it is woken. */
+export type Queues = Pick<IQueueBackend, 'forQueue'>
+
+export interface LineMember {
+  readonly ticket: Ticket
+  readonly joinedAt: Date
+  readonly parked: boolean
+}
+
+export class Lines {
+  readonly #redis: QueueConnection
+  readonly #queues: Queues
+  readonly #namespace: string
+  readonly #clock: Clock
+
+  /** Keys begin with `namespace`, as on the masters; BullMQ's keys are never touched. */
+  constructor(redis: QueueConnection, queues: Queues, namespace: string, clock: Clock) {
+    this.#redis = redis
+    this.#queues = queues
+    this.#namespace = namespace
+    this.#clock = clock
+  }
+
+  /** How many are in the line. */
+  async length(resource: string): Promise<number> {
+    return Number(await this.#redis.command('ZCARD', this.#line(resource)))
+  }
+
+  /** Takes a place at the end of each line, unless it has one; whether it stands at the head of all. */
+  async join(resources: readonly string[], ticket: Ticket): Promise<boolean> {
+    const member = encodeTicket(ticket)
+    let at = ''
+    let first = true
+    // One time for all lines, so that two jobs that meet in several lines stand in the same order in each.
+    for (const resource of resources) {
+      const reply = await this.#redis.run(joinScript, [this.#line(resource)], [member, at])
+      const [time, head] = reply as [string, string]
+      at = time
+      if (head !== member) first = false
+    }
+    return first
+  }
+
+  /** Whether it is this job's turn in every line. A job that has no place takes one at the end. */
+  async isTurn(resources: readonly string[], ticket: Ticket): Promise<boolean> {
+    const member = encodeTicket(ticket)
+    for (const resource of resources) {
+      const head = await this.#head(resource)
+      if (head === member) continue
+      return this.join(resources, ticket)
+    }
+    return true
+  }
+
+  /** Marks the job as asleep, so that whoever leaves before it wakes it. */
+  async park(resources: readonly string[], ticket: Ticket, priority: number): Promise<void> {
+    const member = encodeTicket(ticket)
+    for (const resource of resources) {
+      await this.#redis.command('HSET', this.#parked(resource), member, priority)
+      await this.#watch(resource)
+    }
+  }
+
+  /** Takes back {@link Lines.park}: the job runs. */
+  async unpark(resources: readonly string[], ticket: Ticket): Promise<void> {
+    for (const resource of resources) {
+      await this.#redis.command('HDEL', this.#parked(resource), encodeTicket(ticket))
+    }
+  }
+
+  /** Gives up the job's places and wakes whoever stands first now. */
+  async leave(resources: readonly string[], ticket: Ticket): Promise<void> {
+    const member = encodeTicket(ticket)
+    for (const resource of resources) {
+      const keys = [this.#line(resource), this.#parked(resource)]
+      const reply = await this.#redis.run(leaveScript, keys, [member])
+      if (!Array.isArray(reply)) continue
+      const [head, priority] = reply as [string, string]
+      const next = decodeTicket(head)
+      if (next !== undefined) await this.wake(next, Number(priority))
+    }
+  }
+
+  /** Moves a parked job to the front of its queue; false for a job that is not parked (any more). */
+  async wake(ticket: Ticket, priority: number): Promise<boolean> {
+    const backend = this.#queues.forQueue(ticket.queue, ticket.prefix)
+    try {
+      await backend.promote(ticket.jobId)
+    } catch {
+      return false // It is awake, or still parking (then it looks again itself), or gone (`repair` sees to it).
+    }
+    // `promote` puts it behind all that wait; with lifo it goes in front of its own priority.
+    await backend.changePriority(ticket.jobId, priority, true)
+    return true
+  }
+
+  /** The line from its head on. */
+  async members(resource: string, limit: number): Promise<readonly LineMember[]> {
+    const [places, parked] = await Promise.all([
+      this.#redis.command('ZRANGE', this.#line(resource), 0, limit - 1, 'WITHSCORES'),
+      this.#redis.command('HKEYS', this.#parked(resource)),
+    ])
+    const asleep = new Set(parked as string[])
+    const flat = places as string[]
+    const members: LineMember[] = []
+    for (let index = 0; index + 1 < flat.length; index += 2) {
+      const member = flat[index] ?? ''
+      const ticket = decodeTicket(member)
+      const joinedAt = new Date(Number(flat[index + 1]) / 1000)
+      if (ticket !== undefined) members.push({ ticket, joinedAt, parked: asleep.has(member) })
+    }
+    return members
+  }
+
+  /**
+   * Restarts a line that stands still: wakes a head that sleeps, takes out a head that has finished or is gone.
+   * Looks at it again later while there is anybody left.
+   */
+  async repair(resource: string, againInMs: number, keepFailed: boolean): Promise<void> {
+    const keys = [this.#line(resource), this.#parked(resource)]
+    const reply = await this.#redis.run(lookScript, keys, [])
+    if (!Array.isArray(reply)) {
+      await this.#redis.command('ZREM', this.#index, resource)
+      return
+    }
+    await this.#redis.command(
+      'ZADD',
+      this.#index,
+      'XX',
+      this.#clock.wallNow() + againInMs,
+      resource,
+    )
+    const [head, priority] = reply as [string, string]
+    const ticket = decodeTicket(head)
+    if (ticket === undefined) {
+      await this.#redis.command('ZREM', this.#line(resource), head)
+    } else if (priority === '' || !(await this.wake(ticket, Number(priority)))) {
+      if (await this.#isOver(ticket, keepFailed)) await this.leave([resource], ticket)
+    }
+  }
+
+  /** Lines that have been silent for a while, a bounded number of them. */
+  async silent(limit: number): Promise<readonly string[]> {
+    const now = this.#clock.wallNow()
+    const reply = await this.#redis.command('ZRANGEBYSCORE', this.#index, 0, now, 'LIMIT', 0, limit)
+    return reply as string[]
+  }
+
+  /** True for one caller per `forMs`, among all workers. */
+  async mayRepair(forMs: number): Promise<boolean> {
+    const key = `${this.#namespace}:sweeper`
+    return (await this.#redis.command('SET', key, '1', 'NX', 'PX', Math.ceil(forMs))) === 'OK'
+  }
+
+  async #isOver({ prefix, queue, jobId }: Ticket, keepFailed: boolean): Promise<boolean> {
+    const state = await this.#queues.forQueue(queue, prefix).getState(jobId)
+    return state === 'unknown' || state === 'completed' || (state === 'failed' && !keepFailed)
+  }
+
+  /** Puts the line on the list of those that `repair` looks at. */
+  async #watch(resource: string): Promise<void> {
+    await this.#redis.command('ZADD', this.#index, 'NX', this.#clock.wallNow(), resource)
+  }
+
+  #head(resource: string): Promise<string | undefined> {
+    return this.#redis
+      .command('ZRANGE', this.#line(resource), 0, 0)
+      .then((reply) => (reply as string[])[0])
+  }
+
+  #line(resource: string): string {
+    return `${this.#namespace}:{${resource}}:line`
+  }
+
+  #parked(resource: string): string {
+    return `${this.#namespace}:{${resource}}:parked`
+  }
+
+  get #index(): string {
+    return `${this.#namespace}:lines`
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * A BullMQ `Queue` whose jobs take their place in the line of their resource when they are added. A job that is not first is
+ * added asleep, so that no worker ever starts it in vain; whoever leaves the line before it wakes it.
+ *
+ * The job is added first and joins the line second: between the two it is only a sleeper that wakes by itself at last,
+ * while a place without a job would hold up the line.
+ */
+import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
+import { systemClock } from '../clock.ts'
+import { nameOption, refuse } from '../options.ts'
+import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
+import { Lines } from './lines.ts'
+import { parkedMs } from './requeue.ts'
+import { resourceOption, resourcesOf } from './resource.ts'
+import { ticketOf } from './ticket.ts'
+
+export interface LockedQueueOptions<Data = unknown> extends QueueOptions {
+  /** Names what a job touches from its data; must agree with the `resource` of the workers. */
+  readonly resource: (data: Data) => string | readonly string[]
+  /** The `namespace` of the workers' Redlock. @defaultValue 'redlock' */
+  readonly namespace?: string
+}
+
+interface NewJob<Data, Name extends string> {
+  name: Name
+  data: Data
+  opts?: JobsOptions
+}
+
+/** A job on its way into the queue. */
+interface Entry<Data, Name extends string> {
+  readonly job: NewJob<Data, Name>
+  /** Undefined for a job that takes its place when it is started. */
+  readonly resources: readonly string[] | undefined
+  readonly asleep: boolean
+}
+
+export class LockedQueue<
+  Data = unknown,
+  Result = unknown,
+  Name extends string = string,
+> extends Queue<Data, Result, Name, Data, Result, Name> {
+  readonly #resource: (data: Data) => string | readonly string[]
+  readonly #redis: QueueConnection
+  readonly #lines: Lines
+
+  /** @throws TypeError for a bad option. */
+  constructor(name: string, options: LockedQueueOptions<Data>) {
+    const { resource, namespace = 'redlock', ...queueOptions } = options
+    nameOption('namespace', namespace)
+    resourceOption(resource)
+    super(name, queueOptions)
+    this.#resource = resource
+    this.#redis = openQueueConnection(queueOptions.connection)
+    this.#lines = new Lines(this.#redis, this.getBackend(), namespace, systemClock)
+  }
+
+  /** @throws ResourceError when `resource` names nothing for this data; TypeError for an unsafe `deduplication`. */
+  override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
+    const [entry] = await this.#place([{ name, data, ...(opts !== undefined && { opts }) }])
+    const job = await super.add(name, data, entry?.job.opts)
+    await this.#join([job], entry === undefined ? [] : [entry])
+    return job
+  }
+
+  override async addBulk(jobs: NewJob<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
+    const entries = await this.#place(jobs)
+    const added = await super.addBulk(entries.map(({ job }) => job))
+    await this.#join(added, entries)
+    return added
+  }
+
+  override async close(): Promise<void> {
+    await super.close()
+    this.#redis.close()
+  }
+
+  /** Decides for each job whether somebody stands before it, in the lines or in the same batch. */
+  async #place(jobs: readonly NewJob<Data, Name>[]): Promise<readonly Entry<Data, Name>[]> {
+    const named = jobs.map(({ data, opts }) => {
+      refuseUnsafe(opts)
+      const resources = resourcesOf(() => this.#resource(data), opts?.jobId)
+      return this.#isDueLater(opts) ? undefined : resources
+    })
+    const ahead = new Map<string, number>()
+    await Promise.all(
+      [...new Set(named.flat())].map(async (resource) => {
+        if (resource !== undefined) ahead.set(resource, await this.#lines.length(resource))
+      }),
+    )
+    return jobs.map((job, index) => {
+      const resources = named[index]
+      if (resources === undefined) return { job, resources, asleep: false }
+      const asleep = resources.some((resource) => (ahead.get(resource) ?? 0) > 0)
+      for (const resource of resources) ahead.set(resource, (ahead.get(resource) ?? 0) + 1)
+      if (!asleep) return { job, resources, asleep }
+      const delay = parkedMs(systemClock.random())
+      return { job: { ...job, opts: { ...job.opts, delay } }, resources, asleep }
+    })
+  }
+
+  async #join(
+    jobs: readonly Job<Data, Result, Name>[],
+    entries: readonly Entry<Data, Name>[],
+  ): Promise<void> {
+    const joining = entries.flatMap(({ resources, asleep }, index) => {
+      const job = jobs[index]
+      if (job === undefined || resources === undefined) return []
+      return [{ ticket: ticketOf(job), priority: job.priority, resources, asleep }]
+    })
+    const lines = this.#lines
+    // Marked before it joins: whoever makes it the head must see that it sleeps.
+    const sleepers = joining.filter(({ asleep }) => asleep)
+    await Promise.all(
+      sleepers.map(({ resources, ticket, priority }) => lines.park(resources, ticket, priority)),
+    )
+    // All at once on one connection: they arrive, and take their times, in the order of the jobs.
+    const first = await Promise.all(
+      joining.map(({ resources, ticket }) => lines.join(resources, ticket)),
+    )
+    // A line was left while the jobs were being added. Only now does everybody stand in all of its lines.
+    for (const [index, { resources, ticket, priority, asleep }] of joining.entries()) {
+      if (!asleep || first[index] !== true) continue
+      if (await lines.isTurn(resources, ticket)) await lines.wake(ticket, priority)
+    }
+  }
+
+  /** A job that wants to run later takes its place when it is started: until then it holds nobody up. */
+  #isDueLater(opts: JobsOptions | undefined): boolean {
+    return (opts?.delay ?? this.jobsOpts.delay ?? 0) > 0
+  }
+}
+
+function refuseUnsafe(opts: JobsOptions | undefined): void {
+  const { deduplication } = opts ?? {}
+  if (deduplication?.replace === true) {
+    const why =
+      'absent: it removes a job that waits for its turn, even one that has already done some of its steps'
+    refuse('deduplication.replace', why, true)
+  }
+  if (deduplication?.keepLastIfActive === true) {
+    const why = 'absent: BullMQ drops what is added while the first job waits for its turn'
+    refuse('deduplication.keepLastIfActive', why, true)
+  }
+}

@@ -1,0 +1,345 @@
+/** Lines of waiting jobs: order, no work in vain, and every way in which a wake-up could be lost. */
+import { Queue, Worker, type Job, type JobsOptions } from 'bullmq'
+import { describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import {
+  LockedQueue,
+  LockedWorker,
+  type LeasedProcessor,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { openQueueConnection } from '../../src/redis/queue-connection.ts'
+import { Lines } from '../../src/worker/lines.ts'
+import { park } from '../../src/worker/requeue.ts'
+import { ticketOf } from '../../src/worker/ticket.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+interface Charge {
+  readonly customer: string
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 5 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const connection = (): { host: string; port: number } => ({
+  host: fixture.fleet.queue.host,
+  port: fixture.fleet.queue.port,
+})
+const named = (customer: string): string => `customer:${customer}`
+const resource = ({ customer }: Charge): string => named(customer)
+
+function makeQueue(name = fixture.namespace): LockedQueue<Charge> {
+  const queue = new LockedQueue<Charge>(name, {
+    connection: connection(),
+    resource,
+    namespace: fixture.namespace,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+function lines(queue: Queue): Lines {
+  const redis = openQueueConnection(connection())
+  fixture.defer(() => Promise.resolve(redis.close()))
+  return new Lines(redis, queue.getBackend(), fixture.namespace, systemClock)
+}
+
+interface Seen {
+  readonly runs: string[]
+  readonly requeues: string[]
+}
+
+async function startWorkers(
+  count: number,
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+  processor: LeasedProcessor<Charge, unknown> = () => pause(3),
+  name = fixture.namespace,
+): Promise<Seen> {
+  const seen: Seen = { runs: [], requeues: [] }
+  const redlock = await fixture.redlock()
+  for (let index = 0; index < count; index++) {
+    const worker = new LockedWorker<Charge, unknown>(
+      name,
+      (job, lease) => {
+        seen.runs.push(`${job.data.customer}${job.data.nr}`)
+        return processor(job, lease)
+      },
+      {
+        connection: connection(),
+        redlock,
+        resource: (job) => resource(job.data),
+        concurrency: 4,
+        ...options,
+      },
+    )
+    worker.on('requeued', (_job, { status }) => seen.requeues.push(status))
+    worker.on('error', () => undefined)
+    fixture.defer(() => worker.close())
+  }
+  return seen
+}
+
+const bulk = (customers: readonly string[], each: number, opts: JobsOptions = {}) =>
+  Array.from({ length: customers.length * each }, (_, index) => ({
+    name: 'charge',
+    data: {
+      customer: customers[index % customers.length] ?? '',
+      nr: Math.floor(index / customers.length),
+    },
+    opts,
+  }))
+
+/** The runs of one customer, by number. */
+const of = (runs: readonly string[], customer: string): number[] =>
+  runs.filter((run) => run.startsWith(customer)).map((run) => Number(run.slice(customer.length)))
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index)
+
+describe('strict order', () => {
+  test('jobs run in the order in which they were added, and none is started in vain', async () => {
+    const queue = makeQueue()
+    const seen = await startWorkers(3)
+    await queue.addBulk(bulk(['a', 'b', 'c'], 8))
+    for (let nr = 8; nr < 12; nr++) {
+      for (const customer of ['a', 'b', 'c']) await queue.add('charge', { customer, nr })
+    }
+    await until('all are done', async () => (await queue.getCompletedCount()) === 36)
+    for (const customer of ['a', 'b', 'c']) expect(of(seen.runs, customer)).toEqual(upTo(12))
+    expect(seen.requeues).toEqual([])
+    expect(await lines(queue).length(named('a'))).toBe(0)
+  })
+
+  test('a job that is retried keeps its place', async () => {
+    const queue = makeQueue()
+    const seen = await startWorkers(2, {}, (job) =>
+      job.data.nr === 0 && job.attemptsMade < 2
+        ? Promise.reject(new Error('card declined'))
+        : Promise.resolve(),
+    )
+    await queue.addBulk(bulk(['a'], 3, { attempts: 3, backoff: { type: 'fixed', delay: 30 } }))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3)
+    expect(of(seen.runs, 'a')).toEqual([0, 0, 0, 1, 2])
+  })
+
+  test('a job that failed for good lets the next one run', async () => {
+    const queue = makeQueue()
+    const seen = await startWorkers(2, {}, (job) =>
+      job.data.nr === 0 ? Promise.reject(new Error('card declined')) : Promise.resolve(),
+    )
+    await queue.addBulk(bulk(['a'], 3))
+    await until('the others are done', async () => (await queue.getCompletedCount()) === 2)
+    expect(of(seen.runs, 'a')).toEqual([0, 1, 2])
+  })
+
+  test("or, with onFailure 'block', holds them until it is removed", async () => {
+    const queue = makeQueue()
+    const seen = await startWorkers(2, { onFailure: 'block' }, (job) =>
+      job.data.nr === 0 ? Promise.reject(new Error('card declined')) : Promise.resolve(),
+    )
+    const [first] = await queue.addBulk(bulk(['a'], 3))
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await pause(2_500) // Longer than it takes until lines that stand still are looked at.
+    expect(of(seen.runs, 'a')).toEqual([0])
+    await first?.remove()
+    await until('the others are done', async () => (await queue.getCompletedCount()) === 2)
+    expect(of(seen.runs, 'a')).toEqual([0, 1, 2])
+  })
+
+  test('holds across several queues that share a resource', async () => {
+    const invoices = makeQueue(`${fixture.namespace}-invoices`)
+    const refunds = makeQueue(`${fixture.namespace}-refunds`)
+    for (let nr = 0; nr < 12; nr++) {
+      await (nr % 2 === 0 ? invoices : refunds).add('x', { customer: 'a', nr })
+    }
+    const seen = await startWorkers(1, {}, undefined, invoices.name)
+    const others = await startWorkers(
+      1,
+      {},
+      (job) => {
+        seen.runs.push(`a${job.data.nr}`)
+        return pause(3)
+      },
+      refunds.name,
+    )
+    await until('all are done', () => seen.runs.length === 12)
+    expect(of(seen.runs, 'a')).toEqual(upTo(12))
+    expect(others.requeues).toEqual([])
+  })
+
+  test('holds for jobs that touch several resources, without deadlock', async () => {
+    const both = (data: Charge): string[] => data.customer.split('').map(named)
+    const queue = new LockedQueue<Charge>(fixture.namespace, {
+      connection: connection(),
+      namespace: fixture.namespace,
+      resource: both,
+    })
+    fixture.defer(() => queue.close())
+    const busy = new Set<string>()
+    const seen = await startWorkers(3, { resource: (job) => both(job.data) }, async (job) => {
+      for (const one of job.data.customer) {
+        expect(busy.has(one)).toBe(false)
+        busy.add(one)
+      }
+      await pause(3)
+      for (const one of job.data.customer) busy.delete(one)
+    })
+    const transfers = ['ab', 'bc', 'ca', 'a', 'b', 'c']
+    const jobs = Array.from({ length: 30 }, (_, nr) => ({
+      name: 'transfer',
+      data: { customer: transfers[nr % transfers.length] ?? '', nr },
+    }))
+    await queue.addBulk(jobs)
+    await until('all are done', async () => (await queue.getCompletedCount()) === 30)
+    for (const account of ['a', 'b', 'c']) {
+      const mine = seen.runs.filter((run) => /^[a-c]*/.exec(run)?.[0].includes(account) === true)
+      const nrs = mine.map((run) => Number(run.replace(/^[a-c]*/, '')))
+      expect(nrs).toEqual([...nrs].sort((x, y) => x - y))
+    }
+  }, 30_000)
+
+  test('a plain Queue works too: jobs take their place when they are first started', async () => {
+    const queue = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => queue.close())
+    const seen = await startWorkers(3)
+    await queue.addBulk(bulk(['a', 'b'], 10))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 20)
+    expect(of(seen.runs, 'a').sort((x, y) => x - y)).toEqual(upTo(10))
+    expect(new Set(seen.requeues)).toEqual(new Set(['in-line']))
+    // Each was told at most once that it is not its turn.
+    expect(seen.requeues.length).toBeLessThanOrEqual(20)
+  })
+
+  test("order 'relaxed' keeps no lines", async () => {
+    const queue = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => queue.close())
+    const seen = await startWorkers(2, { order: 'relaxed' })
+    await queue.addBulk(bulk(['a'], 6))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 6)
+    expect(seen.requeues).not.toContain('in-line')
+    expect(await lines(queue).length(named('a'))).toBe(0)
+  })
+})
+
+describe('BullMQ beside it', () => {
+  test('a job that is due later holds nobody up', async () => {
+    const queue = makeQueue()
+    const seen = await startWorkers(1)
+    await queue.add('later', { customer: 'a', nr: 1 }, { delay: 300 })
+    await queue.add('now', { customer: 'a', nr: 0 })
+    await until('both are done', async () => (await queue.getCompletedCount()) === 2)
+    expect(of(seen.runs, 'a')).toEqual([0, 1])
+  })
+
+  test('a woken job keeps its priority and goes before others of the same', async () => {
+    const queue = makeQueue()
+    await queue.add('x', { customer: 'a', nr: 0 }, { priority: 5 })
+    await queue.add('x', { customer: 'a', nr: 1 }, { priority: 5 })
+    await queue.addBulk(
+      upTo(30).map((nr) => ({
+        name: 'x',
+        data: { customer: `other${nr}-`, nr: 0 },
+        opts: { priority: 5 },
+      })),
+    )
+    const seen = await startWorkers(1, { concurrency: 1 })
+    await until('both are done', () => of(seen.runs, 'a').length === 2)
+    expect(seen.runs.indexOf('a1')).toBeLessThan(6)
+    await until('all are done', async () => (await queue.getCompletedCount()) === 32)
+  })
+
+  test('combinations that would lose jobs are refused with the reason', async () => {
+    const queue = makeQueue()
+    const data = { customer: 'a', nr: 0 }
+    await expect(
+      queue.add('x', data, { deduplication: { id: 'd', replace: true } }),
+    ).rejects.toThrow(/`deduplication.replace` .* waits for its turn/)
+    await expect(
+      queue.add('x', data, { deduplication: { id: 'd', keepLastIfActive: true } }),
+    ).rejects.toThrow(/`deduplication.keepLastIfActive`/)
+    expect(await queue.count()).toBe(0)
+  })
+})
+
+/** Two jobs of one customer, both started by hand, so that a test decides who does what when. */
+async function twoStarted(): Promise<{
+  first: Job<Charge>
+  second: Job<Charge>
+  line: Lines
+  resources: readonly string[]
+  queue: Queue<Charge>
+}> {
+  const queue = new Queue<Charge>(fixture.namespace, { connection: connection() })
+  fixture.defer(() => queue.close())
+  const worker = new Worker<Charge>(fixture.namespace, null, { connection: connection() })
+  fixture.defer(() => worker.close())
+  await queue.addBulk(bulk(['a'], 2))
+  const first = await worker.getNextJob('token-1')
+  const second = await worker.getNextJob('token-2')
+  const line = lines(queue)
+  const resources = [named('a')]
+  expect(await line.isTurn(resources, ticketOf(first))).toBe(true)
+  expect(await line.isTurn(resources, ticketOf(second))).toBe(false)
+  return { first, second, line, resources, queue }
+}
+
+describe('a wake-up is not lost', () => {
+  test('when the head leaves between the look and the parking: the second look', async () => {
+    const { first, second, line, resources, queue } = await twoStarted()
+    await line.leave(resources, ticketOf(first))
+    await park(second, 'token-2', resources, line, systemClock)
+    expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+  })
+
+  test('when its waker finds it still active', async () => {
+    const { first, second, line, resources, queue } = await twoStarted()
+    await line.park(resources, ticketOf(second), 0)
+    await line.leave(resources, ticketOf(first))
+    expect(await queue.getJobState(second.id ?? '')).toBe('active')
+    await park(second, 'token-2', resources, line, systemClock)
+    expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+  })
+
+  test('in the normal course: whoever leaves wakes exactly one', async () => {
+    const { first, second, line, resources, queue } = await twoStarted()
+    await park(second, 'token-2', resources, line, systemClock)
+    expect(await queue.getJobState(second.id ?? '')).toBe('delayed')
+    await line.leave(resources, ticketOf(first))
+    expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+  })
+
+  test('when the waker died before it woke anybody: lines that stand still are looked at', async () => {
+    const { first, second, line, resources, queue } = await twoStarted()
+    await park(second, 'token-2', resources, line, systemClock)
+    const redis = openQueueConnection(connection())
+    fixture.defer(() => Promise.resolve(redis.close()))
+    const member = JSON.stringify(['bull', queue.name, first.id])
+    await redis.command('ZREM', `${fixture.namespace}:{${named('a')}}:line`, member)
+    expect(await line.silent(100)).toContain(named('a'))
+    await line.repair(named('a'), 1_000, false)
+    expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+  })
+
+  test('when the head is removed, or finished without leaving', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(bulk(['a'], 3))
+    const [head] = await queue.getWaiting()
+    await head?.remove()
+    const seen = await startWorkers(1)
+    await until('the others are done', async () => (await queue.getCompletedCount()) === 2)
+    expect(of(seen.runs, 'a')).toEqual([1, 2])
+  })
+
+  test('when tickets are lost: every start takes a place again', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(bulk(['a'], 4))
+    const redis = openQueueConnection(connection())
+    fixture.defer(() => Promise.resolve(redis.close()))
+    for (const kind of ['line', 'parked']) {
+      await redis.command('DEL', `${fixture.namespace}:{${named('a')}}:${kind}`)
+    }
+    const seen = await startWorkers(2)
+    // Their long sleep stands in for the end of it.
+    await queue.promoteJobs()
+    await until('all are done', async () => (await queue.getCompletedCount()) === 4)
+    expect(of(seen.runs, 'a').sort()).toEqual(upTo(4))
+  })
+})
