@@ -40,7 +40,7 @@ export interface Audit {
   readonly jobsPosted: number
   /** Jobs that were posted more than once. */
   readonly duplicateEffects: readonly Finding[]
-  /** Entries that do not continue the entry before them. */
+  /** Entries that do not continue the entry before them, or were overtaken by it. */
   readonly outOfTurnEffects: readonly Finding[]
   /** Accounts whose balance is not the sum of their amounts. */
   readonly wrongBalances: readonly Finding[]
@@ -53,13 +53,18 @@ export interface LedgerRows {
   readonly refusals: readonly RefusalRow[]
 }
 
-export function audit({ accounts, entries, refusals }: LedgerRows): Audit {
+/** `added` lists the jobs in the order in which they were added, where that is the order to be kept. */
+export function audit(
+  { accounts, entries, refusals }: LedgerRows,
+  added: readonly string[] = [],
+): Audit {
+  const places = new Map(added.map((jobId, place) => [jobId, place]))
   const byCustomer = grouped(entries, (entry) => entry.customer)
   const byJob = grouped(entries, (entry) => entry.jobId)
   return {
     jobsPosted: byJob.size,
     duplicateEffects: [...byJob.values()].filter((same) => same.length > 1).map(duplicate),
-    outOfTurnEffects: [...byCustomer.values()].flatMap(outOfTurn),
+    outOfTurnEffects: [...byCustomer.values()].flatMap((own) => outOfTurn(own, places)),
     wrongBalances: accounts.flatMap((account) =>
       wrongBalance(account, byCustomer.get(account.customer) ?? []),
     ),
@@ -78,11 +83,11 @@ function duplicate(entries: readonly EntryRow[]): Finding {
   return { customer, jobId, what: `posted ${entries.length} times`, entries }
 }
 
-function outOfTurn(entries: readonly EntryRow[]): Finding[] {
+function outOfTurn(entries: readonly EntryRow[], places: ReadonlyMap<string, number>): Finding[] {
   const ordered = entries.toSorted((a, b) => a.seq - b.seq)
   return ordered.flatMap((entry, index) => {
     const before = ordered[index - 1]
-    const what = breach(before, entry)
+    const what = breach(before, entry) ?? overtaking(before, entry, places)
     if (what === undefined) return []
     const { customer, jobId } = entry
     return [{ customer, jobId, what, entries: before === undefined ? [entry] : [before, entry] }]
@@ -103,6 +108,17 @@ function breach(before: EntryRow | undefined, entry: EntryRow): string | undefin
     return 'was computed without sight of the entry before it'
   }
   return undefined
+}
+
+function overtaking(
+  before: EntryRow | undefined,
+  entry: EntryRow,
+  places: ReadonlyMap<string, number>,
+): string | undefined {
+  const place = places.get(entry.jobId)
+  const placeBefore = before === undefined ? undefined : places.get(before.jobId)
+  if (place === undefined || placeBefore === undefined || place >= placeBefore) return undefined
+  return 'was added before the one that was posted before it'
 }
 
 function wrongBalance(account: AccountRow, entries: readonly EntryRow[]): Finding[] {

@@ -104,8 +104,9 @@ export class Ledger implements LedgerWriter {
   }
 
   /** Reads everything and checks it. */
-  async audit(): Promise<Audit> {
-    return audit(await readRows(this.#pool))
+  /** `added`: the jobs in the order in which they were added, where that is the order to be kept. */
+  async audit(added?: readonly string[]): Promise<Audit> {
+    return audit(await readRows(this.#pool), added)
   }
 
   async close(): Promise<void> {

@@ -2,8 +2,8 @@
  * Runs an example worker as a process: flags, queue, masters and store in; signals, exit code and a clean
  * end out. An example itself says only what its jobs are and how one is processed.
  */
-import { Queue, type Job, type JobsOptions } from 'bullmq'
-import { LockedWorker, Redlock, type JobLease } from '../src/index.ts'
+import type { Job, JobsOptions } from 'bullmq'
+import { LockedQueue, LockedWorker, Redlock, type JobLease } from '../src/index.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { saying, type Say } from './events.ts'
 import { EXIT } from './exit-code.ts'
@@ -66,7 +66,10 @@ async function run<Data, Result, Kept extends Store>(
 ): Promise<number> {
   const closing = new Closing()
   try {
-    const queue = new Queue(flags.queue, { connection: { url: flags.queueUrl } })
+    const queue = new LockedQueue<Data, Result>(flags.queue, {
+      connection: { url: flags.queueUrl },
+      resource: (data) => example.resource(data),
+    })
     closing.add(() => queue.close())
     queue.on('error', ({ message }) => {
       say('error', `the queue's Redis: ${message}`, { message })
@@ -86,7 +89,7 @@ async function bootstrap({ masters, leaseMs, maxLeaseMs }: Flags, say: Say): Pro
 }
 
 async function enqueue<Data, Result, Kept extends Store>(
-  queue: Queue,
+  queue: LockedQueue<Data, Result>,
   example: Example<Data, Result, Kept>,
   flags: Flags,
   say: Say,
@@ -103,7 +106,7 @@ async function enqueue<Data, Result, Kept extends Store>(
 }
 
 async function work<Data, Result, Kept extends Store>(
-  queue: Queue,
+  queue: LockedQueue<Data, Result>,
   example: Example<Data, Result, Kept>,
   flags: Flags,
   say: Say,

@@ -58,7 +58,7 @@ export async function runDemo(
     untilDone(stage, servers, strikes.length, progress),
   ])
   const [audit, jobsDone, jobsFailed] = await Promise.all([
-    servers.ledger.audit(),
+    servers.ledger.audit(strikes.map(({ id }) => id)),
     servers.queue.getCompletedCount(),
     servers.queue.getFailedCount(),
   ])

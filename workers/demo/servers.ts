@@ -1,11 +1,12 @@
 /** What a run stands on: real Redis servers, an embedded PostgreSQL, the queue and a view of the masters. */
 import { Queue } from 'bullmq'
-import { Redlock } from '../../src/index.ts'
+import { LockedQueue, Redlock } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { provisionServer } from '../../src/testing/server-binary.ts'
 import { startEmbeddedPostgres } from '../embedded-postgres.ts'
 import { Ledger } from '../ledger.ts'
 import type { Closing } from '../stopping.ts'
+import type { Strike } from '../strike.ts'
 import type { Plan } from './options.ts'
 import { silentLogger } from './silent-logger.ts'
 
@@ -21,7 +22,7 @@ export interface Servers {
 
 /** Starts them all; what was started is closed by `closing`, also when a later one does not start. */
 export async function startServers(
-  { leaseMs, maxLeaseMs }: Plan,
+  { leaseMs, maxLeaseMs, without }: Plan,
   closing: Closing,
   say: (line: string) => void,
 ): Promise<Servers> {
@@ -39,7 +40,14 @@ export async function startServers(
   ])
   const ledger = await Ledger.connect(postgres.url)
   closing.add(() => ledger.close())
-  const queue = new Queue(QUEUE, { connection: { url: fleet.queue.url } })
+  const connection = { url: fleet.queue.url }
+  const queue: Queue =
+    without === 'lease'
+      ? new Queue(QUEUE, { connection })
+      : new LockedQueue<Strike>(QUEUE, {
+          connection,
+          resource: ({ customer }) => `customer:${customer}`,
+        })
   closing.add(() => queue.close())
   // The queue's server stays up during the run; at its end it goes away under this connection.
   queue.on('error', () => undefined)
