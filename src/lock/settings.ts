@@ -4,7 +4,6 @@ import { defaultLogger, type Logger } from '../logger.ts'
 import { integerOption, nameOption, numberOption, refuse } from '../options.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { MasterConnection, type Connect } from '../redis/master.ts'
-import { driftMs } from './trust.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */
 export interface RedlockOptions {
@@ -179,9 +178,4 @@ function addressOption(address: unknown, index: number): MasterAddress {
     return refuse(name, why, address)
   }
   return address
-}
-
-/** The trusted part of a lease, after the allowance for drift. */
-export function trustedMs(settings: Settings, leaseMs: number): number {
-  return leaseMs - driftMs(leaseMs, settings.driftFactor)
 }

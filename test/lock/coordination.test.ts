@@ -165,9 +165,9 @@ describe('hand over', () => {
     let lease = await granted(redlock, 'a')
     const first = lease
     let rivalWins = 0
-    let over = false
+    const over = new AbortController()
     const rivalling = (async () => {
-      while (!over) {
+      while (!over.signal.aborted) {
         const outcome = await rival.tryAcquire('a')
         if (outcome.status === 'granted') rivalWins++
       }
@@ -179,7 +179,7 @@ describe('hand over', () => {
       expect(lease.remainingMs()).toBe(0)
       lease = outcome.lease
     }
-    over = true
+    over.abort()
     await rivalling
     expect(rivalWins).toBe(0)
     expect(first.signal.aborted).toBe(false)

@@ -247,11 +247,11 @@ describe('the fleet', () => {
     const [first, second] = fixture.fleet.masters
     if (first === undefined || second === undefined) throw new Error('unreachable')
     await first.kill()
-    second.freeze()
+    await second.freeze()
     const lease = await granted(redlock, 'customer:1')
     expect(await lease.extend()).toMatchObject({ status: 'extended' })
     await lease.release()
-    second.thaw()
+    await second.thaw()
     await first.restart()
   })
 

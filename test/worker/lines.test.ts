@@ -40,7 +40,10 @@ function makeQueue(name = fixture.namespace): LockedQueue<Charge> {
 
 function lines(queue: Queue): Lines {
   const redis = openQueueConnection(connection())
-  fixture.defer(() => Promise.resolve(redis.close()))
+  fixture.defer(() => {
+    redis.close()
+    return Promise.resolve()
+  })
   return new Lines(redis, queue.getBackend(), fixture.namespace, systemClock)
 }
 
@@ -310,7 +313,10 @@ describe('a wake-up is not lost', () => {
     const { first, second, line, resources, queue } = await twoStarted()
     await park(second, 'token-2', resources, line, systemClock)
     const redis = openQueueConnection(connection())
-    fixture.defer(() => Promise.resolve(redis.close()))
+    fixture.defer(() => {
+      redis.close()
+      return Promise.resolve()
+    })
     const member = JSON.stringify(['bull', queue.name, first.id])
     await redis.command('ZREM', `${fixture.namespace}:{${named('a')}}:line`, member)
     expect(await line.silent(100)).toContain(named('a'))
@@ -332,7 +338,10 @@ describe('a wake-up is not lost', () => {
     const queue = makeQueue()
     await queue.addBulk(bulk(['a'], 4))
     const redis = openQueueConnection(connection())
-    fixture.defer(() => Promise.resolve(redis.close()))
+    fixture.defer(() => {
+      redis.close()
+      return Promise.resolve()
+    })
     for (const kind of ['line', 'parked']) {
       await redis.command('DEL', `${fixture.namespace}:{${named('a')}}:${kind}`)
     }

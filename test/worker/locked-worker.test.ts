@@ -1,9 +1,9 @@
 import { Queue, QueueEvents, UnrecoverableError, Worker, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
+import type { LeaseLostError } from '../../src/index.ts'
 import {
   JobLockLostError,
-  LeaseLostError,
   LockedWorker,
   lockedProcessor,
   type JobLease,
@@ -36,7 +36,7 @@ function work(
   redlock: Redlock,
   processor: LeasedProcessor<Charge, unknown>,
   options: Partial<LockedWorkerOptions<Charge>> = {},
-): LockedWorker<Charge, unknown> {
+): LockedWorker<Charge> {
   const worker = new LockedWorker<Charge, unknown>(fixture.namespace, processor, {
     connection: connection(),
     redlock,
@@ -258,7 +258,7 @@ describe('one signal', () => {
       const options = { connection: connection(), lockDuration: 400, skipStalledCheck: true }
       let worker: Worker<Charge, unknown>
       if (kind === 'plain') {
-        const locked = lockedProcessor<Charge, unknown>(redlock, { resource }, processor)
+        const locked = lockedProcessor<Charge>(redlock, { resource }, processor)
         expect(locked.length).toBe(3)
         worker = new Worker<Charge, unknown>(name, locked, options)
         locked.watch(worker)
