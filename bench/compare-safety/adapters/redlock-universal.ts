@@ -1,0 +1,80 @@
+/** redlock-universal; its adapters' own `timeout` (default 5 000 ms) is set, because it bounds a dead master. */
+import type { Adapter, Client, Held, Reason } from '../adapter.ts'
+import { connectAll, loadPeer, peerVersion, retriesFor, type PeerRedis } from '../peers.ts'
+
+interface Handle {
+  readonly acquiredAt: number
+  readonly ttl: number
+  readonly metadata: { readonly acquisitionTime: number }
+}
+
+interface Lock {
+  acquire(): Promise<Handle>
+  release(handle: Handle): Promise<boolean>
+  using<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
+}
+
+interface Peer {
+  readonly IoredisAdapter: new (client: PeerRedis, options: { timeout: number }) => object
+  createRedlock(config: {
+    adapters: readonly object[]
+    key: string
+    ttl: number
+    retryAttempts: number
+    quorum?: number
+  }): Lock
+}
+
+const RETRY_DELAY_MS = 200
+const TIMEOUT_MS = 100
+
+export const adapter: Adapter = {
+  versions: await Promise.all(['redlock-universal', 'ioredis'].map(peerVersion)),
+  keyPrefix: ({ namespace }) => `${namespace}:`,
+  async connect({ urls, namespace, waitMs, quorum, masterTimeoutMs, commandTimeoutMs }) {
+    const peer = await loadPeer<Peer>('redlock-universal')
+    const clients = await connectAll(urls, commandTimeoutMs)
+    const options = { timeout: masterTimeoutMs ?? TIMEOUT_MS }
+    const adapters = clients.map((redis) => new peer.IoredisAdapter(redis, options))
+    const lockOn = (resource: string, ttl: number): Lock =>
+      peer.createRedlock({
+        adapters,
+        key: `${namespace}:${resource}`,
+        ttl,
+        retryAttempts: retriesFor(waitMs, RETRY_DELAY_MS),
+        ...(quorum !== undefined && { quorum }),
+      })
+    const client: Client = {
+      async acquire(resource, ttlMs) {
+        const lock = lockOn(resource, ttlMs)
+        return heldBy(lock, await lock.acquire())
+      },
+      using: (resource, ttlMs, work) =>
+        lockOn(resource, ttlMs).using((signal) =>
+          work((lost) => {
+            signal.addEventListener('abort', lost)
+          }),
+        ),
+      reason,
+      close: () =>
+        Promise.resolve(
+          clients.map((redis) => {
+            redis.disconnect()
+          }),
+        ),
+    }
+    return client
+  },
+}
+
+/** The handle has no expiry, only these three; the library counts the time of the last attempt itself. */
+function heldBy(lock: Lock, handle: Handle): Held {
+  const remainingMs = (): number => handle.acquiredAt + handle.ttl - Date.now()
+  return { remainingMs, isHeld: () => remainingMs() > 0, release: () => lock.release(handle) }
+}
+
+/** "LockAcquisitionError: lock is held by another process" (README). */
+function reason(error: unknown): Promise<Reason> {
+  const name = error instanceof Error ? error.name : ''
+  return Promise.resolve(name === 'LockAcquisitionError' ? 'taken' : 'unknown')
+}

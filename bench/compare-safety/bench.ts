@@ -1,0 +1,212 @@
+/**
+ * What a hazard has to work with: real masters, a fault proxy in front of each, and clients of the library that is
+ * under test, in processes of their own. Made anew for every row on the same masters; a fault that is not seen to
+ * have happened ends the run.
+ */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import type { Fleet, TestServer } from '../../src/testing/index.ts'
+import { startProxy, type FaultProxy } from '../../test/support/proxy.ts'
+import type { Setup } from './adapter.ts'
+import type { AcquireResult, WorkState } from './calls.ts'
+import type { LibraryProcess, Outcome } from './library-process.ts'
+
+const CONNECT_LIMIT_MS = 10_000
+const CALL_LIMIT_MS = 3_000
+const SETTLE_LIMIT_MS = 5_000
+const CLOSE_LIMIT_MS = 500
+
+export type Acquired = AcquireResult | { readonly status: 'pending'; readonly limitMs: number }
+
+export interface ClientOptions extends Partial<Omit<Setup, 'urls' | 'namespace'>> {
+  /** Past the proxies. */
+  readonly direct?: boolean
+  /** Only the first so many masters. */
+  readonly masters?: number
+}
+
+export class RemoteClient {
+  readonly #library: LibraryProcess
+  readonly #client: number
+  readonly #keyPrefix: string
+
+  constructor(library: LibraryProcess, client: number, keyPrefix: string) {
+    this.#library = library
+    this.#client = client
+    this.#keyPrefix = keyPrefix
+  }
+
+  key(resource: string): string {
+    return `${this.#keyPrefix}${resource}`
+  }
+
+  async acquire(resource: string, ttlMs: number, limitMs: number): Promise<Acquired> {
+    const lock = { client: this.#client, resource, ttlMs }
+    const outcome = await this.#library.call('acquire', lock, limitMs)
+    return outcome.status === 'pending' ? outcome : answerOf(outcome)
+  }
+
+  async isHeld(held: number): Promise<boolean> {
+    return answerOf(await this.#library.call('look', held, CALL_LIMIT_MS)).isHeld
+  }
+
+  async release(held: number): Promise<void> {
+    await this.#library.call('release', held, CALL_LIMIT_MS)
+  }
+
+  async startUsing(resource: string, ttlMs: number): Promise<number> {
+    const lock = { client: this.#client, resource, ttlMs }
+    return answerOf(await this.#library.call('startUsing', lock, CALL_LIMIT_MS))
+  }
+
+  async work(work: number): Promise<WorkState> {
+    return answerOf(await this.#library.call('work', work, CALL_LIMIT_MS))
+  }
+
+  async finish(work: number, error?: string): Promise<void> {
+    const argument = error === undefined ? { work } : { work, error }
+    answerOf(await this.#library.call('finish', argument, CALL_LIMIT_MS))
+  }
+
+  async close(): Promise<void> {
+    await this.#library.call('close', this.#client, CALL_LIMIT_MS)
+  }
+}
+
+export class Bench implements AsyncDisposable {
+  readonly library: string
+  readonly proxies: readonly FaultProxy[]
+  readonly servers: readonly TestServer[]
+  /** A connection past the proxies to each master. */
+  readonly masters: readonly Redis[]
+  readonly #namespace = `s-${randomUUID().slice(0, 8)}`
+  readonly #processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>
+  readonly #clients: RemoteClient[] = []
+
+  static async open(
+    library: string,
+    fleet: Fleet,
+    processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>,
+  ): Promise<Bench> {
+    const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
+    return new Bench(library, fleet, proxies, processes)
+  }
+
+  private constructor(
+    library: string,
+    fleet: Fleet,
+    proxies: readonly FaultProxy[],
+    processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>,
+  ) {
+    this.library = library
+    this.proxies = proxies
+    this.servers = fleet.masters
+    this.masters = fleet.urls.map((url) => {
+      const redis = new Redis(url, { retryStrategy: () => 20 })
+      redis.on('error', () => undefined) // A master that is restarted comes back.
+      return redis
+    })
+    this.#processes = processes
+  }
+
+  /** In the first process. */
+  client(options: ClientOptions = {}): Promise<RemoteClient> {
+    return this.#open(0, options)
+  }
+
+  /** In the second process: another machine, as far as the library can tell. */
+  other(options: ClientOptions = {}): Promise<RemoteClient> {
+    return this.#open(1, { direct: true, ...options })
+  }
+
+  async #open(
+    which: 0 | 1,
+    { direct = false, masters = this.servers.length, ...options }: ClientOptions,
+  ): Promise<RemoteClient> {
+    const all = direct ? this.servers.map(({ url }) => url) : this.proxies.map(({ url }) => url)
+    const setup: Setup = {
+      urls: all.slice(0, masters),
+      namespace: this.#namespace,
+      waitMs: 0,
+      fresh: this.#clients.length === 0,
+      ...options,
+    }
+    const library = (await this.#processes())[which]
+    const { client, keyPrefix } = answerOf(await library.call('connect', setup, CONNECT_LIMIT_MS))
+    const remote = new RemoteClient(library, client, keyPrefix)
+    this.#clients.push(remote)
+    return remote
+  }
+
+  /** Somebody else's key on some of the masters. */
+  async occupy(key: string, indexes: readonly number[], ttlMs: number): Promise<void> {
+    await Promise.all(indexes.map((index) => this.master(index).set(key, 'foreign', 'PX', ttlMs)))
+  }
+
+  /** Milliseconds that each master keeps the key; 0 where it has none. */
+  ttlsMs(key: string): Promise<readonly number[]> {
+    return Promise.all(this.masters.map(async (redis) => Math.max(0, await redis.pttl(key))))
+  }
+
+  master(index: number): Redis {
+    return item(this.masters, index)
+  }
+
+  proxy(index: number): FaultProxy {
+    return item(this.proxies, index)
+  }
+
+  /** @throws FaultNotSeenError when the fault that the row is about did not take place. */
+  happened(fault: string, count: number): void {
+    if (count <= 0) throw new FaultNotSeenError(fault)
+  }
+
+  async until(check: () => boolean | Promise<boolean>, what: string): Promise<void> {
+    const limit = performance.now() + SETTLE_LIMIT_MS
+    while (!(await check())) {
+      if (performance.now() > limit) throw new Error(`Not within ${SETTLE_LIMIT_MS} ms: ${what}`)
+      await delay(5)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.proxies.map((proxy) => proxy.pass()))
+    await Promise.all(this.#clients.map((client) => client.close()))
+    for (const redis of this.masters) redis.disconnect()
+    await this.#connectionsClosed()
+    await Promise.all(this.proxies.map((proxy) => proxy.close()))
+  }
+
+  /** Node leaks a socket that is reset in the middle of its orderly end; a library may never end its own. */
+  async #connectionsClosed(): Promise<void> {
+    const limit = performance.now() + CLOSE_LIMIT_MS
+    while (this.proxies.some(({ counters }) => counters.open > 0) && performance.now() < limit) {
+      await delay(5)
+    }
+  }
+}
+
+export class FaultNotSeenError extends Error {
+  constructor(fault: string) {
+    super(`The fault did not happen: ${fault}`)
+    this.name = 'FaultNotSeenError'
+  }
+}
+
+export function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
+function answerOf<Answer>(outcome: Outcome<Answer>): Answer {
+  if (outcome.status === 'answered') return outcome.answer
+  throw new Error(
+    outcome.status === 'failed' ? outcome.message : `no answer within ${outcome.limitMs} ms`,
+  )
+}
+
+function item<T>(list: readonly T[], index: number): T {
+  const value = list[index]
+  if (value === undefined) throw new Error(`There is no item ${index}`)
+  return value
+}

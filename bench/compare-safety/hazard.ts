@@ -1,0 +1,35 @@
+/** One way in which a lock can go wrong, and what it costs a library to meet it. */
+import type { Bench } from './bench.ts'
+
+export interface Cell {
+  readonly verdict: 'pass' | 'FAIL' | 'n/a'
+  /** One line with what was measured. */
+  readonly evidence: string
+}
+
+export interface Hazard {
+  /** For the command line. */
+  readonly name: string
+  /** What a lock must do, as a row's heading. */
+  readonly title: string
+  /** What happens to the lock, in a sentence. */
+  readonly scenario: string
+  run(bench: Bench): Promise<Cell>
+}
+
+/**
+ * Not what the libraries' documentation shows, but what their users can do: a limit on every command of the
+ * connection. A row that fails is measured again with it, and says what came of it.
+ */
+export const TUNED = { commandTimeoutMs: 200 } as const
+export const TUNED_WORDS = `with ioredis commandTimeout ${TUNED.commandTimeoutMs}`
+
+export const pass = (evidence: string): Cell => ({ verdict: 'pass', evidence })
+export const fail = (evidence: string): Cell => ({ verdict: 'FAIL', evidence })
+export const notApplicable = (evidence: string): Cell => ({ verdict: 'n/a', evidence })
+
+export function milliseconds(ms: number): string {
+  const magnitude = Math.abs(ms)
+  if (magnitude >= 1_000) return `${(ms / 1_000).toFixed(1)} s`
+  return `${magnitude < 10 ? ms.toFixed(1) : ms.toFixed(0)} ms`
+}

@@ -1,0 +1,32 @@
+import type { Hazard } from '../hazard.ts'
+import { contenders } from './contenders.ts'
+import { blackHole, refusingMaster } from './dead-master.ts'
+import { emptyRestart } from './empty-restart.ts'
+import { evenMasters } from './even-masters.ts'
+import { expiredGrant } from './expired-grant.ts'
+import { fencing } from './fencing.ts'
+import { ghost } from './ghost.ts'
+import { lossSignal } from './loss-signal.ts'
+import { lowQuorum } from './low-quorum.ts'
+import { reasons } from './reasons.ts'
+import { refusingMinority } from './refusing-minority.ts'
+import { routineResult } from './routine-result.ts'
+import { selfBlock } from './self-block.ts'
+
+/** In the order of the table. */
+export const hazards: readonly Hazard[] = [
+  expiredGrant,
+  selfBlock,
+  contenders,
+  blackHole,
+  refusingMaster,
+  refusingMinority,
+  ghost,
+  lossSignal,
+  evenMasters,
+  lowQuorum,
+  routineResult,
+  emptyRestart,
+  reasons,
+  fencing,
+]

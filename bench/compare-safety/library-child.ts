@@ -1,0 +1,143 @@
+/** The process in which one library runs: loads its adapter and does what it is told over IPC. */
+import { monotonicMs } from '../../test/faults/monotonic.ts'
+import type { Adapter, Client, Held } from './adapter.ts'
+import {
+  type AcquireResult,
+  type Calls,
+  type Lock,
+  type Operation,
+  type Request,
+  type Response,
+  type WorkState,
+} from './calls.ts'
+
+type Handlers = {
+  readonly [Name in Operation]: (
+    argument: Calls[Name]['argument'],
+  ) => Promise<Calls[Name]['answer']> | Calls[Name]['answer']
+}
+
+interface Work {
+  state: WorkState
+  finish: (error: string | undefined) => void
+}
+
+const adapterUrl = new URL(`adapters/${process.argv[2] ?? ''}.ts`, import.meta.url).href
+const { adapter } = (await import(adapterUrl)) as { adapter: Adapter }
+const clients: Client[] = []
+const helds: Held[] = []
+const works: Work[] = []
+
+// A library that lets a rejection escape is judged by what it tells its caller, not by dying here.
+process.on('unhandledRejection', () => undefined)
+process.on('uncaughtException', () => undefined)
+process.on('disconnect', () => {
+  process.exit()
+})
+
+const handlers: Handlers = {
+  versions: () => adapter.versions,
+  async connect(setup) {
+    clients.push(await adapter.connect(setup))
+    return { client: clients.length - 1, keyPrefix: adapter.keyPrefix(setup) }
+  },
+  acquire,
+  look(index) {
+    const held = item(helds, index)
+    return { isHeld: held.isHeld(), remainingMs: held.remainingMs() }
+  },
+  async release(index) {
+    await item(helds, index).release()
+    return null
+  },
+  startUsing,
+  work: (index) => item(works, index).state,
+  finish({ work, error }) {
+    item(works, work).finish(error)
+    return null
+  },
+  async close(index) {
+    await item(clients, index).close()
+    return null
+  },
+}
+
+process.on('message', (request: Request) => {
+  void answer(request).then((response) => process.send?.(response))
+})
+process.send?.({ id: 0, ok: true, answer: null } satisfies Response)
+
+async function answer({ id, operation, argument }: Request): Promise<Response> {
+  try {
+    const handle = handlers[operation] as (argument: unknown) => unknown
+    return { id, ok: true, answer: (await handle(argument)) as Calls[Operation]['answer'] }
+  } catch (error) {
+    return { id, ok: false, message: messageOf(error) }
+  }
+}
+
+async function acquire({ client: index, resource, ttlMs }: Lock): Promise<AcquireResult> {
+  const client = item(clients, index)
+  const startedAt = monotonicMs()
+  const tookMs = (): number => monotonicMs() - startedAt
+  try {
+    const held = await client.acquire(resource, ttlMs)
+    const { fencingToken } = held
+    helds.push(held)
+    return {
+      status: 'held',
+      held: helds.length - 1,
+      tookMs: tookMs(),
+      remainingMs: held.remainingMs(),
+      fencingToken,
+    }
+  } catch (error) {
+    const settledMs = tookMs()
+    const reason = await client.reason(error)
+    return { status: 'refused', tookMs: settledMs, reason, message: messageOf(error) }
+  }
+}
+
+function startUsing({ client, resource, ttlMs }: Lock): Promise<number> {
+  const work: Work = {
+    state: { lostAt: undefined, settled: undefined },
+    finish: () => undefined,
+  }
+  const index = works.push(work) - 1
+  return new Promise((resolve, reject) => {
+    const done = item(clients, client).using(resource, ttlMs, (onLost) => {
+      onLost(() => {
+        work.state = { ...work.state, lostAt: work.state.lostAt ?? monotonicMs() }
+      })
+      resolve(index)
+      return new Promise<string>((complete, fail) => {
+        work.finish = (error) => {
+          if (error === undefined) complete('done')
+          else fail(new Error(error))
+        }
+      })
+    })
+    const settle = (ok: boolean, value: string): void => {
+      work.state = { ...work.state, settled: { ok, value, at: monotonicMs() } }
+    }
+    done.then(
+      (value) => {
+        settle(true, value)
+      },
+      (error: unknown) => {
+        settle(false, messageOf(error))
+        reject(error instanceof Error ? error : new Error(messageOf(error)))
+      },
+    )
+  })
+}
+
+function item<T>(list: readonly T[], index: number): T {
+  const value = list[index]
+  if (value === undefined) throw new Error(`There is no item ${index}`)
+  return value
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+}

@@ -1,0 +1,68 @@
+/**
+ * The libraries under comparison are dependencies of `bench/package.json` only, so they are loaded by name at run
+ * time and typed by what is used of them here.
+ */
+import { readFile } from 'node:fs/promises'
+
+/** What the libraries and this comparison need of an ioredis 5 client. */
+export interface PeerRedis {
+  readonly status: string
+  on(event: 'error', listener: (error: Error) => void): unknown
+  once(event: 'ready', listener: () => void): unknown
+  disconnect(): void
+}
+
+interface PeerIoredis {
+  readonly Redis: new (
+    url: string,
+    options: { commandTimeout?: number; retryStrategy?: (times: number) => number },
+  ) => PeerRedis
+}
+
+const READY_LIMIT_MS = 1_000
+
+export async function loadPeer<Module>(name: string): Promise<Module> {
+  return (await import(name)) as Module
+}
+
+/** The version of a package that `bench/` has installed. */
+export async function peerVersion(name: string): Promise<string> {
+  const file = new URL(`../node_modules/${name}/package.json`, import.meta.url)
+  const { name: real, version } = JSON.parse(await readFile(file, 'utf8')) as {
+    name: string
+    version: string
+  }
+  return `${real}@${version.replace(/^v/, '')}`
+}
+
+/** One client for each master with ioredis' defaults, which is how every one of the libraries documents it. */
+export async function connectAll(
+  urls: readonly string[],
+  commandTimeoutMs: number | undefined,
+): Promise<readonly PeerRedis[]> {
+  const { Redis } = await loadPeer<PeerIoredis>('ioredis')
+  const options = commandTimeoutMs === undefined ? {} : { commandTimeout: commandTimeoutMs }
+  const clients = urls.map((url) => {
+    const client = new Redis(url, options)
+    client.on('error', () => undefined) // Masters are down on purpose here.
+    return client
+  })
+  await Promise.all(clients.map((client) => readyOrNot(client)))
+  return clients
+}
+
+function readyOrNot(client: PeerRedis): Promise<void> {
+  return new Promise((resolve) => {
+    if (client.status === 'ready') resolve()
+    const limit = setTimeout(resolve, READY_LIMIT_MS)
+    client.once('ready', () => {
+      clearTimeout(limit)
+      resolve()
+    })
+  })
+}
+
+/** The number of retries after which a library with this delay between them has tried for `waitMs`. */
+export function retriesFor(waitMs: number, retryDelayMs: number): number {
+  return Math.ceil(waitMs / retryDelayMs)
+}
