@@ -1,0 +1,91 @@
+/** Matrix row 1: masters are killed under work. A minority costs nothing; without a majority nobody holds anything. */
+import { expect, it } from 'vitest'
+import { Redlock } from '../../src/index.ts'
+import { until } from '../fixtures.ts'
+import { monotonicMs } from './monotonic.ts'
+import { ALL, SEEDS, useStage } from './scenario.ts'
+import { silent } from './silent.ts'
+import { trustEnd } from './history.ts'
+
+const stage = useStage({ masters: 5 })
+
+it.each(SEEDS)('two of five die one after the other and work goes on (seed %i)', async (seed) => {
+  const rig = await stage.rig({ seed })
+  for (const index of [0, 1]) {
+    await rig.server(index).kill()
+    await rig.progress(15)
+  }
+  expect(rig.servers.filter(({ running }) => !running)).toHaveLength(2)
+  expect(await rig.finish()).toEqual([])
+})
+
+it.each(SEEDS)(
+  'three of five die: nobody is granted anything, and it heals (seed %i)',
+  async (seed) => {
+    const rig = await stage.rig({ seed })
+    await Promise.all([0, 1, 2].map((index) => rig.server(index).kill()))
+    const deadAt = monotonicMs()
+    const before = rig.grants
+    await until(
+      'refusals come in',
+      () => (rig.history.refusals.get('unreachable') ?? 0) >= 5 && rig.grants - before <= 4,
+    )
+    // A grant may have been on its way; whatever is granted now would be one too many.
+    const late = [...rig.history.leases.values()].filter(({ attemptAt }) => attemptAt > deadAt)
+    expect(late).toEqual([])
+    const lastTrust = Math.max(...[...rig.history.leases.values()].map(trustEnd))
+    expect(lastTrust).toBeLessThan(deadAt + rig.leaseMs)
+    for (const index of [0, 1, 2]) await rig.server(index).restart()
+    await rig.progress(10)
+    expect(await rig.finish()).toEqual([])
+  },
+)
+
+const MOMENTS = ['acquire', 'extend', 'release'] as const
+const DEAD = ALL ? [1, 2, 3, 4, 5] : [1, 3, 5]
+const cases = MOMENTS.flatMap((moment) => DEAD.map((dead) => [dead, moment] as const))
+
+it.each(cases)(
+  '%i of five die in the middle of %s: it settles, and says the truth',
+  async (dead, moment) => {
+    const { fleet } = stage
+    const namespace = `die-${dead}-${moment}-${process.pid}`
+    await using redlock = new Redlock({
+      masters: fleet.urls,
+      namespace,
+      leaseMs: 400,
+      maxLeaseMs: 600,
+      logger: silent,
+    })
+    await redlock.bootstrap()
+    const kill = (): Promise<unknown> =>
+      Promise.all(fleet.masters.slice(0, dead).map((master) => master.kill()))
+
+    if (moment === 'acquire') {
+      const acquiring = redlock.tryAcquire('r')
+      await kill()
+      const outcome = await acquiring
+      // The kill may come before or after the votes; with a minority it must not matter.
+      if (dead <= 2) expect(outcome.status).toBe('granted')
+      if (outcome.status === 'granted') await outcome.lease.release()
+      else expect(outcome.status).toBe('unreachable')
+      return
+    }
+    await using lease = await redlock.acquire('r')
+    if (moment === 'extend') {
+      const extending = lease.extend()
+      await kill()
+      const { status, remainingMs } = await extending
+      if (dead <= 2) expect(status).toBe('extended')
+      expect(remainingMs).toBeGreaterThan(0)
+      expect(remainingMs).toBeLessThanOrEqual(lease.leaseMs)
+      return
+    }
+    const startedAt = performance.now()
+    const releasing = lease.release()
+    await kill()
+    await releasing
+    expect(performance.now() - startedAt).toBeLessThan(2_000)
+    expect(lease.remainingMs()).toBe(0)
+  },
+)

@@ -1,0 +1,169 @@
+/** Matrix rows 2 and 3: masters come back with less memory than they had, alone and one after the other. */
+import { readFile, stat, truncate } from 'node:fs/promises'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { Redlock } from '../../src/index.ts'
+import { monotonicMs } from './monotonic.ts'
+import { until } from '../fixtures.ts'
+import type { Rig } from './rig.ts'
+import { ALL, SEEDS, useStage } from './scenario.ts'
+import { silent } from './silent.ts'
+
+const stage = useStage({
+  masters: 5,
+  config: {
+    appendonly: 'yes',
+    appendfsync: 'everysec',
+    'auto-aof-rewrite-percentage': '0',
+    'repl-diskless-sync-delay': '0',
+  },
+})
+
+/** Leases that are held for most of their time, so that there is something to forget. */
+const HOLDING = { leaseMs: 800, maxLeaseMs: 1_000, holdMs: 300, loops: 4, resources: 5 } as const
+
+/** The AOF of commands since the last rewrite. */
+async function aofOf(rig: Rig, index: number): Promise<string> {
+  const [, dir = ''] = await rig.master(index).config('GET', 'dir')
+  const directory = join(dir, 'appendonlydir')
+  const name = readdirSync(directory).find((file) => file.endsWith('.incr.aof'))
+  return join(directory, name ?? 'no-aof')
+}
+
+async function runIds(rig: Rig): Promise<readonly string[]> {
+  return Promise.all(
+    rig.masters.map(async (redis) => /run_id:(\w+)/.exec(await redis.info('server'))?.[1] ?? ''),
+  )
+}
+
+/** Which master forgets, and which two are out of reach before. */
+const ROUNDS = (
+  [
+    [1, 0, 2],
+    [3, 2, 4],
+  ] as const
+).slice(0, ALL ? 2 : 1)
+
+type Loss = (rig: Rig, index: number) => Promise<number>
+
+/** Each returns how much was lost, as a number that must not be 0. */
+const losses: readonly (readonly [string, Loss])[] = [
+  [
+    'with its memory',
+    async (rig, index) => {
+      const [before] = (await runIds(rig)).slice(index)
+      await rig.server(index).restart()
+      await rig.master(index).ping()
+      return (await runIds(rig))[index] === before ? 0 : 1
+    },
+  ],
+  [
+    'empty',
+    async (rig, index) => {
+      const before = await rig.master(index).dbsize()
+      await rig.server(index).restart({ keepData: false })
+      return before
+    },
+  ],
+  [
+    'with its last second cut off',
+    async (rig, index) => {
+      const file = await aofOf(rig, index)
+      await rig.server(index).kill()
+      const { size } = await stat(file)
+      const tail = await wholeCommandsWithin(file, Math.floor(size / 2))
+      await truncate(file, tail)
+      await rig.server(index).restart()
+      return size - tail
+    },
+  ],
+  ['after FLUSHALL', (rig, index) => lostBy(rig, index, () => rig.master(index).flushall())],
+  [
+    'after it was a replica',
+    (rig, index) =>
+      lostBy(rig, index, async () => {
+        const source = rig.server((index + 1) % 5)
+        await rig.master(index).replicaof(source.host, source.port)
+        await until('the replica is in sync', async () =>
+          (await rig.master(index).info('replication')).includes('master_link_status:up'),
+        )
+        await rig.master(index).replicaof('NO', 'ONE')
+      }),
+  ],
+]
+
+async function lostBy(rig: Rig, index: number, lose: () => Promise<unknown>): Promise<number> {
+  const before = await rig.master(index).dbsize()
+  await lose()
+  return before
+}
+
+/** An AOF may be cut anywhere, but Redis only starts by itself from one that ends with a whole command or a torn tail. */
+async function wholeCommandsWithin(file: string, bytes: number): Promise<number> {
+  const text = (await readFile(file)).subarray(0, bytes).toString('latin1')
+  const cut = text.lastIndexOf('\r\n*')
+  return cut < 0 ? 0 : cut + 2
+}
+
+for (const [how, lose] of losses) {
+  it.each(SEEDS)(
+    `a master comes back ${how} and lets no second holder in (seed %i)`,
+    async (seed) => {
+      const rig = await stage.rig({ seed, ...HOLDING })
+      for (const [forgetful, ...away] of ROUNDS) {
+        // Leases are on three masters only, so the one that forgets and the two that never knew would be a quorum.
+        await Promise.all(away.map((index) => rig.proxy(index).refuse()))
+        await rig.progress(6)
+        expect(await lose(rig, forgetful)).toBeGreaterThan(0)
+        await Promise.all(away.map((index) => rig.proxy(index).pass()))
+        await rig.progress(10)
+      }
+      expect(await rig.finish()).toEqual([])
+    },
+  )
+}
+
+it('all five come back empty at once: nothing is granted for one maxLeaseMs', async () => {
+  const rig = await stage.rig({ seed: 7, ...HOLDING })
+  const killedAt = monotonicMs()
+  await Promise.all(rig.servers.map((server) => server.kill()))
+  await Promise.all(rig.servers.map((server) => server.restart({ keepData: false })))
+  await rig.progress(5)
+  const after = [...rig.history.leases.values()].filter(({ attemptAt }) => attemptAt > killedAt)
+  const firstAt = Math.min(...after.map(({ grantedAt }) => grantedAt))
+  expect(firstAt - killedAt).toBeGreaterThan(rig.maxLeaseMs)
+  expect(await rig.finish()).toEqual([])
+})
+
+it('a rolling restart slower than the quarantine: the lease that is kept alive survives it', async () => {
+  const { fleet } = stage
+  const namespace = `rolling-${process.pid}`
+  const options = { masters: fleet.urls, namespace, leaseMs: 400, maxLeaseMs: 600, logger: silent }
+  await using redlock = new Redlock(options)
+  await redlock.bootstrap()
+  await using lease = await redlock.acquire('r', { autoExtend: true })
+  await using rival = new Redlock(options)
+  await rival.ready()
+  const voting = (): boolean => redlock.status().masters.every(({ state }) => state === 'voting')
+  for (const server of fleet.masters) {
+    await server.restart({ keepData: false })
+    await until('the restarted master votes again', voting)
+    expect((await rival.tryAcquire('r')).status).not.toBe('granted')
+  }
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+  expect((await lease.extend()).status).toBe('extended')
+}, 30_000)
+
+it.each(SEEDS)(
+  'a rolling restart faster than the quarantine: at most one holder (seed %i)',
+  async (seed) => {
+    const rig = await stage.rig({ seed, ...HOLDING })
+    for (let round = 0; round < (ALL ? 3 : 1); round++) {
+      for (const server of rig.servers) await server.restart({ keepData: false })
+      await rig.progress(5)
+    }
+    expect(rig.history.refusals.get('unreachable') ?? 0).toBeGreaterThan(0)
+    expect(await rig.finish()).toEqual([])
+  },
+)

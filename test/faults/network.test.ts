@@ -1,0 +1,148 @@
+/** Matrix rows 6, 7 and 8: what a network does to connections, in each direction, to a minority and to a majority. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { Redlock } from '../../src/index.ts'
+import { until } from '../fixtures.ts'
+import { SeededRandom } from '../sim/seeded-random.ts'
+import type { FaultProxy } from '../support/proxy.ts'
+import type { Rig } from './rig.ts'
+import { ALL, SEEDS, useStage } from './scenario.ts'
+import { silent } from './silent.ts'
+
+const stage = useStage({ masters: 5 })
+
+interface Cut {
+  readonly how: string
+  begin(proxy: FaultProxy): Promise<unknown>
+  /** How often it has struck, as the proxy counted it. */
+  strikes(proxy: FaultProxy): number
+}
+
+const cuts: readonly Cut[] = [
+  {
+    how: 'a black hole',
+    begin: (proxy) => proxy.drop(),
+    strikes: ({ counters }) => counters.requests.lost,
+  },
+  {
+    how: 'lost requests',
+    begin: (proxy) => proxy.dropRequests(),
+    strikes: ({ counters }) => counters.requests.lost,
+  },
+  {
+    how: 'lost replies',
+    begin: (proxy) => proxy.dropReplies(),
+    strikes: ({ counters }) => counters.replies.lost,
+  },
+  {
+    how: 'refused connections',
+    begin: (proxy) => proxy.refuse(),
+    strikes: ({ counters }) => counters.resets,
+  },
+  {
+    how: 'reset connections',
+    begin: (proxy) => {
+      proxy.reset()
+      return Promise.resolve()
+    },
+    strikes: ({ counters }) => counters.resets,
+  },
+]
+
+for (const cut of cuts) {
+  it.each(SEEDS)(`${cut.how}, to a minority and to a majority (seed %i)`, async (seed) => {
+    const rig = await stage.rig({ seed, loops: 3, holdMs: 60 })
+    for (const indexes of [[0], [1, 2], [2, 3, 4]]) {
+      const before = indexes.map((index) => cut.strikes(rig.proxy(index)))
+      await Promise.all(indexes.map((index) => cut.begin(rig.proxy(index))))
+      if (indexes.length <= 2) await rig.progress(8)
+      else await delay(rig.leaseMs)
+      const after = indexes.map((index) => cut.strikes(rig.proxy(index)))
+      for (const [at, count] of after.entries()) expect(count).toBeGreaterThan(before[at] ?? 0)
+      await Promise.all(indexes.map((index) => rig.proxy(index).pass()))
+      await rig.progress(5)
+    }
+    expect(await rig.finish()).toEqual([])
+  })
+}
+
+it.each(SEEDS)('delays from nothing to three leases (seed %i)', async (seed) => {
+  const rig = await stage.rig({ seed, loops: 3 })
+  const random = new SeededRandom(seed)
+  const jitter = (upToMs: number) => () => random.next() ** 3 * upToMs
+  const worst = ALL ? [20, 100, 400, 1_200] : [20, 1_200]
+  for (const upToMs of worst) {
+    for (const proxy of rig.proxies) {
+      proxy.delay({ requestsMs: jitter(upToMs), repliesMs: jitter(upToMs) })
+    }
+    await delay(2 * rig.leaseMs)
+  }
+  for (const proxy of rig.proxies) {
+    expect(proxy.counters.requests.delayed).toBeGreaterThan(0)
+    await proxy.pass()
+  }
+  await rig.progress(10)
+  expect(await rig.finish()).toEqual([])
+})
+
+it.each(SEEDS)(
+  'requests that arrive after the client gave up and connected anew (seed %i)',
+  async (seed) => {
+    const rig = await stage.rig({ seed, loops: 3 })
+    for (const index of [0, 1]) {
+      const hold = rig.proxy(index).holdRequests()
+      await hold.held
+      await delay(3 * 50)
+      await rig.progress(5)
+      hold.release()
+      await rig.progress(5)
+    }
+    expect(rig.proxy(0).counters.requests.held).toBeGreaterThan(0)
+    expect(await tombstones(rig)).toBeGreaterThan(0)
+    expect(await rig.finish()).toEqual([])
+  },
+)
+
+it.each(SEEDS)(
+  'replies that are lost after the script ran, everywhere at once (seed %i)',
+  async (seed) => {
+    const rig = await stage.rig({ seed, loops: 3 })
+    for (let round = 0; round < (ALL ? 6 : 2); round++) {
+      const holds = rig.proxies.map((proxy) => proxy.holdReplies())
+      await Promise.all(holds.map(({ held }) => held))
+      for (const hold of holds) hold.lose()
+      await rig.progress(5)
+    }
+    expect(rig.proxies.every(({ counters }) => counters.replies.lost > 0)).toBe(true)
+    expect(await rig.finish()).toEqual([])
+  },
+)
+
+it('a majority falls silent: the holder is told before the masters forget its lease', async () => {
+  const rig = await stage.rig({ seed: 3 })
+  await using redlock = new Redlock({
+    masters: rig.proxies.map(({ url }) => url),
+    namespace: rig.namespace,
+    leaseMs: 500,
+    maxLeaseMs: rig.maxLeaseMs,
+    logger: silent,
+  })
+  await redlock.ready()
+  await using lease = await redlock.acquire('mine', { autoExtend: true })
+  await delay(700)
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+  const key = `${rig.namespace}:lease:mine`
+  await Promise.all([0, 1, 2].map((index) => rig.proxy(index).drop()))
+  await until('the signal aborts', () => lease.signal.aborted, 2_000)
+  const kept = await Promise.all([0, 1, 2].map((index) => rig.master(index).pttl(key)))
+  // Where nobody could extend it, it is still there for a moment: the holder stopped first.
+  expect(kept.filter((ttlMs) => ttlMs > 0).length).toBeGreaterThan(0)
+  expect(rig.proxy(0).counters.requests.lost).toBeGreaterThan(0)
+  await Promise.all([0, 1, 2].map((index) => rig.proxy(index).pass()))
+  expect(await rig.finish()).toEqual([])
+})
+
+async function tombstones(rig: Rig): Promise<number> {
+  const found = await Promise.all(rig.masters.map((redis) => redis.keys(`${rig.namespace}:tomb:*`)))
+  return found.flat().length
+}

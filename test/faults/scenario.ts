@@ -1,0 +1,58 @@
+/** What the files of the fault matrix share: a fleet and a crew for the file, and how much of it to run. */
+import { afterAll, afterEach, beforeAll } from 'vitest'
+import { startFleet, type Fleet, type FleetOptions } from '../../src/testing/index.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { Crew } from './crew.ts'
+import { Rig, type RigOptions } from './rig.ts'
+
+/** `FAULTS=all` runs every scenario with this many seeds, and the long ones too. */
+export const ALL: boolean = process.env['FAULTS'] === 'all'
+
+/** Fixed, so that a failure is told by its seed. */
+export const SEEDS: readonly number[] = ALL ? [11, 23, 37, 41, 59] : [11]
+
+export interface Stage {
+  readonly fleet: Fleet
+  readonly crew: Crew
+  /** Starts a scenario; it is closed after the test. */
+  rig(options: RigOptions): Promise<Rig>
+}
+
+export function useStage(options: FleetOptions & { readonly members?: number } = {}): Stage {
+  const { members = 2, ...fleetOptions } = options
+  const leaks = watchLeaks()
+  let fleet: Fleet | undefined
+  let crew: Crew | undefined
+  let rig: Rig | undefined
+  beforeAll(async () => {
+    ;[fleet, crew] = await Promise.all([startFleet(fleetOptions), Crew.muster(members)])
+  })
+  afterEach(async () => {
+    for (const server of fleet?.masters ?? []) if (!server.running) await server.restart()
+    await rig?.[Symbol.asyncDispose]()
+    rig = undefined
+  })
+  afterAll(async () => {
+    const left = await crew?.leave()
+    await fleet?.close()
+    if (left !== undefined && left.length > 0) throw new Error(left.join('\n'))
+    await leaks.assertNone()
+  })
+  return {
+    get fleet() {
+      return present(fleet)
+    },
+    get crew() {
+      return present(crew)
+    },
+    async rig(rigOptions) {
+      rig = await Rig.start(present(fleet), present(crew), rigOptions)
+      return rig
+    },
+  }
+}
+
+function present<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error('The stage is set in beforeAll')
+  return value
+}
