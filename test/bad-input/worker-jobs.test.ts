@@ -69,7 +69,9 @@ describe('a resource function', () => {
   it.each<[string, ResourceOf, string]>([
     ['returns nothing', (() => undefined) as unknown as ResourceOf, 'returned undefined'],
     ['returns a number', (() => 42) as unknown as ResourceOf, 'returned a number'],
-    ['returns a list', () => [], 'returned an array'],
+    ['returns an empty list', () => [], 'returned an empty list'],
+    ['returns a list of lists', (() => [[]]) as unknown as ResourceOf, 'returned an array'],
+    ['returns a name and nothing', () => ['a', ''], 'returned an empty string'],
     ['returns an empty string', () => '', 'returned an empty string'],
     ['returns too much', () => 'x'.repeat(513), 'returned 513 characters'],
     [

@@ -61,6 +61,19 @@ it('E4: a majority that stops answering ends the lease in time (published librar
   }
 })
 
+it('E4: the signal comes in time to a holder that never asks, from a timer that needs no network', async () => {
+  await using lab = await Lab.open(fleet)
+  const leaseMs = 1_000
+  const redlock = await lab.client({ leaseMs })
+  const lease = await redlock.acquire('r', { autoExtend: false })
+  await Promise.all(lab.proxies.map((proxy) => proxy.drop()))
+  const abortedAt = await aborted(lease.signal, 2 * leaseMs)
+  expect(abortedAt).toBeLessThan(lease.trustedUntil + leaseMs / 2)
+  expect(lease.signal.reason).toBeInstanceOf(LeaseLostError)
+  await lease.release()
+  for (const proxy of lab.proxies) expect(proxy.counters.requests.lost).toBeGreaterThan(0)
+})
+
 it('E4b: a majority that refuses connections ends the lease in time (node-redlock: after its retries)', async () => {
   await using lab = await Lab.open(fleet)
   await expectSignalInTime(lab, (proxy) => proxy.refuse())

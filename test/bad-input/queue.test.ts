@@ -1,0 +1,66 @@
+/** A queue whose jobs cannot be named, or whose options are wrong: the caller is told, and nothing is added. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { LockedQueue, ResourceError } from '../../src/index.ts'
+import { startServer, type TestServer } from '../../src/testing/index.ts'
+import { watchLeaks } from '../support/leaks.ts'
+
+const leaks = watchLeaks()
+let server: TestServer
+
+beforeAll(async () => {
+  server = await startServer({ name: 'queue' })
+})
+
+afterAll(async () => {
+  await server.close()
+  await leaks.assertNone()
+})
+
+const connection = (): { host: string; port: number } => ({ host: server.host, port: server.port })
+
+it.each([
+  ['resource', undefined, 'a function', '`undefined`'],
+  ['resource', 'customer:1', 'a function', "`'customer:1'` (string)"],
+  ['namespace', '', 'a string of 1 to 256 characters', "`''` (string)"],
+])('an option `%s` of %o', (option, value, expected, got) => {
+  const options = { connection: connection(), resource: () => 'r', [option]: value }
+  const make = (): unknown => new LockedQueue('q', options)
+  expect(make).toThrow(TypeError)
+  expect(make).toThrow(`Expected \`${option}\` to be ${expected}`)
+  expect(make).toThrow(got)
+})
+
+interface Data {
+  readonly name?: unknown
+}
+
+it.each([
+  ['nothing', undefined, 'returned undefined'],
+  ['a number', 42, 'returned a number'],
+  ['an empty list', [], 'returned an empty list'],
+  ['a promise', Promise.resolve('r'), 'returned a promise'],
+])(
+  'a resource that names %s: neither the job nor its batch is added',
+  async (_what, name, problem) => {
+    const queue = new LockedQueue<Data>('q', {
+      connection: connection(),
+      resource: (data) => data.name as string,
+    })
+    const refused = [
+      queue.add('charge', { name }),
+      queue.addBulk([
+        { name: 'charge', data: { name: 'customer:1' } },
+        { name: 'charge', data: { name } },
+      ]),
+    ]
+    for (const call of refused) {
+      const error: unknown = await call.catch((reason: unknown) => reason)
+      expect(error).toBeInstanceOf(ResourceError)
+      expect(String(error)).toContain(`\`resource\` ${problem}`)
+      expect(String(error)).toContain('it must return a string of 1 to 512 characters')
+    }
+    const counts = await queue.getJobCounts()
+    expect(Object.values(counts).reduce((sum, count) => sum + count, 0)).toBe(0)
+    await queue.close()
+  },
+)
