@@ -215,6 +215,47 @@ export class QueueUnreachableError extends RedlockError {
   }
 }
 
+/** The worker is shutting down and its limit is reached: the job stops and goes back to the queue. */
+export class ShutdownError extends RedlockError {
+  readonly code = 'SHUTDOWN'
+
+  constructor() {
+    super('The worker is shutting down: the job is stopped and given back to the queue.')
+  }
+}
+
+/** A job waited longer than `maxWaitMs` for its resource. */
+export class WaitedTooLongError extends RedlockError {
+  readonly code = 'WAITED_TOO_LONG'
+  readonly resource: string
+  readonly maxWaitMs: number
+
+  constructor(resource: string, maxWaitMs: number) {
+    super(
+      `The job waited for \`${resource}\` longer than \`maxWaitMs\` (${maxWaitMs}) allows. ` +
+        `See what holds it up with \`inspect\`, or raise \`maxWaitMs\`.`,
+    )
+    this.resource = resource
+    this.maxWaitMs = maxWaitMs
+  }
+}
+
+/** A result or checkpoint is too large to be kept in the queue's Redis. */
+export class ValueTooLargeError extends RedlockError {
+  readonly code = 'VALUE_TOO_LARGE'
+  readonly bytes: number
+  readonly maxBytes: number
+
+  constructor(name: string, bytes: number, maxBytes: number) {
+    super(
+      `What \`${name}\` returned is ${bytes} bytes as JSON, more than \`maxValueBytes\` (${maxBytes}): ` +
+        `store it elsewhere and return where it is.`,
+    )
+    this.bytes = bytes
+    this.maxBytes = maxBytes
+  }
+}
+
 /** The Redlock instance was closed. */
 export class RedlockClosedError extends RedlockError {
   readonly code = 'CLOSED'

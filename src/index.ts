@@ -18,6 +18,8 @@ export type {
   LockedProcessor,
   LockedProcessorOptions,
 } from './worker/locked-processor.ts'
+export type { Dedupe } from './worker/job-runs.ts'
+export type { DrainOptions } from './worker/locked-worker.ts'
 export type { JobLease, StepContext } from './worker/job-lease.ts'
 export type { Requeue } from './worker/requeue.ts'
 export type { ResourceOf } from './worker/resource.ts'

@@ -9,6 +9,7 @@ test('the public names are these and no others', () => {
       "LeaseExistsError",
       "LeaseLostError",
       "LeaseTooShortError",
+      "LockedQueue",
       "LockedWorker",
       "MasterRefusedError",
       "QueueUnreachableError",
@@ -18,7 +19,10 @@ test('the public names are these and no others', () => {
       "RedlockError",
       "ResourceError",
       "ResourceTakenError",
+      "ShutdownError",
       "SplitVoteError",
+      "ValueTooLargeError",
+      "WaitedTooLongError",
       "lockedProcessor",
     ]
   `)

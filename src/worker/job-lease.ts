@@ -3,6 +3,7 @@
  * ahead of it and its result counts only if the lease still stood when it ended.
  */
 import type { ExtendOutcome, Lease } from '../lock/lease.ts'
+import type { Checkpoints } from './checkpoints.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
 export interface StepContext {
@@ -21,7 +22,8 @@ export interface JobLease {
   remainingMs(): number
   extend(): Promise<ExtendOutcome>
   /**
-   * Checks the lease, extends it, runs `fn`, and checks again.
+   * Checks the lease, extends it, runs `fn`, and checks again. With `checkpoints`, a step that an earlier run of the job
+   * completed is not run again: its result comes back as JSON kept it.
    * @throws the signal's reason (a LeaseLostError, …) when the job may not go on; else what `fn` throws.
    * @example const invoice = await lease.step('load', ({ signal }) => load(job.data.id, { signal }))
    */
@@ -39,11 +41,13 @@ const FRESH = 0.9
 export class SteppedLease implements JobLease {
   readonly #lease: Lease
   readonly signal: AbortSignal
+  readonly #checkpoints: Checkpoints | undefined
   #currentStep: string | undefined
 
-  constructor(lease: Lease, signal: AbortSignal) {
+  constructor(lease: Lease, signal: AbortSignal, checkpoints: Checkpoints | undefined) {
     this.#lease = lease
     this.signal = signal
+    this.#checkpoints = checkpoints
   }
 
   get resource(): string {
@@ -82,9 +86,12 @@ export class SteppedLease implements JobLease {
     this.#assertMayGoOn()
     // When no quorum answers, what is left of the lease still stands, and the keeper goes on trying.
     if (this.remainingMs() < FRESH * this.leaseMs) await this.extend()
+    const earlier = await this.#checkpoints?.completed(name)
     this.#assertMayGoOn()
+    if (earlier !== undefined) return earlier.value as Result
     const result = await fn({ signal: this.signal, fencingToken: this.fencingToken })
     this.#assertMayGoOn()
+    await this.#checkpoints?.save(name, result)
     return result
   }
 

@@ -10,7 +10,7 @@ import { defineScript, type Script } from '../redis/script.ts'
 /**
  * KEYS  1 line
  * ARGV  1 ticket · 2 time to join with, µs, or '' for now
- * Returns  the time that was used, µs · the ticket at the head
+ * Returns  the time that was used, µs · how many stand before it
  * Keeps: a ticket that is in the line keeps its place.
  */
 export const joinScript: Script = defineScript(
@@ -22,41 +22,51 @@ if at == '' then
   at = string.format('%.0f', time[1] * 1000000 + time[2])
 end
 redis.call('ZADD', KEYS[1], 'NX', at, ARGV[1])
-return {at, redis.call('ZRANGE', KEYS[1], 0, 0)[1]}
+return {at, redis.call('ZRANK', KEYS[1], ARGV[1])}
 `,
 )
 
 /**
  * KEYS  1 line · 2 parked
- * ARGV  1 ticket
- * Returns  the new head and its priority, if it sleeps and must be woken; else nil
- * Keeps: exactly one sleeper is named, and only when it is its turn.
+ * ARGV  1 ticket · 2 slots
+ * Returns  ticket, priority of each of the first ones that sleeps and must be woken
+ * Keeps: a sleeper is named only when it is its turn.
  */
 export const leaveScript: Script = defineScript(
   'leave',
   `
 redis.call('ZREM', KEYS[1], ARGV[1])
-local head = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-if not head then
+local heads = redis.call('ZRANGE', KEYS[1], 0, ARGV[2] - 1)
+if #heads == 0 then
   redis.call('DEL', KEYS[2])
-  return nil
+  return {}
 end
 redis.call('HDEL', KEYS[2], ARGV[1])
-local priority = redis.call('HGET', KEYS[2], head)
-if not priority then return nil end
-return {head, priority}
+local woken = {}
+for _, head in ipairs(heads) do
+  local priority = redis.call('HGET', KEYS[2], head)
+  if priority then
+    table.insert(woken, head)
+    table.insert(woken, priority)
+  end
+end
+return woken
 `,
 )
 
 /**
  * KEYS  1 line · 2 parked
- * Returns  the head · its priority if it is marked as asleep, else '' · how many stand in the line; or nil for none
+ * ARGV  1 slots
+ * Returns  ticket, priority (or '' if it is not marked as asleep) of each of the first ones
  */
 export const lookScript: Script = defineScript(
   'look',
   `
-local head = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-if not head then return nil end
-return {head, redis.call('HGET', KEYS[2], head) or '', redis.call('ZCARD', KEYS[1])}
+local found = {}
+for _, head in ipairs(redis.call('ZRANGE', KEYS[1], 0, ARGV[1] - 1)) do
+  table.insert(found, head)
+  table.insert(found, redis.call('HGET', KEYS[2], head) or '')
+end
+return found
 `,
 )

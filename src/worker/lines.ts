@@ -22,6 +22,13 @@ import { decodeTicket, encodeTicket, type Ticket } from './ticket.ts'
 /** Whose state a ticket's job is in, and how it is woken. */
 export type Queues = Pick<IQueueBackend, 'forQueue'>
 
+export interface LinesOptions {
+  /** Keys begin with it, as on the masters; BullMQ's keys are never touched. */
+  readonly namespace: string
+  /** How many at the head of a line may run at once. */
+  readonly slots: number
+}
+
 export interface LineMember {
   readonly ticket: Ticket
   readonly joinedAt: Date
@@ -32,13 +39,19 @@ export class Lines {
   readonly #redis: QueueConnection
   readonly #queues: Queues
   readonly #namespace: string
+  readonly #slots: number
   readonly #clock: Clock
 
-  /** Keys begin with `namespace`, as on the masters; BullMQ's keys are never touched. */
-  constructor(redis: QueueConnection, queues: Queues, namespace: string, clock: Clock) {
+  constructor(
+    redis: QueueConnection,
+    queues: Queues,
+    { namespace, slots }: LinesOptions,
+    clock: Clock,
+  ) {
     this.#redis = redis
     this.#queues = queues
     this.#namespace = namespace
+    this.#slots = slots
     this.#clock = clock
   }
 
@@ -47,7 +60,7 @@ export class Lines {
     return Number(await this.#redis.command('ZCARD', this.#line(resource)))
   }
 
-  /** Takes a place at the end of each line, unless it has one; whether it stands at the head of all. */
+  /** Takes a place at the end of each line, unless it has one; whether it is its turn in all. */
   async join(resources: readonly string[], ticket: Ticket): Promise<boolean> {
     const member = encodeTicket(ticket)
     let at = ''
@@ -55,9 +68,9 @@ export class Lines {
     // One time for all lines, so that two jobs that meet in several lines stand in the same order in each.
     for (const resource of resources) {
       const reply = await this.#redis.run(joinScript, [this.#line(resource)], [member, at])
-      const [time, head] = reply as [string, string]
+      const [time, before] = reply as [string, number]
       at = time
-      if (head !== member) first = false
+      if (before >= this.#slots) first = false
     }
     return first
   }
@@ -66,9 +79,9 @@ export class Lines {
   async isTurn(resources: readonly string[], ticket: Ticket): Promise<boolean> {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
-      const head = await this.#head(resource)
-      if (head === member) continue
-      return this.join(resources, ticket)
+      const line = this.#line(resource)
+      const heads = await this.#redis.command('ZRANGE', line, 0, this.#slots - 1)
+      if (!(heads as string[]).includes(member)) return this.join(resources, ticket)
     }
     return true
   }
@@ -94,11 +107,11 @@ export class Lines {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
       const keys = [this.#line(resource), this.#parked(resource)]
-      const reply = await this.#redis.run(leaveScript, keys, [member])
-      if (!Array.isArray(reply)) continue
-      const [head, priority] = reply as [string, string]
-      const next = decodeTicket(head)
-      if (next !== undefined) await this.wake(next, Number(priority))
+      const sleepers = await this.#redis.run(leaveScript, keys, [member, this.#slots])
+      for (const [sleeper, priority] of pairs(sleepers)) {
+        const next = decodeTicket(sleeper)
+        if (next !== undefined) await this.wake(next, Number(priority))
+      }
     }
   }
 
@@ -122,15 +135,11 @@ export class Lines {
       this.#redis.command('HKEYS', this.#parked(resource)),
     ])
     const asleep = new Set(parked as string[])
-    const flat = places as string[]
-    const members: LineMember[] = []
-    for (let index = 0; index + 1 < flat.length; index += 2) {
-      const member = flat[index] ?? ''
+    return pairs(places).flatMap(([member, micros]) => {
       const ticket = decodeTicket(member)
-      const joinedAt = new Date(Number(flat[index + 1]) / 1000)
-      if (ticket !== undefined) members.push({ ticket, joinedAt, parked: asleep.has(member) })
-    }
-    return members
+      const joinedAt = new Date(Number(micros) / 1000)
+      return ticket === undefined ? [] : [{ ticket, joinedAt, parked: asleep.has(member) }]
+    })
   }
 
   /**
@@ -139,24 +148,20 @@ export class Lines {
    */
   async repair(resource: string, againInMs: number, keepFailed: boolean): Promise<void> {
     const keys = [this.#line(resource), this.#parked(resource)]
-    const reply = await this.#redis.run(lookScript, keys, [])
-    if (!Array.isArray(reply)) {
+    const heads = pairs(await this.#redis.run(lookScript, keys, [this.#slots]))
+    if (heads.length === 0) {
       await this.#redis.command('ZREM', this.#index, resource)
       return
     }
-    await this.#redis.command(
-      'ZADD',
-      this.#index,
-      'XX',
-      this.#clock.wallNow() + againInMs,
-      resource,
-    )
-    const [head, priority] = reply as [string, string]
-    const ticket = decodeTicket(head)
-    if (ticket === undefined) {
-      await this.#redis.command('ZREM', this.#line(resource), head)
-    } else if (priority === '' || !(await this.wake(ticket, Number(priority)))) {
-      if (await this.#isOver(ticket, keepFailed)) await this.leave([resource], ticket)
+    const again = this.#clock.wallNow() + againInMs
+    await this.#redis.command('ZADD', this.#index, 'XX', again, resource)
+    for (const [head, priority] of heads) {
+      const ticket = decodeTicket(head)
+      if (ticket === undefined) {
+        await this.#redis.command('ZREM', this.#line(resource), head)
+      } else if (priority === '' || !(await this.wake(ticket, Number(priority)))) {
+        if (await this.#isOver(ticket, keepFailed)) await this.leave([resource], ticket)
+      }
     }
   }
 
@@ -183,12 +188,6 @@ export class Lines {
     await this.#redis.command('ZADD', this.#index, 'NX', this.#clock.wallNow(), resource)
   }
 
-  #head(resource: string): Promise<string | undefined> {
-    return this.#redis
-      .command('ZRANGE', this.#line(resource), 0, 0)
-      .then((reply) => (reply as string[])[0])
-  }
-
   #line(resource: string): string {
     return `${this.#namespace}:{${resource}}:line`
   }
@@ -200,4 +199,12 @@ export class Lines {
   get #index(): string {
     return `${this.#namespace}:lines`
   }
+}
+
+/** A flat reply as pairs. */
+function pairs(reply: unknown): readonly (readonly [string, string])[] {
+  const flat = reply as readonly string[]
+  return flat.flatMap((first, index) =>
+    index % 2 === 0 ? [[first, flat[index + 1] ?? ''] as const] : [],
+  )
 }

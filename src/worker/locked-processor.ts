@@ -1,25 +1,13 @@
-/**
- * A BullMQ processor that runs its job under a lease:
- *
- *   name the resource ─ acquire ─ not granted ─▶ requeue with a random delay, no attempt used
- *                          │
- *                          └ granted ─▶ keep alive, run the user's processor under one signal ─▶ release, always
- *
- * What the processor returns or throws is what BullMQ gets: finished work stays finished even if the lease was
- * lost in its last moment (writes of a lost lease are what fencing tokens are for), and `leaseLost` reports it.
- */
-import { DelayedError, type Job } from 'bullmq'
+/** A BullMQ processor that runs its jobs under a lease, and the options that it shares with `LockedWorker`. */
+import type { Job } from 'bullmq'
 import { systemClock } from '../clock.ts'
-import { JobLockLostError, LeaseLostError } from '../errors.ts'
-import type { Lease } from '../lock/lease.ts'
+import type { LeaseLostError } from '../errors.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { integerOption, refuse } from '../options.ts'
-import { admit } from './admission.ts'
-import { SteppedLease, type JobLease } from './job-lease.ts'
-import { JobSignal } from './job-signal.ts'
-import type { Lines } from './lines.ts'
-import { park, requeue, type Requeue } from './requeue.ts'
-import { resourceOption, resourcesOf, type ResourceOf } from './resource.ts'
+import type { JobLease } from './job-lease.ts'
+import { JobRuns, type JobRunsOptions } from './job-runs.ts'
+import type { Requeue } from './requeue.ts'
+import { resourceOption, type ResourceOf } from './resource.ts'
 
 /** Runs one job under its lease. */
 export type LeasedProcessor<Data, Result, Name extends string = string> = (
@@ -37,12 +25,19 @@ export interface LockedProcessorOptions<Data = unknown> {
   readonly leaseMs?: number
   /** The longest time one job may hold its lease. @defaultValue the `maxHoldMs` of the Redlock */
   readonly maxHoldMs?: number
+  /**
+   * How many jobs of a resource may run at once. The same number everywhere. @defaultValue 1
+   */
+  readonly slots?: number
+  /**
+   * A job that still waits for its resource this long after it was added fails when it is looked at next.
+   * @defaultValue no limit
+   */
+  readonly maxWaitMs?: number
   /** Called when a job was given back to the queue because it may not run yet. */
   readonly onRequeued?: (job: Job<Data>, requeue: Requeue) => void
   /** Called when a job's lease was lost while it ran. */
   readonly onLeaseLost?: (job: Job<Data>, error: LeaseLostError) => void
-  /** @internal Whose turn it is; `LockedWorker` sets it. */
-  readonly lines?: () => Lines | undefined
 }
 
 /** What `new Worker(name, processor)` takes. */
@@ -75,68 +70,47 @@ export function lockedProcessor<Data = unknown, Result = unknown, Name extends s
   options: LockedProcessorOptions<Data>,
   processor: LeasedProcessor<Data, Result, Name>,
 ): LockedProcessor<Data, Result, Name> {
-  const resource = checkOptions(redlock, options, processor)
-  const leaseOptions = {
-    autoExtend: true,
-    ...(options.leaseMs !== undefined && { leaseMs: options.leaseMs }),
-    ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
-  }
-  const running = new Map<string, JobSignal>()
-  const clock = systemClock
-
-  const run = async (
+  const runs = jobRuns(redlock, options, processor)
+  const run = (
     job: Job<Data, Result, Name>,
     token: string | undefined,
     signal: AbortSignal | undefined,
-  ): Promise<Result> => {
-    const resources = resourcesOf(() => resource(job), job.id)
-    const lines = options.lines?.()
-    const outcome = await admit({ locks: redlock, leaseOptions, lines, clock }, job, resources)
-    if (outcome.status !== 'granted') {
-      const why =
-        outcome.status === 'in-line'
-          ? await park(job, token, resources, outcome.lines, clock)
-          : await requeue(job, token, outcome, clock)
-      options.onRequeued?.(job, why)
-      // BullMQ knows by this error that the job was moved; it must come from the outermost frame.
-      throw new DelayedError(why.reason)
-    }
-    const { lease } = outcome
-    const jobSignal = new JobSignal()
-    jobSignal.follow(lease.signal)
-    jobSignal.follow(signal)
-    const id = job.id ?? ''
-    running.set(id, jobSignal)
-    try {
-      return await runUnder(jobSignal.signal, lease, (jobLease) => processor(job, jobLease))
-    } finally {
-      if (running.get(id) === jobSignal) running.delete(id)
-      jobSignal.end()
-      const lost: unknown = lease.signal.aborted ? lease.signal.reason : undefined
-      await lease.release()
-      if (lost instanceof LeaseLostError) options.onLeaseLost?.(job, lost)
-    }
-  }
+  ): Promise<Result> => runs.run(job, token, signal)
   const watch = (worker: LockRenewalEvents): void => {
-    worker.on('lockRenewalFailed', (jobIds: string[]) => {
-      for (const jobId of jobIds) running.get(jobId)?.abort(new JobLockLostError(jobId))
+    worker.on('lockRenewalFailed', (jobIds) => {
+      for (const jobId of jobIds) runs.jobLockLost(jobId)
     })
   }
   return Object.assign(run, { watch })
 }
 
-async function runUnder<Result>(
-  signal: AbortSignal,
-  lease: Lease,
-  work: (jobLease: JobLease) => Promise<Result>,
-): Promise<Result> {
-  try {
-    return await work(new SteppedLease(lease, signal))
-  } catch (error) {
-    // I/O that was stopped by the signal says only "aborted"; the reason says why.
-    const stopped = signal.aborted && error instanceof Error && error.name === 'AbortError'
-    throw stopped ? (signal.reason as Error) : error
-  }
+/** @internal What `lockedProcessor` and `LockedWorker` have in common; the latter adds what needs a connection. */
+export function jobRuns<Data, Result, Name extends string>(
+  redlock: LockService,
+  options: LockedProcessorOptions<Data>,
+  processor: LeasedProcessor<Data, Result, Name>,
+  extras: Partial<JobRunsOptions<Data, Result, Name>> = {},
+): JobRuns<Data, Result, Name> {
+  const resource = checkOptions(redlock, options, processor)
+  return new JobRuns<Data, Result, Name>({
+    locks: redlock,
+    leaseOptions: {
+      autoExtend: true,
+      slots: options.slots ?? 1,
+      ...(options.leaseMs !== undefined && { leaseMs: options.leaseMs }),
+      ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
+    },
+    clock: systemClock,
+    resource,
+    processor,
+    maxWaitMs: options.maxWaitMs ?? Infinity,
+    dedupe: undefined,
+    checkpoints: false,
+    services: () => ({}),
+    onRequeued: (job, why) => options.onRequeued?.(job, why),
+    onLeaseLost: (job, error) => options.onLeaseLost?.(job, error),
+    ...extras,
+  })
 }
 
 function checkOptions<Data>(
@@ -154,6 +128,10 @@ function checkOptions<Data>(
   }
   if (options.leaseMs !== undefined) {
     integerOption('leaseMs', options.leaseMs, 100, Number.MAX_SAFE_INTEGER)
+  }
+  if (options.slots !== undefined) integerOption('slots', options.slots, 1, 1_000)
+  if (options.maxWaitMs !== undefined) {
+    integerOption('maxWaitMs', options.maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
   }
   return resourceOption<Data>(options.resource)
 }

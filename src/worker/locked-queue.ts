@@ -7,7 +7,7 @@
  */
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
-import { nameOption, refuse } from '../options.ts'
+import { integerOption, nameOption, refuse } from '../options.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
 import { Lines } from './lines.ts'
 import { parkedMs } from './requeue.ts'
@@ -19,6 +19,8 @@ export interface LockedQueueOptions<Data = unknown> extends QueueOptions {
   readonly resource: (data: Data) => string | readonly string[]
   /** The `namespace` of the workers' Redlock. @defaultValue 'redlock' */
   readonly namespace?: string
+  /** The `slots` of the workers. @defaultValue 1 */
+  readonly slots?: number
 }
 
 interface NewJob<Data, Name extends string> {
@@ -43,16 +45,19 @@ export class LockedQueue<
   readonly #resource: (data: Data) => string | readonly string[]
   readonly #redis: QueueConnection
   readonly #lines: Lines
+  readonly #slots: number
 
   /** @throws TypeError for a bad option. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
-    const { resource, namespace = 'redlock', ...queueOptions } = options
+    const { resource, namespace = 'redlock', slots = 1, ...queueOptions } = options
     nameOption('namespace', namespace)
+    integerOption('slots', slots, 1, 1_000)
     resourceOption(resource)
     super(name, queueOptions)
     this.#resource = resource
     this.#redis = openQueueConnection(queueOptions.connection)
-    this.#lines = new Lines(this.#redis, this.getBackend(), namespace, systemClock)
+    this.#lines = new Lines(this.#redis, this.getBackend(), { namespace, slots }, systemClock)
+    this.#slots = slots
   }
 
   /** @throws ResourceError when `resource` names nothing for this data; TypeError for an unsafe `deduplication`. */
@@ -91,7 +96,7 @@ export class LockedQueue<
     return jobs.map((job, index) => {
       const resources = named[index]
       if (resources === undefined) return { job, resources, asleep: false }
-      const asleep = resources.some((resource) => (ahead.get(resource) ?? 0) > 0)
+      const asleep = resources.some((resource) => (ahead.get(resource) ?? 0) >= this.#slots)
       for (const resource of resources) ahead.set(resource, (ahead.get(resource) ?? 0) + 1)
       if (!asleep) return { job, resources, asleep }
       const delay = parkedMs(systemClock.random())

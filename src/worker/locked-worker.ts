@@ -5,24 +5,23 @@
 import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullmq'
 import { jitteredMs } from '../backoff.ts'
 import { sleep, systemClock } from '../clock.ts'
-import { QueueUnreachableError, type LeaseLostError } from '../errors.ts'
+import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
 import type { LockService } from '../lock/lock-service.ts'
-import { choiceOption, refuse } from '../options.ts'
-import { openQueueConnection } from '../redis/queue-connection.ts'
-import { LineKeeper } from './line-keeper.ts'
-import { Lines } from './lines.ts'
-import {
-  lockedProcessor,
-  type LeasedProcessor,
-  type LockedProcessorOptions,
-} from './locked-processor.ts'
+import { choiceOption, integerOption, refuse } from '../options.ts'
+import { Breaker } from './breaker.ts'
+import type { Dedupe, JobRuns } from './job-runs.ts'
+import { jobRuns, type LeasedProcessor, type LockedProcessorOptions } from './locked-processor.ts'
+import { QueueSide } from './queue-side.ts'
 import type { Requeue } from './requeue.ts'
-import { resourcesOf, type ResourceOf } from './resource.ts'
-import { ticketOf } from './ticket.ts'
 
 /** BullMQ's worker options and the lease's. */
 export interface LockedWorkerOptions<Data = unknown>
-  extends WorkerOptions, Pick<LockedProcessorOptions<Data>, 'resource' | 'leaseMs' | 'maxHoldMs'> {
+  extends
+    WorkerOptions,
+    Pick<
+      LockedProcessorOptions<Data>,
+      'resource' | 'leaseMs' | 'maxHoldMs' | 'slots' | 'maxWaitMs'
+    > {
   /** Where the leases come from. Not closed with the worker: several workers may share it. */
   readonly redlock: LockService
   /**
@@ -37,6 +36,18 @@ export interface LockedWorkerOptions<Data = unknown>
    * @defaultValue 'continue'
    */
   readonly onFailure?: 'continue' | 'block'
+  /**
+   * One computation for all jobs of a resource (or of a `key`) within `resultTtlMs`: the others complete with its
+   * result, kept as JSON. A failure is not shared: the next in line tries.
+   */
+  readonly dedupe?: Dedupe<Data>
+  /**
+   * Keep the results of steps, so that a job that is retried or taken over does not run a completed step again.
+   * @defaultValue false
+   */
+  readonly checkpoints?: boolean
+  /** The largest result or checkpoint that is kept, as JSON. @defaultValue 1 MiB */
+  readonly maxValueBytes?: number
 }
 
 export interface LockedWorkerListener<
@@ -48,6 +59,13 @@ export interface LockedWorkerListener<
   requeued: (job: Job<Data>, requeue: Requeue) => void
   /** A job's lease was lost while it ran. Its result or failure stands as the processor reported it. */
   leaseLost: (job: Job<Data>, error: LeaseLostError) => void
+  /** `open`: the lock masters have no quorum and the worker fetches nothing; `closed`: it goes on. */
+  breaker: (state: 'open' | 'closed') => void
+}
+
+export interface DrainOptions {
+  /** How long running jobs may go on. @defaultValue 30 000 */
+  readonly timeoutMs?: number
 }
 
 /** When the masters are not ready at the start, they are tried again this often. */
@@ -56,8 +74,10 @@ const READY_RETRY_MS = { min: 500, max: 5_000 }
 const QUEUE_PATIENCE_MS = 5_000
 /** A job survives this many crashed or frozen workers; BullMQ's default is 1, and a deploy may be two. */
 const MAX_STALLED_COUNT = 3
-/** How often some worker looks for lines that stand still. */
-const LINE_KEEPER_MS = 1_000
+/** How long jobs that are told to stop may take for it. */
+const DRAIN_GRACE_MS = 2_000
+const IDLE_LOOK_MS = 10
+const MAX_VALUE_BYTES = 1_048_576
 
 export class LockedWorker<
   Data = unknown,
@@ -66,8 +86,10 @@ export class LockedWorker<
 > extends Worker<Data, Result, Name> {
   readonly #redlock: LockService
   readonly #closing = new AbortController()
-  readonly #leaving = new Set<Promise<void>>()
-  #closeLines: () => void = () => undefined
+  readonly #runs: JobRuns<Data, Result, Name>
+  readonly #side: QueueSide<Data>
+  readonly #breaker: Breaker
+  #pausedByUser = false
   #starting: Promise<void> | undefined
 
   /**
@@ -79,39 +101,67 @@ export class LockedWorker<
     processor: LeasedProcessor<Data, Result, Name>,
     options: LockedWorkerOptions<Data>,
   ) {
-    const { redlock, resource, leaseMs, maxHoldMs, ...others } = options
-    const { order = 'strict', onFailure = 'continue', ...workerOptions } = others
-    refuseUnsafe(workerOptions)
-    choiceOption('order', order, ['strict', 'relaxed'])
-    choiceOption('onFailure', onFailure, ['continue', 'block'])
-    const seat: { lines: Lines | undefined } = { lines: undefined }
-    const locked = lockedProcessor<Data, Result, Name>(
-      redlock,
-      {
-        resource,
-        ...(leaseMs !== undefined && { leaseMs }),
-        ...(maxHoldMs !== undefined && { maxHoldMs }),
-        onRequeued: (job, why) => {
-          this.#emit('requeued', job, why)
-        },
-        onLeaseLost: (job, error) => {
-          this.#emit('leaseLost', job, error)
-        },
-        lines: () => seat.lines,
+    const { ours, bullmq } = separate(options)
+    refuseUnsafe(bullmq)
+    const seat: { side?: QueueSide<Data> } = {}
+    const { redlock, order, checkpoints, dedupe } = ours
+    const runs = jobRuns<Data, Result, Name>(redlock, options, processor, {
+      dedupe,
+      checkpoints,
+      services: () => ({
+        ...(order === 'strict' && seat.side !== undefined && { lines: seat.side.lines }),
+        ...(seat.side !== undefined && { kept: seat.side.kept }),
+      }),
+      onRequeued: (job, why) => {
+        if (why.status === 'unreachable') this.#breaker.trip()
+        this.#emit('requeued', job, why)
       },
-      processor,
-    )
-    super(name, locked, {
-      ...recovery(leaseMs ?? redlock.leaseMs),
-      ...workerOptions,
+      onLeaseLost: (job, error) => {
+        this.#emit('leaseLost', job, error)
+      },
+    })
+    // Three parameters on purpose: BullMQ passes its signal only to processors that declare it.
+    super(name, (job, token, signal) => runs.run(job, token, signal), {
+      ...recovery(options.leaseMs ?? redlock.leaseMs),
+      ...bullmq,
       autorun: false,
     })
     this.#redlock = redlock
-    locked.watch(this)
-    if (order === 'strict') {
-      seat.lines = this.#standInLine(resource, onFailure === 'block')
-    }
-    if (workerOptions.autorun !== false) {
+    this.#runs = runs
+    this.#side = new QueueSide<Data>({
+      ...ours,
+      connection: options.connection,
+      backend: this.getBackend(),
+      namespace: redlock.namespace,
+      onError: (error) => {
+        this.emit('error', error as Error)
+      },
+    })
+    seat.side = this.#side
+    this.#breaker = new Breaker({
+      locks: redlock,
+      clock: systemClock,
+      probeResource: `probe:${this.id}`,
+      signal: this.#closing.signal,
+      onOpen: () => {
+        this.#emit('breaker', 'open')
+        void super.pause(true)
+      },
+      onClose: () => {
+        this.#emit('breaker', 'closed')
+        if (!this.#pausedByUser) void super.resume()
+      },
+    })
+    this.on('lockRenewalFailed', (jobIds) => {
+      for (const jobId of jobIds) runs.jobLockLost(jobId)
+    })
+    this.on('completed', (job) => {
+      this.#side.completed(job)
+    })
+    this.on('failed', (job) => {
+      if (job !== undefined) this.#side.failed(job)
+    })
+    if (bullmq.autorun !== false) {
       this.run().catch((error: unknown) => {
         this.emit('error', error as Error)
       })
@@ -130,12 +180,35 @@ export class LockedWorker<
     return this.#starting.then(() => (this.isRunning() ? undefined : super.run()))
   }
 
+  override pause(doNotWaitActive?: boolean): Promise<void> {
+    this.#pausedByUser = true
+    return super.pause(doNotWaitActive)
+  }
+
+  override async resume(): Promise<void> {
+    this.#pausedByUser = false
+    if (!this.#breaker.isOpen) await super.resume()
+  }
+
+  /**
+   * Ends the worker within a time: stops fetching, lets running jobs finish for `timeoutMs`, then aborts their signals
+   * and gives them back to the queue without using an attempt. Every lease is released.
+   */
+  async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<void> {
+    integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
+    await this.pause(true)
+    if (!(await this.#idleWithin(timeoutMs))) {
+      this.#runs.stop(new ShutdownError())
+      // A processor that does not listen to its signal is left behind; its lease ends by itself.
+      if (!(await this.#idleWithin(DRAIN_GRACE_MS))) return this.close(true)
+    }
+    return this.close()
+  }
+
   override async close(force = false): Promise<void> {
     this.#closing.abort()
     await super.close(force)
-    // A job that has just finished still leaves its line and wakes the next one.
-    await Promise.all(this.#leaving)
-    this.#closeLines()
+    await this.#side.close()
   }
 
   override on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
@@ -159,43 +232,16 @@ export class LockedWorker<
     return super.off(event as never, listener as never)
   }
 
-  /** Jobs leave their line when they have finished; lines that stand still are restarted. */
-  #standInLine(resource: ResourceOf<Data>, keepFailed: boolean): Lines {
-    const redis = openQueueConnection(this.opts.connection)
-    const lines = new Lines(redis, this.getBackend(), this.#redlock.namespace, systemClock)
-    const onError = (error: unknown): void => {
-      this.emit('error', error as Error)
+  async #idleWithin(limitMs: number): Promise<boolean> {
+    const until = systemClock.now() + limitMs
+    while (this.#runs.active > 0) {
+      if (systemClock.now() >= until) return false
+      await sleep(systemClock, IDLE_LOOK_MS)
     }
-    const everyMs = LINE_KEEPER_MS
-    const keeper = new LineKeeper(lines, { clock: systemClock, everyMs, keepFailed, onError })
-    const leave = (job: Job<Data>): void => {
-      const left = this.#leave(lines, resource, job).catch(onError)
-      this.#leaving.add(left)
-      void left.finally(() => this.#leaving.delete(left))
-    }
-    this.on('completed', leave)
-    this.on('failed', (job) => {
-      // Without `finishedOn` it is going to be retried, and keeps its place.
-      if (job?.finishedOn && !keepFailed) leave(job)
-    })
-    this.#closeLines = () => {
-      keeper.stop()
-      redis.close()
-    }
-    return lines
+    return true
   }
 
-  async #leave(lines: Lines, resource: ResourceOf<Data>, job: Job<Data>): Promise<void> {
-    let resources: readonly string[]
-    try {
-      resources = resourcesOf(() => resource(job), job.id)
-    } catch {
-      return // It failed because of this, and has no place anywhere.
-    }
-    await lines.leave(resources, ticketOf(job))
-  }
-
-  #emit(event: 'requeued' | 'leaseLost', ...args: unknown[]): void {
+  #emit(event: 'requeued' | 'leaseLost' | 'breaker', ...args: unknown[]): void {
     super.emit(event as never, ...(args as never))
   }
 
@@ -255,4 +301,29 @@ function refuseUnsafe(options: WorkerOptions): void {
   if (options.skipLockRenewal === true) {
     refuse('skipLockRenewal', 'absent: a job without its BullMQ lock runs twice', true)
   }
+}
+
+/** Our options, checked and with their defaults, and BullMQ's. */
+function separate<Data>(options: LockedWorkerOptions<Data>): {
+  ours: Pick<LockedWorkerOptions<Data>, 'redlock' | 'resource'> & {
+    readonly dedupe: Dedupe<Data> | undefined
+  } & Required<
+      Pick<
+        LockedWorkerOptions<Data>,
+        'order' | 'onFailure' | 'checkpoints' | 'maxValueBytes' | 'slots'
+      >
+    >
+  bullmq: WorkerOptions
+} {
+  const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, ...rest } = options
+  const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
+  const { dedupe, checkpoints = false, maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = others
+  choiceOption('order', order, ['strict', 'relaxed'])
+  choiceOption('onFailure', onFailure, ['continue', 'block'])
+  integerOption('maxValueBytes', maxValueBytes, 1, Number.MAX_SAFE_INTEGER)
+  if (dedupe !== undefined) {
+    integerOption('dedupe.resultTtlMs', dedupe.resultTtlMs, 1, Number.MAX_SAFE_INTEGER)
+  }
+  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints, maxValueBytes }
+  return { ours, bullmq }
 }

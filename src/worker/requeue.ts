@@ -24,6 +24,7 @@ const TAKEN_MS = { min: 25, max: 1_000 }
 const SPLIT_MS = { min: 10, max: 500 }
 const UNREACHABLE_MS = { min: 200, max: 30_000 }
 const PARKED_MS = 600_000
+const GIVEN_BACK_MS = 100
 
 /**
  * `taken`: never longer than the holder's lease can still last, plus jitter. `split`: short, nobody will ever
@@ -77,15 +78,22 @@ export async function park(
   resources: readonly string[],
   lines: Lines,
   clock: Clock,
+  maxDelayMs = Infinity,
 ): Promise<Requeue> {
   const ticket = ticketOf(job)
   const reason = `others that were added earlier stand before it in the line of \`${labelOf(resources)}\``
   if (isMilestone(earlierRequeues(job))) await job.log(`waits for its turn: ${reason}`)
   await lines.park(resources, ticket, job.priority)
-  const delayMs = parkedMs(clock.random())
+  const delayMs = Math.min(parkedMs(clock.random()), maxDelayMs)
   await job.moveToDelayed(clock.wallNow() + delayMs, token)
   if (await lines.isTurn(resources, ticket)) await lines.wake(ticket, job.priority)
   return { status: 'in-line', resource: labelOf(resources), delayMs, reason }
+}
+
+/** Gives back a job that must stop here; it may start elsewhere, once this worker no longer takes it. */
+export async function giveBack(job: Job, token: string | undefined, clock: Clock): Promise<void> {
+  await job.log('given back: the worker shut down')
+  await job.moveToDelayed(clock.wallNow() + GIVEN_BACK_MS, token)
 }
 
 /**

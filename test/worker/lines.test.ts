@@ -44,7 +44,12 @@ function lines(queue: Queue): Lines {
     redis.close()
     return Promise.resolve()
   })
-  return new Lines(redis, queue.getBackend(), fixture.namespace, systemClock)
+  return new Lines(
+    redis,
+    queue.getBackend(),
+    { namespace: fixture.namespace, slots: 1 },
+    systemClock,
+  )
 }
 
 interface Seen {

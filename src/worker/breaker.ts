@@ -1,0 +1,55 @@
+/**
+ * Keeps a worker from fetching jobs that it would only give back: open while the lock masters have no quorum. A
+ * probe finds out when they have one again.
+ */
+import { sleep, type Clock } from '../clock.ts'
+import type { LockService } from '../lock/lock-service.ts'
+
+export interface BreakerOptions {
+  readonly locks: LockService
+  readonly clock: Clock
+  /** Something nobody else asks for. */
+  readonly probeResource: string
+  readonly signal: AbortSignal
+  readonly onOpen: () => void
+  readonly onClose: () => void
+}
+
+const PROBE_MS = { min: 200, spread: 200 }
+
+export class Breaker {
+  readonly #options: BreakerOptions
+  #open = false
+
+  constructor(options: BreakerOptions) {
+    this.#options = options
+  }
+
+  get isOpen(): boolean {
+    return this.#open
+  }
+
+  /** A job could not be leased because too few masters answered. */
+  trip(): void {
+    if (this.#open || this.#options.signal.aborted) return
+    this.#open = true
+    this.#options.onOpen()
+    void this.#probe()
+  }
+
+  async #probe(): Promise<void> {
+    const { clock, locks, probeResource, signal } = this.#options
+    while (!signal.aborted) {
+      try {
+        await sleep(clock, PROBE_MS.min + clock.random() * PROBE_MS.spread, signal)
+        const outcome = await locks.tryAcquire(probeResource)
+        if (outcome.status === 'granted') await outcome.lease.release()
+        if (outcome.status !== 'unreachable') break
+      } catch {
+        return // The worker or the lock service is closing.
+      }
+    }
+    this.#open = false
+    if (!signal.aborted) this.#options.onClose()
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * Runs jobs under their leases:
+ *
+ *   name the resource ─ my turn? ─ no ──▶ park behind the others, no attempt used
+ *                          │
+ *                       acquire ─ not granted ─▶ requeue with a random delay, no attempt used
+ *                          │
+ *                          └ granted ─▶ keep alive, run the user's processor under one signal ─▶ release, always
+ *
+ * What the processor returns or throws is what BullMQ gets: finished work stays finished even if the lease was
+ * lost in its last moment (writes of a lost lease are what fencing tokens are for), and `onLeaseLost` reports it. With
+ * `dedupe`, a result that a twin left is returned without acquiring or running anything.
+ */
+import { DelayedError, UnrecoverableError, type Job } from 'bullmq'
+import type { Clock } from '../clock.ts'
+import { JobLockLostError, LeaseLostError, ShutdownError, WaitedTooLongError } from '../errors.ts'
+import type { Lease } from '../lock/lease.ts'
+import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
+import { labelOf } from '../lock/resources.ts'
+import { admit, type InLine } from './admission.ts'
+import type { NotGranted } from '../lock/outcome.ts'
+import { checkpointsOf } from './checkpoints.ts'
+import { SteppedLease, type JobLease } from './job-lease.ts'
+import { JobSignal } from './job-signal.ts'
+import type { KeptValues } from './kept-values.ts'
+import type { Lines } from './lines.ts'
+import { giveBack, park, requeue, type Requeue } from './requeue.ts'
+import { resourcesOf, type ResourceOf } from './resource.ts'
+import { encodeTicket, ticketOf } from './ticket.ts'
+
+/** One computation for all jobs of a resource, within a time. */
+export interface Dedupe<Data> {
+  readonly resultTtlMs: number
+  readonly key?: (job: Job<Data>) => string
+}
+
+export interface JobRunsOptions<Data, Result, Name extends string> {
+  readonly locks: LockService
+  readonly leaseOptions: LeaseOptions
+  readonly clock: Clock
+  readonly resource: ResourceOf<Data>
+  readonly processor: (job: Job<Data, Result, Name>, lease: JobLease) => Promise<Result>
+  readonly maxWaitMs: number
+  readonly dedupe: Dedupe<Data> | undefined
+  readonly checkpoints: boolean
+  /** What only a worker with a connection to the queue's Redis has. */
+  readonly services: () => { readonly lines?: Lines; readonly kept?: KeptValues }
+  readonly onRequeued: (job: Job<Data>, requeue: Requeue) => void
+  readonly onLeaseLost: (job: Job<Data>, error: LeaseLostError) => void
+}
+
+export class JobRuns<Data, Result, Name extends string> {
+  readonly #options: JobRunsOptions<Data, Result, Name>
+  readonly #running = new Map<string, JobSignal>()
+  #stopped: ShutdownError | undefined
+
+  constructor(options: JobRunsOptions<Data, Result, Name>) {
+    this.#options = options
+  }
+
+  /** Jobs that hold a lease now. */
+  get active(): number {
+    return this.#running.size
+  }
+
+  jobLockLost(jobId: string): void {
+    this.#running.get(jobId)?.abort(new JobLockLostError(jobId))
+  }
+
+  /** Stops all that run, and whatever BullMQ still hands over; they are given back to the queue. */
+  stop(reason: ShutdownError): void {
+    this.#stopped = reason
+    for (const signal of this.#running.values()) signal.abort(reason)
+  }
+
+  async run(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    const { clock, resource, services } = this.#options
+    if (this.#stopped !== undefined) {
+      // A paused BullMQ worker that was waiting for a job still takes one.
+      await giveBack(job, token, clock)
+      throw new DelayedError(this.#stopped.message)
+    }
+    const resources = resourcesOf(() => resource(job), job.id)
+    const { kept, lines } = services()
+    const twin = await this.#twinResult(job, resources, kept)
+    if (twin !== undefined) return twin.value
+    const outcome = await admit({ ...this.#options, lines }, job, resources)
+    if (outcome.status !== 'granted') return this.#wait(job, token, resources, outcome)
+    const { lease } = outcome
+    const jobSignal = new JobSignal()
+    jobSignal.follow(lease.signal)
+    jobSignal.follow(signal)
+    const id = job.id ?? ''
+    this.#running.set(id, jobSignal)
+    try {
+      return await this.#runUnder(lease, jobSignal.signal, job, kept)
+    } catch (error) {
+      if (!(jobSignal.signal.reason instanceof ShutdownError)) throw error
+      await giveBack(job, token, clock)
+      throw new DelayedError(jobSignal.signal.reason.message)
+    } finally {
+      if (this.#running.get(id) === jobSignal) this.#running.delete(id)
+      jobSignal.end()
+      const lost: unknown = lease.signal.aborted ? lease.signal.reason : undefined
+      await lease.release()
+      if (lost instanceof LeaseLostError) this.#options.onLeaseLost(job, lost)
+    }
+  }
+
+  /** Gives the job back; BullMQ knows by the error, which must come from the outermost frame, that it was moved. */
+  async #wait(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    resources: readonly string[],
+    outcome: NotGranted | InLine,
+  ): Promise<never> {
+    const { clock, maxWaitMs, onRequeued } = this.#options
+    const leftMs = job.timestamp + maxWaitMs - clock.wallNow()
+    if (leftMs <= 0) {
+      const error = new WaitedTooLongError(labelOf(resources), maxWaitMs)
+      throw new UnrecoverableError(error.message)
+    }
+    const why =
+      outcome.status === 'in-line'
+        ? await park(job, token, resources, outcome.lines, clock, leftMs)
+        : await requeue(job, token, outcome, clock)
+    onRequeued(job, why)
+    throw new DelayedError(why.reason)
+  }
+
+  async #runUnder(
+    lease: Lease,
+    signal: AbortSignal,
+    job: Job<Data, Result, Name>,
+    kept: KeptValues | undefined,
+  ): Promise<Result> {
+    const { dedupe, processor, checkpoints } = this.#options
+    const store = this.#resultStore(job, lease.resources)
+    if (kept !== undefined && dedupe !== undefined) {
+      // A twin may have finished between the first look and the lease.
+      const values = await kept.claim(store, lease, dedupe.resultTtlMs)
+      if (values.has(RESULT)) return values.get(RESULT) as Result
+    }
+    const saved =
+      kept !== undefined && checkpoints ? checkpointsOf(kept, stepsStore(job), lease) : undefined
+    try {
+      const result = await processor(job, new SteppedLease(lease, signal, saved))
+      if (kept !== undefined && dedupe !== undefined) {
+        await kept.keep(store, lease, dedupe.resultTtlMs, RESULT, result)
+      }
+      return result
+    } catch (error) {
+      // I/O that was stopped by the signal says only "aborted"; the reason says why.
+      const stopped = signal.aborted && error instanceof Error && error.name === 'AbortError'
+      throw stopped ? (signal.reason as Error) : error
+    }
+  }
+
+  async #twinResult(
+    job: Job<Data, Result, Name>,
+    resources: readonly string[],
+    kept: KeptValues | undefined,
+  ): Promise<{ readonly value: Result } | undefined> {
+    if (kept === undefined || this.#options.dedupe === undefined) return undefined
+    const found = await kept.peek(this.#resultStore(job, resources), RESULT)
+    return found as { readonly value: Result } | undefined
+  }
+
+  #resultStore(job: Job<Data>, resources: readonly string[]): string {
+    const key = this.#options.dedupe?.key?.(job)
+    return `result:${key ?? labelOf(resources)}`
+  }
+}
+
+const RESULT = 'result'
+
+/** Where a job's checkpoints are. */
+export function stepsStore(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string {
+  return `steps:${encodeTicket(ticketOf(job))}`
+}

@@ -1,0 +1,89 @@
+/**
+ * What a worker keeps in the queue's Redis beside BullMQ: the lines, and values that outlive it. Jobs leave their lines, and
+ * their checkpoints go, when they have finished.
+ */
+import type { IQueueBackend, Job } from 'bullmq'
+import { systemClock } from '../clock.ts'
+import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
+import { stepsStore } from './job-runs.ts'
+import { KeptValues } from './kept-values.ts'
+import { LineKeeper } from './line-keeper.ts'
+import { Lines } from './lines.ts'
+import { resourcesOf, type ResourceOf } from './resource.ts'
+import { ticketOf } from './ticket.ts'
+
+export interface QueueSideOptions<Data> {
+  readonly connection: unknown
+  readonly backend: Pick<IQueueBackend, 'forQueue'>
+  readonly namespace: string
+  readonly slots: number
+  readonly resource: ResourceOf<Data>
+  readonly order: 'strict' | 'relaxed'
+  readonly onFailure: 'continue' | 'block'
+  readonly checkpoints: boolean
+  readonly maxValueBytes: number
+  readonly onError: (error: unknown) => void
+}
+
+/** How often some worker looks for lines that stand still. */
+const LINE_KEEPER_MS = 1_000
+
+export class QueueSide<Data> {
+  readonly lines: Lines
+  readonly kept: KeptValues
+  readonly #options: QueueSideOptions<Data>
+  readonly #redis: QueueConnection
+  readonly #keeper: LineKeeper | undefined
+  readonly #finishing = new Set<Promise<void>>()
+
+  constructor(options: QueueSideOptions<Data>) {
+    this.#options = options
+    this.#redis = openQueueConnection(options.connection)
+    this.lines = new Lines(this.#redis, options.backend, options, systemClock)
+    this.kept = new KeptValues(this.#redis, options.namespace, options.maxValueBytes)
+    if (options.order === 'strict') {
+      this.#keeper = new LineKeeper(this.lines, {
+        clock: systemClock,
+        everyMs: LINE_KEEPER_MS,
+        keepFailed: options.onFailure === 'block',
+        onError: options.onError,
+      })
+    }
+  }
+
+  completed(job: Job<Data>): void {
+    this.#finish(job, true, true)
+  }
+
+  /** A failed attempt that is going to be retried keeps the job's place and its checkpoints. */
+  failed(job: Job<Data>): void {
+    // One that failed for good may be retried by hand, and goes on where it stopped.
+    if (job.finishedOn) this.#finish(job, this.#options.onFailure === 'continue', false)
+  }
+
+  /** Waits until jobs that have just finished have left and woken the next ones. */
+  async close(): Promise<void> {
+    this.#keeper?.stop()
+    await Promise.all(this.#finishing)
+    this.#redis.close()
+  }
+
+  #finish(job: Job<Data>, leave: boolean, forget: boolean): void {
+    const finished = Promise.all([
+      leave && this.#options.order === 'strict' ? this.#leave(job) : undefined,
+      forget && this.#options.checkpoints ? this.kept.drop(stepsStore(job)) : undefined,
+    ]).then(() => undefined, this.#options.onError)
+    this.#finishing.add(finished)
+    void finished.finally(() => this.#finishing.delete(finished))
+  }
+
+  async #leave(job: Job<Data>): Promise<void> {
+    let resources: readonly string[]
+    try {
+      resources = resourcesOf(() => this.#options.resource(job), job.id)
+    } catch {
+      return // It failed because of this, and has no place anywhere.
+    }
+    await this.lines.leave(resources, ticketOf(job))
+  }
+}

@@ -1,0 +1,350 @@
+/** What a LockedWorker does beyond order: one answer for an expensive job, checkpoints, slots, breaker, drain. */
+import type { JobsOptions } from 'bullmq'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type JobLease,
+  type LeasedProcessor,
+  type LockedWorkerOptions,
+  type Redlock,
+} from '../../src/index.ts'
+import { openQueueConnection } from '../../src/redis/queue-connection.ts'
+import { KeptValues } from '../../src/worker/kept-values.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+interface Report {
+  readonly of: string
+  readonly nr?: number
+}
+
+const fixture = useFleet({ masters: 5 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const connection = (): { host: string; port: number } => ({
+  host: fixture.fleet.queue.host,
+  port: fixture.fleet.queue.port,
+})
+
+function makeQueue(slots = 1): LockedQueue<Report> {
+  const queue = new LockedQueue<Report>(fixture.namespace, {
+    connection: connection(),
+    resource: (data) => `report:${data.of}`,
+    namespace: fixture.namespace,
+    slots,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+function work(
+  redlock: Redlock,
+  processor: LeasedProcessor<Report, unknown>,
+  options: Partial<LockedWorkerOptions<Report>> = {},
+): LockedWorker<Report> {
+  const worker = new LockedWorker<Report>(fixture.namespace, processor, {
+    connection: connection(),
+    redlock,
+    resource: (job) => `report:${job.data.of}`,
+    concurrency: 5,
+    ...options,
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  return worker
+}
+
+const many = (count: number, opts: JobsOptions = {}) =>
+  Array.from({ length: count }, (_, nr) => ({ name: 'report', data: { of: 'delta', nr }, opts }))
+
+async function allDone(queue: LockedQueue<Report>, count: number): Promise<void> {
+  await until('all are done', async () => (await queue.getCompletedCount()) === count, 30_000)
+}
+
+describe('dedupe', () => {
+  test('a hundred twins of an expensive job are computed once, and all have the result', async () => {
+    const queue = makeQueue()
+    let computed = 0
+    const processor = async (): Promise<unknown> => {
+      computed++
+      await pause(50)
+      return { total: 42 }
+    }
+    const options = { dedupe: { resultTtlMs: 60_000 } }
+    for (let index = 0; index < 3; index++) work(await fixture.redlock(), processor, options)
+    await queue.addBulk(many(100))
+    await allDone(queue, 100)
+    expect(computed).toBe(1)
+    const results = (await queue.getCompleted()).map((job) => job.returnvalue)
+    expect(results).toHaveLength(100)
+    expect(results.every((result) => JSON.stringify(result) === '{"total":42}')).toBe(true)
+  }, 40_000)
+
+  test('a failure is not shared: the next in line tries', async () => {
+    const queue = makeQueue()
+    let computed = 0
+    work(
+      await fixture.redlock(),
+      () => (++computed === 1 ? Promise.reject(new Error('no data')) : Promise.resolve('ok')),
+      { dedupe: { resultTtlMs: 60_000 } },
+    )
+    await queue.addBulk(many(4))
+    await allDone(queue, 3)
+    expect(computed).toBe(2)
+    expect(await queue.getFailedCount()).toBe(1)
+  })
+
+  test('a result is computed again when its time is over, and per key', async () => {
+    const queue = makeQueue()
+    let computed = 0
+    work(await fixture.redlock(), () => Promise.resolve(++computed), {
+      dedupe: { resultTtlMs: 150, key: (job) => `${job.data.of}:${job.name}` },
+    })
+    await queue.add('daily', { of: 'delta' })
+    await queue.add('weekly', { of: 'delta' })
+    await allDone(queue, 2)
+    expect(computed).toBe(2)
+    await pause(300)
+    await queue.add('daily', { of: 'delta' })
+    await allDone(queue, 3)
+    expect(computed).toBe(3)
+  })
+
+  test('a result that is too large fails the job with what to do', async () => {
+    const queue = makeQueue()
+    work(await fixture.redlock(), () => Promise.resolve('x'.repeat(2_000)), {
+      dedupe: { resultTtlMs: 60_000 },
+      maxValueBytes: 1_000,
+    })
+    const job = await queue.add('report', { of: 'delta' })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    const reason = (await queue.getJob(job.id ?? ''))?.failedReason
+    expect(reason).toMatch(/2002 bytes .* `maxValueBytes` \(1000\): store it elsewhere/)
+  })
+})
+
+describe('checkpoints', () => {
+  test('a completed step is not run again when the job is retried, and they go with the job', async () => {
+    const queue = makeQueue()
+    const ran: string[] = []
+    work(
+      await fixture.redlock(),
+      async (job, lease) => {
+        const loaded = await lease.step('load', () => {
+          ran.push('load')
+          return { invoice: 7 }
+        })
+        await lease.step('charge', () => {
+          ran.push('charge')
+          if (job.attemptsMade === 0) throw new Error('card declined')
+        })
+        return loaded
+      },
+      { checkpoints: true },
+    )
+    const job = await queue.add('report', { of: 'delta' }, { attempts: 2 })
+    await allDone(queue, 1)
+    expect(ran).toEqual(['load', 'charge', 'charge'])
+    expect((await queue.getJob(job.id ?? ''))?.returnvalue).toEqual({ invoice: 7 })
+    const redis = openQueueConnection(connection())
+    const left = `${fixture.namespace}:*values`
+    await until('nothing is kept', async () => {
+      const [, keys] = (await redis.command('SCAN', 0, 'MATCH', left, 'COUNT', 10_000)) as [
+        string,
+        string[],
+      ]
+      return keys.length === 0
+    })
+    redis.close()
+  })
+
+  test('a step name may be used once in a job', async () => {
+    const queue = makeQueue()
+    const twice = async (_job: unknown, lease: JobLease): Promise<void> => {
+      await lease.step('load', () => 1)
+      await lease.step('load', () => 2)
+    }
+    work(await fixture.redlock(), twice, { checkpoints: true })
+    const job = await queue.add('report', { of: 'delta' })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    expect((await queue.getJob(job.id ?? ''))?.failedReason).toMatch(/`load` runs twice/)
+  })
+
+  test('an older holder cannot overwrite what a later one has claimed', async () => {
+    const redis = openQueueConnection(connection())
+    const kept = new KeptValues(redis, fixture.namespace, 1_000)
+    const older = { resource: 'r', fencingToken: 1_700_000_000_000_001 }
+    const later = { resource: 'r', fencingToken: 1_700_000_000_000_002 }
+    await kept.keep('store', older, 60_000, 'step', 'old')
+    expect((await kept.claim('store', later, 60_000)).get('step')).toBe('old')
+    await expect(kept.keep('store', older, 60_000, 'step', 'stale')).rejects.toThrow(/is lost/)
+    await kept.keep('store', later, 60_000, 'step', 'new')
+    expect((await kept.peek('store', 'step'))?.value).toBe('new')
+    redis.close()
+  })
+})
+
+describe('slots', () => {
+  test('so many jobs of a resource run at once, and no more, in order', async () => {
+    const queue = makeQueue(3)
+    let inside = 0
+    let most = 0
+    const started: number[] = []
+    const processor = async (job: { data: Report }): Promise<void> => {
+      started.push(job.data.nr ?? -1)
+      most = Math.max(most, ++inside)
+      await pause(30)
+      inside--
+    }
+    for (let index = 0; index < 2; index++) work(await fixture.redlock(), processor, { slots: 3 })
+    await queue.addBulk(many(15))
+    await allDone(queue, 15)
+    expect(most).toBe(3)
+    // A job starts at most two places too early: as many as there are other slots.
+    expect(started.every((nr, place) => Math.abs(nr - place) <= 2)).toBe(true)
+  })
+})
+
+describe('a job that waits too long', () => {
+  test('fails and says for what, without running', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const lease = await redlock.acquire('report:delta', { autoExtend: true })
+    let ran = false
+    work(redlock, () => Promise.resolve((ran = true)), { maxWaitMs: 300 })
+    const job = await queue.add('report', { of: 'delta' }, { attempts: 5 })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    expect((await queue.getJob(job.id ?? ''))?.failedReason).toMatch(/`report:delta` longer than/)
+    expect(ran).toBe(false)
+    await lease.release()
+  })
+})
+
+describe('the breaker', () => {
+  test('stops fetching without a quorum and goes on by itself when it is back', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
+    const states: string[] = []
+    let requeues = 0
+    const worker = work(redlock, () => Promise.resolve('ok'))
+    worker.on('breaker', (state) => states.push(state))
+    worker.on('requeued', () => requeues++)
+    await queue.add('report', { of: 'warm-up' })
+    await allDone(queue, 1)
+    const down = fixture.fleet.masters.slice(0, 3)
+    for (const server of down) await server.kill()
+    await queue.addBulk(
+      Array.from({ length: 60 }, (_, nr) => ({ name: 'report', data: { of: `airline${nr}` } })),
+    )
+    await until('it is open', () => states.includes('open'))
+    await pause(500)
+    // Those that were already under way, not all sixty.
+    expect(requeues).toBeLessThan(40)
+    const waiting = await queue.getWaitingCount()
+    expect(waiting).toBeGreaterThan(10)
+    for (const server of down) await server.restart({ keepData: false })
+    await allDone(queue, 61)
+    expect(states).toEqual(['open', 'closed'])
+    const jobs = await queue.getCompleted()
+    expect(jobs.every((job) => job.attemptsMade === 1)).toBe(true)
+  }, 40_000)
+
+  test('does not resume a worker that its user paused', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
+    const states: string[] = []
+    const worker = work(redlock, () => Promise.resolve('ok'))
+    worker.on('breaker', (state) => states.push(state))
+    await queue.add('report', { of: 'warm-up' })
+    await allDone(queue, 1)
+    const down = fixture.fleet.masters.slice(0, 3)
+    for (const server of down) await server.kill()
+    await queue.add('report', { of: 'delta' })
+    await until('it is open', () => states.includes('open'))
+    await worker.pause(true)
+    for (const server of down) await server.restart({ keepData: false })
+    await until('it is closed', () => states.includes('closed'))
+    expect(worker.isPaused()).toBe(true)
+    await worker.resume()
+    await allDone(queue, 2)
+  })
+})
+
+describe('drain', () => {
+  test('lets running jobs finish and takes no new ones', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    let running = 0
+    const worker = work(
+      redlock,
+      async () => {
+        running++
+        await pause(150)
+      },
+      { concurrency: 1 },
+    )
+    await queue.add('report', { of: 'delta' })
+    await until('it runs', () => running === 1)
+    await queue.add('report', { of: 'other' })
+    await worker.drain()
+    expect(await queue.getCompletedCount()).toBe(1)
+    expect(await queue.getWaitingCount()).toBe(1)
+    expect(redlock.status().leases).toBe(0)
+  })
+
+  test('stops them at its limit and gives them back in their place, without using an attempt', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const started: number[] = []
+    const endless = work(redlock, async (job, lease) => {
+      started.push(job.data.nr ?? -1)
+      await lease.step(
+        'forever',
+        ({ signal }) =>
+          new Promise((_, reject) => {
+            signal.addEventListener('abort', () => {
+              reject(signal.reason as Error)
+            })
+          }),
+      )
+    })
+    await queue.addBulk(many(3, { attempts: 1 }))
+    await until('the first runs', () => started.length === 1)
+    await endless.drain({ timeoutMs: 50 })
+    expect(redlock.status().leases).toBe(0)
+    work(redlock, (job) => {
+      started.push(job.data.nr ?? -1)
+      return Promise.resolve('ok')
+    })
+    await allDone(queue, 3)
+    expect(started).toEqual([0, 0, 1, 2])
+    expect(await queue.getFailedCount()).toBe(0)
+  })
+
+  test('rolling restarts under load lose nothing and keep order', async () => {
+    const queue = makeQueue()
+    const started = new Map<string, number[]>()
+    const processor = async (job: { data: Report }): Promise<void> => {
+      const { of, nr = -1 } = job.data
+      started.set(of, [...(started.get(of) ?? []), nr])
+      await pause(5)
+    }
+    const redlock = await fixture.redlock()
+    let workers = [work(redlock, processor), work(redlock, processor)]
+    const airlines = ['a', 'b', 'c', 'd', 'e']
+    await queue.addBulk(
+      Array.from({ length: 150 }, (_, index) => ({
+        name: 'report',
+        data: { of: airlines[index % 5] ?? '', nr: Math.floor(index / 5) },
+      })),
+    )
+    for (let round = 0; round < 3; round++) {
+      await pause(60)
+      const [oldest, ...rest] = workers
+      workers = [...rest, work(redlock, processor)]
+      await oldest?.drain({ timeoutMs: 5_000 })
+    }
+    await allDone(queue, 150)
+    for (const runs of started.values())
+      expect(runs).toEqual(Array.from({ length: 30 }, (_, nr) => nr))
+  }, 40_000)
+})
