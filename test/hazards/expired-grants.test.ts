@@ -105,8 +105,8 @@ it('E2: the time that replies take is taken from the lease, also when it is exte
 it('E2b: a lease that was waited for longer than its length is whole (node-redlock: expired at once)', async () => {
   await using lab = await Lab.open(fleet)
   const leaseMs = 1_000
-  const holder = await lab.client({ leaseMs, direct: true })
-  const waiter = await lab.client({ leaseMs })
+  const holder = await lab.client({ leaseMs, masterTimeoutMs: leaseMs, direct: true })
+  const waiter = await lab.client({ leaseMs, masterTimeoutMs: leaseMs })
   const held = await holder.acquire('r', { autoExtend: true })
   const startedAt = performance.now()
   const waiting = waiter.acquire('r', { waitMs: 8_000 })

@@ -47,6 +47,7 @@ async function client(server: TestServer, options: Partial<RedlockOptions> = {})
     masters: [server.url],
     maxLeaseMs: MAX_LEASE_MS,
     leaseMs: 500,
+    masterTimeoutMs: 500,
     namespace: 'ns',
     logger: silent,
     ...options,
