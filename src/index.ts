@@ -1,5 +1,7 @@
 export { Redlock } from './lock/redlock.ts'
 export type { AcquireOptions, RedlockStatus } from './lock/redlock.ts'
+export type { Inspection, MasterView } from './lock/inspection.ts'
+export type { LineEntry, ResourceInspection } from './worker/inspection.ts'
 export type { LeaseOptions, LockService } from './lock/lock-service.ts'
 export type { RedlockOptions } from './lock/settings.ts'
 export type { MasterStatus } from './lock/fleet.ts'

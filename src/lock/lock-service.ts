@@ -1,4 +1,5 @@
 /** What `worker/` needs of a lock service. `Redlock` is one; another may stand in its place. */
+import type { Inspection } from './inspection.ts'
 import type { AcquireOutcome } from './outcome.ts'
 
 export interface LeaseOptions {
@@ -30,4 +31,6 @@ export interface LockService {
   ready(): Promise<unknown>
   /** One attempt at all of the resources or none, no waiting; rejects only for bad arguments or after close. */
   tryAcquire(resource: string | readonly string[], options?: LeaseOptions): Promise<AcquireOutcome>
+  /** Who holds a resource. */
+  inspect?(resource: string): Promise<Inspection>
 }

@@ -14,6 +14,7 @@ import { Announcements } from './announcements.ts'
 import { attempt } from './attempt.ts'
 import type { Predecessor } from './ballots.ts'
 import { Fleet, type MasterStatus } from './fleet.ts'
+import { inspect, type Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import type { LeaseOptions, LockService } from './lock-service.ts'
 import type { AcquireOutcome, Split, Taken } from './outcome.ts'
@@ -185,6 +186,15 @@ export class Redlock implements LockService, AsyncDisposable {
     // Where the successor was not granted, the old keys would stand in its way until they expire.
     this.#inBackground(everywhere.then((granted) => (granted ? undefined : lease.releaseKeys())))
     return outcome
+  }
+
+  /**
+   * Who holds a resource, and what every master says about it.
+   * @throws QuorumUnreachableError when fewer than a quorum answer; TypeError for a bad resource.
+   */
+  async inspect(resource: string): Promise<Inspection> {
+    this.#assertOpen()
+    return inspect(this.#fleet, resourceNames(resource)[0] ?? resource)
   }
 
   /** Releases every lease, waits for the masters at most one `masterTimeoutMs`, and disconnects. */

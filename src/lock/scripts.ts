@@ -198,6 +198,18 @@ return {'enrolled', 0}
 `,
 )
 
+/**
+ * KEYS  1 lease · 2 fence
+ * Returns  the holder's token or nil, its PTTL ms, the counter or nil
+ * Keeps: changes nothing.
+ */
+export const inspectScript: Script = defineScript(
+  'inspect',
+  `
+return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2])}
+`,
+)
+
 /** Loaded into every enrolled master; enrolment itself must not need a loaded script. */
 export const leaseScripts: readonly Script[] = [
   acquireScript,
@@ -205,4 +217,5 @@ export const leaseScripts: readonly Script[] = [
   extendScript,
   healScript,
   releaseScript,
+  inspectScript,
 ]

@@ -34,7 +34,12 @@ export function openQueueConnection(connection: unknown): QueueConnection {
 }
 
 function open(connection: unknown): Redis | Cluster {
-  const settings = { maxRetriesPerRequest: null, connectionName: 'bullmq-redlock-lines' }
+  // RESP2 whatever the options say: replies are read as flat arrays.
+  const settings = {
+    maxRetriesPerRequest: null,
+    connectionName: 'bullmq-redlock-lines',
+    protocol: 2 as const,
+  }
   if (typeof connection !== 'object' || connection === null) {
     return refuse('connection', 'ioredis options or an ioredis client', connection)
   }

@@ -11,8 +11,10 @@ import { choiceOption, integerOption, refuse } from '../options.ts'
 import { Breaker } from './breaker.ts'
 import type { Dedupe, JobRuns } from './job-runs.ts'
 import { jobRuns, type LeasedProcessor, type LockedProcessorOptions } from './locked-processor.ts'
+import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
 import { QueueSide } from './queue-side.ts'
 import type { Requeue } from './requeue.ts'
+import type { ResourceOf } from './resource.ts'
 
 /** BullMQ's worker options and the lease's. */
 export interface LockedWorkerOptions<Data = unknown>
@@ -85,6 +87,7 @@ export class LockedWorker<
   Name extends string = string,
 > extends Worker<Data, Result, Name> {
   readonly #redlock: LockService
+  readonly #resource: ResourceOf<Data>
   readonly #closing = new AbortController()
   readonly #runs: JobRuns<Data, Result, Name>
   readonly #side: QueueSide<Data>
@@ -127,6 +130,7 @@ export class LockedWorker<
       autorun: false,
     })
     this.#redlock = redlock
+    this.#resource = options.resource
     this.#runs = runs
     this.#side = new QueueSide<Data>({
       ...ours,
@@ -203,6 +207,18 @@ export class LockedWorker<
       if (!(await this.#idleWithin(DRAIN_GRACE_MS))) return this.close(true)
     }
     return this.close()
+  }
+
+  /** Who holds a resource, and the jobs in its line with what each waits for. */
+  async inspect(resource: string): Promise<ResourceInspection> {
+    return inspectResource(resource, this.#redlock, this.#side.lines, this.getBackend())
+  }
+
+  /** Why a job of this queue does not run, in words. */
+  async why(jobId: string): Promise<string> {
+    const job = await this.Job.fromId<Data>(this, jobId)
+    if (job === undefined) return `There is no job ${jobId} in queue \`${this.name}\`.`
+    return whyWaits(job, this.#resource, this.#redlock, this.#side.lines, this.getBackend())
   }
 
   override async close(force = false): Promise<void> {

@@ -348,3 +348,42 @@ describe('drain', () => {
       expect(runs).toEqual(Array.from({ length: 30 }, (_, nr) => nr))
   }, 40_000)
 })
+
+describe('inspect and why', () => {
+  test('tell who holds a resource, who waits, and for what', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock({ owner: 'web-3:4121' })
+    let running = 0
+    let finish: () => void = () => undefined
+    const mayFinish = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    const worker = work(redlock, async () => {
+      running++
+      await mayFinish
+    })
+    fixture.defer(() => {
+      finish()
+      return Promise.resolve()
+    })
+    const [first, second, third] = await queue.addBulk(many(3))
+    await until('the first runs', () => running === 1)
+    const { lease, line } = await worker.inspect('report:delta')
+    expect(lease?.holder?.name).toMatch(/^web-3:4121 /)
+    expect(lease?.holder?.freeInMs).toBeGreaterThan(0)
+    expect(lease?.masters).toHaveLength(5)
+    expect(line.map(({ jobId, state }) => [jobId, state])).toEqual([
+      [first?.id, 'active'],
+      [second?.id, 'delayed'],
+      [third?.id, 'delayed'],
+    ])
+    expect(line[2]?.waitsFor).toBe('its turn: 2 before it')
+    expect(await worker.why(first?.id ?? '')).toMatch(/is being processed/)
+    expect(await worker.why(third?.id ?? '')).toMatch(/its turn: 2 before it/)
+    expect(await worker.why('404')).toMatch(/There is no job 404/)
+    finish()
+    await allDone(queue, 3)
+    expect((await redlock.inspect('report:delta')).holder).toBeUndefined()
+    expect(await worker.why(first?.id ?? '')).toMatch(/has completed/)
+  })
+})

@@ -1,0 +1,76 @@
+/** What the masters say about one resource, for people who look for whoever holds it. */
+import { QuorumUnreachableError } from '../errors.ts'
+import type { Master } from '../redis/master.ts'
+import type { Fleet } from './fleet.ts'
+import { quorumOf } from './quorum.ts'
+import { inspectScript } from './scripts.ts'
+import { describeToken } from './votes.ts'
+
+/** One master's view. */
+export interface MasterView {
+  readonly master: string
+  /** `owner` and the beginning of the token; undefined where nobody holds the resource. */
+  readonly holder?: string
+  /** Milliseconds until the key expires. */
+  readonly ttlMs?: number
+  /** The largest fencing token that this master has granted or confirmed. */
+  readonly counter?: number
+  /** Why it gives no answer. */
+  readonly problem?: string
+}
+
+export interface Inspection {
+  readonly resource: string
+  /** Who holds a quorum, since when at the latest, and until when; undefined when nobody does. */
+  readonly holder?: {
+    readonly name: string
+    readonly fencingToken: number
+    /** Milliseconds until enough masters have dropped it for somebody else, if it is not extended. */
+    readonly freeInMs: number
+  }
+  readonly masters: readonly MasterView[]
+}
+
+interface Seen extends MasterView {
+  readonly token?: string
+}
+
+export async function inspect(fleet: Fleet, resource: string): Promise<Inspection> {
+  const seen = await Promise.all(fleet.masters.map((master) => look(fleet, master, resource)))
+  const masters = seen.map(({ token, ...view }) => view)
+  if (seen.filter(({ problem }) => problem === undefined).length < fleet.quorum) {
+    const answers = masters.map(({ master, problem }) => ({ master, answer: problem ?? 'ok' }))
+    throw new QuorumUnreachableError(resource, fleet.quorum, 0, answers)
+  }
+  const holder = holderOf(seen)
+  return { resource, masters, ...(holder !== undefined && { holder }) }
+}
+
+async function look(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
+  const keys = [fleet.keys.lease(resource), fleet.keys.fence(resource)]
+  const result = await master.call(inspectScript, keys, [], fleet.settings.masterTimeoutMs)
+  if (!result.ok) return { master: master.name, problem: result.detail }
+  const [token, ttlMs, counter] = result.reply as [string | null, number, string | null]
+  return {
+    master: master.name,
+    ...(token !== null && { token, holder: describeToken(token), ttlMs }),
+    ...(counter !== null && { counter: Number(counter) }),
+  }
+}
+
+function holderOf(seen: readonly Seen[]): Inspection['holder'] {
+  const quorum = quorumOf(seen.length)
+  for (const { token, holder } of seen) {
+    const same = seen.filter((view) => token !== undefined && view.token === token)
+    if (same.length < quorum || holder === undefined) continue
+    const ttls = same.map(({ ttlMs = 0 }) => ttlMs).sort((a, b) => b - a)
+    const counters = same.map(({ counter = 0 }) => counter).sort((a, b) => a - b)
+    return {
+      name: holder,
+      // A quorum stores exactly the holder's token; a straggler may be above it.
+      fencingToken: counters[quorum - 1] ?? 0,
+      freeInMs: ttls[quorum - 1] ?? 0,
+    }
+  }
+  return undefined
+}
