@@ -156,6 +156,7 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
   await delay(1_000)
   expect(requeues.length).toBeLessThan(3 * 10)
   expect(requeues.every(({ status }) => status === 'unreachable')).toBe(true)
+  expect(Math.min(...requeues.map(({ delayMs }) => delayMs))).toBeGreaterThanOrEqual(200)
   expect(jobs.ran).toEqual([])
 
   await Promise.all(lab.proxies.map((proxy) => proxy.pass()))
