@@ -27,6 +27,8 @@ export interface LockService {
   readonly namespace: string
   /** Length of a lease when a call does not say. */
   readonly leaseMs: number
+  /** The longest lease that a call may ask for. */
+  readonly maxLeaseMs: number
   /** Rejects, saying what is wrong with which server, when no lease could be had at all. */
   ready(): Promise<unknown>
   /** One attempt at all of the resources or none, no waiting; rejects only for bad arguments or after close. */

@@ -74,6 +74,10 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#settings.leaseMs
   }
 
+  get maxLeaseMs(): number {
+    return this.#settings.maxLeaseMs
+  }
+
   get quorum(): number {
     return this.#fleet.quorum
   }

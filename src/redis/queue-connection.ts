@@ -1,6 +1,5 @@
 /**
- * A connection of our own to the queue's Redis, for data that is ours. Unlike a lock master's it waits for a server that
- * is away, as BullMQ's connections do: what it carries is advice, and the queue stands still meanwhile anyway.
+ * A connection of our own to the queue's Redis, for data that is ours.
  */
 import { Redis, type Cluster, type RedisOptions } from 'ioredis'
 import { refuse } from '../options.ts'
@@ -13,9 +12,15 @@ export interface QueueConnection {
   close(): void
 }
 
-/** `connection` is what BullMQ takes: ioredis options, `{ url }`, or an ioredis client, which is duplicated. */
-export function openQueueConnection(connection: unknown): QueueConnection {
-  const redis = open(connection)
+/**
+ * `connection` is what BullMQ takes: ioredis options, `{ url }`, or an ioredis client, which is duplicated. A `worker` waits for a
+ * server that is away; a producer fails as its own options say.
+ */
+export function openQueueConnection(
+  connection: unknown,
+  role: 'worker' | 'producer' = 'worker',
+): QueueConnection {
+  const redis = open(connection, role)
   redis.on('error', () => undefined) // BullMQ's own connections to the same server report it.
   return {
     async run(script, keys, args) {
@@ -33,10 +38,10 @@ export function openQueueConnection(connection: unknown): QueueConnection {
   }
 }
 
-function open(connection: unknown): Redis | Cluster {
+function open(connection: unknown, role: 'worker' | 'producer'): Redis | Cluster {
   // RESP2 whatever the options say: replies are read as flat arrays.
   const settings = {
-    maxRetriesPerRequest: null,
+    ...(role === 'worker' && { maxRetriesPerRequest: null }),
     connectionName: 'bullmq-redlock-lines',
     protocol: 2 as const,
   }

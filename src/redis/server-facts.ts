@@ -2,7 +2,10 @@ import type { Redis } from 'ioredis'
 
 /** What a server says of itself when a connection to it becomes ready. */
 export interface ServerFacts {
-  /** Random per server process: a new value means a restart. */
+  /**
+   * Who this server is and whose data it has: random per server process (`run_id`), and anew when it
+   * stops being a replica (`master_replid`). A new value means that its memory may not be what it was.
+   */
   readonly runId: string
   readonly version: string
   readonly role: string
@@ -50,7 +53,7 @@ export async function readServerFacts(redis: Redis, clock: FactsClock): Promise<
   const [seconds, micros] = await redis.time()
   const roundTripMs = clock.now() - startedAt
   return {
-    runId: info.get('run_id') ?? '',
+    runId: identity(info),
     version: info.get('redis_version') ?? '0',
     role: info.get('role') ?? 'unknown',
     maxmemoryPolicy: info.get('maxmemory_policy') ?? 'unknown',
@@ -58,4 +61,9 @@ export async function readServerFacts(redis: Redis, clock: FactsClock): Promise<
     clockOffsetMs: Number(seconds) * 1000 + Number(micros) / 1000 - (wallBefore + roundTripMs / 2),
     roundTripMs,
   }
+}
+
+function identity(info: ReadonlyMap<string, string>): string {
+  const runId = info.get('run_id') ?? ''
+  return runId === '' ? '' : `${runId}:${info.get('master_replid') ?? ''}`
 }

@@ -3,6 +3,7 @@ import type { Job } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../errors.ts'
 import type { LockService } from '../lock/lock-service.ts'
+import { leaseOption } from '../lock/settings.ts'
 import { integerOption, refuse } from '../options.ts'
 import type { JobLease } from './job-lease.ts'
 import { JobRuns, type JobRunsOptions } from './job-runs.ts'
@@ -114,20 +115,22 @@ export function jobRuns<Data, Result, Name extends string>(
 }
 
 function checkOptions<Data>(
-  redlock: unknown,
+  redlock: LockService,
   options: LockedProcessorOptions<Data>,
   processor: unknown,
 ): ResourceOf<Data> {
-  if (typeof redlock !== 'object' || redlock === null || !('tryAcquire' in redlock)) {
-    refuse('redlock', 'a Redlock', redlock)
+  const given: unknown = redlock // Callers without types may leave it out.
+  if (typeof given !== 'object' || given === null || !('tryAcquire' in given)) {
+    refuse('redlock', 'a Redlock', given)
   }
   if (typeof processor !== 'function') {
     const why =
       'a function of (job, lease): a sandboxed processor file cannot be given a lease. Call it from the function'
     refuse('processor', why, processor)
   }
-  if (options.leaseMs !== undefined) {
-    integerOption('leaseMs', options.leaseMs, 100, Number.MAX_SAFE_INTEGER)
+  const leaseMs = leaseOption(options.leaseMs ?? redlock.leaseMs, redlock.maxLeaseMs)
+  if (options.maxHoldMs !== undefined) {
+    integerOption('maxHoldMs', options.maxHoldMs, leaseMs, Number.MAX_SAFE_INTEGER)
   }
   if (options.slots !== undefined) integerOption('slots', options.slots, 1, 1_000)
   if (options.maxWaitMs !== undefined) {

@@ -55,7 +55,7 @@ export class LockedQueue<
     resourceOption(resource)
     super(name, queueOptions)
     this.#resource = resource
-    this.#redis = openQueueConnection(queueOptions.connection)
+    this.#redis = openQueueConnection(queueOptions.connection, 'producer')
     this.#lines = new Lines(this.#redis, this.getBackend(), { namespace, slots }, systemClock)
     this.#slots = slots
   }

@@ -24,16 +24,14 @@ export function resourcesOf(name: () => unknown, jobId: string | undefined): rea
     throw new ResourceError(jobId, problem, { cause: error })
   }
   const names: readonly unknown[] = Array.isArray(named) ? named : [named]
+  // A promise is no name; one that is rejected as well must not end the process.
+  for (const one of names) void Promise.resolve(one).catch(() => undefined)
   if (names.length === 0) throw new ResourceError(jobId, 'returned an empty list')
   return [...new Set(names.map((one) => checkedName(one, jobId)))].sort()
 }
 
 function checkedName(name: unknown, jobId: string | undefined): string {
-  if (typeof name !== 'string') {
-    // A promise that is rejected as well must not end the process.
-    void Promise.resolve(name).catch(() => undefined)
-    throw new ResourceError(jobId, `returned ${kindOf(name)}`)
-  }
+  if (typeof name !== 'string') throw new ResourceError(jobId, `returned ${kindOf(name)}`)
   if (name.length === 0) throw new ResourceError(jobId, 'returned an empty string')
   if (name.length > MAX_RESOURCE_LENGTH) {
     throw new ResourceError(jobId, `returned ${name.length} characters`)

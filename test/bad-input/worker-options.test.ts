@@ -53,6 +53,8 @@ it.each([
   ['a resource that is a name', { resource: 'customer:1' }, "got `'customer:1'` (string)"],
   ['too short a lease', { leaseMs: 5 }, 'Expected `leaseMs` to be an integer'],
   ['a lease that is no number', { leaseMs: '10s' }, "got `'10s'` (string)"],
+  ['a lease longer than the fleet allows', { leaseMs: 60_000 }, 'at most `maxLeaseMs` (30000'],
+  ['a hold shorter than the lease', { maxHoldMs: 5 }, 'an integer >= 10000'],
 ])('%s', (_what, options, expected) => {
   const [option = ''] = Object.keys(options)
   for (const message of refusals(options)) {

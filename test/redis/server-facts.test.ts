@@ -39,7 +39,7 @@ it('names the process, its version, role and policy, and the distance of its clo
   const server = await start({ 'maxmemory-policy': 'volatile-lru' })
   const startedAt = performance.now()
   const found = await facts(server)
-  expect(found.runId).toMatch(/^[0-9a-f]{40}$/)
+  expect(found.runId).toMatch(/^[0-9a-f]{40}:[0-9a-f]{40}$/)
   expect(found.version).toMatch(/^\d+\.\d+\.\d+$/)
   expect(found).toMatchObject({
     role: 'master',
@@ -69,7 +69,7 @@ it('takes a server that does not show its configuration for one that may forget'
     redis.call('ACL', 'SETUSER', 'default', '-config')
   const found = await facts(await start(DURABLE), hidden)
   expect(found.durable).toBe(false)
-  expect(found.runId).toHaveLength(40)
+  expect(found.runId).toHaveLength(81)
 })
 
 it('sees a replica, and that memory which was replaced once is not its own', async () => {
