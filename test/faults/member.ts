@@ -15,6 +15,13 @@ const ORIGIN_MS = monotonicMs() - performance.now()
 /** Longer than anything the library may take, on a busy machine. */
 const SETTLE_MS = 10_000
 
+/** What `acquire` throws, as `tryAcquire` calls it. */
+const STATUS_OF: Readonly<Record<string, string>> = {
+  RESOURCE_TAKEN: 'taken',
+  SPLIT_VOTE: 'split',
+  QUORUM_UNREACHABLE: 'unreachable',
+}
+
 export class Member {
   readonly #orders: Orders
   readonly #report: (event: MemberEvent) => void
@@ -118,7 +125,7 @@ export class Member {
     } catch (error) {
       if (signal.aborted) return undefined
       if (!(error instanceof Error && 'code' in error)) throw error
-      this.#report({ kind: 'refused', status: String(error.code) })
+      this.#report({ kind: 'refused', status: STATUS_OF[String(error.code)] ?? String(error.code) })
       return undefined
     }
   }

@@ -8,8 +8,9 @@ import type { FaultProxy } from '../support/proxy.ts'
 import type { Rig } from './rig.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
 import { silent } from './silent.ts'
+import { Trickle } from './trickle.ts'
 
-const stage = useStage({ masters: 5 })
+const stage = useStage({ masters: 5, leaky: true })
 
 interface Cut {
   readonly how: string
@@ -140,6 +141,29 @@ it('a majority falls silent: the holder is told before the masters forget its le
   expect(rig.proxy(0).counters.requests.lost).toBeGreaterThan(0)
   await Promise.all([0, 1, 2].map((index) => rig.proxy(index).pass()))
   expect(await rig.finish()).toEqual([])
+})
+
+it('byte by byte, to two masters and then to three', async () => {
+  const { fleet } = stage
+  const options = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000, logger: silent }
+  const trickles = await Promise.all(
+    fleet.masters.slice(0, 3).map(({ port }) => Trickle.start(port)),
+  )
+  try {
+    for (const slow of [2, 3]) {
+      const urls = fleet.urls.map((url, index) =>
+        index < slow ? (trickles[index]?.url ?? url) : url,
+      )
+      const namespace = `trickle-${process.pid}-${slow}`
+      await using redlock = new Redlock({ masters: urls, namespace, ...options })
+      await redlock.bootstrap()
+      await using lease = await redlock.acquire('r', { waitMs: 5_000 })
+      expect((await lease.extend()).status).toBe('extended')
+    }
+    for (const { packets } of trickles) expect(packets).toBeGreaterThan(100)
+  } finally {
+    await Promise.all(trickles.map((trickle) => trickle[Symbol.asyncDispose]()))
+  }
 })
 
 async function tombstones(rig: Rig): Promise<number> {

@@ -41,7 +41,7 @@ export interface RigOptions {
 
 /** How long the crew may take to get some leases, while faults are going on or after them. */
 const PROGRESS_LIMIT_MS = 20_000
-const SETTLE_LIMIT_MS = 10_000
+const SETTLE_LIMIT_MS = 1_000
 
 export class Rig implements AsyncDisposable {
   readonly servers: readonly TestServer[]

@@ -1,0 +1,130 @@
+/** Matrix row 13: many at once, on one resource and on a thousand, and all of them again when the masters come back. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { Redlock } from '../../src/index.ts'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import { item } from './rig.ts'
+import { ALL } from './scenario.ts'
+import { silent } from './silent.ts'
+
+const CROWD = ALL ? 200 : 100
+
+const leaks = watchLeaks()
+let fleet: Fleet
+let proxies: readonly FaultProxy[]
+let masters: readonly Redis[]
+let runs = 0
+
+beforeAll(async () => {
+  fleet = await startFleet({ masters: 5, queue: false })
+  proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
+  masters = fleet.urls.map((url) => new Redis(url))
+})
+
+afterAll(async () => {
+  for (const redis of masters) redis.disconnect()
+  await Promise.all(proxies.map((proxy) => proxy.close()))
+  await fleet.close()
+  await leaks.assertNone()
+})
+
+/** One client for each so many contenders, as workers in several processes would be. */
+async function clients(count: number): Promise<readonly Redlock[]> {
+  const namespace = `crowd-${process.pid}-${++runs}`
+  const all = Array.from(
+    { length: count },
+    () =>
+      new Redlock({
+        masters: proxies.map(({ url }) => url),
+        namespace,
+        leaseMs: 2_000,
+        maxLeaseMs: 2_000,
+        masterTimeoutMs: 500,
+        logger: silent,
+      }),
+  )
+  await all[0]?.bootstrap()
+  await Promise.all(all.map((redlock) => redlock.ready()))
+  return all
+}
+
+async function commands(): Promise<number> {
+  const counts = await Promise.all(
+    masters.map(async (redis) => {
+      const stats = await redis.info('commandstats')
+      return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0)
+    }),
+  )
+  return counts.reduce((sum, count) => sum + count, 0)
+}
+
+it('a crowd of workers on one resource: one at a time, everybody in the end', async () => {
+  const redlocks = await clients(8)
+  const before = await commands()
+  let inside = 0
+  let most = 0
+  const tokens: number[] = []
+  const startedAt = performance.now()
+  const waits = await Promise.all(
+    Array.from({ length: CROWD }, async (_, index) => {
+      const redlock = redlocks[index % redlocks.length]
+      await redlock?.using('one', { waitMs: 60_000 }, ({ fencingToken }) => {
+        inside += 1
+        most = Math.max(most, inside)
+        tokens.push(fencingToken)
+        inside -= 1
+      })
+      return performance.now() - startedAt
+    }),
+  )
+  expect(most).toBe(1)
+  expect(tokens).toEqual([...tokens].sort((a, b) => a - b))
+  expect(new Set(tokens).size).toBe(CROWD)
+  const longestMs = Math.max(...waits)
+  const spent = (await commands()) - before
+  console.log(
+    `${CROWD} on one resource: ${Math.round(longestMs)} ms, ${Math.round(spent / CROWD)} commands a turn`,
+  )
+  // Nobody waits for a multiple of the time in which all were served, and nobody hammers the masters.
+  expect(spent / CROWD).toBeLessThan(1_000)
+  await Promise.all(redlocks.map((redlock) => redlock.close()))
+}, 70_000)
+
+it('1,000 resources at once', async () => {
+  const redlocks = await clients(2)
+  const leases = await Promise.all(
+    Array.from({ length: 1_000 }, (_, index) =>
+      item(redlocks, index % 2).acquire(`r${index}`, { waitMs: 15_000 }),
+    ),
+  )
+  expect(new Set(leases.map((lease) => lease.token)).size).toBe(1_000)
+  await Promise.all(leases.map((lease) => lease.release()))
+  await Promise.all(redlocks.map((redlock) => redlock.close()))
+  const namespace = `crowd-${process.pid}-${runs}`
+  const left = await Promise.all(masters.map((redis) => redis.keys(`${namespace}:lease:*`)))
+  expect(left.flat()).toEqual([])
+}, 40_000)
+
+it('a herd that waited for the masters to come back is served in time, without a livelock', async () => {
+  const redlocks = await clients(4)
+  await Promise.all([0, 1, 2].map((index) => item(proxies, index).drop()))
+  const herd = Array.from({ length: 80 }, async (_, index) => {
+    const redlock = redlocks[index % redlocks.length]
+    await redlock?.using(`h${index % 4}`, { waitMs: 30_000 }, () => undefined)
+    return performance.now()
+  })
+  await delay(800)
+  expect(proxies[0]?.counters.requests.lost).toBeGreaterThan(0)
+  await Promise.all([0, 1, 2].map((index) => item(proxies, index).pass()))
+  const healedAt = performance.now()
+  const served = await Promise.all(herd)
+  const lastMs = Math.max(...served) - healedAt
+  console.log(
+    `80 in a herd: the last one was served ${Math.round(lastMs)} ms after the masters were back`,
+  )
+  expect(lastMs).toBeLessThan(15_000)
+  await Promise.all(redlocks.map((redlock) => redlock.close()))
+}, 40_000)

@@ -1,0 +1,166 @@
+/** BullMQ workers in processes of their own, to be killed and replaced while their jobs run. */
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { Queue } from 'bullmq'
+import { LockedQueue } from '../../src/index.ts'
+import { lostUpdates } from './checkers/lost-updates.ts'
+import { storeDisorder } from './checkers/fenced-store.ts'
+import type { WriteRecord } from './history.ts'
+import type { CustomerJob, JobState, WorkerSetup } from './job-states.ts'
+import { FencedStore } from './store.ts'
+
+const LEAVE_LIMIT_MS = 15_000
+
+export class WorkForce {
+  readonly #setup: WorkerSetup
+  readonly #children: ChildProcess[] = []
+  readonly #watchers = new Set<(state: JobState, child: ChildProcess) => void>()
+  readonly states = new Map<JobState, number>()
+
+  constructor(setup: WorkerSetup, size: number) {
+    this.#setup = setup
+    for (let index = 0; index < size; index++) this.#hire()
+  }
+
+  get pids(): readonly number[] {
+    return this.#children.flatMap(({ pid }) => (pid === undefined ? [] : [pid]))
+  }
+
+  /** Kills the worker that is the next to have a job in this state, and hires another one. */
+  async killAt(state: JobState, signal: AbortSignal): Promise<void> {
+    const doomed = await new Promise<ChildProcess>((resolve, reject) => {
+      const watch = (reached: JobState, child: ChildProcess): void => {
+        if (reached !== state) return
+        this.#watchers.delete(watch)
+        resolve(child)
+      }
+      this.#watchers.add(watch)
+      signal.addEventListener('abort', () => {
+        reject(new Error(`No job was ${state} in time`))
+      })
+    })
+    await this.#replace(doomed)
+  }
+
+  async killOne(random: number): Promise<void> {
+    const doomed = this.#children[Math.floor(random * this.#children.length)]
+    if (doomed !== undefined) await this.#replace(doomed)
+  }
+
+  /** Each worker must end by itself. Returns what did not, in words. */
+  async leave(): Promise<readonly string[]> {
+    const left = this.#children.splice(0).map(async (child) => {
+      if (child.exitCode !== null || child.signalCode !== null) return []
+      const exited = once(child, 'exit', { signal: AbortSignal.timeout(LEAVE_LIMIT_MS) })
+      child.kill('SIGTERM')
+      try {
+        await exited
+        return []
+      } catch {
+        child.kill('SIGKILL')
+        return [`worker ${child.pid ?? 0} did not end within ${LEAVE_LIMIT_MS} ms`]
+      }
+    })
+    return (await Promise.all(left)).flat()
+  }
+
+  #hire(): void {
+    const child = fork(new URL('worker-child.ts', import.meta.url), [JSON.stringify(this.#setup)], {
+      execArgv: ['--import', import.meta.resolve('tsx')],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    })
+    child.on('message', (message) => {
+      const state = message as JobState
+      this.states.set(state, (this.states.get(state) ?? 0) + 1)
+      for (const watch of this.#watchers) watch(state, child)
+    })
+    this.#children.push(child)
+  }
+
+  async #replace(child: ChildProcess): Promise<void> {
+    const index = this.#children.indexOf(child)
+    if (index < 0) return
+    this.#children.splice(index, 1)
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+    this.#hire()
+  }
+}
+
+/** The queue from outside: what was added must be done, and what was done must be in the store. */
+export class JobLedger {
+  readonly #queue: LockedQueue<CustomerJob, string>
+  readonly #plain: Queue<CustomerJob, string>
+  readonly #store: FencedStore
+  readonly #customers: readonly string[]
+  #added = 0
+
+  constructor(
+    setup: Pick<WorkerSetup, 'queue' | 'connection' | 'namespace' | 'storeUrl'>,
+    customers: readonly string[],
+  ) {
+    const { queue, connection, namespace, storeUrl } = setup
+    this.#queue = new LockedQueue(queue, {
+      connection,
+      namespace,
+      resource: ({ customer }) => customer,
+      defaultJobOptions: { attempts: 1_000, backoff: { type: 'fixed', delay: 50 } },
+    })
+    this.#queue.on('error', () => undefined) // Its server is down on purpose at times.
+    this.#plain = new Queue(queue, { connection })
+    this.#plain.on('error', () => undefined)
+    this.#store = new FencedStore(storeUrl, namespace)
+    this.#customers = customers
+  }
+
+  get added(): number {
+    return this.#added
+  }
+
+  async add(count: number): Promise<void> {
+    const jobs = Array.from({ length: count }, (_, index) => {
+      const at = this.#added + index
+      return {
+        name: 'append',
+        data: { customer: this.#customers[at % this.#customers.length] ?? '' },
+      }
+    })
+    await this.#queue.addBulk(jobs)
+    this.#added += count
+  }
+
+  completed(): Promise<number> {
+    return this.#plain.getCompletedCount()
+  }
+
+  async counts(): Promise<string> {
+    return JSON.stringify(await this.#plain.getJobCounts())
+  }
+
+  /** When all is quiet: every job is completed, once, with an entry in the store that nobody overwrote. */
+  async anomalies(): Promise<readonly string[]> {
+    const jobs = await this.#plain.getCompleted(0, -1)
+    const missing = this.#added - jobs.length
+    const lost = missing === 0 ? [] : [`${missing} of ${this.#added} jobs are not completed`]
+    const writes: readonly WriteRecord[] = jobs.map(({ data, returnvalue }) => ({
+      lease: returnvalue.slice(0, returnvalue.lastIndexOf('#')),
+      resource: data.customer,
+      entry: returnvalue,
+      accepted: true,
+      trusted: true,
+    }))
+    const found = await Promise.all(
+      this.#customers.map(async (customer) => {
+        const log = await this.#store.log(customer)
+        return [...storeDisorder(customer, log, writes), ...lostUpdates(customer, log, writes)]
+      }),
+    )
+    return [...lost, ...found.flat()]
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#queue.close(), this.#plain.close()])
+    this.#store.close()
+  }
+}

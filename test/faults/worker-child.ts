@@ -1,0 +1,71 @@
+/**
+ * A BullMQ worker whose jobs append to the store that only their lease guards, step by step. Says over IPC where each job
+ * is, so that it can be killed there.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { LockedWorker, Redlock } from '../../src/index.ts'
+import type { CustomerJob, JobState, WorkerSetup } from './job-states.ts'
+import { silent } from './silent.ts'
+import { FencedStore } from './store.ts'
+
+const setup = JSON.parse(process.argv[2] ?? '{}') as WorkerSetup
+const tell = (state: JobState): void => {
+  if (process.connected) process.send?.(state)
+}
+
+const store = new FencedStore(setup.storeUrl, setup.namespace)
+const redlock = new Redlock({
+  masters: setup.masters,
+  namespace: setup.namespace,
+  leaseMs: setup.leaseMs,
+  maxLeaseMs: setup.maxLeaseMs,
+  masterTimeoutMs: 50,
+  logger: silent,
+})
+const worker = new LockedWorker<CustomerJob, string>(
+  setup.queue,
+  async (job, lease) => {
+    tell('admitted')
+    const { customer } = job.data
+    const { fencingToken } = lease
+    const seen = await lease.step('read', () => store.last(customer))
+    tell('read')
+    await lease.step('work', ({ signal }) =>
+      delay(Math.random() * setup.workMs, undefined, { signal }),
+    )
+    tell('worked')
+    // The lease's name is its token; a job that runs again has another one.
+    const entry = `job-${job.id ?? '?'}-${fencingToken}#1`
+    await lease.step('write', async () => {
+      if (!(await store.append(customer, { entry, seen, fencingToken }))) {
+        throw new Error(`The store has seen a newer token than ${fencingToken}`)
+      }
+    })
+    tell('written')
+    return entry
+  },
+  {
+    connection: setup.connection,
+    redlock,
+    resource: (job) => job.data.customer,
+    concurrency: setup.concurrency,
+    // Workers are killed all the time here; a job is not to blame for it.
+    maxStalledCount: 1_000,
+  },
+)
+worker.on('requeued', () => {
+  tell('requeued')
+})
+worker.on('error', () => undefined) // Servers are down on purpose; the jobs at the end tell.
+
+function leave(): void {
+  void worker
+    .close()
+    .then(() => redlock.close())
+    .then(() => {
+      store.close()
+      if (process.connected) process.disconnect()
+    })
+}
+process.once('SIGTERM', leave)
+process.once('disconnect', leave)
