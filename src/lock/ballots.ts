@@ -60,9 +60,11 @@ export function pollAcquire(
   const { fenceTtlMs, maxClockSkewMs, masterTimeoutMs } = fleet.settings
   const from = [predecessor?.token ?? '', predecessor?.fencingToken ?? 0]
   const args = [claim.token, leaseMs, proposal, fenceTtlMs, maxClockSkewMs, ...from, waitMs]
+  // An answer that comes after the lease would be over is none.
+  const timeoutMs = Math.min(masterTimeoutMs, leaseMs)
   const ask = async (master: Master): Promise<AcquireVote> => {
     if (fleet.suspendedMs(master) > 0) return suspended(fleet, master)
-    const result = await callEnrolled(fleet, master, acquireScript, claim, args, masterTimeoutMs)
+    const result = await callEnrolled(fleet, master, acquireScript, claim, args, timeoutMs)
     // This very reply may have shown that the master's clock jumped.
     return fleet.suspendedMs(master) > 0 ? suspended(fleet, master) : readAcquireVote(result)
   }
