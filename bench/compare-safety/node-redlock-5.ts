@@ -1,6 +1,6 @@
 /** What redlock 5 and its fork have in common: the same names, and the same ways to ask why it failed. */
 import type { Client, Held, Reason, Setup } from './adapter.ts'
-import { connectAll, retriesFor, type PeerRedis } from './peers.ts'
+import { connectAll, retriesFor, type PeerRedis } from '../peers/load.ts'
 
 interface Lock {
   readonly expiration: number

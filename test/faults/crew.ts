@@ -110,6 +110,7 @@ class MemberProcess {
 
   private constructor(child: ChildProcess) {
     this.#child = child
+    child.on('error', () => undefined) // A command to a process that has just gone; its exit is what counts.
     child.on('message', (message) => {
       const report = message as Report
       if (report.report === 'events') {
@@ -176,6 +177,10 @@ class MemberProcess {
 
   #told(command: Command, answer: Report['report'], limitMs: number): Promise<boolean> {
     return new Promise((resolve) => {
+      if (!this.#child.connected) {
+        resolve(false)
+        return
+      }
       const limit = setTimeout(() => {
         resolve(false)
       }, limitMs)

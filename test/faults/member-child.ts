@@ -49,6 +49,8 @@ async function obey(command: Command): Promise<void> {
 process.on('unhandledRejection', (error) => {
   report({ kind: 'problem', message: `unhandled rejection: ${String(error)}` })
 })
+// Ctrl-C is for the crew, which then ends its members.
+process.on('SIGINT', () => undefined)
 process.on('message', (command: Command) => {
   void obey(command)
 })

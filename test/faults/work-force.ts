@@ -1,6 +1,7 @@
 /** BullMQ workers in processes of their own, to be killed and replaced while their jobs run. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Queue } from 'bullmq'
 import { LockedQueue } from '../../src/index.ts'
 import { lostUpdates } from './checkers/lost-updates.ts'
@@ -10,6 +11,7 @@ import type { CustomerJob, JobState, WorkerSetup } from './job-states.ts'
 import { FencedStore } from './store.ts'
 
 const LEAVE_LIMIT_MS = 15_000
+const MAX_ADD_TRIES = 50
 
 export class WorkForce {
   readonly #setup: WorkerSetup
@@ -118,16 +120,23 @@ export class JobLedger {
     return this.#added
   }
 
+  /** Adds jobs with names of their own, so that a batch whose outcome is unknown can be added again. */
   async add(count: number): Promise<void> {
     const jobs = Array.from({ length: count }, (_, index) => {
       const at = this.#added + index
-      return {
-        name: 'append',
-        data: { customer: this.#customers[at % this.#customers.length] ?? '' },
-      }
+      const customer = this.#customers[at % this.#customers.length] ?? ''
+      return { name: 'append', data: { customer }, opts: { jobId: `j${at}` } }
     })
-    await this.#queue.addBulk(jobs)
-    this.#added += count
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.#queue.addBulk(jobs)
+        this.#added += count
+        return
+      } catch (error) {
+        if (tries === MAX_ADD_TRIES) throw error
+        await delay(100)
+      }
+    }
   }
 
   completed(): Promise<number> {

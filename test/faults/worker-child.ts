@@ -67,5 +67,7 @@ function leave(): void {
       if (process.connected) process.disconnect()
     })
 }
+// Ctrl-C is for the parent, which then ends its workers.
+process.on('SIGINT', () => undefined)
 process.once('SIGTERM', leave)
 process.once('disconnect', leave)

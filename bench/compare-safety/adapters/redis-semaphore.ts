@@ -1,6 +1,6 @@
 /** redis-semaphore's RedlockMutex, with its renewal and `onLockLost`. */
 import type { Adapter, Client, Held } from '../adapter.ts'
-import { connectAll, loadPeer, peerVersion, type PeerRedis } from '../peers.ts'
+import { connectAll, loadPeer, peerVersion, type PeerRedis } from '../../peers/load.ts'
 
 interface Mutex {
   readonly isAcquired: boolean

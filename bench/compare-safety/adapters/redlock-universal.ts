@@ -1,6 +1,6 @@
 /** redlock-universal; its adapters' own `timeout` (default 5 000 ms) is set, because it bounds a dead master. */
 import type { Adapter, Client, Held, Reason } from '../adapter.ts'
-import { connectAll, loadPeer, peerVersion, retriesFor, type PeerRedis } from '../peers.ts'
+import { connectAll, loadPeer, peerVersion, retriesFor, type PeerRedis } from '../../peers/load.ts'
 
 interface Handle {
   readonly acquiredAt: number

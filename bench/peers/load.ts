@@ -1,6 +1,6 @@
 /**
- * The libraries under comparison are dependencies of `bench/package.json` only, so they are loaded by name at run
- * time and typed by what is used of them here.
+ * The libraries under comparison are dependencies of the package.json beside this file only, so that nothing else in the
+ * project can meet them or their ioredis. They are loaded by name at run time and typed by what is used of them.
  */
 import { readFile } from 'node:fs/promises'
 
@@ -25,9 +25,9 @@ export async function loadPeer<Module>(name: string): Promise<Module> {
   return (await import(name)) as Module
 }
 
-/** The version of a package that `bench/` has installed. */
+/** The version of a package that is installed here. */
 export async function peerVersion(name: string): Promise<string> {
-  const file = new URL(`../node_modules/${name}/package.json`, import.meta.url)
+  const file = new URL(`node_modules/${name}/package.json`, import.meta.url)
   const { name: real, version } = JSON.parse(await readFile(file, 'utf8')) as {
     name: string
     version: string

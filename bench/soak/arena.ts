@@ -1,0 +1,233 @@
+/**
+ * Everything that a soak puts under strain: five masters behind proxies, a queue, a store that is never hurt, processes
+ * that take leases, and BullMQ workers.
+ */
+import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
+import { Redlock } from '../../src/index.ts'
+import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
+import { overlaps } from '../../test/faults/checkers/exclusion.ts'
+import { storeDisorder } from '../../test/faults/checkers/fenced-store.ts'
+import { immortalKeys } from '../../test/faults/checkers/immortal-keys.ts'
+import { wedgedResources } from '../../test/faults/checkers/liveness.ts'
+import { lostUpdates } from '../../test/faults/checkers/lost-updates.ts'
+import { tokenDisorder } from '../../test/faults/checkers/token-order.ts'
+import { Crew } from '../../test/faults/crew.ts'
+import { History } from '../../test/faults/history.ts'
+import type { WorkerSetup } from '../../test/faults/job-states.ts'
+import { silent } from '../../test/faults/silent.ts'
+import type { ClockShim, ShimmedClock } from '../../test/faults/shimmed-clock.ts'
+import { FencedStore } from '../../test/faults/store.ts'
+import { JobLedger, WorkForce } from '../../test/faults/work-force.ts'
+import { startProxy, type FaultProxy } from '../../test/support/proxy.ts'
+
+const LEASE_MS = 600
+const MAX_LEASE_MS = 1_000
+const MASTER_TIMEOUT_MS = 60
+const CLIENTS = 3
+const LOOPS = 2
+const WORKERS = 2
+const RESOURCES = ['r1', 'r2', 'r3', 'r4']
+const CUSTOMERS = ['c1', 'c2', 'c3', 'c4', 'c5']
+
+/** The masters' clocks, where there is a compiler for the shim. */
+export class MasterClocks {
+  readonly #shim: ClockShim
+  readonly #ports: readonly number[]
+  readonly #clocks = new Map<number, ShimmedClock>()
+
+  constructor(shim: ClockShim, ports: readonly number[]) {
+    this.#shim = shim
+    this.#ports = ports
+  }
+
+  of(index: number): ShimmedClock {
+    const port = this.#ports[index] ?? 0
+    const clock = this.#clocks.get(port) ?? this.#shim.clock(port)
+    this.#clocks.set(port, clock)
+    return clock
+  }
+}
+
+export class Arena implements AsyncDisposable {
+  readonly servers: readonly TestServer[]
+  readonly queue: TestServer
+  readonly proxies: readonly FaultProxy[]
+  readonly crew: Crew
+  readonly force: WorkForce
+  readonly ledger: JobLedger
+  readonly clocks: MasterClocks | undefined
+  readonly history = new History()
+  readonly clients = CLIENTS
+  readonly workers = WORKERS
+  readonly #fleet: Fleet
+  readonly #store: TestServer
+  readonly #masters: readonly Redis[]
+  readonly #queueRedis: Redis
+  readonly #setup: WorkerSetup
+
+  static async open(seed: number, shim: ClockShim | undefined): Promise<Arena> {
+    const config = { appendonly: 'yes', appendfsync: 'everysec', 'repl-diskless-sync-delay': '0' }
+    const [fleet, store, crew] = await Promise.all([
+      startFleet({ masters: 5, config }),
+      startServer({ name: 'store' }),
+      Crew.muster(CLIENTS),
+    ])
+    const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
+    const namespace = `soak-${randomUUID().slice(0, 8)}`
+    const founder = new Redlock({
+      masters: fleet.urls,
+      namespace,
+      leaseMs: LEASE_MS,
+      maxLeaseMs: MAX_LEASE_MS,
+      logger: silent,
+    })
+    await founder.bootstrap()
+    await founder.close()
+    const setup: WorkerSetup = {
+      queue: namespace,
+      connection: { host: fleet.queue.host, port: fleet.queue.port },
+      masters: proxies.map(({ url }) => url),
+      namespace,
+      storeUrl: store.url,
+      leaseMs: LEASE_MS,
+      maxLeaseMs: MAX_LEASE_MS,
+      concurrency: 4,
+      workMs: 80,
+    }
+    const arena = new Arena(fleet, store, proxies, crew, setup, shim)
+    const { masters, storeUrl } = setup
+    await crew.begin(
+      {
+        urls: masters,
+        storeUrl,
+        namespace,
+        resources: RESOURCES,
+        leaseMs: LEASE_MS,
+        maxLeaseMs: MAX_LEASE_MS,
+        masterTimeoutMs: MASTER_TIMEOUT_MS,
+        loops: LOOPS,
+        holdMs: LEASE_MS / 8,
+      },
+      seed,
+      arena.history,
+    )
+    return arena
+  }
+
+  private constructor(
+    fleet: Fleet,
+    store: TestServer,
+    proxies: readonly FaultProxy[],
+    crew: Crew,
+    setup: WorkerSetup,
+    shim: ClockShim | undefined,
+  ) {
+    this.#fleet = fleet
+    this.#store = store
+    this.#setup = setup
+    this.servers = fleet.masters
+    this.queue = fleet.queue
+    this.proxies = proxies
+    this.crew = crew
+    this.force = new WorkForce(setup, WORKERS)
+    this.ledger = new JobLedger(setup, CUSTOMERS)
+    this.clocks =
+      shim === undefined
+        ? undefined
+        : new MasterClocks(
+            shim,
+            fleet.masters.map(({ port }) => port),
+          )
+    this.#masters = fleet.urls.map((url) => patient(url))
+    this.#queueRedis = patient(fleet.queue.url)
+  }
+
+  server(index: number): TestServer {
+    return item(this.servers, index)
+  }
+
+  proxy(index: number): FaultProxy {
+    return item(this.proxies, index)
+  }
+
+  /** A connection past the proxy. */
+  master(index: number): Redis {
+    return item(this.#masters, index)
+  }
+
+  async killQueueClients(): Promise<number> {
+    return Number(await this.#queueRedis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'))
+  }
+
+  /** Ends whatever fault may be left. */
+  async heal(): Promise<void> {
+    await Promise.all(this.proxies.map((proxy) => proxy.pass()))
+    for (const server of [...this.servers, this.queue]) {
+      if (server.running) await server.thaw()
+      else await server.restart()
+    }
+    for (const index of this.crew.pids.keys()) this.crew.resume(index)
+    for (const pid of this.force.pids) process.kill(pid, 'SIGCONT')
+  }
+
+  /** When all is quiet and all jobs are done. */
+  async anomalies(): Promise<readonly string[]> {
+    const unended = await this.crew.end()
+    const { namespace, storeUrl } = this.#setup
+    const wedged = await wedgedResources({
+      urls: this.#fleet.urls,
+      namespace,
+      leaseMs: LEASE_MS,
+      maxLeaseMs: MAX_LEASE_MS,
+      resources: RESOURCES,
+      limitMs: 2 * MAX_LEASE_MS + 3_000,
+    })
+    const leases = [...this.history.leases.values()]
+    const { writes } = this.history
+    const store = new FencedStore(storeUrl, namespace)
+    const logs = await Promise.all(
+      RESOURCES.map(async (resource) => {
+        const log = await store.log(resource)
+        return [...storeDisorder(resource, log, writes), ...lostUpdates(resource, log, writes)]
+      }),
+    )
+    store.close()
+    return [
+      ...unended,
+      ...wedged,
+      ...this.history.problems,
+      ...this.history.unsettled.map((what) => `a promise of ${what} never settled`),
+      ...overlaps(leases),
+      ...tokenDisorder(leases),
+      ...logs.flat(),
+      ...(await immortalKeys(this.#masters, namespace)),
+      ...(await this.ledger.anomalies()),
+    ]
+  }
+
+  /** Everybody leaves; returns who would not. */
+  async leave(): Promise<readonly string[]> {
+    const left = await Promise.all([this.force.leave(), this.crew.leave()])
+    return left.flat()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.ledger.close()
+    for (const redis of [...this.#masters, this.#queueRedis]) redis.disconnect()
+    await Promise.all(this.proxies.map((proxy) => proxy.close()))
+    await Promise.all([this.#fleet.close(), this.#store.close()])
+  }
+}
+
+function patient(url: string): Redis {
+  const redis = new Redis(url, { retryStrategy: () => 20, maxRetriesPerRequest: null })
+  redis.on('error', () => undefined) // A killed server comes back, and with it the connection.
+  return redis
+}
+
+function item<T>(list: readonly T[], index: number): T {
+  const value = list[index]
+  if (value === undefined) throw new Error(`There is no item ${index}`)
+  return value
+}
