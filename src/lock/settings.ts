@@ -3,7 +3,8 @@ import { systemClock, type Clock } from '../clock.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import { integerOption, nameOption, numberOption, refuse } from '../options.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
-import { MasterConnection, type Connect } from '../redis/master.ts'
+import { MasterConnection } from '../redis/master-connection.ts'
+import type { Connect } from '../redis/master.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */
 export interface RedlockOptions {

@@ -1,0 +1,81 @@
+/** The options of a `LockedWorker`: BullMQ's, the lease's, and what comes on top. */
+import type { WorkerOptions } from 'bullmq'
+import type { LockService } from '../lock/lock-service.ts'
+import { choiceOption, integerOption, refuse } from '../options.ts'
+import type { Dedupe } from './job-runs.ts'
+import type { LockedProcessorOptions } from './locked-processor.ts'
+
+/** BullMQ's worker options and the lease's. */
+export interface LockedWorkerOptions<Data = unknown>
+  extends
+    WorkerOptions,
+    Pick<
+      LockedProcessorOptions<Data>,
+      'resource' | 'leaseMs' | 'maxHoldMs' | 'slots' | 'maxWaitMs'
+    > {
+  /** Where the leases come from. Not closed with the worker: several workers may share it. */
+  readonly redlock: LockService
+  /**
+   * `strict`: jobs of one resource run in the order in which they were added, through retries and crashes, and wait
+   * asleep until it is their turn. `relaxed`: whoever comes first; waiting jobs try again after random delays.
+   * @defaultValue 'strict'
+   */
+  readonly order?: 'strict' | 'relaxed'
+  /**
+   * What a job that failed for good does to its line: `continue` lets the next one run, `block` keeps the line waiting
+   * until somebody retries or removes the failed job.
+   * @defaultValue 'continue'
+   */
+  readonly onFailure?: 'continue' | 'block'
+  /**
+   * One computation for all jobs of a resource (or of a `key`) within `resultTtlMs`: the others complete with its
+   * result, kept as JSON. A failure is not shared: the next in line tries.
+   */
+  readonly dedupe?: Dedupe<Data>
+  /**
+   * Keep the results of steps, so that a job that is retried or taken over does not run a completed step again.
+   * @defaultValue false
+   */
+  readonly checkpoints?: boolean
+  /** The largest result or checkpoint that is kept, as JSON. @defaultValue 1 MiB */
+  readonly maxValueBytes?: number
+}
+
+const MAX_VALUE_BYTES = 1_048_576
+
+/** Our options, checked and with their defaults, and BullMQ's. */
+export function separate<Data>(options: LockedWorkerOptions<Data>): {
+  ours: Pick<LockedWorkerOptions<Data>, 'redlock' | 'resource'> & {
+    readonly dedupe: Dedupe<Data> | undefined
+  } & Required<
+      Pick<
+        LockedWorkerOptions<Data>,
+        'order' | 'onFailure' | 'checkpoints' | 'maxValueBytes' | 'slots'
+      >
+    >
+  bullmq: WorkerOptions
+} {
+  const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, ...rest } = options
+  const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
+  const { dedupe, checkpoints = false, maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = others
+  refuseUnsafe(bullmq)
+  choiceOption('order', order, ['strict', 'relaxed'])
+  choiceOption('onFailure', onFailure, ['continue', 'block'])
+  integerOption('maxValueBytes', maxValueBytes, 1, Number.MAX_SAFE_INTEGER)
+  if (dedupe !== undefined) {
+    integerOption('dedupe.resultTtlMs', dedupe.resultTtlMs, 1, Number.MAX_SAFE_INTEGER)
+  }
+  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints, maxValueBytes }
+  return { ours, bullmq }
+}
+
+function refuseUnsafe(options: WorkerOptions): void {
+  if (options.maxStartedAttempts !== undefined) {
+    const why =
+      'absent: a job that waits for its resource is started several times. Bound failures with `attempts`'
+    refuse('maxStartedAttempts', why, options.maxStartedAttempts)
+  }
+  if (options.skipLockRenewal === true) {
+    refuse('skipLockRenewal', 'absent: a job without its BullMQ lock runs twice', true)
+  }
+}
