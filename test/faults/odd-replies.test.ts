@@ -1,30 +1,19 @@
 /** Matrix row 10: a master that answers anything but what it should has not voted, and nothing crashes. */
-import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Redis } from 'ioredis'
 import { Redlock } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { bulk, FakeMaster } from './fake-master.ts'
-import { item } from './rig.ts'
 import { silent } from './silent.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
-let clients: readonly Redis[]
 
 beforeAll(async () => {
-  fleet = await startFleet({ masters: 5, queue: false, config: { 'busy-reply-threshold': '30' } })
-  clients = fleet.urls.map((url) => {
-    const redis = new Redis(url, { retryStrategy: () => 20, maxRetriesPerRequest: null })
-    redis.on('error', () => undefined) // Refused on purpose by some of the tests.
-    return redis
-  })
+  fleet = await startFleet({ masters: 3, queue: false })
 })
 
 afterAll(async () => {
-  for (const redis of clients) redis.disconnect()
   await fleet.close()
   await leaks.assertNone()
 })
@@ -38,24 +27,6 @@ function redlockOn(masters: readonly string[]): Redlock {
     maxLeaseMs: 1_000,
     logger: silent,
   })
-}
-
-/** Works while two of five masters have the fault; with three of them, nothing is granted. */
-async function isNoVote(
-  redlock: Redlock,
-  spread: (masters: number) => Promise<unknown>,
-  detail: RegExp,
-): Promise<void> {
-  await spread(2)
-  const outcome = await redlock.tryAcquire('minority')
-  expect(outcome.status).toBe('granted')
-  if (outcome.status !== 'granted') return
-  expect((await outcome.lease.extend()).status).toBe('extended')
-  await outcome.lease.release()
-  await spread(3)
-  const refused = await redlock.tryAcquire('majority')
-  expect(refused.status).toBe('unreachable')
-  expect(JSON.stringify(refused)).toMatch(detail)
 }
 
 const errors = [
@@ -123,161 +94,3 @@ describe('from a server that answers every script call with', () => {
     }
   })
 })
-
-describe('from a real server that', () => {
-  it('is out of memory', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
-    const full = (count: number): Promise<unknown> =>
-      Promise.all(clients.slice(0, count).map((redis) => redis.config('SET', 'maxmemory', '1')))
-    try {
-      await isNoVote(redlock, full, /OOM/)
-    } finally {
-      await Promise.all(clients.map((redis) => redis.config('SET', 'maxmemory', '0')))
-    }
-  })
-
-  it('has become a replica', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
-    const demote = (count: number): Promise<unknown> =>
-      Promise.all(clients.slice(0, count).map((redis) => redis.replicaof('127.0.0.1', 1)))
-    try {
-      await isNoVote(redlock, demote, /READONLY|MASTERDOWN|replica|enroll/)
-    } finally {
-      await Promise.all(clients.map((redis) => redis.replicaof('NO', 'ONE')))
-    }
-  })
-
-  it('has a key of another type in the way', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
-    const inTheWay = (count: number): Promise<unknown> =>
-      Promise.all(
-        clients.slice(0, count).flatMap((redis) =>
-          ['minority', 'majority'].map(async (resource) => {
-            await redis.del(`odd-${process.pid}-${runs}:lease:${resource}`)
-            await redis.rpush(`odd-${process.pid}-${runs}:lease:${resource}`, 'x')
-          }),
-        ),
-      )
-    await isNoVote(redlock, inTheWay, /WRONGTYPE/)
-  })
-
-  it('wants a password all of a sudden', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
-    const lock = async (count: number): Promise<void> => {
-      for (const redis of clients.slice(0, count)) {
-        await redis.config('SET', 'requirepass', 'secret')
-        await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-      }
-    }
-    try {
-      await isNoVote(redlock, lock, /NOAUTH|connecting/)
-    } finally {
-      for (const redis of clients) {
-        await redis.call('AUTH', 'secret').catch(() => undefined) // It never wanted one.
-        await redis.config('SET', 'requirepass', '')
-      }
-    }
-  })
-
-  it('forgets its scripts', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
-    await Promise.all(clients.slice(0, 2).map((redis) => redis.script('FLUSH')))
-    await using lease = await redlock.acquire('r')
-    expect(lease.remainingMs()).toBeGreaterThan(0)
-    // It is the same process with the same memory: enrolled again, it votes at once.
-    await until('all vote', () => redlock.status().masters.every(({ state }) => state === 'voting'))
-    expect((await lease.extend()).status).toBe('extended')
-  })
-
-  it('is busy with an endless script', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
-    const stuck = new Set<number>()
-    const busy = async (count: number): Promise<void> => {
-      for (let index = 0; index < count; index++) {
-        if (stuck.has(index)) continue
-        stuck.add(index)
-        // Its own connection: what waits for the script's end waits behind it.
-        const redis = new Redis(item(fleet.urls, index))
-        void redis
-          .eval('while true do end', 0)
-          .catch(() => undefined)
-          .finally(() => {
-            redis.disconnect()
-          })
-        await until('it is busy', async () => {
-          const reply = await item(clients, index)
-            .get('x')
-            .catch((error: unknown) => String(error))
-          return String(reply).includes('BUSY')
-        })
-      }
-    }
-    try {
-      await isNoVote(redlock, busy, /BUSY|timeout/)
-    } finally {
-      await Promise.all([...stuck].map((index) => item(clients, index).script('KILL')))
-    }
-  })
-
-  it('has no connections left', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
-    const closed = async (count: number): Promise<void> => {
-      for (const redis of clients.slice(0, count)) {
-        await redis.config('SET', 'maxclients', '1')
-        await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-      }
-    }
-    try {
-      await isNoVote(redlock, closed, /max number of clients|connecting/)
-    } finally {
-      await Promise.all(clients.map((redis) => redis.config('SET', 'maxclients', '1000')))
-    }
-  })
-
-  it('cannot write to its disk', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
-    const isBroken = new Set<Redis>()
-    const broken = async (count: number): Promise<void> => {
-      for (const redis of clients.slice(0, count)) {
-        if (isBroken.has(redis)) continue
-        isBroken.add(redis)
-        await redis.config('SET', 'save', '3600 1')
-        await breakSaves(redis)
-      }
-    }
-    try {
-      await isNoVote(redlock, broken, /MISCONF/)
-    } finally {
-      await Promise.all(clients.map((redis) => redis.config('SET', 'save', '')))
-      await Promise.all(clients.map((redis) => redis.bgsave()))
-    }
-  })
-})
-
-/** A child that is killed in the middle of a save leaves the server believing that its disk is broken. */
-async function breakSaves(redis: Redis): Promise<void> {
-  await redis.config('SET', 'rdb-key-save-delay', '10000000')
-  await redis.set('something-to-save', 'x', 'PX', 60_000)
-  await redis.bgsave()
-  await redis.config('SET', 'rdb-key-save-delay', '0')
-  const status = async (): Promise<string> => redis.info('persistence')
-  await until('it is saving', async () => (await status()).includes('rdb_bgsave_in_progress:1'))
-  const pid = /^process_id:(\d+)/m.exec(await redis.info('server'))?.[1]
-  await killChildrenOf(Number(pid))
-  await until('the save failed', async () =>
-    (await status()).includes('rdb_last_bgsave_status:err'),
-  )
-}
-
-async function killChildrenOf(pid: number): Promise<void> {
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
-  for (const child of children.trim().split(' ')) process.kill(Number(child), 'SIGKILL')
-}
