@@ -86,8 +86,10 @@ return {'counter', nowMs, highest}
 /**
  * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
  * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 leaseMs · 5 fencing token · 6 fenceTtlMs
- * Returns  extended, nowMs | missing, nowMs | lost, nowMs, token that holds it or '' | unenrolled, nowMs
- * Keeps: a lease is never made shorter (GT), and is not extended where anyone was granted since.
+ * Returns  extended, nowMs | healed, nowMs | missing, nowMs | lost, nowMs, token that holds it or ''
+ *          | unenrolled, nowMs
+ * Keeps: a lease is never made shorter (GT), and is not extended where anyone was granted since. `healed` is no
+ * vote: the key is kept alive, but it was given back within the quarantine that is still on.
  */
 export const extendScript: Script = defineScript(
   'extend',
@@ -105,6 +107,7 @@ for i = 3, #KEYS, 3 do
   redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')
   redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])
 end
+if redis.call('EXISTS', KEYS[2]) == 1 then return {'healed', nowMs} end
 return {'extended', nowMs}
 `,
 )
@@ -114,7 +117,9 @@ return {'extended', nowMs}
  * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 leaseMs · 5 fencing token · 6 fenceTtlMs
  * Returns  healed, nowMs | lost, nowMs, token that holds it or '' | abandoned, nowMs | unenrolled, nowMs
  * Keeps: gives keys back only where nobody else holds the resource and nobody was granted since. Sent only
- * by a holder whose extension a quorum has just confirmed, and never counted as a vote.
+ * by a holder whose extension a quorum has just confirmed, and never counted as a vote. While a master is
+ * quarantined it may have forgotten a grant to an attempt that is still going on and counts it; so that it does not
+ * vote for that attempt and for this lease, a key healed now votes only when the quarantine is over (tombstone).
  */
 export const healScript: Script = defineScript(
   'heal',
@@ -132,6 +137,8 @@ for i = 3, #KEYS, 3 do
   end
   redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])
 end
+local quarantineMs = tonumber(enrolment[3]) - nowMs
+if quarantineMs > 0 then redis.call('SET', KEYS[2], '1', 'PX', quarantineMs) end
 return {'healed', nowMs}
 `,
 )

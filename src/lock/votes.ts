@@ -26,6 +26,8 @@ export type ConfirmVote =
 export type ExtendVote =
   | FailedVote
   | { readonly kind: 'extended' }
+  /** It has the key, given back after it had lost its memory, and does not vote before its quarantine is over. */
+  | { readonly kind: 'healed' }
   | { readonly kind: 'missing' }
   | { readonly kind: 'lost'; readonly holder: string }
 
@@ -92,7 +94,7 @@ export function readConfirmVote(result: CallResult): ConfirmVote {
 
 export function readExtendVote(result: CallResult): ExtendVote {
   return read<ExtendVote>(result, (word, [, first]) => {
-    if (word === 'extended' || word === 'missing') return { kind: word }
+    if (word === 'extended' || word === 'healed' || word === 'missing') return { kind: word }
     return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
   })
 }
