@@ -10,7 +10,7 @@ import { defineScript, type Script } from '../redis/script.ts'
 /**
  * KEYS  1 line
  * ARGV  1 ticket · 2 time to join with, µs, or '' for now
- * Returns  the time that was used, µs · how many stand before it
+ * Returns  the time with which it stands in the line, µs · how many stand before it
  * Keeps: a ticket that is in the line keeps its place.
  */
 export const joinScript: Script = defineScript(
@@ -21,7 +21,9 @@ if at == '' then
   local time = redis.call('TIME')
   at = string.format('%.0f', time[1] * 1000000 + time[2])
 end
-redis.call('ZADD', KEYS[1], 'NX', at, ARGV[1])
+if redis.call('ZADD', KEYS[1], 'NX', at, ARGV[1]) == 0 then
+  at = string.format('%.0f', redis.call('ZSCORE', KEYS[1], ARGV[1]))
+end
 return {at, redis.call('ZRANK', KEYS[1], ARGV[1])}
 `,
 )

@@ -63,16 +63,25 @@ export class Lines {
   /** Takes a place at the end of each line, unless it has one; whether it is its turn in all. */
   async join(resources: readonly string[], ticket: Ticket): Promise<boolean> {
     const member = encodeTicket(ticket)
+    const times = new Set<string>()
     let at = ''
     let first = true
-    // One time for all lines, so that two jobs that meet in several lines stand in the same order in each.
+    // One time for all lines, that of the first: two jobs that meet in several lines must stand in the same order in
+    // each, or they would wait for each other.
     for (const resource of resources) {
       const reply = await this.#redis.run(joinScript, [this.#line(resource)], [member, at])
       const [time, before] = reply as [string, number]
       at = time
+      times.add(time)
       if (before >= this.#slots) first = false
     }
-    return first
+    if (times.size === 1) return first
+    // One of the lines had lost the ticket: the latest place counts in all.
+    const latest = [...times].reduce((a, b) => (Number(a) > Number(b) ? a : b))
+    for (const resource of resources) {
+      await this.#redis.command('ZADD', this.#line(resource), 'XX', latest, member)
+    }
+    return this.isTurn(resources, ticket)
   }
 
   /** Whether it is this job's turn in every line. A job that has no place takes one at the end. */

@@ -289,6 +289,35 @@ async function twoStarted(): Promise<{
   return { first, second, line, resources, queue }
 }
 
+describe('a job in several lines', () => {
+  const ticket = (jobId: string) => ({ prefix: 'bull', queue: 'q', jobId })
+
+  test('that is started while it still joins keeps one place, so that nobody waits for each other', async () => {
+    const line = lines(makeQueue())
+    await line.join([named('a')], ticket('first')) // Its producer has come only this far …
+    await line.join([named('a'), named('b')], ticket('second'))
+    await line.join([named('a'), named('b')], ticket('first')) // … when a worker starts it.
+    expect(await line.isTurn([named('a'), named('b')], ticket('first'))).toBe(true)
+    expect(await line.isTurn([named('a'), named('b')], ticket('second'))).toBe(false)
+  })
+
+  test('that lost one of its places stands in the same order in all again', async () => {
+    const line = lines(makeQueue())
+    const both = [named('a'), named('b')]
+    await line.join(both, ticket('first'))
+    await line.join(both, ticket('second'))
+    const redis = openQueueConnection(connection())
+    const first = JSON.stringify(['bull', 'q', 'first'])
+    await redis.command('ZREM', `${fixture.namespace}:{${named('a')}}:line`, first)
+    redis.close()
+    const turns = [
+      await line.isTurn(both, ticket('first')),
+      await line.isTurn(both, ticket('second')),
+    ]
+    expect(turns.filter(Boolean)).toHaveLength(1)
+  })
+})
+
 describe('a wake-up is not lost', () => {
   test('when the head leaves between the look and the parking: the second look', async () => {
     const { first, second, line, resources, queue } = await twoStarted()
