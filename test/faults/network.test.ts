@@ -86,6 +86,31 @@ it.each(SEEDS)('delays from nothing to three leases (seed %i)', async (seed) => 
   expect(await rig.finish()).toEqual([])
 })
 
+it('a slow reply that the client waits for: trust still ends before the masters forget', async () => {
+  const rig = await stage.rig({ seed: 17 })
+  await using redlock = new Redlock({
+    masters: rig.proxies.map(({ url }) => url),
+    namespace: rig.namespace,
+    leaseMs: 500,
+    maxLeaseMs: rig.maxLeaseMs,
+    masterTimeoutMs: 500,
+    logger: silent,
+  })
+  await redlock.ready()
+  for (const proxy of rig.proxies) proxy.delay({ repliesMs: 300 })
+  await using lease = await redlock.acquire('slow', { waitMs: 5_000 })
+  const key = `${rig.namespace}:lease:slow`
+  const asked = performance.now()
+  const kept = await Promise.all(rig.masters.map((redis) => redis.pttl(key)))
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+  expect(lease.trustedUntil).toBeLessThan(asked + Math.max(...kept))
+  for (const proxy of rig.proxies) {
+    expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
+    await proxy.pass()
+  }
+  expect(await rig.finish()).toEqual([])
+})
+
 it.each(SEEDS)(
   'requests that arrive after the client gave up and connected anew (seed %i)',
   async (seed) => {
