@@ -1,0 +1,58 @@
+import { describe, expect, test } from 'vitest'
+import { explore, type Exploration } from './explorer.ts'
+import type { Broken } from './protocol.ts'
+import type { Removable } from './rules.ts'
+import { scopes, scopesWithout } from './scopes.ts'
+
+const LIMITS = { maxStates: 3_000_000 }
+
+describe('every state of a small fleet', () => {
+  test.each(scopes.filter(({ small }) => small))('$name', ({ scope }) => {
+    const { complete, broken, trace } = explore(scope, LIMITS)
+    expect({ complete, broken, trace }).toEqual({ complete: true, broken: undefined, trace: [] })
+  })
+})
+
+/** The first of the small scopes, with a clock or without, in which the loss of the rule shows. */
+function missed(rule: Removable, clock = false): Exploration | undefined {
+  for (const { scope } of scopesWithout(rule)) {
+    if (scope.clock !== clock) continue
+    const result = explore(scope, LIMITS)
+    if (result.broken !== undefined) return result
+  }
+  return undefined
+}
+
+const NEEDED: readonly (readonly [Removable, Broken])[] = [
+  ['everyGrantRaises', 'MONO'],
+  ['heldIsNotGranted', 'ME'],
+  ['confirmRound', 'UNIQ'],
+  ['confirmIsExact', 'UNIQ'],
+  ['confirmChecksKey', 'UNIQ'],
+  ['extendChecksCounter', 'CONT'],
+  ['healChecksCounter', 'CONT'],
+  ['extendNeverCreates', 'ME'],
+  ['healedWaitsForVote', 'ME'],
+  ['quarantine', 'ME'],
+  ['trustFromStart', 'ME'],
+]
+
+describe('a rule that is taken away is missed', () => {
+  test.each(NEEDED)('%s', (rule, expected) => {
+    const result = missed(rule, expected === 'ME')
+    expect(result?.broken).toBe(expected)
+    expect(result?.trace).not.toContain('?')
+  })
+
+  test('equal tokens: a master beyond the token is counted in the confirm round', () => {
+    const trace = missed('confirmIsExact')?.trace ?? []
+    expect(trace.at(-1)).toMatch(/is complete with token \d+, confirmed/)
+    expect(trace.some((step) => step.includes('vanishes'))).toBe(true)
+  })
+
+  test('a late extension: others were granted in between, on masters whose key came back', () => {
+    const trace = missed('extendChecksCounter')?.trace ?? []
+    expect(trace.at(-1)).toMatch(/is extended/)
+    expect(trace.some((step) => step.includes('vanishes'))).toBe(true)
+  })
+})

@@ -1,0 +1,354 @@
+/**
+ * Rules of the protocol, each with the smallest change to the source that takes it away. The suite must notice
+ * every one of them; a rule whose loss nobody notices is either not tested or not needed.
+ *
+ * Where a rule lives in a script, the simulated master has it too: both are changed for the simulation, and only
+ * the Lua for the comparison of the two.
+ */
+import type { Removable } from './rules.ts'
+
+export interface Patch {
+  /** From the root of the project. */
+  readonly file: string
+  /** Must occur exactly once. */
+  readonly find: string
+  readonly replace: string
+}
+
+export interface Mutant {
+  readonly rule: string
+  readonly patches: readonly Patch[]
+  /** The same rule in the exhaustive model. */
+  readonly model?: Removable
+  /** What is expected to notice it first; the others are asked when it does not. */
+  readonly caughtBy: 'simulation' | 'model' | 'tests'
+}
+
+const lua = (find: string, replace: string): Patch => ({
+  file: 'src/lock/scripts.ts',
+  find,
+  replace,
+})
+const twin = (find: string, replace: string): Patch => ({
+  file: 'test/sim/simulated-scripts.ts',
+  find,
+  replace,
+})
+const source = (file: string, find: string, replace: string): Patch => ({
+  file: `src/lock/${file}.ts`,
+  find,
+  replace,
+})
+
+export function isLua(patch: Patch): boolean {
+  return patch.file === 'src/lock/scripts.ts'
+}
+
+export const mutants: readonly Mutant[] = [
+  {
+    rule: 'quorum is a majority',
+    patches: [
+      source('quorum', 'return Math.floor(masters / 2) + 1', 'return Math.floor(masters / 2)'),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'fresh token for every attempt',
+    patches: [
+      source(
+        'attempt',
+        "`${randomBytes(20).toString('base64url')}@${owner}`",
+        '`${resource}@${owner}`',
+      ),
+      source('attempt', "import { randomBytes } from 'node:crypto'\n", ''),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'time counts from before the first command',
+    patches: [
+      source(
+        'attempt',
+        "return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, ballot }",
+        "return { status: 'granted', claim, leaseMs, fencingToken, startedAt, " +
+          'trust: trustFrom(instant(clock), leaseMs, driftFactor), ballot }',
+      ),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'drift margin',
+    patches: [
+      source(
+        'trust',
+        'return Math.ceil(leaseMs * driftFactor) + 2\n}\n\nexport function trustFrom',
+        'return 0 * leaseMs * driftFactor\n}\n\nexport function trustFrom',
+      ),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'the wall clock ends a lease too',
+    patches: [
+      source(
+        'trust',
+        'Math.min(trust.until - at.now, trust.wallUntil - at.wallNow)',
+        'trust.until - at.now',
+      ),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'trust is checked after the votes',
+    patches: [
+      source(
+        'attempt',
+        'if (remainingMs(trust, now) <= 0) {',
+        'if (remainingMs(trust, now) < 0) {',
+      ),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'a master that may have forgotten is quarantined',
+    patches: [
+      lua('votesFromMs = nowMs + tonumber(ARGV[3]) end', 'votesFromMs = nowMs end'),
+      twin('votesFromMs = nowMs + Number(at(args, 3))', 'votesFromMs = nowMs'),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'the run id must match, a kept record proves nothing',
+    patches: [
+      lua('if known[1] ~= ARGV[1] then\n  local kept', 'if not known[1] then\n  local kept'),
+      twin("if (known.get('runId') !== runId) {", "if (!known.has('runId')) {"),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'proposals far ahead of the server are refused',
+    patches: [
+      lua('if aheadMs > tonumber(ARGV[7]) then', 'if false then'),
+      twin('if (aheadMs > Number(at(args, 7)))', 'if (aheadMs > Infinity)'),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'proposals follow the clock',
+    patches: [
+      source(
+        'proposal',
+        'const wallUs = Math.floor(this.#clock.wallNow() * 1000)',
+        'const wallUs = Math.floor(this.#clock.wallNow() * 0)',
+      ),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'every grant raises the counter',
+    patches: [
+      lua(
+        'counter = math.max(counter + 1, tonumber(ARGV[5]))',
+        'counter = math.max(counter, tonumber(ARGV[5]))',
+      ),
+      twin(
+        'const next = Math.max(counter + 1, proposal)',
+        'const next = Math.max(counter, proposal)',
+      ),
+    ],
+    model: 'everyGrantRaises',
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'a lease that is held is not granted',
+    patches: [
+      lua('if not free then', 'if not free and holder == ARGV[3] then'),
+      twin(
+        'if (holder !== undefined && holder !== token && !handedOver) {',
+        'if (holder === token && !handedOver && nowMs < 0) {',
+      ),
+    ],
+    model: 'heldIsNotGranted',
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'confirm counts only the exact token',
+    patches: [
+      source(
+        'ballots',
+        "vote.kind === 'counter' && vote.counter === fencingToken",
+        "vote.kind === 'counter'",
+      ),
+    ],
+    model: 'confirmIsExact',
+    caughtBy: 'model',
+  },
+  {
+    rule: 'confirm checks that the key is mine',
+    patches: [
+      lua(
+        "if redis.call('GET', KEYS[i]) ~= ARGV[3] then return {'lost', nowMs} end\nend\nlocal highest",
+        "if ARGV[3] == '' then return {'lost', nowMs} end\nend\nlocal highest",
+      ),
+      twin(
+        "if (memory.get(lease) !== at(args, 3)) return ['lost', nowMsOf(call)]",
+        "if (lease === at(args, 3)) return ['lost', nowMsOf(call)]",
+      ),
+    ],
+    model: 'confirmChecksKey',
+    caughtBy: 'model',
+  },
+  {
+    rule: 'grants that differ are confirmed',
+    patches: [
+      source(
+        'attempt',
+        'if (!exactlyOnQuorum(ballot.votes, fencingToken)) {',
+        'if (fencingToken < 0) {',
+      ),
+      source('attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
+    ],
+    model: 'confirmRound',
+    caughtBy: 'model',
+  },
+  {
+    rule: 'extend checks that nobody was granted since',
+    patches: [
+      lua(
+        "if counter > tonumber(ARGV[5]) then return {'lost', nowMs, holder or ''} end\n  if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\n  if not holder then missing",
+        "if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\n  if not holder then missing",
+      ),
+      twin(
+        "if (counterOf(memory, fence) > Number(at(args, 5))) return ['lost', nowMs, holder ?? '']\n    if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n    if (holder === undefined) missing = true",
+        "if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n    if (fence !== '' && holder === undefined) missing = true",
+      ),
+    ],
+    model: 'extendChecksCounter',
+    caughtBy: 'model',
+  },
+  {
+    rule: 'extend checks that the key is mine',
+    patches: [
+      lua(
+        "if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\n  if not holder then missing",
+        'if not holder then missing',
+      ),
+      twin(
+        "if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n    if (holder === undefined) missing = true",
+        'if (holder === undefined) missing = true',
+      ),
+    ],
+    model: 'extendChecksKey',
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'an extension never makes a lease shorter',
+    patches: [
+      lua(
+        "  redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')\n  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])\nend\nreturn {'extended'",
+        "  redis.call('PEXPIRE', KEYS[i], ARGV[4])\n  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])\nend\nreturn {'extended'",
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'extend never creates a key',
+    patches: [
+      lua(
+        "if missing then return {'missing', nowMs} end\nfor i = 3, #KEYS, 3 do\n  redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')",
+        "for i = 3, #KEYS, 3 do\n  redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4])",
+      ),
+      twin(
+        "if (missing) return ['missing', nowMs]\n  for (const { lease, fence } of resourcesOf(keys)) {\n    memory.lengthen(lease, Number(at(args, 4)))",
+        "if (missing && nowMs < 0) return ['missing', nowMs]\n  for (const { lease, fence } of resourcesOf(keys)) {\n    memory.set(lease, at(args, 3), Number(at(args, 4)))",
+      ),
+    ],
+    model: 'extendNeverCreates',
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'an extension counts only inside the old trust',
+    patches: [
+      source(
+        'quorum-lease',
+        'this.assertHeld() // An answer counts only inside the old trust.\n',
+        '',
+      ),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'healing waits for a quorum',
+    patches: [
+      source(
+        'quorum-lease',
+        '    const verdict = await ballot.verdict\n',
+        '    const verdict = await ballot.verdict\n    this.#healMissing(ballot.votes, new Set())\n',
+      ),
+    ],
+    model: 'healWaitsForQuorum',
+    caughtBy: 'model',
+  },
+  {
+    rule: 'heal never replaces another holder',
+    patches: [
+      lua(
+        "if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\nend\nfor i = 3, #KEYS, 3 do\n  if redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4], 'NX') == false then",
+        "end\nfor i = 3, #KEYS, 3 do\n  if redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4]) == false then",
+      ),
+      twin(
+        "if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n  }\n  for (const { lease, fence } of resourcesOf(keys)) {\n    if (memory.exists(lease)) memory.lengthen(lease, Number(at(args, 4)))\n    else memory.set",
+        '}\n  for (const { lease, fence } of resourcesOf(keys)) {\n    memory.set',
+      ),
+    ],
+    model: 'healNeverReplaces',
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'heal checks that nobody was granted since',
+    patches: [
+      lua(
+        "if counter > tonumber(ARGV[5]) then return {'lost', nowMs, holder or ''} end\n  if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\nend",
+        "if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\nend",
+      ),
+      twin(
+        "if (counterOf(memory, fence) > Number(at(args, 5))) return ['lost', nowMs, holder ?? '']\n    if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n  }",
+        "if (fence !== '' && holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n  }",
+      ),
+    ],
+    model: 'healChecksCounter',
+    caughtBy: 'model',
+  },
+  {
+    rule: 'the old holder stops before it hands over',
+    patches: [
+      source('quorum-lease', '    this.#end()\n    this.#released = Promise.resolve()\n', ''),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'a failed attempt is released on every master',
+    patches: [
+      source(
+        'ballots',
+        'const tombstoneMs = unsettled(index) ?',
+        "if (unsettled(index)) return { kind: 'released' }\n      const tombstoneMs = unsettled(index) ?",
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'an abandoned token leaves a tombstone',
+    patches: [
+      lua(
+        "if redis.call('EXISTS', KEYS[2]) == 1 then return {'abandoned', nowMs} end\nlocal counter",
+        'local counter',
+      ),
+      twin(
+        "if (memory.exists(at(keys, 2))) return ['abandoned', nowMs]\n  let counter",
+        'let counter',
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+]

@@ -1,0 +1,260 @@
+/** The command line of the simulation; `--help` says what it takes. */
+import { fork, type ChildProcess } from 'node:child_process'
+import { join, resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+import { clocksOf, type Clocks } from './scenario.ts'
+import type { RedlockClass } from './simulated-client.ts'
+import { simulate, type SimulationResult } from './simulation.ts'
+import { Summary, type FailedSeed } from './summary.ts'
+
+const USAGE = `Simulates the real lock on virtual time, with faults, and judges every lease.
+
+  npm run sim -- [options]
+
+  --seeds N      how many seeds to run (default 200)
+  --first S      the first of them (default 1)
+  --masters N    size of the fleet (default 5)
+  --clients N    worker processes (default 3)
+  --clocks KIND  sane, jumps or amnesia for all seeds (default: by seed, half of them sane)
+  --seed S       run one seed, in this process
+  --trace        with --seed: print everything that happens
+  --fail-fast    stop at the first violation
+  --jobs N       processes (default 2)
+  --src DIR      take the lock from another source directory (default src)
+  --json         print the totals as one JSON object
+
+Exit code: 0 no violation and every fault happened, 1 otherwise, 2 bad arguments.`
+
+/** A process is replaced after this many seeds, so that nothing piles up in it. */
+const SEEDS_PER_PROCESS = 20
+const TRACED_LINES = 80
+
+interface Settings {
+  readonly masters: number
+  readonly clients: number
+  readonly clocks: Clocks | undefined
+  readonly src: string
+  readonly jobs: number
+  readonly failFast: boolean
+}
+
+interface Batch {
+  readonly settings: Settings
+  readonly seeds: readonly number[]
+}
+
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: {
+      seeds: { type: 'string', default: '200' },
+      first: { type: 'string', default: '1' },
+      masters: { type: 'string', default: '5' },
+      clients: { type: 'string', default: '3' },
+      clocks: { type: 'string' },
+      seed: { type: 'string' },
+      trace: { type: 'boolean', default: false },
+      'fail-fast': { type: 'boolean', default: false },
+      jobs: { type: 'string', default: '2' },
+      src: { type: 'string', default: join(import.meta.dirname, '../../src') },
+      json: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) {
+    console.log(USAGE)
+    return 0
+  }
+  const settings: Settings = {
+    masters: count('masters', values.masters),
+    clients: count('clients', values.clients),
+    clocks: clocksOption(values.clocks),
+    src: resolve(values.src),
+    jobs: count('jobs', values.jobs),
+    failFast: values['fail-fast'],
+  }
+  if (values.seed !== undefined) {
+    return runOne(count('seed', values.seed), settings, values.trace)
+  }
+  const first = count('first', values.first)
+  const seeds = Array.from({ length: count('seeds', values.seeds) }, (_, index) => first + index)
+  const summary = await runMany(seeds, settings)
+  const missing = summary.missing()
+  const hopeful = settings.failFast && summary.failed.length > 0
+  const ok = summary.failed.length === 0 && missing.length === 0
+  if (values.json) console.log(JSON.stringify({ ...summary.totals(), missing, ok }))
+  else console.log(String(summary))
+  for (const failed of summary.failed.slice(0, 3)) await explain(failed, settings)
+  if (summary.failed.length > 0) {
+    const list = summary.failed.map(({ seed }) => seed).join(' ')
+    console.error(`VIOLATIONS in ${summary.failed.length} seeds: ${list}`)
+  }
+  if (missing.length > 0 && !hopeful) {
+    console.error(`Never happened, so nothing is known about it: ${missing.join(', ')}`)
+  }
+  return ok ? 0 : 1
+}
+
+async function runOne(seed: number, settings: Settings, trace: boolean): Promise<number> {
+  const result = await simulateSeed(
+    seed,
+    settings,
+    trace ? (line) => process.stdout.write(`${line}\n`) : undefined,
+  )
+  const summary = new Summary()
+  summary.add(result)
+  console.log(String(summary))
+  for (const { property, at, detail } of result.violations) {
+    console.log(`VIOLATION ${property} at ${at.toFixed(3)}: ${detail}`)
+  }
+  return result.violations.length === 0 ? 0 : 1
+}
+
+async function simulateSeed(
+  seed: number,
+  settings: Settings,
+  onTrace?: (line: string) => void,
+): Promise<SimulationResult> {
+  const { masters, clients, clocks, src } = settings
+  const lock = (await import(pathToFileURL(join(src, 'lock/redlock.ts')).href)) as {
+    readonly Redlock: RedlockClass
+  }
+  return simulate({
+    seed,
+    clocks: clocks ?? clocksOf(seed),
+    masters,
+    clients,
+    Redlock: lock.Redlock,
+    ...(onTrace !== undefined && { onTrace }),
+  })
+}
+
+/** Runs the seed again, which does the same again, and prints what led to the first violation. */
+async function explain({ seed, violations }: FailedSeed, settings: Settings): Promise<void> {
+  const [first] = violations
+  if (first === undefined) return
+  const lines: string[] = []
+  let found = false
+  await simulateSeed(seed, settings, (line) => {
+    if (found) return
+    lines.push(line)
+    if (lines.length > 4_000) lines.splice(0, 2_000)
+    found = line.includes('VIOLATION')
+  })
+  const { tokens, resource } = namedIn(first.detail)
+  const telling = lines.filter(
+    (line) =>
+      line.includes('FAULT') ||
+      line.includes('VIOLATION') ||
+      tokens.some((token) => line.includes(` ${token} `)),
+  )
+  console.error(`seed ${seed}: ${first.property} at ${first.at.toFixed(3)}: ${first.detail}`)
+  console.error(`  what touched ${resource}, and the faults before it:`)
+  for (const line of telling.slice(-TRACED_LINES)) console.error(`  ${line}`)
+  console.error(`  all of it: npm run sim -- --seed ${seed} --trace`)
+}
+
+function namedIn(detail: string): {
+  readonly tokens: readonly string[]
+  readonly resource: string
+} {
+  return {
+    tokens: [...detail.matchAll(/\((\S{4})\) on/g)].flatMap(([, token]) => token ?? []),
+    resource: / on (\S+)/.exec(detail)?.[1] ?? 'it',
+  }
+}
+
+async function runMany(seeds: readonly number[], settings: Settings): Promise<Summary> {
+  const summary = new Summary()
+  const batches: number[][] = []
+  for (let index = 0; index < seeds.length; index += SEEDS_PER_PROCESS) {
+    batches.push(seeds.slice(index, index + SEEDS_PER_PROCESS))
+  }
+  const children = new Set<ChildProcess>()
+  let over = false
+  const lane = async (): Promise<void> => {
+    for (let batch = batches.shift(); batch !== undefined && !over; batch = batches.shift()) {
+      await runBatch({ settings, seeds: batch }, children, (result) => {
+        if (over) return
+        summary.add(result)
+        progress(summary, seeds.length)
+        if (settings.failFast && summary.failed.length > 0) {
+          over = true
+          for (const child of children) child.kill('SIGKILL')
+        }
+      })
+    }
+  }
+  await Promise.all(Array.from({ length: settings.jobs }, lane))
+  if (process.stderr.isTTY) process.stderr.write('\n')
+  return summary
+}
+
+function runBatch(
+  batch: Batch,
+  children: Set<ChildProcess>,
+  onResult: (result: SimulationResult) => void,
+): Promise<void> {
+  return new Promise((done, fail) => {
+    const child = fork(fileURLToPath(import.meta.url), [], { execArgv: process.execArgv })
+    children.add(child)
+    child.on('message', onResult)
+    child.on('error', fail)
+    child.on('exit', (code, signal) => {
+      children.delete(child)
+      if (code === 0 || signal === 'SIGKILL') done()
+      else fail(new Error(`A simulation process ended with ${signal ?? code}`))
+    })
+    child.send(batch)
+  })
+}
+
+/** This file as a child process: runs the seeds that its parent sends. */
+function work(): void {
+  process.once('message', (message) => {
+    const { settings, seeds } = message as Batch
+    const run = async (): Promise<void> => {
+      for (const seed of seeds) process.send?.(await simulateSeed(seed, settings))
+    }
+    run().then(
+      () => {
+        process.disconnect()
+      },
+      (error: unknown) => {
+        console.error(error)
+        process.exit(1)
+      },
+    )
+  })
+  process.once('disconnect', () => process.exit())
+}
+
+let lastProgressAt = 0
+
+function progress(summary: Summary, total: number): void {
+  const { isTTY } = process.stderr
+  const now = performance.now()
+  if (now - lastProgressAt < (isTTY ? 200 : 15_000)) return
+  lastProgressAt = now
+  const line =
+    `${summary.seeds}/${total} seeds  ${summary.virtualHours.toFixed(2)} virtual hours  ` +
+    `${summary.leases} leases  ${summary.failed.length} with violations`
+  process.stderr.write(isTTY ? `\r${line}` : `${line}\n`)
+}
+
+function count(name: string, text: string): number {
+  const value = Number(text)
+  if (Number.isInteger(value) && value >= 1) return value
+  console.error(`Expected --${name} to be an integer >= 1, got \`${text}\`\n\n${USAGE}`)
+  process.exit(2)
+}
+
+function clocksOption(text: string | undefined): Clocks | undefined {
+  if (text === undefined || text === 'sane' || text === 'jumps' || text === 'amnesia') return text
+  console.error(`Expected --clocks to be sane, jumps or amnesia, got \`${text}\`\n\n${USAGE}`)
+  process.exit(2)
+}
+
+Error.stackTraceLimit = 0 // Refusals are errors by the thousand, and nobody reads where they were made.
+if (process.send === undefined) process.exitCode = await main()
+else work()

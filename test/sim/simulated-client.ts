@@ -1,0 +1,324 @@
+/**
+ * One worker process: a real `Redlock` on a virtual clock, and loops that take leases and work under them, some
+ * carefully, some not. It can be killed and started again; what it was doing then never ends.
+ */
+import { sleep } from '../../src/clock.ts'
+import type { Lease } from '../../src/lock/lease.ts'
+import type { AcquireOptions, Redlock, RedlockStatus } from '../../src/lock/redlock.ts'
+import type { RedlockOptions } from '../../src/lock/settings.ts'
+import type { FaultCounts } from './fault-counts.ts'
+import type { Holding, Referee } from './referee.ts'
+import { DRIFT, MAX_LEASE_MS } from './scenario.ts'
+import type { SeededRandom } from './seeded-random.ts'
+import { SILENT } from './silent.ts'
+import { SimulatedConnection } from './simulated-connection.ts'
+import type { SimulatedMaster } from './simulated-master.ts'
+import type { Link, SimulatedNetwork } from './simulated-network.ts'
+import { VirtualClock } from './virtual-clock.ts'
+import type { VirtualTime } from './virtual-time.ts'
+import type { WallClock } from './wall-clock.ts'
+
+export type RedlockClass = new (options: RedlockOptions) => Redlock
+
+export interface ClientOptions {
+  readonly name: string
+  readonly time: VirtualTime
+  readonly random: SeededRandom
+  readonly wall: WallClock
+  readonly rate: number
+  readonly masters: readonly SimulatedMaster[]
+  readonly network: SimulatedNetwork
+  readonly referee: Referee
+  readonly faults: FaultCounts
+  /** What to take next: one resource, or several at once. */
+  readonly resources: () => readonly string[]
+  readonly masterTimeoutMs: number
+  readonly using: boolean
+  readonly Redlock: RedlockClass
+  readonly trace: (line: () => string) => void
+}
+
+const LEASES_MS = [100, 100, 100, 200, 200, 500, 1_000, MAX_LEASE_MS]
+const LOOPS = 2
+/** What a client may be told without anything being wrong. */
+const EXPECTED = new Set([
+  'RESOURCE_TAKEN',
+  'SPLIT_VOTE',
+  'QUORUM_UNREACHABLE',
+  'LEASE_LOST',
+  'CLOSED',
+])
+
+class GaveUp extends Error {
+  readonly code = 'QUORUM_UNREACHABLE'
+}
+
+export class SimulatedClient {
+  readonly name: string
+  readonly #options: ClientOptions
+  readonly #random: SeededRandom
+  /** Calls that have not settled yet, by what they are. */
+  #unsettled = new Map<symbol, string>()
+  #clock!: VirtualClock
+  #redlock!: Redlock
+  #links: Link[] = []
+  #connections: SimulatedConnection[] = []
+  #working = false
+  #closing = false
+
+  constructor(options: ClientOptions) {
+    this.name = options.name
+    this.#options = options
+    this.#random = options.random
+    this.start()
+  }
+
+  get clock(): VirtualClock {
+    return this.#clock
+  }
+
+  get links(): readonly Link[] {
+    return this.#links
+  }
+
+  get unsettled(): readonly string[] {
+    return [...this.#unsettled.values()]
+  }
+
+  get alive(): boolean {
+    return this.#clock.state !== 'crashed' && !this.#closing
+  }
+
+  status(): RedlockStatus {
+    return this.#redlock.status()
+  }
+
+  /** A new process, connected anew, with its loops. */
+  start(): void {
+    const { time, wall, rate, masters, network, Redlock } = this.#options
+    const clock = new VirtualClock({ time, random: this.#random.fork(), wall, rate })
+    this.#clock = clock
+    this.#unsettled = new Map()
+    this.#links = masters.map(() => network.link())
+    this.#connections = []
+    this.#closing = false
+    this.#redlock = new Redlock({
+      masters: masters.map((_, index) => `redis://master-${index + 1}`),
+      leaseMs: 1_000,
+      maxLeaseMs: MAX_LEASE_MS,
+      driftFactor: DRIFT,
+      masterTimeoutMs: this.#options.masterTimeoutMs,
+      connectTimeoutMs: 300,
+      namespace: 'sim',
+      owner: this.name,
+      logger: SILENT,
+      clock,
+      connect: (options) => {
+        const index = this.#connections.length
+        const [master, link] = [masters[index], this.#links[index]]
+        if (master === undefined || link === undefined) throw new Error('More masters than servers')
+        const connection = new SimulatedConnection(options, {
+          master,
+          link,
+          clock,
+          observe: (...event) => {
+            this.#observe(clock, master.name, ...event)
+          },
+        })
+        this.#connections.push(connection)
+        return connection
+      },
+    })
+    this.#working = true
+    for (let loop = 0; loop < LOOPS; loop++) void this.#track('loop', this.#loop(clock))
+  }
+
+  /** The loops end after what they are doing. */
+  retire(): void {
+    this.#working = false
+  }
+
+  crash(): void {
+    this.#clock.crash()
+    this.#unsettled.clear()
+  }
+
+  /** In the middle of whatever it does, as a worker that is told to stop. */
+  async close(): Promise<void> {
+    if (this.status().leases > 0) this.#options.faults.add('client closed while holding')
+    this.#working = false
+    this.#closing = true
+    await this.#track('close', this.#redlock.close())
+  }
+
+  severOne(): boolean {
+    return this.#connections.length > 0 && this.#random.pick(this.#connections).sever()
+  }
+
+  /** Waits for `resource` as long as a lease may at most be in the way; says how that ended. */
+  async prove(resource: string, waitMs: number): Promise<string | undefined> {
+    try {
+      const lease = await this.#track(
+        `prove ${resource}`,
+        this.#redlock.acquire(resource, { leaseMs: 1_000, waitMs }),
+      )
+      const holding = this.#granted(this.#clock, lease)
+      await sleep(this.#clock, 5)
+      this.#options.referee.released(holding)
+      await this.#track('release', lease.release())
+      return undefined
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+
+  async #loop(clock: VirtualClock): Promise<void> {
+    while (this.#works(clock)) {
+      await sleep(clock, this.#random.between(1, 40))
+      if (!this.#works(clock)) return
+      try {
+        await this.#turn(clock)
+      } catch (error) {
+        const code = (error as { readonly code?: string }).code ?? ''
+        if (EXPECTED.has(code)) continue
+        this.#options.referee.report('CLEAN', `${this.name} threw ${String(error)}`)
+      }
+    }
+  }
+
+  /** Not when it retires, nor in a loop of the process before. */
+  #works(clock: VirtualClock): boolean {
+    return this.#working && this.#clock === clock
+  }
+
+  async #turn(clock: VirtualClock): Promise<void> {
+    const random = this.#random
+    const resource = this.#options.resources()
+    const leaseMs = random.pick(LEASES_MS)
+    const autoExtend = random.chance(0.4)
+    const slots = resource.length === 1 && random.chance(0.1) ? 2 : 1
+    const redlock = this.#redlock
+    const style = random.next()
+    if (style < 0.4) {
+      const call = redlock.tryAcquire(resource, { leaseMs, autoExtend, slots })
+      const outcome = await this.#track(`tryAcquire ${resource.join()}`, call)
+      if (outcome.status === 'granted') await this.#holdAndEnd(clock, outcome.lease, autoExtend)
+    } else if (style < 0.7 || !this.#options.using) {
+      const lease = await this.#acquire(clock, resource, { leaseMs, autoExtend })
+      await this.#holdAndEnd(clock, lease, autoExtend)
+    } else {
+      const waitMs = random.integer(0, 2_000)
+      const call = redlock.using(resource, { leaseMs, waitMs }, async (lease) => {
+        const holding = this.#granted(clock, lease)
+        await this.#hold(clock, holding, true)
+        this.#options.referee.released(holding)
+      })
+      await this.#track(`using ${resource.join()}`, call)
+    }
+  }
+
+  /** Some callers give up waiting before they are served. */
+  async #acquire(
+    clock: VirtualClock,
+    resource: readonly string[],
+    options: AcquireOptions,
+  ): Promise<Lease> {
+    const patience = new AbortController()
+    const limit = clock.after(this.#random.between(1, 4_000), () => {
+      patience.abort(new GaveUp())
+    })
+    const waitMs = this.#random.integer(0, 2_000)
+    try {
+      const call = this.#redlock.acquire(resource, { ...options, waitMs, signal: patience.signal })
+      return await this.#track(`acquire ${resource.join()}`, call)
+    } finally {
+      limit.cancel()
+    }
+  }
+
+  async #holdAndEnd(clock: VirtualClock, lease: Lease, autoExtend: boolean): Promise<void> {
+    const { referee } = this.#options
+    const holding = this.#granted(clock, lease)
+    await this.#hold(clock, holding, autoExtend)
+    const ending = this.#random.next()
+    if (ending < 0.1 && !autoExtend) return // Forgotten: it lapses.
+    if (ending < 0.3 && lease.remainingMs() > 0 && this.#works(clock)) {
+      await this.#handOver(clock, holding)
+      return
+    }
+    referee.released(holding)
+    const release = this.#track(`release ${lease.resource}`, lease.release())
+    if (ending < 0.8) await release
+  }
+
+  async #handOver(clock: VirtualClock, holding: Holding): Promise<void> {
+    const { lease } = holding
+    this.#options.referee.released(holding)
+    const leaseMs = this.#random.pick(LEASES_MS)
+    const call = this.#redlock.handOver(lease, { leaseMs })
+    const outcome = await this.#track(`handOver ${lease.resource}`, call)
+    if (outcome.status === 'granted') await this.#holdAndEnd(clock, outcome.lease, false)
+  }
+
+  async #hold(clock: VirtualClock, holding: Holding, autoExtend: boolean): Promise<void> {
+    const { referee } = this.#options
+    const { lease } = holding
+    const random = this.#random
+    const careful = random.chance(0.6)
+    const stepMs = lease.leaseMs * (random.chance(0.1) ? 1.5 : random.between(0.01, 0.4))
+    const steps = random.integer(0, 4)
+    for (let step = 0; step < steps && this.#works(clock); step++) {
+      if (careful && lease.signal.aborted) return
+      if (!careful || lease.remainingMs() > 0) this.#write(holding)
+      await sleep(clock, random.between(0, stepMs))
+      referee.look()
+      if (autoExtend || random.chance(0.3)) continue
+      await this.#track(`extend ${lease.resource}`, lease.extend())
+      referee.look()
+    }
+    if (!careful) this.#write(holding)
+  }
+
+  #granted(clock: VirtualClock, lease: Lease): Holding {
+    return this.#options.referee.granted(this.name, clock, lease, this.#closing)
+  }
+
+  /** What was written travels too, sometimes for longer than the lease. */
+  #write(holding: Holding): void {
+    const { time, referee } = this.#options
+    const slow = this.#random.chance(0.2)
+    time.in(this.#random.between(0.1, slow ? 2 * MAX_LEASE_MS : 3), () => {
+      referee.write(holding)
+    })
+  }
+
+  async #track<Result>(what: string, call: Promise<Result>): Promise<Result> {
+    const id = Symbol(what)
+    const unsettled = this.#unsettled
+    unsettled.set(id, what)
+    try {
+      return await call
+    } finally {
+      unsettled.delete(id)
+    }
+  }
+
+  #observe(
+    clock: VirtualClock,
+    master: string,
+    event: 'call' | 'reply',
+    script: string,
+    args: readonly unknown[],
+    reply?: unknown,
+  ): void {
+    const { referee, trace } = this.#options
+    const token = String(args[script === 'release' ? 0 : 2])
+    if (event === 'call' && script === 'acquire') referee.attempted(token, clock)
+    if (event === 'call' && script === 'extend') referee.extendRoundBegins(token, clock)
+    trace(() => {
+      const said = event === 'call' ? '' : ` = ${JSON.stringify(reply)}`
+      const rest = args.slice(script === 'release' ? 1 : 3).join(' ')
+      return `${this.name} ${event === 'call' ? 'asks' : 'ran on'} ${master}: ${script} ${token.slice(0, 4)} ${rest}${said}`
+    })
+  }
+}

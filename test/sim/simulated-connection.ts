@@ -1,0 +1,377 @@
+/**
+ * A `Master` over the simulated network: the state machine of `src/redis/master.ts` without ioredis.
+ *
+ * It connects after construction, reads the server's facts, asks the fleet to admit it, loads the scripts and
+ * may then vote. A socket that stays silent is replaced, and so is one whose server died; every call
+ * has its deadline on the process's own clock, and what a closed socket still carries may run later.
+ */
+import type { Timer } from '../../src/clock.ts'
+import type {
+  CallResult,
+  Master,
+  MasterConnectionOptions,
+  MasterState,
+} from '../../src/redis/master.ts'
+import type { Script } from '../../src/redis/script.ts'
+import type { ServerFacts } from '../../src/redis/server-facts.ts'
+import { SimulatedReplyError, type SimulatedMaster } from './simulated-master.ts'
+import type { Link, Socket } from './simulated-network.ts'
+import type { VirtualClock } from './virtual-clock.ts'
+
+export interface Wiring {
+  readonly master: SimulatedMaster
+  readonly link: Link
+  readonly clock: VirtualClock
+  /** Sees every call as it leaves, and every reply as it is made. */
+  readonly observe: (
+    event: 'call' | 'reply',
+    script: string,
+    args: readonly unknown[],
+    reply?: unknown,
+  ) => void
+}
+
+type Answer =
+  | { readonly kind: 'reply'; readonly reply: unknown }
+  | { readonly kind: 'error' | 'closed'; readonly detail: string }
+
+interface Conversation extends Socket {
+  ready: boolean
+  incarnation: number
+  lastHeardAt: number
+  readonly pending: Set<(answer: Answer) => void>
+  silence: Timer | undefined
+  forgetCrash: () => void
+}
+
+const REFUSED_RETRY_MS = 1_000
+const REENROL_ON = /^(NOSCRIPT|READONLY|MASTERDOWN)/
+
+export class SimulatedConnection implements Master {
+  readonly name: string
+  readonly firstAnswer: Promise<void>
+  readonly #options: MasterConnectionOptions
+  readonly #wiring: Wiring
+  readonly #waiters = new Set<(enrolled: boolean) => void>()
+  #answerFirst: () => void = () => undefined
+  #state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
+  #socket: Conversation | undefined
+  #epoch = 0
+  #failures = 0
+  #timer: Timer | undefined
+
+  constructor(options: MasterConnectionOptions, wiring: Wiring) {
+    this.name = wiring.master.name
+    this.#options = options
+    this.#wiring = wiring
+    this.firstAnswer = new Promise((resolve) => {
+      this.#answerFirst = resolve
+    })
+    this.#timer = wiring.clock.after(0, () => {
+      this.#connect()
+    })
+  }
+
+  get state(): MasterState {
+    return this.#state
+  }
+
+  get runId(): string {
+    return this.#state.status === 'enrolled' ? this.#state.facts.runId : ''
+  }
+
+  call(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    timeoutMs: number,
+  ): Promise<CallResult> {
+    if (this.#state.status !== 'enrolled') {
+      const detail = this.#state.status
+      return Promise.resolve({ ok: false, reason: 'not-ready', detail, mayHaveRun: false })
+    }
+    const { master, clock, observe } = this.#wiring
+    observe('call', script.name, args)
+    return new Promise((resolve) => {
+      const deadline = clock.after(timeoutMs, () => {
+        const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
+        resolve({ ok: false, reason: 'timeout', detail, mayHaveRun: true })
+      })
+      const run = (): unknown => {
+        const reply = master.evalsha(script.name, keys, args)
+        observe('reply', script.name, args, reply)
+        return reply
+      }
+      void this.#ask(run).then((answer) => {
+        deadline.cancel()
+        resolve(this.#resultOf(answer))
+      })
+    })
+  }
+
+  reenrol(why: string): void {
+    if (this.#state.status === 'enrolled') this.#enrol(why)
+  }
+
+  listen(channel: string, heard: (message: string) => void): void {
+    const { master, link, clock } = this.#wiring
+    const socket = link.socket()
+    master.subscribe(channel, (message) => {
+      if (this.#state.status === 'closed' || clock.state === 'crashed') return
+      link.carry('reply', socket, () => {
+        clock.enter(() => {
+          if (this.#state.status !== 'closed') heard(message)
+        })
+      })
+    })
+  }
+
+  async eval(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<unknown> {
+    return this.#need(() => this.#wiring.master.eval(script.name, keys, args))
+  }
+
+  async findKey(pattern: string): Promise<string | undefined> {
+    const prefix = pattern.replace(/\*$/, '')
+    const find = (): unknown =>
+      this.#wiring.master.memory.keys().find((key) => key.startsWith(prefix))
+    return (await this.#need(find)) as string | undefined
+  }
+
+  whenEnrolled(limitMs: number): Promise<boolean> {
+    if (this.#state.status === 'enrolled') return Promise.resolve(true)
+    if (this.#state.status === 'closed') return Promise.resolve(false)
+    return new Promise((resolve) => {
+      const settle = (enrolled: boolean): void => {
+        limit.cancel()
+        this.#waiters.delete(settle)
+        resolve(enrolled)
+      }
+      const limit = this.#wiring.clock.after(limitMs, () => {
+        settle(false)
+      })
+      this.#waiters.add(settle)
+    })
+  }
+
+  close(): void {
+    if (this.#state.status === 'closed') return
+    this.#epoch++
+    this.#enter({ status: 'closed' })
+    this.#answerFirst()
+    this.#hangUp('Connection is closed.')
+  }
+
+  /** The network breaks the connection that stands now. */
+  sever(): boolean {
+    const socket = this.#socket
+    if (socket?.ready !== true) return false
+    this.#broken(socket, 'read ECONNRESET')
+    return true
+  }
+
+  #connect(): void {
+    const { master, link, clock } = this.#wiring
+    const socket: Conversation = {
+      ...link.socket(),
+      ready: false,
+      incarnation: 0,
+      lastHeardAt: 0,
+      pending: new Set(),
+      silence: undefined,
+      forgetCrash: () => undefined,
+    }
+    this.#socket = socket
+    this.#timer = clock.after(this.#options.limits.connectTimeoutMs, () => {
+      this.#broken(socket, 'connect ETIMEDOUT')
+    })
+    link.carry('request', socket, () => {
+      if (master.state === 'down') {
+        this.#reset(socket, 'connect ECONNREFUSED')
+        return
+      }
+      socket.incarnation = master.incarnation
+      socket.forgetCrash = master.onCrash(() => {
+        this.#reset(socket, 'read ECONNRESET')
+      })
+      this.#hear(socket, () => {
+        if (socket.ready) return
+        this.#timer?.cancel()
+        socket.ready = true
+        this.#failures = 0
+        this.#enrol('connected')
+      })
+    })
+  }
+
+  /** Something from the server reaches the process, unless it closed the socket before. */
+  #hear(socket: Conversation, react: () => void): void {
+    const { link, clock } = this.#wiring
+    link.carry('reply', socket, () => {
+      clock.enter(() => {
+        if (!socket.closed) react()
+      })
+    })
+  }
+
+  #reset(socket: Conversation, why: string): void {
+    this.#hear(socket, () => {
+      this.#broken(socket, why)
+    })
+  }
+
+  #broken(socket: Conversation, why: string): void {
+    if (socket !== this.#socket || this.#state.status === 'closed') return
+    this.#epoch++
+    this.#enter({ status: 'connecting', detail: why })
+    this.#answerFirst()
+    this.#hangUp(why)
+    const delayMs = Math.min(400, 25 * 2 ** Math.min(this.#failures++, 10))
+    this.#timer = this.#wiring.clock.after(
+      delayMs * (0.75 + this.#wiring.clock.random() / 2),
+      () => {
+        this.#connect()
+      },
+    )
+  }
+
+  #hangUp(why: string): void {
+    const socket = this.#socket
+    this.#socket = undefined
+    if (socket === undefined) return
+    socket.closed = true
+    socket.silence?.cancel()
+    socket.forgetCrash()
+    for (const settle of [...socket.pending]) settle({ kind: 'closed', detail: why })
+  }
+
+  #ask(execute: () => unknown): Promise<Answer> {
+    const socket = this.#socket
+    const { master, link, clock } = this.#wiring
+    if (socket?.ready !== true) {
+      return Promise.resolve({ kind: 'closed', detail: 'Connection is closed.' })
+    }
+    return new Promise((resolve) => {
+      const settle = (answer: Answer): void => {
+        socket.pending.delete(settle)
+        resolve(answer)
+      }
+      if (socket.pending.size === 0) socket.lastHeardAt = clock.now()
+      socket.pending.add(settle)
+      this.#watchSilence(socket)
+      link.carry('request', socket, () => {
+        if (master.state === 'down' || socket.incarnation !== master.incarnation) {
+          this.#reset(socket, 'write EPIPE')
+          return
+        }
+        master.take(() => {
+          link.executes(socket)
+          const answer = answerOf(execute)
+          this.#hear(socket, () => {
+            socket.lastHeardAt = clock.now()
+            settle(answer)
+          })
+        })
+      })
+    })
+  }
+
+  /** Replaces a socket whose commands go unanswered. */
+  #watchSilence(socket: Conversation): void {
+    if (socket.silence !== undefined) return
+    const { clock } = this.#wiring
+    const { socketTimeoutMs } = this.#options.limits
+    const look = (): void => {
+      socket.silence = undefined
+      if (socket.pending.size === 0) return
+      const silentMs = clock.now() - socket.lastHeardAt
+      if (silentMs >= socketTimeoutMs) this.#broken(socket, 'Socket timeout')
+      else socket.silence = clock.after(socketTimeoutMs - silentMs, look)
+    }
+    socket.silence = clock.after(socketTimeoutMs, look)
+  }
+
+  async #need(execute: () => unknown): Promise<unknown> {
+    const answer = await this.#ask(execute)
+    if (answer.kind !== 'reply') throw new Error(answer.detail)
+    return answer.reply
+  }
+
+  #resultOf(answer: Answer): CallResult {
+    if (answer.kind === 'reply') return { ok: true, reply: answer.reply }
+    const { detail } = answer
+    if (answer.kind === 'closed') return { ok: false, reason: 'closed', detail, mayHaveRun: true }
+    if (REENROL_ON.test(detail)) this.reenrol(detail)
+    return { ok: false, reason: 'error', detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
+  }
+
+  #enter(state: MasterState): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    this.#state = state
+    this.#options.onState(this, state)
+    if (state.status === 'enrolled' || state.status === 'closed') {
+      for (const settle of [...this.#waiters]) settle(state.status === 'enrolled')
+    }
+  }
+
+  #enrol(why: string): void {
+    const epoch = ++this.#epoch
+    this.#enter({ status: 'enrolling', detail: why })
+    void this.#tryEnrol().then((state) => {
+      if (epoch !== this.#epoch) return
+      this.#enter(state)
+      this.#answerFirst()
+      if (state.status !== 'enrolled') {
+        this.#timer = this.#wiring.clock.after(REFUSED_RETRY_MS, () => {
+          this.#enrol('asking again')
+        })
+      }
+    })
+  }
+
+  async #tryEnrol(): Promise<MasterState> {
+    try {
+      const facts = await this.#readFacts()
+      const admission = await this.#options.admit(this, facts)
+      if (!admission.admitted) return { status: 'refused', ...admission }
+      await this.#need(() => {
+        for (const script of this.#options.scripts) this.#wiring.master.load(script.name)
+      })
+      return { status: 'enrolled', facts }
+    } catch (error) {
+      const detail = error instanceof Error ? error.message : String(error)
+      return { status: 'connecting', detail: `could not be enrolled: ${detail}` }
+    }
+  }
+
+  async #readFacts(): Promise<ServerFacts> {
+    const { master, clock } = this.#wiring
+    const runId = (await this.#need(() => master.runId)) as string
+    const startedAt = clock.now()
+    const wallBefore = clock.wallNow()
+    const serverUs = (await this.#need(() => master.nowUs)) as number
+    const roundTripMs = clock.now() - startedAt
+    return {
+      runId,
+      version: '7.0.15',
+      role: 'master',
+      maxmemoryPolicy: 'noeviction',
+      durable: master.durable,
+      clockOffsetMs: serverUs / 1000 - (wallBefore + roundTripMs / 2),
+      roundTripMs,
+    }
+  }
+}
+
+function answerOf(execute: () => unknown): Answer {
+  try {
+    return { kind: 'reply', reply: execute() }
+  } catch (error) {
+    if (error instanceof SimulatedReplyError) return { kind: 'error', detail: error.message }
+    throw error
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * One simulated lock server: a process with a run id, a memory and a clock.
+ *
+ *   up ─freeze()─▶ frozen (SIGSTOP): takes bytes in, executes them at the thaw
+ *   up, frozen ─crash()─▶ down: every socket dies, and what it had taken in with them
+ *   down ─restart(keep)─▶ up: another run id, no loaded scripts, and of its memory what `keep` says
+ */
+import type { SeededRandom } from './seeded-random.ts'
+import { simulatedScripts, type Reply } from './simulated-scripts.ts'
+import { SimulatedMemory } from './simulated-memory.ts'
+import type { WallClock } from './wall-clock.ts'
+
+/** What survives a crash: `allButLastSecond` is what an AOF that is synced once a second keeps. */
+export type Kept = 'all' | 'allButLastSecond' | 'nothing'
+
+/** An error the server answers with, as ioredis names it. */
+export class SimulatedReplyError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'ReplyError'
+  }
+}
+
+export interface SimulatedMasterOptions {
+  readonly name: string
+  readonly random: SeededRandom
+  readonly wall: WallClock
+  readonly trueNow: () => number
+  /** It says that every write is on disk before its reply, and keeps that promise. */
+  readonly durable: boolean
+}
+
+export class SimulatedMaster {
+  readonly name: string
+  readonly durable: boolean
+  readonly wall: WallClock
+  readonly memory: SimulatedMemory
+  /** How often each reply was given, by script and first word. */
+  readonly replies = new Map<string, number>()
+  readonly #random: SeededRandom
+  readonly #loaded = new Set<string>()
+  readonly #onCrash = new Set<() => void>()
+  readonly #subscribers: { channel: string; heard: (message: string) => void }[] = []
+  #backlog: (() => void)[] = []
+  #state: 'up' | 'frozen' | 'down' = 'up'
+  #runId: string
+  #incarnation = 1
+
+  constructor(options: SimulatedMasterOptions) {
+    this.name = options.name
+    this.durable = options.durable
+    this.wall = options.wall
+    this.memory = new SimulatedMemory(() => options.wall.now(), options.trueNow)
+    this.#random = options.random
+    this.#runId = this.#newRunId()
+  }
+
+  get state(): 'up' | 'frozen' | 'down' {
+    return this.#state
+  }
+
+  get runId(): string {
+    return this.#runId
+  }
+
+  /** Sockets belong to the process that accepted them. */
+  get incarnation(): number {
+    return this.#incarnation
+  }
+
+  get nowUs(): number {
+    return Math.floor(this.wall.now() * 1000)
+  }
+
+  /** `run` is called as soon as the process gets to it; not at all when it dies before. */
+  take(run: () => void): void {
+    if (this.#state === 'up') run()
+    else if (this.#state === 'frozen') this.#backlog.push(run)
+  }
+
+  /** @throws SimulatedReplyError when the script was not loaded since the process started. */
+  evalsha(name: string, keys: readonly string[], args: readonly (string | number)[]): Reply {
+    if (!this.#loaded.has(name)) throw new SimulatedReplyError('NOSCRIPT No matching script.')
+    return this.eval(name, keys, args)
+  }
+
+  eval(name: string, keys: readonly string[], args: readonly (string | number)[]): Reply {
+    const script = simulatedScripts.get(name)
+    if (script === undefined) throw new Error(`The simulated master has no script \`${name}\``)
+    const { memory, nowUs } = this
+    const reply = script({ memory, keys, args: args.map(String), nowUs, publish: this.#publish })
+    const word = `${name}:${reply[0] ?? ''}`
+    this.replies.set(word, (this.replies.get(word) ?? 0) + 1)
+    return reply
+  }
+
+  /** Hears what is published; advisory, so a subscription survives restarts here. */
+  subscribe(channel: string, heard: (message: string) => void): void {
+    this.#subscribers.push({ channel, heard })
+  }
+
+  load(name: string): void {
+    this.#loaded.add(name)
+  }
+
+  /** FLUSHALL: the same process, without its data. */
+  flush(): void {
+    this.memory.forgetAll()
+  }
+
+  freeze(): void {
+    if (this.#state === 'up') this.#state = 'frozen'
+  }
+
+  thaw(): void {
+    if (this.#state !== 'frozen') return
+    this.#state = 'up'
+    for (const run of this.#backlog.splice(0)) run()
+  }
+
+  crash(): void {
+    if (this.#state === 'down') return
+    this.#state = 'down'
+    this.#backlog = []
+    const listeners = [...this.#onCrash]
+    this.#onCrash.clear()
+    for (const listener of listeners) listener()
+  }
+
+  restart(kept: Kept): void {
+    if (this.#state !== 'down') return
+    if (kept === 'nothing') this.memory.forgetAll()
+    if (kept === 'allButLastSecond') this.memory.forgetLast(this.#random.between(0, 1_000))
+    this.#loaded.clear()
+    this.#runId = this.#newRunId()
+    this.#incarnation++
+    this.#state = 'up'
+  }
+
+  /** Called once, when the process that runs now dies. Returns how to stop listening. */
+  onCrash(listener: () => void): () => void {
+    this.#onCrash.add(listener)
+    return () => this.#onCrash.delete(listener)
+  }
+
+  readonly #publish = (channel: string, message: string): void => {
+    for (const each of this.#subscribers) if (each.channel === channel) each.heard(message)
+  }
+
+  #newRunId(): string {
+    const word = (): string => this.#random.integer(0, 2 ** 31).toString(16)
+    return `${this.name}-${word()}${word()}`
+  }
+}

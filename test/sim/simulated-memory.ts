@@ -1,0 +1,119 @@
+/**
+ * What a simulated master remembers: strings with an expiry and hashes, as Redis keeps them. A journal
+ * of the last writes lets a crash lose its tail, as an AOF that is synced once a second does.
+ */
+export type Value = string | ReadonlyMap<string, string>
+
+interface Entry {
+  readonly value: Value
+  /** Server milliseconds; undefined for a key that stays. */
+  readonly expiresAt: number | undefined
+}
+
+interface Undo {
+  /** True time of the write. */
+  readonly at: number
+  readonly key: string
+  readonly before: Entry | undefined
+}
+
+/** How much of the journal is kept. */
+const JOURNAL_MS = 1_500
+
+export class SimulatedMemory {
+  readonly #entries = new Map<string, Entry>()
+  readonly #wallNow: () => number
+  readonly #trueNow: () => number
+  #journal: Undo[] = []
+
+  constructor(wallNow: () => number, trueNow: () => number = wallNow) {
+    this.#wallNow = wallNow
+    this.#trueNow = trueNow
+  }
+
+  get(key: string): string | undefined {
+    const value = this.#live(key)?.value
+    return typeof value === 'string' ? value : undefined
+  }
+
+  exists(key: string): boolean {
+    return this.#live(key) !== undefined
+  }
+
+  set(key: string, value: string, ttlMs: number): void {
+    this.#write(key, { value, expiresAt: this.#now() + ttlMs })
+  }
+
+  /** -1 for a key that stays, -2 for none. */
+  pttl(key: string): number {
+    const entry = this.#live(key)
+    if (entry === undefined) return -2
+    return entry.expiresAt === undefined ? -1 : entry.expiresAt - this.#now()
+  }
+
+  /** PEXPIRE … GT: never shorter. */
+  lengthen(key: string, ttlMs: number): void {
+    const entry = this.#live(key)
+    const expiresAt = this.#now() + ttlMs
+    if (entry?.expiresAt === undefined || expiresAt <= entry.expiresAt) return
+    this.#write(key, { value: entry.value, expiresAt })
+  }
+
+  delete(key: string): void {
+    if (this.#live(key) !== undefined) this.#write(key, undefined)
+  }
+
+  hash(key: string): ReadonlyMap<string, string> {
+    const value = this.#live(key)?.value
+    return value instanceof Map ? value : new Map<string, string>()
+  }
+
+  hashSet(key: string, fields: Readonly<Record<string, string>>): void {
+    this.#write(key, {
+      value: new Map([...this.hash(key), ...Object.entries(fields)]),
+      expiresAt: undefined,
+    })
+  }
+
+  keys(): string[] {
+    return [...this.#entries.keys()].filter((key) => this.#live(key) !== undefined)
+  }
+
+  forgetAll(): void {
+    this.#entries.clear()
+    this.#journal = []
+  }
+
+  /** Undoes every write of the last `ms` true milliseconds. */
+  forgetLast(ms: number): void {
+    const from = this.#trueNow() - ms
+    for (let undo = this.#journal.pop(); undo !== undefined; undo = this.#journal.pop()) {
+      if (undo.at < from) break
+      if (undo.before === undefined) this.#entries.delete(undo.key)
+      else this.#entries.set(undo.key, undo.before)
+    }
+    this.#journal = []
+  }
+
+  /** Redis compares whole milliseconds. */
+  #now(): number {
+    return Math.floor(this.#wallNow())
+  }
+
+  #live(key: string): Entry | undefined {
+    const entry = this.#entries.get(key)
+    if (entry?.expiresAt === undefined || this.#now() <= entry.expiresAt) return entry
+    this.#entries.delete(key)
+    return undefined
+  }
+
+  #write(key: string, entry: Entry | undefined): void {
+    const at = this.#trueNow()
+    if (this.#journal.length > 1_000) {
+      this.#journal = this.#journal.filter((undo) => undo.at >= at - JOURNAL_MS)
+    }
+    this.#journal.push({ at, key, before: this.#entries.get(key) })
+    if (entry === undefined) this.#entries.delete(key)
+    else this.#entries.set(key, entry)
+  }
+}

@@ -1,0 +1,106 @@
+/** What many seeds add up to, and whether they proved anything: a fault that never happened was not survived. */
+import { CLOCK_FAULTS, FAULTS } from './fault-counts.ts'
+import type { SimulationResult } from './simulation.ts'
+
+/** Replies without which a rule of the protocol was never put to use. */
+const REPLIES = [
+  'acquire:granted',
+  'acquire:taken',
+  'acquire:quarantined',
+  'acquire:skewed',
+  'acquire:abandoned',
+  'acquire:unenrolled',
+  'confirm:counter',
+  'confirm:lost',
+  'extend:extended',
+  'extend:missing',
+  'extend:lost',
+  'heal:healed',
+  'heal:lost',
+] as const
+
+export interface FailedSeed {
+  readonly seed: number
+  readonly clocks: string
+  readonly violations: SimulationResult['violations']
+}
+
+export class Summary {
+  seeds = 0
+  virtualMs = 0
+  events = 0
+  leases = 0
+  extensions = 0
+  writesAccepted = 0
+  writesRefused = 0
+  readonly faults: Record<string, number> = {}
+  readonly replies: Record<string, number> = {}
+  readonly failed: FailedSeed[] = []
+  readonly #clocks = new Set<string>()
+
+  add(result: SimulationResult): void {
+    this.seeds++
+    this.virtualMs += result.virtualMs
+    this.events += result.events
+    this.leases += result.leases
+    this.extensions += result.extensions
+    this.writesAccepted += result.writesAccepted
+    this.writesRefused += result.writesRefused
+    this.#clocks.add(result.clocks)
+    addCounts(this.faults, result.faults)
+    addCounts(this.replies, result.replies)
+    const { seed, clocks, violations } = result
+    if (violations.length > 0) this.failed.push({ seed, clocks, violations })
+  }
+
+  get virtualHours(): number {
+    return this.virtualMs / 3_600_000
+  }
+
+  /** As plain data. */
+  totals(): object {
+    const { seeds, virtualHours, events, leases, extensions, writesAccepted, writesRefused } = this
+    const { faults, replies, failed } = this
+    const counts = {
+      seeds,
+      virtualHours,
+      events,
+      leases,
+      extensions,
+      writesAccepted,
+      writesRefused,
+    }
+    return { ...counts, faults, replies, failed }
+  }
+
+  /** Faults and replies that never happened, though they should have. */
+  missing(): readonly string[] {
+    const faults: readonly string[] = [
+      ...FAULTS,
+      ...(this.#clocks.has('jumps') ? CLOCK_FAULTS : []),
+    ]
+    return [
+      ...faults.filter((fault) => (this.faults[fault] ?? 0) === 0),
+      ...REPLIES.filter((reply) => (this.replies[reply] ?? 0) === 0),
+    ]
+  }
+
+  toString(): string {
+    const counts = (each: Readonly<Record<string, number>>): string =>
+      Object.entries(each)
+        .sort(([a], [b]) => a.localeCompare(b))
+        .map(([name, count]) => `  ${String(count).padStart(9)}  ${name}`)
+        .join('\n')
+    return [
+      `${this.seeds} seeds, ${this.virtualHours.toFixed(2)} virtual hours, ${this.events} events`,
+      `${this.leases} leases, ${this.extensions} extensions, ` +
+        `${this.writesAccepted} writes accepted and ${this.writesRefused} refused by the fenced store`,
+      `faults\n${counts(this.faults)}`,
+      `replies of the masters\n${counts(this.replies)}`,
+    ].join('\n')
+  }
+}
+
+function addCounts(total: Record<string, number>, more: Readonly<Record<string, number>>): void {
+  for (const [name, count] of Object.entries(more)) total[name] = (total[name] ?? 0) + count
+}
