@@ -62,7 +62,7 @@ function acquire(call: ScriptCall): Reply {
     const handedOver = holder === at(args, 8) && count <= Number(at(args, 9))
     if (holder !== undefined && holder !== token && !handedOver) {
       const waitMs = Number(at(args, 10))
-      if (memory.pttl(waiters) < waitMs) memory.set(waiters, '1', waitMs)
+      if (waitMs > Math.max(0, memory.pttl(waiters))) memory.set(waiters, '1', waitMs)
       return ['taken', nowMs, holder, memory.pttl(lease)]
     }
     if (holder !== token) mine = false
