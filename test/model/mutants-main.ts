@@ -23,6 +23,8 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const COPIED = ['src', 'test', 'package.json', 'tsconfig.json', 'vitest.config.ts'] as const
 const DIRECTED = 'test/sim/abandoned-attempts.test.ts'
 const TWINS = 'test/sim/scripts-equal-model.test.ts'
+const stopping = new AbortController()
+
 /** Longer than any of the judges takes when it works. */
 const LIMIT_MS = 900_000
 
@@ -151,7 +153,7 @@ async function missedByModel(rule: string): Promise<string | undefined> {
 
 async function testsFail(directory: string, file: string): Promise<boolean> {
   const { code, stdout } = await run(directory, ['node_modules/vitest/vitest.mjs', 'run', file])
-  if (code !== 0 && !stdout.includes('FAIL')) throw new Error(`vitest did not run:\n${stdout}`)
+  if (code !== 0 && !stdout.includes('failed')) throw new Error(`vitest did not run:\n${stdout}`)
   return code !== 0
 }
 
@@ -166,6 +168,7 @@ function run(cwd: string, args: readonly string[]): Promise<Outcome> {
       cwd,
       stdio: ['ignore', 'pipe', 'ignore'],
       timeout: LIMIT_MS,
+      signal: stopping.signal,
     })
     let stdout = ''
     child.stdout.on('data', (chunk: Buffer) => {
@@ -194,4 +197,10 @@ function parseSummary(stdout: string): SimulationSummary {
   }
 }
 
+// An interrupted run leaves its copies to `finally`, which only runs when the process ends by itself.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    stopping.abort()
+  })
+}
 process.exitCode = await main()

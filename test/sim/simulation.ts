@@ -46,6 +46,8 @@ const LOOK_MS = 25
 const RESOURCES = 2
 /** Where clocks jump, a key may be left with an hour to live: later work goes to fresh names. */
 const FRESH_NAMES_MS = 8_000
+/** The longest that a loop is still busy after it was told to end. */
+const REST_MS = 30_000
 /** Longest wait for a resource after everything has healed: remains of one lease, and taking turns. */
 const WAIT_BOUND_MS = 2 * MAX_LEASE_MS + 2_000
 
@@ -179,6 +181,8 @@ class World {
     this.#trace(() => 'everything heals')
     for (const client of this.#clients) client.retire()
     await this.#time.runUntil(this.#time.now + this.#scenario.network.postponeMs + 3_000)
+    const idle = (): boolean => this.#clients.every(({ unsettled }) => unsettled.length === 0)
+    await this.#time.runUntil(this.#time.now + REST_MS, idle)
   }
 
   async #proveProgress(): Promise<void> {
