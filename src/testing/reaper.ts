@@ -12,8 +12,9 @@
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -69,7 +70,8 @@ export function takeDirectory(name: string): ServerDirectory {
 }
 
 function startReaper(): Reaper {
-  const root = mkdtempSync(join(tmpdir(), `${DIRECTORY_PREFIX}${process.pid}-`))
+  const unique = randomBytes(6).toString('hex')
+  const root = join(tmpdir(), `${DIRECTORY_PREFIX}${process.pid}-${unique}`)
   const shell = spawn('/bin/sh', ['-c', REAP, root], {
     cwd: '/',
     detached: true,
@@ -78,9 +80,10 @@ function startReaper(): Reaper {
   if (shell.pid === undefined) {
     // Without a listener the event would be thrown a second time, from nowhere.
     shell.once('error', () => undefined)
-    rmSync(root, { recursive: true })
     throw new Error('Test servers need a POSIX shell at /bin/sh; FLEET=containers does without')
   }
+  // Only now: a directory that is there has a shell that removes it.
+  mkdirSync(root, { mode: 0o700 })
   return { shell, root, count: 0, users: 0 }
 }
 

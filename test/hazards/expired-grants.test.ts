@@ -22,7 +22,9 @@ afterAll(async () => {
 /** What every test here ends with: the masters did grant, the client did not believe it, and the next one gets it. */
 async function expectRefused(lab: Lab, outcome: AcquireOutcome): Promise<void> {
   expect(outcome.status).toBe('unreachable')
-  for (const proxy of lab.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
+  await until('every master has answered, too late', () =>
+    lab.proxies.every((proxy) => proxy.counters.replies.delayed > 0),
+  )
   expect(await lab.counters('r')).not.toContain(null)
   const other = await lab.client({ direct: true })
   await using lease = await other.acquire('r', { waitMs: 5_000 })
