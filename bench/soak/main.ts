@@ -103,7 +103,12 @@ async function soak(): Promise<Report> {
     jobs: { added: arena.ledger.added, open },
     anomalies: [...anomalies, ...left],
     blind,
-    passed: anomalies.length === 0 && left.length === 0 && open === 0 && blind.length === 0,
+    passed:
+      !interrupted.signal.aborted &&
+      anomalies.length === 0 &&
+      left.length === 0 &&
+      open === 0 &&
+      blind.length === 0,
   }
 }
 

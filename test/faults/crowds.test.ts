@@ -11,6 +11,8 @@ import { ALL } from './scenario.ts'
 import { silent } from './silent.ts'
 
 const CROWD = ALL ? 200 : 100
+/** On a machine that is busy with other things, more at once defeat each other: see bench/overload.ts. */
+const RESOURCES = ALL ? 1_000 : 300
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -93,14 +95,14 @@ it('a crowd of workers on one resource: one at a time, everybody in the end', as
   await Promise.all(redlocks.map((redlock) => redlock.close()))
 }, 70_000)
 
-it('1,000 resources at once', async () => {
+it(`${RESOURCES} resources at once`, async () => {
   const redlocks = await clients(2)
   const leases = await Promise.all(
-    Array.from({ length: 1_000 }, (_, index) =>
+    Array.from({ length: RESOURCES }, (_, index) =>
       item(redlocks, index % 2).acquire(`r${index}`, { waitMs: 15_000 }),
     ),
   )
-  expect(new Set(leases.map((lease) => lease.token)).size).toBe(1_000)
+  expect(new Set(leases.map((lease) => lease.token)).size).toBe(RESOURCES)
   await Promise.all(leases.map((lease) => lease.release()))
   await Promise.all(redlocks.map((redlock) => redlock.close()))
   const namespace = `crowd-${process.pid}-${runs}`

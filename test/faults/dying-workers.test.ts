@@ -68,7 +68,7 @@ it('jobs survive kill -9 in every state, a frozen queue, and masters that are aw
     await delay(LEASE_MS)
     await Promise.all(away.map((master) => master.thaw()))
     const everything = async (): Promise<boolean> => (await ledger.completed()) === ledger.added
-    await until('every job is completed', everything, 30_000).catch(async () => {
+    await until('every job is completed', everything, 60_000).catch(async () => {
       throw new Error(`not all of ${ledger.added} jobs are done: ${await ledger.counts()}`)
     })
     expect(await ledger.anomalies()).toEqual([])
@@ -90,4 +90,4 @@ it('jobs survive kill -9 in every state, a frozen queue, and masters that are aw
   } finally {
     for (const redis of masters) redis.disconnect()
   }
-}, 90_000)
+}, 120_000)

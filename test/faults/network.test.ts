@@ -54,6 +54,10 @@ for (const cut of cuts) {
   it.each(SEEDS)(`${cut.how}, to a minority and to a majority (seed %i)`, async (seed) => {
     const rig = await stage.rig({ seed, loops: 3, holdMs: 60 })
     for (const indexes of [[0], [1, 2], [2, 3, 4]]) {
+      // Clients take their time to come back from the last cut, and only who is there can be cut off.
+      await until('clients are connected', () =>
+        indexes.every((index) => rig.proxy(index).counters.open > 0),
+      )
       const before = indexes.map((index) => cut.strikes(rig.proxy(index)))
       await Promise.all(indexes.map((index) => cut.begin(rig.proxy(index))))
       if (indexes.length <= 2) await rig.progress(8)
