@@ -78,7 +78,7 @@ export async function park(
   resources: readonly string[],
   lines: Lines,
   clock: Clock,
-  maxDelayMs = Infinity,
+  maxDelayMs: number = Infinity,
 ): Promise<Requeue> {
   const ticket = ticketOf(job)
   const reason = `others that were added earlier stand before it in the line of \`${labelOf(resources)}\``
