@@ -40,6 +40,7 @@ export interface ClientOptions {
 
 const LEASES_MS = [100, 100, 100, 200, 200, 500, 1_000, MAX_LEASE_MS]
 const LOOPS = 2
+const MAX_TRIES = 30
 /** What a client may be told without anything being wrong. */
 const EXPECTED = new Set([
   'RESOURCE_TAKEN',
@@ -199,7 +200,9 @@ export class SimulatedClient {
     const slots = resource.length === 1 && random.chance(0.1) ? 2 : 1
     const redlock = this.#redlock
     const style = random.next()
-    if (style < 0.4) {
+    if (style < 0.1) {
+      await this.#besiege(clock, resource, leaseMs)
+    } else if (style < 0.4) {
       const call = redlock.tryAcquire(resource, { leaseMs, autoExtend, slots })
       const outcome = await this.#track(`tryAcquire ${resource.join()}`, call)
       if (outcome.status === 'granted') await this.#holdAndEnd(clock, outcome.lease, autoExtend)
@@ -214,6 +217,21 @@ export class SimulatedClient {
         this.#options.referee.released(holding)
       })
       await this.#track(`using ${resource.join()}`, call)
+    }
+  }
+
+  /** Asks again and again, so as to be there in the moment in which a lease ends. */
+  async #besiege(clock: VirtualClock, resource: readonly string[], leaseMs: number): Promise<void> {
+    for (let tries = 0; tries < MAX_TRIES && this.#works(clock); tries++) {
+      const call = this.#redlock.tryAcquire(resource, { leaseMs })
+      const outcome = await this.#track(`tryAcquire ${resource.join()}`, call)
+      if (outcome.status === 'granted') {
+        await this.#holdAndEnd(clock, outcome.lease, false)
+        return
+      }
+      // As long as there is no hurry, rarely.
+      const leftMs = outcome.status === 'taken' ? outcome.retryAfterMs : 0
+      await sleep(clock, leftMs > 60 ? leftMs - 40 : this.#random.between(1, 6))
     }
   }
 
@@ -264,6 +282,10 @@ export class SimulatedClient {
     const { referee } = this.#options
     const { lease } = holding
     const random = this.#random
+    if (!autoExtend && random.chance(0.25)) {
+      await this.#holdToTheEnd(clock, holding)
+      return
+    }
     const careful = random.chance(0.6)
     const stepMs = lease.leaseMs * (random.chance(0.1) ? 1.5 : random.between(0.01, 0.4))
     const steps = random.integer(0, 4)
@@ -277,6 +299,16 @@ export class SimulatedClient {
       referee.look()
     }
     if (!careful) this.#write(holding)
+  }
+
+  /** Uses every millisecond of the trust, and no more. */
+  async #holdToTheEnd(clock: VirtualClock, holding: Holding): Promise<void> {
+    while (this.#works(clock)) {
+      const leftMs = holding.lease.remainingMs()
+      if (leftMs <= 0) return
+      this.#write(holding)
+      await sleep(clock, Math.min(leftMs, 300))
+    }
   }
 
   #granted(clock: VirtualClock, lease: Lease): Holding {
