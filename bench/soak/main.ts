@@ -78,6 +78,7 @@ async function soak(): Promise<Report> {
   await arena.heal()
   if (!interrupted.signal.aborted) await quiet(arena)
   const open = arena.ledger.added - (await arena.ledger.completed())
+  if (open > 0) for (const job of await arena.ledger.open()) say(job)
   const anomalies = interrupted.signal.aborted
     ? await arena.crew.end()
     : [...(await arena.anomalies()), ...nemesis.failures]

@@ -139,7 +139,14 @@ it('all five come back empty at once: nothing is granted for one maxLeaseMs', as
 it('a rolling restart slower than the quarantine: the lease that is kept alive survives it', async () => {
   const { fleet } = stage
   const namespace = `rolling-${process.pid}`
-  const options = { masters: fleet.urls, namespace, leaseMs: 400, maxLeaseMs: 600, logger: silent }
+  // Long enough for a keeper on a busy machine; each master is quarantined for as long.
+  const options = {
+    masters: fleet.urls,
+    namespace,
+    leaseMs: 1_000,
+    maxLeaseMs: 1_000,
+    logger: silent,
+  }
   await using redlock = new Redlock(options)
   await redlock.bootstrap()
   await using lease = await redlock.acquire('r', { autoExtend: true })

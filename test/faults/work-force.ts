@@ -147,6 +147,20 @@ export class JobLedger {
     return JSON.stringify(await this.#plain.getJobCounts())
   }
 
+  /** Jobs that are not done, with what they wait for. */
+  async open(): Promise<readonly string[]> {
+    const jobs = await this.#plain.getJobs(['active', 'delayed', 'waiting', 'failed'])
+    return Promise.all(
+      jobs.map(async (job) => {
+        const { id, data, delay: delayMs, attemptsStarted, attemptsMade, stalledCounter } = job
+        const { logs } = await this.#plain.getJobLogs(id ?? '')
+        const runs = `${attemptsStarted} starts, ${attemptsMade} failed, ${stalledCounter} crashed`
+        const why = logs.at(-1) ?? job.failedReason
+        return `job ${id ?? '?'} of ${data.customer} is ${await job.getState()} (delay ${delayMs} ms, ${runs}): ${why}`
+      }),
+    )
+  }
+
   /** When all is quiet: every job is completed, once, with an entry in the store that nobody overwrote. */
   async anomalies(): Promise<readonly string[]> {
     const jobs = await this.#plain.getCompleted(0, -1)
