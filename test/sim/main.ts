@@ -3,7 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { clocksOf, type Clocks } from './scenario.ts'
+import { callsUsing, clocksOf, type Clocks } from './scenario.ts'
 import type { RedlockClass } from './simulated-client.ts'
 import { simulate, type SimulationResult } from './simulation.ts'
 import { Summary, type FailedSeed } from './summary.ts'
@@ -27,7 +27,7 @@ const USAGE = `Simulates the real lock on virtual time, with faults, and judges 
 Exit code: 0 no violation and every fault happened, 1 otherwise, 2 bad arguments.`
 
 /** A process is replaced after this many seeds, so that nothing piles up in it. */
-const SEEDS_PER_PROCESS = 20
+const SEEDS_PER_PROCESS = 50
 const TRACED_LINES = 80
 
 interface Settings {
@@ -213,8 +213,9 @@ function runBatch(
 function work(): void {
   process.once('message', (message) => {
     const { settings, seeds } = message as Batch
+    const inOrder = [...seeds].sort((a, b) => Number(callsUsing(a)) - Number(callsUsing(b)))
     const run = async (): Promise<void> => {
-      for (const seed of seeds) process.send?.(await simulateSeed(seed, settings))
+      for (const seed of inOrder) process.send?.(await simulateSeed(seed, settings))
     }
     run().then(
       () => {

@@ -24,6 +24,14 @@ export function clocksOf(seed: number): Clocks {
   return seed % 4 === 2 ? 'jumps' : 'sane'
 }
 
+/**
+ * Whether clients also call `using`. Not everywhere: from the first call on, Node tracks contexts in the whole
+ * process, which is slow.
+ */
+export function callsUsing(seed: number): boolean {
+  return seed % 5 === 0
+}
+
 /** Mean true milliseconds between two faults of a kind; undefined where the seed leaves it out. */
 export interface FaultRates {
   readonly crashMs: number | undefined
@@ -56,8 +64,6 @@ export interface Scenario {
   readonly memoryLoss: boolean
   /** How long clients wait for one master. */
   readonly masterTimeoutMs: number
-  /** Clients also call `using`. Not everywhere: it switches on Node's context tracking, which is slow. */
-  readonly using: boolean
 }
 
 const TOKENS: readonly Property[] = ['MONO', 'UNIQ', 'STORE', 'SETTLE', 'CLEAN']
@@ -95,15 +101,25 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
     aheadMs: random.chance(0.15) ? MAX_LEASE_MS * random.between(2, 500) : 0,
     memoryLoss,
     masterTimeoutMs: random.pick([50, 50, 500]),
-    using: random.chance(0.25),
   }
 }
 
+/** Chance and length of a hold-up. What follows on the connection waits too, so the long ones are rare. */
+const SPIKES = [
+  [0, 0],
+  [0.1, 30],
+  [0.03, 100],
+  [0.02, 300],
+  [0.004, MAX_LEASE_MS],
+  [0.02, MAX_LEASE_MS],
+] as const
+
 function drawNetwork(random: SeededRandom): NetworkProfile {
+  const [spikeChance, spikeMs] = random.pick(SPIKES)
   return {
     usualMs: random.pick([0.5, 2, 10]),
-    spikeChance: random.pick([0, 0.01, 0.03, 0.1]),
-    spikeMs: random.pick([30, 300, MAX_LEASE_MS]),
+    spikeChance,
+    spikeMs,
     lossChance: random.pick([0, 0.002, 0.02, 0.08]),
     duplicateChance: random.pick([0, 0.005, 0.05]),
     postponeChance: random.pick([0, 0.3, 0.9]),

@@ -181,6 +181,7 @@ export class SimulatedClient {
         await this.#turn(clock)
       } catch (error) {
         const code = (error as { readonly code?: string }).code ?? ''
+        if (code === 'QUORUM_UNREACHABLE') await sleep(clock, this.#random.between(0, 200))
         if (EXPECTED.has(code)) continue
         this.#options.referee.report('CLEAN', `${this.name} threw ${String(error)}`)
       }
@@ -229,6 +230,7 @@ export class SimulatedClient {
         await this.#holdAndEnd(clock, outcome.lease, false)
         return
       }
+      if (outcome.status === 'unreachable') return
       // As long as there is no hurry, rarely.
       const leftMs = outcome.status === 'taken' ? outcome.retryAfterMs : 0
       await sleep(clock, leftMs > 60 ? leftMs - 40 : this.#random.between(1, 6))

@@ -7,7 +7,7 @@ import { Redlock } from '../../src/lock/redlock.ts'
 import { FaultCounts } from './fault-counts.ts'
 import { Nemesis } from './nemesis.ts'
 import { Referee, type Violation } from './referee.ts'
-import { drawScenario, MAX_LEASE_MS, type Clocks, type Scenario } from './scenario.ts'
+import { callsUsing, drawScenario, MAX_LEASE_MS, type Clocks, type Scenario } from './scenario.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { SimulatedClient, type RedlockClass } from './simulated-client.ts'
 import { SimulatedMaster } from './simulated-master.ts'
@@ -163,7 +163,7 @@ class World {
         return random.chance(0.15) ? names : [random.pick(names)]
       },
       masterTimeoutMs: this.#scenario.masterTimeoutMs,
-      using: this.#scenario.using,
+      using: callsUsing(this.#options.seed),
       Redlock: this.#options.Redlock ?? Redlock,
       trace: this.#trace,
     })
