@@ -3,9 +3,9 @@
  * clock and past every counter this client has seen. It keeps tokens increasing when a master lost
  * its counters. Exact in a double until the year 2255.
  *
- * A counter seen far ahead of our clock does not drag our proposals along without bound: masters
- * refuse proposals that are `maxClockSkewMs` ahead of their clock, so one resource whose counter
- * was raised by a client with a wrong clock would keep this client from every other resource.
+ * A counter far ahead of our clock comes from a clock that is or was wrong: another client's, or our own
+ * before it was set right. It is not followed, because masters refuse proposals that are `maxClockSkewMs` ahead
+ * of their clock: one such counter would keep this client from every other resource.
  */
 import type { Clock } from '../clock.ts'
 
@@ -20,13 +20,18 @@ export class ProposalClock {
   }
 
   next(): number {
-    const wallUs = Math.floor(this.#clock.wallNow() * 1000)
-    const proposal = Math.max(wallUs, Math.min(this.#seen + 1, wallUs + this.#maxAheadUs))
-    this.observe(proposal)
-    return proposal
+    const wallUs = this.#wallUs()
+    if (this.#seen > wallUs + this.#maxAheadUs) this.#seen = 0
+    this.#seen = Math.max(wallUs, this.#seen + 1)
+    return this.#seen
   }
 
   observe(counter: number): void {
+    if (counter > this.#wallUs() + this.#maxAheadUs) return
     if (counter > this.#seen) this.#seen = counter
+  }
+
+  #wallUs(): number {
+    return Math.floor(this.#clock.wallNow() * 1000)
   }
 }

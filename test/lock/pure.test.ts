@@ -94,7 +94,23 @@ describe('proposals', () => {
     const wall = { ms: 1_800_000_000_000 }
     const proposals = new ProposalClock(at(wall), 10_000)
     proposals.observe((wall.ms + 3_600_000) * 1000)
-    expect(proposals.next() - wall.ms * 1000).toBeLessThanOrEqual(10_000_000)
+    expect(proposals.next()).toBe(wall.ms * 1000)
+  })
+
+  test('a wall clock that was far ahead and is set right leaves nothing behind', () => {
+    const wall = { ms: 1_800_003_600_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    proposals.next()
+    wall.ms -= 3_600_000
+    expect(proposals.next()).toBe(wall.ms * 1000)
+  })
+
+  test('a counter a little ahead is passed', () => {
+    const wall = { ms: 1_800_000_000_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    const counter = (wall.ms + 5_000) * 1000
+    proposals.observe(counter)
+    expect(proposals.next()).toBe(counter + 1)
   })
 })
 

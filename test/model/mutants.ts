@@ -138,8 +138,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'proposal',
-        'const wallUs = Math.floor(this.#clock.wallNow() * 1000)',
-        'const wallUs = Math.floor(this.#clock.wallNow() * 0)',
+        'return Math.floor(this.#clock.wallNow() * 1000)',
+        'return Math.floor(this.#clock.wallNow() * 0)',
       ),
     ],
     caughtBy: 'simulation',
