@@ -43,6 +43,8 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly maxWaitMs: number
   readonly dedupe: Dedupe<Data> | undefined
   readonly checkpoints: boolean
+  /** The longest sleep of a job that met an outage of the masters. */
+  readonly maxUnreachableMs: number
   /** What only a worker with a connection to the queue's Redis has. */
   readonly services: () => { readonly lines?: Lines; readonly kept?: KeptValues }
   readonly onRequeued: (job: Job<Data>, requeue: Requeue) => void
@@ -118,7 +120,7 @@ export class JobRuns<Data, Result, Name extends string> {
     resources: readonly string[],
     outcome: NotGranted | InLine,
   ): Promise<never> {
-    const { clock, maxWaitMs, onRequeued } = this.#options
+    const { clock, maxWaitMs, maxUnreachableMs, onRequeued } = this.#options
     const leftMs = job.timestamp + maxWaitMs - clock.wallNow()
     if (leftMs <= 0) {
       const error = new WaitedTooLongError(labelOf(resources), maxWaitMs)
@@ -127,7 +129,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const why =
       outcome.status === 'in-line'
         ? await park(job, token, resources, outcome.lines, clock, leftMs)
-        : await requeue(job, token, outcome, clock)
+        : await requeue(job, token, outcome, clock, maxUnreachableMs)
     onRequeued(job, why)
     throw new DelayedError(why.reason)
   }

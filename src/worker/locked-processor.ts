@@ -7,7 +7,7 @@ import { leaseOption } from '../lock/settings.ts'
 import { integerOption, refuse } from '../options.ts'
 import type { JobLease } from './job-lease.ts'
 import { JobRuns, type JobRunsOptions } from './job-runs.ts'
-import type { Requeue } from './requeue.ts'
+import { MAX_UNREACHABLE_MS, type Requeue } from './requeue.ts'
 import { resourceOption, type ResourceOf } from './resource.ts'
 
 /** Runs one job under its lease. */
@@ -107,6 +107,7 @@ export function jobRuns<Data, Result, Name extends string>(
     maxWaitMs: options.maxWaitMs ?? Infinity,
     dedupe: undefined,
     checkpoints: false,
+    maxUnreachableMs: MAX_UNREACHABLE_MS,
     services: () => ({}),
     onRequeued: (job, why) => options.onRequeued?.(job, why),
     onLeaseLost: (job, error) => options.onLeaseLost?.(job, error),

@@ -10,9 +10,9 @@ import { systemClock } from '../clock.ts'
 import { integerOption, nameOption, refuse } from '../options.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
 import { Lines } from './lines.ts'
-import { parkedMs } from './requeue.ts'
+import { addedAsleep, parkedMs } from './requeue.ts'
 import { resourceOption, resourcesOf } from './resource.ts'
-import { ticketOf } from './ticket.ts'
+import { ticketOf, type Ticket } from './ticket.ts'
 
 export interface LockedQueueOptions<Data = unknown> extends QueueOptions {
   /** Names what a job touches from its data; must agree with the `resource` of the workers. */
@@ -21,6 +21,11 @@ export interface LockedQueueOptions<Data = unknown> extends QueueOptions {
   readonly namespace?: string
   /** The `slots` of the workers. @defaultValue 1 */
   readonly slots?: number
+  /**
+   * The `maxWaitMs` of the workers: a job that waits behind others for so long is looked at, and fails, then, and not only
+   * when its turn comes. @defaultValue no limit
+   */
+  readonly maxWaitMs?: number
 }
 
 interface NewJob<Data, Name extends string> {
@@ -46,18 +51,27 @@ export class LockedQueue<
   readonly #redis: QueueConnection
   readonly #lines: Lines
   readonly #slots: number
+  readonly #maxWaitMs: number
 
   /** @throws TypeError for a bad option. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
-    const { resource, namespace = 'redlock', slots = 1, ...queueOptions } = options
+    const {
+      resource,
+      namespace = 'redlock',
+      slots = 1,
+      maxWaitMs = Number.MAX_SAFE_INTEGER,
+      ...queueOptions
+    } = options
     nameOption('namespace', namespace)
     integerOption('slots', slots, 1, 1_000)
+    integerOption('maxWaitMs', maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
     resourceOption(resource)
     super(name, queueOptions)
     this.#resource = resource
     this.#redis = openQueueConnection(queueOptions.connection, 'producer')
     this.#lines = new Lines(this.#redis, this.getBackend(), { namespace, slots }, systemClock)
     this.#slots = slots
+    this.#maxWaitMs = maxWaitMs
   }
 
   /** @throws ResourceError when `resource` names nothing for this data; TypeError for an unsafe `deduplication`. */
@@ -99,7 +113,7 @@ export class LockedQueue<
       const asleep = resources.some((resource) => (ahead.get(resource) ?? 0) >= this.#slots)
       for (const resource of resources) ahead.set(resource, (ahead.get(resource) ?? 0) + 1)
       if (!asleep) return { job, resources, asleep }
-      const delay = parkedMs(systemClock.random())
+      const delay = Math.min(parkedMs(systemClock.random()), this.#maxWaitMs)
       return { job: { ...job, opts: { ...job.opts, delay } }, resources, asleep }
     })
   }
@@ -111,7 +125,8 @@ export class LockedQueue<
     const joining = entries.flatMap(({ resources, asleep }, index) => {
       const job = jobs[index]
       if (job === undefined || resources === undefined) return []
-      return [{ ticket: ticketOf(job), priority: job.priority, resources, asleep }]
+      const named = entries[index]?.job.opts?.jobId !== undefined
+      return [{ ticket: ticketOf(job), priority: job.priority, resources, asleep, named }]
     })
     const lines = this.#lines
     // Marked before it joins: whoever makes it the head must see that it sleeps.
@@ -124,10 +139,24 @@ export class LockedQueue<
       joining.map(({ resources, ticket }) => lines.join(resources, ticket)),
     )
     // A line was left while the jobs were being added. Only now does everybody stand in all of its lines.
-    for (const [index, { resources, ticket, priority, asleep }] of joining.entries()) {
-      if (!asleep || first[index] !== true) continue
-      if (await lines.isTurn(resources, ticket)) await lines.wake(ticket, priority)
+    for (const [index, { resources, ticket, priority, asleep, named }] of joining.entries()) {
+      if (first[index] !== true) continue
+      if (asleep) {
+        if (await lines.isTurn(resources, ticket)) await lines.wake(ticket, priority)
+      } else if (named) {
+        await this.#rejoin(resources, ticket, priority)
+      }
     }
+  }
+
+  /**
+   * A job with a name may have been there before: asleep, because an earlier add was cut off after its first half, or finished,
+   * and then it must not hold up the line.
+   */
+  async #rejoin(resources: readonly string[], ticket: Ticket, priority: number): Promise<void> {
+    const known = await this.getJob(ticket.jobId)
+    if (known === undefined || known.finishedOn) await this.#lines.leave(resources, ticket)
+    else if (addedAsleep(known)) await this.#lines.wake(ticket, priority)
   }
 
   /** A job that wants to run later takes its place when it is started: until then it holds nobody up. */

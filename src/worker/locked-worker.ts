@@ -41,6 +41,8 @@ const READY_RETRY_MS = { min: 500, max: 5_000 }
 const QUEUE_PATIENCE_MS = 5_000
 /** A job survives this many crashed or frozen workers; BullMQ's default is 1, and a deploy may be two. */
 const MAX_STALLED_COUNT = 3
+/** Jobs need not sleep long in an outage: the breaker keeps them from being started in vain. */
+const OUTAGE_SLEEP_MS = 1_000
 /** How long jobs that are told to stop may take for it. */
 const DRAIN_GRACE_MS = 2_000
 const IDLE_LOOK_MS = 10
@@ -74,6 +76,7 @@ export class LockedWorker<
     const runs = jobRuns<Data, Result, Name>(redlock, options, processor, {
       dedupe,
       checkpoints,
+      maxUnreachableMs: OUTAGE_SLEEP_MS,
       services: () => ({
         ...(order === 'strict' && seat.side !== undefined && { lines: seat.side.lines }),
         ...(seat.side !== undefined && { kept: seat.side.kept }),

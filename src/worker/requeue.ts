@@ -22,7 +22,9 @@ export interface Requeue {
 
 const TAKEN_MS = { min: 25, max: 1_000 }
 const SPLIT_MS = { min: 10, max: 500 }
-const UNREACHABLE_MS = { min: 200, max: 30_000 }
+const UNREACHABLE_MIN_MS = 200
+/** How long a job sleeps at most after an outage was found, where nothing else keeps it from being started in vain. */
+export const MAX_UNREACHABLE_MS = 30_000
 const PARKED_MS = 600_000
 const GIVEN_BACK_MS = 100
 
@@ -31,7 +33,12 @@ const GIVEN_BACK_MS = 100
  * release. `unreachable`: exponential; when masters are quarantined, not before they vote again.
  * `tries` counts the earlier requeues of the job; `random` is in [0, 1).
  */
-export function requeueDelayMs(outcome: NotGranted, tries: number, random: number): number {
+export function requeueDelayMs(
+  outcome: NotGranted,
+  tries: number,
+  random: number,
+  maxUnreachableMs: number,
+): number {
   switch (outcome.status) {
     case 'taken': {
       const guessMs = jitteredMs(tries, TAKEN_MS.min, TAKEN_MS.max, random)
@@ -39,18 +46,20 @@ export function requeueDelayMs(outcome: NotGranted, tries: number, random: numbe
     }
     case 'split':
       return Math.ceil(jitteredMs(tries, SPLIT_MS.min, SPLIT_MS.max, random))
-    case 'unreachable': {
-      const { min, max } = UNREACHABLE_MS
+    case 'unreachable':
       // A quarantine says when it ends: only the jitter comes on top.
-      if (outcome.retryAfterMs > 0) return Math.ceil(outcome.retryAfterMs + min * random)
-      return Math.ceil(jitteredMs(tries, min, max, random))
-    }
+      if (outcome.retryAfterMs > 0) {
+        return Math.ceil(outcome.retryAfterMs + UNREACHABLE_MIN_MS * random)
+      }
+      return Math.ceil(jitteredMs(tries, UNREACHABLE_MIN_MS, maxUnreachableMs, random))
   }
 }
 
-/** How often the job was given back already: starts that were neither this one nor a failed attempt. */
-export function earlierRequeues(job: Pick<Job, 'attemptsStarted' | 'attemptsMade'>): number {
-  return Math.max(0, job.attemptsStarted - job.attemptsMade - 1)
+/** How often the job was given back already: starts that were neither this one nor a failed attempt nor ended in a crash. */
+export function earlierRequeues(
+  job: Pick<Job, 'attemptsStarted' | 'attemptsMade' | 'stalledCounter'>,
+): number {
+  return Math.max(0, job.attemptsStarted - job.attemptsMade - job.stalledCounter - 1)
 }
 
 /** Moves the job to delayed for a random while. The caller must throw BullMQ's `DelayedError` next. */
@@ -59,9 +68,10 @@ export async function requeue(
   token: string | undefined,
   outcome: NotGranted,
   clock: Clock,
+  maxUnreachableMs: number,
 ): Promise<Requeue> {
   const tries = earlierRequeues(job)
-  const delayMs = requeueDelayMs(outcome, tries, clock.random())
+  const delayMs = requeueDelayMs(outcome, tries, clock.random(), maxUnreachableMs)
   const reason = outcomeError(outcome).message
   if (isMilestone(tries)) await job.log(`waits ${delayMs} ms: ${reason}`)
   await job.moveToDelayed(clock.wallNow() + delayMs, token)
@@ -88,6 +98,11 @@ export async function park(
   await job.moveToDelayed(clock.wallNow() + delayMs, token)
   if (await lines.isTurn(resources, ticket)) await lines.wake(ticket, job.priority)
   return { status: 'in-line', resource: labelOf(resources), delayMs, reason }
+}
+
+/** Whether a job was added asleep, behind others, and has never been started. */
+export function addedAsleep(job: Pick<Job, 'delay' | 'attemptsStarted'>): boolean {
+  return job.delay >= PARKED_MS && job.attemptsStarted === 0
 }
 
 /** Gives back a job that must stop here; it may start elsewhere, once this worker no longer takes it. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { NotGranted } from '../../src/index.ts'
 import { JobSignal } from '../../src/worker/job-signal.ts'
-import { earlierRequeues, requeueDelayMs } from '../../src/worker/requeue.ts'
+import { earlierRequeues, MAX_UNREACHABLE_MS, requeueDelayMs } from '../../src/worker/requeue.ts'
 
 const random = fc.double({ min: 0, max: 0.999, noNaN: true })
 const tries = fc.integer({ min: 0, max: 1_000 })
@@ -21,12 +21,15 @@ const unreachable = (retryAfterMs: number): NotGranted => ({
 })
 const split: NotGranted = { status: 'split', resource: 'r', answers: [] }
 
+const delayOf = (outcome: NotGranted, earlier: number, drawn: number): number =>
+  requeueDelayMs(outcome, earlier, drawn, MAX_UNREACHABLE_MS)
+
 describe('how long a job stays away', () => {
   test('taken: never longer than the holder can still last, plus jitter', () => {
     const left = fc.integer({ min: 0, max: 60_000 })
     fc.assert(
       fc.property(left, tries, random, (leftMs, n, r) => {
-        const delayMs = requeueDelayMs(taken(leftMs), n, r)
+        const delayMs = delayOf(taken(leftMs), n, r)
         expect(delayMs).toBeGreaterThan(0)
         expect(delayMs).toBeLessThanOrEqual(Math.min(1_000, leftMs + 50))
       }),
@@ -36,28 +39,32 @@ describe('how long a job stays away', () => {
   test('split: short; unreachable: growing, with a cap', () => {
     fc.assert(
       fc.property(tries, random, (n, r) => {
-        expect(requeueDelayMs(split, n, r)).toBeLessThanOrEqual(500)
-        expect(requeueDelayMs(unreachable(0), n, r)).toBeLessThanOrEqual(30_000)
+        expect(delayOf(split, n, r)).toBeLessThanOrEqual(500)
+        expect(delayOf(unreachable(0), n, r)).toBeLessThanOrEqual(30_000)
       }),
     )
-    const growing = [0, 2, 4, 6].map((n) => requeueDelayMs(unreachable(0), n, 0.5))
+    const growing = [0, 2, 4, 6].map((n) => delayOf(unreachable(0), n, 0.5))
     expect(growing).toEqual([...growing].sort((a, b) => a - b))
     expect(new Set(growing).size).toBe(4)
+    expect(requeueDelayMs(unreachable(0), 20, 0.9, 1_000)).toBe(1_000)
   })
 
   test('unreachable by quarantine: not before the masters vote again', () => {
     fc.assert(
-      fc.property(tries, random, (n, r) => requeueDelayMs(unreachable(7_000), n, r) >= 7_000),
+      fc.property(tries, random, (n, r) => delayOf(unreachable(7_000), n, r) >= 7_000),
     )
   })
 
   test('is random, so that jobs that met once do not meet again', () => {
-    expect(requeueDelayMs(split, 3, 0.1)).not.toBe(requeueDelayMs(split, 3, 0.9))
+    expect(delayOf(split, 3, 0.1)).not.toBe(delayOf(split, 3, 0.9))
   })
 
-  test('counts requeues, not failed attempts', () => {
-    expect(earlierRequeues({ attemptsStarted: 1, attemptsMade: 0 })).toBe(0)
-    expect(earlierRequeues({ attemptsStarted: 4, attemptsMade: 1 })).toBe(2)
+  test('counts requeues, neither failed attempts nor runs that ended in a crash', () => {
+    const count = (attemptsStarted: number, attemptsMade: number, stalledCounter: number): number =>
+      earlierRequeues({ attemptsStarted, attemptsMade, stalledCounter })
+    expect(count(1, 0, 0)).toBe(0)
+    expect(count(4, 1, 0)).toBe(2)
+    expect(count(9, 0, 8)).toBe(0)
   })
 })
 
