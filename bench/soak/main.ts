@@ -143,7 +143,7 @@ async function reportProgress(
     await delay(PROGRESS_MS, undefined, { signal }).catch(() => undefined) // The loop's condition ends it.
     const seconds = Math.round((performance.now() - startedAt) / 1_000)
     say(
-      `${seconds} s: ${nemesis.struck} faults, ${arena.history.leases.size} leases, ${arena.ledger.added} jobs`,
+      `${seconds} s: ${nemesis.struck} faults, ${arena.history.leases.size} leases, ${await arena.ledger.completed()} of ${arena.ledger.added} jobs done`,
     )
   }
 }

@@ -3,8 +3,9 @@ import type { MemberEvent } from './history.ts'
 import { Member } from './member.ts'
 import type { Command, Report } from './orders.ts'
 
-/** Events travel in small batches; those of the last moment before a kill are lost, as they would be. */
+/** Events travel in small batches; those of the last moment before a kill are lost, but for the ones that judge others. */
 const BATCH_MS = 10
+const URGENT = new Set<MemberEvent['kind']>(['paused', 'granted', 'ended'])
 
 let member: Member | undefined
 let batch: MemberEvent[] = []
@@ -24,7 +25,7 @@ function flush(): void {
 function report(event: MemberEvent): void {
   batch.push(event)
   // A pause stops the process before any timer could run.
-  if (event.kind === 'paused' || event.kind === 'granted') flush()
+  if (URGENT.has(event.kind)) flush()
   else timer ??= setTimeout(flush, BATCH_MS)
 }
 

@@ -164,8 +164,9 @@ export class Member {
     this.#report({ kind: 'extended', lease: name, trustedUntil })
     const at = monotonicMs()
     const held = lease.remainingMs() > 0
-    const releasing = lease.release()
+    // Before the release leaves: a holder that is killed now must not seem to hold on.
     if (held) this.#report({ kind: 'ended', lease: name, at, how: 'released' })
+    const releasing = lease.release()
     this.#pause('in-release')
     await this.#settles('release', releasing)
   }

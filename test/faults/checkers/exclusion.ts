@@ -22,7 +22,7 @@ export function overlaps(
       const until = record.grantedAt + overlapMs
       if (overlapMs > 0 && !excuses.some((e) => e.from < until && e.until > record.grantedAt)) {
         anomalies.push(
-          `${resource}: two holders for ${overlapMs.toFixed(3)} ms (tokens ${longest?.fencingToken}, ${record.fencingToken})`,
+          `${resource}: two holders for ${overlapMs.toFixed(3)} ms: ${longest === undefined ? '' : nameOf(longest)}, ${nameOf(record)}`,
         )
       }
       if (longest === undefined || trustEnd(record) > trustEnd(longest)) longest = record
@@ -41,4 +41,8 @@ export function byResource(
     else records.push(record)
   }
   return grouped
+}
+
+function nameOf({ lease, fencingToken, how }: LeaseRecord): string {
+  return `${lease} (token ${fencingToken}, ${how ?? 'never ended'})`
 }
