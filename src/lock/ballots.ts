@@ -57,7 +57,7 @@ export function pollAcquire(
   { leaseMs, waitMs, predecessor }: Request,
   proposal: number,
 ): Poll<AcquireVote> {
-  const { fenceTtlMs, maxClockSkewMs, masterTimeoutMs } = fleet.settings
+  const { fenceTtlMs, maxClockSkewMs, maxLeaseMs, masterTimeoutMs } = fleet.settings
   const from = [predecessor?.token ?? '', predecessor?.fencingToken ?? 0]
   const args = [claim.token, leaseMs, proposal, fenceTtlMs, maxClockSkewMs, ...from, waitMs]
   // An answer that comes after the lease would be over is none.
@@ -66,7 +66,7 @@ export function pollAcquire(
     if (fleet.suspendedMs(master) > 0) return suspended(fleet, master)
     const result = await callEnrolled(fleet, master, acquireScript, claim, args, timeoutMs)
     // This very reply may have shown that the master's clock jumped.
-    return fleet.suspendedMs(master) > 0 ? suspended(fleet, master) : readAcquireVote(result)
+    return fleet.suspendedMs(master) > 0 ? suspended(fleet, master) : readAcquireVote(result, maxLeaseMs)
   }
   return poll(fleet.masters, ask, (vote) => vote.kind === 'granted')
 }

@@ -31,7 +31,8 @@ export interface Inspection {
   readonly masters: readonly MasterView[]
 }
 
-interface Seen extends MasterView {
+/** A view with the whole token, which is not shown to people. */
+export interface Seen extends MasterView {
   readonly token?: string
 }
 
@@ -58,7 +59,8 @@ async function look(fleet: Fleet, master: Master, resource: string): Promise<See
   }
 }
 
-function holderOf(seen: readonly Seen[]): Inspection['holder'] {
+/** Who holds a quorum; `seen` has one entry for every master of the fleet. */
+export function holderOf(seen: readonly Seen[]): Inspection['holder'] {
   const quorum = quorumOf(seen.length)
   for (const { token, holder } of seen) {
     const same = seen.filter((view) => token !== undefined && view.token === token)

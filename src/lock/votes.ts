@@ -73,11 +73,12 @@ function withoutOk(result: Extract<CallResult, { ok: false }>): Omit<FailedVote,
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 
-export function readAcquireVote(result: CallResult): AcquireVote {
+/** No lease lasts longer than `maxLeaseMs`, whatever a master says whose clock was set back. */
+export function readAcquireVote(result: CallResult, maxLeaseMs: number): AcquireVote {
   return read<AcquireVote>(result, (word, [, first, second]) => {
     if (word === 'granted' && isCount(first)) return { kind: 'granted', counter: first }
     if (word === 'taken' && typeof first === 'string' && isCount(second)) {
-      return { kind: 'taken', holder: first, ttlMs: second }
+      return { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) }
     }
     if (word === 'quarantined' && isCount(first)) return { kind: 'quarantined', waitMs: first }
     if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }

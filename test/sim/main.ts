@@ -177,6 +177,10 @@ async function runMany(seeds: readonly number[], settings: Settings): Promise<Su
       await runBatch({ settings, seeds: batch }, children, (result) => {
         if (over) return
         summary.add(result)
+        const [first] = result.violations
+        if (first !== undefined) {
+          process.stderr.write(`seed ${result.seed}: ${first.property}: ${first.detail}\n`)
+        }
         progress(summary, seeds.length)
         if (settings.failFast && summary.failed.length > 0) {
           over = true

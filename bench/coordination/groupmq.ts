@@ -1,0 +1,87 @@
+/** groupmq, the published library that comes closest: groups in order, in one Redis, without locks. */
+import { loadPeer } from '../peers/load.ts'
+import type { KeyedJob, Orders } from './job.ts'
+
+interface GroupQueue {
+  add(job: { groupId: string; data: KeyedJob; orderMs: number; maxAttempts: number }): Promise<unknown>
+  close(): Promise<void>
+}
+
+interface GroupMq {
+  readonly Queue: new (options: {
+    redis: PeerRedis
+    namespace: string
+    jobTimeoutMs: number
+    maxAttempts: number
+  }) => GroupQueue
+  readonly Worker: new (options: {
+    queue: GroupQueue
+    concurrency: number
+    stalledInterval: number
+    handler: (job: { data: KeyedJob }) => Promise<void>
+  }) => {
+    run(): Promise<void>
+    close(): Promise<void>
+    on(event: 'completed', listener: () => void): unknown
+  }
+}
+
+interface PeerRedis {
+  on(event: 'error', listener: (error: Error) => void): unknown
+  disconnect(): void
+}
+
+interface PeerIoredis {
+  readonly Redis: new (options: {
+    host: string
+    port: number
+    maxRetriesPerRequest: null
+  }) => PeerRedis
+}
+
+type Place = Pick<Orders, 'connection' | 'queue' | 'leaseMs'>
+
+async function open({ connection, queue, leaseMs }: Place): Promise<{
+  readonly redis: PeerRedis
+  readonly groups: GroupQueue
+  readonly Worker: GroupMq['Worker']
+}> {
+  const { Queue, Worker } = await loadPeer<GroupMq>('groupmq')
+  const { Redis } = await loadPeer<PeerIoredis>('ioredis')
+  const redis = new Redis({ ...connection, maxRetriesPerRequest: null })
+  redis.on('error', () => undefined)
+  // Its time limit for a job is what a lease's length is here: how long a dead worker holds its group.
+  const groups = new Queue({ redis, namespace: queue, jobTimeoutMs: leaseMs, maxAttempts: 3 })
+  return { redis, groups, Worker }
+}
+
+export async function openGroupWorker(
+  orders: Orders,
+  run: (job: KeyedJob) => Promise<void>,
+  completed: () => void,
+): Promise<{ stop(): Promise<number> }> {
+  const { redis, groups, Worker } = await open(orders)
+  const worker = new Worker({
+    queue: groups,
+    concurrency: orders.concurrency,
+    stalledInterval: Math.max(500, orders.leaseMs / 2),
+    handler: ({ data }) => run(data),
+  })
+  worker.on('completed', completed)
+  void worker.run()
+  return {
+    async stop() {
+      await worker.close()
+      redis.disconnect()
+      return 0
+    },
+  }
+}
+
+export async function addToGroups(place: Place, jobs: readonly KeyedJob[]): Promise<void> {
+  const { redis, groups } = await open(place)
+  const orderMs = Date.now()
+  for (const data of jobs) await groups.add({ groupId: data.key, data, orderMs, maxAttempts: 3 })
+  await groups.close().catch(() => undefined)
+  redis.disconnect()
+}

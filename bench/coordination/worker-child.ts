@@ -1,0 +1,110 @@
+/** One worker process of the benchmark: works as it is told, and reports every run. */
+import { Worker, type Job } from 'bullmq'
+import { LockedWorker, Redlock } from '../../src/index.ts'
+import { monotonicMs } from '../../test/faults/monotonic.ts'
+import { silent } from '../../test/faults/silent.ts'
+import { openGroupWorker } from './groupmq.ts'
+import type { Command, KeyedJob, Orders, Report, Run, Tally } from './job.ts'
+
+const REPORT_EVERY_MS = 5
+const MASTER_TIMEOUT_MS = 1_000
+
+interface Working {
+  /** Ends it and says how many starts were in vain. */
+  stop(): Promise<number>
+}
+
+let runs: Run[] = []
+let done = 0
+let reported = 0
+let working: Working | undefined
+let cpu = process.cpuUsage()
+
+function send(report: Report): void {
+  if (process.connected) process.send?.(report)
+}
+
+async function run({ key, nr, workMs }: KeyedJob, announce: boolean): Promise<void> {
+  const startedAt = monotonicMs()
+  if (announce) send({ report: 'entered', key, nr, at: startedAt })
+  if (workMs > 0) await new Promise((resolve) => setTimeout(resolve, workMs))
+  runs.push({ key, nr, startedAt, endedAt: monotonicMs() })
+}
+
+async function work(orders: Orders): Promise<Working> {
+  const { contender, queue, connection, concurrency, announce = false } = orders
+  const completed = (): void => {
+    done++
+  }
+  const failed = (_job: unknown, error: Error): void => {
+    console.error(error)
+  }
+  if (contender === 'groupmq') {
+    return openGroupWorker(orders, (job) => run(job, announce), completed)
+  }
+  if (contender === 'plain') {
+    const process = (job: Job<KeyedJob>): Promise<void> => run(job.data, announce)
+    const worker = new Worker<KeyedJob>(queue, process, { connection, concurrency })
+    worker.on('completed', completed).on('failed', failed)
+    await worker.waitUntilReady()
+    return { stop: () => worker.close().then(() => 0) }
+  }
+  const { masters, namespace, leaseMs } = orders
+  const redlock = new Redlock({
+    masters,
+    namespace,
+    leaseMs,
+    maxLeaseMs: leaseMs,
+    masterTimeoutMs: MASTER_TIMEOUT_MS,
+    logger: silent,
+  })
+  await redlock.ready()
+  const worker = new LockedWorker<KeyedJob>(queue, (job) => run(job.data, announce), {
+    connection,
+    redlock,
+    resource: (job) => job.data.key,
+    concurrency,
+    order: contender === 'relaxed' ? 'relaxed' : 'strict',
+  })
+  let wasted = 0
+  worker.on('completed', completed).on('failed', failed)
+  worker.on('requeued', () => wasted++)
+  worker.on('error', (error) => {
+    console.error(error)
+  })
+  await worker.waitUntilReady()
+  const stop = async (): Promise<number> => {
+    await worker.close()
+    await redlock.close()
+    return wasted
+  }
+  return { stop }
+}
+
+async function obey(message: Command): Promise<void> {
+  if (message.command === 'work') {
+    runs = []
+    done = 0
+    reported = 0
+    working = await work(message.orders)
+    cpu = process.cpuUsage()
+    send({ report: 'working' })
+    return
+  }
+  const { user, system } = process.cpuUsage(cpu)
+  const wasted = (await working?.stop()) ?? 0
+  working = undefined
+  const { heapUsed: heapBytes } = process.memoryUsage()
+  const tally: Tally = { runs, wasted, heapBytes, cpuMs: (user + system) / 1_000 }
+  send({ report: 'stopped', tally })
+}
+
+setInterval(() => {
+  if (done > reported) send({ report: 'done', count: (reported = done) })
+}, REPORT_EVERY_MS)
+process.on('SIGINT', () => undefined) // Ctrl-C is for the benchmark, which then ends its workers.
+process.on('disconnect', () => process.exit())
+process.on('message', (message: Command) => {
+  void obey(message)
+})
+send({ report: 'ready' })
