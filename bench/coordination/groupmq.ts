@@ -3,7 +3,12 @@ import { loadPeer } from '../peers/load.ts'
 import type { KeyedJob, Orders } from './job.ts'
 
 interface GroupQueue {
-  add(job: { groupId: string; data: KeyedJob; orderMs: number; maxAttempts: number }): Promise<unknown>
+  add(job: {
+    groupId: string
+    data: KeyedJob
+    orderMs: number
+    maxAttempts: number
+  }): Promise<unknown>
   close(): Promise<void>
 }
 

@@ -42,8 +42,7 @@ export interface Tally {
 }
 
 export type Command =
-  | { readonly command: 'work'; readonly orders: Orders }
-  | { readonly command: 'stop' }
+  { readonly command: 'work'; readonly orders: Orders } | { readonly command: 'stop' }
 
 export type Report =
   | { readonly report: 'ready' }
