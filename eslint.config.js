@@ -39,19 +39,25 @@ export default tseslint.config(
   },
   forbid(
     'redis',
-    ['lock', 'worker', 'testing', 'bullmq'],
+    ['lock', 'worker', 'operator', 'cli', 'testing', 'bullmq'],
     'redis/ knows ioredis and nothing above it',
   ),
   forbid(
     'lock',
-    ['worker', 'testing', 'bullmq', 'ioredis'],
+    ['worker', 'operator', 'cli', 'testing', 'bullmq', 'ioredis'],
     'lock/ knows time and votes, not BullMQ or ioredis',
   ),
   forbid(
     'worker',
-    ['testing', 'ioredis'],
+    ['operator', 'cli', 'testing', 'ioredis'],
     'worker/ knows BullMQ; connections are the business of redis/',
   ),
+  forbid(
+    'operator',
+    ['cli', 'testing', 'ioredis', 'commander'],
+    'operator/ finds out, for whoever shows it; connections are the business of redis/',
+  ),
+  forbid('cli', ['testing', 'ioredis'], 'cli/ shows what operator/ finds out'),
   {
     files: ['src/**/*.ts'],
     ignores: ['src/clock.ts', 'src/testing/**'],

@@ -20,7 +20,8 @@ export interface ServerFacts {
   readonly roundTripMs: number
 }
 
-function parseInfo(text: string): Map<string, string> {
+/** The fields of an INFO reply. */
+export function parseInfo(text: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>()
   for (const line of text.split('\r\n')) {
     const colon = line.indexOf(':')
@@ -63,7 +64,8 @@ export async function readServerFacts(redis: Redis, clock: FactsClock): Promise<
   }
 }
 
-function identity(info: ReadonlyMap<string, string>): string {
+/** See {@link ServerFacts.runId}; empty when the server does not tell. */
+export function identity(info: ReadonlyMap<string, string>): string {
   const runId = info.get('run_id') ?? ''
   return runId === '' ? '' : `${runId}:${info.get('master_replid') ?? ''}`
 }

@@ -31,7 +31,7 @@ const MAX_ENTRIES = 100
 
 export async function inspectResource(
   resource: string,
-  locks: LockService,
+  locks: Pick<LockService, 'inspect'>,
   lines: Lines,
   queues: Queues,
 ): Promise<ResourceInspection> {
@@ -69,7 +69,7 @@ function describeWait(
 export async function whyWaits<Data>(
   job: Job<Data>,
   resource: ResourceOf<Data>,
-  locks: LockService,
+  locks: Pick<LockService, 'inspect'>,
   lines: Lines,
   queues: Queues,
 ): Promise<string> {

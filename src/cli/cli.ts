@@ -1,0 +1,113 @@
+/** What a command is given: settings, a way to speak, the signal that asks it to stop, and connections that are closed after it. */
+import { FleetProbe } from '../operator/fleet-probe.ts'
+import { QueueView } from '../operator/queue-view.ts'
+import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
+import { aborted, watchSignals, type Interruption } from './interruption.ts'
+import { Output } from './output.ts'
+import { redacted } from './redact.ts'
+import {
+  mastersOf,
+  queueRedisOf,
+  readSettings,
+  type SettingFlags,
+  type Settings,
+} from './settings.ts'
+
+export interface SharedFlags extends SettingFlags {
+  readonly json?: boolean
+}
+
+export interface Cli {
+  readonly settings: Settings
+  readonly out: Output
+  /** Aborts at the first SIGINT or SIGTERM. */
+  readonly signal: AbortSignal
+  /** The masters; closed after the command. */
+  fleet(): FleetProbe
+  /** The queue's Redis; closed after the command. Undefined when none is configured. */
+  queue(): QueueView | undefined
+  /** The queue's Redis. @throws UsageError when none is configured. */
+  requiredQueue(): QueueView
+  /** Closed after the command, in reverse order. */
+  defer(close: () => unknown): void
+  readonly interruption: Interruption
+}
+
+export type Task = (cli: Cli) => Promise<ExitCode>
+
+export interface TaskOptions {
+  /** The command looks at `signal` itself and comes to an orderly end; others are left where they are. */
+  readonly graceful?: boolean
+  /** It runs code of others, which may have opened what would keep the process alive. */
+  readonly foreignCode?: boolean
+}
+
+/** Runs one command to its end, whatever that is; never throws. */
+export async function runTask(
+  flags: SharedFlags,
+  task: Task,
+  { graceful = false, foreignCode = false }: TaskOptions = {},
+): Promise<ExitCode> {
+  const { stdout, stderr, env } = process
+  const out = new Output({ json: flags.json === true, stdout, stderr, env })
+  const closers: (() => unknown)[] = []
+  using interruption = watchSignals()
+  let code: ExitCode
+  try {
+    const running = task(openCli(readSettings(flags, env), out, interruption, closers))
+    const interrupted = aborted(interruption.signal).then(() => EXIT.interrupted)
+    code = await (graceful ? running : Promise.race([running, interrupted]))
+  } catch (error) {
+    code = reportError(out, error)
+  }
+  for (const close of closers.reverse()) await close()
+  if (foreignCode) process.exit(code)
+  return code
+}
+
+function openCli(
+  settings: Settings,
+  out: Output,
+  interruption: Interruption,
+  closers: (() => unknown)[],
+): Cli {
+  const { namespace, prefix, timeoutMs } = settings
+  const defer = (close: () => unknown): void => {
+    closers.push(close)
+  }
+  const queue = (url: string): QueueView => {
+    const view = new QueueView({ url, namespace, prefix, timeoutMs })
+    defer(() => view.close())
+    return view
+  }
+  return {
+    settings,
+    out,
+    interruption,
+    signal: interruption.signal,
+    defer,
+    fleet: () => {
+      const fleet = new FleetProbe({ masters: mastersOf(settings), namespace, timeoutMs })
+      defer(() => {
+        fleet.close()
+      })
+      return fleet
+    },
+    queue: () => (settings.queueRedis === undefined ? undefined : queue(settings.queueRedis)),
+    requiredQueue: () => queue(queueRedisOf(settings)),
+  }
+}
+
+/** Says what went wrong on standard error; `RedlockError`s already say what to do. */
+function reportError(out: Output, error: unknown): ExitCode {
+  const message = redacted(error instanceof Error ? error.message : String(error))
+  const code = codeOf(error)
+  out.note(`bullmq-redlock: ${message}`, { event: 'error', code, message })
+  if (error instanceof UsageError) return EXIT.usage
+  return code === 'QUORUM_UNREACHABLE' ? EXIT.noQuorum : EXIT.attention
+}
+
+function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { readonly code?: unknown }
+  return typeof code === 'string' ? code : 'ERROR'
+}

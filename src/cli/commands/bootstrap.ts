@@ -1,0 +1,59 @@
+import type { Command } from 'commander'
+import { Redlock } from '../../lock/redlock.ts'
+import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { confirmed } from '../confirm.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { command, type Run } from '../options.ts'
+import { mastersOf } from '../settings.ts'
+import { silentLogger } from '../silent-logger.ts'
+
+interface Flags extends SharedFlags {
+  readonly yes?: boolean
+}
+
+const DEFAULT_MAX_LEASE_MS = 30_000
+
+export function bootstrapCommand(run: Run): Command {
+  return command('bootstrap', {
+    summary: 'let the masters of a new fleet vote at once',
+    description:
+      'States that this fleet is new and holds no leases, so that its masters vote at once and not after one maxLeaseMs. Safe only ' +
+      'when no worker has run on it within the last maxLeaseMs. Refused where a master holds a lease.',
+    servers: 'masters',
+    examples: ['bootstrap', 'bootstrap --yes --max-lease-ms 60000'],
+  })
+    .option('--yes', 'do not ask')
+    .action((flags: Flags) => run(flags, (cli) => bootstrap(cli, flags)))
+}
+
+async function bootstrap(cli: Cli, { yes = false }: Flags): Promise<ExitCode> {
+  const { out, settings } = cli
+  const fleet = cli.fleet()
+  const stored = maxLeaseOf((await surveyFleet(fleet)).masters)
+  const maxLeaseMs = settings.maxLeaseMs ?? stored ?? DEFAULT_MAX_LEASE_MS
+  const warning =
+    `This states that no worker has held a lease on these ${fleet.size} masters within the last ${maxLeaseMs} ms ` +
+    '(maxLeaseMs). If that is wrong, two workers may hold one resource.'
+  const question = 'Is this a new fleet?'
+  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes }))) {
+    out.note('nothing was changed')
+    return EXIT.attention
+  }
+  await using redlock = new Redlock({
+    masters: mastersOf(settings),
+    namespace: settings.namespace,
+    maxLeaseMs,
+    logger: silentLogger,
+  })
+  const voting = await redlock.bootstrap()
+  const { masters } = redlock.status()
+  const others = masters.filter(({ name }) => !voting.includes(name))
+  out.result({ voting, others, maxLeaseMs }, () =>
+    [
+      `${voting.length} of ${masters.length} masters vote, with maxLeaseMs ${maxLeaseMs}`,
+      ...others.map(({ name, state, reason }) => `${name}: ${reason ?? state}`),
+    ].join('\n'),
+  )
+  return others.length === 0 ? EXIT.done : EXIT.attention
+}

@@ -1,0 +1,88 @@
+import type { Command } from 'commander'
+import { diagnose, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
+import type { Finding } from '../../operator/finding.ts'
+import { surveyFleet } from '../../operator/survey.ts'
+import { duration } from '../duration.ts'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { command, type Run } from '../options.ts'
+import type { Output, Style } from '../output.ts'
+import { printable } from '../printable.ts'
+import { table } from '../table.ts'
+
+export function doctorCommand(run: Run): Command {
+  return command('doctor', {
+    summary: 'what is wrong with the masters, and what to do',
+    description:
+      "Looks at every master and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
+      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency. Changes nothing. ' +
+      'Notes do not make a fleet unhealthy.',
+    servers: 'both',
+    examples: [
+      'doctor --master redis://lock-1:6379 --master redis://lock-2:6379 --master redis://lock-3:6379',
+      'doctor --json | jq \'.findings[] | select(.severity == "error")\'',
+    ],
+  }).action((flags: SharedFlags) => run(flags, doctor))
+}
+
+async function doctor(cli: Cli): Promise<ExitCode> {
+  const { out, settings } = cli
+  const survey = await surveyFleet(cli.fleet(), cli.queue()?.server)
+  const { maxLeaseMs } = settings
+  const diagnosis = diagnose(survey, maxLeaseMs === undefined ? {} : { maxLeaseMs })
+  out.result({ ...diagnosis, namespace: survey.namespace }, () => describe(diagnosis, out))
+  if (diagnosis.voting < diagnosis.quorum) return EXIT.noQuorum
+  return diagnosis.healthy ? EXIT.done : EXIT.attention
+}
+
+const STYLES: Readonly<Record<Finding['severity'], Style>> = {
+  error: 'red',
+  warning: 'yellow',
+  note: 'dim',
+}
+
+function describe(diagnosis: Diagnosis, out: Output): string {
+  const head = [
+    'MASTER',
+    'STATE',
+    'VERSION',
+    'ROLE',
+    'CLOCK',
+    'LATENCY',
+    'PERSISTENCE',
+    'UP',
+    'RUN ID',
+  ]
+  const rows = diagnosis.masters.map((master) => row(master, out))
+  const findings = diagnosis.findings.flatMap(({ severity, where, fact, fix }) => [
+    `${out.paint(STYLES[severity], severity.padEnd(7))}  ${where}: ${printable(fact)}`,
+    `         fix: ${fix}`,
+  ])
+  return [table(head, rows), '', verdict(diagnosis, out), '', ...findings].join('\n').trimEnd()
+}
+
+function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): readonly string[] {
+  const name = [master, out.paint(state === 'votes' ? 'green' : 'red', state)]
+  if (survey === undefined || clockOffMs === undefined) return name
+  const { persistence, appendfsync } = survey
+  return [
+    ...name,
+    printable(survey.version),
+    survey.role,
+    `${clockOffMs < 0 ? '-' : '+'}${duration(Math.abs(clockOffMs))}`,
+    duration(survey.roundTripMs),
+    persistence === 'aof' ? `aof ${appendfsync ?? ''}` : persistence,
+    duration(survey.uptimeMs),
+    survey.runId.slice(0, 8),
+  ]
+}
+
+function verdict({ voting, masters, quorum, margin, healthy }: Diagnosis, out: Output): string {
+  const votes = `${voting} of ${masters.length} masters vote, ${quorum} are needed`
+  if (margin < 0) return out.paint('red', `NO QUORUM: ${votes}`)
+  const spare = margin === 0 ? 'none may fail' : `${margin} more may fail`
+  return out.paint(
+    healthy ? 'green' : 'yellow',
+    `${healthy ? 'healthy' : 'quorum'}: ${votes}; ${spare}`,
+  )
+}

@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto'
+import type { Command } from 'commander'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { enqueueLines, type EnqueueEnd } from '../enqueue/enqueue-lines.ts'
+import { JobAdder } from '../enqueue/job-adder.ts'
+import type { JobLineOptions } from '../enqueue/job-line.ts'
+import { loadPosition, positionAfter, savePosition } from '../enqueue/position.ts'
+import { Progress, type Tally } from '../enqueue/progress.ts'
+import { openSource } from '../enqueue/source.ts'
+import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
+import { command, defaulted, type Run } from '../options.ts'
+import { numberFlag, queueRedisOf } from '../settings.ts'
+
+interface Flags extends SharedFlags {
+  readonly resourceField?: string
+  readonly resourcePrefix: string
+  readonly jobName: string
+  readonly idField?: string
+  readonly attempts: string
+  readonly onBadLine: string
+  readonly batch: string
+  readonly position?: string
+  readonly restart?: boolean
+  readonly runId?: string
+  readonly rememberHours: string
+  readonly maxLineBytes: string
+}
+
+const HOUR_MS = 3_600_000
+
+export function enqueueCommand(run: Run): Command {
+  return command('enqueue <queue> <file>', {
+    summary: 'add the lines of an NDJSON file as jobs',
+    description:
+      "Adds every line of an NDJSON file (- for standard input) as a job whose data is the line's object. Memory stays flat. It can be " +
+      'stopped with Ctrl-C, or killed, and run again: it goes on where it was and adds nothing twice. For that it keeps a ' +
+      'position file, and the queue remembers each line for --remember-hours, also when its job has finished and is gone.',
+    servers: 'queue',
+    examples: [
+      'enqueue invoices invoices.ndjson --resource-field customerId --resource-prefix customer:',
+      'enqueue invoices - --run-id monday --on-bad-line skip < invoices.ndjson',
+    ],
+  })
+    .option(
+      '--resource-field <field>',
+      'jobs stand in line for what this field names (LockedQueue)',
+    )
+    .addOption(defaulted('--resource-prefix <text>', 'goes before it, as in the workers', ''))
+    .addOption(defaulted('--job-name <name>', 'of every job', 'job'))
+    .option(
+      '--id-field <field>',
+      'the job id is in this field; default: made of line number and content',
+    )
+    .addOption(defaulted('--attempts <n>', 'how often a job may fail', '3'))
+    .addOption(
+      defaulted('--on-bad-line <what>', 'report it, then go on or not', 'stop').choices([
+        'skip',
+        'stop',
+      ]),
+    )
+    .addOption(defaulted('--batch <n>', 'lines at a time', '500'))
+    .option('--position <file>', 'where to keep the position; default: <file>.<queue>.position')
+    .option(
+      '--restart',
+      'begin at the first line; what the queue remembers is still not added twice',
+    )
+    .option(
+      '--run-id <name>',
+      'tells two imports of the same lines apart; makes standard input resumable',
+    )
+    .addOption(
+      defaulted('--remember-hours <n>', 'how long a line is known to have been added', '24'),
+    )
+    .addOption(defaulted('--max-line-bytes <n>', 'a longer line is a bad line', '1048576'))
+    .action((queue: string, file: string, flags: Flags) =>
+      run(flags, (cli) => enqueue(cli, queue, file, flags), { graceful: true }),
+    )
+}
+
+async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Promise<ExitCode> {
+  const { out, settings, signal } = cli
+  const input = file === '-' ? 'standard input' : file
+  const batch = numberFlag('--batch', flags.batch, 1, 10_000)
+  const maxLineBytes = numberFlag('--max-line-bytes', flags.maxLineBytes, 1, 256 * 1_048_576)
+  const { runId, positionFile } = identity(queue, file, flags)
+  const job = jobOptions(flags, runId)
+  const url = queueRedisOf(settings)
+  const mayResume = positionFile !== undefined && flags.restart !== true
+  const position = mayResume ? await loadPosition(positionFile, queue, runId) : undefined
+  const source = await openSource(file, position)
+  await reachable(cli)
+  if (position !== undefined) {
+    out.note(`goes on after line ${position.line} of ${input}`, {
+      ...{ event: 'resumed', line: position.line },
+    })
+  }
+  const adder = new JobAdder({ ...job, ...settings, queue, url })
+  cli.defer(() => adder.close())
+  const start = { line: position?.line ?? 0, offset: position?.offset ?? 0 }
+  const progress = new Progress(out, source.totalBytes, start.offset)
+  const { end, tally } = await enqueueLines({
+    ...{ adder, job, batch, signal, start },
+    lines: source.lines(maxLineBytes, signal),
+    onBadLine: flags.onBadLine === 'skip' ? 'skip' : 'stop',
+    badLine: (line, problem) => {
+      progress.end()
+      out.note(`line ${line} ${problem}`, { event: 'bad-line', line, problem })
+    },
+    save: async (last) => {
+      if (positionFile !== undefined) {
+        await savePosition(positionFile, positionAfter(queue, runId, last))
+      }
+    },
+    progress: (soFar) => {
+      progress.show(soFar)
+    },
+  })
+  progress.end()
+  out.result({ queue, input, end, ...tally, runId, position: positionFile }, () =>
+    describe(end, tally, queue, positionFile),
+  )
+  if (end === 'interrupted') return EXIT.interrupted
+  return tally.bad > 0 ? EXIT.attention : EXIT.done
+}
+
+function jobOptions(flags: Flags, runId: string): JobLineOptions {
+  const { jobName, resourceField, resourcePrefix, idField } = flags
+  if (jobName === '') throw new UsageError('Expected --job-name to be a name; got ""')
+  return {
+    ...{ jobName, runId, resourcePrefix },
+    attempts: numberFlag('--attempts', flags.attempts, 1, 1_000),
+    rememberMs: numberFlag('--remember-hours', flags.rememberHours, 1, 8_760) * HOUR_MS,
+    ...(idField !== undefined && { idField }),
+    ...(resourceField !== undefined && { resourceField }),
+  }
+}
+
+/** What makes two calls the same import, and where its position is kept: nowhere for an input that nobody named. */
+function identity(
+  queue: string,
+  file: string,
+  { runId, position }: Flags,
+): { readonly runId: string; readonly positionFile: string | undefined } {
+  if (file !== '-') {
+    const positionFile = position ?? `${file}.${queue.replace(/[^\w.-]/g, '_')}.position`
+    return { runId: runId ?? '', positionFile }
+  }
+  if (position !== undefined && runId === undefined) {
+    throw new UsageError('--position for standard input needs a --run-id that names the import')
+  }
+  return { runId: runId ?? randomBytes(8).toString('hex'), positionFile: position }
+}
+
+/** BullMQ would wait for a server that is not there. */
+async function reachable(cli: Cli): Promise<void> {
+  const { server } = cli.requiredQueue()
+  await server.command('PING').catch((error: unknown) => {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new Error(`the queue's Redis ${server.name} does not answer: ${why}`)
+  })
+}
+
+function describe(
+  end: EnqueueEnd,
+  { lines, added, alreadyThere, bad }: Tally,
+  queue: string,
+  positionFile: string | undefined,
+): string {
+  const counts = [`${added} added to ${queue}`]
+  if (alreadyThere > 0) counts.push(`${alreadyThere} had been added before`)
+  if (bad > 0) counts.push(`${bad} bad`)
+  const again =
+    positionFile === undefined
+      ? 'not resumable: give standard input a --run-id'
+      : 'run it again to go on'
+  const verdict = end === 'done' ? 'done' : `stopped after line ${lines} (${end}); ${again}`
+  return `${counts.join(', ')}; ${verdict}`
+}

@@ -1,0 +1,101 @@
+import type { Command } from 'commander'
+import { viewResource } from '../../operator/resource-view.ts'
+import type { Look, QueueView } from '../../operator/queue-view.ts'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { appended, command, type Run } from '../options.ts'
+import { printable } from '../printable.ts'
+
+interface Flags extends SharedFlags {
+  readonly resource?: readonly string[]
+}
+
+export function whyCommand(run: Run): Command {
+  return command('why <queue> <jobId>', {
+    summary: 'why a job does not run',
+    description:
+      'Why a job does not run: its state, the lines it stands in, who is before it, who holds the lease. The lines are found ' +
+      "by a bounded scan of the queue's Redis; --resource skips it.",
+    servers: 'both',
+    examples: ['why invoices 7', 'why invoices 7 --resource customer:42 --json'],
+  })
+    .option(
+      '--resource <name>',
+      'what the job touches, if you know it; repeat it for each',
+      appended,
+    )
+    .action((queue: string, jobId: string, flags: Flags) =>
+      run(flags, (cli) => why(cli, queue, jobId, flags)),
+    )
+}
+
+async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promise<ExitCode> {
+  const { out } = cli
+  const view = cli.requiredQueue()
+  const look = lookFor(cli)
+  const reached = await view.server.command('PING').then(
+    () => undefined,
+    (error: unknown) => (error instanceof Error ? error.message : String(error)),
+  )
+  if (reached !== undefined) throw new Error(`the queue's Redis ${view.server.name}: ${reached}`)
+  const job = await view.job(queue, jobId)
+  if (job === undefined) {
+    const why = `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added under this --prefix.`
+    out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
+    return EXIT.attention
+  }
+  const places =
+    flags.resource === undefined
+      ? await view.placesOf(queue, jobId)
+      : { resources: flags.resource, complete: true }
+  const state = await job.getState()
+  const [reason, log] = [
+    await reasonOf(view, job, state, places, look),
+    await view.log(queue, jobId),
+  ]
+  const result = { queue, jobId, state, ...places, why: reason, log }
+  out.result(result, () =>
+    [
+      printable(reason),
+      ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),
+    ].join('\n'),
+  )
+  return EXIT.done
+}
+
+type Found = Awaited<ReturnType<QueueView['placesOf']>>
+type FoundJob = NonNullable<Awaited<ReturnType<QueueView['job']>>>
+
+async function reasonOf(
+  view: QueueView,
+  job: FoundJob,
+  state: string,
+  { resources, complete }: Found,
+  look: Look,
+): Promise<string> {
+  const over = state === 'completed' || state === 'failed'
+  if (resources.length > 0) return view.why(job, resources, look)
+  const id = job.id ?? ''
+  if (over) return `Job ${id} has ${state}.${job.failedReason ? ` ${job.failedReason}` : ''}`
+  if (!complete) {
+    return `Job ${id} (${state}) was found in no line, but not all keys were looked at: name its --resource.`
+  }
+  return (
+    `Job ${id} (${state}) stands in no line: it was not added through a LockedQueue and has not been started yet, ` +
+    `or its workers keep no lines (order: 'relaxed'), or use another --namespace.`
+  )
+}
+
+/** Without masters the line still says who is before the job. */
+function lookFor(cli: Cli): Look {
+  if (cli.settings.masters.length === 0) {
+    cli.out.note('no masters are named: who holds the lease is not looked at')
+    return (resource) => Promise.resolve({ resource, masters: [] })
+  }
+  const fleet = cli.fleet()
+  return (resource) => viewResource(fleet, resource)
+}
+
+function indented(line: string): string {
+  return `  ${printable(line)}`
+}

@@ -1,0 +1,134 @@
+import type { Command } from 'commander'
+import { sleep, systemClock } from '../../clock.ts'
+import { Redlock } from '../../lock/redlock.ts'
+import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { aborted } from '../interruption.ts'
+import { command, defaulted, type Run } from '../options.ts'
+import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
+import { healthPages } from '../work/health.ts'
+import { servePages } from '../work/http-pages.ts'
+import type { WorkerContext } from '../../worker/worker-context.ts'
+import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
+
+interface Flags extends SharedFlags {
+  readonly drainMs: string
+  readonly healthPort?: string
+  readonly healthHost: string
+}
+
+/** On top of the limit: aborted jobs are given back to the queue, and connections closed. */
+const CLOSE_GRACE_MS = 10_000
+
+export function workCommand(run: Run): Command {
+  return command('work <modules...>', {
+    summary: 'run worker modules until told to stop',
+    description:
+      'Imports modules that export (as default, worker or workers) a LockedWorker, a list of them, or a function ({ redlock, connection, ' +
+      'prefix, signal }) => worker, and runs them. SIGTERM and SIGINT let running jobs finish for --drain-ms, then give them back ' +
+      'to the queue; a second signal ends the process at once.',
+    servers: 'both',
+    examples: [
+      'work dist/workers/invoices.js --health-port 8080',
+      'work a.js b.js --drain-ms 60000',
+    ],
+  })
+    .addOption(defaulted('--drain-ms <n>', 'how long running jobs may take to finish', '30000'))
+    .option('--health-port <n>', 'serves /healthz and /readyz; 0 for a free port')
+    .addOption(defaulted('--health-host <address>', 'where it listens', '0.0.0.0'))
+    .action((modules: string[], flags: Flags) =>
+      run(flags, (cli) => work(cli, modules, flags), { graceful: true, foreignCode: true }),
+    )
+}
+
+async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise<ExitCode> {
+  const { out, signal } = cli
+  const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
+  const context = await contextFor(cli)
+  const workers: RunnableWorker[] = []
+  for (const module of modules) workers.push(...(await loadWorkers(module, context)))
+  for (const worker of workers) {
+    // Without a listener an error would end the process; the worker itself tries again.
+    worker.on('error', ({ message }) => {
+      out.note(`${worker.name}: ${message}`, { event: 'error', queue: worker.name, message })
+    })
+    start(worker, cli)
+  }
+  if (flags.healthPort !== undefined) await serveHealth(cli, workers, flags)
+  const queues = workers.map(({ name }) => name)
+  out.note(`works on ${queues.join(', ')}`, { event: 'working', queues, pid: process.pid })
+  await aborted(signal)
+  out.note(`${String(signal.reason)}: finishes running jobs for at most ${drainMs} ms`, {
+    ...{ event: 'draining', signal: String(signal.reason), drainMs },
+  })
+  const drained = await drain(workers, drainMs)
+  out.note(drained ? 'drained' : 'some workers did not end in time', { event: 'ended', drained })
+  if (!drained) return EXIT.attention
+  return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
+}
+
+/** A module that makes its own Redlock needs no masters on the command line. */
+async function contextFor(cli: Cli): Promise<WorkerContext> {
+  const { settings, signal } = cli
+  const { masters, namespace, prefix } = settings
+  const maxLeaseMs = masters.length === 0 ? undefined : await longestLease(cli)
+  let redlock: Redlock | undefined
+  return {
+    prefix,
+    signal,
+    get connection() {
+      return { url: queueRedisOf(settings) }
+    },
+    get redlock() {
+      if (redlock === undefined) {
+        const made = new Redlock({
+          ...{ masters: mastersOf(settings), namespace },
+          ...(maxLeaseMs !== undefined && { maxLeaseMs }),
+        })
+        redlock = made
+        cli.defer(() => made.close())
+      }
+      return redlock
+    },
+  }
+}
+
+async function longestLease(cli: Cli): Promise<number | undefined> {
+  return cli.settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(cli.fleet())).masters)
+}
+
+/** Does nothing for a worker that has started itself. */
+function start(worker: RunnableWorker, { out }: Pick<Cli, 'out'>): void {
+  worker.run().catch((error: unknown) => {
+    const message = error instanceof Error ? error.message : String(error)
+    out.note(`${worker.name}: ${message}`, { event: 'error', queue: worker.name, message })
+  })
+}
+
+async function serveHealth(
+  cli: Cli,
+  workers: readonly RunnableWorker[],
+  { healthPort = '0', healthHost: host }: Flags,
+): Promise<void> {
+  const { out, signal } = cli
+  const port = numberFlag('--health-port', healthPort, 0, 65_535)
+  const pages = healthPages({ workers, signal })
+  const server = await servePages({ port, host, pages })
+  cli.defer(() => server.close())
+  const at = `http://${host}:${server.port}`
+  out.note(`health at ${at}/healthz and ${at}/readyz`, { event: 'health', port: server.port })
+}
+
+/** False when a processor does not listen to its signal. */
+async function drain(workers: readonly RunnableWorker[], drainMs: number): Promise<boolean> {
+  const limit = new AbortController()
+  const ended = Promise.all(workers.map((worker) => worker.drain({ timeoutMs: drainMs })))
+  const late = sleep(systemClock, drainMs + CLOSE_GRACE_MS, limit.signal).then(
+    () => false,
+    () => true,
+  )
+  const drained = await Promise.race([ended.then(() => true), late])
+  limit.abort()
+  return drained
+}

@@ -1,0 +1,32 @@
+/** Asks before something is broken. */
+import { createInterface } from 'node:readline/promises'
+import { EXIT, UsageError } from './exit-code.ts'
+import type { Cli } from './cli.ts'
+
+export interface Question {
+  /** What it does and breaks. */
+  readonly warning: string
+  readonly question: string
+  /** The flag that answers yes. */
+  readonly flag: string
+  readonly agreed: boolean
+}
+
+/** @throws UsageError when nobody is there to ask and the flag was not given. */
+export async function confirmed(
+  { out, signal }: Pick<Cli, 'out' | 'signal'>,
+  { warning, question, flag, agreed }: Question,
+): Promise<boolean> {
+  out.note(warning, { event: 'warning', message: warning })
+  if (agreed) return true
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    throw new UsageError(`nobody is here to say yes: repeat it with ${flag} (exit ${EXIT.usage})`)
+  }
+  const terminal = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    const answer = await terminal.question(`${question} [y/N] `, { signal })
+    return /^y(es)?$/i.test(answer.trim())
+  } finally {
+    terminal.close()
+  }
+}

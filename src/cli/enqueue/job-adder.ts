@@ -1,0 +1,72 @@
+/**
+ * Adds batches of jobs to a queue, none of them twice. The deduplication key of a job is set in the same breath in which
+ * BullMQ adds it and outlives it, so it tells for certain whether a line was added before a crash.
+ */
+import { Queue, type ConnectionOptions } from 'bullmq'
+import { LockedQueue } from '../../worker/locked-queue.ts'
+import { resourceOf, type JobData, type NewJob } from './job-line.ts'
+
+export interface JobAdderOptions {
+  readonly queue: string
+  readonly url: string
+  readonly prefix: string
+  readonly namespace: string
+  /** With it jobs stand in line for their resource. */
+  readonly resourceField?: string
+  readonly resourcePrefix: string
+}
+
+export interface Added {
+  readonly added: number
+  readonly alreadyThere: number
+}
+
+export class JobAdder {
+  readonly #queue: Queue<JobData, unknown, string, JobData, unknown, string>
+  readonly #inLine: boolean
+
+  constructor({ queue, url, prefix, namespace, resourceField, resourcePrefix }: JobAdderOptions) {
+    // A server that goes away ends the command, which can be resumed; it does not fill the memory meanwhile.
+    const connection: ConnectionOptions = { url, maxRetriesPerRequest: 3, enableOfflineQueue: true }
+    this.#inLine = resourceField !== undefined
+    this.#queue =
+      resourceField === undefined
+        ? new Queue(queue, { connection, prefix })
+        : new LockedQueue<JobData>(queue, {
+            ...{ connection, prefix, namespace },
+            // A line without one was refused before.
+            resource: (data) => resourceOf(data, resourceField, resourcePrefix) ?? '',
+          })
+    this.#queue.on('error', () => undefined) // Whoever adds gets the rejection.
+  }
+
+  async add(jobs: readonly NewJob[]): Promise<Added> {
+    const known = await Promise.all(
+      jobs.map(({ opts }) => this.#queue.getDeduplicationJobId(opts.jobId)),
+    )
+    const fresh = jobs.filter((_, index) => known[index] === null)
+    const alreadyThere = jobs.length - fresh.length
+    // A job may have been added without its place in line; adding it again changes nothing but that.
+    const missing = this.#inLine ? await this.#unfinished(jobs, known) : []
+    const again = new Set([...fresh, ...missing])
+    const batch = jobs.filter((job) => again.has(job))
+    if (batch.length > 0) await this.#queue.addBulk(batch.map((job) => ({ ...job })))
+    return { added: fresh.length, alreadyThere }
+  }
+
+  async close(): Promise<void> {
+    await this.#queue.close()
+  }
+
+  async #unfinished(
+    jobs: readonly NewJob[],
+    known: readonly (string | null)[],
+  ): Promise<readonly NewJob[]> {
+    const suspects = jobs.filter((_, index) => known[index] !== null)
+    const states = await Promise.all(
+      suspects.map(({ opts }) => this.#queue.getJobState(opts.jobId)),
+    )
+    const over = ['completed', 'failed', 'unknown']
+    return suspects.filter((_, index) => !over.includes(states[index] ?? 'unknown'))
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * The first SIGINT or SIGTERM asks the command to come to its end; a second one ends the process at once. The signals
+ * are given back when the command has ended.
+ */
+import { EXIT } from './exit-code.ts'
+
+export type StopSignal = 'SIGINT' | 'SIGTERM'
+
+export interface Interruption extends Disposable {
+  /** Aborts with the name of the signal as its reason. */
+  readonly signal: AbortSignal
+  /** As if Ctrl-C had been pressed. */
+  interrupt(): void
+}
+
+export function watchSignals(): Interruption {
+  const stop = new AbortController()
+  const onSignal = (signal: StopSignal): void => {
+    if (stop.signal.aborted) process.exit(EXIT.interrupted)
+    stop.abort(signal)
+  }
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal)
+  return {
+    signal: stop.signal,
+    interrupt: () => {
+      onSignal('SIGINT')
+    },
+    [Symbol.dispose]: () => {
+      process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
+    },
+  }
+}
+
+/** Resolves when the signal aborts. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    signal.addEventListener(
+      'abort',
+      () => {
+        resolve()
+      },
+      { once: true },
+    )
+  })
+}

@@ -1,0 +1,72 @@
+/** What a command says: results on standard output, everything else on standard error, nothing in colour that is not a terminal. */
+import { styleText } from 'node:util'
+import { redacted } from './redact.ts'
+
+export type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold'
+
+export interface Stream {
+  readonly isTTY?: boolean | undefined
+  readonly columns?: number | undefined
+  write(text: string): unknown
+}
+
+export interface OutputOptions {
+  readonly json: boolean
+  readonly stdout: Stream
+  readonly stderr: Stream
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+export class Output {
+  readonly json: boolean
+  readonly #stdout: Stream
+  readonly #stderr: Stream
+  readonly #colours: boolean
+
+  constructor({ json, stdout, stderr, env }: OutputOptions) {
+    this.json = json
+    this.#stdout = stdout
+    this.#stderr = stderr
+    const refused = (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb'
+    this.#colours = stdout.isTTY === true && !json && !refused
+  }
+
+  /** Standard output is a terminal, and the output is for people. */
+  get live(): boolean {
+    return this.#stdout.isTTY === true && !this.json
+  }
+
+  /** Standard error is a terminal, and the output is for people. */
+  get progressBar(): boolean {
+    return this.#stderr.isTTY === true && !this.json
+  }
+
+  get columns(): number {
+    return this.#stdout.columns ?? 80
+  }
+
+  /** The result: one JSON value on one line, or the text. */
+  result(value: object, text: () => string): void {
+    this.#stdout.write(`${this.json ? JSON.stringify(value) : text()}\n`)
+  }
+
+  /** Terminal codes and such, as they are. */
+  raw(text: string): void {
+    this.#stdout.write(text)
+  }
+
+  /** For people who watch; with --json an event for machines that do. */
+  note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
+    const line = this.json && event !== undefined ? JSON.stringify(event) : text
+    this.#stderr.write(`${redacted(line)}\n`)
+  }
+
+  /** Over the last line of progress, without ending it. */
+  progress(text: string): void {
+    this.#stderr.write(`\r\u001b[2K${text}`)
+  }
+
+  paint(style: Style, text: string): string {
+    return this.#colours ? styleText(style, text) : text
+  }
+}

@@ -1,0 +1,9 @@
+/** Names come out of databases that others write: nothing in them may steer the terminal. */
+// eslint-disable-next-line no-control-regex -- control characters are what this is about
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+
+export function printable(text: string): string {
+  return text.replace(CONTROL, (character) => {
+    return `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`
+  })
+}

@@ -1,0 +1,69 @@
+/** The command line as a whole. Parsing and help are commander's; what commands do is in `commands/`. */
+import { readFileSync } from 'node:fs'
+import { Command } from 'commander'
+import { runTask } from './cli.ts'
+import { benchCommand } from './commands/bench.ts'
+import { bootstrapCommand } from './commands/bootstrap.ts'
+import { doctorCommand } from './commands/doctor.ts'
+import { enqueueCommand } from './commands/enqueue.ts'
+import { inspectCommand } from './commands/inspect.ts'
+import { leaksCommand } from './commands/leaks.ts'
+import { leasesCommand } from './commands/leases.ts'
+import { releaseCommand } from './commands/release.ts'
+import { watchCommand } from './commands/watch.ts'
+import { whyCommand } from './commands/why.ts'
+import { workCommand } from './commands/work.ts'
+import { EXIT_CODES_HELP, type Ended, type Run } from './options.ts'
+import { redacted } from './redact.ts'
+
+const COMMANDS = [
+  doctorCommand,
+  leasesCommand,
+  inspectCommand,
+  whyCommand,
+  leaksCommand,
+  releaseCommand,
+  watchCommand,
+  enqueueCommand,
+  workCommand,
+  bootstrapCommand,
+  benchCommand,
+]
+
+/** `ended` is told the exit code of the command that ran. Parse errors are thrown as `CommanderError`. */
+export function buildProgram(ended: Ended): Command {
+  const run: Run = async (flags, task, options) => {
+    ended(await runTask(flags, task, options))
+  }
+  const program = new Command('bullmq-redlock')
+    .description(
+      'Looks after a fleet of lock masters, the leases on it, and the jobs that wait for them.',
+    )
+    .version(version(), '-V, --version')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ export BULLMQ_REDLOCK_MASTERS=redis://lock-1:6379,redis://lock-2:6379,redis://lock-3:6379
+  $ bullmq-redlock doctor
+  $ bullmq-redlock inspect customer:42
+
+${EXIT_CODES_HELP}
+
+Every setting can be a flag, else an environment variable, else a key of the --config file.`,
+    )
+  for (const make of COMMANDS) program.addCommand(make(run))
+  for (const one of [program, ...program.commands]) {
+    one.exitOverride().configureOutput({
+      writeErr: (text) => process.stderr.write(redacted(text)),
+    })
+    one.showHelpAfterError('(--help says how)')
+  }
+  return program
+}
+
+function version(): string {
+  // The same distance from src/cli and from dist/cli.
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(text) as { readonly version: string }).version
+}

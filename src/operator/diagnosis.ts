@@ -1,0 +1,122 @@
+/** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
+import { quorumOf } from '../lock/quorum.ts'
+import type { Answer } from './fleet-probe.ts'
+import type { Finding } from './finding.ts'
+import { checkMaster, inWords, unreachable } from './master-checks.ts'
+import { checkQueue } from './queue-checks.ts'
+import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
+
+export interface Diagnosis {
+  /** Errors first, then in the order of the masters. */
+  readonly findings: readonly Finding[]
+  readonly masters: readonly MasterHealth[]
+  readonly quorum: number
+  /** Masters whose votes count now. */
+  readonly voting: number
+  /** How many more masters may fail before nobody is granted; negative when nobody is. */
+  readonly margin: number
+  /** No errors and no warnings. */
+  readonly healthy: boolean
+}
+
+export interface MasterHealth {
+  readonly master: string
+  readonly state: 'votes' | 'does not vote' | 'unreachable'
+  readonly survey: MasterSurvey | undefined
+  /** Its clock minus the median of all clocks. */
+  readonly clockOffMs: number | undefined
+}
+
+export interface Expectations {
+  /** Of the clients; default: what most masters have stored. */
+  readonly maxLeaseMs?: number
+}
+
+const SEVERITIES = ['error', 'warning', 'note'] as const
+/** This machine takes part in no vote; beyond this its own leases would suffer. */
+const OWN_CLOCK_WARNING_MS = 1_000
+
+export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): Diagnosis {
+  const { masters, queue, namespace } = survey
+  const commonOffsetMs = commonOffset(masters)
+  const maxLeaseMs = expectations.maxLeaseMs ?? maxLeaseOf(masters)
+  const findings: Finding[] = []
+  const health = masters.map((answer, index): MasterHealth => {
+    const { master: where } = answer
+    if (!answer.ok) {
+      findings.push({ ...unreachable(answer.problem), where })
+      return { master: where, state: 'unreachable', survey: undefined, clockOffMs: undefined }
+    }
+    const twin = twinOf(masters, index)
+    const found = checkMaster(answer.value, { commonOffsetMs, maxLeaseMs, twin, namespace })
+    findings.push(...found.map(({ silences: _, ...finding }) => ({ ...finding, where })))
+    return {
+      master: where,
+      state: found.some(({ silences }) => silences) ? 'does not vote' : 'votes',
+      survey: answer.value,
+      clockOffMs: Math.round(answer.value.clockOffsetMs - commonOffsetMs),
+    }
+  })
+  const quorum = quorumOf(masters.length)
+  const voting = health.filter(({ state }) => state === 'votes').length
+  const margin = voting - quorum
+  findings.push(...checkOwnClock(commonOffsetMs), ...checkFleet(masters.length, voting, quorum))
+  if (queue !== undefined) findings.push(...checkQueue(queue, masters))
+  const rank = ({ severity }: Finding): number => SEVERITIES.indexOf(severity)
+  findings.sort((a, b) => rank(a) - rank(b))
+  const healthy = findings.every(({ severity }) => severity === 'note')
+  return { findings, masters: health, quorum, voting, margin, healthy }
+}
+
+/** This machine's clock counts as one among the masters': it may be the one that is wrong. */
+function commonOffset(masters: readonly Answer<MasterSurvey>[]): number {
+  const offsets = masters.flatMap((master) => (master.ok ? [master.value.clockOffsetMs] : []))
+  const sorted = [...offsets, 0].sort((a, b) => a - b)
+  const middle = (sorted.length - 1) / 2
+  return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
+}
+
+function twinOf(masters: readonly Answer<MasterSurvey>[], index: number): string | undefined {
+  const own = masters[index]
+  if (own?.ok !== true || own.value.runId === '') return undefined
+  const first = masters.find((other) => other.ok && other.value.runId === own.value.runId)
+  return first === own ? undefined : first?.master
+}
+
+function checkOwnClock(commonOffsetMs: number): readonly Finding[] {
+  if (Math.abs(commonOffsetMs) < OWN_CLOCK_WARNING_MS) return []
+  const direction = commonOffsetMs > 0 ? 'behind' : 'ahead of'
+  return [
+    {
+      severity: 'warning',
+      code: 'own-clock',
+      where: 'this machine',
+      fact: `its clock is ${inWords(Math.abs(commonOffsetMs))} ${direction} the masters'`,
+      fix: 'run chrony or ntpd here; a client too far ahead is refused by every master',
+    },
+  ]
+}
+
+function checkFleet(size: number, voting: number, quorum: number): readonly Finding[] {
+  const where = 'fleet'
+  const found: Finding[] = []
+  if (voting < quorum) {
+    const fact = `${voting} of ${size} masters vote and ${quorum} are needed: no lease can be taken`
+    const fix = 'repair the masters named here; jobs wait and lose no attempts'
+    found.push({ severity: 'error', code: 'no-quorum', where, fact, fix })
+  } else if (voting === quorum && size > 1) {
+    const fact = `just a quorum votes (${voting} of ${size}): one more failure stops every worker`
+    const fix = 'repair the masters named here now'
+    found.push({ severity: 'warning', code: 'no-margin', where, fact, fix })
+  }
+  if (size % 2 === 0) {
+    const fact = `${size} masters survive no more failures than ${size - 1}`
+    found.push({ severity: 'note', code: 'even', where, fact, fix: 'use an odd number of masters' })
+  }
+  if (size < 3) {
+    const fact = `with ${size} of them, one failure stops every worker`
+    const fix = 'use five masters in production; three survive one failure'
+    found.push({ severity: 'note', code: 'small', where, fact, fix })
+  }
+  return found
+}

@@ -1,0 +1,12 @@
+/** One thing that a diagnosis found. */
+export interface Finding {
+  /** `error`: something does not work or must not be so. `warning`: it soon may. `note`: good to know, and healthy. */
+  readonly severity: 'error' | 'warning' | 'note'
+  /** Stable, for machines: `unreachable`, `evicts`, … */
+  readonly code: string
+  /** The master's `host:port`, `fleet`, `this machine`, or `queue host:port`. */
+  readonly where: string
+  readonly fact: string
+  /** What to do, in one line. */
+  readonly fix: string
+}

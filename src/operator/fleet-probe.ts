@@ -1,0 +1,67 @@
+/** All masters of a fleet as an operator looks at them: in whatever state they are, each by itself. */
+import { systemClock, type Clock } from '../clock.ts'
+import { keyspace, type Keyspace } from '../lock/keyspace.ts'
+import { quorumOf } from '../lock/quorum.ts'
+import type { MasterAddress } from '../redis/connection-settings.ts'
+import { Probe } from '../redis/probe.ts'
+
+export interface FleetProbeOptions {
+  readonly masters: readonly MasterAddress[]
+  readonly namespace: string
+  /** How long one master may take to connect, and to answer one question. */
+  readonly timeoutMs: number
+  readonly clock?: Clock
+}
+
+/** What one master said, or why it said nothing. */
+export type Answer<Value> =
+  | { readonly master: string; readonly ok: true; readonly value: Value }
+  | { readonly master: string; readonly ok: false; readonly problem: string }
+
+export class FleetProbe {
+  readonly namespace: string
+  readonly keys: Keyspace
+  readonly quorum: number
+  readonly #probes: readonly Probe[]
+
+  constructor({ masters, namespace, timeoutMs, clock = systemClock }: FleetProbeOptions) {
+    this.namespace = namespace
+    this.keys = keyspace(namespace)
+    this.quorum = quorumOf(masters.length)
+    this.#probes = masters.map((address) => new Probe(address, { timeoutMs, clock }))
+  }
+
+  get size(): number {
+    return this.#probes.length
+  }
+
+  /** Asks all masters at once; the answers are in the order of the masters. */
+  each<Value>(question: (probe: Probe) => Promise<Value>): Promise<readonly Answer<Value>[]> {
+    return Promise.all(this.#probes.map((probe) => answerOf(probe, question)))
+  }
+
+  close(): void {
+    for (const probe of this.#probes) probe.close()
+  }
+}
+
+export async function answerOf<Value>(
+  probe: Probe,
+  question: (probe: Probe) => Promise<Value>,
+): Promise<Answer<Value>> {
+  try {
+    return { master: probe.name, ok: true, value: await question(probe) }
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error)
+    return { master: probe.name, ok: false, problem }
+  }
+}
+
+/** The masters that said nothing, and why. */
+export function silentOnes(
+  answers: readonly Answer<unknown>[],
+): readonly { readonly master: string; readonly problem: string }[] {
+  return answers.flatMap((answer) =>
+    answer.ok ? [] : [{ master: answer.master, problem: answer.problem }],
+  )
+}

@@ -1,0 +1,111 @@
+/**
+ * Keys of ours that have no time to live and must have one: somebody wrote or persisted them by hand, or restored them
+ * from a backup. A lease key among them wedges its resource for ever.
+ */
+import type { Probe } from '../redis/probe.ts'
+import { globEscape } from './glob.ts'
+import { silentOnes, type FleetProbe } from './fleet-probe.ts'
+import { lifetimesScript } from './look-scripts.ts'
+
+export interface Leak {
+  readonly master: string
+  readonly key: string
+  readonly kind: 'lease' | 'fence' | 'wait' | 'tomb' | 'foreign'
+  readonly harm: string
+  readonly fix: string
+}
+
+export interface Leaks {
+  readonly leaks: readonly Leak[]
+  readonly silent: readonly { readonly master: string; readonly problem: string }[]
+  /** Some master has more keys than were looked at, or more leaks than were asked for. */
+  readonly truncated: boolean
+}
+
+export interface LeakSearch {
+  /** The most leaks to report of each master. */
+  readonly limit: number
+  /** So many keys at most are looked at on each master. @defaultValue 1 000 000 */
+  readonly maxLooked?: number
+}
+
+const MAX_LOOKED = 1_000_000
+const PAGE = 500
+const DAY_MS = 86_400_000
+
+export async function findLeaks(fleet: FleetProbe, search: LeakSearch): Promise<Leaks> {
+  const answers = await fleet.each((probe) => leaksOn(probe, fleet.namespace, search))
+  return {
+    leaks: answers.flatMap((answer) => (answer.ok ? answer.value.leaks : [])),
+    silent: silentOnes(answers),
+    truncated: answers.some((answer) => answer.ok && !answer.value.complete),
+  }
+}
+
+async function leaksOn(
+  probe: Probe,
+  namespace: string,
+  { limit, maxLooked = MAX_LOOKED }: LeakSearch,
+): Promise<{ readonly leaks: readonly Leak[]; readonly complete: boolean }> {
+  const leaks = new Map<string, Leak>()
+  const pages = probe.scan(`${globEscape(namespace)}:*`, maxLooked)
+  for (;;) {
+    const page = await pages.next()
+    if (page.done === true) return { leaks: [...leaks.values()], complete: page.value }
+    for (const key of await immortal(probe, page.value)) {
+      const leak = leakOf(probe.name, namespace, key)
+      if (leak !== undefined) leaks.set(key, leak)
+      if (leaks.size > limit) return { leaks: [...leaks.values()].slice(0, limit), complete: false }
+    }
+  }
+}
+
+async function immortal(probe: Probe, keys: readonly string[]): Promise<readonly string[]> {
+  const found: string[] = []
+  for (let start = 0; start < keys.length; start += PAGE) {
+    const page = keys.slice(start, start + PAGE)
+    const lifetimes = (await probe.run(lifetimesScript, page, [])) as readonly number[]
+    found.push(...page.filter((_, index) => lifetimes[index] === -1))
+  }
+  return found
+}
+
+/** Undefined for the enrolment, the one key that lives as long as its master. */
+function leakOf(master: string, namespace: string, key: string): Leak | undefined {
+  const rest = key.slice(namespace.length + 1)
+  if (rest === 'master') return undefined
+  const [word = ''] = rest.split(':', 1)
+  const name = rest.slice(word.length + 1)
+  switch (word) {
+    case 'lease':
+      return {
+        ...{ master, key, kind: word },
+        harm: `\`${name}\` is refused by this master for ever`,
+        fix: `bullmq-redlock release '${name}' --force`,
+      }
+    case 'fence':
+      return {
+        ...{ master, key, kind: word },
+        harm: 'none but memory: the counter is never forgotten',
+        fix: `PEXPIRE '${key}' ${DAY_MS}`,
+      }
+    case 'wait':
+      return {
+        ...{ master, key, kind: word },
+        harm: 'every release is announced, also when nobody waits',
+        fix: `DEL '${key}'`,
+      }
+    case 'tomb':
+      return {
+        ...{ master, key, kind: word },
+        harm: 'none but memory: its token is used once',
+        fix: `DEL '${key}'`,
+      }
+    default:
+      return {
+        ...{ master, key, kind: 'foreign' },
+        harm: 'not written by this version of bullmq-redlock',
+        fix: 'find out who shares this namespace',
+      }
+  }
+}

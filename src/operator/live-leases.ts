@@ -1,0 +1,158 @@
+/**
+ * The leases of a whole fleet. Names are found by a bounded scan of every master; then every master is asked about
+ * every name, so that the votes of a lease are counted over all masters however far each scan came.
+ */
+import type { Probe } from '../redis/probe.ts'
+import type { Keyspace } from '../lock/keyspace.ts'
+import { describeToken } from '../lock/votes.ts'
+import { silentOnes, type Answer, type FleetProbe } from './fleet-probe.ts'
+import { leasesScript } from './look-scripts.ts'
+
+export interface LiveLease {
+  readonly resource: string
+  /**
+   * `held`: a quorum of the masters has its key. `leftover`: fewer have, so nobody trusts it: what remains of an
+   * attempt or of a holder that died. `unknown`: masters that do not answer might make it a quorum.
+   */
+  readonly state: 'held' | 'leftover' | 'unknown'
+  /** Owner and the beginning of the token. */
+  readonly holder: string
+  /** What a quorum agrees on; undefined unless it is held. */
+  readonly fencingToken: number | undefined
+  /** Until fewer than a quorum have its key; for a leftover, until the last one is gone. */
+  readonly freeInMs: number
+  readonly votes: number
+}
+
+export interface LiveLeases {
+  readonly leases: readonly LiveLease[]
+  readonly quorum: number
+  readonly masters: number
+  /** Masters that could not be asked. */
+  readonly silent: readonly { readonly master: string; readonly problem: string }[]
+  /** There are, or may be, more than were asked for or looked at. */
+  readonly truncated: boolean
+}
+
+export interface LeaseSearch {
+  /** Glob over resource names. @defaultValue '*' */
+  readonly match?: string
+  /** The most leases to return. */
+  readonly limit: number
+  /** So many keys at most are looked at on each master. @defaultValue 1 000 000 */
+  readonly maxLooked?: number
+}
+
+/** One lease key on one master. */
+export interface KeyView {
+  readonly resource: string
+  readonly token: string
+  readonly ttlMs: number
+  readonly counter: number
+}
+
+const MAX_LOOKED = 1_000_000
+/** So many resources are read in one script call: well under a millisecond of the server. */
+const PAGE = 200
+
+export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promise<LiveLeases> {
+  const found = await fleet.each((probe) => findNames(probe, fleet.keys, search))
+  const names = new Set(found.flatMap((answer) => (answer.ok ? answer.value.names : [])))
+  const wanted = [...names].sort().slice(0, search.limit)
+  const views = await fleet.each((probe) => readLeases(probe, fleet.keys, wanted))
+  return {
+    leases: mergeLeases(views, fleet.quorum),
+    quorum: fleet.quorum,
+    masters: fleet.size,
+    silent: silentOnes(views),
+    truncated:
+      names.size > search.limit || found.some((answer) => answer.ok && !answer.value.complete),
+  }
+}
+
+interface Names {
+  readonly names: readonly string[]
+  readonly complete: boolean
+}
+
+async function findNames(
+  probe: Probe,
+  keys: Keyspace,
+  { match = '*', limit, maxLooked = MAX_LOOKED }: LeaseSearch,
+): Promise<Names> {
+  const pattern = keys.leasePattern.slice(0, -1) + match
+  const prefixLength = keys.lease('').length
+  const names = new Set<string>()
+  const pages = probe.scan(pattern, maxLooked)
+  for (;;) {
+    const page = await pages.next()
+    if (page.done === true) return { names: [...names], complete: page.value }
+    for (const key of page.value) names.add(key.slice(prefixLength))
+    // One more than wanted says that there are more.
+    if (names.size > limit) return { names: [...names], complete: false }
+  }
+}
+
+async function readLeases(
+  probe: Probe,
+  keys: Keyspace,
+  names: readonly string[],
+): Promise<readonly KeyView[]> {
+  const views: KeyView[] = []
+  for (let start = 0; start < names.length; start += PAGE) {
+    const page = names.slice(start, start + PAGE)
+    const asked = page.flatMap((name) => [keys.lease(name), keys.fence(name)])
+    const reply = (await probe.run(leasesScript, asked, [])) as readonly (string | number)[]
+    for (const [index, resource] of page.entries()) {
+      const [token, ttlMs, counter] = reply.slice(3 * index, 3 * index + 3)
+      if (token === '') continue // It has gone since the scan, or was never here.
+      views.push({
+        resource,
+        token: String(token),
+        ttlMs: Number(ttlMs),
+        counter: Number(counter),
+      })
+    }
+  }
+  return views
+}
+
+/** Counts votes by resource and token. Pure. */
+export function mergeLeases(
+  answers: readonly Answer<readonly KeyView[]>[],
+  quorum: number,
+): readonly LiveLease[] {
+  const groups = new Map<string, KeyView[]>()
+  for (const answer of answers) {
+    for (const view of answer.ok ? answer.value : []) {
+      const key = JSON.stringify([view.resource, view.token])
+      const group = groups.get(key)
+      if (group === undefined) groups.set(key, [view])
+      else group.push(view)
+    }
+  }
+  const silent = answers.filter(({ ok }) => !ok).length
+  return [...groups.values()]
+    .flatMap((views) => leaseOf(views, quorum, silent) ?? [])
+    .sort((a, b) =>
+      a.resource < b.resource ? -1 : a.resource > b.resource ? 1 : b.votes - a.votes,
+    )
+}
+
+function leaseOf(views: readonly KeyView[], quorum: number, silent: number): LiveLease | undefined {
+  const [first] = views
+  if (first === undefined) return undefined
+  const votes = views.length
+  const state = votes >= quorum ? 'held' : votes + silent >= quorum ? 'unknown' : 'leftover'
+  const longestFirst = views.map(({ ttlMs }) => ttlMs).sort((a, b) => b - a)
+  const smallestFirst = views.map(({ counter }) => counter).sort((a, b) => a - b)
+  return {
+    resource: first.resource,
+    state,
+    holder: describeToken(first.token),
+    // A quorum stores exactly the holder's fencing token; a straggler may be above it.
+    fencingToken: state === 'held' ? smallestFirst[quorum - 1] : undefined,
+    freeInMs: longestFirst[state === 'held' ? quorum - 1 : 0] ?? 0,
+    votes,
+  }
+}

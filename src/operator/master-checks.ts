@@ -1,0 +1,222 @@
+/** What can be wrong with one master. Pure: facts in, findings out. A check that finds nothing returns undefined. */
+import type { Finding } from './finding.ts'
+import type { MasterSurvey } from './survey.ts'
+
+/** What the other masters and this machine say. */
+export interface Surroundings {
+  /** The median of the masters' and this machine's clocks, relative to this machine's. */
+  readonly commonOffsetMs: number
+  /** What the fleet's other masters have stored, or what the operator expects. */
+  readonly maxLeaseMs: number | undefined
+  /** The first master in the list that is the same server process as this one. */
+  readonly twin: string | undefined
+  readonly namespace: string
+}
+
+export interface MasterFinding extends Omit<Finding, 'where'> {
+  /** Clients do not count this master's votes while this is so. */
+  readonly silences: boolean
+}
+
+type Check = (master: MasterSurvey, around: Surroundings) => MasterFinding | undefined
+
+/** Redis 7.0 is the first with `PEXPIRE … GT`, which extending relies on. */
+const MIN_MAJOR_VERSION = 7
+/** Half of the default deadline per master: a slower one will often not be counted. */
+const SLOW_MS = 100
+/** A clock that NTP looks after is never this far off. */
+const CLOCK_WARNING_MS = 1_000
+const DEFAULT_MAX_LEASE_MS = 30_000
+const FULL = 0.9
+
+const error = (code: string, fact: string, fix: string, silences = true): MasterFinding => ({
+  severity: 'error',
+  code,
+  fact,
+  fix,
+  silences,
+})
+
+const identified: Check = ({ runId }) =>
+  runId === ''
+    ? error('no-run-id', 'does not tell its run id', 'allow INFO to this user')
+    : undefined
+
+const distinct: Check = (_master, { twin }) =>
+  twin === undefined
+    ? undefined
+    : error(
+        'same-server',
+        `is the same server as ${twin}`,
+        'list distinct servers: two addresses of one server are two votes of one',
+      )
+
+const recent: Check = ({ version }) =>
+  Number.parseInt(version, 10) >= MIN_MAJOR_VERSION
+    ? undefined
+    : error('old-version', `runs version ${version}`, 'upgrade it to Redis 7.0 or newer, or Valkey')
+
+const notReplica: Check = ({ role }) =>
+  role === 'master'
+    ? undefined
+    : error(
+        'replica',
+        `is a ${role === 'slave' ? 'replica' : role}`,
+        'list only independent masters; `REPLICAOF NO ONE` if it was meant to be one',
+      )
+
+const keepsKeys: Check = ({ maxmemoryPolicy }) =>
+  maxmemoryPolicy === 'noeviction'
+    ? undefined
+    : error(
+        'evicts',
+        `may evict leases: maxmemory-policy is ${maxmemoryPolicy}`,
+        '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf',
+      )
+
+const takesWrites: Check = ({ writesRefused }) =>
+  writesRefused === undefined
+    ? undefined
+    : error(
+        'refuses-writes',
+        `may refuse writes: ${writesRefused}`,
+        'look into its log; free its disk',
+      )
+
+const sameMaxLease: Check = ({ enrolment }, { maxLeaseMs, namespace }) =>
+  enrolment === undefined || maxLeaseMs === undefined || enrolment.maxLeaseMs === maxLeaseMs
+    ? undefined
+    : error(
+        'max-lease-differs',
+        `has maxLeaseMs ${enrolment.maxLeaseMs} stored, not ${maxLeaseMs}`,
+        `give every client the same maxLeaseMs; to change it stop all workers for that long and delete \`${namespace}:master\` on every master`,
+      )
+
+const enrolled: Check = ({ enrolment, runId }, { namespace, maxLeaseMs }) => {
+  const waitMs = maxLeaseMs ?? DEFAULT_MAX_LEASE_MS
+  if (enrolment === undefined) {
+    return {
+      severity: 'warning',
+      code: 'not-enrolled',
+      fact: `no worker has used it under namespace \`${namespace}\` yet`,
+      fix: `start a worker: it votes ${waitMs} ms later, at once if you \`bootstrap\` a fleet that is new; or correct --namespace`,
+      silences: true,
+    }
+  }
+  if (enrolment.runId === runId || runId === '') return undefined
+  return {
+    severity: 'warning',
+    code: 'restarted',
+    fact: 'has restarted, and no worker has connected since',
+    fix: `start a worker or wait for one: it votes ${waitMs} ms after that`,
+    silences: true,
+  }
+}
+
+const outOfQuarantine: Check = ({ enrolment, runId }) =>
+  enrolment === undefined || enrolment.runId !== runId || enrolment.quarantineMs === 0
+    ? undefined
+    : {
+        severity: 'warning',
+        code: 'quarantined',
+        fact: `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`,
+        fix: 'wait; only for a fleet on which no worker has ever run, `bullmq-redlock bootstrap`',
+        silences: true,
+      }
+
+const rightClock: Check = ({ clockOffsetMs }, { commonOffsetMs, maxLeaseMs }) => {
+  const offMs = clockOffsetMs - commonOffsetMs
+  if (Math.abs(offMs) < CLOCK_WARNING_MS) return undefined
+  const maxSkewMs = Math.floor((maxLeaseMs ?? DEFAULT_MAX_LEASE_MS) / 3)
+  const tooFar = Math.abs(offMs) > maxSkewMs
+  const refuses = tooFar && offMs < 0
+  const direction = offMs < 0 ? 'behind' : 'ahead of'
+  return {
+    severity: tooFar ? 'error' : 'warning',
+    code: 'clock',
+    fact: `its clock is ${inWords(Math.abs(offMs))} ${direction} the others${refuses ? ', so it refuses fencing tokens' : ''}`,
+    fix: 'run chrony or ntpd on its machine; clocks that are set while leases are held drop leases',
+    silences: refuses,
+  }
+}
+
+const hasRoom: Check = ({ usedBytes, maxBytes }) =>
+  maxBytes === 0 || usedBytes < FULL * maxBytes
+    ? undefined
+    : {
+        severity: 'warning',
+        code: 'full',
+        fact: `uses ${Math.round((100 * usedBytes) / maxBytes)} % of its maxmemory; when it is full it refuses leases`,
+        fix: 'raise its maxmemory, or lower fenceTtlMs',
+        silences: false,
+      }
+
+const fastEnough: Check = ({ roundTripMs }) =>
+  roundTripMs < SLOW_MS
+    ? undefined
+    : {
+        severity: 'warning',
+        code: 'slow',
+        fact: `a round trip takes ${Math.round(roundTripMs)} ms`,
+        fix: 'move it closer, or raise leaseMs and masterTimeoutMs',
+        silences: false,
+      }
+
+const durability: Check = ({ persistence, appendfsync }) => {
+  if (persistence === 'aof' && appendfsync === 'always') return undefined
+  const kept = { aof: `appendfsync ${appendfsync ?? 'unknown'}`, rdb: 'snapshots only' }
+  const what = persistence === 'aof' || persistence === 'rdb' ? kept[persistence] : persistence
+  return {
+    severity: 'note',
+    code: 'persistence',
+    fact: `persistence: ${what}; after a restart it grants nothing for one maxLeaseMs`,
+    fix: 'nothing; `appendonly yes` with `appendfsync always` would spare it that wait',
+    silences: false,
+  }
+}
+
+const CHECKS: readonly Check[] = [
+  identified,
+  distinct,
+  recent,
+  notReplica,
+  keepsKeys,
+  takesWrites,
+  sameMaxLease,
+  enrolled,
+  outOfQuarantine,
+  rightClock,
+  hasRoom,
+  fastEnough,
+  durability,
+]
+
+export function checkMaster(master: MasterSurvey, around: Surroundings): readonly MasterFinding[] {
+  return CHECKS.flatMap((check) => check(master, around) ?? [])
+}
+
+/** A master that says nothing at all. */
+export function unreachable(problem: string): Omit<Finding, 'where'> {
+  return {
+    severity: 'error',
+    code: 'unreachable',
+    fact: `does not answer: ${problem}`,
+    fix: fixFor(problem),
+  }
+}
+
+function fixFor(problem: string): string {
+  if (/NOAUTH|WRONGPASS|AUTH/.test(problem)) return 'put the user and the password into its URL'
+  if (problem.startsWith('NOPERM')) return 'allow INFO, TIME, EVAL and SCAN to this user'
+  if (problem.startsWith('no reply')) {
+    return 'it is frozen, overloaded or cut off: look at its machine and the network to it'
+  }
+  return 'start it, or correct its address; `redis-cli -h HOST -p PORT ping` must answer'
+}
+
+/** A distance between clocks, as people say it. */
+export function inWords(ms: number): string {
+  if (ms < 10_000) return `${Math.round(ms)} ms`
+  if (ms < 120_000) return `${Math.round(ms / 1_000)} s`
+  return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`
+}

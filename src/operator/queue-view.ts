@@ -1,0 +1,122 @@
+/**
+ * What an operator asks of the queue's Redis without the application: a job, the lines it stands in, and why it waits.
+ * Lines are found by their keys, so nobody needs the function that names a job's resource.
+ */
+import { Job, Queue } from 'bullmq'
+import { systemClock, type Clock } from '../clock.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import { Probe } from '../redis/probe.ts'
+import type { QueueConnection } from '../redis/queue-connection.ts'
+import { inspectResource, whyWaits, type LineEntry } from '../worker/inspection.ts'
+import { Lines } from '../worker/lines.ts'
+import { encodeTicket } from '../worker/ticket.ts'
+import { globEscape } from './glob.ts'
+
+export interface QueueViewOptions {
+  /** `redis://` or `rediss://`. */
+  readonly url: string
+  readonly namespace: string
+  /** BullMQ's. */
+  readonly prefix: string
+  readonly timeoutMs: number
+  readonly clock?: Clock
+}
+
+/** What the masters say about a resource. */
+export type Look = (resource: string) => Promise<Inspection>
+
+export interface JobPlaces {
+  readonly resources: readonly string[]
+  /** False when the queue's Redis has more keys than were looked at. */
+  readonly complete: boolean
+}
+
+/** The last lines of a job's log that are shown: requeues say there why. */
+const LOG_LINES = 5
+const MAX_LOOKED = 1_000_000
+
+export class QueueView {
+  readonly #options: QueueViewOptions
+  readonly #probe: Probe
+  readonly #queues = new Map<string, Queue>()
+
+  constructor(options: QueueViewOptions) {
+    this.#options = options
+    const { url, timeoutMs, clock = systemClock } = options
+    this.#probe = new Probe(url, { timeoutMs, clock })
+  }
+
+  /** The server itself. */
+  get server(): Probe {
+    return this.#probe
+  }
+
+  /** Who waits in the line of a resource, from its head on, and what for. */
+  async line(resource: string, look: Look): Promise<readonly LineEntry[]> {
+    const backend = this.#queue('any').getBackend()
+    const { line } = await inspectResource(resource, { inspect: look }, this.#lines(), backend)
+    return line
+  }
+
+  async job(queue: string, jobId: string): Promise<Job | undefined> {
+    return Job.fromId(this.#queue(queue), jobId)
+  }
+
+  /** What the job's log says last. */
+  async log(queue: string, jobId: string): Promise<readonly string[]> {
+    const { logs } = await this.#queue(queue).getJobLogs(jobId, -LOG_LINES, -1, true)
+    return logs
+  }
+
+  async why(job: Job, resources: readonly string[], look: Look): Promise<string> {
+    const backend = this.#queue(job.queueName).getBackend()
+    return whyWaits(job, () => [...resources], { inspect: look }, this.#lines(), backend)
+  }
+
+  /** The resources in whose lines the job stands. */
+  async placesOf(queue: string, jobId: string, maxLooked = MAX_LOOKED): Promise<JobPlaces> {
+    const { namespace, prefix } = this.#options
+    const ticket = encodeTicket({ prefix, queue, jobId })
+    const [before, after] = [`${namespace}:{`, '}:line']
+    const resources = new Set<string>()
+    const pages = this.#probe.scan(`${globEscape(namespace)}:{*}:line`, maxLooked)
+    for (;;) {
+      const page = await pages.next()
+      if (page.done === true) return { resources: [...resources].sort(), complete: page.value }
+      const scores = await Promise.all(
+        page.value.map((key) => this.#probe.command('ZSCORE', key, ticket)),
+      )
+      for (const [index, key] of page.value.entries()) {
+        if (scores[index] === null || scores[index] === undefined) continue
+        resources.add(key.slice(before.length, -after.length))
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#queues.values()].map((queue) => queue.close()))
+    this.#probe.close()
+  }
+
+  #queue(name: string): Queue {
+    const known = this.#queues.get(name)
+    if (known !== undefined) return known
+    const { url, prefix } = this.#options
+    const connection = { url, maxRetriesPerRequest: 1, retryStrategy: () => null }
+    const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true })
+    queue.on('error', () => undefined) // Whoever asks gets the rejection.
+    this.#queues.set(name, queue)
+    return queue
+  }
+
+  #lines(): Lines {
+    const connection: QueueConnection = {
+      run: (script, keys, args) => this.#probe.run(script, keys, args),
+      command: (name, ...args) => this.#probe.command(name, ...args),
+      close: () => undefined,
+    }
+    const backend = this.#queue('any').getBackend()
+    const { namespace, clock = systemClock } = this.#options
+    return new Lines(connection, backend, { namespace, slots: 1 }, clock)
+  }
+}

@@ -1,0 +1,37 @@
+/** What every master says about one resource, also where a Redlock would refuse the fleet. */
+import { holderOf, type Inspection, type Seen } from '../lock/inspection.ts'
+import { inspectScript } from '../lock/scripts.ts'
+import { describeToken } from '../lock/votes.ts'
+import type { FleetProbe } from './fleet-probe.ts'
+
+export interface ResourceView extends Inspection {
+  /** How many masters answered: fewer than a quorum, and nobody can be said to hold it or not. */
+  readonly answered: number
+}
+
+export async function viewResource(fleet: FleetProbe, resource: string): Promise<ResourceView> {
+  const seen = await seeResource(fleet, resource)
+  const holder = holderOf(seen)
+  return {
+    resource,
+    answered: seen.filter(({ problem }) => problem === undefined).length,
+    masters: seen.map(({ token: _, ...view }) => view),
+    ...(holder !== undefined && { holder }),
+  }
+}
+
+/** One view of every master, with the holder's whole token. */
+export async function seeResource(fleet: FleetProbe, resource: string): Promise<readonly Seen[]> {
+  const keys = [fleet.keys.lease(resource), fleet.keys.fence(resource)]
+  const answers = await fleet.each((probe) => probe.run(inspectScript, keys, []))
+  return answers.map((answer): Seen => {
+    const { master } = answer
+    if (!answer.ok) return { master, problem: answer.problem }
+    const [token, ttlMs, counter] = answer.value as [string | null, number, string | null]
+    return {
+      master,
+      ...(token !== null && { token, holder: describeToken(token), ttlMs }),
+      ...(counter !== null && { counter: Number(counter) }),
+    }
+  })
+}

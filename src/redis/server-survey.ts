@@ -1,0 +1,94 @@
+/** What a server says of itself to an operator: more than a lock needs, and nothing of it is trusted by one. */
+import type { Redis } from 'ioredis'
+import type { FactsClock } from './server-facts.ts'
+import { identity, parseInfo } from './server-facts.ts'
+
+export interface ServerSurvey {
+  /** As in {@link ServerFacts.runId}. */
+  readonly runId: string
+  readonly version: string
+  readonly role: string
+  readonly uptimeMs: number
+  readonly maxmemoryPolicy: string
+  readonly usedBytes: number
+  /** 0 for no limit. */
+  readonly maxBytes: number
+  readonly persistence: 'aof' | 'rdb' | 'none' | 'unknown'
+  /** Undefined where CONFIG is denied. */
+  readonly appendfsync: string | undefined
+  /** Why the server refuses writes; undefined when it does not. */
+  readonly writesRefused: string | undefined
+  /** The server's clock minus ours, to within half of the shortest round trip. */
+  readonly clockOffsetMs: number
+  /** The median of a few round trips. */
+  readonly roundTripMs: number
+}
+
+const ROUND_TRIPS = 5
+
+export async function surveyServer(redis: Redis, clock: FactsClock): Promise<ServerSurvey> {
+  const info = parseInfo(await redis.info())
+  const [appendfsync, save] = [await setting(redis, 'appendfsync'), await setting(redis, 'save')]
+  const number = (field: string): number => Number(info.get(field) ?? 0)
+  return {
+    runId: identity(info),
+    version: info.get('valkey_version') ?? info.get('redis_version') ?? 'unknown',
+    role: info.get('role') ?? 'unknown',
+    uptimeMs: number('uptime_in_seconds') * 1_000,
+    maxmemoryPolicy: info.get('maxmemory_policy') ?? 'unknown',
+    usedBytes: number('used_memory'),
+    maxBytes: number('maxmemory'),
+    persistence: persistenceOf(info, save),
+    appendfsync,
+    writesRefused: writesRefused(info),
+    ...(await readClock(redis, clock)),
+  }
+}
+
+function persistenceOf(
+  info: ReadonlyMap<string, string>,
+  save: string | undefined,
+): ServerSurvey['persistence'] {
+  if (info.get('aof_enabled') === '1') return 'aof'
+  if (save === undefined) return 'unknown'
+  return save === '' ? 'none' : 'rdb'
+}
+
+function writesRefused(info: ReadonlyMap<string, string>): string | undefined {
+  const failed = (field: string): boolean => (info.get(field) ?? 'ok') !== 'ok'
+  if (info.get('loading') === '1') return 'it is loading its data'
+  if (failed('aof_last_write_status')) return 'its last write to the append-only file failed'
+  if (failed('rdb_last_bgsave_status')) return 'its last snapshot failed'
+  return undefined
+}
+
+/** Managed services and ACLs may deny CONFIG. */
+async function setting(redis: Redis, name: string): Promise<string | undefined> {
+  try {
+    const reply: unknown = await redis.config('GET', name)
+    return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
+  } catch {
+    return undefined // Denied: the report says that it does not know.
+  }
+}
+
+/** The round trip that was shortest tells the offset best. */
+async function readClock(
+  redis: Redis,
+  clock: FactsClock,
+): Promise<Pick<ServerSurvey, 'clockOffsetMs' | 'roundTripMs'>> {
+  const samples: { readonly roundTripMs: number; readonly clockOffsetMs: number }[] = []
+  for (let sample = 0; sample < ROUND_TRIPS; sample++) {
+    const startedAt = clock.now()
+    const wallBefore = clock.wallNow()
+    const [seconds, micros] = await redis.time()
+    const roundTripMs = clock.now() - startedAt
+    const serverMs = Number(seconds) * 1_000 + Number(micros) / 1_000
+    samples.push({ roundTripMs, clockOffsetMs: serverMs - (wallBefore + roundTripMs / 2) })
+  }
+  samples.sort((a, b) => a.roundTripMs - b.roundTripMs)
+  return {
+    clockOffsetMs: samples[0]?.clockOffsetMs ?? 0,
+    roundTripMs: samples[Math.floor(ROUND_TRIPS / 2)]?.roundTripMs ?? 0,
+  }
+}
