@@ -66,7 +66,9 @@ export function pollAcquire(
     if (fleet.suspendedMs(master) > 0) return suspended(fleet, master)
     const result = await callEnrolled(fleet, master, acquireScript, claim, args, timeoutMs)
     // This very reply may have shown that the master's clock jumped.
-    return fleet.suspendedMs(master) > 0 ? suspended(fleet, master) : readAcquireVote(result, maxLeaseMs)
+    return fleet.suspendedMs(master) > 0
+      ? suspended(fleet, master)
+      : readAcquireVote(result, maxLeaseMs)
   }
   return poll(fleet.masters, ask, (vote) => vote.kind === 'granted')
 }

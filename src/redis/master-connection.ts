@@ -17,6 +17,8 @@
  */
 import { Redis } from 'ioredis'
 import type { Timer } from '../clock.ts'
+import { batchOf } from './batch.ts'
+import { CallQueue } from './call-queue.ts'
 import {
   connectionSettings,
   masterName,
@@ -43,6 +45,8 @@ export class MasterConnection implements Master {
   readonly firstAnswer: Promise<void>
   readonly #options: MasterConnectionOptions
   readonly #redis: Redis
+  readonly #scripts: readonly Script[]
+  readonly #calls: CallQueue
   #state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
   #answerFirst: () => void = () => undefined
   #lastError = 'not connected yet'
@@ -59,6 +63,14 @@ export class MasterConnection implements Master {
       this.#answerFirst = resolve
     })
     this.#redis = openConnection(options.address, options.limits)
+    const batch = batchOf(options.scripts)
+    this.#scripts = [...options.scripts, batch]
+    this.#calls = new CallQueue({
+      clock: options.clock,
+      batch,
+      send: ({ script, keys, args }) =>
+        this.#redis.evalsha(script.sha1, keys.length, ...keys, ...args),
+    })
     this.#redis.on('error', (error: Error) => {
       this.#lastError = error.message === '' ? error.name : error.message
     })
@@ -96,20 +108,29 @@ export class MasterConnection implements Master {
       })
     }
     return new Promise((resolve) => {
+      const settle = (result: CallResult): void => {
+        deadline.cancel()
+        call.settled = true
+        resolve(result)
+      }
+      const call = {
+        script,
+        keys,
+        args,
+        settled: false,
+        left: false,
+        onReply: (reply: unknown) => {
+          settle({ ok: true, reply })
+        },
+        onError: (error: unknown) => {
+          settle(this.#failed(error, call.left))
+        },
+      }
       const deadline = this.#options.clock.after(timeoutMs, () => {
         const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
-        resolve({ ok: false, reason: 'timeout', detail, mayHaveRun: true })
+        settle({ ok: false, reason: 'timeout', detail, mayHaveRun: call.left })
       })
-      this.#redis.evalsha(script.sha1, keys.length, ...keys, ...args).then(
-        (reply) => {
-          deadline.cancel()
-          resolve({ ok: true, reply })
-        },
-        (error: unknown) => {
-          deadline.cancel()
-          resolve(this.#failed(error))
-        },
-      )
+      this.#calls.add(call)
     })
   }
 
@@ -179,13 +200,17 @@ export class MasterConnection implements Master {
     this.#retry = undefined
     this.#state = state
     this.#options.onState(this, state)
+    if (state.status !== 'enrolled') {
+      for (const call of this.#calls.clear()) call.onError(new Error(describeState(state)))
+    }
     if (state.status === 'enrolled' || state.status === 'closed') {
       for (const settle of [...this.#waiters]) settle(state.status === 'enrolled')
     }
   }
 
-  #failed(error: unknown): CallResult {
+  #failed(error: unknown, left: boolean): CallResult {
     const detail = error instanceof Error ? error.message : String(error)
+    if (!left) return { ok: false, reason: 'not-ready', detail, mayHaveRun: false }
     if (!isErrorReply(error)) return { ok: false, reason: 'closed', detail, mayHaveRun: true }
     if (REENROL_ON.test(detail)) this.reenrol(detail)
     const mayHaveRun = !detail.startsWith('NOSCRIPT')
@@ -212,7 +237,7 @@ export class MasterConnection implements Master {
       const facts = await readServerFacts(this.#redis, this.#options.clock)
       const admission = await this.#options.admit(this, facts)
       if (!admission.admitted) return { status: 'refused', ...admission }
-      for (const script of this.#options.scripts) await this.#redis.script('LOAD', script.lua)
+      for (const script of this.#scripts) await this.#redis.script('LOAD', script.lua)
       return { status: 'enrolled', facts }
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error)

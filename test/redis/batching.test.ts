@@ -1,0 +1,206 @@
+/** Calls that leave together: who waits for whom, and that they do not share a fate. */
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { Redlock, type AcquireOutcome } from '../../src/index.ts'
+import { EntryError } from '../../src/redis/batch.ts'
+import { CallQueue, type QueuedCall } from '../../src/redis/call-queue.ts'
+import { defineScript } from '../../src/redis/script.ts'
+import { startServer, type TestServer } from '../../src/testing/index.ts'
+import { silent } from '../faults/silent.ts'
+
+const script = defineScript('echo', 'return ARGV[1]')
+const batch = defineScript('batch', 'return {}')
+
+interface Sent {
+  readonly args: readonly (string | number)[]
+  readonly script: string
+  answer(reply: unknown): void
+  fail(error: Error): void
+}
+
+function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
+  const sent: Sent[] = []
+  const calls = new CallQueue({
+    clock: systemClock,
+    batch,
+    send: ({ args, script: { name } }) =>
+      new Promise((answer, fail) => sent.push({ args, script: name, answer, fail })),
+  })
+  return { calls, sent }
+}
+
+function call(name: string, heard: unknown[] = []): QueuedCall & { settled: boolean } {
+  return {
+    script,
+    keys: [],
+    args: [name],
+    settled: false,
+    left: false,
+    onReply: (reply) => heard.push(reply),
+    onError: (error) => heard.push(error),
+  }
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+describe('a queue of calls', () => {
+  test('an idle master is asked at once, and alone', () => {
+    const { calls, sent } = queue()
+    calls.add(call('a'))
+    expect(sent.map(({ script: name, args }) => [name, args])).toEqual([['echo', ['a']]])
+  })
+
+  test('what comes while a call is under way leaves together when that is answered', async () => {
+    const { calls, sent } = queue()
+    const heard: unknown[][] = [[], [], []]
+    const [one, two, three] = heard
+    calls.add(call('a', one))
+    calls.add(call('b', two))
+    calls.add(call('c', three))
+    expect(sent).toHaveLength(1)
+    sent[0]?.answer('A')
+    await turn()
+    expect(sent[1]?.script).toBe('batch')
+    expect(sent[1]?.args).toEqual(['echo', 0, 1, 'b', 'echo', 0, 1, 'c'])
+    sent[1]?.answer([['B'], ['failed:', 'user_script: 3: WRONGTYPE of c']])
+    await turn()
+    expect(heard).toEqual([['A'], [['B']], [new EntryError('WRONGTYPE of c')]])
+  })
+
+  test('nobody waits long behind a master that does not answer', async () => {
+    const { calls, sent } = queue()
+    calls.add(call('a'))
+    calls.add(call('b'))
+    await new Promise((resolve) => setTimeout(resolve, 30))
+    expect(sent.map(({ args }) => args)).toEqual([['a'], ['b']])
+  })
+
+  test('no more than 64 leave together', async () => {
+    const { calls, sent } = queue()
+    for (let index = 0; index < 200; index++) calls.add(call(String(index)))
+    sent[0]?.answer('0')
+    await new Promise((resolve) => setTimeout(resolve, 30))
+    const sizes = sent.slice(1).map(({ args }) => args.length / 4)
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(199)
+    expect(Math.max(...sizes)).toBe(64)
+  })
+
+  test('a call that was given up before it left never leaves', async () => {
+    const { calls, sent } = queue()
+    calls.add(call('a'))
+    const late = call('late')
+    calls.add(late)
+    late.settled = true
+    sent[0]?.answer('A')
+    await turn()
+    expect(sent).toHaveLength(1)
+    expect(late.left).toBe(false)
+  })
+
+  test('when the connection breaks all that left learn of it, and the rest is taken back', async () => {
+    const { calls, sent } = queue()
+    const heard: unknown[] = []
+    calls.add(call('a', heard))
+    const waiting = call('b', heard)
+    calls.add(waiting)
+    expect(calls.clear()).toEqual([waiting])
+    sent[0]?.fail(new Error('closed'))
+    await turn()
+    expect(heard).toEqual([new Error('closed')])
+    expect(sent).toHaveLength(1)
+  })
+
+  test('an answer that is too short fails those that it leaves out', async () => {
+    const { calls, sent } = queue()
+    const heard: unknown[] = []
+    for (const name of ['a', 'b', 'c']) calls.add(call(name, heard))
+    sent[0]?.answer('A')
+    await turn()
+    sent[1]?.answer([['B']])
+    await turn()
+    expect(heard).toEqual(['A', ['B'], new EntryError('the batch was not answered in full')])
+  })
+})
+
+describe('on a real server', () => {
+  let server: TestServer
+  let redis: Redis
+  const open: Redlock[] = []
+
+  beforeAll(async () => {
+    server = await startServer()
+    redis = new Redis(server.url)
+  })
+
+  afterEach(async () => {
+    for (const redlock of open.splice(0)) await redlock.close()
+  })
+
+  afterAll(async () => {
+    redis.disconnect()
+    await server.close()
+  })
+
+  async function connect(): Promise<Redlock> {
+    const redlock = new Redlock({ masters: [server.url], namespace: 'batch', logger: silent })
+    open.push(redlock)
+    await redlock.bootstrap()
+    return redlock
+  }
+
+  const many = (redlock: Redlock, count: number): Promise<readonly AcquireOutcome[]> =>
+    Promise.all(Array.from({ length: count }, (_, index) => redlock.tryAcquire(`r${index}`)))
+
+  async function evals(): Promise<number> {
+    const stats = await redis.info('commandstats')
+    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
+  }
+
+  test('hundreds of acquires at once cost a few trips, and each has its own answer', async () => {
+    const redlock = await connect()
+    const before = await evals()
+    const outcomes = await many(redlock, 300)
+    expect(await evals()).toBeLessThan(before + 20)
+    const leases = outcomes.flatMap((outcome) =>
+      outcome.status === 'granted' ? [outcome.lease] : [],
+    )
+    expect(leases).toHaveLength(300)
+    for (const [index, { resource, token }] of leases.entries()) {
+      expect(resource).toBe(`r${index}`)
+      expect(await redis.get(`batch:lease:${resource}`)).toBe(token)
+    }
+    await Promise.all(leases.map((lease) => lease.release()))
+    expect(await redis.keys('batch:lease:*')).toEqual([])
+  })
+
+  test('an entry that the server refuses does not touch the others', async () => {
+    const redlock = await connect()
+    await redis.rpush('batch:lease:r7', 'not a lease')
+    const outcomes = await many(redlock, 20)
+    const statuses = outcomes.map(({ status }) => status)
+    expect(statuses.filter((status) => status === 'granted')).toHaveLength(19)
+    expect(outcomes[7]).toMatchObject({
+      status: 'unreachable',
+      answers: [{ answer: expect.stringContaining('WRONGTYPE') as string }],
+    })
+    await redis.del('batch:lease:r7')
+  })
+
+  test('a resource that is asked for twice in one batch is granted once', async () => {
+    const redlock = await connect()
+    await redlock.tryAcquire('other')
+    const outcomes = await Promise.all([
+      redlock.tryAcquire('x'),
+      redlock.tryAcquire('same'),
+      redlock.tryAcquire('same'),
+      redlock.tryAcquire('same'),
+    ])
+    expect(outcomes.map(({ status }) => status).sort()).toEqual([
+      'granted',
+      'granted',
+      'taken',
+      'taken',
+    ])
+  })
+})
