@@ -74,7 +74,7 @@ export class QueueView {
   }
 
   /** The resources in whose lines the job stands. */
-  async placesOf(queue: string, jobId: string, maxLooked = MAX_LOOKED): Promise<JobPlaces> {
+  async placesOf(queue: string, jobId: string, maxLooked: number = MAX_LOOKED): Promise<JobPlaces> {
     const { namespace, prefix } = this.#options
     const ticket = encodeTicket({ prefix, queue, jobId })
     const [before, after] = [`${namespace}:{`, '}:line']

@@ -54,11 +54,24 @@ function describe(diagnosis: Diagnosis, out: Output): string {
     'RUN ID',
   ]
   const rows = diagnosis.masters.map((master) => row(master, out))
-  const findings = diagnosis.findings.flatMap(({ severity, where, fact, fix }) => [
+  const findings = grouped(diagnosis.findings).flatMap(({ severity, where, fact, fix }) => [
     `${out.paint(STYLES[severity], severity.padEnd(7))}  ${where}: ${printable(fact)}`,
     `         fix: ${fix}`,
   ])
   return [table(head, rows), '', verdict(diagnosis, out), '', ...findings].join('\n').trimEnd()
+}
+
+/** What is the same on several masters is said once. */
+function grouped(findings: readonly Finding[]): readonly Finding[] {
+  const groups = new Map<string, Finding>()
+  for (const finding of findings) {
+    const { where, ...what } = finding
+    const key = JSON.stringify(what)
+    const group = groups.get(key)
+    const together = group === undefined ? where : `${group.where}, ${where}`
+    groups.set(key, { ...finding, where: together })
+  }
+  return [...groups.values()]
 }
 
 function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): readonly string[] {

@@ -24,13 +24,8 @@ export async function enqueueLines(
   options: EnqueueOptions,
 ): Promise<{ readonly end: EnqueueEnd; readonly tally: Tally }> {
   const { adder, signal } = options
-  let tally: Tally = {
-    ...options.start,
-    lines: options.start.line,
-    added: 0,
-    alreadyThere: 0,
-    bad: 0,
-  }
+  const { line: lines, offset } = options.start
+  let tally: Tally = { lines, added: 0, alreadyThere: 0, bad: 0, offset }
   let jobs: NewJob[] = []
   let last: Line | undefined
   const flush = async (): Promise<void> => {

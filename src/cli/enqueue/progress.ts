@@ -28,7 +28,7 @@ export class Progress {
     out: Output,
     totalBytes: number | undefined,
     startOffset: number,
-    clock = systemClock,
+    clock: Clock = systemClock,
   ) {
     this.#out = out
     this.#totalBytes = totalBytes
