@@ -8,7 +8,7 @@ import type { Script } from '../redis/script.ts'
 import type { Fleet } from './fleet.ts'
 import { poll, type Poll } from './poll.ts'
 import { acquireScript, confirmScript, extendScript, healScript, releaseScript } from './scripts.ts'
-import { instant } from './trust.ts'
+import { instant, type Instant } from './trust.ts'
 import {
   readAcquireVote,
   readConfirmVote,
@@ -51,6 +51,24 @@ const RELEASE_RETRY_MS = 25
 
 type Args = readonly (string | number)[]
 
+/** What all masters are asked, but for the run id. */
+interface Question {
+  readonly script: Script
+  readonly keys: readonly string[]
+  readonly args: Args
+  readonly askedAt: Instant
+}
+
+function question(fleet: Fleet, script: Script, claim: Claim, args: Args): Question {
+  const { keys, settings } = fleet
+  const named = [keys.master, keys.tombstone(claim.token)]
+  for (const resource of claim.resources) {
+    named.push(keys.lease(resource), keys.fence(resource), keys.waiters(resource))
+  }
+  const all = [settings.maxLeaseMs, ...args]
+  return { script, keys: named, args: all, askedAt: instant(settings.clock) }
+}
+
 export function pollAcquire(
   fleet: Fleet,
   claim: Claim,
@@ -60,11 +78,12 @@ export function pollAcquire(
   const { fenceTtlMs, maxClockSkewMs, maxLeaseMs, masterTimeoutMs } = fleet.settings
   const from = [predecessor?.token ?? '', predecessor?.fencingToken ?? 0]
   const args = [claim.token, leaseMs, proposal, fenceTtlMs, maxClockSkewMs, ...from, waitMs]
+  const asked = question(fleet, acquireScript, claim, args)
   // An answer that comes after the lease would be over is none.
   const timeoutMs = Math.min(masterTimeoutMs, leaseMs)
   const ask = async (master: Master): Promise<AcquireVote> => {
     if (fleet.suspendedMs(master) > 0) return suspended(fleet, master)
-    const result = await callEnrolled(fleet, master, acquireScript, claim, args, timeoutMs)
+    const result = await askEnrolled(fleet, master, asked, timeoutMs)
     // This very reply may have shown that the master's clock jumped.
     return fleet.suspendedMs(master) > 0
       ? suspended(fleet, master)
@@ -81,12 +100,10 @@ function suspended(fleet: Fleet, master: Master): AcquireVote {
 export function pollConfirm(fleet: Fleet, claim: Claim, fencingToken: number): Poll<ConfirmVote> {
   const { fenceTtlMs, masterTimeoutMs } = fleet.settings
   const args = [claim.token, fencingToken, fenceTtlMs]
+  const asked = question(fleet, confirmScript, claim, args)
   return poll(
     fleet.masters,
-    async (master) =>
-      readConfirmVote(
-        await callEnrolled(fleet, master, confirmScript, claim, args, masterTimeoutMs),
-      ),
+    async (master) => readConfirmVote(await askEnrolled(fleet, master, asked, masterTimeoutMs)),
     (vote) => vote.kind === 'counter' && vote.counter === fencingToken,
   )
 }
@@ -99,10 +116,10 @@ export function pollExtend(
   timeoutMs: number,
 ): Poll<ExtendVote> {
   const args = [claim.token, leaseMs, fencingToken, fleet.settings.fenceTtlMs]
+  const asked = question(fleet, extendScript, claim, args)
   return poll(
     fleet.masters,
-    async (master) =>
-      readExtendVote(await callEnrolled(fleet, master, extendScript, claim, args, timeoutMs)),
+    async (master) => readExtendVote(await askEnrolled(fleet, master, asked, timeoutMs)),
     (vote) => vote.kind === 'extended',
   )
 }
@@ -116,7 +133,8 @@ export async function heal(
 ): Promise<HealVote> {
   const { fenceTtlMs, masterTimeoutMs } = fleet.settings
   const args = [claim.token, leaseMs, fencingToken, fenceTtlMs]
-  return readHealVote(await callEnrolled(fleet, master, healScript, claim, args, masterTimeoutMs))
+  const asked = question(fleet, healScript, claim, args)
+  return readHealVote(await askEnrolled(fleet, master, asked, masterTimeoutMs))
 }
 
 /**
@@ -131,11 +149,12 @@ export function pollRelease(
   unsettled: (index: number) => boolean,
   background: (work: Promise<void>) => void,
 ): Poll<ReleaseVote> {
+  const { masterTimeoutMs } = fleet.settings
+  const keys = releaseKeys(fleet, claim)
   return poll(
     fleet.masters,
     async (master, index) => {
-      const tombstoneMs = unsettled(index) ? TOMBSTONE_LEASES * fleet.settings.maxLeaseMs : 0
-      const vote = await release(fleet, master, claim, tombstoneMs, fleet.settings.masterTimeoutMs)
+      const vote = await release(fleet, master, claim, keys, unsettled(index), masterTimeoutMs)
       if (vote.kind === 'failed') background(releaseLater(fleet, master, claim, leaseMs))
       return vote
     },
@@ -143,18 +162,23 @@ export function pollRelease(
   )
 }
 
+function releaseKeys({ keys }: Fleet, { resources, token }: Claim): readonly string[] {
+  const named = [keys.tombstone(token)]
+  for (const resource of resources) named.push(keys.lease(resource), keys.waiters(resource))
+  return named
+}
+
 async function release(
-  { keys }: Fleet,
+  fleet: Fleet,
   master: Master,
   { resources, token }: Claim,
-  tombstoneMs: number,
+  keys: readonly string[],
+  buried: boolean,
   timeoutMs: number,
 ): Promise<ReleaseVote> {
-  const named = resources.flatMap((resource) => [keys.lease(resource), keys.waiters(resource)])
-  const args = [token, tombstoneMs, keys.releases, ...resources]
-  return readReleaseVote(
-    await master.call(releaseScript, [keys.tombstone(token), ...named], args, timeoutMs),
-  )
+  const tombstoneMs = buried ? TOMBSTONE_LEASES * fleet.settings.maxLeaseMs : 0
+  const args = [token, tombstoneMs, fleet.keys.releases, ...resources]
+  return readReleaseVote(await master.call(releaseScript, keys, args, timeoutMs))
 }
 
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */
@@ -164,43 +188,30 @@ async function releaseLater(
   claim: Claim,
   leaseMs: number,
 ): Promise<void> {
-  const { clock, maxLeaseMs } = fleet.settings
+  const { clock } = fleet.settings
+  const keys = releaseKeys(fleet, claim)
   const until = clock.now() + leaseMs
   for (let tries = 0; tries < MAX_RELEASE_TRIES; tries++) {
     const leftMs = until - clock.now()
     if (leftMs <= 0 || !(await master.whenEnrolled(leftMs))) return
     const timeoutMs = Math.max(1, until - clock.now())
-    const vote = await release(fleet, master, claim, TOMBSTONE_LEASES * maxLeaseMs, timeoutMs)
+    const vote = await release(fleet, master, claim, keys, true, timeoutMs)
     if (vote.kind !== 'failed') return
     await sleep(clock, RELEASE_RETRY_MS)
   }
 }
 
 /** A call whose script first checks that this very server process was enrolled by this connection. */
-async function callEnrolled(
+async function askEnrolled(
   fleet: Fleet,
   master: Master,
-  script: Script,
-  claim: Claim,
-  args: Args,
+  { script, keys, args, askedAt }: Question,
   timeoutMs: number,
 ): Promise<CallResult> {
-  const { keys, settings } = fleet
-  const named = claim.resources.flatMap((resource) => [
-    keys.lease(resource),
-    keys.fence(resource),
-    keys.waiters(resource),
-  ])
-  const before = instant(settings.clock)
-  const result = await master.call(
-    script,
-    [keys.master, keys.tombstone(claim.token), ...named],
-    [master.runId, settings.maxLeaseMs, ...args],
-    timeoutMs,
-  )
+  const result = await master.call(script, keys, [master.runId, ...args], timeoutMs)
   if (result.ok && Array.isArray(result.reply)) {
     const [word, serverMs] = result.reply as unknown[]
-    if (typeof serverMs === 'number') fleet.observeClock(master, serverMs, before)
+    if (typeof serverMs === 'number') fleet.observeClock(master, serverMs, askedAt)
     if (word === 'unenrolled') {
       master.reenrol('its enrolment is gone: it restarted or lost its data')
     }

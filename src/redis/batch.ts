@@ -14,10 +14,10 @@ export interface Call {
 const FAILED = 'failed:'
 
 /**
- * KEYS  the keys of all entries, one after the other
- * ARGV  of each entry: name of its script · number of its keys · number of its arguments · its arguments
+ * ARGV  1 the entries as JSON: [name of the script, keys, arguments as strings], …
  * Returns  of each entry: its script's reply | failed:, error message
- * Keeps: an entry that fails does not keep the others from running.
+ * Keeps: an entry that fails does not keep the others from running. One argument, because a client spends more on many
+ * small ones than on their contents; a lock master is never a cluster, which would want to see the keys.
  */
 export function batchOf(scripts: readonly Script[]): Script {
   const bodies = scripts.map(({ name, lua }) => `['${name}'] = function(KEYS, ARGV)${lua}end,`)
@@ -27,37 +27,24 @@ export function batchOf(scripts: readonly Script[]): Script {
 local scripts = {
 ${bodies.join('\n')}
 }
-local replies, key, arg = {}, 0, 1
-while arg <= #ARGV do
-  local keyCount, argCount = tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
-  local keys, args = {}, {}
-  for i = 1, keyCount do keys[i] = KEYS[key + i] end
-  for i = 1, argCount do args[i] = ARGV[arg + 2 + i] end
-  local ok, reply = pcall(scripts[ARGV[arg]], keys, args)
+local replies = {}
+for i, entry in ipairs(cjson.decode(ARGV[1])) do
+  local ok, reply = pcall(scripts[entry[1]], entry[2], entry[3])
   if not ok then
     local message = type(reply) == 'table' and reply.err or tostring(reply)
     reply = {'${FAILED}', message}
   end
-  replies[#replies + 1] = reply
-  key, arg = key + keyCount, arg + 3 + argCount
+  replies[i] = reply
 end
 return replies
 `,
   )
 }
 
-export function encodeBatch(calls: readonly Call[]): {
-  readonly keys: readonly string[]
-  readonly args: readonly (string | number)[]
-} {
-  const keys: string[] = []
-  const args: (string | number)[] = []
-  for (const call of calls) {
-    for (const key of call.keys) keys.push(key)
-    args.push(call.script.name, call.keys.length, call.args.length)
-    for (const arg of call.args) args.push(arg)
-  }
-  return { keys, args }
+export function encodeBatch(calls: readonly Call[]): string {
+  return JSON.stringify(
+    calls.map(({ script, keys, args }) => [script.name, keys, args.map(String)]),
+  )
 }
 
 /** What a server said instead of a reply; ioredis gives such errors this name too. */

@@ -1,10 +1,10 @@
 /**
- * How calls leave for one master: alone while nothing is under way, otherwise gathered until the answer to what is
- * under way is there, and sent together. A call waits for others at most a millisecond, so that a master which does not
+ * How calls leave for one master: at the end of the turn while nothing is under way, otherwise when the answer to what is
+ * under way is there; what has gathered by then is sent together. A call waits for others at most a millisecond, so that a master which does not
  * answer holds nobody up. Whoever waits for a call has a deadline of its own; one that passes before the call has
  * left takes the call back.
  */
-import type { Clock, Timer } from '../clock.ts'
+import { atEndOfTurn, type Clock, type Timer } from '../clock.ts'
 import { encodeBatch, EntryError, entryReply, type Call } from './batch.ts'
 import type { Script } from './script.ts'
 
@@ -22,6 +22,8 @@ export interface CallQueueOptions {
   /** All scripts in one; see `batchOf`. */
   readonly batch: Script
   readonly send: (call: Call) => Promise<unknown>
+  /** Hears of every error before the call that met it does. */
+  readonly onError: (error: unknown) => void
 }
 
 /** A reply with more entries keeps a master's other clients waiting. */
@@ -33,6 +35,7 @@ export class CallQueue {
   #waiting: QueuedCall[] = []
   #underWay = 0
   #timer: Timer | undefined
+  #scheduled = false
 
   constructor(options: CallQueueOptions) {
     this.#options = options
@@ -40,7 +43,8 @@ export class CallQueue {
 
   add(call: QueuedCall): void {
     this.#waiting.push(call)
-    if (this.#underWay === 0 || this.#waiting.length >= MAX_ENTRIES) this.#flush()
+    if (this.#waiting.length >= MAX_ENTRIES) this.#flush()
+    else if (this.#underWay === 0) this.#flushSoon()
     else {
       this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, () => {
         this.#flush()
@@ -55,6 +59,16 @@ export class CallQueue {
     return this.#waiting.splice(0).filter(({ settled }) => !settled)
   }
 
+  /** Callers that were all waiting for the same reply go on in the same turn, and ask the next thing together. */
+  #flushSoon(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    atEndOfTurn(() => {
+      this.#scheduled = false
+      this.#flush()
+    })
+  }
+
   #flush(): void {
     const calls = this.clear()
     for (let from = 0; from < calls.length; from += MAX_ENTRIES) {
@@ -65,21 +79,26 @@ export class CallQueue {
   #send(calls: readonly QueuedCall[]): void {
     const [first] = calls
     if (first === undefined) return
-    const { batch, send } = this.#options
+    const { batch, send, onError } = this.#options
     const alone = calls.length === 1
     for (const call of calls) call.left = true
     this.#underWay++
-    send(alone ? first : { script: batch, ...encodeBatch(calls) }).then(
+    send(alone ? first : { script: batch, keys: [], args: [encodeBatch(calls)] }).then(
       (replies) => {
         this.#arrived()
         for (const [index, call] of calls.entries()) {
           const reply = alone ? replies : entryReply(replies, index)
-          if (reply instanceof EntryError) call.onError(reply)
-          else call.onReply(reply)
+          if (!(reply instanceof EntryError)) {
+            call.onReply(reply)
+            continue
+          }
+          onError(reply)
+          call.onError(reply)
         }
       },
       (error: unknown) => {
         this.#arrived()
+        onError(error)
         for (const call of calls) call.onError(error)
       },
     )
@@ -87,6 +106,6 @@ export class CallQueue {
 
   #arrived(): void {
     this.#underWay--
-    if (this.#underWay === 0) this.#flush()
+    if (this.#underWay === 0) this.#flushSoon()
   }
 }

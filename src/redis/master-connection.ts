@@ -18,7 +18,7 @@
 import { Redis } from 'ioredis'
 import type { Timer } from '../clock.ts'
 import { batchOf } from './batch.ts'
-import { CallQueue } from './call-queue.ts'
+import { CallQueue, type QueuedCall } from './call-queue.ts'
 import {
   connectionSettings,
   masterName,
@@ -37,7 +37,7 @@ import type { Script } from './script.ts'
 
 const REFUSED_RETRY_MS = 1_000
 
-/** Error replies after which the server may be another one, or in another role, than the one enrolled. */
+/** Error replies of a server that may not be the one enrolled any more. */
 const REENROL_ON = /^(NOSCRIPT|READONLY|MASTERDOWN)/
 
 export class MasterConnection implements Master {
@@ -70,6 +70,9 @@ export class MasterConnection implements Master {
       batch,
       send: ({ script, keys, args }) =>
         this.#redis.evalsha(script.sha1, keys.length, ...keys, ...args),
+      onError: (error) => {
+        if (isErrorReply(error) && REENROL_ON.test(error.message)) this.reenrol(error.message)
+      },
     })
     this.#redis.on('error', (error: Error) => {
       this.#lastError = error.message === '' ? error.name : error.message
@@ -108,27 +111,9 @@ export class MasterConnection implements Master {
       })
     }
     return new Promise((resolve) => {
-      const settle = (result: CallResult): void => {
-        deadline.cancel()
-        call.settled = true
-        resolve(result)
-      }
-      const call = {
-        script,
-        keys,
-        args,
-        settled: false,
-        left: false,
-        onReply: (reply: unknown) => {
-          settle({ ok: true, reply })
-        },
-        onError: (error: unknown) => {
-          settle(this.#failed(error, call.left))
-        },
-      }
-      const deadline = this.#options.clock.after(timeoutMs, () => {
-        const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
-        settle({ ok: false, reason: 'timeout', detail, mayHaveRun: call.left })
+      const call = new PendingCall(script, keys, args, resolve)
+      call.deadline = this.#options.clock.after(timeoutMs, () => {
+        call.expire(timeoutMs)
       })
       this.#calls.add(call)
     })
@@ -208,15 +193,6 @@ export class MasterConnection implements Master {
     }
   }
 
-  #failed(error: unknown, left: boolean): CallResult {
-    const detail = error instanceof Error ? error.message : String(error)
-    if (!left) return { ok: false, reason: 'not-ready', detail, mayHaveRun: false }
-    if (!isErrorReply(error)) return { ok: false, reason: 'closed', detail, mayHaveRun: true }
-    if (REENROL_ON.test(detail)) this.reenrol(detail)
-    const mayHaveRun = !detail.startsWith('NOSCRIPT')
-    return { ok: false, reason: 'error', detail, mayHaveRun }
-  }
-
   #enrol(why: string): void {
     const epoch = ++this.#epoch
     this.#enter({ status: 'enrolling', detail: why })
@@ -246,6 +222,51 @@ export class MasterConnection implements Master {
   }
 }
 
+/** A call on its way: settled once, by its reply, an error or its deadline. */
+class PendingCall implements QueuedCall {
+  readonly script: Script
+  readonly keys: readonly string[]
+  readonly args: readonly (string | number)[]
+  settled = false
+  left = false
+  deadline: Timer | undefined
+  readonly #resolve: (result: CallResult) => void
+
+  constructor(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+    resolve: (result: CallResult) => void,
+  ) {
+    this.script = script
+    this.keys = keys
+    this.args = args
+    this.#resolve = resolve
+  }
+
+  onReply(reply: unknown): void {
+    this.#settle({ ok: true, reply })
+  }
+
+  onError(error: unknown): void {
+    const detail = error instanceof Error ? error.message : String(error)
+    const mayHaveRun = this.left && !detail.startsWith('NOSCRIPT')
+    const reason = !this.left ? 'not-ready' : isErrorReply(error) ? 'error' : 'closed'
+    this.#settle({ ok: false, reason, detail, mayHaveRun })
+  }
+
+  expire(timeoutMs: number): void {
+    const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
+    this.#settle({ ok: false, reason: 'timeout', detail, mayHaveRun: this.left })
+  }
+
+  #settle(result: CallResult): void {
+    this.deadline?.cancel()
+    this.settled = true
+    this.#resolve(result)
+  }
+}
+
 function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis {
   const settings = connectionSettings(limits)
   const redis =
@@ -258,6 +279,6 @@ function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis
 }
 
 /** ioredis marks an error that the server sent as `ReplyError`. */
-function isErrorReply(error: unknown): boolean {
+function isErrorReply(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError'
 }

@@ -18,6 +18,8 @@ export interface ProbeOptions {
 /** So many keys a server may look at in one step of a scan. */
 const SCAN_COUNT = 1_000
 
+const CLOSED = 'the connection was closed'
+
 export class Probe {
   /** `host:port`. */
   readonly name: string
@@ -25,7 +27,7 @@ export class Probe {
   readonly #timeoutMs: number
   readonly #clock: Clock
   #connecting: Promise<void> | undefined
-  #lastError = 'the connection was closed'
+  #lastError = CLOSED
 
   constructor(address: MasterAddress, { timeoutMs, clock }: ProbeOptions) {
     this.name = masterName(address)
@@ -97,21 +99,26 @@ export class Probe {
 
   async #connected(): Promise<void> {
     if (this.#redis.status === 'ready') return
-    this.#connecting ??= this.#redis
-      .connect()
-      .catch(() => {
-        throw new Error(this.#lastError) // ioredis itself says only that the connection is closed.
-      })
-      .finally(() => {
-        this.#connecting = undefined
-      })
+    this.#connecting ??= this.#connect()
     await this.#connecting
+  }
+
+  async #connect(): Promise<void> {
+    this.#lastError = CLOSED
+    try {
+      await this.#redis.connect()
+    } catch {
+      throw new Error(this.#lastError) // ioredis itself says only that the connection is closed.
+    } finally {
+      this.#connecting = undefined
+    }
   }
 
   async #within<Reply>(reply: Promise<Reply>): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const deadline = this.#clock.after(this.#timeoutMs, () => {
-        reject(new Error(`no reply within ${this.#timeoutMs} ms`))
+        this.#lastError = `no reply within ${this.#timeoutMs} ms`
+        reject(new Error(this.#lastError))
         // What still comes on this connection would answer a question that nobody asks any more.
         this.#redis.disconnect()
       })
