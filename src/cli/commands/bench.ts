@@ -134,6 +134,7 @@ function cells({ p50, p95, p99, max }: Quantiles): readonly string[] {
   return [p50, p95, p99, max].map(duration)
 }
 
+/** What is left, a few tombstones, ends by itself within two leases. */
 async function cleanUp(
   fleet: FleetProbe,
   namespace: string,
