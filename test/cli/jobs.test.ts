@@ -1,0 +1,327 @@
+/** The commands around jobs: `work`, `why`, `inspect` with a line, `enqueue`. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Queue, Worker } from 'bullmq'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { LockedQueue, type Redlock } from '../../src/index.ts'
+import type { LineEntry } from '../../src/worker/inspection.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { cli, fleetEnv, runningCli } from './run-cli.ts'
+
+const leaks = watchLeaks()
+afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
+const fixture = useFleet({ masters: 3 })
+
+const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
+/** Also the queue's name, so that tests do not meet. */
+let queue = ''
+let directory = ''
+beforeEach(async () => {
+  queue = `q-${fixture.namespace}`
+  directory = await mkdtemp(join(tmpdir(), 'bullmq-redlock-cli-'))
+  const used = directory
+  fixture.defer(() => rm(used, { recursive: true }))
+})
+
+const env = (): NodeJS.ProcessEnv => ({
+  ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
+  QUEUE: queue,
+})
+
+interface Data {
+  readonly customerId: number
+  readonly untilStopped?: boolean
+}
+
+function openQueue(): LockedQueue<Data> {
+  const locked = new LockedQueue<Data>(queue, {
+    connection: { url: fixture.fleet.queue.url },
+    namespace: fixture.namespace,
+    resource: ({ customerId }) => `customer:${customerId}`,
+  })
+  fixture.defer(() => locked.close())
+  return locked
+}
+
+function openPlain(): Queue {
+  const plain = new Queue(queue, { connection: { url: fixture.fleet.queue.url } })
+  fixture.defer(() => plain.close())
+  return plain
+}
+
+async function file(lines: readonly string[]): Promise<string> {
+  const path = join(directory, 'input.ndjson')
+  await writeFile(path, lines.map((line) => `${line}\n`).join(''))
+  return path
+}
+
+const rows = (count: number): readonly string[] =>
+  Array.from({ length: count }, (_, index) =>
+    JSON.stringify({ id: `r${index}`, customerId: index % 7, index }),
+  )
+
+describe('why and inspect', () => {
+  it('finds the lines of a job without the function that names its resource', async () => {
+    const redlock: Redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
+    await granted(redlock, 'customer:1')
+    const locked = openQueue()
+    const [first, second] = await locked.addBulk([
+      { name: 'post', data: { customerId: 1 } },
+      { name: 'post', data: { customerId: 1 } },
+    ])
+    const why = await cli(['why', queue, second?.id ?? ''], { env: env() })
+    expect(why.code).toBe(0)
+    expect(why.out).toContain('waits in the line of `customer:1` for its turn: 1 before it')
+    const head = await cli(['why', queue, first?.id ?? '', '--json'], { env: env() })
+    expect(head.json()).toMatchObject({
+      resources: ['customer:1'],
+      state: 'waiting',
+      complete: true,
+    })
+    expect(head.out).toMatch(/is first in the line .* the lease of worker-7/)
+    const named = await cli(['why', queue, '2', '--resource', 'customer:1'], { env: env() })
+    expect(named.out).toBe(why.out)
+
+    const inspected = await cli(['inspect', 'customer:1', '--json'], { env: env() })
+    const { line } = inspected.json<{ line: readonly LineEntry[] }>()
+    expect(line.map(({ jobId }) => jobId)).toEqual([first?.id, second?.id])
+    expect(line[1]?.waitsFor).toBe('its turn: 1 before it')
+    expect((await cli(['inspect', 'customer:1'], { env: env() })).out).toContain('PLACE')
+  })
+
+  it('a job that is in no line, one that does not exist, a queue that does not answer', async () => {
+    const plain = openPlain()
+    const job = await plain.add('post', {})
+    const why = await cli(['why', queue, job.id ?? ''], { env: env() })
+    expect(why.out).toContain('(waiting) stands in no line: it was not added through a LockedQueue')
+    const absent = await cli(['why', queue, 'nobody'], { env: env() })
+    expect(absent).toMatchObject({ code: 1 })
+    expect(absent.out).toContain('There is no job nobody in queue')
+    const away = await cli(['why', queue, '1', '--queue-redis', 'redis://:geheim@127.0.0.1:1'], {
+      env: env(),
+    })
+    expect(away.code).toBe(1)
+    expect(away.err).toContain("the queue's Redis 127.0.0.1:1: connect ECONNREFUSED")
+    expect(away.err).not.toContain('geheim')
+  })
+})
+
+describe('enqueue', () => {
+  it('adds every line once, in line for its resource; running it again adds nothing', async () => {
+    const path = await file(rows(50))
+    const args = ['enqueue', queue, path, '--resource-field', 'customerId']
+    const more = ['--resource-prefix', 'customer:', '--batch', '20', '--json']
+    const first = await cli([...args, ...more], { env: env() })
+    expect(first).toMatchObject({ code: 0 })
+    expect(first.json()).toMatchObject({ end: 'done', added: 50, lines: 50, bad: 0 })
+    const again = await cli([...args, ...more], { env: env() })
+    expect(again.json()).toMatchObject({ added: 0, alreadyThere: 0 })
+    const restarted = await cli([...args, ...more, '--restart'], { env: env() })
+    expect(restarted.json()).toMatchObject({ added: 0, alreadyThere: 50 })
+    const plain = openPlain()
+    // The first of each customer is awake, the others wait for their turn.
+    expect(await plain.getJobCounts('wait', 'delayed')).toEqual({ wait: 7, delayed: 43 })
+    const said = await cli(['inspect', 'customer:3', '--json'], { env: env() })
+    expect(said.json<{ line: readonly LineEntry[] }>().line).toHaveLength(7)
+    const anew = await cli([...args, ...more, '--run-id', 'b', '--position', `${path}.b`], {
+      env: env(),
+    })
+    expect(anew.json()).toMatchObject({ added: 50 })
+  })
+
+  it('bad lines are reported with their number; it stops there and goes on when the line is mended', async () => {
+    const good = rows(3)
+    const path = await file([good[0] ?? '', '', '{"id": ', good[1] ?? '', '[1]', '{"a":1}'])
+    const args = ['enqueue', queue, path, '--id-field', 'id']
+    const stopped = await cli(args, { env: env() })
+    expect(stopped.code).toBe(1)
+    expect(stopped.err).toContain('line 3 is not JSON')
+    expect(stopped.out).toContain('1 added')
+    expect(stopped.out).toContain('stopped after line 2 (bad line); run it again to go on')
+    await writeFile(path, (await readFile(path, 'utf8')).replace('{"id": ', good[2] ?? ''))
+    const skipping = await cli([...args, '--on-bad-line', 'skip'], { env: env() })
+    expect(skipping.code).toBe(1)
+    expect(skipping.err).toContain('goes on after line 2')
+    expect(skipping.err).toContain('line 5 is not a JSON object')
+    expect(skipping.err).toContain('line 6 has no usable `id` for its job id')
+    expect(skipping.out).toContain('2 added')
+    const jobs = await openPlain().getJobs(['wait'])
+    expect(jobs.map(({ id }) => id).sort()).toEqual(['r0', 'r1', 'r2'])
+    await writeFile(path, 'something else\n')
+    const changed = await cli(args, { env: env() })
+    expect(changed).toMatchObject({ code: 2 })
+    expect(changed.err).toContain('has changed before line 6')
+  })
+
+  it('a line that is too long is a bad line, and is not kept in memory', async () => {
+    const path = await file(['{"a":1}', JSON.stringify({ a: 'x'.repeat(500) }), '{"a":2}'])
+    const said = await cli(
+      ['enqueue', queue, path, '--max-line-bytes', '100', '--on-bad-line', 'skip', '--json'],
+      { env: env() },
+    )
+    expect(said.err).toContain('"event":"bad-line","line":2')
+    expect(said.json()).toMatchObject({ added: 2, bad: 1, lines: 3 })
+  })
+
+  it('Ctrl-C ends it with 130 after its batch, with progress shown; running it again adds the rest', async () => {
+    const count = 20_000
+    const path = await file(rows(count))
+    const args = ['enqueue', queue, path, '--batch', '50', '--json']
+    const plain = openPlain()
+    await using running = runningCli(args, env())
+    await until('some have been added', async () => (await plain.getWaitingCount()) > 1_000)
+    running.interrupt()
+    const ended = await running.end()
+    expect(ended.code).toBe(130)
+    const result = JSON.parse(ended.out.at(-1) ?? '{}') as { end: string; added: number }
+    expect(result.end).toBe('interrupted')
+    expect(result.added).toBe(await plain.getWaitingCount())
+    expect(result.added).toBeLessThan(count)
+    const rest = await cli(args, { env: env() })
+    expect(rest.code).toBe(0)
+    expect(rest.err).toContain('"event":"progress"')
+    expect(rest.json()).toMatchObject({ end: 'done', added: count - result.added })
+    expect(await plain.getWaitingCount()).toBe(count)
+  }, 60_000)
+
+  it('killed between adding and saving its position, while a worker takes the jobs and they are removed: none twice', async () => {
+    const count = 6_000
+    const path = await file(rows(count))
+    const args = ['enqueue', queue, path, '--batch', '200', '--json']
+    const seen = new Map<number, number>()
+    const worker = new Worker<{ index: number }>(
+      queue,
+      ({ data: { index } }) => Promise.resolve(seen.set(index, (seen.get(index) ?? 0) + 1).size),
+      {
+        connection: { url: fixture.fleet.queue.url },
+        concurrency: 50,
+        removeOnComplete: { count: 0 },
+      },
+    )
+    fixture.defer(() => worker.close())
+    const position = `${path}.${queue}.position`
+    let overlaps = 0
+    for (let saved = 0, kills = 0; kills < 5; kills++) {
+      await using running = runningCli(args, env())
+      const before = saved
+      await until('it has saved a position', async () => {
+        saved = await lineOf(position)
+        return saved > before
+      })
+      running.kill('SIGKILL')
+      await running.end()
+      // As if it had been killed a moment earlier: the last batch was added, the position not saved.
+      if (saved > 400) overlaps += await setBack(path, position)
+    }
+    const end = await cli(args, { env: env() })
+    expect(end.json()).toMatchObject({ end: 'done' })
+    await until('all have run', () => seen.size === count)
+    expect([...seen.values()].every((times) => times === 1)).toBe(true)
+    expect(overlaps).toBeGreaterThan(0)
+  }, 60_000)
+
+  it('standard input; it is resumable when it has a name', async () => {
+    const input = rows(30).join('\n')
+    const args = ['enqueue', queue, '-', '--json']
+    const named = [...args, '--run-id', 'monday', '--position', join(directory, 'monday')]
+    expect((await cli(named, { env: env(), input })).json()).toMatchObject({ added: 30, lines: 30 })
+    const again = await cli(named, { env: env(), input: `${input}\n${rows(31).at(-1) ?? ''}` })
+    expect(again.json()).toMatchObject({ added: 1, lines: 31 })
+    const nameless = await cli([...args, '--position', join(directory, 'x')], { env: env(), input })
+    expect(nameless).toMatchObject({ code: 2 })
+    expect(nameless.err).toContain('needs a --run-id')
+  })
+})
+
+/** 0 before there is one. */
+async function lineOf(position: string): Promise<number> {
+  const text = await readFile(position, 'utf8').catch(() => '{"line":0}')
+  return (JSON.parse(text) as { readonly line: number }).line
+}
+
+/** Sets the position 200 lines back, to where it stood before the last batch. */
+async function setBack(path: string, position: string): Promise<number> {
+  const { createHash } = await import('node:crypto')
+  const saved = JSON.parse(await readFile(position, 'utf8')) as { line: number }
+  const line = saved.line - 200
+  const lines = (await readFile(path, 'utf8')).split('\n').slice(0, line)
+  const last = lines.at(-1) ?? ''
+  const offset = lines.join('\n').length + 1
+  const sha256 = createHash('sha256').update(last).digest('hex')
+  const back = { ...saved, line, offset, last: { start: offset - last.length - 1, sha256 } }
+  await writeFile(position, JSON.stringify(back))
+  return 200
+}
+
+describe('work', () => {
+  const MODULE = 'test/cli/ledger-worker.mjs'
+
+  it('runs a module, says that it is alive and ready, and drains on SIGTERM', async () => {
+    await fixture.redlock(LONG)
+    const locked = openQueue()
+    await using working = runningCli(
+      ['work', MODULE, '--health-port', '0', '--health-host', '127.0.0.1', '--drain-ms', '200'],
+      env(),
+    )
+    const [, base = ''] = await working.line(/health at (http:\/\/[\d.:]+)\/healthz/)
+    const status = async (path: string): Promise<number> => (await fetch(base + path)).status
+    expect(await status('/healthz')).toBe(200)
+    await until('it is ready', async () => (await status('/readyz')) === 200)
+    expect(await status('/nothing')).toBe(404)
+    expect(await (await fetch(`${base}/readyz`)).json()).toEqual({
+      ...{ status: 'ready', workers: [{ queue, state: 'running' }] },
+    })
+    const short = await locked.add('post', { customerId: 1 })
+    await working.line(new RegExp(`finished ${short.id ?? ''}$`))
+    const long = await locked.add('post', { customerId: 2, untilStopped: true })
+    await working.line(new RegExp(`started ${long.id ?? ''} \\d+`))
+    working.kill('SIGTERM')
+    const ended = await working.end()
+    expect(ended.code).toBe(0)
+    expect(ended.err.join('\n')).toContain('drained')
+    expect(await long.getState()).not.toBe('active')
+    expect(await long.isFailed()).toBe(false)
+    const leases = await cli(['leases'], { env: env() })
+    expect(leases.out).toBe('no leases\n')
+  }, 40_000)
+
+  it('is alive and not ready while the masters have no quorum; Ctrl-C ends it with 130', async () => {
+    await fixture.redlock(LONG)
+    await fixture.fleet.masters[0]?.kill()
+    await fixture.fleet.masters[1]?.kill()
+    await using working = runningCli(
+      [
+        'work',
+        MODULE,
+        '--health-port',
+        '0',
+        '--health-host',
+        '127.0.0.1',
+        '--max-lease-ms',
+        '20000',
+      ],
+      env(),
+    )
+    const [, base = ''] = await working.line(/health at (http:\/\/[\d.:]+)\/healthz/)
+    expect((await fetch(`${base}/healthz`)).status).toBe(200)
+    const ready = await fetch(`${base}/readyz`)
+    expect(ready.status).toBe(503)
+    expect(await ready.json()).toMatchObject({ workers: [{ state: 'starting' }] })
+    working.interrupt()
+    expect((await working.end()).code).toBe(130)
+  }, 40_000)
+
+  it('a module that is none, or that exports no worker: says what to export', async () => {
+    const absent = await cli(['work', 'nothing.js'], { env: env() })
+    expect(absent).toMatchObject({ code: 2 })
+    expect(absent.err).toContain('there is no module nothing.js')
+    const path = join(directory, 'none.mjs')
+    await writeFile(path, 'export const something = 1\n')
+    const none = await cli(['work', path], { env: env() })
+    expect(none.err).toContain('exports none of `default`, `worker`, `workers`')
+    await writeFile(path, 'export default 1\n')
+    expect((await cli(['work', path], { env: env() })).err).toContain('expected a LockedWorker')
+  })
+})
