@@ -34,8 +34,10 @@ export async function admit(
 ): Promise<AcquireOutcome | InLine> {
   if (lines !== undefined) {
     const ticket = ticketOf(job)
-    if (!(await lines.isTurn(resources, ticket))) return { status: 'in-line', lines }
-    if (mayBeParked(job)) await lines.unpark(resources, ticket)
+    const isTurn = mayBeParked(job)
+      ? lines.wakeUp(resources, ticket)
+      : lines.isTurn(resources, ticket)
+    if (!(await isTurn)) return { status: 'in-line', lines }
   }
   let outcome = await locks.tryAcquire(resources, leaseOptions)
   for (let tries = 0; outcome.status === 'split' && tries < SPLIT_TRIES; tries++) {

@@ -54,6 +54,7 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
 export class JobRuns<Data, Result, Name extends string> {
   readonly #options: JobRunsOptions<Data, Result, Name>
   readonly #running = new Map<string, JobSignal>()
+  readonly #releasing = new Map<string, Promise<void>>()
   #stopped: ShutdownError | undefined
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
@@ -63,6 +64,11 @@ export class JobRuns<Data, Result, Name extends string> {
   /** Jobs that hold a lease now. */
   get active(): number {
     return this.#running.size
+  }
+
+  /** When the lease of a job that has ended is given back. */
+  released(jobId: string): Promise<void> {
+    return this.#releasing.get(jobId) ?? Promise.resolve()
   }
 
   jobLockLost(jobId: string): void {
@@ -108,9 +114,18 @@ export class JobRuns<Data, Result, Name extends string> {
       if (this.#running.get(id) === jobSignal) this.#running.delete(id)
       jobSignal.end()
       const lost: unknown = lease.signal.aborted ? lease.signal.reason : undefined
-      await lease.release()
+      // Where whoever is next is woken, the waking waits for it, and BullMQ may note the end of the job meanwhile.
+      if (lines === undefined) await lease.release()
+      else this.#releaseAside(id, lease)
       if (lost instanceof LeaseLostError) this.#options.onLeaseLost(job, lost)
     }
+  }
+
+  #releaseAside(id: string, lease: Lease): void {
+    const releasing = lease.release().then(() => {
+      if (this.#releasing.get(id) === releasing) this.#releasing.delete(id)
+    })
+    this.#releasing.set(id, releasing)
   }
 
   /** Gives the job back; BullMQ knows by the error, which must come from the outermost frame, that it was moved. */

@@ -8,10 +8,11 @@
 import { defineScript, type Script } from '../redis/script.ts'
 
 /**
- * KEYS  1 line
- * ARGV  1 ticket · 2 time to join with, µs, or '' for now
+ * KEYS  1 line · 2 parked
+ * ARGV  1 ticket · 2 time to join with, µs, or '' for now · 3 priority of a job that sleeps, or ''
  * Returns  the time with which it stands in the line, µs · how many stand before it
- * Keeps: a ticket that is in the line keeps its place.
+ * Keeps: a ticket that is in the line keeps its place. A sleeper is marked in the same breath, so that whoever makes it the
+ * head sees that it sleeps.
  */
 export const joinScript: Script = defineScript(
   'join',
@@ -24,7 +25,23 @@ end
 if redis.call('ZADD', KEYS[1], 'NX', at, ARGV[1]) == 0 then
   at = string.format('%.0f', redis.call('ZSCORE', KEYS[1], ARGV[1]))
 end
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[2], ARGV[1], ARGV[3]) end
 return {at, redis.call('ZRANK', KEYS[1], ARGV[1])}
+`,
+)
+
+/**
+ * KEYS  1 line · 2 parked
+ * ARGV  1 ticket · 2 slots
+ * Returns  how many stand before it, or nil when it is not in the line
+ * Keeps: a job whose turn it is is not marked as asleep: it runs.
+ */
+export const turnScript: Script = defineScript(
+  'turn',
+  `
+local before = redis.call('ZRANK', KEYS[1], ARGV[1])
+if before and before < tonumber(ARGV[2]) then redis.call('HDEL', KEYS[2], ARGV[1]) end
+return before
 `,
 )
 
@@ -38,14 +55,8 @@ export const leaveScript: Script = defineScript(
   'leave',
   `
 redis.call('ZREM', KEYS[1], ARGV[1])
-local heads = redis.call('ZRANGE', KEYS[1], 0, ARGV[2] - 1)
-if #heads == 0 then
-  redis.call('DEL', KEYS[2])
-  return {}
-end
-redis.call('HDEL', KEYS[2], ARGV[1])
 local woken = {}
-for _, head in ipairs(heads) do
+for _, head in ipairs(redis.call('ZRANGE', KEYS[1], 0, ARGV[2] - 1)) do
   local priority = redis.call('HGET', KEYS[2], head)
   if priority then
     table.insert(woken, head)
@@ -60,11 +71,13 @@ return woken
  * KEYS  1 line · 2 parked
  * ARGV  1 slots
  * Returns  ticket, priority (or '' if it is not marked as asleep) of each of the first ones
+ * Keeps: marks of jobs that were removed while they slept go when the line is empty.
  */
 export const lookScript: Script = defineScript(
   'look',
   `
 local found = {}
+if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('DEL', KEYS[2]) end
 for _, head in ipairs(redis.call('ZRANGE', KEYS[1], 0, ARGV[1] - 1)) do
   table.insert(found, head)
   table.insert(found, redis.call('HGET', KEYS[2], head) or '')

@@ -16,7 +16,7 @@
 import type { IQueueBackend } from 'bullmq'
 import type { Clock } from '../clock.ts'
 import type { QueueConnection } from '../redis/queue-connection.ts'
-import { joinScript, leaveScript, lookScript } from './line-scripts.ts'
+import { joinScript, leaveScript, lookScript, turnScript } from './line-scripts.ts'
 import { decodeTicket, encodeTicket, type Ticket } from './ticket.ts'
 
 /** Whose state a ticket's job is in, and how it is woken. */
@@ -60,8 +60,15 @@ export class Lines {
     return Number(await this.#redis.command('ZCARD', this.#line(resource)))
   }
 
-  /** Takes a place at the end of each line, unless it has one; whether it is its turn in all. */
-  async join(resources: readonly string[], ticket: Ticket): Promise<boolean> {
+  /**
+   * Takes a place at the end of each line, unless it has one; whether it is its turn in all. A job that sleeps gives its
+   * priority, and is marked as in {@link Lines.park}.
+   */
+  async join(
+    resources: readonly string[],
+    ticket: Ticket,
+    sleepersPriority?: number,
+  ): Promise<boolean> {
     const member = encodeTicket(ticket)
     const times = new Set<string>()
     let at = ''
@@ -69,7 +76,8 @@ export class Lines {
     // One time for all lines, that of the first: two jobs that meet in several lines must stand in the same order in
     // each, or they would wait for each other.
     for (const resource of resources) {
-      const reply = await this.#redis.run(joinScript, [this.#line(resource)], [member, at])
+      const args = [member, at, sleepersPriority ?? '']
+      const reply = await this.#redis.run(joinScript, this.#keys(resource), args)
       const [time, before] = reply as [string, number]
       at = time
       times.add(time)
@@ -88,9 +96,21 @@ export class Lines {
   async isTurn(resources: readonly string[], ticket: Ticket): Promise<boolean> {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
-      const line = this.#line(resource)
-      const heads = await this.#redis.command('ZRANGE', line, 0, this.#slots - 1)
-      if (!(heads as string[]).includes(member)) return this.join(resources, ticket)
+      const before = await this.#redis.command('ZRANK', this.#line(resource), member)
+      if (before === null) return this.join(resources, ticket)
+      if (Number(before) >= this.#slots) return false
+    }
+    return true
+  }
+
+  /** As {@link Lines.isTurn}, for a job that may have slept: when it is its turn, it does not any more. */
+  async wakeUp(resources: readonly string[], ticket: Ticket): Promise<boolean> {
+    const member = encodeTicket(ticket)
+    for (const resource of resources) {
+      const args = [member, this.#slots]
+      const before = await this.#redis.run(turnScript, this.#keys(resource), args)
+      if (before === null) return this.join(resources, ticket)
+      if (Number(before) >= this.#slots) return false
     }
     return true
   }
@@ -100,23 +120,22 @@ export class Lines {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
       await this.#redis.command('HSET', this.#parked(resource), member, priority)
-      await this.#watch(resource)
     }
+    await this.watch(resources)
   }
 
-  /** Takes back {@link Lines.park}: the job runs. */
-  async unpark(resources: readonly string[], ticket: Ticket): Promise<void> {
-    for (const resource of resources) {
-      await this.#redis.command('HDEL', this.#parked(resource), encodeTicket(ticket))
-    }
+  /** Puts lines on the list of those that `repair` looks at; each line in which somebody sleeps must be on it. */
+  async watch(resources: Iterable<string>): Promise<void> {
+    const entries = [...resources].flatMap((resource) => [this.#clock.wallNow(), resource])
+    if (entries.length > 0) await this.#redis.command('ZADD', this.#index, 'NX', ...entries)
   }
 
   /** Gives up the job's places and wakes whoever stands first now. */
   async leave(resources: readonly string[], ticket: Ticket): Promise<void> {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
-      const keys = [this.#line(resource), this.#parked(resource)]
-      const sleepers = await this.#redis.run(leaveScript, keys, [member, this.#slots])
+      const args = [member, this.#slots]
+      const sleepers = await this.#redis.run(leaveScript, this.#keys(resource), args)
       for (const [sleeper, priority] of pairs(sleepers)) {
         const next = decodeTicket(sleeper)
         if (next !== undefined) await this.wake(next, Number(priority))
@@ -127,14 +146,14 @@ export class Lines {
   /** Moves a parked job to the front of its queue; false for a job that is not parked (any more). */
   async wake(ticket: Ticket, priority: number): Promise<boolean> {
     const backend = this.#queues.forQueue(ticket.queue, ticket.prefix)
-    try {
-      await backend.promote(ticket.jobId)
-    } catch {
-      return false // It is awake, or still parking (then it looks again itself), or gone (`repair` sees to it).
-    }
-    // `promote` puts it behind all that wait; with lifo it goes in front of its own priority.
-    await backend.changePriority(ticket.jobId, priority, true)
-    return true
+    // `promote` puts it behind all that wait; with lifo it goes in front of its own priority. The second does not wait for the
+    // first: where that fails it does nothing that matters.
+    const [promoted] = await Promise.allSettled([
+      backend.promote(ticket.jobId),
+      backend.changePriority(ticket.jobId, priority, true),
+    ])
+    // Refused, it is awake, or still parking (then it looks again itself), or gone (`repair` sees to it).
+    return promoted.status === 'fulfilled'
   }
 
   /** The line from its head on. */
@@ -156,8 +175,7 @@ export class Lines {
    * Looks at it again later while there is anybody left.
    */
   async repair(resource: string, againInMs: number, keepFailed: boolean): Promise<void> {
-    const keys = [this.#line(resource), this.#parked(resource)]
-    const heads = pairs(await this.#redis.run(lookScript, keys, [this.#slots]))
+    const heads = pairs(await this.#redis.run(lookScript, this.#keys(resource), [this.#slots]))
     if (heads.length === 0) {
       await this.#redis.command('ZREM', this.#index, resource)
       return
@@ -192,9 +210,8 @@ export class Lines {
     return state === 'unknown' || state === 'completed' || (state === 'failed' && !keepFailed)
   }
 
-  /** Puts the line on the list of those that `repair` looks at. */
-  async #watch(resource: string): Promise<void> {
-    await this.#redis.command('ZADD', this.#index, 'NX', this.#clock.wallNow(), resource)
+  #keys(resource: string): readonly string[] {
+    return [this.#line(resource), this.#parked(resource)]
   }
 
   #line(resource: string): string {

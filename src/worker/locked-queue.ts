@@ -129,14 +129,14 @@ export class LockedQueue<
       return [{ ticket: ticketOf(job), priority: job.priority, resources, asleep, named }]
     })
     const lines = this.#lines
-    // Marked before it joins: whoever makes it the head must see that it sleeps.
-    const sleepers = joining.filter(({ asleep }) => asleep)
-    await Promise.all(
-      sleepers.map(({ resources, ticket, priority }) => lines.park(resources, ticket, priority)),
-    )
     // All at once on one connection: they arrive, and take their times, in the order of the jobs.
     const first = await Promise.all(
-      joining.map(({ resources, ticket }) => lines.join(resources, ticket)),
+      joining.map(({ resources, ticket, priority, asleep }) =>
+        lines.join(resources, ticket, asleep ? priority : undefined),
+      ),
+    )
+    await lines.watch(
+      new Set(joining.flatMap(({ resources, asleep }) => (asleep ? resources : []))),
     )
     // A line was left while the jobs were being added. Only now does everybody stand in all of its lines.
     for (const [index, { resources, ticket, priority, asleep, named }] of joining.entries()) {

@@ -103,6 +103,7 @@ export class LockedWorker<
       connection: options.connection,
       backend: this.getBackend(),
       namespace: redlock.namespace,
+      released: (jobId) => runs.released(jobId),
       onError: (error) => {
         this.emit('error', error as Error)
       },
@@ -189,6 +190,11 @@ export class LockedWorker<
 
   override async close(force = false): Promise<void> {
     this.#closing.abort()
+    if (!force) {
+      // Whoever is next is woken through BullMQ's connection, which must still be there.
+      await super.pause()
+      await this.#side.settle()
+    }
     await super.close(force)
     await this.#side.close()
   }

@@ -22,6 +22,8 @@ export interface QueueSideOptions<Data> {
   readonly onFailure: 'continue' | 'block'
   readonly checkpoints: boolean
   readonly maxValueBytes: number
+  /** When the lease of a job that has ended is given back: nobody is woken before. */
+  readonly released: (jobId: string) => Promise<void>
   readonly onError: (error: unknown) => void
 }
 
@@ -62,9 +64,13 @@ export class QueueSide<Data> {
   }
 
   /** Waits until jobs that have just finished have left and woken the next ones. */
+  async settle(): Promise<void> {
+    await Promise.all(this.#finishing)
+  }
+
   async close(): Promise<void> {
     this.#keeper?.stop()
-    await Promise.all(this.#finishing)
+    await this.settle()
     this.#redis.close()
   }
 
@@ -84,6 +90,7 @@ export class QueueSide<Data> {
     } catch {
       return // It failed because of this, and has no place anywhere.
     }
+    await this.#options.released(job.id ?? '')
     await this.lines.leave(resources, ticketOf(job))
   }
 }
