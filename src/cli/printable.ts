@@ -4,6 +4,8 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u20
 
 export function printable(text: string): string {
   return text.replace(CONTROL, (character) => {
-    return `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`
+    const code = character.charCodeAt(0)
+    const hex = code.toString(16)
+    return code > 0xff ? `\\u${hex}` : `\\x${hex.padStart(2, '0')}`
   })
 }

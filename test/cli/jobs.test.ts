@@ -256,7 +256,7 @@ async function setBack(path: string, position: string): Promise<number> {
 }
 
 describe('work', () => {
-  const MODULE = 'test/cli/ledger-worker.mjs'
+  const MODULE = 'test/cli/ledger-worker-child.ts'
 
   it('runs a module, says that it is alive and ready, and drains on SIGTERM', async () => {
     await fixture.redlock(LONG)

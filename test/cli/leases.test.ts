@@ -25,7 +25,7 @@ describe('leases', () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
     const lease = await granted(redlock, 'customer:42')
     await granted(redlock, 'gpu')
-    const redis = openRedis(url(0), fixture.defer)
+    const redis = openRedis(url(0), fixture)
     await redis.set(`${fixture.namespace}:lease:customer:43`, 'dead@worker-1', 'PX', 60_000)
 
     const said = await cli(['leases', '--json', '--match', 'customer:*'], { env: env() })
@@ -62,7 +62,7 @@ describe('leases', () => {
   it('masters that are away: what they might know is unknown; below a quorum exit code 3', async () => {
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'customer:42')
-    const redis = openRedis(url(4), fixture.defer)
+    const redis = openRedis(url(4), fixture)
     await redis.set(`${fixture.namespace}:lease:half`, 'dead@worker-1', 'PX', 60_000)
     await fixture.fleet.masters[0]?.kill()
     await fixture.fleet.masters[1]?.kill()
@@ -82,7 +82,7 @@ describe('leases', () => {
   })
 
   it('a scan looks at no more keys than it may', async () => {
-    const redis = openRedis(url(0), fixture.defer)
+    const redis = openRedis(url(0), fixture)
     const names = Array.from({ length: 5_000 }, (_, index) => `${fixture.namespace}:lease:${index}`)
     await redis.mset(names.flatMap((name) => [name, 'token@owner']))
     const masters = [url(0)]
@@ -124,7 +124,7 @@ describe('inspect', () => {
   it('the holder and what every master says, also of a fleet that no Redlock would take', async () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
     const lease = await granted(redlock, 'customer:42')
-    const redis = openRedis(url(1), fixture.defer)
+    const redis = openRedis(url(1), fixture)
     await redis.config('SET', 'maxmemory-policy', 'allkeys-lru')
     await fixture.fleet.masters[0]?.kill()
     const said = await cli(['inspect', 'customer:42'], { env: env() })
@@ -180,7 +180,7 @@ describe('leaks', () => {
   it('finds keys without a time to live, says what each harms, and no others', async () => {
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'healthy')
-    const redis = openRedis(url(2), fixture.defer)
+    const redis = openRedis(url(2), fixture)
     const { namespace } = fixture
     expect((await cli(['leaks'], { env: env() })).out).toBe('no leaks\n')
     for (const kind of ['lease', 'fence', 'wait', 'tomb'])
@@ -233,7 +233,7 @@ describe('bench', () => {
     expect(said.err).toContain(`writes under ${namespace}:*`)
     expect(leases).toBeGreaterThan(0)
     expect(acquireMs.p99).toBeGreaterThanOrEqual(acquireMs.p50)
-    const redis = openRedis(url(0), fixture.defer)
+    const redis = openRedis(url(0), fixture)
     await until('nothing is left of it', async () => {
       const [, keys] = await redis.scan('0', 'MATCH', `${namespace}:*`, 'COUNT', 100_000)
       // Tombstones end by themselves, two leases later.

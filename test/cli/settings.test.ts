@@ -124,7 +124,7 @@ describe('text', () => {
     expect(redacted('at redis://u:p@ss@h:1 and rediss://:x@y')).toBe(
       'at redis://***@h:1 and rediss://***@y',
     )
-    expect(printable('a\u001b[2Jb\u202e')).toBe('a\\x1b[2Jb\\x202e')
+    expect(printable('a\u001b[2Jb\u202e')).toBe('a\\x1b[2Jb\\u202e')
     expect(table(['A', 'B'], [['\u001b[32mlong\u001b[39m', 'x'], ['s']])).toBe(
       'A     B\n\u001b[32mlong\u001b[39m  x\ns',
     )
@@ -151,7 +151,7 @@ describe('lines', () => {
       { number: 4, start: 12, end: 33, text: undefined },
       { number: 5, start: 33, end: 37, text: 'last' },
     ])
-    expect(await read([...text])).toEqual(whole)
+    expect(await read(Array.from(text))).toEqual(whole)
     const rest = Buffer.from(text).subarray(12).toString()
     expect(await read([rest], { line: 3, offset: 12 })).toEqual(whole.slice(3))
   })

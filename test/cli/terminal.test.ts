@@ -16,7 +16,8 @@ const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
 const ROOT = join(import.meta.dirname, '..', '..')
 
 /** util-linux's: BSD's takes other options. */
-const hasScript = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
+const SCRIPT = '/usr/bin/script'
+const hasScript = process.platform === 'linux' && spawnSync(SCRIPT, ['--version']).status === 0
 
 interface Terminal {
   /** Everything on the screen so far, with its codes. */
@@ -28,7 +29,7 @@ interface Terminal {
 function terminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): Terminal {
   const quoted = args.map((arg) => `'${arg}'`).join(' ')
   const command = `'${process.execPath}' --import tsx src/cli/main.ts ${quoted}`
-  const child: ChildProcessWithoutNullStreams = spawn('script', ['-qfec', command, '/dev/null'], {
+  const child: ChildProcessWithoutNullStreams = spawn(SCRIPT, ['-qfec', command, '/dev/null'], {
     cwd: ROOT,
     env: {
       ...{ PATH: process.env['PATH'], HOME: process.env['HOME'], TERM: 'xterm' },

@@ -1,0 +1,71 @@
+/** `docs/cli.md` names every command, option, setting and exit code; `--help` works everywhere. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from 'commander'
+import { describe, expect, it } from 'vitest'
+import { EXIT } from '../../src/cli/exit-code.ts'
+import { buildProgram } from '../../src/cli/program.ts'
+import { ENVIRONMENT_OF } from '../../src/cli/settings.ts'
+import { cli } from './run-cli.ts'
+
+const doc = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'cli.md'), 'utf8')
+const program = buildProgram(() => undefined)
+
+/** As its help shows it: `inspect <resource>`. */
+function usage(command: Command): string {
+  const args = command.registeredArguments.map(
+    (argument) => `<${argument.name()}${argument.variadic ? '...' : ''}>`,
+  )
+  return [command.name(), ...args].join(' ')
+}
+
+function section(command: Command): string {
+  const heading = `\n## \`${usage(command)}\`\n`
+  const [, after] = doc.split(heading)
+  if (after === undefined) throw new Error(`docs/cli.md has no section${heading}`)
+  return after.split('\n## ')[0] ?? ''
+}
+
+const settings = doc.split('\n## Settings\n')[1]?.split('\n## ')[0] ?? ''
+
+describe.each(program.commands.map((command) => [command.name(), command] as const))(
+  '%s',
+  (_name, command) => {
+    it('is documented with every option', () => {
+      const text = section(command) + settings
+      for (const { flags } of command.options) expect(text).toContain(`\`${flags}\``)
+    })
+
+    it('its help has examples and exit codes', () => {
+      let help = ''
+      command.configureOutput({ writeOut: (text) => (help += text) })
+      command.outputHelp()
+      expect(help).toContain(`$ bullmq-redlock ${command.name()}`)
+      expect(help).toContain('Exit codes:')
+    })
+  },
+)
+
+it('no section is about a command that does not exist', () => {
+  const headings = [...doc.matchAll(/^## `(.+)`$/gm)].map(([, heading]) => heading)
+  expect(headings).toEqual(
+    expect.arrayContaining(program.commands.map((command) => usage(command))),
+  )
+  expect(headings).toHaveLength(program.commands.length)
+})
+
+it('every environment variable and exit code is documented', () => {
+  for (const name of Object.values(ENVIRONMENT_OF)) expect(settings).toContain(`\`${name}\``)
+  const codes = doc.split('\n## Exit codes\n')[1]?.split('\n## ')[0] ?? ''
+  for (const code of Object.values(EXIT))
+    expect(codes).toMatch(new RegExp(`^\\| ${code} +\\|`, 'm'))
+})
+
+it('help and version go to standard output, with exit code 0', async () => {
+  const help = await cli(['work', '--help'])
+  expect(help).toMatchObject({ code: 0, err: '' })
+  expect(help.out).toContain('--health-port <n>')
+  const version = await cli(['--version'])
+  expect(version).toMatchObject({ code: 0, err: '' })
+  expect(version.out).toMatch(/^\d+\.\d+\.\d+\n$/)
+})
