@@ -99,7 +99,7 @@ const enrolled: Check = ({ enrolment, runId }, { namespace, maxLeaseMs }) => {
       severity: 'warning',
       code: 'not-enrolled',
       fact: `no worker has used it under namespace \`${namespace}\` yet`,
-      fix: `start a worker: it votes ${waitMs} ms later, at once if you \`bootstrap\` a fleet that is new; or correct --namespace`,
+      fix: `start a worker: it votes ${waitMs} ms later, or at once if you \`bootstrap\` a fleet that is new; or correct --namespace`,
       silences: true,
     }
   }
@@ -108,7 +108,7 @@ const enrolled: Check = ({ enrolment, runId }, { namespace, maxLeaseMs }) => {
     severity: 'warning',
     code: 'restarted',
     fact: 'has restarted, and no worker has connected since',
-    fix: `start a worker or wait for one: it votes ${waitMs} ms after that`,
+    fix: `start a worker or wait for one: it votes at most ${waitMs} ms after that`,
     silences: true,
   }
 }
@@ -218,5 +218,5 @@ function fixFor(problem: string): string {
 export function inWords(ms: number): string {
   if (ms < 10_000) return `${Math.round(ms)} ms`
   if (ms < 120_000) return `${Math.round(ms / 1_000)} s`
-  return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`
+  return ms < 3_570_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`
 }

@@ -3,12 +3,15 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Queue, Worker } from 'bullmq'
-import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { LockedQueue, type Redlock } from '../../src/index.ts'
 import type { LineEntry } from '../../src/worker/inspection.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { cli, fleetEnv, runningCli } from './run-cli.ts'
+
+// Every command is a process of its own, and this machine may be busy.
+vi.setConfig({ testTimeout: 60_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
@@ -184,7 +187,7 @@ describe('enqueue', () => {
     expect(rest.err).toContain('"event":"progress"')
     expect(rest.json()).toMatchObject({ end: 'done', added: count - result.added })
     expect(await plain.getWaitingCount()).toBe(count)
-  }, 60_000)
+  })
 
   it('killed between adding and saving its position, while a worker takes the jobs and they are removed: none twice', async () => {
     const count = 6_000
@@ -220,7 +223,7 @@ describe('enqueue', () => {
     await until('all have run', () => seen.size === count)
     expect([...seen.values()].every((times) => times === 1)).toBe(true)
     expect(overlaps).toBeGreaterThan(0)
-  }, 60_000)
+  })
 
   it('standard input; it is resumable when it has a name', async () => {
     const input = rows(30).join('\n')
@@ -285,7 +288,7 @@ describe('work', () => {
     expect(await long.isFailed()).toBe(false)
     const leases = await cli(['leases'], { env: env() })
     expect(leases.out).toBe('no leases\n')
-  }, 40_000)
+  })
 
   it('is alive and not ready while the masters have no quorum; Ctrl-C ends it with 130', async () => {
     await fixture.redlock(LONG)
@@ -311,7 +314,7 @@ describe('work', () => {
     expect(await ready.json()).toMatchObject({ workers: [{ state: 'starting' }] })
     working.interrupt()
     expect((await working.end()).code).toBe(130)
-  }, 40_000)
+  })
 
   it('a module that is none, or that exports no worker: says what to export', async () => {
     const absent = await cli(['work', 'nothing.js'], { env: env() })

@@ -1,5 +1,5 @@
 /** What operators see of leases, and how they take one away. */
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it, vi } from 'vitest'
 import { openRedis } from './open-redis.ts'
 import { LeaseLostError } from '../../src/index.ts'
 import { FleetProbe } from '../../src/operator/fleet-probe.ts'
@@ -9,6 +9,9 @@ import type { ForcedRelease } from '../../src/operator/force-release.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { cli, fleetEnv, runningCli } from './run-cli.ts'
+
+// Every command is a process of its own, and this machine may be busy.
+vi.setConfig({ testTimeout: 60_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.

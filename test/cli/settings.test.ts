@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { UsageError } from '../../src/cli/exit-code.ts'
 import { mastersOf, queueRedisOf, readSettings } from '../../src/cli/settings.ts'
 import { printable } from '../../src/cli/printable.ts'
@@ -10,6 +10,9 @@ import { redacted } from '../../src/cli/redact.ts'
 import { table } from '../../src/cli/table.ts'
 import { linesOf, type Line } from '../../src/cli/enqueue/ndjson-lines.ts'
 import { cli } from './run-cli.ts'
+
+// Every command is a process of its own, and this machine may be busy.
+vi.setConfig({ testTimeout: 60_000 })
 
 const directories: string[] = []
 afterEach(() => {

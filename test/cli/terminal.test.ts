@@ -4,10 +4,13 @@ import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it, vi } from 'vitest'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { fleetEnv } from './run-cli.ts'
+
+// Every command is a process of its own, and this machine may be busy.
+vi.setConfig({ testTimeout: 60_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone())
