@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
-import { LockedQueue, Redlock } from '../../src/index.ts'
+import { LockedQueue, Redlock } from '../built.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { silent } from '../../test/faults/silent.ts'
 import { Crew } from './crew.ts'

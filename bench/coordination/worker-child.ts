@@ -1,6 +1,6 @@
 /** One worker process of the benchmark: works as it is told, and reports every run. */
 import { Worker, type Job } from 'bullmq'
-import { LockedWorker, Redlock } from '../../src/index.ts'
+import { LockedWorker, Redlock } from '../built.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { silent } from '../../test/faults/silent.ts'
 import { openGroupWorker } from './groupmq.ts'

@@ -23,7 +23,7 @@ import { checkpointsOf } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
 import { JobSignal } from './job-signal.ts'
 import type { KeptValues } from './kept-values.ts'
-import type { Lines } from './lines.ts'
+import type { Ending, Lines, Sleeper } from './lines.ts'
 import { giveBack, park, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
 import { encodeTicket, ticketOf } from './ticket.ts'
@@ -54,7 +54,7 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
 export class JobRuns<Data, Result, Name extends string> {
   readonly #options: JobRunsOptions<Data, Result, Name>
   readonly #running = new Map<string, JobSignal>()
-  readonly #releasing = new Map<string, Promise<void>>()
+  readonly #endings = new WeakMap<object, Ending>()
   #stopped: ShutdownError | undefined
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
@@ -66,9 +66,9 @@ export class JobRuns<Data, Result, Name extends string> {
     return this.#running.size
   }
 
-  /** When the lease of a job that has ended is given back. */
-  released(jobId: string): Promise<void> {
-    return this.#releasing.get(jobId) ?? Promise.resolve()
+  /** What goes on at the end of a job that has run here. */
+  endingOf(job: Job<Data>): Ending | undefined {
+    return this.#endings.get(job)
   }
 
   jobLockLost(jobId: string): void {
@@ -98,14 +98,17 @@ export class JobRuns<Data, Result, Name extends string> {
     if (twin !== undefined) return twin.value
     const outcome = await admit({ ...this.#options, lines }, job, resources)
     if (outcome.status !== 'granted') return this.#wait(job, token, resources, outcome)
-    const { lease } = outcome
+    const { lease, following } = outcome
     const jobSignal = new JobSignal()
     jobSignal.follow(lease.signal)
     jobSignal.follow(signal)
     const id = job.id ?? ''
     this.#running.set(id, jobSignal)
+    let finished = false
     try {
-      return await this.#runUnder(lease, jobSignal.signal, job, kept)
+      const result = await this.#runUnder(lease, jobSignal.signal, job, kept)
+      finished = true
+      return result
     } catch (error) {
       if (!(jobSignal.signal.reason instanceof ShutdownError)) throw error
       await giveBack(job, token, clock)
@@ -114,18 +117,10 @@ export class JobRuns<Data, Result, Name extends string> {
       if (this.#running.get(id) === jobSignal) this.#running.delete(id)
       jobSignal.end()
       const lost: unknown = lease.signal.aborted ? lease.signal.reason : undefined
-      // Where whoever is next is woken, the waking waits for it, and BullMQ may note the end of the job meanwhile.
       if (lines === undefined) await lease.release()
-      else this.#releaseAside(id, lease)
+      else this.#endings.set(job, end(lease, lines, finished ? following : undefined))
       if (lost instanceof LeaseLostError) this.#options.onLeaseLost(job, lost)
     }
-  }
-
-  #releaseAside(id: string, lease: Lease): void {
-    const releasing = lease.release().then(() => {
-      if (this.#releasing.get(id) === releasing) this.#releasing.delete(id)
-    })
-    this.#releasing.set(id, releasing)
   }
 
   /** Gives the job back; BullMQ knows by the error, which must come from the outermost frame, that it was moved. */
@@ -191,6 +186,16 @@ export class JobRuns<Data, Result, Name extends string> {
     const key = this.#options.dedupe?.key?.(job)
     return `result:${key ?? labelOf(resources)}`
   }
+}
+
+/**
+ * Gives the lease back, and wakes whoever is next a moment before BullMQ notes that this job is finished: then BullMQ hands it to
+ * this very worker, in the same trip. Should the job not finish after all, the next one finds that it is not its turn.
+ */
+function end(lease: Lease, lines: Lines, following: Sleeper | undefined): Ending {
+  const released = lease.release()
+  if (following === undefined) return { released }
+  return { released, woken: { ticket: following.ticket, done: lines.wake(following) } }
 }
 
 const RESULT = 'result'

@@ -33,15 +33,21 @@ return {at, redis.call('ZRANK', KEYS[1], ARGV[1])}
 /**
  * KEYS  1 line · 2 parked
  * ARGV  1 ticket · 2 slots
- * Returns  how many stand before it, or nil when it is not in the line
+ * Returns  how many stand before it, or -1 when it is not in the line; where it is its turn also the ticket and the priority of
+ *          the one whose turn it is when this one leaves, if that one sleeps
  * Keeps: a job whose turn it is is not marked as asleep: it runs.
  */
 export const turnScript: Script = defineScript(
   'turn',
   `
 local before = redis.call('ZRANK', KEYS[1], ARGV[1])
-if before and before < tonumber(ARGV[2]) then redis.call('HDEL', KEYS[2], ARGV[1]) end
-return before
+if not before then return {-1} end
+if before >= tonumber(ARGV[2]) then return {before} end
+redis.call('HDEL', KEYS[2], ARGV[1])
+local following = redis.call('ZRANGE', KEYS[1], ARGV[2], ARGV[2])[1]
+local priority = following and redis.call('HGET', KEYS[2], following)
+if not priority then return {before} end
+return {before, following, priority}
 `,
 )
 

@@ -35,6 +35,30 @@ export interface LineMember {
   readonly parked: boolean
 }
 
+/** A job that is asleep in its line. */
+export interface Sleeper {
+  readonly ticket: Ticket
+  readonly priority: number
+}
+
+/** What goes on at the end of a job, while it leaves. */
+export interface Ending {
+  /** Its lease is given back; nobody else is woken before. */
+  readonly released: Promise<void>
+  /** Who was woken already, and whether that worked. */
+  readonly woken?: { readonly ticket: Ticket; readonly done: Promise<boolean> }
+}
+
+/** A job's place in its lines. */
+export interface Turn {
+  /** It is its turn in all of them. */
+  readonly isTurn: boolean
+  /** Only one stands before it that may run: it may be about to leave. */
+  readonly isNext?: boolean
+  /** Whose turn it is when this job leaves, where that can be told. */
+  readonly following?: Sleeper
+}
+
 export class Lines {
   readonly #redis: QueueConnection
   readonly #queues: Queues
@@ -104,15 +128,23 @@ export class Lines {
   }
 
   /** As {@link Lines.isTurn}, for a job that may have slept: when it is its turn, it does not any more. */
-  async wakeUp(resources: readonly string[], ticket: Ticket): Promise<boolean> {
+  async wakeUp(resources: readonly string[], ticket: Ticket): Promise<Turn> {
     const member = encodeTicket(ticket)
+    let following: Sleeper | undefined
     for (const resource of resources) {
       const args = [member, this.#slots]
-      const before = await this.#redis.run(turnScript, this.#keys(resource), args)
-      if (before === null) return this.join(resources, ticket)
-      if (Number(before) >= this.#slots) return false
+      const reply = await this.#redis.run(turnScript, this.#keys(resource), args)
+      const [before, name, priority] = reply as [number, string?, string?]
+      if (before < 0) return { isTurn: await this.join(resources, ticket) }
+      if (before >= this.#slots) return { isTurn: false, isNext: before === this.#slots }
+      const next = name === undefined ? undefined : decodeTicket(name)
+      if (next !== undefined) following = { ticket: next, priority: Number(priority) }
     }
-    return true
+    // Whoever is next in several lines need not be next in all of its own.
+    return {
+      isTurn: true,
+      ...(resources.length === 1 && following !== undefined && { following }),
+    }
   }
 
   /** Marks the job as asleep, so that whoever leaves before it wakes it. */
@@ -131,20 +163,28 @@ export class Lines {
   }
 
   /** Gives up the job's places and wakes whoever stands first now. */
-  async leave(resources: readonly string[], ticket: Ticket): Promise<void> {
+  async leave(
+    resources: readonly string[],
+    ticket: Ticket,
+    { released, woken }: Partial<Ending> = {},
+  ): Promise<void> {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
       const args = [member, this.#slots]
       const sleepers = await this.#redis.run(leaveScript, this.#keys(resource), args)
+      await released
       for (const [sleeper, priority] of pairs(sleepers)) {
         const next = decodeTicket(sleeper)
-        if (next !== undefined) await this.wake(next, Number(priority))
+        const isUp =
+          woken !== undefined && encodeTicket(woken.ticket) === sleeper && (await woken.done)
+        if (next === undefined || isUp) continue
+        await this.wake({ ticket: next, priority: Number(priority) })
       }
     }
   }
 
   /** Moves a parked job to the front of its queue; false for a job that is not parked (any more). */
-  async wake(ticket: Ticket, priority: number): Promise<boolean> {
+  async wake({ ticket, priority }: Sleeper): Promise<boolean> {
     const backend = this.#queues.forQueue(ticket.queue, ticket.prefix)
     // `promote` puts it behind all that wait; with lifo it goes in front of its own priority. The second does not wait for the
     // first: where that fails it does nothing that matters.
@@ -186,7 +226,7 @@ export class Lines {
       const ticket = decodeTicket(head)
       if (ticket === undefined) {
         await this.#redis.command('ZREM', this.#line(resource), head)
-      } else if (priority === '' || !(await this.wake(ticket, Number(priority)))) {
+      } else if (priority === '' || !(await this.wake({ ticket, priority: Number(priority) }))) {
         if (await this.#isOver(ticket, keepFailed)) await this.leave([resource], ticket)
       }
     }

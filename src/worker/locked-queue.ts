@@ -141,11 +141,8 @@ export class LockedQueue<
     // A line was left while the jobs were being added. Only now does everybody stand in all of its lines.
     for (const [index, { resources, ticket, priority, asleep, named }] of joining.entries()) {
       if (first[index] !== true) continue
-      if (asleep) {
-        if (await lines.isTurn(resources, ticket)) await lines.wake(ticket, priority)
-      } else if (named) {
-        await this.#rejoin(resources, ticket, priority)
-      }
+      const sleeps = named ? await this.#sleepsOrLeaves(resources, ticket, asleep) : asleep
+      if (sleeps && (await lines.isTurn(resources, ticket))) await lines.wake({ ticket, priority })
     }
   }
 
@@ -153,10 +150,15 @@ export class LockedQueue<
    * A job with a name may have been there before: asleep, because an earlier add was cut off after its first half, or finished,
    * and then it must not hold up the line.
    */
-  async #rejoin(resources: readonly string[], ticket: Ticket, priority: number): Promise<void> {
+  async #sleepsOrLeaves(
+    resources: readonly string[],
+    ticket: Ticket,
+    asleep: boolean,
+  ): Promise<boolean> {
     const known = await this.getJob(ticket.jobId)
-    if (known === undefined || known.finishedOn) await this.#lines.leave(resources, ticket)
-    else if (addedAsleep(known)) await this.#lines.wake(ticket, priority)
+    if (known !== undefined && !known.finishedOn) return asleep || addedAsleep(known)
+    await this.#lines.leave(resources, ticket)
+    return false
   }
 
   /** A job that wants to run later takes its place when it is started: until then it holds nobody up. */

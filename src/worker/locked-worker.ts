@@ -103,7 +103,7 @@ export class LockedWorker<
       connection: options.connection,
       backend: this.getBackend(),
       namespace: redlock.namespace,
-      released: (jobId) => runs.released(jobId),
+      endingOf: (job) => runs.endingOf(job),
       onError: (error) => {
         this.emit('error', error as Error)
       },

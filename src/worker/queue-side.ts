@@ -8,7 +8,7 @@ import { openQueueConnection, type QueueConnection } from '../redis/queue-connec
 import { stepsStore } from './job-runs.ts'
 import { KeptValues } from './kept-values.ts'
 import { LineKeeper } from './line-keeper.ts'
-import { Lines } from './lines.ts'
+import { Lines, type Ending } from './lines.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
 import { ticketOf } from './ticket.ts'
 
@@ -22,8 +22,7 @@ export interface QueueSideOptions<Data> {
   readonly onFailure: 'continue' | 'block'
   readonly checkpoints: boolean
   readonly maxValueBytes: number
-  /** When the lease of a job that has ended is given back: nobody is woken before. */
-  readonly released: (jobId: string) => Promise<void>
+  readonly endingOf: (job: Job<Data>) => Ending | undefined
   readonly onError: (error: unknown) => void
 }
 
@@ -90,7 +89,7 @@ export class QueueSide<Data> {
     } catch {
       return // It failed because of this, and has no place anywhere.
     }
-    await this.#options.released(job.id ?? '')
-    await this.lines.leave(resources, ticketOf(job))
+    // At once, before whatever BullMQ starts next here: that may be the one whose turn it is now.
+    await this.lines.leave(resources, ticketOf(job), this.#options.endingOf(job))
   }
 }

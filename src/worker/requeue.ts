@@ -96,7 +96,8 @@ export async function park(
   await lines.park(resources, ticket, job.priority)
   const delayMs = Math.min(parkedMs(clock.random()), maxDelayMs)
   await job.moveToDelayed(clock.wallNow() + delayMs, token)
-  if (await lines.isTurn(resources, ticket)) await lines.wake(ticket, job.priority)
+  const { priority } = job
+  if (await lines.isTurn(resources, ticket)) await lines.wake({ ticket, priority })
   return { status: 'in-line', resource: labelOf(resources), delayMs, reason }
 }
 

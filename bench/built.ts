@@ -1,0 +1,9 @@
+/**
+ * The package as its users run it: compiled. Its sources under a loader would be measured with what the loader adds to every
+ * function. `npm run bench:…` builds it first.
+ */
+import type * as Package from '../src/index.ts'
+
+const file = new URL('../dist/index.js', import.meta.url)
+
+export const { LockedQueue, LockedWorker, Redlock } = (await import(file.href)) as typeof Package
