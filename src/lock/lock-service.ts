@@ -1,5 +1,6 @@
 /** What `worker/` needs of a lock service. `Redlock` is one; another may stand in its place. */
 import type { Inspection } from './inspection.ts'
+import type { Lease } from './lease.ts'
 import type { AcquireOutcome } from './outcome.ts'
 
 export interface LeaseOptions {
@@ -33,6 +34,8 @@ export interface LockService {
   ready(): Promise<unknown>
   /** One attempt at all of the resources or none, no waiting; rejects only for bad arguments or after close. */
   tryAcquire(resource: string | readonly string[], options?: LeaseOptions): Promise<AcquireOutcome>
+  /** Ends a lease and acquires its resources anew, without a moment in which somebody else could. */
+  handOver?(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome>
   /** Who holds a resource. */
   inspect?(resource: string): Promise<Inspection>
 }

@@ -6,7 +6,7 @@ import { refuse } from '../options.ts'
 import type { Script } from './script.ts'
 
 export interface QueueConnection {
-  /** EVALSHA, and EVAL where the server does not know the script. */
+  /** EVALSHA, and EVAL where the server does not know the script. Calls run in the order in which they are made. */
   run(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown>
   command(name: string, ...args: (string | number)[]): Promise<unknown>
   close(): void
@@ -22,8 +22,18 @@ export function openQueueConnection(
 ): QueueConnection {
   const redis = open(connection, role)
   redis.on('error', () => undefined) // BullMQ's own connections to the same server report it.
+  const loaded = new Set<string>()
+  redis.on('close', () => {
+    loaded.clear()
+  })
   return {
     async run(script, keys, args) {
+      if (!loaded.has(script.sha1)) {
+        loaded.add(script.sha1)
+        // Ahead of the call on the same connection. Calls that were sent after another would overtake it, if the server came
+        // to know the script between its NOSCRIPT and its second try.
+        redis.script('LOAD', script.lua).catch(() => undefined)
+      }
       try {
         return await redis.evalsha(script.sha1, keys.length, ...keys, ...args)
       } catch (error) {

@@ -6,8 +6,9 @@ import { jitteredMs } from '../backoff.ts'
 import { sleep, type Clock } from '../clock.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import type { Lease } from '../lock/lease.ts'
-import type { NotGranted } from '../lock/outcome.ts'
+import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
 import type { Lines, Sleeper, Turn } from './lines.ts'
+import type { Passed } from './relay.ts'
 import { ticketOf } from './ticket.ts'
 
 /** Not the job's turn: others of its resource stand before it. */
@@ -19,8 +20,8 @@ export interface InLine {
 export interface Admitted {
   readonly status: 'granted'
   readonly lease: Lease
-  /** Whose turn it is when this job has finished, if that one sleeps. */
-  readonly following?: Sleeper
+  /** Whose turn it is when this job has finished, if that one sleeps and this is known by now. */
+  readonly following: () => Sleeper | undefined
 }
 
 export interface Admission {
@@ -28,6 +29,8 @@ export interface Admission {
   readonly leaseOptions: LeaseOptions
   /** Undefined where order does not matter. */
   readonly lines: Lines | undefined
+  /** From the job before it, which has just ended here. */
+  readonly passed: Passed | undefined
   readonly clock: Clock
 }
 
@@ -37,24 +40,50 @@ const SPLIT_RETRY_MS = { min: 3, max: 40 }
 const NEXT_LOOK_MS = 4
 
 export async function admit(
-  { locks, leaseOptions, lines, clock }: Admission,
+  admission: Admission,
   job: Job,
   resources: readonly string[],
 ): Promise<Admitted | NotGranted | InLine> {
-  const turn = lines === undefined ? FREE : await turnOf(lines, job, resources, clock)
-  if (lines !== undefined && !turn.isTurn) return { status: 'in-line', lines }
+  const { lines, clock, passed } = admission
+  if (lines === undefined) return withoutLine(await acquire(admission, resources))
+  const looking = turnOf(lines, job, resources, clock)
+  const early = await passed?.outcome
+  if (early?.status === 'granted' && passed?.finished === true) {
+    let turn: Turn | undefined
+    looking.then(
+      (found) => {
+        turn = found
+      },
+      () => undefined, // Then nobody is woken early.
+    )
+    return { ...early, following: () => turn?.following }
+  }
+  const turn = await looking
+  if (!turn.isTurn) {
+    if (early?.status === 'granted') await early.lease.release()
+    return { status: 'in-line', lines }
+  }
+  const outcome = early?.status === 'granted' ? early : await acquire(admission, resources)
+  if (outcome.status !== 'granted') return outcome
+  return { ...outcome, following: () => turn.following }
+}
+
+function withoutLine(outcome: AcquireOutcome): Admitted | NotGranted {
+  return outcome.status === 'granted' ? { ...outcome, following: () => undefined } : outcome
+}
+
+async function acquire(
+  { locks, leaseOptions, clock }: Admission,
+  resources: readonly string[],
+): Promise<AcquireOutcome> {
   let outcome = await locks.tryAcquire(resources, leaseOptions)
   for (let tries = 0; outcome.status === 'split' && tries < SPLIT_TRIES; tries++) {
     const { min, max } = SPLIT_RETRY_MS
     await sleep(clock, jitteredMs(tries, min, max, clock.random()))
     outcome = await locks.tryAcquire(resources, leaseOptions)
   }
-  const { following } = turn
-  if (outcome.status !== 'granted' || following === undefined) return outcome
-  return { ...outcome, following }
+  return outcome
 }
-
-const FREE: Turn = { isTurn: true }
 
 async function turnOf(
   lines: Lines,

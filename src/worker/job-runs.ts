@@ -25,7 +25,9 @@ import { JobSignal } from './job-signal.ts'
 import type { KeptValues } from './kept-values.ts'
 import type { Ending, Lines, Sleeper } from './lines.ts'
 import { giveBack, park, requeue, type Requeue } from './requeue.ts'
+import { Relay } from './relay.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
+import type { OneWrite } from './one-write.ts'
 import { encodeTicket, ticketOf } from './ticket.ts'
 
 /** One computation for all jobs of a resource, within a time. */
@@ -46,7 +48,11 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   /** The longest sleep of a job that met an outage of the masters. */
   readonly maxUnreachableMs: number
   /** What only a worker with a connection to the queue's Redis has. */
-  readonly services: () => { readonly lines?: Lines; readonly kept?: KeptValues }
+  readonly services: () => {
+    readonly lines?: Lines
+    readonly kept?: KeptValues
+    readonly oneWrite?: OneWrite
+  }
   readonly onRequeued: (job: Job<Data>, requeue: Requeue) => void
   readonly onLeaseLost: (job: Job<Data>, error: LeaseLostError) => void
 }
@@ -55,10 +61,12 @@ export class JobRuns<Data, Result, Name extends string> {
   readonly #options: JobRunsOptions<Data, Result, Name>
   readonly #running = new Map<string, JobSignal>()
   readonly #endings = new WeakMap<object, Ending>()
+  readonly #relay: Relay
   #stopped: ShutdownError | undefined
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
     this.#options = options
+    this.#relay = new Relay(options.locks, options.leaseOptions, options.clock)
   }
 
   /** Jobs that hold a lease now. */
@@ -73,6 +81,11 @@ export class JobRuns<Data, Result, Name extends string> {
 
   jobLockLost(jobId: string): void {
     this.#running.get(jobId)?.abort(new JobLockLostError(jobId))
+  }
+
+  /** Gives back the leases that are kept for jobs which will not come any more. */
+  close(): Promise<void> {
+    return this.#relay.close()
   }
 
   /** Stops all that run, and whatever BullMQ still hands over; they are given back to the queue. */
@@ -95,8 +108,12 @@ export class JobRuns<Data, Result, Name extends string> {
     const resources = resourcesOf(() => resource(job), job.id)
     const { kept, lines } = services()
     const twin = await this.#twinResult(job, resources, kept)
-    if (twin !== undefined) return twin.value
-    const outcome = await admit({ ...this.#options, lines }, job, resources)
+    if (twin !== undefined) {
+      void this.#relay.drop(ticketOf(job))
+      return twin.value
+    }
+    const passed = this.#relay.claim(ticketOf(job), resources)
+    const outcome = await admit({ ...this.#options, lines, passed }, job, resources)
     if (outcome.status !== 'granted') return this.#wait(job, token, resources, outcome)
     const { lease, following } = outcome
     const jobSignal = new JobSignal()
@@ -118,9 +135,29 @@ export class JobRuns<Data, Result, Name extends string> {
       jobSignal.end()
       const lost: unknown = lease.signal.aborted ? lease.signal.reason : undefined
       if (lines === undefined) await lease.release()
-      else this.#endings.set(job, end(lease, lines, finished ? following : undefined))
+      else {
+        const next = finished ? following() : undefined
+        this.#endings.set(job, this.#end(job, resources, lease, lines, next))
+      }
       if (lost instanceof LeaseLostError) this.#options.onLeaseLost(job, lost)
     }
+  }
+
+  #end(
+    job: Job<Data>,
+    [resource, ...others]: readonly string[],
+    lease: Lease,
+    lines: Lines,
+    next: Sleeper | undefined,
+  ): Ending {
+    const here = ticketOf(job)
+    const isHere = next?.ticket.queue === here.queue && next.ticket.prefix === here.prefix
+    if (!isHere || resource === undefined || others.length > 0 || this.#stopped !== undefined) {
+      const released = lease.release()
+      return { released: () => released }
+    }
+    this.#options.services().oneWrite?.untilEndOfTurn()
+    return this.#relay.pass(resource, lease, lines, next)
   }
 
   /** Gives the job back; BullMQ knows by the error, which must come from the outermost frame, that it was moved. */
@@ -186,16 +223,6 @@ export class JobRuns<Data, Result, Name extends string> {
     const key = this.#options.dedupe?.key?.(job)
     return `result:${key ?? labelOf(resources)}`
   }
-}
-
-/**
- * Gives the lease back, and wakes whoever is next a moment before BullMQ notes that this job is finished: then BullMQ hands it to
- * this very worker, in the same trip. Should the job not finish after all, the next one finds that it is not its turn.
- */
-function end(lease: Lease, lines: Lines, following: Sleeper | undefined): Ending {
-  const released = lease.release()
-  if (following === undefined) return { released }
-  return { released, woken: { ticket: following.ticket, done: lines.wake(following) } }
 }
 
 const RESULT = 'result'

@@ -43,8 +43,10 @@ export interface Sleeper {
 
 /** What goes on at the end of a job, while it leaves. */
 export interface Ending {
-  /** Its lease is given back; nobody else is woken before. */
-  readonly released: Promise<void>
+  /** BullMQ has noted that it is finished. */
+  finished?(): void
+  /** Resolves when its lease is given back; nobody is woken before, but for the one that was. */
+  released(): Promise<void>
   /** Who was woken already, and whether that worked. */
   readonly woken?: { readonly ticket: Ticket; readonly done: Promise<boolean> }
 }
@@ -163,21 +165,15 @@ export class Lines {
   }
 
   /** Gives up the job's places and wakes whoever stands first now. */
-  async leave(
-    resources: readonly string[],
-    ticket: Ticket,
-    { released, woken }: Partial<Ending> = {},
-  ): Promise<void> {
+  async leave(resources: readonly string[], ticket: Ticket, ending?: Ending): Promise<void> {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
       const args = [member, this.#slots]
       const sleepers = await this.#redis.run(leaveScript, this.#keys(resource), args)
-      await released
       for (const [sleeper, priority] of pairs(sleepers)) {
         const next = decodeTicket(sleeper)
-        const isUp =
-          woken !== undefined && encodeTicket(woken.ticket) === sleeper && (await woken.done)
-        if (next === undefined || isUp) continue
+        if (next === undefined || (await isUp(sleeper, ending))) continue
+        await ending?.released()
         await this.wake({ ticket: next, priority: Number(priority) })
       }
     }
@@ -265,6 +261,11 @@ export class Lines {
   get #index(): string {
     return `${this.#namespace}:lines`
   }
+}
+
+async function isUp(sleeper: string, ending: Ending | undefined): Promise<boolean> {
+  const { woken } = ending ?? {}
+  return woken !== undefined && encodeTicket(woken.ticket) === sleeper && woken.done
 }
 
 /** A flat reply as pairs. */

@@ -79,7 +79,7 @@ export class LockedWorker<
       maxUnreachableMs: OUTAGE_SLEEP_MS,
       services: () => ({
         ...(order === 'strict' && seat.side !== undefined && { lines: seat.side.lines }),
-        ...(seat.side !== undefined && { kept: seat.side.kept }),
+        ...(seat.side !== undefined && { kept: seat.side.kept, oneWrite: seat.side.oneWrite }),
       }),
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
@@ -195,6 +195,7 @@ export class LockedWorker<
       await super.pause()
       await this.#side.settle()
     }
+    await this.#runs.close()
     await super.close(force)
     await this.#side.close()
   }

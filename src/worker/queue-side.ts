@@ -9,6 +9,7 @@ import { stepsStore } from './job-runs.ts'
 import { KeptValues } from './kept-values.ts'
 import { LineKeeper } from './line-keeper.ts'
 import { Lines, type Ending } from './lines.ts'
+import { OneWrite } from './one-write.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
 import { ticketOf } from './ticket.ts'
 
@@ -32,6 +33,7 @@ const LINE_KEEPER_MS = 1_000
 export class QueueSide<Data> {
   readonly lines: Lines
   readonly kept: KeptValues
+  readonly oneWrite: OneWrite
   readonly #options: QueueSideOptions<Data>
   readonly #redis: QueueConnection
   readonly #keeper: LineKeeper | undefined
@@ -42,6 +44,7 @@ export class QueueSide<Data> {
     this.#redis = openQueueConnection(options.connection)
     this.lines = new Lines(this.#redis, options.backend, options, systemClock)
     this.kept = new KeptValues(this.#redis, options.namespace, options.maxValueBytes)
+    this.oneWrite = new OneWrite(options.backend)
     if (options.order === 'strict') {
       this.#keeper = new LineKeeper(this.lines, {
         clock: systemClock,
@@ -90,6 +93,8 @@ export class QueueSide<Data> {
       return // It failed because of this, and has no place anywhere.
     }
     // At once, before whatever BullMQ starts next here: that may be the one whose turn it is now.
-    await this.lines.leave(resources, ticketOf(job), this.#options.endingOf(job))
+    const ending = this.#options.endingOf(job)
+    ending?.finished?.()
+    await this.lines.leave(resources, ticketOf(job), ending)
   }
 }

@@ -50,9 +50,7 @@ describe('how long a job stays away', () => {
   })
 
   test('unreachable by quarantine: not before the masters vote again', () => {
-    fc.assert(
-      fc.property(tries, random, (n, r) => delayOf(unreachable(7_000), n, r) >= 7_000),
-    )
+    fc.assert(fc.property(tries, random, (n, r) => delayOf(unreachable(7_000), n, r) >= 7_000))
   })
 
   test('is random, so that jobs that met once do not meet again', () => {

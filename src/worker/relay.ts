@@ -1,0 +1,107 @@
+/**
+ * How a job that has done its work gives way to the one behind it, so that nothing is waited for twice. In one turn of the event loop,
+ * a moment before BullMQ notes that the job is finished:
+ *
+ *   its lease is handed over ─▶ kept here for the next job
+ *   the next job is woken ────▶ BullMQ gives it to this very worker in the trip that finishes this job
+ *
+ * Should another worker get it after all, or the job not finish, nothing is lost but a little time: the next job finds that it is not
+ * its turn, or that its resource is taken, and what is kept here is released when nobody has come for it.
+ */
+import type { Clock, Timer } from '../clock.ts'
+import type { Lease } from '../lock/lease.ts'
+import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
+import type { AcquireOutcome } from '../lock/outcome.ts'
+import type { Ending, Lines, Sleeper } from './lines.ts'
+import { encodeTicket, type Ticket } from './ticket.ts'
+
+/** What was passed to a job by the one before it. */
+export interface Passed {
+  readonly outcome: Promise<AcquireOutcome>
+  /** The one before it is noted as finished: it is this one's turn, and nobody needs to be asked. */
+  readonly finished: boolean
+}
+
+interface Kept extends Passed {
+  readonly resource: string
+  finished: boolean
+  readonly timer: Timer
+}
+
+/** The next job is here within a few milliseconds, or it will not come. */
+const UNCLAIMED_MS = 100
+
+export class Relay {
+  readonly #locks: LockService
+  readonly #leaseOptions: Omit<LeaseOptions, 'slots'>
+  readonly #clock: Clock
+  readonly #kept = new Map<string, Kept>()
+
+  constructor(locks: LockService, { slots, ...leaseOptions }: LeaseOptions, clock: Clock) {
+    this.#locks = locks
+    this.#leaseOptions = leaseOptions
+    this.#clock = clock
+  }
+
+  /** Passes the lease on `resource` and the turn of a job that has done its work. */
+  pass(resource: string, lease: Lease, lines: Lines, following: Sleeper): Ending {
+    const key = encodeTicket(following.ticket)
+    const outcome = this.#handOver(lease)
+    const timer = this.#clock.after(UNCLAIMED_MS, () => void this.#drop(key, kept))
+    const kept: Kept = { resource, outcome, timer, finished: false }
+    const before = this.#kept.get(key)
+    if (before !== undefined) void this.#drop(key, before)
+    this.#kept.set(key, kept)
+    const released = (): Promise<void> => this.#drop(key, kept)
+    const finished = (): void => {
+      kept.finished = true
+    }
+    return { finished, released, woken: { ticket: following.ticket, done: lines.wake(following) } }
+  }
+
+  /** What is kept for a job, for whoever runs it now. A job that touches other resources too starts from the beginning. */
+  claim(ticket: Ticket, resources: readonly string[]): Passed | undefined {
+    const key = encodeTicket(ticket)
+    const kept = this.#kept.get(key)
+    if (kept === undefined) return undefined
+    if (resources.length !== 1 || resources[0] !== kept.resource) {
+      void this.#drop(key, kept)
+      return undefined
+    }
+    this.#kept.delete(key)
+    kept.timer.cancel()
+    return kept
+  }
+
+  /** Releases the lease that is kept for a job, if it is. */
+  async drop(ticket: Ticket): Promise<void> {
+    const key = encodeTicket(ticket)
+    const kept = this.#kept.get(key)
+    if (kept !== undefined) await this.#drop(key, kept)
+  }
+
+  /** Releases whatever nobody has come for. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#kept].map(([key, kept]) => this.#drop(key, kept)))
+  }
+
+  async #handOver(lease: Lease): Promise<AcquireOutcome> {
+    try {
+      if (this.#locks.handOver !== undefined && lease.remainingMs() > 0) {
+        return await this.#locks.handOver(lease, this.#leaseOptions)
+      }
+    } catch {
+      // It was lost in this very moment, or the service is closing: there is nothing to hand over.
+    }
+    await lease.release()
+    return { status: 'split', resource: lease.resource, answers: [] }
+  }
+
+  async #drop(key: string, kept: Kept): Promise<void> {
+    if (this.#kept.get(key) !== kept) return
+    this.#kept.delete(key)
+    kept.timer.cancel()
+    const outcome = await kept.outcome
+    if (outcome.status === 'granted') await outcome.lease.release()
+  }
+}
