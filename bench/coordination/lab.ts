@@ -127,7 +127,7 @@ export class Lab implements AsyncDisposable {
       // What the scripts on a master do inside is not a trip.
       ...this.#masters.map((redis) => callsOf(redis, (name) => /^(evalsha|eval)$/.test(name))),
     ])
-    return { queue: queue ?? 0, masters }
+    return { queue: Number(queue), masters }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -9,8 +9,8 @@ import { defineScript, type Script } from '../redis/script.ts'
 
 /**
  * KEYS  1 line · 2 parked
- * ARGV  1 ticket · 2 time to join with, µs, or '' for now · 3 priority of a job that sleeps, or ''
- * Returns  the time with which it stands in the line, µs · how many stand before it
+ * ARGV  1 ticket · 2 time to join with, µs, or '' for now · 3 priority of a job that sleeps, or '' · 4 '1' to be told the place
+ * Returns  the time with which it stands in the line, µs · how many stand before it, or -1 when that was not asked
  * Keeps: a ticket that is in the line keeps its place. A sleeper is marked in the same breath, so that whoever makes it the
  * head sees that it sleeps.
  */
@@ -26,7 +26,7 @@ if redis.call('ZADD', KEYS[1], 'NX', at, ARGV[1]) == 0 then
   at = string.format('%.0f', redis.call('ZSCORE', KEYS[1], ARGV[1]))
 end
 if ARGV[3] ~= '' then redis.call('HSET', KEYS[2], ARGV[1], ARGV[3]) end
-return {at, redis.call('ZRANK', KEYS[1], ARGV[1])}
+return {at, ARGV[4] == '1' and redis.call('ZRANK', KEYS[1], ARGV[1]) or -1}
 `,
 )
 
@@ -48,28 +48,6 @@ local following = redis.call('ZRANGE', KEYS[1], ARGV[2], ARGV[2])[1]
 local priority = following and redis.call('HGET', KEYS[2], following)
 if not priority then return {before} end
 return {before, following, priority}
-`,
-)
-
-/**
- * KEYS  1 line · 2 parked
- * ARGV  1 ticket · 2 slots
- * Returns  ticket, priority of each of the first ones that sleeps and must be woken
- * Keeps: a sleeper is named only when it is its turn.
- */
-export const leaveScript: Script = defineScript(
-  'leave',
-  `
-redis.call('ZREM', KEYS[1], ARGV[1])
-local woken = {}
-for _, head in ipairs(redis.call('ZRANGE', KEYS[1], 0, ARGV[2] - 1)) do
-  local priority = redis.call('HGET', KEYS[2], head)
-  if priority then
-    table.insert(woken, head)
-    table.insert(woken, priority)
-  end
-end
-return woken
 `,
 )
 

@@ -16,7 +16,7 @@
 import type { IQueueBackend } from 'bullmq'
 import type { Clock } from '../clock.ts'
 import type { QueueConnection } from '../redis/queue-connection.ts'
-import { joinScript, leaveScript, lookScript, turnScript } from './line-scripts.ts'
+import { joinScript, lookScript, turnScript } from './line-scripts.ts'
 import { decodeTicket, encodeTicket, type Ticket } from './ticket.ts'
 
 /** Whose state a ticket's job is in, and how it is woken. */
@@ -88,12 +88,15 @@ export class Lines {
 
   /**
    * Takes a place at the end of each line, unless it has one; whether it is its turn in all. A job that sleeps gives its
-   * priority, and is marked as in {@link Lines.park}.
+   * priority, and is marked as in {@link Lines.park}. Without `ask` it is not told, which saves the server a look.
    */
   async join(
     resources: readonly string[],
     ticket: Ticket,
-    sleepersPriority?: number,
+    {
+      sleepers,
+      ask = true,
+    }: { readonly sleepers?: number | undefined; readonly ask?: boolean } = {},
   ): Promise<boolean> {
     const member = encodeTicket(ticket)
     const times = new Set<string>()
@@ -102,7 +105,7 @@ export class Lines {
     // One time for all lines, that of the first: two jobs that meet in several lines must stand in the same order in
     // each, or they would wait for each other.
     for (const resource of resources) {
-      const args = [member, at, sleepersPriority ?? '']
+      const args = [member, at, sleepers ?? '', ask ? '1' : '']
       const reply = await this.#redis.run(joinScript, this.#keys(resource), args)
       const [time, before] = reply as [string, number]
       at = time
@@ -168,14 +171,27 @@ export class Lines {
   async leave(resources: readonly string[], ticket: Ticket, ending?: Ending): Promise<void> {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
-      const args = [member, this.#slots]
-      const sleepers = await this.#redis.run(leaveScript, this.#keys(resource), args)
-      for (const [sleeper, priority] of pairs(sleepers)) {
-        const next = decodeTicket(sleeper)
-        if (next === undefined || (await isUp(sleeper, ending))) continue
-        await ending?.released()
-        await this.wake({ ticket: next, priority: Number(priority) })
-      }
+      // Both are sent now, so that whoever asks next on this connection finds that the job has left.
+      const [, heads] = (await Promise.all([
+        this.#redis.command('ZREM', this.#line(resource), member),
+        this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots - 1),
+      ])) as [number, string[]]
+      if (heads.length > 0) await this.#wakeThoseAsleep(resource, heads, ending)
+    }
+  }
+
+  async #wakeThoseAsleep(
+    resource: string,
+    heads: readonly string[],
+    ending: Ending | undefined,
+  ): Promise<void> {
+    const marks = await this.#redis.command('HMGET', this.#parked(resource), ...heads)
+    for (const [index, head] of heads.entries()) {
+      const priority = (marks as (string | null)[])[index] ?? null
+      const ticket = decodeTicket(head)
+      if (ticket === undefined || priority === null || (await isUp(head, ending))) continue
+      await ending?.released()
+      await this.wake({ ticket, priority: Number(priority) })
     }
   }
 

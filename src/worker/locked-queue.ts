@@ -131,8 +131,11 @@ export class LockedQueue<
     const lines = this.#lines
     // All at once on one connection: they arrive, and take their times, in the order of the jobs.
     const first = await Promise.all(
-      joining.map(({ resources, ticket, priority, asleep }) =>
-        lines.join(resources, ticket, asleep ? priority : undefined),
+      joining.map(({ resources, ticket, priority, asleep, named }) =>
+        lines.join(resources, ticket, {
+          sleepers: asleep ? priority : undefined,
+          ask: asleep || named,
+        }),
       ),
     )
     await lines.watch(
@@ -140,7 +143,7 @@ export class LockedQueue<
     )
     // A line was left while the jobs were being added. Only now does everybody stand in all of its lines.
     for (const [index, { resources, ticket, priority, asleep, named }] of joining.entries()) {
-      if (first[index] !== true) continue
+      if (first[index] !== true || !(asleep || named)) continue
       const sleeps = named ? await this.#sleepsOrLeaves(resources, ticket, asleep) : asleep
       if (sleeps && (await lines.isTurn(resources, ticket))) await lines.wake({ ticket, priority })
     }
