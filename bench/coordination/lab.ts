@@ -122,12 +122,12 @@ export class Lab implements AsyncDisposable {
   }
 
   async #counters(): Promise<{ readonly queue: number; readonly masters: readonly number[] }> {
-    const [queue, ...masters] = await Promise.all([
+    const [queue = 0, ...masters]: readonly number[] = await Promise.all([
       callsOf(this.queueRedis, () => true),
       // What the scripts on a master do inside is not a trip.
       ...this.#masters.map((redis) => callsOf(redis, (name) => /^(evalsha|eval)$/.test(name))),
     ])
-    return { queue: Number(queue), masters }
+    return { queue, masters }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

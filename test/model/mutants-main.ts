@@ -16,13 +16,14 @@ const USAGE = `Takes one rule of the protocol away at a time and asks the suite 
   --json         one JSON object per mutant
 
 Each mutant is a copy of the project in a temporary directory. It is caught by the first of: the simulation (says after how
-many seeds), the exhaustive model without the same rule, the tests of test/sim. A changed script must also differ from
-its simulated twin. Exit code: 0 all were caught, 1 otherwise, 2 bad arguments.`
+many seeds), the exhaustive model without the same rule, the tests of test/sim, those with real servers. A changed script
+must also differ from its simulated twin. Exit code: 0 all were caught, 1 otherwise, 2 bad arguments.`
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const COPIED = ['src', 'test', 'package.json', 'tsconfig.json', 'vitest.config.ts'] as const
 const DIRECTED = 'test/sim/abandoned-attempts.test.ts'
 const TWINS = 'test/sim/scripts-equal-model.test.ts'
+const REAL = ['test/redis', 'test/lock', 'test/hazards'] as const
 const stopping = new AbortController()
 
 /** Longer than any of the judges takes when it works. */
@@ -94,6 +95,10 @@ async function judge(mutant: Mutant, seeds: number): Promise<Verdict> {
     const found = model === undefined ? undefined : await missedByModel(model)
     if (found !== undefined) return { rule, caughtBy: 'model', detail: found }
     if (await testsFail(directory, DIRECTED)) return { rule, caughtBy: 'tests', detail: DIRECTED }
+    // What virtual clients do not run into in so few seeds, a test of a real server may ask for directly.
+    for (const tests of REAL) {
+      if (await testsFail(directory, tests)) return { rule, caughtBy: 'tests', detail: tests }
+    }
     if (patches.every(isLua)) return { rule, caughtBy: '-', detail: 'only the Lua differs' }
     return { rule, caughtBy: 'NOBODY', detail: `${summary.seeds} seeds` }
   })

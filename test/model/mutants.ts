@@ -245,8 +245,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'an extension never makes a lease shorter',
     patches: [
       lua(
-        "  redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')\n  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])\nend\nreturn {'extended'",
-        "  redis.call('PEXPIRE', KEYS[i], ARGV[4])\n  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])\nend\nreturn {'extended'",
+        "  redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')\n  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])\nend\nif redis",
+        "  redis.call('PEXPIRE', KEYS[i], ARGV[4])\n  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])\nend\nif redis",
       ),
     ],
     caughtBy: 'tests',
@@ -331,8 +331,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'ballots',
-        'const tombstoneMs = unsettled(index) ?',
-        "if (unsettled(index)) return { kind: 'released' }\n      const tombstoneMs = unsettled(index) ?",
+        'const vote = await release(fleet, master, claim, keys, unsettled(index)',
+        "if (unsettled(index)) return { kind: 'released' }\n      const vote = await release(fleet, master, claim, keys, unsettled(index)",
       ),
     ],
     caughtBy: 'tests',

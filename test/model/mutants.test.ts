@@ -1,0 +1,16 @@
+/** A mutant that changes nothing would be caught by nobody; the source moves on, and its patches must move with it. */
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { mutants } from './mutants.ts'
+
+const root = new URL('../../', import.meta.url)
+
+test.each(mutants.map(({ rule, patches }) => [rule, patches] as const))(
+  '%s: the text that is taken away is there, once',
+  (_rule, patches) => {
+    for (const { file, find } of patches) {
+      const text = readFileSync(new URL(file, root), 'utf8')
+      expect(text.split(find).length - 1, `${file}: ${find}`).toBe(1)
+    }
+  },
+)
