@@ -6,9 +6,33 @@ export interface Logger {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
+  /** A logger that adds these fields to every line. Where there is none, they are added to each line's own. */
+  child?(fields: Record<string, unknown>): Logger
+  /** Where it says no, nothing is prepared to be logged. */
+  isLevelEnabled?(level: string): boolean
 }
 
 /** Warnings and errors as JSON lines on standard error, one event a line. */
 export function defaultLogger(): Logger {
   return pino({ name: 'bullmq-redlock', level: 'warn' }, destination({ fd: 2, sync: true }))
+}
+
+/** `logger.child(fields)` for loggers that have no children too. */
+export function childLogger(logger: Logger, fields: Record<string, unknown>): Logger {
+  if (logger.child !== undefined) return logger.child(fields)
+  const merged = (own: object): object => ({ ...fields, ...own })
+  return {
+    debug: (own, message) => {
+      logger.debug(merged(own), message)
+    },
+    info: (own, message) => {
+      logger.info(merged(own), message)
+    },
+    warn: (own, message) => {
+      logger.warn(merged(own), message)
+    },
+    error: (own, message) => {
+      logger.error(merged(own), message)
+    },
+  }
 }

@@ -4,7 +4,7 @@ import { QueueView } from '../operator/queue-view.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals, type Interruption } from './interruption.ts'
 import { Output } from './output.ts'
-import { redacted } from './redact.ts'
+import { redacted } from '../redact.ts'
 import {
   mastersOf,
   queueRedisOf,

@@ -1,6 +1,6 @@
 /** What a command says: results on standard output, everything else on standard error, nothing in colour that is not a terminal. */
 import { styleText } from 'node:util'
-import { redacted } from './redact.ts'
+import { redacted } from '../redact.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold'
 

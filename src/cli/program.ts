@@ -14,7 +14,7 @@ import { watchCommand } from './commands/watch.ts'
 import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
 import { EXIT_CODES_HELP, type Ended, type Run } from './options.ts'
-import { redacted } from './redact.ts'
+import { redacted } from '../redact.ts'
 
 const COMMANDS = [
   doctorCommand,

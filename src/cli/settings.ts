@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { UsageError } from './exit-code.ts'
-import { redacted } from './redact.ts'
+import { redacted } from '../redact.ts'
 
 export interface Settings {
   readonly masters: readonly MasterAddress[]

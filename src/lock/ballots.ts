@@ -6,6 +6,7 @@ import { sleep } from '../clock.ts'
 import type { CallResult, Master } from '../redis/master.ts'
 import type { Script } from '../redis/script.ts'
 import type { Fleet } from './fleet.ts'
+import { outcomeOf, type Question as Asked } from './observer.ts'
 import { poll, type Poll } from './poll.ts'
 import { acquireScript, confirmScript, extendScript, healScript, releaseScript } from './scripts.ts'
 import { instant, type Instant } from './trust.ts'
@@ -20,6 +21,7 @@ import {
   type ExtendVote,
   type HealVote,
   type ReleaseVote,
+  type Vote,
 } from './votes.ts'
 
 /** What an attempt puts on the masters. The token is fresh for every attempt. */
@@ -89,7 +91,13 @@ export function pollAcquire(
       ? suspended(fleet, master)
       : readAcquireVote(result, maxLeaseMs)
   }
-  return poll(fleet.masters, ask, (vote) => vote.kind === 'granted')
+  return poll(fleet.masters, ask, (vote) => vote.kind === 'granted', heard(fleet, 'acquire'))
+}
+
+function heard({ observer }: Fleet, question: Asked): (master: Master, vote: Vote) => void {
+  return ({ name }, vote) => {
+    observer.voted(name, question, outcomeOf(vote))
+  }
 }
 
 function suspended(fleet: Fleet, master: Master): AcquireVote {
@@ -105,6 +113,7 @@ export function pollConfirm(fleet: Fleet, claim: Claim, fencingToken: number): P
     fleet.masters,
     async (master) => readConfirmVote(await askEnrolled(fleet, master, asked, masterTimeoutMs)),
     (vote) => vote.kind === 'counter' && vote.counter === fencingToken,
+    heard(fleet, 'confirm'),
   )
 }
 
@@ -121,6 +130,7 @@ export function pollExtend(
     fleet.masters,
     async (master) => readExtendVote(await askEnrolled(fleet, master, asked, timeoutMs)),
     (vote) => vote.kind === 'extended',
+    heard(fleet, 'extend'),
   )
 }
 
@@ -134,7 +144,9 @@ export async function heal(
   const { fenceTtlMs, masterTimeoutMs } = fleet.settings
   const args = [claim.token, leaseMs, fencingToken, fenceTtlMs]
   const asked = question(fleet, healScript, claim, args)
-  return readHealVote(await askEnrolled(fleet, master, asked, masterTimeoutMs))
+  const vote = readHealVote(await askEnrolled(fleet, master, asked, masterTimeoutMs))
+  heard(fleet, 'heal')(master, vote)
+  return vote
 }
 
 /**
@@ -159,6 +171,7 @@ export function pollRelease(
       return vote
     },
     (vote) => vote.kind === 'released',
+    heard(fleet, 'release'),
   )
 }
 

@@ -6,11 +6,11 @@
  * long as the longest lease could last; extending, healing and releasing go on. The record is kept on the
  * master itself, so that all clients agree on when it may vote again.
  */
-import type { Logger } from '../logger.ts'
 import type { ServerFacts } from '../redis/server-facts.ts'
 import { describeState, type Admission, type Master, type MasterState } from '../redis/master.ts'
 import type { MasterAnswer, MasterProblem } from '../errors.ts'
 import { keyspace, type Keyspace } from './keyspace.ts'
+import type { LockObserver } from './observer.ts'
 import { quorumOf } from './quorum.ts'
 import { bootstrapScript, enrolScript, leaseScripts } from './scripts.ts'
 import type { Settings } from './settings.ts'
@@ -35,17 +35,18 @@ export class Fleet {
   readonly keys: Keyspace
   readonly masters: readonly Master[]
   readonly quorum: number
-  readonly #log: Logger
+  /** Whoever measures the lock. */
+  readonly observer: Required<LockObserver>
   /** The monotonic time from which an enrolled master may grant. */
   readonly #grantsFrom = new Map<Master, number>()
   /** Which connection a server process votes through; a second one to the same server is refused. */
   readonly #voters = new Map<string, Master>()
   readonly #clocks: ClockWatch
 
-  constructor(settings: Settings) {
+  constructor(settings: Settings, observer: Required<LockObserver>) {
     this.settings = settings
+    this.observer = observer
     this.keys = keyspace(settings.namespace)
-    this.#log = settings.logger
     const limits = {
       connectTimeoutMs: settings.connectTimeoutMs,
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
@@ -69,10 +70,7 @@ export class Fleet {
       toleranceMs: Math.max(5, driftMs(settings.leaseMs, settings.driftFactor) / 2),
       suspensionMs: quarantineMs(settings.maxLeaseMs, settings.driftFactor),
       jumped: (master, jumpedMs) => {
-        const fields = { event: 'master:clock-jump', master: master.name, jumpedMs }
-        const what =
-          'clock of the master jumped: it may have dropped leases, and is not counted for one maxLeaseMs'
-        this.#log.error(fields, what)
+        settings.log.event('master:clock-jump', { master: master.name, jumpedMs })
       },
     })
   }
@@ -203,28 +201,25 @@ export class Fleet {
         if (voter === master) this.#voters.delete(runId)
       }
     }
-    const fields = { event: `master:${state.status}`, master: master.name }
+    const { log } = this.settings
+    const { name } = master
     if (state.status === 'refused') {
-      this.#log.error({ ...fields, problem: state.problem, fix: state.fix }, 'master refused')
+      log.event('master:refused', { master: name, problem: state.problem, fix: state.fix })
     } else if (state.status === 'connecting') {
-      this.#log.warn({ ...fields, detail: state.detail }, 'master does not vote')
+      log.event('master:connecting', { master: name, detail: state.detail })
     } else if (state.status === 'enrolled') {
-      this.#logEnrolled(master, state.facts.clockOffsetMs, fields)
+      this.#logEnrolled(master, state.facts.clockOffsetMs)
     }
   }
 
-  #logEnrolled(master: Master, clockOffsetMs: number, fields: object): void {
+  #logEnrolled(master: Master, offsetMs: number): void {
+    const { log, maxClockSkewMs } = this.settings
     const { votesInMs } = this.#statusOf(master)
-    if (votesInMs !== undefined) {
-      const what = 'master is quarantined: it may have forgotten leases. New fleet? Use bootstrap'
-      this.#log.warn({ ...fields, event: 'master:quarantined', votesInMs }, what)
-    } else {
-      this.#log.info(fields, 'master votes')
-    }
-    if (Math.abs(clockOffsetMs) > this.settings.maxClockSkewMs) {
-      const what =
-        'clocks of this machine and the master differ by more than maxClockSkewMs: check NTP'
-      this.#log.error({ ...fields, clockOffsetMs: Math.round(clockOffsetMs) }, what)
+    if (votesInMs === undefined) log.event('master:enrolled', { master: master.name })
+    else log.event('master:quarantined', { master: master.name, votesInMs })
+    if (Math.abs(offsetMs) > maxClockSkewMs) {
+      const clockOffsetMs = Math.round(offsetMs)
+      log.event('master:clock-skew', { master: master.name, clockOffsetMs })
     }
   }
 

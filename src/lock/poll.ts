@@ -14,11 +14,12 @@ export interface Poll<V> {
   readonly complete: Promise<void>
 }
 
-/** `ask` must not reject: a master that fails is a vote that says so. */
+/** `ask` must not reject: a master that fails is a vote that says so. `heard` may do nothing but count. */
 export function poll<V>(
   masters: readonly Master[],
   ask: (master: Master, index: number) => Promise<V>,
   isFor: (vote: V) => boolean,
+  heard: (master: Master, vote: V) => void,
 ): Poll<V> {
   const votes = new Array<V | undefined>(masters.length).fill(undefined)
   let granted = 0
@@ -34,6 +35,7 @@ export function poll<V>(
     else refused++
     const decided = decide(masters.length, granted, refused)
     if (decided !== undefined) settle(decided)
+    heard(master, vote)
   })
   return { votes, verdict, complete: Promise.all(answers).then(() => undefined) }
 }

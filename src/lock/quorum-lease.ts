@@ -19,6 +19,7 @@ import { keep, type Keeper } from './keeper.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
 import { heal, pollExtend, pollRelease, type Claim, type Predecessor } from './ballots.ts'
 import type { Fleet } from './fleet.ts'
+import type { ExtendResult, LeaseEnd, LossReason } from './observer.ts'
 import { instant, longer, remainingMs, trustFrom, type Trust } from './trust.ts'
 import { describeVote, type ExtendVote } from './votes.ts'
 
@@ -56,6 +57,7 @@ export class QuorumLease implements Lease {
   #extensions = 0
   #extending: Promise<ExtendOutcome> | undefined
   #released: Promise<void> | undefined
+  #isOver = false
   #limitReached: 'maxHoldMs' | 'maxExtensions' | undefined
 
   /** @internal */
@@ -96,7 +98,7 @@ export class QuorumLease implements Lease {
 
   async extend(): Promise<ExtendOutcome> {
     this.assertHeld()
-    this.#extending ??= this.#extend().finally(() => {
+    this.#extending ??= this.#told(this.#extend()).finally(() => {
       this.#extending = undefined
     })
     return this.#extending
@@ -114,7 +116,7 @@ export class QuorumLease implements Lease {
    */
   giveUp(): Predecessor {
     this.assertHeld()
-    this.#end()
+    this.#end('handed-over')
     this.#released = Promise.resolve()
     return { token: this.token, fencingToken: this.fencingToken }
   }
@@ -137,6 +139,23 @@ export class QuorumLease implements Lease {
 
   get #claim(): Claim {
     return this.#grant.claim
+  }
+
+  #told(extending: Promise<ExtendOutcome>): Promise<ExtendOutcome> {
+    const { observer, settings } = this.#fleet
+    const startedAt = settings.clock.now()
+    const tell = (result: ExtendResult): void => {
+      observer.extended(this, result, settings.clock.now() - startedAt)
+    }
+    extending.then(
+      ({ status }) => {
+        tell(status)
+      },
+      () => {
+        tell('lost') // Or released meanwhile: nothing was extended.
+      },
+    )
+    return extending
   }
 
   async #extend(): Promise<ExtendOutcome> {
@@ -175,7 +194,7 @@ export class QuorumLease implements Lease {
     const answers = this.#answers(votes)
     const gone = votes.filter((vote) => vote?.kind === 'missing' || vote?.kind === 'lost').length
     if (gone > votes.length - this.#fleet.quorum) {
-      this.#lose('a majority of the masters no longer has it', answers)
+      this.#lose('a majority of the masters no longer has it', answers, 'majority-gone')
       this.assertHeld()
     }
     return { status: 'unreachable', remainingMs: this.remainingMs(), answers }
@@ -206,8 +225,11 @@ export class QuorumLease implements Lease {
   }
 
   async #release(): Promise<void> {
-    this.#end()
+    const { clock } = this.#fleet.settings
+    const startedAt = clock.now()
+    this.#end('released')
     await this.releaseKeys()
+    this.#fleet.observer.released(this, clock.now() - startedAt)
   }
 
   /** Looks at both clocks until the lease is over; an extension only moves the next look. */
@@ -230,16 +252,25 @@ export class QuorumLease implements Lease {
         ? `it was not extended within its ${this.leaseMs} ms`
         : `it was held as long as \`${limit}\` allows`,
       [],
+      limit === undefined ? 'lapsed' : limit === 'maxHoldMs' ? 'max-hold' : 'max-extensions',
     )
   }
 
-  #lose(reason: string, answers: readonly MasterAnswer[]): void {
+  #lose(reason: string, answers: readonly MasterAnswer[], kind: LossReason): void {
     if (this.signal.aborted || this.#released !== undefined) return
-    this.#end()
+    this.#end('lost')
     this.#abort.abort(this.#lostError(reason, answers))
+    const { resource, fencingToken } = this
+    this.#fleet.observer.lost(this, kind)
+    this.#fleet.settings.log.event('lease:lost', { resource, fencingToken, reason: kind })
   }
 
-  #end(): void {
+  #end(how: LeaseEnd): void {
+    if (!this.#isOver) {
+      this.#isOver = true
+      const heldMs = this.#fleet.settings.clock.now() - this.#grant.startedAt.now
+      this.#fleet.observer.ended(this, how, heldMs)
+    }
     this.#timer?.cancel()
     this.#timer = undefined
     this.#keeper?.stop()

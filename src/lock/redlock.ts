@@ -17,9 +17,11 @@ import { Fleet, type MasterStatus } from './fleet.ts'
 import { inspect, type Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import type { LeaseOptions, LockService } from './lock-service.ts'
+import { observe, type LockObserver } from './observer.ts'
 import type { AcquireOutcome, Split, Taken } from './outcome.ts'
 import { ProposalClock } from './proposal.ts'
 import { QuorumLease, type LeaseTerms } from './quorum-lease.ts'
+import { quorumOf } from './quorum.ts'
 import { HeldLeases } from './reentrancy.ts'
 import { claimsFor, resourceNames } from './resources.ts'
 import { acquireWithin } from './retrying.ts'
@@ -47,6 +49,7 @@ const ROUND_TRIPS_PER_LEASE = 4
 
 export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
+  readonly #observer: Required<LockObserver>
   readonly #fleet: Fleet
   readonly #proposals: ProposalClock
   readonly #announcements: Announcements
@@ -61,7 +64,16 @@ export class Redlock implements LockService, AsyncDisposable {
   constructor(options: RedlockOptions) {
     this.#settings = resolveSettings(options)
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
-    this.#fleet = new Fleet(this.#settings)
+    this.#observer = observe(
+      this.#settings.observer,
+      {
+        namespace: this.namespace,
+        quorum: quorumOf(this.#settings.addresses.length),
+        status: () => this.status(),
+      },
+      this.#settings.log,
+    )
+    this.#fleet = new Fleet(this.#settings, this.#observer)
     const { masters, keys, quorum } = this.#fleet
     this.#announcements = new Announcements(masters, keys.releases, quorum)
   }
@@ -148,14 +160,21 @@ export class Redlock implements LockService, AsyncDisposable {
   ): Promise<Lease> {
     const names = resourceNames(resource)
     const { leaseMs: defaultWaitMs } = this.#terms(options)
-    return acquireWithin({
-      clock: this.#settings.clock,
+    const { clock } = this.#settings
+    const startedAt = clock.now()
+    const waiting = acquireWithin({
+      clock,
       waitMs: integerOption('waitMs', options.waitMs ?? defaultWaitMs, 0, Number.MAX_SAFE_INTEGER),
       signal: options.signal,
       attempt: (waitMs) => this.#trySlots(names, options, waitMs),
       roundTripMs: () => this.#roundTripMs,
       listen: () => this.#announcements.listen(claimsFor(names, options.slots ?? 1, 0).flat()),
     })
+    const waited = (granted: boolean) => (): void => {
+      this.#observer.waited(names, granted, clock.now() - startedAt)
+    }
+    waiting.then(waited(true), waited(false))
+    return waiting
   }
 
   /**
@@ -222,6 +241,7 @@ export class Redlock implements LockService, AsyncDisposable {
       })
     })
     this.#fleet.close()
+    this.#observer.closed()
   }
 
   readonly #inBackground = (work: Promise<void>): void => {
@@ -266,7 +286,13 @@ export class Redlock implements LockService, AsyncDisposable {
       request,
       this.#inBackground,
     )
-    if (grant.status !== 'unreachable') this.#roundTripMs = clock.now() - startedAt
+    const durationMs = clock.now() - startedAt
+    if (grant.status !== 'unreachable') this.#roundTripMs = durationMs
+    const { status } = grant
+    this.#observer.attempted({
+      ...{ resources, status, durationMs, handOver: predecessor !== undefined },
+      fencingToken: status === 'granted' ? grant.fencingToken : undefined,
+    })
     if (grant.status !== 'granted') return { outcome: grant, everywhere: Promise.resolve(false) }
     const lease = new QuorumLease(this.#fleet, grant, terms, {
       background: this.#inBackground,

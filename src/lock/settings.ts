@@ -1,8 +1,11 @@
 import { hostname } from 'node:os'
 import { systemClock, type Clock } from '../clock.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
+import { EventLog } from '../event-log.ts'
 import { integerOption, nameOption, numberOption, refuse } from '../options.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
+import { openTelemetry } from '../telemetry/open-telemetry.ts'
+import type { Observer } from './observer.ts'
 import { MasterConnection } from '../redis/master-connection.ts'
 import type { Connect } from '../redis/master.ts'
 
@@ -57,6 +60,11 @@ export interface RedlockOptions {
   readonly owner?: string
   /** Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard error */
   readonly logger?: Logger
+  /**
+   * Told of every vote, attempt and lease; it can neither slow nor change them.
+   * @defaultValue `openTelemetry()`: metrics and spans for whatever OpenTelemetry SDK the process has registered
+   */
+  readonly observer?: Observer
   /** @internal */
   readonly clock?: Clock
   /** @internal */
@@ -77,7 +85,8 @@ export interface Settings {
   readonly maxHoldMs: number
   readonly maxExtensions: number
   readonly owner: string
-  readonly logger: Logger
+  readonly log: EventLog
+  readonly observer: Observer
   readonly clock: Clock
   readonly connect: Connect
 }
@@ -128,7 +137,8 @@ export function resolveSettings(options: RedlockOptions): Settings {
     maxHoldMs: integerOption('maxHoldMs', options.maxHoldMs ?? 3_600_000, leaseMs, ANY),
     maxExtensions: integerOption('maxExtensions', options.maxExtensions ?? 10_000, 0, ANY),
     owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
-    logger: options.logger ?? defaultLogger(),
+    log: new EventLog(options.logger ?? defaultLogger()),
+    observer: observerOption(options.observer),
     clock: options.clock ?? systemClock,
     connect: options.connect ?? ((connection) => new MasterConnection(connection)),
   }
@@ -144,6 +154,12 @@ export function leaseOption(leaseMs: unknown, maxLeaseMs: number): number {
     )
   }
   return integerOption('leaseMs', leaseMs, MIN_LEASE_MS, maxLeaseMs)
+}
+
+function observerOption(observer: unknown = openTelemetry()): Observer {
+  const opened: unknown = (observer as Partial<Observer> | null)?.opened
+  if (typeof opened === 'function') return observer as Observer
+  return refuse('observer', 'what `openTelemetry()` returns, or an Observer', observer)
 }
 
 function mastersOption(masters: unknown): readonly MasterAddress[] {

@@ -322,7 +322,11 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'the old holder stops before it hands over',
     patches: [
-      source('quorum-lease', '    this.#end()\n    this.#released = Promise.resolve()\n', ''),
+      source(
+        'quorum-lease',
+        "    this.#end('handed-over')\n    this.#released = Promise.resolve()\n",
+        '',
+      ),
     ],
     caughtBy: 'simulation',
   },

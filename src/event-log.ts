@@ -1,0 +1,142 @@
+/**
+ * Every line this package logs: one event, with a stable name, its fields, and a level. The names are kept as other public names
+ * are, and docs/logging.md lists them. Lines never carry a password of a URL, and a logger that throws stops nothing.
+ */
+import { childLogger, type Logger } from './logger.ts'
+import { redacted } from './redact.ts'
+
+export type Level = 'debug' | 'info' | 'warn' | 'error'
+
+interface Kind {
+  readonly level: Level
+  readonly message: string
+  /** Beside `event`, and beside the fields that the logger adds to all lines of a job. */
+  readonly fields: readonly string[]
+}
+
+export const EVENTS = {
+  'master:connecting': {
+    level: 'warn',
+    message: 'master does not vote',
+    fields: ['master', 'detail'],
+  },
+  'master:enrolled': { level: 'info', message: 'master votes', fields: ['master'] },
+  'master:quarantined': {
+    level: 'warn',
+    message: 'master is quarantined: it may have forgotten leases. New fleet? Use bootstrap',
+    fields: ['master', 'votesInMs'],
+  },
+  'master:refused': {
+    level: 'error',
+    message: 'master refused',
+    fields: ['master', 'problem', 'fix'],
+  },
+  'master:clock-jump': {
+    level: 'error',
+    message:
+      'clock of the master jumped: it may have dropped leases, and is not counted for one maxLeaseMs',
+    fields: ['master', 'jumpedMs'],
+  },
+  'master:clock-skew': {
+    level: 'error',
+    message: 'clocks of this machine and the master differ by more than maxClockSkewMs: check NTP',
+    fields: ['master', 'clockOffsetMs'],
+  },
+  'lease:lost': {
+    level: 'debug',
+    message: 'lease lost',
+    fields: ['resource', 'fencingToken', 'reason'],
+  },
+  'observer:threw': {
+    level: 'error',
+    message: 'an observer threw; its errors are ignored from now on',
+    fields: ['error'],
+  },
+  'breaker:open': {
+    level: 'warn',
+    message: 'the lock masters have no quorum: this worker fetches no jobs',
+    fields: ['queue'],
+  },
+  'breaker:closed': {
+    level: 'info',
+    message: 'the lock masters have a quorum again: this worker goes on',
+    fields: ['queue'],
+  },
+  'job:started': {
+    level: 'debug',
+    message: 'job runs under its lease',
+    fields: ['queue', 'job', 'resource', 'fencingToken', 'attempt'],
+  },
+  'job:ended': {
+    level: 'debug',
+    message: 'job left its lease',
+    fields: ['queue', 'job', 'resource', 'fencingToken', 'outcome', 'tookMs'],
+  },
+  'job:requeued': {
+    level: 'debug',
+    message: 'job was given back: it may not run yet',
+    fields: ['queue', 'job', 'resource', 'status', 'delayMs', 'reason'],
+  },
+  'job:given-back': {
+    level: 'debug',
+    message: 'job was given back: the worker shuts down',
+    fields: ['queue', 'job'],
+  },
+  'job:lease-lost': {
+    level: 'warn',
+    message: 'job lost its lease while it ran',
+    fields: ['queue', 'job', 'resource', 'fencingToken', 'reason'],
+  },
+  'job:lock-lost': {
+    level: 'warn',
+    message: "job lost BullMQ's lock while it ran",
+    fields: ['queue', 'job', 'resource', 'fencingToken'],
+  },
+  'step:ended': {
+    level: 'debug',
+    message: 'step ended',
+    fields: ['queue', 'job', 'resource', 'fencingToken', 'step', 'outcome', 'tookMs'],
+  },
+} as const satisfies Record<string, Kind>
+
+export type EventName = keyof typeof EVENTS
+
+type FieldsOf<Name extends EventName> = Readonly<
+  Partial<Record<(typeof EVENTS)[Name]['fields'][number], unknown>>
+>
+
+export class EventLog {
+  readonly #logger: Logger
+  readonly #debugLevel: Level
+
+  /** `debugLevel`: at which level to log what happens to every job. */
+  constructor(logger: Logger, debugLevel: Level = 'debug') {
+    this.#logger = logger
+    this.#debugLevel = debugLevel
+  }
+
+  event<Name extends EventName>(event: Name, fields: FieldsOf<Name>): void {
+    const { level: usual, message } = EVENTS[event]
+    const level = usual === 'debug' ? this.#debugLevel : usual
+    try {
+      if (this.#logger.isLevelEnabled?.(level) === false) return
+      this.#logger[level]({ event, ...safe(fields) }, message)
+    } catch {
+      // A logger that throws has no place to say so.
+    }
+  }
+
+  /** For lines of others about the same thing. */
+  child(fields: Record<string, unknown>): Logger {
+    return childLogger(this.#logger, fields)
+  }
+}
+
+function safe(fields: object): object {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]: [string, unknown]) => [
+      name,
+      typeof value === 'string' ? redacted(value) : value,
+    ]),
+  )
+}

@@ -1,0 +1,118 @@
+/**
+ * What a lock tells whoever measures it. The lock does not wait for an observer, gives it nothing that it could change, and goes
+ * on as before if it throws: with and without one, the same commands leave in the same order.
+ */
+import type { EventLog } from '../event-log.ts'
+import type { MasterStatus } from './fleet.ts'
+import type { AcquireOutcome } from './outcome.ts'
+import type { Vote } from './votes.ts'
+
+/** What a master was asked. */
+export type Question = 'acquire' | 'confirm' | 'extend' | 'heal' | 'release'
+
+/** A lock from its construction to its close. */
+export interface ObservedLock {
+  readonly namespace: string
+  readonly quorum: number
+  status(): { readonly masters: readonly MasterStatus[]; readonly leases: number }
+}
+
+export interface ObservedAttempt {
+  readonly resources: readonly string[]
+  readonly status: AcquireOutcome['status']
+  /** It continues a lease that its holder has given up. */
+  readonly handOver: boolean
+  /** Where it was granted. */
+  readonly fencingToken: number | undefined
+  readonly durationMs: number
+}
+
+/** A lease, as far as an observer may know it: its token is secret. */
+export interface ObservedLease {
+  readonly resources: readonly string[]
+  readonly fencingToken: number
+}
+
+export type LossReason = 'lapsed' | 'majority-gone' | 'max-hold' | 'max-extensions'
+export type LeaseEnd = 'released' | 'handed-over' | 'lost'
+
+/** What there is to tell of one lock. Every method is called synchronously, after the fact, in the asynchronous context of its user. */
+export interface LockObserver {
+  closed?(): void
+  /** A master answered, or failed to: then `outcome` is the reason. */
+  voted?(master: string, question: Question, outcome: VoteOutcome): void
+  attempted?(attempt: ObservedAttempt): void
+  /** An `acquire` has been granted, or has given up, after all its attempts. */
+  waited?(resources: readonly string[], granted: boolean, waitMs: number): void
+  extended?(lease: ObservedLease, outcome: ExtendResult, tookMs: number): void
+  /** The lease is over; `heldMs` counts from before the first command of its attempt. */
+  ended?(lease: ObservedLease, how: LeaseEnd, heldMs: number): void
+  lost?(lease: ObservedLease, reason: LossReason): void
+  /** A quorum has confirmed the release, or one `masterTimeoutMs` is over. */
+  released?(lease: ObservedLease, tookMs: number): void
+}
+
+export interface Observer {
+  opened(lock: ObservedLock): LockObserver
+}
+
+export type ExtendResult = 'extended' | 'limit' | 'unreachable' | 'lost'
+
+type Failed = Extract<Vote, { kind: 'failed' }>
+export type VoteOutcome = Exclude<Vote, Failed>['kind'] | Failed['reason']
+
+export function outcomeOf(vote: Vote): VoteOutcome {
+  return vote.kind === 'failed' ? vote.reason : vote.kind
+}
+
+/** An observer that cannot throw into the lock; its first error is logged. */
+export function observe(
+  observer: Observer,
+  lock: ObservedLock,
+  log: EventLog,
+): Required<LockObserver> {
+  let reported = false
+  const report = (error: unknown): void => {
+    if (!reported) log.event('observer:threw', { error: String(error) })
+    reported = true
+  }
+  let told: LockObserver = {}
+  try {
+    told = observer.opened(lock)
+  } catch (error) {
+    report(error)
+  }
+  const tell = (say: () => void): void => {
+    try {
+      say()
+    } catch (error) {
+      report(error)
+    }
+  }
+  return {
+    closed: () => {
+      tell(() => told.closed?.())
+    },
+    voted: (...args) => {
+      tell(() => told.voted?.(...args))
+    },
+    attempted: (...args) => {
+      tell(() => told.attempted?.(...args))
+    },
+    waited: (...args) => {
+      tell(() => told.waited?.(...args))
+    },
+    extended: (...args) => {
+      tell(() => told.extended?.(...args))
+    },
+    ended: (...args) => {
+      tell(() => told.ended?.(...args))
+    },
+    lost: (...args) => {
+      tell(() => told.lost?.(...args))
+    },
+    released: (...args) => {
+      tell(() => told.released?.(...args))
+    },
+  }
+}

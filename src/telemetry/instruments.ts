@@ -1,0 +1,244 @@
+/**
+ * Every metric of this package: name, unit, and what it says. docs/telemetry.md lists them with their labels. What is counted
+ * often is added up here and read at a scrape; only durations are recorded as they happen.
+ */
+import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
+import type { MasterStatus } from '../lock/fleet.ts'
+import type { ObservedLock, Question, VoteOutcome } from '../lock/observer.ts'
+import type { WorkerSource } from './worker-source.ts'
+
+type Kind = 'histogram' | 'counter' | 'observed counter' | 'gauge'
+
+interface Metric {
+  readonly kind: Kind
+  readonly unit: string
+  readonly description: string
+}
+
+export const METRICS = {
+  'redlock.lease.acquire.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'One attempt to acquire a lease, by its outcome',
+  },
+  'redlock.lease.wait.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'A whole acquire(), with all its attempts, until it was granted or gave up',
+  },
+  'redlock.lease.hold.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'How long a lease was held, by how it ended',
+  },
+  'redlock.lease.extensions': {
+    kind: 'counter',
+    unit: '{extension}',
+    description: 'Attempts to extend a lease, by their outcome',
+  },
+  'redlock.lease.losses': {
+    kind: 'counter',
+    unit: '{lease}',
+    description: 'Leases that were lost before they were released, by the reason',
+  },
+  'redlock.lease.splits': {
+    kind: 'counter',
+    unit: '{attempt}',
+    description: 'Attempts in which nobody won a quorum',
+  },
+  'redlock.lease.active': {
+    kind: 'gauge',
+    unit: '{lease}',
+    description: 'Leases that this process holds now',
+  },
+  'redlock.master.votes': {
+    kind: 'observed counter',
+    unit: '{vote}',
+    description: 'Answers of the masters, by question and outcome',
+  },
+  'redlock.master.state': {
+    kind: 'gauge',
+    unit: '1',
+    description: '1 for the state that a master is in, 0 for the others',
+  },
+  'redlock.master.clock_offset': {
+    kind: 'gauge',
+    unit: 's',
+    description: "The master's clock minus this machine's when it was last enrolled",
+  },
+  'redlock.quorum.margin': {
+    kind: 'gauge',
+    unit: '{master}',
+    description: 'How many more masters than a quorum vote; below 0 nobody is granted a lease',
+  },
+  'redlock.job.wait.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'From when a job could first have run until its first lease',
+  },
+  'redlock.job.handoff.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description:
+      'From the end of a job until the next of its line had its lease, on the same worker',
+  },
+  'redlock.job.requeues': {
+    kind: 'counter',
+    unit: '{requeue}',
+    description: 'Jobs given back to the queue because they could not run yet, by the reason',
+  },
+  'redlock.job.parked': {
+    kind: 'gauge',
+    unit: '{job}',
+    description: 'Jobs that sleep until it is their turn, in up to 1,000 lines',
+  },
+  'redlock.line.active': {
+    kind: 'gauge',
+    unit: '{line}',
+    description: 'Resources with a line of jobs',
+  },
+  'redlock.line.longest': {
+    kind: 'gauge',
+    unit: '{job}',
+    description: 'Jobs that sleep in the longest line',
+  },
+  'redlock.worker.breaker.open': {
+    kind: 'gauge',
+    unit: '1',
+    description: '1 while a worker fetches no jobs because the masters have no quorum',
+  },
+} as const satisfies Record<string, Metric>
+
+export type MetricName = keyof typeof METRICS
+type NameOf<K extends Kind> = {
+  [Name in MetricName]: (typeof METRICS)[Name]['kind'] extends K ? Name : never
+}[MetricName]
+
+/** From a fast local vote to a long wait in a line. */
+const SECONDS = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900,
+]
+
+const MASTER_STATES: readonly MasterStatus['state'][] = [
+  ...(['voting', 'quarantined', 'suspended', 'connecting', 'enrolling', 'refused'] as const),
+  'closed',
+]
+
+/** How often a master gave an answer. */
+export interface Tally {
+  readonly by: Attributes
+  count: number
+}
+
+type Observe = (name: NameOf<'gauge' | 'observed counter'>, value: number, by: Attributes) => void
+
+export class Instruments {
+  readonly locks: Set<ObservedLock> = new Set()
+  readonly workers: Set<WorkerSource> = new Set()
+  readonly #histograms = new Map<MetricName, Histogram>()
+  readonly #counters = new Map<MetricName, Counter>()
+  readonly #tallies = new Map<string, Tally>()
+
+  constructor(meter: Meter) {
+    const observables = new Map<MetricName, Observable>()
+    for (const [key, { kind, unit, description }] of Object.entries<Metric>(METRICS)) {
+      const name = key as MetricName
+      const options = { unit, description }
+      if (kind === 'histogram') {
+        const advice = { explicitBucketBoundaries: SECONDS }
+        this.#histograms.set(name, meter.createHistogram(name, { ...options, advice }))
+      } else if (kind === 'counter') this.#counters.set(name, meter.createCounter(name, options))
+      else if (kind === 'gauge') observables.set(name, meter.createObservableGauge(name, options))
+      else observables.set(name, meter.createObservableCounter(name, options))
+    }
+    meter.addBatchObservableCallback(
+      async (result) => {
+        await this.#observe((name, value, by) => {
+          const observable = observables.get(name)
+          if (observable !== undefined) result.observe(observable, value, by)
+        })
+      },
+      [...observables.values()],
+    )
+  }
+
+  record(name: NameOf<'histogram'>, durationMs: number, by: Attributes): void {
+    this.#histograms.get(name)?.record(durationMs / 1_000, by)
+  }
+
+  count(name: NameOf<'counter'>, by: Attributes): void {
+    this.#counters.get(name)?.add(1, by)
+  }
+
+  /** To be kept and counted up by whoever hears such an answer. */
+  tally(namespace: string, master: string, question: Question, outcome: VoteOutcome): Tally {
+    const key = JSON.stringify([namespace, master, question, outcome])
+    const known = this.#tallies.get(key)
+    if (known !== undefined) return known
+    const ofMaster = { 'redlock.namespace': namespace, 'redlock.master': master }
+    const by = { ...ofMaster, 'redlock.question': question, 'redlock.outcome': outcome }
+    const tally = { by, count: 0 }
+    this.#tallies.set(key, tally)
+    return tally
+  }
+
+  async #observe(observe: Observe): Promise<void> {
+    const active = new Map<string, number>()
+    for (const lock of this.locks) {
+      const leases = observeLock(lock, observe)
+      active.set(lock.namespace, (active.get(lock.namespace) ?? 0) + leases)
+    }
+    for (const [namespace, leases] of active) {
+      observe('redlock.lease.active', leases, { 'redlock.namespace': namespace })
+    }
+    for (const { by, count } of this.#tallies.values()) observe('redlock.master.votes', count, by)
+    const open = new Map<string, boolean>()
+    for (const worker of this.workers) {
+      open.set(worker.queue, open.get(worker.queue) === true || worker.breakerOpen())
+    }
+    for (const [queue, isOpen] of open) {
+      observe('redlock.worker.breaker.open', isOpen ? 1 : 0, {
+        'messaging.destination.name': queue,
+      })
+    }
+    await Promise.all([...censuses(this.workers)].map((worker) => observeLines(worker, observe)))
+  }
+}
+
+/** Returns how many leases it holds. */
+function observeLock(lock: ObservedLock, observe: Observe): number {
+  const { namespace, quorum } = lock
+  const by = { 'redlock.namespace': namespace }
+  const { masters, leases } = lock.status()
+  for (const { name, state, clockOffsetMs } of masters) {
+    const ofMaster = { ...by, 'redlock.master': name }
+    for (const each of MASTER_STATES) {
+      const value = each === state ? 1 : 0
+      observe('redlock.master.state', value, { ...ofMaster, 'redlock.master.state': each })
+    }
+    if (clockOffsetMs !== undefined) {
+      observe('redlock.master.clock_offset', clockOffsetMs / 1_000, ofMaster)
+    }
+  }
+  const voting = masters.filter(({ state }) => state === 'voting').length
+  observe('redlock.quorum.margin', voting - quorum, by)
+  return leases
+}
+
+/** One worker of each namespace: they all see the same lines. */
+function censuses(workers: Iterable<WorkerSource>): Iterable<WorkerSource> {
+  const byNamespace = new Map<string, WorkerSource>()
+  for (const worker of workers) {
+    if (worker.census !== undefined) byNamespace.set(worker.namespace, worker)
+  }
+  return byNamespace.values()
+}
+
+async function observeLines({ namespace, census }: WorkerSource, observe: Observe): Promise<void> {
+  const found = await census?.()
+  if (found === undefined) return
+  const by = { 'redlock.namespace': namespace }
+  observe('redlock.job.parked', found.parked, by)
+  observe('redlock.line.active', found.lines, by)
+  observe('redlock.line.longest', found.longest, by)
+}

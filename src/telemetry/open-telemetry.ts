@@ -1,0 +1,128 @@
+/**
+ * Reports a lock to OpenTelemetry: metrics to the meter provider and spans to the tracer provider that the process has registered,
+ * and nothing, at next to no cost, where it has registered none. A master that says no is an outcome; only an outage is an error.
+ */
+import type {
+  ExtendResult,
+  LeaseEnd,
+  LockObserver,
+  LossReason,
+  ObservedAttempt,
+  ObservedLease,
+  ObservedLock,
+  Observer,
+  Question,
+  VoteOutcome,
+} from '../lock/observer.ts'
+import type { Instruments, Tally } from './instruments.ts'
+import { CurrentInstruments, CurrentTracer } from './providers.ts'
+import { ResourceClasses, type ResourceClassOptions } from './resource-classes.ts'
+import { spanned } from './spans.ts'
+
+export type TelemetryOptions = ResourceClassOptions
+
+/**
+ * The observer that a Redlock has unless it is given another.
+ * @throws TypeError for a bad option.
+ * @example new Redlock({ masters, observer: openTelemetry({ resourceClass: (name) => name.split('/')[0] }) })
+ */
+export function openTelemetry(options: TelemetryOptions = {}): Observer {
+  const classes = new ResourceClasses(options)
+  return { opened: (lock) => new ReportedLock(lock, classes) }
+}
+
+class ReportedLock implements LockObserver {
+  readonly #lock: ObservedLock
+  readonly #classes: ResourceClasses
+  readonly #tracer = new CurrentTracer()
+  readonly #instruments: CurrentInstruments
+  readonly #joined = new Set<Instruments>()
+  #tallies = new Map<string, Map<string, Tally>>()
+
+  constructor(lock: ObservedLock, classes: ResourceClasses) {
+    this.#lock = lock
+    this.#classes = classes
+    this.#instruments = new CurrentInstruments((instruments) => {
+      instruments.locks.add(lock)
+      this.#joined.add(instruments)
+      this.#tallies = new Map()
+    })
+    this.#instruments.get()
+  }
+
+  closed(): void {
+    for (const instruments of this.#joined) instruments.locks.delete(this.#lock)
+  }
+
+  voted(master: string, question: Question, outcome: VoteOutcome): void {
+    const instruments = this.#instruments.get()
+    if (instruments === undefined) return
+    const ofMaster = this.#tallies.get(master) ?? new Map<string, Tally>()
+    if (ofMaster.size === 0) this.#tallies.set(master, ofMaster)
+    const key = `${question} ${outcome}`
+    let tally = ofMaster.get(key)
+    if (tally === undefined) {
+      tally = instruments.tally(this.#lock.namespace, master, question, outcome)
+      ofMaster.set(key, tally)
+    }
+    tally.count++
+  }
+
+  attempted({ resources, status, handOver, fencingToken, durationMs }: ObservedAttempt): void {
+    const instruments = this.#instruments.get()
+    const tracer = this.#tracer.get()
+    if (instruments === undefined && tracer === undefined) return
+    const by = {
+      ...this.#labels(resources),
+      ...{ 'redlock.outcome': status, 'redlock.hand_over': handOver },
+    }
+    instruments?.record('redlock.lease.acquire.duration', durationMs, by)
+    if (status === 'split') instruments?.count('redlock.lease.splits', this.#labels(resources))
+    const error = status === 'unreachable' ? 'too few masters could vote' : undefined
+    const token = fencingToken !== undefined && { 'redlock.fencing_token': fencingToken }
+    spanned(tracer, 'redlock.acquire', durationMs, { ...by, ...token }, { error })
+  }
+
+  waited(resources: readonly string[], granted: boolean, waitMs: number): void {
+    const instruments = this.#instruments.get()
+    if (instruments === undefined) return
+    const outcome = granted ? 'granted' : 'gave-up'
+    const by = { ...this.#labels(resources), 'redlock.outcome': outcome }
+    instruments.record('redlock.lease.wait.duration', waitMs, by)
+  }
+
+  extended(lease: ObservedLease, outcome: ExtendResult, tookMs: number): void {
+    const by = { ...this.#labels(lease.resources), 'redlock.outcome': outcome }
+    this.#instruments.get()?.count('redlock.lease.extensions', by)
+    const failed = outcome === 'lost' || outcome === 'unreachable'
+    const attributes = { ...by, 'redlock.fencing_token': lease.fencingToken }
+    const error = failed ? `not extended: ${outcome}` : undefined
+    spanned(this.#tracer.get(), 'redlock.extend', tookMs, attributes, { error })
+  }
+
+  ended({ resources }: ObservedLease, how: LeaseEnd, heldMs: number): void {
+    const instruments = this.#instruments.get()
+    if (instruments === undefined) return
+    const by = { ...this.#labels(resources), 'redlock.end': how }
+    instruments.record('redlock.lease.hold.duration', heldMs, by)
+  }
+
+  lost({ resources }: ObservedLease, reason: LossReason): void {
+    const by = { ...this.#labels(resources), 'redlock.reason': reason }
+    this.#instruments.get()?.count('redlock.lease.losses', by)
+  }
+
+  released({ resources, fencingToken }: ObservedLease, tookMs: number): void {
+    const tracer = this.#tracer.get()
+    if (tracer === undefined) return
+    const attributes = { ...this.#labels(resources), 'redlock.fencing_token': fencingToken }
+    spanned(tracer, 'redlock.release', tookMs, attributes)
+  }
+
+  #labels(resources: readonly string[]): Record<string, string> {
+    return {
+      'redlock.namespace': this.#lock.namespace,
+      'redlock.resource.class': this.#classes.of(resources),
+    }
+  }
+}

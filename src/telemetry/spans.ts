@@ -1,0 +1,28 @@
+/** Every span of this package. docs/telemetry.md lists them with their attributes. */
+import { SpanStatusCode, type Attributes, type Context, type Tracer } from '@opentelemetry/api'
+import { systemClock } from '../clock.ts'
+
+export const SPANS = {
+  'redlock.acquire': 'One attempt to acquire a lease',
+  'redlock.extend': 'A lease is renewed on the masters',
+  'redlock.release': 'A lease is given back on the masters',
+  'redlock.step': 'A step of a job',
+  'redlock.requeue': 'A job goes back to the queue, because it may not run yet',
+} as const
+
+export type SpanName = keyof typeof SPANS
+
+/** What has just ended and took `durationMs`, as a span of the current trace or of `parent`. */
+export function spanned(
+  tracer: Tracer | undefined,
+  name: SpanName,
+  durationMs: number,
+  attributes: Attributes,
+  { error, parent }: { readonly error?: string | undefined; readonly parent?: Context } = {},
+): void {
+  if (tracer === undefined) return
+  const endTime = systemClock.wallNow()
+  const span = tracer.startSpan(name, { startTime: endTime - durationMs, attributes }, parent)
+  if (error !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: error })
+  span.end(endTime)
+}

@@ -1,0 +1,15 @@
+export interface LineCensus {
+  readonly lines: number
+  readonly parked: number
+  /** Jobs that sleep in the longest line. */
+  readonly longest: number
+}
+
+/** What a worker is asked at a scrape. */
+export interface WorkerSource {
+  readonly queue: string
+  readonly namespace: string
+  breakerOpen(): boolean
+  /** Undefined where the worker keeps no lines, or the queue's Redis does not answer in time. */
+  readonly census: (() => Promise<LineCensus | undefined>) | undefined
+}
