@@ -17,9 +17,9 @@ export interface Run {
 
 /**
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where jobs take their place when first started.
- * `relaxed`: no lines, refused jobs come back after a random delay. `plain`: BullMQ alone. `groupmq`: that library.
+ * `dedupe`: as `strict`, and one answer for all jobs of a key. `relaxed`: no lines, refused jobs come back after a random delay. `plain`: BullMQ alone. `groupmq`: that library.
  */
-export type Contender = 'strict' | 'gate' | 'relaxed' | 'plain' | 'groupmq'
+export type Contender = 'strict' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'dedupe'
 
 export interface Orders {
   readonly contender: Contender

@@ -20,8 +20,6 @@ export interface Load {
   readonly concurrency: number
   /** Before the workers start, or while they wait for work. @defaultValue 'before' */
   readonly added?: 'before' | 'after'
-  /** Further jobs that are already waiting, and are part of what is done. */
-  readonly leaseMs?: number
 }
 
 export interface Outcome extends Tally, Judgement {
@@ -71,7 +69,8 @@ export class Lab implements AsyncDisposable {
   /** A queue for LockedQueue's and BullMQ's contenders. */
   open(contender: Contender, queue: string): Queue<KeyedJob> {
     const { connection } = this
-    if (contender !== 'strict') return new Queue<KeyedJob>(queue, { connection })
+    if (contender !== 'strict' && contender !== 'dedupe')
+      return new Queue<KeyedJob>(queue, { connection })
     const { namespace } = this.lock
     return new LockedQueue<KeyedJob>(queue, { connection, namespace, resource: ({ key }) => key })
   }
@@ -108,7 +107,7 @@ export class Lab implements AsyncDisposable {
     const tookMs = performance.now() - startedAt
     const after = await this.#counters()
     const tally = await this.crew.stop()
-    if (tally.runs.length !== jobs.length) {
+    if (contender !== 'dedupe' && tally.runs.length !== jobs.length) {
       throw new Error(`${contender}: ${tally.runs.length} runs of ${jobs.length} jobs`)
     }
     const masters = after.masters.map((count, index) => count - (before.masters[index] ?? 0))

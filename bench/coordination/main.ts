@@ -5,7 +5,7 @@ import { provisionServer } from '../../src/testing/server-binary.ts'
 import { installPeers } from '../compare-safety/install-peers.ts'
 import { Lab } from './lab.ts'
 import { meets, type Figure } from './row.ts'
-import { rows } from './rows.ts'
+import { rows } from './rows/index.ts'
 
 const USAGE = `How well jobs that share a resource are coordinated: order, wasted work, hand-offs, overhead.
 

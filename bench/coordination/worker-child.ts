@@ -65,6 +65,7 @@ async function work(orders: Orders): Promise<Working> {
     resource: (job) => job.data.key,
     concurrency,
     order: contender === 'relaxed' ? 'relaxed' : 'strict',
+    ...(contender === 'dedupe' && { dedupe: { resultTtlMs: 60_000 } }),
   })
   let wasted = 0
   worker.on('completed', completed).on('failed', failed)
