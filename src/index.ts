@@ -8,6 +8,20 @@ export type { MasterStatus } from './lock/fleet.ts'
 export type { Lease, ExtendOutcome } from './lock/lease.ts'
 export type { AcquireOutcome, NotGranted, Split, Taken, Unreachable } from './lock/outcome.ts'
 export type { MasterAddress } from './redis/connection-settings.ts'
+export { openTelemetry } from './telemetry/open-telemetry.ts'
+export type { TelemetryOptions } from './telemetry/open-telemetry.ts'
+export type {
+  ExtendResult,
+  LeaseEnd,
+  LockObserver,
+  LossReason,
+  ObservedAttempt,
+  ObservedLease,
+  ObservedLock,
+  Observer,
+  Question,
+  VoteOutcome,
+} from './lock/observer.ts'
 export type { Logger } from './logger.ts'
 export * from './errors.ts'
 export { LockedWorker } from './worker/locked-worker.ts'

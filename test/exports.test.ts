@@ -24,6 +24,7 @@ test('the public names are these and no others', () => {
       "ValueTooLargeError",
       "WaitedTooLongError",
       "lockedProcessor",
+      "openTelemetry",
     ]
   `)
   expect(Object.keys(testing).sort()).toMatchInlineSnapshot(`

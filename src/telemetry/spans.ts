@@ -1,5 +1,11 @@
 /** Every span of this package. docs/telemetry.md lists them with their attributes. */
-import { SpanStatusCode, type Attributes, type Context, type Tracer } from '@opentelemetry/api'
+import {
+  SpanStatusCode,
+  type Attributes,
+  type Context,
+  type Span,
+  type Tracer,
+} from '@opentelemetry/api'
 import { systemClock } from '../clock.ts'
 
 export const SPANS = {
@@ -25,4 +31,8 @@ export function spanned(
   const span = tracer.startSpan(name, { startTime: endTime - durationMs, attributes }, parent)
   if (error !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: error })
   span.end(endTime)
+}
+
+export function startSpan(tracer: Tracer, name: SpanName, attributes: Attributes): Span {
+  return tracer.startSpan(name, { attributes })
 }

@@ -3,7 +3,9 @@
  * ahead of it and its result counts only if the lease still stood when it ended.
  */
 import type { ExtendOutcome, Lease } from '../lock/lease.ts'
+import type { Logger } from '../logger.ts'
 import type { Checkpoints } from './checkpoints.ts'
+import type { RunReport } from './job-report.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
 export interface StepContext {
@@ -33,6 +35,8 @@ export interface JobLease {
   ): Promise<Result>
   /** The step that runs now, or ran last. */
   readonly currentStep: string | undefined
+  /** The worker's logger; adds `queue`, `job`, `resource` and `fencingToken` to every line. */
+  readonly logger: Logger
 }
 
 /** A lease with this much of it left is as good as new: a step does not spend a round trip on it. */
@@ -42,9 +46,16 @@ export class SteppedLease implements JobLease {
   readonly #lease: Lease
   readonly signal: AbortSignal
   readonly #checkpoints: Checkpoints | undefined
+  readonly #report: RunReport
   #currentStep: string | undefined
 
-  constructor(lease: Lease, signal: AbortSignal, checkpoints: Checkpoints | undefined) {
+  constructor(
+    lease: Lease,
+    signal: AbortSignal,
+    checkpoints: Checkpoints | undefined,
+    report: RunReport,
+  ) {
+    this.#report = report
     this.#lease = lease
     this.signal = signal
     this.#checkpoints = checkpoints
@@ -70,6 +81,10 @@ export class SteppedLease implements JobLease {
     return this.#currentStep
   }
 
+  get logger(): Logger {
+    return this.#report.logger
+  }
+
   remainingMs(): number {
     return this.#lease.remainingMs()
   }
@@ -78,7 +93,14 @@ export class SteppedLease implements JobLease {
     return this.#lease.extend()
   }
 
-  async step<Result>(
+  step<Result>(
+    name: string,
+    fn: (context: StepContext) => Promise<Result> | Result,
+  ): Promise<Result> {
+    return this.#report.step(name, () => this.#step(name, fn))
+  }
+
+  async #step<Result>(
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {

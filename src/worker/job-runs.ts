@@ -21,6 +21,7 @@ import { admit, type InLine } from './admission.ts'
 import type { NotGranted } from '../lock/outcome.ts'
 import { checkpointsOf } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
+import type { JobReports, RunReport } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
 import type { KeptValues } from './kept-values.ts'
 import type { Ending, Lines, Sleeper } from './lines.ts'
@@ -53,13 +54,14 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
     readonly kept?: KeptValues
     readonly oneWrite?: OneWrite
   }
+  readonly reports: JobReports
   readonly onRequeued: (job: Job<Data>, requeue: Requeue) => void
   readonly onLeaseLost: (job: Job<Data>, error: LeaseLostError) => void
 }
 
 export class JobRuns<Data, Result, Name extends string> {
   readonly #options: JobRunsOptions<Data, Result, Name>
-  readonly #running = new Map<string, JobSignal>()
+  readonly #running = new Map<string, { readonly signal: JobSignal; readonly report: RunReport }>()
   readonly #endings = new WeakMap<object, Ending>()
   readonly #relay: Relay
   #stopped: ShutdownError | undefined
@@ -80,7 +82,10 @@ export class JobRuns<Data, Result, Name extends string> {
   }
 
   jobLockLost(jobId: string): void {
-    this.#running.get(jobId)?.abort(new JobLockLostError(jobId))
+    const running = this.#running.get(jobId)
+    if (running === undefined) return
+    running.report.lockLost()
+    running.signal.abort(new JobLockLostError(jobId))
   }
 
   /** Gives back the leases that are kept for jobs which will not come any more. */
@@ -91,18 +96,27 @@ export class JobRuns<Data, Result, Name extends string> {
   /** Stops all that run, and whatever BullMQ still hands over; they are given back to the queue. */
   stop(reason: ShutdownError): void {
     this.#stopped = reason
-    for (const signal of this.#running.values()) signal.abort(reason)
+    for (const { signal } of this.#running.values()) signal.abort(reason)
   }
 
-  async run(
+  run(
     job: Job<Data, Result, Name>,
     token: string | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Result> {
-    const { clock, resource, services } = this.#options
+    return this.#options.reports.within(job, () => this.#run(job, token, signal))
+  }
+
+  async #run(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    const { clock, resource, services, reports } = this.#options
     if (this.#stopped !== undefined) {
       // A paused BullMQ worker that was waiting for a job still takes one.
       await giveBack(job, token, clock)
+      reports.givenBack(job)
       throw new DelayedError(this.#stopped.message)
     }
     const resources = resourcesOf(() => resource(job), job.id)
@@ -120,18 +134,21 @@ export class JobRuns<Data, Result, Name extends string> {
     jobSignal.follow(lease.signal)
     jobSignal.follow(signal)
     const id = job.id ?? ''
-    this.#running.set(id, jobSignal)
+    const report = reports.started(job, lease, passed)
+    const running = { signal: jobSignal, report }
+    this.#running.set(id, running)
     let finished = false
     try {
-      const result = await this.#runUnder(lease, jobSignal.signal, job, kept)
+      const result = await this.#runUnder(lease, jobSignal.signal, job, kept, report)
       finished = true
       return result
     } catch (error) {
       if (!(jobSignal.signal.reason instanceof ShutdownError)) throw error
       await giveBack(job, token, clock)
+      reports.givenBack(job)
       throw new DelayedError(jobSignal.signal.reason.message)
     } finally {
-      if (this.#running.get(id) === jobSignal) this.#running.delete(id)
+      if (this.#running.get(id) === running) this.#running.delete(id)
       jobSignal.end()
       const lost: unknown = lease.signal.aborted ? lease.signal.reason : undefined
       if (lines === undefined) await lease.release()
@@ -139,7 +156,11 @@ export class JobRuns<Data, Result, Name extends string> {
         const next = finished ? following() : undefined
         this.#endings.set(job, this.#end(job, resources, lease, lines, next))
       }
-      if (lost instanceof LeaseLostError) this.#options.onLeaseLost(job, lost)
+      report.ended(finished ? 'done' : 'failed')
+      if (lost instanceof LeaseLostError) {
+        report.leaseLost(lost)
+        this.#options.onLeaseLost(job, lost)
+      }
     }
   }
 
@@ -167,16 +188,17 @@ export class JobRuns<Data, Result, Name extends string> {
     resources: readonly string[],
     outcome: NotGranted | InLine,
   ): Promise<never> {
-    const { clock, maxWaitMs, maxUnreachableMs, onRequeued } = this.#options
+    const { clock, maxWaitMs, maxUnreachableMs, onRequeued, reports } = this.#options
     const leftMs = job.timestamp + maxWaitMs - clock.wallNow()
     if (leftMs <= 0) {
       const error = new WaitedTooLongError(labelOf(resources), maxWaitMs)
       throw new UnrecoverableError(error.message)
     }
-    const why =
+    const giving =
       outcome.status === 'in-line'
-        ? await park(job, token, resources, outcome.lines, clock, leftMs)
-        : await requeue(job, token, outcome, clock, maxUnreachableMs)
+        ? park(job, token, resources, outcome.lines, clock, leftMs)
+        : requeue(job, token, outcome, clock, maxUnreachableMs)
+    const why = await reports.requeueing(job, giving)
     onRequeued(job, why)
     throw new DelayedError(why.reason)
   }
@@ -186,6 +208,7 @@ export class JobRuns<Data, Result, Name extends string> {
     signal: AbortSignal,
     job: Job<Data, Result, Name>,
     kept: KeptValues | undefined,
+    report: RunReport,
   ): Promise<Result> {
     const { dedupe, processor, checkpoints } = this.#options
     const store = this.#resultStore(job, lease.resources)
@@ -197,7 +220,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const saved =
       kept !== undefined && checkpoints ? checkpointsOf(kept, stepsStore(job), lease) : undefined
     try {
-      const result = await processor(job, new SteppedLease(lease, signal, saved))
+      const result = await processor(job, new SteppedLease(lease, signal, saved, report))
       if (kept !== undefined && dedupe !== undefined) {
         await kept.keep(store, lease, dedupe.resultTtlMs, RESULT, result)
       }

@@ -16,6 +16,7 @@
 import type { IQueueBackend } from 'bullmq'
 import type { Clock } from '../clock.ts'
 import type { QueueConnection } from '../redis/queue-connection.ts'
+import type { LineCensus } from '../telemetry/worker-source.ts'
 import { joinScript, lookScript, turnScript } from './line-scripts.ts'
 import { decodeTicket, encodeTicket, type Ticket } from './ticket.ts'
 
@@ -242,6 +243,22 @@ export class Lines {
         if (await this.#isOver(ticket, keepFailed)) await this.leave([resource], ticket)
       }
     }
+  }
+
+  /** How many lines there are, and how many jobs sleep in the `limit` that were looked at longest ago. */
+  async census(limit: number): Promise<LineCensus> {
+    const [lines, resources] = await Promise.all([
+      this.#redis.command('ZCARD', this.#index),
+      this.#redis.command('ZRANGE', this.#index, 0, limit - 1),
+    ])
+    const asleep = await Promise.all(
+      (resources as string[]).map((resource) =>
+        this.#redis.command('HLEN', this.#parked(resource)),
+      ),
+    )
+    const counts = asleep.map(Number)
+    const parked = counts.reduce((sum, count) => sum + count, 0)
+    return { lines: Number(lines), parked, longest: Math.max(0, ...counts) }
   }
 
   /** Lines that have been silent for a while, a bounded number of them. */

@@ -2,9 +2,13 @@
 import type { Job } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../errors.ts'
+import { EventLog } from '../event-log.ts'
+import { defaultLogger, type Logger } from '../logger.ts'
+import { JobTelemetry } from '../telemetry/job-telemetry.ts'
+import { JobReports } from './job-report.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { leaseOption } from '../lock/settings.ts'
-import { integerOption, refuse } from '../options.ts'
+import { choiceOption, integerOption, refuse } from '../options.ts'
 import type { JobLease } from './job-lease.ts'
 import { JobRuns, type JobRunsOptions } from './job-runs.ts'
 import { MAX_UNREACHABLE_MS, type Requeue } from './requeue.ts'
@@ -35,6 +39,10 @@ export interface LockedProcessorOptions<Data = unknown> {
    * @defaultValue no limit
    */
   readonly maxWaitMs?: number
+  /** Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard error */
+  readonly logger?: Logger
+  /** The level of what is logged about every job and step; never more than `debug` unless asked. @defaultValue 'debug' */
+  readonly jobLogLevel?: 'debug' | 'info'
   /** Called when a job was given back to the queue because it may not run yet. */
   readonly onRequeued?: (job: Job<Data>, requeue: Requeue) => void
   /** Called when a job's lease was lost while it ran. */
@@ -91,6 +99,7 @@ export function jobRuns<Data, Result, Name extends string>(
   options: LockedProcessorOptions<Data>,
   processor: LeasedProcessor<Data, Result, Name>,
   extras: Partial<JobRunsOptions<Data, Result, Name>> = {},
+  telemetry: JobTelemetry = new JobTelemetry(),
 ): JobRuns<Data, Result, Name> {
   const resource = checkOptions(redlock, options, processor)
   return new JobRuns<Data, Result, Name>({
@@ -108,11 +117,20 @@ export function jobRuns<Data, Result, Name extends string>(
     dedupe: undefined,
     checkpoints: false,
     maxUnreachableMs: MAX_UNREACHABLE_MS,
+    reports: new JobReports(eventLog(options), telemetry),
     services: () => ({}),
     onRequeued: (job, why) => options.onRequeued?.(job, why),
     onLeaseLost: (job, error) => options.onLeaseLost?.(job, error),
     ...extras,
   })
+}
+
+function eventLog({
+  logger = defaultLogger(),
+  jobLogLevel = 'debug',
+}: Pick<LockedProcessorOptions, 'logger' | 'jobLogLevel'>): EventLog {
+  choiceOption('jobLogLevel', jobLogLevel, ['debug', 'info'])
+  return new EventLog(logger, jobLogLevel)
 }
 
 function checkOptions<Data>(

@@ -11,7 +11,7 @@ export interface LockedWorkerOptions<Data = unknown>
     WorkerOptions,
     Pick<
       LockedProcessorOptions<Data>,
-      'resource' | 'leaseMs' | 'maxHoldMs' | 'slots' | 'maxWaitMs'
+      'resource' | 'leaseMs' | 'maxHoldMs' | 'slots' | 'maxWaitMs' | 'logger' | 'jobLogLevel'
     > {
   /** Where the leases come from. Not closed with the worker: several workers may share it. */
   readonly redlock: LockService
@@ -55,7 +55,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
     >
   bullmq: WorkerOptions
 } {
-  const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, ...rest } = options
+  const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, logger, jobLogLevel, ...rest } = options
   const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
   const { dedupe, checkpoints = false, maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = others
   refuseUnsafe(bullmq)

@@ -8,6 +8,9 @@ import { sleep, systemClock } from '../clock.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { integerOption } from '../options.ts'
+import { EventLog } from '../event-log.ts'
+import { defaultLogger } from '../logger.ts'
+import { JobTelemetry } from '../telemetry/job-telemetry.ts'
 import { Breaker } from './breaker.ts'
 import type { JobRuns } from './job-runs.ts'
 import { jobRuns, type LeasedProcessor } from './locked-processor.ts'
@@ -58,6 +61,7 @@ export class LockedWorker<
   readonly #runs: JobRuns<Data, Result, Name>
   readonly #side: QueueSide<Data>
   readonly #breaker: Breaker
+  readonly #telemetry: JobTelemetry
   #pausedByUser = false
   #starting: Promise<void> | undefined
 
@@ -73,7 +77,11 @@ export class LockedWorker<
     const { ours, bullmq } = separate(options)
     const seat: { side?: QueueSide<Data> } = {}
     const { redlock, order, checkpoints, dedupe } = ours
-    const runs = jobRuns<Data, Result, Name>(redlock, options, processor, {
+    const { logger = defaultLogger() } = options
+    const log = new EventLog(logger)
+    const telemetry = new JobTelemetry()
+    const given = { ...options, logger }
+    const extras: Parameters<typeof jobRuns<Data, Result, Name>>[3] = {
       dedupe,
       checkpoints,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
@@ -88,7 +96,8 @@ export class LockedWorker<
       onLeaseLost: (job, error) => {
         this.#emit('leaseLost', job, error)
       },
-    })
+    }
+    const runs = jobRuns<Data, Result, Name>(redlock, given, processor, extras, telemetry)
     // Three parameters on purpose: BullMQ passes its signal only to processors that declare it.
     super(name, (job, token, signal) => runs.run(job, token, signal), {
       ...recovery(options.leaseMs ?? redlock.leaseMs),
@@ -115,13 +124,22 @@ export class LockedWorker<
       probeResource: `probe:${this.id}`,
       signal: this.#closing.signal,
       onOpen: () => {
+        log.event('breaker:open', { queue: name })
         this.#emit('breaker', 'open')
         void super.pause(true)
       },
       onClose: () => {
+        log.event('breaker:closed', { queue: name })
         this.#emit('breaker', 'closed')
         if (!this.#pausedByUser) void super.resume()
       },
+    })
+    this.#telemetry = telemetry
+    telemetry.opened({
+      queue: name,
+      namespace: redlock.namespace,
+      breakerOpen: () => this.#breaker.isOpen,
+      census: order === 'strict' ? () => this.#side.census() : undefined,
     })
     this.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) runs.jobLockLost(jobId)
@@ -190,6 +208,7 @@ export class LockedWorker<
 
   override async close(force = false): Promise<void> {
     this.#closing.abort()
+    this.#telemetry.closed()
     if (!force) {
       // Whoever is next is woken through BullMQ's connection, which must still be there.
       await super.pause()

@@ -3,8 +3,9 @@
  * their checkpoints go, when they have finished.
  */
 import type { IQueueBackend, Job } from 'bullmq'
-import { systemClock } from '../clock.ts'
+import { sleep, systemClock } from '../clock.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
+import type { LineCensus } from '../telemetry/worker-source.ts'
 import { stepsStore } from './job-runs.ts'
 import { KeptValues } from './kept-values.ts'
 import { LineKeeper } from './line-keeper.ts'
@@ -29,6 +30,9 @@ export interface QueueSideOptions<Data> {
 
 /** How often some worker looks for lines that stand still. */
 const LINE_KEEPER_MS = 1_000
+/** A scrape waits this long at most, and looks at this many lines. */
+const CENSUS_LIMIT_MS = 500
+const CENSUS_LINES = 1_000
 
 export class QueueSide<Data> {
   readonly lines: Lines
@@ -68,6 +72,20 @@ export class QueueSide<Data> {
   /** Waits until jobs that have just finished have left and woken the next ones. */
   async settle(): Promise<void> {
     await Promise.all(this.#finishing)
+  }
+
+  /** How many jobs wait in their lines; undefined when the queue's Redis does not answer soon. */
+  async census(): Promise<LineCensus | undefined> {
+    const answered = new AbortController()
+    const late = sleep(systemClock, CENSUS_LIMIT_MS, answered.signal)
+    try {
+      return await Promise.race([this.lines.census(CENSUS_LINES), late.then(() => undefined)])
+    } catch {
+      return undefined // The queue's Redis is away: others report that.
+    } finally {
+      answered.abort()
+      late.catch(() => undefined)
+    }
   }
 
   async close(): Promise<void> {

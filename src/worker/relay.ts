@@ -20,6 +20,8 @@ export interface Passed {
   readonly outcome: Promise<AcquireOutcome>
   /** The one before it is noted as finished: it is this one's turn, and nobody needs to be asked. */
   readonly finished: boolean
+  /** When the one before it had done its work, on the monotonic clock. */
+  readonly passedAt: number
 }
 
 interface Kept extends Passed {
@@ -48,7 +50,8 @@ export class Relay {
     const key = encodeTicket(following.ticket)
     const outcome = this.#handOver(lease)
     const timer = this.#clock.after(UNCLAIMED_MS, () => void this.#drop(key, kept))
-    const kept: Kept = { resource, outcome, timer, finished: false }
+    const passedAt = this.#clock.now()
+    const kept: Kept = { resource, outcome, timer, finished: false, passedAt }
     const before = this.#kept.get(key)
     if (before !== undefined) void this.#drop(key, before)
     this.#kept.set(key, kept)

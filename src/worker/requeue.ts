@@ -106,6 +106,12 @@ export function addedAsleep(job: Pick<Job, 'delay' | 'attemptsStarted'>): boolea
   return job.delay >= PARKED_MS && job.attemptsStarted === 0
 }
 
+/** When a job could first have run, on the wall clock: a delay of its own counts, the sleep behind others does not. */
+export function dueAt({ opts, timestamp }: Pick<Job, 'opts' | 'timestamp'>): number {
+  const { delay = 0 } = opts
+  return timestamp + (delay >= PARKED_MS && delay <= parkedMs(1) ? 0 : delay)
+}
+
 /** Gives back a job that must stop here; it may start elsewhere, once this worker no longer takes it. */
 export async function giveBack(job: Job, token: string | undefined, clock: Clock): Promise<void> {
   await job.log('given back: the worker shut down')

@@ -1,0 +1,121 @@
+/**
+ * Reports jobs and their worker to OpenTelemetry. Spans belong to the trace that BullMQ's own `telemetry` has begun for the job; where
+ * the worker has none, to the trace of whoever added the job, which BullMQ carries in the job's options.
+ */
+import {
+  context,
+  propagation,
+  ROOT_CONTEXT,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Context,
+} from '@opentelemetry/api'
+import type { Instruments } from './instruments.ts'
+import { CurrentInstruments, CurrentTracer } from './providers.ts'
+import { spanned, startSpan } from './spans.ts'
+import type { WorkerSource } from './worker-source.ts'
+
+/** As much of a BullMQ job as is reported. */
+export interface ReportedJob {
+  readonly id?: string | undefined
+  readonly queueName: string
+  readonly opts: { readonly telemetry?: { readonly metadata?: string } }
+}
+
+export class JobTelemetry {
+  readonly #tracer = new CurrentTracer()
+  readonly #joined = new Set<Instruments>()
+  readonly #instruments = new CurrentInstruments((instruments) => {
+    if (this.#source !== undefined) this.#join(instruments, this.#source)
+  })
+  #source: WorkerSource | undefined
+
+  /** From now on the worker is asked at each scrape. */
+  opened(source: WorkerSource): void {
+    this.#source = source
+    const instruments = this.#instruments.get()
+    if (instruments !== undefined) this.#join(instruments, source)
+  }
+
+  closed(): void {
+    const source = this.#source
+    if (source === undefined) return
+    this.#source = undefined
+    for (const instruments of this.#joined) instruments.workers.delete(source)
+  }
+
+  /** Runs what belongs to a job in the job's trace. */
+  within<Result>(job: ReportedJob, run: () => Result): Result {
+    const carried = job.opts.telemetry?.metadata
+    if (carried === undefined || this.#tracer.get() === undefined) return run()
+    if (trace.getActiveSpan() !== undefined) return run()
+    return context.with(producersContext(carried), run)
+  }
+
+  waited(job: ReportedJob, waitMs: number): void {
+    this.#instruments.get()?.record('redlock.job.wait.duration', Math.max(0, waitMs), ofQueue(job))
+  }
+
+  handedOff(job: ReportedJob, tookMs: number): void {
+    this.#instruments.get()?.record('redlock.job.handoff.duration', tookMs, ofQueue(job))
+  }
+
+  requeued(job: ReportedJob, reason: string, delayMs: number, tookMs: number): void {
+    const by = { ...ofQueue(job), 'redlock.reason': reason }
+    this.#instruments.get()?.count('redlock.job.requeues', by)
+    const attributes = { ...by, ...ofJob(job), 'redlock.delay': delayMs / 1_000 }
+    spanned(this.#tracer.get(), 'redlock.requeue', tookMs, attributes)
+  }
+
+  /** Runs a step as a span, under which come the spans of whatever the step does. */
+  step<Result>(
+    job: ReportedJob,
+    name: string,
+    fencingToken: number,
+    run: () => Promise<Result>,
+  ): Promise<Result> {
+    const tracer = this.#tracer.get()
+    if (tracer === undefined) return run()
+    const span = startSpan(tracer, 'redlock.step', {
+      ...ofQueue(job),
+      ...ofJob(job),
+      ...{ 'redlock.step': name, 'redlock.fencing_token': fencingToken },
+    })
+    const running = context.with(trace.setSpan(context.active(), span), run)
+    running.then(
+      () => {
+        span.end()
+      },
+      (error: unknown) => {
+        const message = error instanceof Error ? error.message : String(error)
+        span.recordException(error instanceof Error ? error : message)
+        span.setStatus({ code: SpanStatusCode.ERROR, message })
+        span.end()
+      },
+    )
+    return running
+  }
+
+  #join(instruments: Instruments, source: WorkerSource): void {
+    instruments.workers.add(source)
+    this.#joined.add(instruments)
+  }
+}
+
+function ofQueue({ queueName }: ReportedJob): Attributes {
+  return { 'messaging.destination.name': queueName }
+}
+
+function ofJob({ id }: ReportedJob): Attributes {
+  return { 'messaging.message.id': id ?? '' }
+}
+
+/** BullMQ carries what a propagator has written, as JSON. */
+function producersContext(carried: string): Context {
+  try {
+    return propagation.extract(ROOT_CONTEXT, JSON.parse(carried))
+  } catch {
+    return context.active() // Written by a telemetry that is not OpenTelemetry's.
+  }
+}

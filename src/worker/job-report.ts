@@ -1,0 +1,103 @@
+/** What is said of jobs, to logs and to telemetry. A lease knows its resource; only a worker knows the queue and the job. */
+import type { Job } from 'bullmq'
+import { systemClock } from '../clock.ts'
+import type { LeaseLostError } from '../errors.ts'
+import type { EventLog } from '../event-log.ts'
+import type { Lease } from '../lock/lease.ts'
+import type { Logger } from '../logger.ts'
+import type { JobTelemetry } from '../telemetry/job-telemetry.ts'
+import type { Passed } from './relay.ts'
+import { dueAt, type Requeue } from './requeue.ts'
+
+export class JobReports {
+  readonly #log: EventLog
+  readonly #telemetry: JobTelemetry
+
+  constructor(log: EventLog, telemetry: JobTelemetry) {
+    this.#log = log
+    this.#telemetry = telemetry
+  }
+
+  /** Runs everything that belongs to a job in its trace. */
+  within<Result>(job: Job, run: () => Result): Result {
+    return this.#telemetry.within(job, run)
+  }
+
+  started(job: Job, lease: Lease, passed: Passed | undefined): RunReport {
+    if (job.attemptsMade === 0 && job.stalledCounter === 0) {
+      this.#telemetry.waited(job, systemClock.wallNow() - dueAt(job))
+    }
+    if (passed !== undefined) {
+      this.#telemetry.handedOff(job, systemClock.now() - passed.passedAt)
+    }
+    return new RunReport(job, lease, this.#log, this.#telemetry)
+  }
+
+  async requeueing(job: Job, giving: Promise<Requeue>): Promise<Requeue> {
+    const startedAt = systemClock.now()
+    const why = await giving
+    const { status, delayMs, resource, reason } = why
+    this.#telemetry.requeued(job, status, delayMs, systemClock.now() - startedAt)
+    const fields = { resource, status, delayMs, reason }
+    this.#log.event('job:requeued', { queue: job.queueName, job: job.id, ...fields })
+    return why
+  }
+
+  givenBack(job: Job): void {
+    this.#log.event('job:given-back', { queue: job.queueName, job: job.id })
+  }
+}
+
+/** One run of a job under one lease. */
+export class RunReport {
+  readonly #job: Job
+  readonly #fields: {
+    readonly queue: string
+    readonly job: string | undefined
+    readonly resource: string
+    readonly fencingToken: number
+  }
+  readonly #log: EventLog
+  readonly #telemetry: JobTelemetry
+  readonly #startedAt = systemClock.now()
+  #logger: Logger | undefined
+
+  constructor(job: Job, { resource, fencingToken }: Lease, log: EventLog, telemetry: JobTelemetry) {
+    this.#job = job
+    this.#fields = { queue: job.queueName, job: job.id, resource, fencingToken }
+    this.#log = log
+    this.#telemetry = telemetry
+    log.event('job:started', { ...this.#fields, attempt: job.attemptsMade + 1 })
+  }
+
+  /** Adds to every line what the job is, and what it holds. */
+  get logger(): Logger {
+    this.#logger ??= this.#log.child(this.#fields)
+    return this.#logger
+  }
+
+  step<Result>(name: string, run: () => Promise<Result>): Promise<Result> {
+    const startedAt = systemClock.now()
+    const { fencingToken } = this.#fields
+    const running = this.#telemetry.step(this.#job, name, fencingToken, run)
+    const ended = (outcome: string) => (): void => {
+      const tookMs = Math.round(systemClock.now() - startedAt)
+      this.#log.event('step:ended', { ...this.#fields, step: name, outcome, tookMs })
+    }
+    running.then(ended('done'), ended('failed'))
+    return running
+  }
+
+  ended(outcome: 'done' | 'failed'): void {
+    const tookMs = Math.round(systemClock.now() - this.#startedAt)
+    this.#log.event('job:ended', { ...this.#fields, outcome, tookMs })
+  }
+
+  leaseLost({ reason }: LeaseLostError): void {
+    this.#log.event('job:lease-lost', { ...this.#fields, reason })
+  }
+
+  lockLost(): void {
+    this.#log.event('job:lock-lost', this.#fields)
+  }
+}
