@@ -314,7 +314,9 @@ export class SimulatedClient {
   }
 
   #granted(clock: VirtualClock, lease: Lease): Holding {
-    return this.#options.referee.granted(this.name, clock, lease, this.#closing)
+    // Closed, and perhaps started anew since: what the process before is still granted is released at once.
+    const closed = this.#closing || this.#clock !== clock
+    return this.#options.referee.granted(this.name, clock, lease, closed)
   }
 
   /** What was written travels too, sometimes for longer than the lease. */
