@@ -8,6 +8,7 @@ import { aborted } from '../interruption.ts'
 import { command, defaulted, type Run } from '../options.ts'
 import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
 import { healthPages } from '../work/health.ts'
+import { openMetrics, type Metrics } from '../work/metrics.ts'
 import { servePages } from '../work/http-pages.ts'
 import type { WorkerContext } from '../../worker/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
@@ -35,7 +36,7 @@ export function workCommand(run: Run): Command {
     ],
   })
     .addOption(defaulted('--drain-ms <n>', 'how long running jobs may take to finish', '30000'))
-    .option('--health-port <n>', 'serves /healthz and /readyz; 0 for a free port')
+    .option('--health-port <n>', 'serves /healthz, /readyz and /metrics; 0 for a free port')
     .addOption(defaulted('--health-host <address>', 'where it listens', '0.0.0.0'))
     .action((modules: string[], flags: Flags) =>
       run(flags, (cli) => work(cli, modules, flags), { graceful: true, foreignCode: true }),
@@ -45,6 +46,8 @@ export function workCommand(run: Run): Command {
 async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise<ExitCode> {
   const { out, signal } = cli
   const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
+  const metrics = flags.healthPort === undefined ? undefined : await openMetrics()
+  if (metrics !== undefined) cli.defer(() => metrics.close())
   const context = await contextFor(cli)
   const workers: RunnableWorker[] = []
   for (const module of modules) workers.push(...(await loadWorkers(module, context)))
@@ -55,7 +58,7 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
     })
     start(worker, cli)
   }
-  if (flags.healthPort !== undefined) await serveHealth(cli, workers, flags)
+  if (metrics !== undefined) await serveHealth(cli, workers, metrics, flags)
   const queues = workers.map(({ name }) => name)
   out.note(`works on ${queues.join(', ')}`, { event: 'working', queues, pid: process.pid })
   await aborted(signal)
@@ -109,15 +112,20 @@ function start(worker: RunnableWorker, { out }: Pick<Cli, 'out'>): void {
 async function serveHealth(
   cli: Cli,
   workers: readonly RunnableWorker[],
+  metrics: Metrics,
   { healthPort = '0', healthHost: host }: Flags,
 ): Promise<void> {
   const { out, signal } = cli
   const port = numberFlag('--health-port', healthPort, 0, 65_535)
-  const pages = healthPages({ workers, signal })
+  const pages = new Map(healthPages({ workers, signal }))
+  pages.set('/metrics', () => metrics.page())
   const server = await servePages({ port, host, pages })
   cli.defer(() => server.close())
   const at = `http://${host}:${server.port}`
-  out.note(`health at ${at}/healthz and ${at}/readyz`, { event: 'health', port: server.port })
+  out.note(`health at ${at}/healthz and ${at}/readyz, metrics at ${at}/metrics`, {
+    event: 'health',
+    port: server.port,
+  })
 }
 
 /** False when a processor does not listen to its signal. */

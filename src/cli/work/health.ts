@@ -10,7 +10,6 @@ export interface HealthOptions {
 
 type State = 'running' | 'starting' | 'paused' | 'draining'
 
-/** More pages, such as `/metrics`, are added to these. */
 export function healthPages({ workers, signal }: HealthOptions): Pages {
   const states = (): readonly { readonly queue: string; readonly state: State }[] =>
     workers.map((worker) => ({ queue: worker.name, state: stateOf(worker, signal) }))
