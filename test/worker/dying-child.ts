@@ -1,0 +1,80 @@
+/** A worker process that kills itself (SIGKILL) at a given point of the second job's first run. */
+import type { Job } from 'bullmq'
+import { Redis } from 'ioredis'
+import { LockedWorker, Redlock } from '../../src/index.ts'
+
+/** In the order in which a job gets there. */
+export type Point = 'acquiring' | 'in a step' | 'extending' | 'released' | 'completed' | 'never'
+
+export interface DyingSetup {
+  readonly queue: string
+  readonly connection: { readonly host: string; readonly port: number }
+  readonly masters: readonly string[]
+  readonly namespace: string
+  readonly leaseMs: number
+  readonly point: Point
+}
+
+/** What has been sent by then has left. */
+const FLUSH_MS = 20
+
+const { queue, connection, masters, namespace, leaseMs, point } = JSON.parse(
+  process.argv[2] ?? '',
+) as DyingSetup
+const die = (): void => {
+  process.kill(process.pid, 'SIGKILL')
+}
+const dieSoon = (): void => void setTimeout(die, FLUSH_MS)
+
+const redlock = new Redlock({ masters, namespace, leaseMs, maxLeaseMs: 10_000 })
+const log = new Redis({ ...connection, maxRetriesPerRequest: null })
+
+const isMine = (job: Job<{ nr: number }>): boolean => job.data.nr === 2
+if (point === 'acquiring') {
+  // The second job comes by its lease in one of two ways.
+  const { tryAcquire, handOver } = redlock
+  let calls = 0
+  const count = (): void => {
+    if (++calls === 2) setImmediate(() => setImmediate(die))
+  }
+  redlock.tryAcquire = (...args) => (count(), tryAcquire.apply(redlock, args))
+  redlock.handOver = (...args) => (count(), handOver.apply(redlock, args))
+}
+
+function trap(job: Job<{ nr: number }>): void {
+  const { moveToCompleted } = job
+  if (point === 'released') {
+    job.moveToCompleted = () => (dieSoon(), new Promise(() => undefined))
+  } else if (point === 'completed') {
+    job.moveToCompleted = async (...args) => {
+      await moveToCompleted.apply(job, args)
+      die()
+    }
+  }
+}
+
+const worker = new LockedWorker<{ nr: number }>(
+  queue,
+  async (job, lease) => {
+    await log.rpush(`${namespace}:starts`, job.data.nr)
+    if (isMine(job)) trap(job)
+    await lease.step('one', () => (isMine(job) && point === 'in a step' ? die() : undefined))
+    if (isMine(job) && point === 'extending') setImmediate(() => setImmediate(die))
+    await lease.step('two', () => undefined)
+  },
+  { connection, redlock, resource: () => 'customer:1', concurrency: 2 },
+)
+worker.on('error', (error) => {
+  console.error(error)
+})
+await worker.waitUntilReady()
+process.send?.('ready')
+process.once('SIGTERM', () => {
+  void worker
+    .close()
+    .then(() => redlock.close())
+    .then(() => {
+      log.disconnect()
+      process.disconnect()
+    })
+})

@@ -1,0 +1,65 @@
+/** kill -9 at every point of a job's way: the line goes on, in order, and nothing is lost. */
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { Redis } from 'ioredis'
+import { expect, test } from 'vitest'
+import { LockedQueue } from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
+import type { DyingSetup, Point } from './dying-child.ts'
+
+const fixture = useFleet({ masters: 3 })
+const LEASE_MS = 800
+const READY_LIMIT_MS = 20_000
+
+async function start(setup: DyingSetup): Promise<ChildProcess> {
+  const child = fork(new URL('dying-child.ts', import.meta.url), [JSON.stringify(setup)], {
+    execArgv: ['--import', import.meta.resolve('tsx')],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
+  fixture.defer(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    await exited
+  })
+  await once(child, 'message', { signal: AbortSignal.timeout(READY_LIMIT_MS) })
+  return child
+}
+
+const points: readonly Point[] = ['acquiring', 'in a step', 'extending', 'released', 'completed']
+
+test.each(points)(
+  '%s: the others follow in order',
+  async (point) => {
+    const { namespace, fleet } = fixture
+    const connection = { host: fleet.queue.host, port: fleet.queue.port }
+    await (await fixture.redlock({ leaseMs: LEASE_MS, maxLeaseMs: 10_000 })).close()
+    const setup = {
+      queue: namespace,
+      connection,
+      masters: fleet.urls,
+      namespace,
+      leaseMs: LEASE_MS,
+    }
+    const doomed = await start({ ...setup, point })
+    const died = once(doomed, 'exit')
+    const queue = new LockedQueue<{ nr: number }>(namespace, {
+      connection,
+      namespace,
+      resource: () => 'customer:1',
+      defaultJobOptions: { attempts: 3 },
+    })
+    fixture.defer(() => queue.close())
+    await queue.addBulk([1, 2, 3, 4].map((nr) => ({ name: 'charge', data: { nr } })))
+    expect((await died)[1]).toBe('SIGKILL')
+    await start({ ...setup, point: 'never' })
+    await until('all are done', async () => (await queue.getCompletedCount()) === 4, 20_000)
+    const redis = new Redis({ ...connection })
+    const starts = (await redis.lrange(`${namespace}:starts`, 0, -1)).map(Number)
+    redis.disconnect()
+    // It ran twice, unless it had not begun or was noted as finished.
+    const twice = point !== 'completed' && point !== 'acquiring'
+    expect(starts).toEqual(twice ? [1, 2, 2, 3, 4] : [1, 2, 3, 4])
+  },
+  45_000,
+)
