@@ -137,6 +137,10 @@ export class Instruments {
   readonly workers: Set<WorkerSource> = new Set()
   readonly #histograms = new Map<MetricName, Histogram>()
   readonly #counters = new Map<MetricName, Counter>()
+  /** By namespace. */
+  readonly #leases = new Map<string, number>()
+  /** By queue. */
+  readonly #breakers = new Map<string, boolean>()
   readonly #tallies = new Map<string, Tally>()
 
   constructor(meter: Meter) {
@@ -183,7 +187,9 @@ export class Instruments {
   }
 
   async #observe(observe: Observe): Promise<void> {
-    const active = new Map<string, number>()
+    // What was reported once is reported on, because an SDK keeps the last value of what is not: 0 after a close.
+    const active = this.#leases
+    for (const namespace of active.keys()) active.set(namespace, 0)
     for (const lock of this.locks) {
       const leases = observeLock(lock, observe)
       active.set(lock.namespace, (active.get(lock.namespace) ?? 0) + leases)
@@ -192,7 +198,8 @@ export class Instruments {
       observe('redlock.lease.active', leases, { 'redlock.namespace': namespace })
     }
     for (const { by, count } of this.#tallies.values()) observe('redlock.master.votes', count, by)
-    const open = new Map<string, boolean>()
+    const open = this.#breakers
+    for (const queue of open.keys()) open.set(queue, false)
     for (const worker of this.workers) {
       open.set(worker.queue, open.get(worker.queue) === true || worker.breakerOpen())
     }

@@ -1,0 +1,122 @@
+/** What is logged of a job and of the masters, as lines that a program can read. */
+import { Writable } from 'node:stream'
+import { Queue } from 'bullmq'
+import { pino } from 'pino'
+import { expect, test } from 'vitest'
+import { EVENTS, EventLog, type EventName } from '../../src/event-log.ts'
+import { LockedWorker, type LockedWorkerOptions, type Logger } from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+const fixture = useFleet({ masters: 5 })
+
+interface Line {
+  readonly level: number
+  readonly event?: EventName
+  readonly msg: string
+  readonly [field: string]: unknown
+}
+
+function lines(level: string): { readonly logger: Logger; readonly all: Line[] } {
+  const all: Line[] = []
+  const sink = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      all.push(JSON.parse(chunk.toString()) as Line)
+      done()
+    },
+  })
+  return { logger: pino({ level }, sink), all }
+}
+
+async function runOneJob(options: Partial<LockedWorkerOptions>): Promise<void> {
+  const redlock = await fixture.redlock()
+  const connection = { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+  const queue = new Queue(fixture.namespace, { connection })
+  const worker = new LockedWorker(
+    fixture.namespace,
+    async (_job, lease) => {
+      lease.logger.info({ amount: 12 }, 'charged')
+      await lease.step('charge', () => undefined)
+    },
+    { connection, redlock, resource: () => 'customer:42', ...options },
+  )
+  fixture.defer(async () => {
+    await worker.close()
+    await queue.close()
+  })
+  const done = new Promise((resolve) => worker.once('completed', resolve))
+  await queue.add('job', {}, { jobId: 'seven' })
+  await done
+}
+
+test('a job leaves one line an event, each with its queue, job, resource and fencing token', async () => {
+  const { logger, all } = lines('debug')
+  await runOneJob({ logger })
+  await until('the job has ended', () => all.some(({ event }) => event === 'job:ended'))
+  const events = all.filter(({ event }) => event !== undefined)
+  expect(events.map(({ event }) => event)).toEqual(['job:started', 'step:ended', 'job:ended'])
+  const fencingToken = events[0]?.['fencingToken']
+  expect(fencingToken).toBeGreaterThan(0)
+  const ofJob = { queue: fixture.namespace, job: 'seven', resource: 'customer:42', fencingToken }
+  for (const line of all) expect(line).toMatchObject(ofJob)
+  expect(all.find(({ msg }) => msg === 'charged')).toMatchObject({ amount: 12, level: 30 })
+  for (const { event, ...line } of events) {
+    const { fields } = EVENTS[event as EventName]
+    const own = Object.keys(line).filter((name) => !PINOS.has(name))
+    expect(own.sort()).toEqual([...fields].sort())
+  }
+})
+
+const PINOS = new Set(['level', 'time', 'pid', 'hostname', 'msg'])
+
+test('nothing is logged at info level for a job that does its work, unless asked', async () => {
+  const silent = lines('info')
+  await runOneJob({ logger: silent.logger })
+  expect(silent.all.map(({ msg }) => msg)).toEqual(['charged'])
+})
+
+test('jobLogLevel: info asks for it', async () => {
+  const told = lines('info')
+  await runOneJob({ logger: told.logger, jobLogLevel: 'info' })
+  expect(told.all.map(({ event }) => event)).toContain('job:started')
+})
+
+test('a loss of the lease is a warning, and the masters that went are one each', async () => {
+  const { logger, all } = lines('debug')
+  const redlock = await fixture.redlock({ logger })
+  const lease = await redlock.acquire('customer:1', { autoExtend: true })
+  const lost = new Promise((resolve) => {
+    lease.signal.addEventListener('abort', resolve)
+  })
+  await Promise.all(fixture.fleet.masters.slice(0, 3).map((master) => master.kill()))
+  await lost
+  const { fencingToken } = lease
+  const loss = { event: 'lease:lost', resource: 'customer:1', fencingToken, reason: 'lapsed' }
+  expect(all).toContainEqual(expect.objectContaining(loss))
+  const gone = all.filter(({ event }) => event === 'master:connecting')
+  expect(new Set(gone.map(({ master }) => master)).size).toBe(3)
+})
+
+test('passwords of URLs are not logged, whichever field they are in', () => {
+  const { logger, all } = lines('debug')
+  const detail = 'connect to redis://worker:hunter2@lock-1:6379 failed'
+  new EventLog(logger).event('master:connecting', { master: 'rediss://:pw@lock-1', detail })
+  expect(JSON.stringify(all)).not.toMatch(/hunter2|pw@/)
+  expect(all[0]).toMatchObject({ detail: 'connect to redis://***@lock-1:6379 failed' })
+})
+
+test('a logger without children gets the fields with every line; one that throws stops nothing', () => {
+  const told: object[] = []
+  const tell = (fields: object): void => {
+    told.push(fields)
+  }
+  const plain: Logger = { debug: tell, info: tell, warn: tell, error: tell }
+  new EventLog(plain).child({ job: '7' }).warn({ amount: 1 }, 'charged')
+  expect(told).toEqual([{ job: '7', amount: 1 }])
+  const fail = (): never => {
+    throw new Error('disk full')
+  }
+  const broken: Logger = { debug: fail, info: fail, warn: fail, error: fail }
+  expect(() => {
+    new EventLog(broken).event('breaker:open', { queue: 'q' })
+  }).not.toThrow()
+})

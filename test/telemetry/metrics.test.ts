@@ -1,0 +1,173 @@
+/** Metrics of a real run, as Prometheus would read them: every series and label that docs/telemetry.md lists, and no others. */
+import { metrics } from '@opentelemetry/api'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openMetrics, type Metrics } from '../../src/cli/work/metrics.ts'
+import { LockedQueue, LockedWorker, Redlock, openTelemetry } from '../../src/index.ts'
+import { granted, silent, until, useFleet } from '../fixtures.ts'
+import { rowsOf } from './doc-tables.ts'
+import { series, type Series } from './prometheus-text.ts'
+
+const fixture = useFleet({ masters: 5 })
+let served: Metrics
+
+beforeAll(async () => {
+  served = await openMetrics()
+})
+afterAll(async () => {
+  await served.close()
+})
+
+async function scrape(): Promise<readonly Series[]> {
+  const { status, body } = await served.page()
+  expect(status).toBe(200)
+  return series(body)
+}
+
+async function value(name: string, labels: Readonly<Record<string, string>>): Promise<number> {
+  const found = (await scrape()).filter(
+    (each) =>
+      each.name === name &&
+      Object.entries(labels).every(([label, expected]) => each.labels[label] === expected),
+  )
+  return found.reduce((sum, each) => sum + each.value, 0)
+}
+
+test('what happens to leases is counted', async () => {
+  const redlock = await fixture.redlock()
+  const redlock_namespace = fixture.namespace
+  const lease = await redlock.acquire('customer:42')
+  const other = await fixture.redlock()
+  expect((await other.tryAcquire('customer:42')).status).toBe('taken')
+  await lease.extend()
+  expect(await value('redlock_lease_active', { redlock_namespace })).toBe(1)
+  await lease.release()
+  expect(await value('redlock_lease_active', { redlock_namespace })).toBe(0)
+  const ofClass = { redlock_namespace, redlock_resource_class: 'customer' }
+  const acquires = 'redlock_lease_acquire_duration_count'
+  expect(await value(acquires, { ...ofClass, redlock_outcome: 'granted' })).toBe(1)
+  expect(await value(acquires, { ...ofClass, redlock_outcome: 'taken' })).toBe(1)
+  expect(await value('redlock_lease_wait_duration_count', ofClass)).toBe(1)
+  const ended = { ...ofClass, redlock_end: 'released' }
+  expect(await value('redlock_lease_hold_duration_count', ended)).toBe(1)
+  expect(await value('redlock_lease_extensions_total', ofClass)).toBe(1)
+  // The last votes may come after the verdict.
+  const votes = { redlock_namespace, redlock_question: 'acquire', redlock_outcome: 'granted' }
+  await until(
+    'five have voted',
+    async () => (await value('redlock_master_votes_total', votes)) === 5,
+  )
+  expect(await value('redlock_quorum_margin', { redlock_namespace })).toBe(2)
+})
+
+test('the masters that are left: margin, state, losses', async () => {
+  const redlock = await fixture.redlock()
+  const redlock_namespace = fixture.namespace
+  const lease = await redlock.acquire('customer:1', { autoExtend: true })
+  const lost = new Promise((resolve) => {
+    lease.signal.addEventListener('abort', resolve)
+  })
+  await Promise.all(fixture.fleet.masters.slice(0, 3).map((master) => master.kill()))
+  await lost
+  const reason = { redlock_namespace, redlock_reason: 'lapsed' }
+  expect(await value('redlock_lease_losses_total', reason)).toBe(1)
+  expect(await value('redlock_quorum_margin', { redlock_namespace })).toBe(-1)
+  const [gone] = redlock.status().masters
+  const redlock_master = gone?.name ?? ''
+  const connecting = { redlock_namespace, redlock_master, redlock_master_state: 'connecting' }
+  expect(await value('redlock_master_state', connecting)).toBe(1)
+  const voting = { ...connecting, redlock_master_state: 'voting' }
+  expect(await value('redlock_master_state', voting)).toBe(0)
+})
+
+test('a Redlock that was closed holds nothing', async () => {
+  const redlock = await fixture.redlock()
+  const redlock_namespace = fixture.namespace
+  await granted(redlock, 'customer:1')
+  expect(await value('redlock_lease_active', { redlock_namespace })).toBe(1)
+  await redlock.close()
+  expect(await value('redlock_lease_active', { redlock_namespace })).toBe(0)
+})
+
+test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every documented series', async () => {
+  const redlock = await fixture.redlock()
+  const { host, port } = fixture.fleet.queue
+  const connection = { host, port }
+  const resource = (): string => 'customer:9'
+  const queue = new LockedQueue(fixture.namespace, {
+    connection,
+    resource,
+    namespace: fixture.namespace,
+  })
+  const held = await granted(redlock, 'customer:9')
+  for (let job = 0; job < 4; job++) await queue.add('charge', {})
+  const worker = new LockedWorker(fixture.namespace, () => Promise.resolve(), {
+    ...{ connection, redlock, resource },
+  })
+  fixture.defer(async () => {
+    await worker.close()
+    await queue.close()
+  })
+  await new Promise((resolve) => worker.once('requeued', resolve))
+  const redlock_namespace = fixture.namespace
+  const messaging_destination_name = fixture.namespace
+  expect(await value('redlock_job_parked', { redlock_namespace })).toBe(3)
+  expect(await value('redlock_line_longest', { redlock_namespace })).toBe(3)
+  expect(await value('redlock_line_active', { redlock_namespace })).toBe(1)
+  const requeues = { messaging_destination_name, redlock_reason: 'taken' }
+  expect(await value('redlock_job_requeues_total', requeues)).toBeGreaterThanOrEqual(1)
+  expect(await value('redlock_worker_breaker_open', { messaging_destination_name })).toBe(0)
+  await held.release()
+  const waits = 'redlock_job_wait_duration_count'
+  await until(
+    'all have run',
+    async () => (await value(waits, { messaging_destination_name })) === 4,
+  )
+  expect(await value('redlock_job_parked', { redlock_namespace })).toBe(0)
+
+  const found = await scrape()
+  for (const [name = '', kind = '', , labels = ''] of rowsOf('telemetry.md', 'Metrics')) {
+    const own = found.filter((each) => each.name === prometheusName(name, kind))
+    if (!RARE.has(name)) expect(own.length, name).toBeGreaterThan(0)
+    const seen = new Set(own.flatMap((each) => Object.keys(each.labels)))
+    for (const known of ['otel_scope_name', 'otel_scope_version', 'le']) seen.delete(known)
+    const documented = labels.split(' ').map((label) => label.replaceAll('.', '_'))
+    if (own.length > 0) expect([...seen].sort(), name).toEqual(documented.sort())
+  }
+  expect(JSON.stringify(found)).not.toContain('customer:')
+})
+
+/** What a calm run has none of. */
+const RARE = new Set(['redlock.lease.splits', 'redlock.job.handoff.duration'])
+
+function prometheusName(name: string, kind: string): string {
+  const base = name.replaceAll('.', '_')
+  if (kind === 'histogram') return `${base}_count`
+  return kind === 'counter' ? `${base}_total` : base
+}
+
+test('an SDK that is registered after the Redlock was made is found', async () => {
+  await served.close()
+  const redlock = new Redlock({
+    masters: fixture.fleet.urls,
+    namespace: fixture.namespace,
+    leaseMs: 2_000,
+    maxLeaseMs: 3_000,
+    logger: silent,
+    observer: openTelemetry({ resourceClass: (name) => name.slice(0, 3) }),
+  })
+  fixture.defer(() => redlock.close())
+  await redlock.bootstrap()
+  await (await granted(redlock, 'customer:1')).release()
+  served = await openMetrics()
+  await (await granted(redlock, 'customer:1')).release()
+  const ofClass = { redlock_namespace: fixture.namespace, redlock_resource_class: 'cus' }
+  expect(await value('redlock_lease_hold_duration_count', ofClass)).toBe(1)
+})
+
+test('where another SDK is registered, it exports and the page says so', async () => {
+  const second = await openMetrics()
+  expect((await second.page()).status).toBe(501)
+  const provider = metrics.getMeterProvider()
+  await second.close()
+  expect(metrics.getMeterProvider()).toBe(provider)
+})
