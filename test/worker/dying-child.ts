@@ -32,22 +32,23 @@ const log = new Redis({ ...connection, maxRetriesPerRequest: null })
 const isMine = (job: Job<{ nr: number }>): boolean => job.data.nr === 2
 if (point === 'acquiring') {
   // The second job comes by its lease in one of two ways.
-  const { tryAcquire, handOver } = redlock
+  const tryAcquire = redlock.tryAcquire.bind(redlock)
+  const handOver = redlock.handOver.bind(redlock)
   let calls = 0
   const count = (): void => {
     if (++calls === 2) setImmediate(() => setImmediate(die))
   }
-  redlock.tryAcquire = (...args) => (count(), tryAcquire.apply(redlock, args))
-  redlock.handOver = (...args) => (count(), handOver.apply(redlock, args))
+  redlock.tryAcquire = (...args) => (count(), tryAcquire(...args))
+  redlock.handOver = (...args) => (count(), handOver(...args))
 }
 
 function trap(job: Job<{ nr: number }>): void {
-  const { moveToCompleted } = job
+  const moveToCompleted = job.moveToCompleted.bind(job)
   if (point === 'released') {
     job.moveToCompleted = () => (dieSoon(), new Promise(() => undefined))
   } else if (point === 'completed') {
     job.moveToCompleted = async (...args) => {
-      await moveToCompleted.apply(job, args)
+      await moveToCompleted(...args)
       die()
     }
   }
@@ -58,7 +59,9 @@ const worker = new LockedWorker<{ nr: number }>(
   async (job, lease) => {
     await log.rpush(`${namespace}:starts`, job.data.nr)
     if (isMine(job)) trap(job)
-    await lease.step('one', () => (isMine(job) && point === 'in a step' ? die() : undefined))
+    await lease.step('one', () => {
+      if (isMine(job) && point === 'in a step') die()
+    })
     if (isMine(job) && point === 'extending') setImmediate(() => setImmediate(die))
     await lease.step('two', () => undefined)
   },
