@@ -43,7 +43,10 @@ function call(name: string, heard: unknown[] = []): QueuedCall & { settled: bool
   }
 }
 
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+/** Until what was asked has left, and what was answered has been passed on: a call leaves at the end of a turn. */
+async function turn(): Promise<void> {
+  for (let turns = 0; turns < 3; turns++) await new Promise((resolve) => setImmediate(resolve))
+}
 
 /** The names of the calls that were sent together. */
 function names({ script: name, args }: Sent): unknown {
