@@ -14,7 +14,7 @@ interface Kind {
   readonly fields: readonly string[]
 }
 
-export const EVENTS = {
+const KINDS = {
   'master:connecting': {
     level: 'warn',
     message: 'master does not vote',
@@ -97,12 +97,13 @@ export const EVENTS = {
     message: 'step ended',
     fields: ['queue', 'job', 'resource', 'fencingToken', 'step', 'outcome', 'tookMs'],
   },
-} as const satisfies Record<string, Kind>
+} as const
 
-export type EventName = keyof typeof EVENTS
+export type EventName = keyof typeof KINDS
+export const EVENTS: Readonly<Record<EventName, Kind>> = KINDS
 
 type FieldsOf<Name extends EventName> = Readonly<
-  Partial<Record<(typeof EVENTS)[Name]['fields'][number], unknown>>
+  Partial<Record<(typeof KINDS)[Name]['fields'][number], unknown>>
 >
 
 export class EventLog {

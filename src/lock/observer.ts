@@ -82,37 +82,27 @@ export function observe(
   } catch (error) {
     report(error)
   }
-  const tell = (say: () => void): void => {
-    try {
-      say()
-    } catch (error) {
-      report(error)
-    }
-  }
+  // No rest parameters: this is called for every vote.
+  const guard = <A, B, C>(method: ((a: A, b: B, c: C) => void) | undefined) =>
+    method === undefined
+      ? ignore
+      : (a: A, b: B, c: C): void => {
+          try {
+            method.call(told, a, b, c)
+          } catch (error) {
+            report(error)
+          }
+        }
   return {
-    closed: () => {
-      tell(() => told.closed?.())
-    },
-    voted: (...args) => {
-      tell(() => told.voted?.(...args))
-    },
-    attempted: (...args) => {
-      tell(() => told.attempted?.(...args))
-    },
-    waited: (...args) => {
-      tell(() => told.waited?.(...args))
-    },
-    extended: (...args) => {
-      tell(() => told.extended?.(...args))
-    },
-    ended: (...args) => {
-      tell(() => told.ended?.(...args))
-    },
-    lost: (...args) => {
-      tell(() => told.lost?.(...args))
-    },
-    released: (...args) => {
-      tell(() => told.released?.(...args))
-    },
+    closed: guard((): void => told.closed?.()) as () => void,
+    voted: guard(told.voted?.bind(told)),
+    attempted: guard(told.attempted?.bind(told)) as Required<LockObserver>['attempted'],
+    waited: guard(told.waited?.bind(told)),
+    extended: guard(told.extended?.bind(told)),
+    ended: guard(told.ended?.bind(told)),
+    lost: guard(told.lost?.bind(told)) as Required<LockObserver>['lost'],
+    released: guard(told.released?.bind(told)) as Required<LockObserver>['released'],
   }
 }
+
+const ignore = (): void => undefined

@@ -15,7 +15,7 @@ interface Metric {
   readonly description: string
 }
 
-export const METRICS = {
+const KINDS = {
   'redlock.lease.acquire.duration': {
     kind: 'histogram',
     unit: 's',
@@ -107,11 +107,12 @@ export const METRICS = {
     unit: '1',
     description: '1 while a worker fetches no jobs because the masters have no quorum',
   },
-} as const satisfies Record<string, Metric>
+} as const
 
-export type MetricName = keyof typeof METRICS
+export type MetricName = keyof typeof KINDS
+export const METRICS: Readonly<Record<MetricName, Metric>> = KINDS
 type NameOf<K extends Kind> = {
-  [Name in MetricName]: (typeof METRICS)[Name]['kind'] extends K ? Name : never
+  [Name in MetricName]: (typeof KINDS)[Name]['kind'] extends K ? Name : never
 }[MetricName]
 
 /** From a fast local vote to a long wait in a line. */
