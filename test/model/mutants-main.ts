@@ -23,7 +23,8 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const COPIED = ['src', 'test', 'package.json', 'tsconfig.json', 'vitest.config.ts'] as const
 const DIRECTED = 'test/sim/abandoned-attempts.test.ts'
 const TWINS = 'test/sim/scripts-equal-model.test.ts'
-const REAL = ['test/redis', 'test/lock', 'test/hazards'] as const
+/** In this order. */
+const FURTHER = ['test/sim/late-extension', 'test/redis', 'test/lock', 'test/hazards'] as const
 const stopping = new AbortController()
 
 /** Longer than any of the judges takes when it works. */
@@ -95,8 +96,8 @@ async function judge(mutant: Mutant, seeds: number): Promise<Verdict> {
     const found = model === undefined ? undefined : await missedByModel(model)
     if (found !== undefined) return { rule, caughtBy: 'model', detail: found }
     if (await testsFail(directory, DIRECTED)) return { rule, caughtBy: 'tests', detail: DIRECTED }
-    // What virtual clients do not run into in so few seeds, a test of a real server may ask for directly.
-    for (const tests of REAL) {
+    // What virtual clients do not run into in so few seeds, a test may ask for directly.
+    for (const tests of FURTHER) {
       if (await testsFail(directory, tests)) return { rule, caughtBy: 'tests', detail: tests }
     }
     if (patches.every(isLua)) return { rule, caughtBy: '-', detail: 'only the Lua differs' }
