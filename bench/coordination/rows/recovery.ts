@@ -40,7 +40,8 @@ async function afterCrash(
 ): Promise<{ readonly order: readonly number[]; readonly firstMs: number }> {
   const queue = `q-${randomUUID().slice(0, 8)}`
   const crew = await Crew.start(2)
-  const jobs = [0, 1, 2].map((nr) => ({ key: HOT, nr, workMs: 300 }))
+  // Long enough that the second process is there before the first one is done with the first job.
+  const jobs = [0, 1, 2].map((nr) => ({ key: HOT, nr, workMs: 1_500 }))
   const orders = { ...lab.orders(contender, queue, CONCURRENCY), announce: true }
   try {
     const [first, second] = crew.workers
