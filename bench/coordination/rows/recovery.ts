@@ -6,8 +6,6 @@ import { inTurns, type Lab, type Load } from '../lab.ts'
 import type { Row } from '../row.ts'
 import { CONCURRENCY, of, rounds, worst } from './rounds.ts'
 
-const HOT = 'hot'
-
 export const twins: Row = {
   name: 'twins',
   load: '100 jobs that ask for the same answer of 200 ms, 4 processes × 5',
@@ -41,7 +39,8 @@ async function afterCrash(
   const queue = `q-${randomUUID().slice(0, 8)}`
   const crew = await Crew.start(2)
   // Long enough that the second process is there before the first one is done with the first job.
-  const jobs = [0, 1, 2].map((nr) => ({ key: HOT, nr, workMs: 1_500 }))
+  // A key of its own: the last round left an unfinished job behind, in whose line nobody else would come first.
+  const jobs = [0, 1, 2].map((nr) => ({ key: `hot-${queue}`, nr, workMs: 1_500 }))
   const orders = { ...lab.orders(contender, queue, CONCURRENCY), announce: true }
   try {
     const [first, second] = crew.workers
