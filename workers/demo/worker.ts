@@ -49,6 +49,7 @@ function lockedWorker(): Worker<Strike, PostingResult> {
   const locked = new LockedWorker<Strike, PostingResult>(config.queue, process_, {
     connection: { url: config.queueUrl },
     redlock,
+    logger: silentLogger,
     leaseMs,
     concurrency,
     resource: ({ data }) => `customer:${data.customer}`,
