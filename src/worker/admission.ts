@@ -46,19 +46,11 @@ export async function admit(
 ): Promise<Admitted | NotGranted | InLine> {
   const { lines, clock, passed } = admission
   if (lines === undefined) return withoutLine(await acquire(admission, resources))
-  const looking = turnOf(lines, job, resources, clock)
   const early = await passed?.outcome
   if (early?.status === 'granted' && passed?.finished === true) {
-    let turn: Turn | undefined
-    looking.then(
-      (found) => {
-        turn = found
-      },
-      () => undefined, // Then nobody is woken early.
-    )
-    return { ...early, following: () => turn?.following }
+    return { ...early, following: followingOf(lines, job, resources) }
   }
-  const turn = await looking
+  const turn = await turnOf(lines, job, resources, clock)
   if (!turn.isTurn) {
     if (early?.status === 'granted') await early.lease.release()
     return { status: 'in-line', lines }
@@ -93,11 +85,29 @@ async function turnOf(
 ): Promise<Turn> {
   const ticket = ticketOf(job)
   if (!mayBeParked(job)) return { isTurn: await lines.isTurn(resources, ticket) }
-  const turn = await lines.wakeUp(resources, ticket)
-  if (turn.isNext !== true) return turn
-  // It was woken a moment before the one ahead of it is noted as finished.
-  await sleep(clock, NEXT_LOOK_MS)
-  return lines.wakeUp(resources, ticket)
+  let turn = await lines.wakeUp(resources, ticket, job.attemptsStarted)
+  if (turn.isNext === true) {
+    // It was woken a moment before the one ahead of it is noted as finished.
+    await sleep(clock, NEXT_LOOK_MS)
+    turn = await lines.wakeUp(resources, ticket, job.attemptsStarted)
+  }
+  return turn.isLost === true ? { isTurn: await lines.join(resources, ticket) } : turn
+}
+
+/** For a job that runs already: it looks while it runs, and until it knows, or when that fails, nobody follows. */
+function followingOf(
+  lines: Lines,
+  job: Job,
+  resources: readonly string[],
+): () => Sleeper | undefined {
+  let turn: Turn | undefined
+  lines.wakeUp(resources, ticketOf(job), job.attemptsStarted).then(
+    (found) => {
+      turn = found
+    },
+    () => undefined,
+  )
+  return () => turn?.following
 }
 
 /** A job on its first start that was never delayed cannot have a mark; looking would cost every job a command. */

@@ -173,13 +173,7 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Ending {
     const here = ticketOf(job)
     const isHere = next?.ticket.queue === here.queue && next.ticket.prefix === here.prefix
-    if (
-      !PASSES ||
-      !isHere ||
-      resource === undefined ||
-      others.length > 0 ||
-      this.#stopped !== undefined
-    ) {
+    if (!isHere || resource === undefined || others.length > 0 || this.#stopped !== undefined) {
       const released = lease.release()
       return { released: () => released }
     }
@@ -255,8 +249,6 @@ export class JobRuns<Data, Result, Name extends string> {
 }
 
 const RESULT = 'result'
-/** Off: with a worker killed in the middle of a hand-over a line has been seen to stand still; see CHANGELOG. */
-const PASSES: boolean = false
 
 /** Where a job's checkpoints are. */
 export function stepsStore(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string {

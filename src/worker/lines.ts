@@ -46,10 +46,8 @@ export interface Sleeper {
 export interface Ending {
   /** BullMQ has noted that it is finished. */
   finished?(): void
-  /** Resolves when its lease is given back; nobody is woken before, but for the one that was. */
+  /** Resolves when its lease is given back; nobody that still sleeps is woken before. */
   released(): Promise<void>
-  /** Who was woken already, and whether that worked. */
-  readonly woken?: { readonly ticket: Ticket; readonly done: Promise<boolean> }
 }
 
 /** A job's place in its lines. */
@@ -58,6 +56,8 @@ export interface Turn {
   readonly isTurn: boolean
   /** Only one stands before it that may run: it may be about to leave. */
   readonly isNext?: boolean
+  /** It has no place in one of them. */
+  readonly isLost?: boolean
   /** Whose turn it is when this job leaves, where that can be told. */
   readonly following?: Sleeper
 }
@@ -106,7 +106,8 @@ export class Lines {
     // One time for all lines, that of the first: two jobs that meet in several lines must stand in the same order in
     // each, or they would wait for each other.
     for (const resource of resources) {
-      const args = [member, at, sleepers ?? '', ask ? '1' : '']
+      const mark = sleepers === undefined ? '' : markOf(sleepers, 0)
+      const args = [member, at, mark, ask ? '1' : '']
       const reply = await this.#redis.run(joinScript, this.#keys(resource), args)
       const [time, before] = reply as [string, number]
       at = time
@@ -133,18 +134,21 @@ export class Lines {
     return true
   }
 
-  /** As {@link Lines.isTurn}, for a job that may have slept: when it is its turn, it does not any more. */
-  async wakeUp(resources: readonly string[], ticket: Ticket): Promise<Turn> {
+  /**
+   * As {@link Lines.isTurn}, for a job that may have slept: it is up now, at its `start`-th start. One that has no place
+   * does not take one.
+   */
+  async wakeUp(resources: readonly string[], ticket: Ticket, start: number): Promise<Turn> {
     const member = encodeTicket(ticket)
     let following: Sleeper | undefined
     for (const resource of resources) {
-      const args = [member, this.#slots]
+      const args = [member, this.#slots, start]
       const reply = await this.#redis.run(turnScript, this.#keys(resource), args)
-      const [before, name, priority] = reply as [number, string?, string?]
-      if (before < 0) return { isTurn: await this.join(resources, ticket) }
+      const [before, name, mark] = reply as [number, string?, string?]
+      if (before < 0) return { isTurn: false, isLost: true }
       if (before >= this.#slots) return { isTurn: false, isNext: before === this.#slots }
       const next = name === undefined ? undefined : decodeTicket(name)
-      if (next !== undefined) following = { ticket: next, priority: Number(priority) }
+      if (next !== undefined) following = { ticket: next, priority: priorityIn(mark) }
     }
     // Whoever is next in several lines need not be next in all of its own.
     return {
@@ -153,11 +157,16 @@ export class Lines {
     }
   }
 
-  /** Marks the job as asleep, so that whoever leaves before it wakes it. */
-  async park(resources: readonly string[], ticket: Ticket, priority: number): Promise<void> {
+  /** Marks the job, at its `start`-th start, as asleep, so that whoever leaves before it wakes it. */
+  async park(
+    resources: readonly string[],
+    { ticket, priority }: Sleeper,
+    start: number,
+  ): Promise<void> {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
-      await this.#redis.command('HSET', this.#parked(resource), member, priority)
+      const mark = markOf(priority, start)
+      await this.#redis.command('HSET', this.#parked(resource), member, mark)
     }
     await this.watch(resources)
   }
@@ -177,22 +186,14 @@ export class Lines {
         this.#redis.command('ZREM', this.#line(resource), member),
         this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots - 1),
       ])) as [number, string[]]
-      if (heads.length > 0) await this.#wakeThoseAsleep(resource, heads, ending)
-    }
-  }
-
-  async #wakeThoseAsleep(
-    resource: string,
-    heads: readonly string[],
-    ending: Ending | undefined,
-  ): Promise<void> {
-    const marks = await this.#redis.command('HMGET', this.#parked(resource), ...heads)
-    for (const [index, head] of heads.entries()) {
-      const priority = (marks as (string | null)[])[index] ?? null
-      const ticket = decodeTicket(head)
-      if (ticket === undefined || priority === null || (await isUp(head, ending))) continue
-      await ending?.released()
-      await this.wake({ ticket, priority: Number(priority) })
+      if (heads.length === 0) continue
+      const marks = await this.#redis.command('HMGET', this.#parked(resource), ...heads)
+      for (const [index, mark] of (marks as (string | null)[]).entries()) {
+        const next = decodeTicket(heads[index] ?? '')
+        if (next === undefined || mark === null) continue
+        await ending?.released()
+        await this.wake({ ticket: next, priority: priorityIn(mark) })
+      }
     }
   }
 
@@ -231,15 +232,17 @@ export class Lines {
     const heads = pairs(await this.#redis.run(lookScript, this.#keys(resource), [this.#slots]))
     if (heads.length === 0) {
       await this.#redis.command('ZREM', this.#index, resource)
+      // Somebody came, and put the line on the list on which it still was.
+      if ((await this.length(resource)) > 0) await this.watch([resource])
       return
     }
     const again = this.#clock.wallNow() + againInMs
     await this.#redis.command('ZADD', this.#index, 'XX', again, resource)
-    for (const [head, priority] of heads) {
+    for (const [head, mark] of heads) {
       const ticket = decodeTicket(head)
       if (ticket === undefined) {
         await this.#redis.command('ZREM', this.#line(resource), head)
-      } else if (priority === '' || !(await this.wake({ ticket, priority: Number(priority) }))) {
+      } else if (mark === '' || !(await this.wake({ ticket, priority: priorityIn(mark) }))) {
         if (await this.#isOver(ticket, keepFailed)) await this.leave([resource], ticket)
       }
     }
@@ -296,9 +299,12 @@ export class Lines {
   }
 }
 
-async function isUp(sleeper: string, ending: Ending | undefined): Promise<boolean> {
-  const { woken } = ending ?? {}
-  return woken !== undefined && encodeTicket(woken.ticket) === sleeper && woken.done
+function markOf(priority: number, start: number): string {
+  return `${priority}:${start}`
+}
+
+function priorityIn(mark: string | undefined): number {
+  return Number(mark?.split(':')[0] ?? 0)
 }
 
 /** A flat reply as pairs. */

@@ -59,7 +59,8 @@ export class Relay {
     const finished = (): void => {
       kept.finished = true
     }
-    return { finished, released, woken: { ticket: following.ticket, done: lines.wake(following) } }
+    void lines.wake(following)
+    return { finished, released }
   }
 
   /** What is kept for a job, for whoever runs it now. A job that touches other resources too starts from the beginning. */

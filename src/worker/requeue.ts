@@ -93,10 +93,10 @@ export async function park(
   const ticket = ticketOf(job)
   const reason = `others that were added earlier stand before it in the line of \`${labelOf(resources)}\``
   if (isMilestone(earlierRequeues(job))) await job.log(`waits for its turn: ${reason}`)
-  await lines.park(resources, ticket, job.priority)
+  const { priority, attemptsStarted } = job
+  await lines.park(resources, { ticket, priority }, attemptsStarted)
   const delayMs = Math.min(parkedMs(clock.random()), maxDelayMs)
   await job.moveToDelayed(clock.wallNow() + delayMs, token)
-  const { priority } = job
   if (await lines.isTurn(resources, ticket)) await lines.wake({ ticket, priority })
   return { status: 'in-line', resource: labelOf(resources), delayMs, reason }
 }

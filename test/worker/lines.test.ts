@@ -271,6 +271,7 @@ describe('BullMQ beside it', () => {
 async function twoStarted(): Promise<{
   first: Job<Charge>
   second: Job<Charge>
+  worker: Worker<Charge>
   line: Lines
   resources: readonly string[]
   queue: Queue<Charge>
@@ -286,7 +287,7 @@ async function twoStarted(): Promise<{
   const resources = [named('a')]
   expect(await line.isTurn(resources, ticketOf(first))).toBe(true)
   expect(await line.isTurn(resources, ticketOf(second))).toBe(false)
-  return { first, second, line, resources, queue }
+  return { first, second, worker, line, resources, queue }
 }
 
 describe('a job in several lines', () => {
@@ -318,6 +319,13 @@ describe('a job in several lines', () => {
   })
 })
 
+test('a job that has left takes no place by looking', async () => {
+  const { first, line, resources } = await twoStarted()
+  await line.leave(resources, ticketOf(first))
+  expect(await line.wakeUp(resources, ticketOf(first), 1)).toEqual({ isTurn: false, isLost: true })
+  expect(await line.length(named('a'))).toBe(1)
+})
+
 describe('a wake-up is not lost', () => {
   test('when the head leaves between the look and the parking: the second look', async () => {
     const { first, second, line, resources, queue } = await twoStarted()
@@ -328,11 +336,70 @@ describe('a wake-up is not lost', () => {
 
   test('when its waker finds it still active', async () => {
     const { first, second, line, resources, queue } = await twoStarted()
-    await line.park(resources, ticketOf(second), 0)
+    await line.park(resources, { ticket: ticketOf(second), priority: 0 }, 1)
     await line.leave(resources, ticketOf(first))
     expect(await queue.getJobState(second.id ?? '')).toBe('active')
     await park(second, 'token-2', resources, line, systemClock)
     expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+  })
+
+  test('when it was woken early, and parked again before the one ahead of it leaves', async () => {
+    const { first, second, worker, line, resources, queue } = await twoStarted()
+    const ticket = ticketOf(second)
+    await park(second, 'token-2', resources, line, systemClock)
+    expect(await line.wake({ ticket, priority: 0 })).toBe(true)
+    const again = await worker.getNextJob('token-3')
+    expect(await line.wakeUp(resources, ticket, again.attemptsStarted)).toMatchObject({
+      isTurn: false,
+      isNext: true,
+    })
+    await park(again, 'token-3', resources, line, systemClock)
+    const released = (): Promise<void> => Promise.resolve()
+    await line.leave(resources, ticketOf(first), { released })
+    expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+  })
+
+  test('when a frozen worker looks for a start that is over: the mark of a later one stays', async () => {
+    const { first, second, worker, line, resources, queue } = await twoStarted()
+    const ticket = ticketOf(second)
+    await park(second, 'token-2', resources, line, systemClock)
+    await line.wake({ ticket, priority: 0 })
+    const again = await worker.getNextJob('token-3')
+    await line.wakeUp(resources, ticket, again.attemptsStarted)
+    const asleep = async (): Promise<unknown> => (await line.members(named('a'), 2))[1]?.parked
+    expect(await asleep()).toBe(false)
+    await park(again, 'token-3', resources, line, systemClock)
+    await line.wakeUp(resources, ticket, second.attemptsStarted)
+    expect(await asleep()).toBe(true)
+    await line.leave(resources, ticketOf(first))
+    expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+  })
+
+  test('when somebody comes while an empty line is taken off the list', async () => {
+    const resource = named('a')
+    const ticket = { prefix: 'bull', queue: 'q', jobId: 'late' }
+    const redis = openQueueConnection(connection())
+    fixture.defer(() => {
+      redis.close()
+      return Promise.resolve()
+    })
+    const options = { namespace: fixture.namespace, slots: 1 }
+    const backend = makeQueue().getBackend()
+    const other = new Lines(redis, backend, options, systemClock)
+    const cutIn: typeof redis = {
+      ...redis,
+      command: async (name, ...args) => {
+        if (name === 'ZREM' && args[0] === `${fixture.namespace}:lines`) {
+          await other.join([resource], ticket)
+          await other.park([resource], { ticket, priority: 0 }, 1)
+        }
+        return redis.command(name, ...args)
+      },
+    }
+    const line = new Lines(cutIn, backend, options, systemClock)
+    await line.watch([resource])
+    await line.repair(resource, 1_000, false)
+    expect(await line.silent(100)).toContain(resource)
   })
 
   test('in the normal course: whoever leaves wakes exactly one', async () => {

@@ -125,10 +125,12 @@ function overtakes({ plan }: Stage, report: JobFacts, held: JobFacts): boolean {
   return plan.without === 'lease' || report.fencingToken > held.fencingToken
 }
 
+/** Stops the worker that opens the next job before it writes: one without a job may get none any more. */
 async function holdSomeone(stage: Stage): Promise<{ victim: Member; held: JobFacts }> {
-  const working = stage.crew.members.filter(({ state, chosen }) => state === 'working' && !chosen)
-  const victim = working[Math.floor(stage.random() * working.length)]
-  if (victim === undefined) throw new Error('there is no worker to strike')
+  const { member: victim } = await seen(stage, 'a job being opened', (report, member) => {
+    const isFree = member.state === 'working' && !member.chosen
+    return report.type === 'opened' && isFree ? report : undefined
+  })
   victim.chosen = true
   const holding = seen(stage, `a write of ${victim.name}`, (report, member) => {
     return report.type === 'holding' && member === victim ? report : undefined
