@@ -128,10 +128,11 @@ function overtakes({ plan }: Stage, report: JobFacts, held: JobFacts): boolean {
 /** Stops the worker that opens the next job before it writes: one without a job may get none any more. */
 async function holdSomeone(stage: Stage): Promise<{ victim: Member; held: JobFacts }> {
   const { member: victim } = await seen(stage, 'a job being opened', (report, member) => {
-    const isFree = member.state === 'working' && !member.chosen
-    return report.type === 'opened' && isFree ? report : undefined
+    if (report.type !== 'opened' || member.state !== 'working' || member.chosen) return undefined
+    // Taken while we look: another fault may look at this very report.
+    member.chosen = true
+    return report
   })
-  victim.chosen = true
   const holding = seen(stage, `a write of ${victim.name}`, (report, member) => {
     return report.type === 'holding' && member === victim ? report : undefined
   })
