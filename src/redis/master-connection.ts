@@ -1,19 +1,6 @@
 /**
  * The connection to one lock server: enrols it, calls its scripts, and keeps it from voting whenever it might not be the
  * server that was enrolled.
- *
- * States and who changes them:
- *
- *   connecting ──ready──▶ enrolling ──admitted──▶ enrolled
- *       ▲                    │  ▲                    │
- *       │                    │  └── reenrol(): NOSCRIPT, READONLY, or a reply that says
- *       │                 refused   the server is not the one this connection enrolled
- *       └──── the socket closes, from any state ─────┘            close() ends them all
- *
- * Only `enrolled` may vote. On every connect the server's facts are read and `admit` (given by
- * the layer above, which knows about leases) decides; scripts are loaded *after* that, so whoever
- * finds a script missing knows that the server has not been enrolled since it started.
- * A refused master is asked again once a second: an operator may have repaired it.
  */
 import { Redis } from 'ioredis'
 import type { Timer } from '../clock.ts'
@@ -32,68 +19,67 @@ import {
   type MasterConnectionOptions,
   type MasterState,
 } from './master.ts'
+import { Enrolment } from './enrolment.ts'
 import { readServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
 
-const REFUSED_RETRY_MS = 1_000
-
-/** Error replies of a server that may not be the one enrolled any more. */
-const REENROL_ON = /^(NOSCRIPT|READONLY|MASTERDOWN)/
-
 export class MasterConnection implements Master {
   readonly name: string
-  readonly firstAnswer: Promise<void>
   readonly #options: MasterConnectionOptions
   readonly #redis: Redis
-  readonly #scripts: readonly Script[]
+  readonly #enrolment: Enrolment
   readonly #calls: CallQueue
-  #state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
-  #answerFirst: () => void = () => undefined
-  #lastError = 'not connected yet'
-  /** Raised at every connect and disconnect: an enrolment that began before is void. */
-  #epoch = 0
-  #retry: Timer | undefined
-  readonly #waiters = new Set<(enrolled: boolean) => void>()
   readonly #listeners: Redis[] = []
+  #lastError = 'not connected yet'
 
   constructor(options: MasterConnectionOptions) {
     this.name = masterName(options.address)
     this.#options = options
-    this.firstAnswer = new Promise((resolve) => {
-      this.#answerFirst = resolve
-    })
     this.#redis = openConnection(options.address, options.limits)
     const batch = batchOf(options.scripts)
-    this.#scripts = [...options.scripts, batch]
+    this.#enrolment = new Enrolment({
+      clock: options.clock,
+      readFacts: () => readServerFacts(this.#redis, options.clock),
+      admit: (facts) => options.admit(this, facts),
+      loadScripts: async () => {
+        for (const { lua } of [...options.scripts, batch]) await this.#redis.script('LOAD', lua)
+      },
+      onState: (state) => {
+        options.onState(this, state)
+        if (state.status === 'enrolled') return
+        for (const call of this.#calls.clear()) call.onError(new Error(describeState(state)))
+      },
+    })
     this.#calls = new CallQueue({
       clock: options.clock,
       batch,
       send: ({ script, keys, args }) =>
         this.#redis.evalsha(script.sha1, keys.length, ...keys, ...args),
       onError: (error) => {
-        if (isErrorReply(error) && REENROL_ON.test(error.message)) this.reenrol(error.message)
+        if (isErrorReply(error)) this.#enrolment.onErrorReply(error.message)
       },
     })
     this.#redis.on('error', (error: Error) => {
       this.#lastError = error.message === '' ? error.name : error.message
     })
     this.#redis.on('ready', () => {
-      this.#enrol('connected')
+      this.#enrolment.connected()
     })
     this.#redis.on('close', () => {
-      if (this.#state.status === 'closed') return
-      this.#epoch++
-      this.#enter({ status: 'connecting', detail: this.#lastError })
-      this.#answerFirst()
+      this.#enrolment.disconnected(this.#lastError)
     })
   }
 
   get state(): MasterState {
-    return this.#state
+    return this.#enrolment.state
   }
 
   get runId(): string {
-    return this.#state.status === 'enrolled' ? this.#state.facts.runId : ''
+    return this.#enrolment.runId
+  }
+
+  get firstAnswer(): Promise<void> {
+    return this.#enrolment.firstAnswer
   }
 
   call(
@@ -102,13 +88,9 @@ export class MasterConnection implements Master {
     args: readonly (string | number)[],
     timeoutMs: number,
   ): Promise<CallResult> {
-    if (this.#state.status !== 'enrolled') {
-      return Promise.resolve({
-        ok: false,
-        reason: 'not-ready',
-        detail: describeState(this.#state),
-        mayHaveRun: false,
-      })
+    if (this.state.status !== 'enrolled') {
+      const detail = describeState(this.state)
+      return Promise.resolve({ ok: false, reason: 'not-ready', detail, mayHaveRun: false })
     }
     return new Promise((resolve) => {
       const call = new PendingCall(script, keys, args, resolve)
@@ -120,7 +102,7 @@ export class MasterConnection implements Master {
   }
 
   reenrol(why: string): void {
-    if (this.#state.status === 'enrolled') this.#enrol(why)
+    this.#enrolment.reenrol(why)
   }
 
   eval(
@@ -132,7 +114,7 @@ export class MasterConnection implements Master {
   }
 
   listen(channel: string, heard: (message: string) => void): void {
-    if (this.#state.status === 'closed') return
+    if (this.state.status === 'closed') return
     const { address, limits } = this.#options
     const listener = openConnection(address, limits)
     listener.on('ready', () => {
@@ -156,69 +138,14 @@ export class MasterConnection implements Master {
   }
 
   whenEnrolled(limitMs: number): Promise<boolean> {
-    if (this.#state.status === 'enrolled') return Promise.resolve(true)
-    if (this.#state.status === 'closed') return Promise.resolve(false)
-    return new Promise((resolve) => {
-      const settle = (enrolled: boolean): void => {
-        limit.cancel()
-        this.#waiters.delete(settle)
-        resolve(enrolled)
-      }
-      const limit = this.#options.clock.after(limitMs, () => {
-        settle(false)
-      })
-      this.#waiters.add(settle)
-    })
+    return this.#enrolment.whenEnrolled(limitMs)
   }
 
   close(): void {
-    if (this.#state.status === 'closed') return
-    this.#epoch++
-    this.#enter({ status: 'closed' })
-    this.#answerFirst()
+    if (this.state.status === 'closed') return
+    this.#enrolment.close()
     this.#redis.disconnect()
     for (const listener of this.#listeners) listener.disconnect()
-  }
-
-  #enter(state: MasterState): void {
-    this.#retry?.cancel()
-    this.#retry = undefined
-    this.#state = state
-    this.#options.onState(this, state)
-    if (state.status !== 'enrolled') {
-      for (const call of this.#calls.clear()) call.onError(new Error(describeState(state)))
-    }
-    if (state.status === 'enrolled' || state.status === 'closed') {
-      for (const settle of [...this.#waiters]) settle(state.status === 'enrolled')
-    }
-  }
-
-  #enrol(why: string): void {
-    const epoch = ++this.#epoch
-    this.#enter({ status: 'enrolling', detail: why })
-    void this.#tryEnrol().then((state) => {
-      if (epoch !== this.#epoch) return
-      this.#enter(state)
-      this.#answerFirst()
-      if (state.status !== 'enrolled') {
-        this.#retry = this.#options.clock.after(REFUSED_RETRY_MS, () => {
-          this.#enrol('asking again')
-        })
-      }
-    })
-  }
-
-  async #tryEnrol(): Promise<MasterState> {
-    try {
-      const facts = await readServerFacts(this.#redis, this.#options.clock)
-      const admission = await this.#options.admit(this, facts)
-      if (!admission.admitted) return { status: 'refused', ...admission }
-      for (const script of this.#scripts) await this.#redis.script('LOAD', script.lua)
-      return { status: 'enrolled', facts }
-    } catch (error) {
-      const detail = error instanceof Error ? error.message : String(error)
-      return { status: 'connecting', detail: `could not be enrolled: ${detail}` }
-    }
   }
 }
 

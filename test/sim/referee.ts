@@ -260,6 +260,6 @@ function isTrusted({ clock, lease }: Holding): boolean {
 
 function describe({ client, lease, attemptAt, grantedAt }: Holding): string {
   const when = `attempt ${attemptAt.toFixed(2)}, granted ${grantedAt.toFixed(2)}`
-  const which = `${lease.fencingToken} (${lease.token.slice(0, 4)}) on ${lease.resource}`
+  const which = `${lease.fencingToken} (${lease.token.slice(0, 8)}) on ${lease.resource}`
   return `${client}'s lease ${which} (${when})`
 }

@@ -354,7 +354,7 @@ export class SimulatedClient {
     trace(() => {
       const said = event === 'call' ? '' : ` = ${JSON.stringify(reply)}`
       const rest = args.slice(script === 'release' ? 1 : 3).join(' ')
-      return `${this.name} ${event === 'call' ? 'asks' : 'ran on'} ${master}: ${script} ${token.slice(0, 4)} ${rest}${said}`
+      return `${this.name} ${event === 'call' ? 'asks' : 'ran on'} ${master}: ${script} ${token.slice(0, 8)} ${rest}${said}`
     })
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A `Master` over the simulated network: the state machine of `src/redis/master.ts` without ioredis.
+ * A `Master` over the simulated network: the enrolment of `src/redis` without ioredis.
  *
  * It connects after construction, reads the server's facts, asks the fleet to admit it, loads the scripts and
  * may then vote. A socket that stays silent is replaced, and so is one whose server died; every call
@@ -12,6 +12,7 @@ import type {
   MasterConnectionOptions,
   MasterState,
 } from '../../src/redis/master.ts'
+import { Enrolment } from '../../src/redis/enrolment.ts'
 import type { Script } from '../../src/redis/script.ts'
 import type { ServerFacts } from '../../src/redis/server-facts.ts'
 import { SimulatedReplyError, type SimulatedMaster } from './simulated-master.ts'
@@ -44,28 +45,32 @@ interface Conversation extends Socket {
   forgetCrash: () => void
 }
 
-const REFUSED_RETRY_MS = 1_000
-const REENROL_ON = /^(NOSCRIPT|READONLY|MASTERDOWN)/
-
 export class SimulatedConnection implements Master {
   readonly name: string
-  readonly firstAnswer: Promise<void>
   readonly #options: MasterConnectionOptions
   readonly #wiring: Wiring
-  readonly #waiters = new Set<(enrolled: boolean) => void>()
-  #answerFirst: () => void = () => undefined
-  #state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
+  readonly #enrolment: Enrolment
   #socket: Conversation | undefined
-  #epoch = 0
   #failures = 0
+  /** For the next attempt to connect, or the end of this one. */
   #timer: Timer | undefined
 
   constructor(options: MasterConnectionOptions, wiring: Wiring) {
     this.name = wiring.master.name
     this.#options = options
     this.#wiring = wiring
-    this.firstAnswer = new Promise((resolve) => {
-      this.#answerFirst = resolve
+    this.#enrolment = new Enrolment({
+      clock: wiring.clock,
+      readFacts: () => this.#readFacts(),
+      admit: (facts) => options.admit(this, facts),
+      loadScripts: async () => {
+        await this.#need(() => {
+          for (const script of options.scripts) wiring.master.load(script.name)
+        })
+      },
+      onState: (state) => {
+        options.onState(this, state)
+      },
     })
     this.#timer = wiring.clock.after(0, () => {
       this.#connect()
@@ -73,11 +78,15 @@ export class SimulatedConnection implements Master {
   }
 
   get state(): MasterState {
-    return this.#state
+    return this.#enrolment.state
   }
 
   get runId(): string {
-    return this.#state.status === 'enrolled' ? this.#state.facts.runId : ''
+    return this.#enrolment.runId
+  }
+
+  get firstAnswer(): Promise<void> {
+    return this.#enrolment.firstAnswer
   }
 
   call(
@@ -86,8 +95,8 @@ export class SimulatedConnection implements Master {
     args: readonly (string | number)[],
     timeoutMs: number,
   ): Promise<CallResult> {
-    if (this.#state.status !== 'enrolled') {
-      const detail = this.#state.status
+    if (this.state.status !== 'enrolled') {
+      const detail = this.state.status
       return Promise.resolve({ ok: false, reason: 'not-ready', detail, mayHaveRun: false })
     }
     const { master, clock, observe } = this.#wiring
@@ -110,17 +119,17 @@ export class SimulatedConnection implements Master {
   }
 
   reenrol(why: string): void {
-    if (this.#state.status === 'enrolled') this.#enrol(why)
+    this.#enrolment.reenrol(why)
   }
 
   listen(channel: string, heard: (message: string) => void): void {
     const { master, link, clock } = this.#wiring
     const socket = link.socket()
     master.subscribe(channel, (message) => {
-      if (this.#state.status === 'closed' || clock.state === 'crashed') return
+      if (this.state.status === 'closed' || clock.state === 'crashed') return
       link.carry('reply', socket, () => {
         clock.enter(() => {
-          if (this.#state.status !== 'closed') heard(message)
+          if (this.state.status !== 'closed') heard(message)
         })
       })
     })
@@ -142,26 +151,13 @@ export class SimulatedConnection implements Master {
   }
 
   whenEnrolled(limitMs: number): Promise<boolean> {
-    if (this.#state.status === 'enrolled') return Promise.resolve(true)
-    if (this.#state.status === 'closed') return Promise.resolve(false)
-    return new Promise((resolve) => {
-      const settle = (enrolled: boolean): void => {
-        limit.cancel()
-        this.#waiters.delete(settle)
-        resolve(enrolled)
-      }
-      const limit = this.#wiring.clock.after(limitMs, () => {
-        settle(false)
-      })
-      this.#waiters.add(settle)
-    })
+    return this.#enrolment.whenEnrolled(limitMs)
   }
 
   close(): void {
-    if (this.#state.status === 'closed') return
-    this.#epoch++
-    this.#enter({ status: 'closed' })
-    this.#answerFirst()
+    if (this.state.status === 'closed') return
+    this.#timer?.cancel()
+    this.#enrolment.close()
     this.#hangUp('Connection is closed.')
   }
 
@@ -202,7 +198,7 @@ export class SimulatedConnection implements Master {
         this.#timer?.cancel()
         socket.ready = true
         this.#failures = 0
-        this.#enrol('connected')
+        this.#enrolment.connected()
       })
     })
   }
@@ -224,10 +220,9 @@ export class SimulatedConnection implements Master {
   }
 
   #broken(socket: Conversation, why: string): void {
-    if (socket !== this.#socket || this.#state.status === 'closed') return
-    this.#epoch++
-    this.#enter({ status: 'connecting', detail: why })
-    this.#answerFirst()
+    if (socket !== this.#socket || this.state.status === 'closed') return
+    this.#timer?.cancel()
+    this.#enrolment.disconnected(why)
     this.#hangUp(why)
     const delayMs = Math.min(400, 25 * 2 ** Math.min(this.#failures++, 10))
     this.#timer = this.#wiring.clock.after(
@@ -304,48 +299,8 @@ export class SimulatedConnection implements Master {
     if (answer.kind === 'reply') return { ok: true, reply: answer.reply }
     const { detail } = answer
     if (answer.kind === 'closed') return { ok: false, reason: 'closed', detail, mayHaveRun: true }
-    if (REENROL_ON.test(detail)) this.reenrol(detail)
+    this.#enrolment.onErrorReply(detail)
     return { ok: false, reason: 'error', detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
-  }
-
-  #enter(state: MasterState): void {
-    this.#timer?.cancel()
-    this.#timer = undefined
-    this.#state = state
-    this.#options.onState(this, state)
-    if (state.status === 'enrolled' || state.status === 'closed') {
-      for (const settle of [...this.#waiters]) settle(state.status === 'enrolled')
-    }
-  }
-
-  #enrol(why: string): void {
-    const epoch = ++this.#epoch
-    this.#enter({ status: 'enrolling', detail: why })
-    void this.#tryEnrol().then((state) => {
-      if (epoch !== this.#epoch) return
-      this.#enter(state)
-      this.#answerFirst()
-      if (state.status !== 'enrolled') {
-        this.#timer = this.#wiring.clock.after(REFUSED_RETRY_MS, () => {
-          this.#enrol('asking again')
-        })
-      }
-    })
-  }
-
-  async #tryEnrol(): Promise<MasterState> {
-    try {
-      const facts = await this.#readFacts()
-      const admission = await this.#options.admit(this, facts)
-      if (!admission.admitted) return { status: 'refused', ...admission }
-      await this.#need(() => {
-        for (const script of this.#options.scripts) this.#wiring.master.load(script.name)
-      })
-      return { status: 'enrolled', facts }
-    } catch (error) {
-      const detail = error instanceof Error ? error.message : String(error)
-      return { status: 'connecting', detail: `could not be enrolled: ${detail}` }
-    }
   }
 
   async #readFacts(): Promise<ServerFacts> {

@@ -32,7 +32,7 @@ describe('the real lock in a simulated world', () => {
       const lines: string[] = []
       const names = new Map<string, string>()
       await run(3, (line) =>
-        lines.push(line.replace(/(?<=: \w+ )\S{4}(?= )/, (token) => named(names, token))),
+        lines.push(line.replace(/(?<=: \w+ )\S{8}(?= )/, (token) => named(names, token))),
       )
       return lines.map((line) => line.replace(/(?<=[" ])[\w-]{27}@/g, '@'))
     })
