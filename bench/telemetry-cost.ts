@@ -13,8 +13,7 @@ import {
   SimpleSpanProcessor,
   type Sampler,
 } from '@opentelemetry/sdk-trace-base'
-import { Redlock, type RedlockOptions } from '../src/index.ts'
-import { silentLogger } from '../src/cli/silent-logger.ts'
+import { Redlock, type RedlockOptions, silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
 
 const ROUNDS = 15

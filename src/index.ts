@@ -22,7 +22,7 @@ export type {
   Question,
   VoteOutcome,
 } from './lock/observer.ts'
-export type { Logger } from './logger.ts'
+export { silentLogger, type Logger } from './logger.ts'
 export * from './errors.ts'
 export { LockedWorker } from './worker/locked-worker.ts'
 export type { LockedWorkerListener } from './worker/locked-worker.ts'

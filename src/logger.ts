@@ -12,6 +12,11 @@ export interface Logger {
   isLevelEnabled?(level: string): boolean
 }
 
+const ignore = (): void => undefined
+
+/** Says nothing: for whoever reports by other means what a Redlock and its workers would log. */
+export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+
 /** Warnings and errors as JSON lines on standard error, one event a line. */
 export function defaultLogger(): Logger {
   return pino({ name: 'bullmq-redlock', level: 'warn' }, destination({ fd: 2, sync: true }))

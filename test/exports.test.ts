@@ -25,6 +25,7 @@ test('the public names are these and no others', () => {
       "WaitedTooLongError",
       "lockedProcessor",
       "openTelemetry",
+      "silentLogger",
     ]
   `)
   expect(Object.keys(testing).sort()).toMatchInlineSnapshot(`

@@ -1,11 +1,14 @@
 /** What most integration tests need: a fleet per file, and a Redlock with its own key prefix per test. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll } from 'vitest'
-import { Redlock, type Lease, type Logger, type RedlockOptions } from '../src/index.ts'
+import {
+  Redlock,
+  type Lease,
+  type Logger,
+  type RedlockOptions,
+  silentLogger,
+} from '../src/index.ts'
 import { startFleet, type Fleet } from '../src/testing/index.ts'
-
-const ignore = (): void => undefined
-export const silent: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 export interface Fixture {
   readonly fleet: Fleet
@@ -55,7 +58,7 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
         leaseMs: 2_000,
         maxLeaseMs: 3_000,
         namespace,
-        logger: silent,
+        logger: silentLogger,
         ...overrides,
       })
       closers.push(() => redlock.close())

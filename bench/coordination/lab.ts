@@ -4,11 +4,11 @@ import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedQueue, Redlock } from '../built.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { silent } from '../../test/faults/silent.ts'
 import { Crew } from './crew.ts'
 import { addToGroups } from './groupmq.ts'
 import type { Contender, KeyedJob, Orders, Tally } from './job.ts'
 import { judge, type Judgement } from './judge.ts'
+import { silentLogger } from '../../src/index.ts'
 
 const LEASE_MS = 2_000
 const WORKERS = 4
@@ -41,7 +41,7 @@ export class Lab implements AsyncDisposable {
   static async open(): Promise<Lab> {
     const fleet = await startFleet({ masters: 5 })
     const lab = new Lab(fleet, await Crew.start(WORKERS))
-    const founder = new Redlock({ ...lab.lock, maxLeaseMs: LEASE_MS, logger: silent })
+    const founder = new Redlock({ ...lab.lock, maxLeaseMs: LEASE_MS, logger: silentLogger })
     await founder.bootstrap()
     await founder.close()
     return lab

@@ -2,9 +2,9 @@
 import { Worker, type Job } from 'bullmq'
 import { LockedWorker, Redlock } from '../built.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
-import { silent } from '../../test/faults/silent.ts'
 import { openGroupWorker } from './groupmq.ts'
 import type { Command, KeyedJob, Orders, Report, Run, Tally } from './job.ts'
+import { silentLogger } from '../../src/index.ts'
 
 const REPORT_EVERY_MS = 5
 const MASTER_TIMEOUT_MS = 1_000
@@ -56,7 +56,7 @@ async function work(orders: Orders): Promise<Working> {
     leaseMs,
     maxLeaseMs: leaseMs,
     masterTimeoutMs: MASTER_TIMEOUT_MS,
-    logger: silent,
+    logger: silentLogger,
   })
   await redlock.ready()
   const worker = new LockedWorker<KeyedJob>(queue, (job) => run(job.data, announce), {

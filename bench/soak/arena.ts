@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
 import { overlaps } from '../../test/faults/checkers/exclusion.ts'
 import { storeDisorder } from '../../test/faults/checkers/fenced-store.ts'
@@ -15,7 +15,6 @@ import { tokenDisorder } from '../../test/faults/checkers/token-order.ts'
 import { Crew } from '../../test/faults/crew.ts'
 import { History } from '../../test/faults/history.ts'
 import type { WorkerSetup } from '../../test/faults/job-states.ts'
-import { silent } from '../../test/faults/silent.ts'
 import type { ClockShim, ShimmedClock } from '../../test/faults/shimmed-clock.ts'
 import { FencedStore } from '../../test/faults/store.ts'
 import { JobLedger, WorkForce } from '../../test/faults/work-force.ts'
@@ -80,7 +79,7 @@ export class Arena implements AsyncDisposable {
       namespace,
       leaseMs: LEASE_MS,
       maxLeaseMs: MAX_LEASE_MS,
-      logger: silent,
+      logger: silentLogger,
     })
     await founder.bootstrap()
     await founder.close()

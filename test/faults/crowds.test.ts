@@ -2,13 +2,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import { item } from './rig.ts'
 import { ALL } from './scenario.ts'
-import { silent } from './silent.ts'
 
 const CROWD = ALL ? 200 : 100
 /** On a machine that is busy with other things, more at once defeat each other: see bench/overload.ts. */
@@ -45,7 +44,7 @@ async function clients(count: number): Promise<readonly Redlock[]> {
         leaseMs: 2_000,
         maxLeaseMs: 2_000,
         masterTimeoutMs: 500,
-        logger: silent,
+        logger: silentLogger,
       }),
   )
   await all[0]?.bootstrap()

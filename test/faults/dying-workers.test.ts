@@ -2,13 +2,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { Redis } from 'ioredis'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { immortalKeys } from './checkers/immortal-keys.ts'
 import { ALL } from './scenario.ts'
-import { silent } from './silent.ts'
 import { JOB_STATES, type JobState } from './job-states.ts'
 import { JobLedger, WorkForce } from './work-force.ts'
 
@@ -35,7 +34,7 @@ it('jobs survive kill -9 in every state, a frozen queue, and masters that are aw
     namespace,
     leaseMs: LEASE_MS,
     maxLeaseMs: MAX_LEASE_MS,
-    logger: silent,
+    logger: silentLogger,
   })
   await founder.bootstrap()
   await founder.close()

@@ -1,10 +1,9 @@
 /** Matrix row 1: masters are killed under work. A minority costs nothing; without a majority nobody holds anything. */
 import { expect, it } from 'vitest'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { until } from '../fixtures.ts'
 import { monotonicMs } from './monotonic.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
-import { silent } from './silent.ts'
 import { trustEnd } from './history.ts'
 
 const stage = useStage({ masters: 5 })
@@ -55,7 +54,7 @@ it.each(cases)(
       namespace,
       leaseMs: 400,
       maxLeaseMs: 600,
-      logger: silent,
+      logger: silentLogger,
     })
     await redlock.bootstrap()
     const kill = (): Promise<unknown> =>

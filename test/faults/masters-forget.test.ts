@@ -3,12 +3,11 @@ import { readFile, stat, truncate } from 'node:fs/promises'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { monotonicMs } from './monotonic.ts'
 import { until } from '../fixtures.ts'
 import type { Rig } from './rig.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
-import { silent } from './silent.ts'
 
 const stage = useStage({
   masters: 5,
@@ -145,7 +144,7 @@ it('a rolling restart slower than the quarantine: the lease that is kept alive s
     namespace,
     leaseMs: 1_000,
     maxLeaseMs: 1_000,
-    logger: silent,
+    logger: silentLogger,
   }
   await using redlock = new Redlock(options)
   await redlock.bootstrap()

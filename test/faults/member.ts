@@ -2,12 +2,11 @@
  * One member of a crew: takes leases and writes under them as a careful application would, and reports what it saw.
  * Runs in a process of its own, so that it can be stopped and killed like one.
  */
-import { Redlock, type Lease } from '../../src/index.ts'
+import { Redlock, type Lease, silentLogger } from '../../src/index.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
 import type { Ending, MemberEvent, PausePoint } from './history.ts'
 import { monotonicMs } from './monotonic.ts'
 import type { Orders } from './orders.ts'
-import { silent } from './silent.ts'
 import { FencedStore } from './store.ts'
 
 /** The lease counts on `performance.now()`, which runs on the same clock from another origin. */
@@ -43,7 +42,7 @@ export class Member {
       maxLeaseMs: orders.maxLeaseMs,
       masterTimeoutMs: orders.masterTimeoutMs,
       owner: orders.name,
-      logger: silent,
+      logger: silentLogger,
     })
     this.#loops = Array.from({ length: orders.loops }, (_, index) =>
       this.#loop(new SeededRandom(orders.seed * 1_000 + index)),

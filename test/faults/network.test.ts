@@ -1,13 +1,12 @@
 /** Matrix rows 6, 7 and 8: what a network does to connections, in each direction, to a minority and to a majority. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { until } from '../fixtures.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
 import type { FaultProxy } from '../support/proxy.ts'
 import type { Rig } from './rig.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
-import { silent } from './silent.ts'
 import { Trickle } from './trickle.ts'
 
 const stage = useStage({ masters: 5, leaky: true })
@@ -98,7 +97,7 @@ it('a slow reply that the client waits for: trust still ends before the masters 
     leaseMs: 500,
     maxLeaseMs: rig.maxLeaseMs,
     masterTimeoutMs: 500,
-    logger: silent,
+    logger: silentLogger,
   })
   await redlock.ready()
   for (const proxy of rig.proxies) proxy.delay({ repliesMs: 300 })
@@ -155,7 +154,7 @@ it('a majority falls silent: the holder is told before the masters forget its le
     namespace: rig.namespace,
     leaseMs: 500,
     maxLeaseMs: rig.maxLeaseMs,
-    logger: silent,
+    logger: silentLogger,
   })
   await redlock.ready()
   await using lease = await redlock.acquire('mine', { autoExtend: true })
@@ -174,7 +173,12 @@ it('a majority falls silent: the holder is told before the masters forget its le
 
 it('byte by byte, to two masters and then to three', async () => {
   const { fleet } = stage
-  const options = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000, logger: silent }
+  const options = {
+    leaseMs: 1_000,
+    maxLeaseMs: 1_000,
+    masterTimeoutMs: 1_000,
+    logger: silentLogger,
+  }
   const trickles = await Promise.all(
     fleet.masters.slice(0, 3).map(({ port }) => Trickle.start(port)),
   )

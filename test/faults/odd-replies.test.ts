@@ -1,10 +1,9 @@
 /** Matrix row 10: a master that answers anything but what it should has not voted, and nothing crashes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { bulk, FakeMaster } from './fake-master.ts'
-import { silent } from './silent.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -25,7 +24,7 @@ function redlockOn(masters: readonly string[]): Redlock {
     namespace: `odd-${process.pid}-${++runs}`,
     leaseMs: 1_000,
     maxLeaseMs: 1_000,
-    logger: silent,
+    logger: silentLogger,
   })
 }
 

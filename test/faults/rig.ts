@@ -5,9 +5,8 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import type { Fleet, TestServer } from '../../src/testing/index.ts'
-import { silent } from './silent.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import { overlaps } from './checkers/exclusion.ts'
 import { storeDisorder } from './checkers/fenced-store.ts'
@@ -68,7 +67,7 @@ export class Rig implements AsyncDisposable {
       namespace,
       leaseMs,
       maxLeaseMs,
-      logger: silent,
+      logger: silentLogger,
     })
     await founder.bootstrap()
     await founder.close()

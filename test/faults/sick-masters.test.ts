@@ -2,12 +2,11 @@
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Redis } from 'ioredis'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { item } from './rig.ts'
-import { silent } from './silent.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -35,7 +34,7 @@ function redlockOn(masters: readonly string[]): Redlock {
     namespace: `sick-${process.pid}-${++runs}`,
     leaseMs: 1_000,
     maxLeaseMs: 1_000,
-    logger: silent,
+    logger: silentLogger,
   })
 }
 

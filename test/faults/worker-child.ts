@@ -3,9 +3,8 @@
  * is, so that it can be killed there.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { LockedWorker, Redlock } from '../../src/index.ts'
+import { LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
 import type { CustomerJob, JobState, WorkerSetup } from './job-states.ts'
-import { silent } from './silent.ts'
 import { FencedStore } from './store.ts'
 
 const setup = JSON.parse(process.argv[2] ?? '{}') as WorkerSetup
@@ -20,7 +19,7 @@ const redlock = new Redlock({
   leaseMs: setup.leaseMs,
   maxLeaseMs: setup.maxLeaseMs,
   masterTimeoutMs: 50,
-  logger: silent,
+  logger: silentLogger,
 })
 const worker = new LockedWorker<CustomerJob, string>(
   setup.queue,

@@ -1,12 +1,11 @@
 /** Matrix row 11: masters that are reachable and must not be used. The client says which one, why, and what to do. */
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { Redis } from 'ioredis'
-import { MasterRefusedError, Redlock } from '../../src/index.ts'
+import { MasterRefusedError, Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
 import { item } from './rig.ts'
-import { silent } from './silent.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -31,7 +30,7 @@ afterAll(async () => {
 
 function redlockOn(masters: readonly string[], maxLeaseMs = 1_000): Redlock {
   const namespace = `wrong-${process.pid}-${runs}`
-  return new Redlock({ masters, namespace, leaseMs: 500, maxLeaseMs, logger: silent })
+  return new Redlock({ masters, namespace, leaseMs: 500, maxLeaseMs, logger: silentLogger })
 }
 
 /** Also nobody gets a lease by not asking whether it is ready. */

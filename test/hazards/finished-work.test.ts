@@ -6,6 +6,7 @@ import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { silent } from '../fixtures.ts'
 import { Lab } from './lab.ts'
+import { silentLogger } from '../../src/index.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -51,7 +52,7 @@ it('E8: an extension in flight at the end says nothing afterwards (sesamecare: a
   const note = (_fields: object, message: string): void => {
     said.push(message)
   }
-  const logger: Logger = { ...silent, warn: note, error: note }
+  const logger: Logger = { ...silentLogger, warn: note, error: note }
   const redlock = await lab.client({ leaseMs: 600, logger })
   said.length = 0
   let lease: Lease | undefined

@@ -4,10 +4,10 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { Redlock, type RedlockOptions } from '../../src/index.ts'
+import { Redlock, type RedlockOptions, silentLogger } from '../../src/index.ts'
 import { keyspace, type Keyspace } from '../../src/lock/keyspace.ts'
 import type { Fleet } from '../../src/testing/index.ts'
-import { silent, until } from '../fixtures.ts'
+import { until } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 
 export interface LabOptions {
@@ -68,7 +68,7 @@ export class Lab implements AsyncDisposable {
       masters: direct ? this.#urls : this.proxies.map(({ url }) => url),
       namespace: this.namespace,
       maxLeaseMs: this.#maxLeaseMs,
-      logger: silent,
+      logger: silentLogger,
       ...options,
     })
     this.#clients.push(redlock)

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
-import { Redlock } from '../../src/index.ts'
-import { granted, silent, until, useFleet } from '../fixtures.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({
   masters: 2,
@@ -32,7 +32,7 @@ test('a master that took over the data of a former replica waits, although its p
   await a.replicaof('NO', 'ONE')
   expect(await a.get(`${namespace}:lease:customer:1`)).toBeNull()
   // Not through the fixture, which ends the quarantine of a new fleet.
-  const second = new Redlock({ ...options, logger: silent })
+  const second = new Redlock({ ...options, logger: silentLogger })
   fixture.defer(() => second.close())
   await second.ready()
   expect(await second.tryAcquire('customer:1')).toMatchObject({ status: 'unreachable' })

@@ -6,9 +6,10 @@ import {
   Redlock,
   RedlockClosedError,
   ResourceTakenError,
+  silentLogger,
 } from '../../src/index.ts'
 import type { TestServer } from '../../src/testing/index.ts'
-import { aborted, granted, silent, until, useFleet } from '../fixtures.ts'
+import { aborted, granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 5, queue: false })
 
@@ -296,7 +297,7 @@ describe('the fleet', () => {
       leaseMs: 300,
       maxLeaseMs: 400,
       namespace: fixture.namespace,
-      logger: silent,
+      logger: silentLogger,
     })
     fixture.defer(() => redlock.close())
     await redlock.ready()

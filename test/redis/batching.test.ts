@@ -2,12 +2,11 @@
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
-import { Redlock, type AcquireOutcome } from '../../src/index.ts'
+import { Redlock, type AcquireOutcome, silentLogger } from '../../src/index.ts'
 import { EntryError } from '../../src/redis/batch.ts'
 import { CallQueue, type QueuedCall } from '../../src/redis/call-queue.ts'
 import { defineScript } from '../../src/redis/script.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import { silent } from '../faults/silent.ts'
 
 const script = defineScript('echo', 'return ARGV[1]')
 const batch = defineScript('batch', 'return {}')
@@ -154,7 +153,7 @@ describe('on a real server', () => {
   })
 
   async function connect(): Promise<Redlock> {
-    const redlock = new Redlock({ masters: [server.url], namespace: 'batch', logger: silent })
+    const redlock = new Redlock({ masters: [server.url], namespace: 'batch', logger: silentLogger })
     open.push(redlock)
     await redlock.bootstrap()
     return redlock

@@ -11,6 +11,7 @@ import {
   type AcquireOutcome,
   type MasterStatus,
   type RedlockOptions,
+  silentLogger,
 } from '../../src/index.ts'
 import {
   startFleet,
@@ -19,7 +20,7 @@ import {
   type ServerConfig,
   type TestServer,
 } from '../../src/testing/index.ts'
-import { silent, until } from '../fixtures.ts'
+import { until } from '../fixtures.ts'
 import { item, Lab } from '../hazards/lab.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
@@ -49,7 +50,7 @@ async function client(server: TestServer, options: Partial<RedlockOptions> = {})
     leaseMs: 500,
     masterTimeoutMs: 500,
     namespace: 'ns',
-    logger: silent,
+    logger: silentLogger,
     ...options,
   })
   clients.push(redlock)

@@ -10,13 +10,13 @@ import type { FaultCounts } from './fault-counts.ts'
 import type { Holding, Referee } from './referee.ts'
 import { DRIFT, MAX_LEASE_MS } from './scenario.ts'
 import type { SeededRandom } from './seeded-random.ts'
-import { SILENT } from './silent.ts'
 import { SimulatedConnection } from './simulated-connection.ts'
 import type { SimulatedMaster } from './simulated-master.ts'
 import type { Link, SimulatedNetwork } from './simulated-network.ts'
 import { VirtualClock } from './virtual-clock.ts'
 import type { VirtualTime } from './virtual-time.ts'
 import type { WallClock } from './wall-clock.ts'
+import { silentLogger } from '../../src/logger.ts'
 
 export type RedlockClass = new (options: RedlockOptions) => Redlock
 
@@ -112,7 +112,7 @@ export class SimulatedClient {
       connectTimeoutMs: 300,
       namespace: 'sim',
       owner: this.name,
-      logger: SILENT,
+      logger: silentLogger,
       clock,
       connect: (options) => {
         const index = this.#connections.length

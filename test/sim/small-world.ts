@@ -3,13 +3,13 @@ import { Redlock } from '../../src/lock/redlock.ts'
 import type { RedlockOptions } from '../../src/lock/settings.ts'
 import { FaultCounts } from './fault-counts.ts'
 import { SeededRandom } from './seeded-random.ts'
-import { SILENT } from './silent.ts'
 import { SimulatedConnection } from './simulated-connection.ts'
 import { SimulatedMaster } from './simulated-master.ts'
 import { CALM, SimulatedNetwork, type Link } from './simulated-network.ts'
 import { VirtualClock } from './virtual-clock.ts'
 import { VirtualTime } from './virtual-time.ts'
 import { WallClock } from './wall-clock.ts'
+import { silentLogger } from '../../src/logger.ts'
 
 export interface SmallClient {
   readonly redlock: Redlock
@@ -64,7 +64,7 @@ export class SmallWorld {
       maxLeaseMs: MAX_LEASE_MS,
       namespace: NAMESPACE,
       owner,
-      logger: SILENT,
+      logger: silentLogger,
       ...options,
       masters: masters.map(({ name }) => `redis://${name}`),
       clock,

@@ -2,8 +2,8 @@
 import { metrics } from '@opentelemetry/api'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openMetrics, type Metrics } from '../../src/cli/work/metrics.ts'
-import { LockedQueue, LockedWorker, Redlock, openTelemetry } from '../../src/index.ts'
-import { granted, silent, until, useFleet } from '../fixtures.ts'
+import { LockedQueue, LockedWorker, Redlock, openTelemetry, silentLogger } from '../../src/index.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
 import { rowsOf } from './doc-tables.ts'
 import { series, type Series } from './prometheus-text.ts'
 
@@ -152,7 +152,7 @@ test('an SDK that is registered after the Redlock was made is found', async () =
     namespace: fixture.namespace,
     leaseMs: 2_000,
     maxLeaseMs: 3_000,
-    logger: silent,
+    logger: silentLogger,
     observer: openTelemetry({ resourceClass: (name) => name.slice(0, 3) }),
   })
   fixture.defer(() => redlock.close())

@@ -1,14 +1,14 @@
 /** What observers may and may not do to a lock, and how resources become labels. */
 import { describe, expect, test } from 'vitest'
-import { openTelemetry, type Logger, type Observer } from '../../src/index.ts'
+import { openTelemetry, type Logger, type Observer, silentLogger } from '../../src/index.ts'
 import { ResourceClasses } from '../../src/telemetry/resource-classes.ts'
-import { granted, silent, useFleet } from '../fixtures.ts'
+import { granted, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 3 })
 
 test('an observer that throws from every method changes nothing and is reported once', async () => {
   const errors: object[] = []
-  const logger: Logger = { ...silent, error: (fields) => errors.push(fields) }
+  const logger: Logger = { ...silentLogger, error: (fields) => errors.push(fields) }
   const fail = (): never => {
     throw new Error('broken observer')
   }

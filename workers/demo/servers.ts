@@ -1,6 +1,6 @@
 /** What a run stands on: real Redis servers, an embedded PostgreSQL, the queue and a view of the masters. */
 import { Queue } from 'bullmq'
-import { LockedQueue, Redlock } from '../../src/index.ts'
+import { LockedQueue, Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { provisionServer } from '../../src/testing/server-binary.ts'
 import { startEmbeddedPostgres } from '../embedded-postgres.ts'
@@ -8,7 +8,6 @@ import { Ledger } from '../ledger.ts'
 import type { Closing } from '../stopping.ts'
 import type { Strike } from '../strike.ts'
 import type { Plan } from './options.ts'
-import { silentLogger } from './silent-logger.ts'
 
 export const QUEUE = 'bird-strikes'
 

@@ -1,12 +1,11 @@
 /** A worker process of the demo: posts strikes as workers/customer-ledger.ts does, and reports what happens. */
 import { Worker, type Job } from 'bullmq'
-import { LockedWorker, Redlock } from '../../src/index.ts'
+import { LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
 import { Ledger } from '../ledger.ts'
 import { postStrike, type PostingLease, type PostingResult } from '../post-strike.ts'
 import type { Strike } from '../strike.ts'
 import { DemoLedger } from './demo-ledger.ts'
 import type { Report, WorkerConfig } from './messages.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const STATUS_EVERY_MS = 150
 

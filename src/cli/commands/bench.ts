@@ -9,8 +9,8 @@ import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { command, defaulted, type Run } from '../options.ts'
 import { mastersOf, numberFlag } from '../settings.ts'
-import { silentLogger } from '../silent-logger.ts'
 import { table } from '../table.ts'
+import { silentLogger } from '../../logger.ts'
 
 interface Flags extends SharedFlags {
   readonly seconds: string

@@ -6,7 +6,7 @@ import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { command, type Run } from '../options.ts'
 import { mastersOf } from '../settings.ts'
-import { silentLogger } from '../silent-logger.ts'
+import { silentLogger } from '../../logger.ts'
 
 interface Flags extends SharedFlags {
   readonly yes?: boolean

@@ -1,5 +1,4 @@
-import { Redlock } from '../../../src/index.ts'
-import { silent } from '../silent.ts'
+import { Redlock, silentLogger } from '../../../src/index.ts'
 
 export interface LivenessOptions {
   readonly urls: readonly string[]
@@ -20,7 +19,7 @@ export async function wedgedResources(options: LivenessOptions): Promise<readonl
     leaseMs,
     maxLeaseMs,
     owner: 'newcomer',
-    logger: silent,
+    logger: silentLogger,
   })
   const tries = resources.map(async (resource) => {
     const waitMs = Math.max(0, Math.ceil(limitMs - (performance.now() - startedAt)))
