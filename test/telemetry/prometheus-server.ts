@@ -1,27 +1,11 @@
 /** A real Prometheus that scrapes one address, where the program is installed (Debian: `apt-get install prometheus`). */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { accessSync, constants } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until } from '../fixtures.ts'
-
-/** Undefined where it is not installed. */
-export function findPrometheus(): string | undefined {
-  return (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .map((directory) => join(directory, 'prometheus'))
-    .find((path) => {
-      try {
-        accessSync(path, constants.X_OK)
-        return true
-      } catch {
-        return false // Not in this directory.
-      }
-    })
-}
 
 export interface Sample {
   readonly metric: Readonly<Record<string, string>>

@@ -3,13 +3,14 @@ import { Queue } from 'bullmq'
 import { expect, test } from 'vitest'
 import { until, useFleet } from '../fixtures.ts'
 import { fleetEnv, runningCli } from '../cli/run-cli.ts'
-import { findPrometheus, startPrometheus } from './prometheus-server.ts'
+import { findProgram } from '../support/find-program.ts'
+import { startPrometheus } from './prometheus-server.ts'
 import { series, type Series } from './prometheus-text.ts'
 
 const fixture = useFleet({ masters: 5 })
 const MODULE = 'test/cli/ledger-worker-child.ts'
 const LEASE = { leaseMs: 5_000, maxLeaseMs: 20_000 }
-const prometheus = findPrometheus()
+const prometheus = findProgram('prometheus')
 if (prometheus === undefined) {
   console.log(
     'skipped: Prometheus itself, because it is not installed (apt-get install prometheus)',
