@@ -1,13 +1,7 @@
 /** What most integration tests need: a fleet per file, and a Redlock with its own key prefix per test. */
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll } from 'vitest'
-import {
-  Redlock,
-  type Lease,
-  type Logger,
-  type RedlockOptions,
-  silentLogger,
-} from '../src/index.ts'
+import { Redlock, type Lease, type RedlockOptions, silentLogger } from '../src/index.ts'
 import { startFleet, type Fleet } from '../src/testing/index.ts'
 
 export interface Fixture {

@@ -1,8 +1,7 @@
 /** Options that cannot be right are refused before anything connects: the message names the option, the value and the fix. */
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import { Redlock, type RedlockOptions } from '../../src/index.ts'
-import { silent } from '../fixtures.ts'
+import { Redlock, silentLogger, type RedlockOptions } from '../../src/index.ts'
 
 const FIVE = [1, 2, 3, 4, 5].map((n) => `redis://127.0.0.1:1000${n}`)
 
@@ -19,7 +18,7 @@ function refusal(options: unknown): string {
   throw new Error('It was not refused')
 }
 
-const withFive = (options: object): object => ({ masters: FIVE, logger: silent, ...options })
+const withFive = (options: object): object => ({ masters: FIVE, logger: silentLogger, ...options })
 
 describe('masters', () => {
   it.each([

@@ -7,6 +7,7 @@ import {
   QuorumUnreachableError,
   Redlock,
   type RedlockOptions,
+  silentLogger,
 } from '../../src/index.ts'
 import {
   startFleet,
@@ -15,7 +16,7 @@ import {
   type ServerConfig,
   type TestServer,
 } from '../../src/testing/index.ts'
-import { silent, until } from '../fixtures.ts'
+import { until } from '../fixtures.ts'
 import { item, Lab } from '../hazards/lab.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
@@ -44,7 +45,7 @@ async function server(config: ServerConfig): Promise<TestServer> {
 }
 
 function open(urls: readonly string[], options: Partial<RedlockOptions> = {}): Redlock {
-  const redlock = new Redlock({ masters: urls, namespace: 'ns', logger: silent, ...options })
+  const redlock = new Redlock({ masters: urls, namespace: 'ns', logger: silentLogger, ...options })
   clients.push(redlock)
   return redlock
 }
@@ -148,7 +149,7 @@ it('a bootstrap where a lease exists, also under a key prefix of the address', a
   const fleet = await masters(1)
   const { host, port } = item(fleet.masters, 0)
   const address = { host, port, keyPrefix: 'app:' }
-  const options = { masters: [address], namespace: 'ns', logger: silent, maxLeaseMs: 500 }
+  const options = { masters: [address], namespace: 'ns', logger: silentLogger, maxLeaseMs: 500 }
   const redlock = new Redlock({ ...options, leaseMs: 500 })
   clients.push(redlock)
   await redlock.ready()

@@ -9,9 +9,10 @@ import {
   Redlock,
   type Requeue,
   type ResourceOf,
+  silentLogger,
 } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet } from '../../src/testing/index.ts'
-import { silent, until } from '../fixtures.ts'
+import { until } from '../fixtures.ts'
 import { item, Lab } from '../hazards/lab.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
@@ -197,7 +198,11 @@ it('a queue whose Redis does not answer: the worker says what that means, and go
 
 it('a worker whose Redlock was closed: its jobs fail by that name and are not lost', async () => {
   await using lab = await Lab.open(fleet)
-  const redlock = new Redlock({ masters: fleet.urls, namespace: lab.namespace, logger: silent })
+  const redlock = new Redlock({
+    masters: fleet.urls,
+    namespace: lab.namespace,
+    logger: silentLogger,
+  })
   await redlock.ready()
   await using jobs = await bench(lab.namespace, redlock, () => 'customer:1')
   const first = await jobs.queue.add('charge', {})

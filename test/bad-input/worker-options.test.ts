@@ -7,8 +7,8 @@ import {
   Redlock,
   type LeasedProcessor,
   type LockedProcessorOptions,
+  silentLogger,
 } from '../../src/index.ts'
-import { silent } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
 const leaks = watchLeaks()
@@ -19,7 +19,7 @@ const resource = (): string => 'r'
 let redlock: Redlock
 
 beforeAll(() => {
-  redlock = new Redlock({ masters: ['redis://127.0.0.1:1'], logger: silent })
+  redlock = new Redlock({ masters: ['redis://127.0.0.1:1'], logger: silentLogger })
 })
 
 afterAll(async () => {

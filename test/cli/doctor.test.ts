@@ -1,10 +1,9 @@
 /** `doctor` names what is wrong with real servers, says what to do, and ends with the right code. */
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { Redlock } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type ServerConfig } from '../../src/testing/index.ts'
 import type { Diagnosis } from '../../src/operator/diagnosis.ts'
 import { compileShim } from '../faults/shimmed-clock.ts'
-import { silent } from '../fixtures.ts'
 import { cli, fleetEnv } from './run-cli.ts'
 
 // Every command is a process of its own, and this machine may be busy.
@@ -25,7 +24,11 @@ async function fleetOf(masters: number, config: ServerConfig = {}) {
 
 async function bootstrapped(masters: number, config: ServerConfig = {}) {
   const fleet = await fleetOf(masters, config)
-  await using redlock = new Redlock({ masters: fleet.urls, namespace: NAMESPACE, logger: silent })
+  await using redlock = new Redlock({
+    masters: fleet.urls,
+    namespace: NAMESPACE,
+    logger: silentLogger,
+  })
   await redlock.bootstrap()
   return fleet
 }
@@ -133,7 +136,11 @@ describe('doctor', () => {
     await first?.restart()
     const before = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
     expect(codes(before, hostOf(fleet.urls[0] ?? ''))).toEqual(['restarted'])
-    await using redlock = new Redlock({ masters: fleet.urls, namespace: NAMESPACE, logger: silent })
+    await using redlock = new Redlock({
+      masters: fleet.urls,
+      namespace: NAMESPACE,
+      logger: silentLogger,
+    })
     await redlock.ready()
     const after = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
     expect(codes(after, hostOf(fleet.urls[0] ?? ''))).toEqual(['quarantined'])

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Lease, Logger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { silent } from '../fixtures.ts'
 import { Lab } from './lab.ts'
 import { silentLogger } from '../../src/index.ts'
 
