@@ -287,7 +287,7 @@ export const mutants: readonly Mutant[] = [
       ),
     ],
     model: 'healWaitsForQuorum',
-    caughtBy: 'model',
+    caughtBy: 'tests',
   },
   {
     rule: 'heal never replaces another holder',
