@@ -1,0 +1,352 @@
+/** The ACL files of deploy/redis on real servers: enough for what runs, and for nothing else. */
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { QueueEvents } from 'bullmq'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
+import { bootstrapScript, enrolScript, leaseScripts } from '../../src/lock/scripts.ts'
+import { cli } from '../cli/run-cli.ts'
+import { until } from '../fixtures.ts'
+import { ask } from '../testing/ask.ts'
+import { ROOT, textOf } from './files.ts'
+import { RedisProcess } from './redis-process.ts'
+
+// Every command of the command line is a process of its own, and this machine may be busy.
+vi.setConfig({ testTimeout: 60_000 })
+
+const CONFIG = join(ROOT, 'deploy/redis/lock-master.conf')
+const MASTER_ACL = 'deploy/redis/lock-master.acl'
+const QUEUE_ACL = 'deploy/redis/queue.acl'
+const PASSWORDS = { WORKER_PASSWORD: 'w/ork er', OPERATOR_PASSWORD: 'oper', JOBS_PASSWORD: 'jobs' }
+/** Who looks into the log of refused commands; only this test has such a user. */
+const AUDITOR = 'user auditor on >audit resetkeys resetchannels -@all +acl|log'
+
+const directory = await mkdtemp(join(tmpdir(), 'acl-'))
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+async function withPasswords(template: string): Promise<string> {
+  const env = { PATH: process.env['PATH'], ...PASSWORDS }
+  const script = join(ROOT, 'deploy/redis/make-acl.sh')
+  const { stdout } = await promisify(execFile)(script, [join(ROOT, template)], { env })
+  return stdout
+}
+
+let files = 0
+async function serverWith(acl: string): Promise<RedisProcess> {
+  const file = join(directory, `users-${++files}.acl`)
+  await writeFile(file, `${acl}${AUDITOR}\n`)
+  return RedisProcess.start(CONFIG, '--aclfile', file)
+}
+
+function urlOf({ host, port }: RedisProcess, user: string, password: string): string {
+  return `redis://${user}:${encodeURIComponent(password)}@${host}:${port}`
+}
+const workerUrl = (server: RedisProcess): string =>
+  urlOf(server, 'worker', PASSWORDS.WORKER_PASSWORD)
+const operatorUrl = (server: RedisProcess): string =>
+  urlOf(server, 'operator', PASSWORDS.OPERATOR_PASSWORD)
+
+/** What was refused on a server since it was asked last, as `user: command or key`. */
+async function refusals(server: RedisProcess): Promise<readonly string[]> {
+  return ask(urlOf(server, 'auditor', 'audit'), async (redis) => {
+    const entries = (await redis.acl('LOG')) as readonly (readonly unknown[])[]
+    await redis.acl('LOG', 'RESET')
+    return entries.map((entry) => {
+      const field = (name: string): string => String(entry[entry.indexOf(name) + 1])
+      return `${field('username')}: ${field('object')}`
+    })
+  })
+}
+
+const closers: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+function redlockOn(
+  urls: readonly string[],
+  options: { readonly maxLeaseMs?: number } = {},
+): Redlock {
+  const redlock = new Redlock({
+    ...{ masters: urls, leaseMs: 2_000, maxLeaseMs: 3_000, logger: silentLogger, ...options },
+  })
+  closers.push(() => redlock.close())
+  return redlock
+}
+
+describe('the files as they are', () => {
+  it('are refused by a server until passwords are put in', async () => {
+    for (const template of [MASTER_ACL, QUEUE_ACL]) {
+      const text = textOf(template).replaceAll(/^#.*\n/gm, '')
+      await expect(serverWith(text)).rejects.toThrow('password hash must be exactly')
+    }
+  })
+
+  it('get no password that was forgotten', async () => {
+    const { WORKER_PASSWORD } = PASSWORDS
+    const env = { PATH: process.env['PATH'], WORKER_PASSWORD, OPERATOR_PASSWORD: '' }
+    const script = join(ROOT, 'deploy/redis/make-acl.sh')
+    const made = promisify(execFile)(script, [join(ROOT, MASTER_ACL)], { env })
+    await expect(made).rejects.toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('OPERATOR_PASSWORD is not set') as string,
+    })
+  })
+
+  it("the worker's commands are those of the scripts and of the connection, and no others", () => {
+    const [, rules = ''] = /^user worker (.*)$/m.exec(textOf(MASTER_ACL)) ?? []
+    const allowed = rules.split(' ').flatMap((rule) => (rule.startsWith('+') ? rule.slice(1) : []))
+    const scripts = [...leaseScripts, enrolScript, bootstrapScript].map(({ lua }) => lua).join('\n')
+    const called = [...scripts.matchAll(/redis\.call\('(\w+)'/g)].map(([, name = '']) =>
+      name.toLowerCase(),
+    )
+    const connection = ['info', 'config|get', 'client|setname', 'script|load', 'eval', 'evalsha']
+    const own = [...connection, 'time', 'subscribe', ...called]
+    expect(allowed.sort()).toEqual([...new Set(own)].sort())
+  })
+})
+
+describe('users of a lock master', () => {
+  let servers: readonly RedisProcess[] = []
+
+  beforeAll(async () => {
+    const acl = await withPasswords(MASTER_ACL)
+    servers = await Promise.all([serverWith(acl), serverWith(acl), serverWith(acl)])
+    // As the operator of a new fleet does it.
+    await using redlock = new Redlock({
+      ...{ masters: servers.map(operatorUrl), leaseMs: 2_000, maxLeaseMs: 3_000 },
+      logger: silentLogger,
+    })
+    await redlock.bootstrap()
+  })
+  afterEach(async () => {
+    for (const server of servers) await refusals(server)
+  })
+  afterAll(async () => {
+    for (const server of servers) await server.close()
+  })
+
+  it('worker: acquires, waits, is woken, extends, heals and releases, and nothing is refused', async () => {
+    const redlock = redlockOn(servers.map(workerUrl))
+    const other = redlockOn(servers.map(workerUrl))
+    await redlock.ready()
+    expect(redlock.status().masters.map(({ state }) => state)).toEqual(Array(3).fill('voting'))
+
+    const lease = await redlock.acquire(['account:a', 'account:b'])
+    const waiting = other.acquire('account:a', { waitMs: 30_000 })
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    await lease.release()
+    const second = await waiting
+    expect(second.fencingToken).toBeGreaterThan(lease.fencingToken)
+
+    // A key that one master lost is given back to it with the next extension.
+    const [first] = servers
+    if (first === undefined) throw new Error('there are three')
+    await ask(operatorUrl(first), (redis) => redis.unlink('redlock:lease:account:a'))
+    await until('it is healed', async () => {
+      await second.extend()
+      const holder = await ask(operatorUrl(first), (redis) => redis.get('redlock:lease:account:a'))
+      return holder !== null
+    })
+    await second.release()
+    expect((await other.tryAcquire('gpu', { slots: 2 })).status).toBe('granted')
+    expect((await redlock.inspect('gpu#0')).masters).toHaveLength(3)
+    for (const server of servers) expect(await refusals(server)).toEqual([])
+  })
+
+  it('worker: may do nothing else', async () => {
+    const [server] = servers
+    if (server === undefined) throw new Error('there are three')
+    const refused = [
+      ...[
+        ['FLUSHALL'],
+        ['FLUSHDB'],
+        ['KEYS', '*'],
+        ['SCAN', '0'],
+        ['DBSIZE'],
+        ['SHUTDOWN', 'NOSAVE'],
+      ],
+      ...[
+        ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru'],
+        ['CONFIG', 'REWRITE'],
+        ['ACL', 'LIST'],
+      ],
+      ...[['REPLICAOF', '127.0.0.1', '1'], ['SCRIPT', 'FLUSH'], ['MONITOR']],
+      ...[
+        ['CLIENT', 'LIST'],
+        ['CLIENT', 'KILL', 'TYPE', 'normal'],
+        ['PERSIST', 'redlock:master'],
+      ],
+      ...[
+        ['RENAME', 'redlock:master', 'redlock:lease:x'],
+        ['UNLINK', 'redlock:lease:x'],
+      ],
+      ...[
+        ['GET', 'other:key'],
+        ['SET', 'redlock:other', '1'],
+        ['DEL', 'bull:invoices:wait'],
+      ],
+      ...[
+        ['GET', 'redlock2:lease:x'],
+        ['PUBLISH', 'other', 'x'],
+        ['SUBSCRIBE', 'bull:invoices'],
+      ],
+      ...[['EVAL', "return redis.call('GET', 'other:key')", '0']],
+      ...[
+        ['EVAL', "return redis.call('FLUSHALL')", '0'],
+        ['FUNCTION', 'FLUSH'],
+      ],
+    ]
+    for (const [name = '', ...args] of refused) {
+      const answer = ask(workerUrl(server), (redis) => redis.call(name, ...args))
+      await expect(answer, [name, ...args].join(' ')).rejects.toThrow(
+        /NOPERM|The user executing the script can't/,
+      )
+    }
+    const config = await ask(workerUrl(server), (redis) => redis.config('GET', 'maxmemory-policy'))
+    expect(config).toEqual(['maxmemory-policy', 'noeviction'])
+  })
+
+  it('without a login there is the health check, and with a wrong one nothing', async () => {
+    const [server] = servers
+    if (server === undefined) throw new Error('there are three')
+    const plain = `redis://${server.host}:${server.port}`
+    expect(await ask(plain, (redis) => redis.ping())).toBe('PONG')
+    for (const [name = '', ...args] of [['INFO'], ['GET', 'redlock:master'], ['ACL', 'WHOAMI']]) {
+      await expect(ask(plain, (redis) => redis.call(name, ...args))).rejects.toThrow('NOPERM')
+    }
+    const redlock = redlockOn([plain])
+    await redlock.ready().catch(() => undefined)
+    const [master] = redlock.status().masters
+    expect(master?.state).not.toBe('voting')
+    expect(master?.reason).toMatch(/NOPERM|permission/)
+  })
+
+  it('operator: doctor, leases, inspect, leaks, release and bench, and nothing is refused', async () => {
+    const env = { BULLMQ_REDLOCK_MASTERS: servers.map(operatorUrl).join(',') }
+    const redlock = redlockOn(servers.map(workerUrl))
+    await redlock.acquire('customer:42', { autoExtend: true })
+    for (const [args, text] of [
+      [['doctor'], 'healthy: 3 of 3 masters vote'],
+      [['leases'], 'customer:42'],
+      [['inspect', 'customer:42'], 'customer:42'],
+      [['leaks'], ''],
+      [['release', 'customer:42', '--force'], 'released'],
+      [['bench', '--seconds', '1'], '0 attempts not granted'],
+      [['bootstrap', '--yes', '--max-lease-ms', '3000'], '3 of 3 masters vote'],
+    ] as const) {
+      const said = await cli(args, { env })
+      expect(said, args.join(' ')).toMatchObject({ code: 0 })
+      expect(said.out).toContain(text)
+    }
+    for (const server of servers) expect(await refusals(server)).toEqual([])
+  })
+
+  it('a restarted master votes at once, because CONFIG GET proves that it forgot nothing', async () => {
+    const [server] = servers
+    if (server === undefined) throw new Error('there are three')
+    const redlock = redlockOn(servers.map(workerUrl))
+    await redlock.ready()
+    const states: string[] = []
+    const state = (): string | undefined => redlock.status().masters[0]?.state
+    await server.restart()
+    await until('it is enrolled again', () => {
+      const now = state() ?? ''
+      if (states.at(-1) !== now) states.push(now)
+      return states.length > 1 && now === 'voting'
+    })
+    expect(states).not.toContain('quarantined')
+  })
+})
+
+it('without CONFIG GET everything works, and a restarted master sits out one maxLeaseMs', async () => {
+  const acl = (await withPasswords(MASTER_ACL)).replaceAll(' +config|get', '')
+  const server = await serverWith(acl)
+  closers.push(() => server.close())
+  const redlock = redlockOn([workerUrl(server)], { maxLeaseMs: 30_000 })
+  await redlock.ready()
+  await ask(operatorUrl(server), (redis) => redis.hset('redlock:master', 'votesFromMs', '0'))
+  await server.restart()
+  await until('it is quarantined', () => redlock.status().masters[0]?.state === 'quarantined')
+  expect(await refusals(server)).toEqual(['worker: config|get'])
+})
+
+it('without INFO no master is trusted: the fleet refuses to vote and says why', async () => {
+  const server = await serverWith((await withPasswords(MASTER_ACL)).replaceAll(' +info', ''))
+  closers.push(() => server.close())
+  const redlock = redlockOn([workerUrl(server)])
+  await redlock.ready().catch(() => undefined)
+  const [master] = redlock.status().masters
+  expect(master?.state).not.toBe('voting')
+  expect(master?.reason).toContain("'info' command")
+})
+
+describe("the user of the queue's Redis", () => {
+  it('runs jobs in their lines, and nothing is refused; it may not empty the server', async () => {
+    const [queueAcl, masterAcl] = [await withPasswords(QUEUE_ACL), await withPasswords(MASTER_ACL)]
+    const [server, master] = [await serverWith(queueAcl), await serverWith(masterAcl)]
+    closers.push(
+      () => server.close(),
+      () => master.close(),
+    )
+    const redlock = redlockOn([operatorUrl(master)])
+    await redlock.bootstrap()
+    const { host, port } = server
+    const connection = { host, port, username: 'jobs', password: PASSWORDS.JOBS_PASSWORD }
+    interface Invoice {
+      readonly customer: number
+      readonly number: number
+    }
+    const resource = ({ customer }: Invoice): string => `customer:${customer}`
+    const queue = new LockedQueue<Invoice>('invoices', { connection, resource })
+    const events = new QueueEvents('invoices', { connection })
+    await events.waitUntilReady()
+    const done: number[] = []
+    const worker = new LockedWorker<Invoice>(
+      'invoices',
+      async ({ data }, lease) => {
+        await lease.step('post', () => {
+          done.push(data.number)
+          return Promise.resolve()
+        })
+      },
+      {
+        connection,
+        redlock,
+        resource: ({ data }) => resource(data),
+        concurrency: 5,
+        checkpoints: true,
+      },
+    )
+    closers.push(
+      () => queue.close(),
+      () => events.close(),
+      () => worker.close(),
+    )
+    const jobs = []
+    for (let number = 1; number <= 5; number++) {
+      jobs.push(await queue.add('invoice', { customer: 1, number }, { attempts: 3 }))
+    }
+    await Promise.all(jobs.map((job) => job.waitUntilFinished(events)))
+    expect(done).toEqual([1, 2, 3, 4, 5])
+    expect(await queue.getWorkers()).toHaveLength(1)
+    const url = urlOf(server, 'jobs', PASSWORDS.JOBS_PASSWORD)
+    const env = { BULLMQ_REDLOCK_MASTERS: operatorUrl(master), BULLMQ_REDLOCK_QUEUE: url }
+    const why = await cli(['why', 'invoices', jobs[0]?.id ?? ''], { env })
+    expect(why.out).toContain('completed')
+    expect(await refusals(server)).toEqual([])
+    for (const [name = '', ...args] of [
+      ...[['FLUSHALL'], ['KEYS', '*'], ['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'GET', '*']],
+      ...[['GET', 'other:key'], ['SHUTDOWN'], ['ACL', 'LIST'], ['REPLICAOF', 'a', '1']],
+    ]) {
+      await expect(
+        ask(url, (redis) => redis.call(name, ...args)),
+        name,
+      ).rejects.toThrow('NOPERM')
+    }
+  })
+})

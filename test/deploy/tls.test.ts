@@ -1,0 +1,135 @@
+/** deploy/redis/tls.conf on real servers, with certificates of deploy/redis/make-certificates.sh. */
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { Redis, type RedisOptions } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { Redlock, silentLogger } from '../../src/index.ts'
+import { findServerBinary } from '../../src/testing/server-binary.ts'
+import { cli } from '../cli/run-cli.ts'
+import { findProgram } from '../support/find-program.ts'
+import { ROOT } from './files.ts'
+import { RedisProcess } from './redis-process.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const deployed = (file: string): string => join(ROOT, 'deploy/redis', file)
+const run = promisify(execFile)
+const PASSWORDS = { WORKER_PASSWORD: 'worker', OPERATOR_PASSWORD: 'operator' }
+
+/** Why this machine cannot run the tests below, if it cannot. */
+async function findObstacle(): Promise<string | undefined> {
+  if (findProgram('openssl') === undefined) return 'openssl is not installed'
+  const search = await findServerBinary()
+  if (search.status === 'missing') return 'no redis-server is installed'
+  // Without TLS it does not know the directive; with it, it complains about the files.
+  const said = await run(search.binary.path, [
+    '--port',
+    '0',
+    '--tls-port',
+    '1',
+    '--tls-cert-file',
+    '',
+  ]).then(
+    () => '',
+    (error: unknown) => String((error as { stdout: unknown }).stdout),
+  )
+  return /Bad directive/.test(said) ? `${search.binary.path} is built without TLS` : undefined
+}
+
+const obstacle = await findObstacle()
+if (obstacle !== undefined) console.log(`skipped: TLS, because ${obstacle}`)
+
+describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
+  let directory: string
+  let servers: readonly RedisProcess[] = []
+
+  const certificates = (name: string): string => join(directory, 'tls', name)
+  const pem = (name: string): string => readFileSync(certificates(name), 'utf8')
+  const withCertificate = (): RedisOptions['tls'] => ({
+    ...{ ca: pem('ca.crt'), cert: pem('client.crt'), key: pem('client.key') },
+  })
+  const address = ({ host, port }: RedisProcess, tls: RedisOptions['tls'], user = 'worker') => ({
+    ...{ host, port, username: user, password: user },
+    ...(tls !== undefined && { tls }),
+  })
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'tls-'))
+    const env = { PATH: process.env['PATH'], ...PASSWORDS }
+    await run(deployed('make-certificates.sh'), [join(directory, 'tls'), 'lock-1', 'IP:127.0.0.1'])
+    await run(deployed('make-certificates.sh'), [join(directory, 'foreign'), 'IP:127.0.0.1'])
+    const { stdout: acl } = await run(deployed('make-acl.sh'), [deployed('lock-master.acl')], {
+      env,
+    })
+    await writeFile(join(directory, 'users.acl'), acl)
+    const start = (): Promise<RedisProcess> =>
+      RedisProcess.start(
+        deployed('lock-master.conf'),
+        ...['--include', deployed('tls.conf'), '--aclfile', join(directory, 'users.acl')],
+        ...['--port', '0', '--tls-port', 'PORT', '--tls-ca-cert-file', certificates('ca.crt')],
+        ...['--tls-cert-file', certificates('server.crt')],
+        ...['--tls-key-file', certificates('server.key')],
+      )
+    servers = await Promise.all([start(), start(), start()])
+  })
+  afterAll(async () => {
+    for (const server of servers) await server.close()
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  it('a worker acquires, extends and releases; the operator looks with doctor', async () => {
+    const masters = servers.map((server) => address(server, withCertificate()))
+    const config = {
+      masters: servers.map((server) => address(server, withCertificate(), 'operator')),
+    }
+    const file = join(directory, 'bullmq-redlock.json')
+    await writeFile(file, JSON.stringify(config))
+    const bootstrap = await cli(['bootstrap', '--yes', '--config', file])
+    expect(bootstrap.out).toContain('3 of 3 masters vote')
+
+    const [first] = masters
+    const redis = new Redis({ ...first, lazyConnect: true })
+    await redis.connect()
+    expect(await redis.time()).toHaveLength(2)
+    redis.disconnect()
+
+    await using redlock = new Redlock({ masters, logger: silentLogger })
+    const lease = await redlock.acquire('customer:42')
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    const leases = await cli(['leases', '--config', file])
+    expect(leases.out).toContain('customer:42')
+    await lease.release()
+    expect(await cli(['doctor', '--config', file])).toMatchObject({ code: 0 })
+  })
+
+  it.each([
+    ['no certificate', () => ({ ca: pem('ca.crt') })],
+    [
+      'a certificate of another authority',
+      () => ({
+        ca: pem('ca.crt'),
+        cert: pem('../foreign/client.crt'),
+        key: pem('../foreign/client.key'),
+      }),
+    ],
+    [
+      'an authority that did not sign the server',
+      () => ({ ...withCertificate(), ca: pem('../foreign/ca.crt') }),
+    ],
+    ['no TLS', () => undefined],
+  ])('nothing is said to a client with %s', async (_what, tls) => {
+    const [server] = servers
+    if (server === undefined) throw new Error('there are three')
+    const redis = new Redis({
+      ...address(server, tls()),
+      ...{ lazyConnect: true, retryStrategy: () => null, maxRetriesPerRequest: 0 },
+    })
+    redis.on('error', () => undefined) // The rejection says it too.
+    await expect(redis.connect().then(() => redis.time())).rejects.toThrow()
+    redis.disconnect()
+  })
+})
