@@ -24,16 +24,23 @@ export interface Clock {
 /** The longest delay that `setTimeout` takes; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
+class SystemTimer implements Timer {
+  readonly #timeout: NodeJS.Timeout
+
+  constructor(timeout: NodeJS.Timeout) {
+    this.#timeout = timeout
+  }
+
+  cancel(): void {
+    clearTimeout(this.#timeout)
+  }
+}
+
 export const systemClock: Clock = {
   now: () => performance.now(),
   wallNow: () => Date.now(),
   after(delayMs, run) {
-    const timer = setTimeout(run, Math.min(Math.max(delayMs, 0), MAX_TIMER_MS))
-    return {
-      cancel: () => {
-        clearTimeout(timer)
-      },
-    }
+    return new SystemTimer(setTimeout(run, Math.min(Math.max(delayMs, 0), MAX_TIMER_MS)))
   },
   random: () => Math.random(),
 }

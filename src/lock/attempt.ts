@@ -30,8 +30,10 @@ export interface Grant {
   readonly fencingToken: number
   readonly startedAt: Instant
   readonly trust: Trust
-  /** Its votes are still being filled in: a master that has not answered may yet grant. */
-  readonly ballot: Poll<AcquireVote>
+  /** Still being filled in: a master that has not answered may yet grant. */
+  readonly votes: Poll<AcquireVote>['votes']
+  /** When every master has answered or run into its deadline. */
+  readonly complete: Promise<void>
 }
 
 export async function attempt(
@@ -74,7 +76,8 @@ export async function attempt(
     giveUp()
     return tooLate(fleet, resource, leaseMs, now.now - startedAt.now)
   }
-  return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, ballot }
+  const { votes, complete } = ballot
+  return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, votes, complete }
 }
 
 /** No answer, or none that says the script did not run: a grant may exist or still arrive. */

@@ -48,9 +48,11 @@ export class QuorumLease implements Lease {
   readonly #owner: LeaseOwner
   readonly #terms: LeaseTerms
   readonly #grant: Grant
-  readonly #abort = new AbortController()
+  /** Made when somebody asks for the signal; most leases are over before. */
+  #abort: AbortController | undefined
+  #loss: LeaseLostError | undefined
   /** Masters that were sent the key again and have not said what became of it. */
-  readonly #healing = new Set<number>()
+  #healing: Set<number> | undefined
   #trust: Trust
   #timer: Timer | undefined
   #keeper: Keeper | undefined
@@ -77,6 +79,10 @@ export class QuorumLease implements Lease {
   }
 
   get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#loss !== undefined) this.#abort.abort(this.#loss)
+    }
     return this.#abort.signal
   }
 
@@ -85,15 +91,14 @@ export class QuorumLease implements Lease {
   }
 
   remainingMs(): number {
-    if (this.#released !== undefined || this.signal.aborted) return 0
+    if (this.#released !== undefined || this.#loss !== undefined) return 0
     return remainingMs(this.#trust, instant(this.#fleet.settings.clock))
   }
 
   assertHeld(): void {
     if (this.remainingMs() > 0) return
     if (this.#released !== undefined) throw this.#lostError('it was released')
-    this.#lapse()
-    throw this.signal.reason as Error
+    throw this.#lapse()
   }
 
   async extend(): Promise<ExtendOutcome> {
@@ -124,7 +129,7 @@ export class QuorumLease implements Lease {
   /** Deletes the keys everywhere, whatever became of the lease. */
   async releaseKeys(): Promise<void> {
     const unsettled = (index: number): boolean =>
-      mayStillGrant(this.#grant.ballot.votes[index]) || this.#healing.has(index)
+      mayStillGrant(this.#grant.votes[index]) || this.#healing?.has(index) === true
     const background = (work: Promise<void>): void => {
       this.#owner.background(work)
     }
@@ -194,8 +199,7 @@ export class QuorumLease implements Lease {
     const answers = this.#answers(votes)
     const gone = votes.filter((vote) => vote?.kind === 'missing' || vote?.kind === 'lost').length
     if (gone > votes.length - this.#fleet.quorum) {
-      this.#lose('a majority of the masters no longer has it', answers, 'majority-gone')
-      this.assertHeld()
+      throw this.#lose('a majority of the masters no longer has it', answers, 'majority-gone')
     }
     return { status: 'unreachable', remainingMs: this.remainingMs(), answers }
   }
@@ -207,11 +211,12 @@ export class QuorumLease implements Lease {
       if (vote?.kind !== 'missing' || master === undefined || asked.has(index)) continue
       if (this.remainingMs() <= 0) return
       asked.add(index)
-      this.#healing.add(index)
+      const healing = (this.#healing ??= new Set())
+      healing.add(index)
       const healed = heal(this.#fleet, master, this.#claim, this.fencingToken, this.leaseMs)
       this.#owner.background(
         healed.then((answer) => {
-          if (answer.kind !== 'failed' || !answer.mayHaveRun) this.#healing.delete(index)
+          if (answer.kind !== 'failed' || !answer.mayHaveRun) healing.delete(index)
         }),
       )
     }
@@ -245,9 +250,9 @@ export class QuorumLease implements Lease {
     })
   }
 
-  #lapse(): void {
+  #lapse(): LeaseLostError {
     const limit = this.#limitReached
-    this.#lose(
+    return this.#lose(
       limit === undefined
         ? `it was not extended within its ${this.leaseMs} ms`
         : `it was held as long as \`${limit}\` allows`,
@@ -256,13 +261,17 @@ export class QuorumLease implements Lease {
     )
   }
 
-  #lose(reason: string, answers: readonly MasterAnswer[], kind: LossReason): void {
-    if (this.signal.aborted || this.#released !== undefined) return
+  #lose(reason: string, answers: readonly MasterAnswer[], kind: LossReason): LeaseLostError {
+    if (this.#loss !== undefined) return this.#loss
+    const loss = this.#lostError(reason, answers)
+    if (this.#released !== undefined) return loss
+    this.#loss = loss
     this.#end('lost')
-    this.#abort.abort(this.#lostError(reason, answers))
+    this.#abort?.abort(loss)
     const { resource, fencingToken } = this
     this.#fleet.observer.lost(this, kind)
     this.#fleet.settings.log.event('lease:lost', { resource, fencingToken, reason: kind })
+    return loss
   }
 
   #end(how: LeaseEnd): void {

@@ -20,7 +20,7 @@ import type { LeaseOptions, LockService } from './lock-service.ts'
 import { observe, type LockObserver } from './observer.ts'
 import type { AcquireOutcome, Split, Taken } from './outcome.ts'
 import { ProposalClock } from './proposal.ts'
-import { QuorumLease, type LeaseTerms } from './quorum-lease.ts'
+import { QuorumLease, type LeaseOwner, type LeaseTerms } from './quorum-lease.ts'
 import { quorumOf } from './quorum.ts'
 import { HeldLeases } from './reentrancy.ts'
 import { claimsFor, resourceNames } from './resources.ts'
@@ -207,7 +207,8 @@ export class Redlock implements LockService, AsyncDisposable {
     const predecessor = lease.giveUp()
     const { outcome, everywhere } = await this.#attempt(lease.resources, terms, 0, predecessor)
     // Where the successor was not granted, the old keys would stand in its way until they expire.
-    this.#inBackground(everywhere.then((granted) => (granted ? undefined : lease.releaseKeys())))
+    this.#inBackground(everywhere().then((granted) => (granted ? undefined : lease.releaseKeys())))
+    this.#assertOpen() // Closed meanwhile: what was granted is released.
     return outcome
   }
 
@@ -249,6 +250,11 @@ export class Redlock implements LockService, AsyncDisposable {
     void work.finally(() => this.#background.delete(work))
   }
 
+  readonly #owner: LeaseOwner = {
+    background: this.#inBackground,
+    ended: (lease) => this.#leases.delete(lease),
+  }
+
   /** The resources, or the slots of one resource in turn until one is granted. */
   async #trySlots(
     names: readonly string[],
@@ -261,6 +267,7 @@ export class Redlock implements LockService, AsyncDisposable {
     let best: Taken | Split | undefined
     for (const claim of claims) {
       const { outcome } = await this.#attempt(claim, terms, waitMs)
+      this.#assertOpen() // Closed meanwhile: what was granted is released.
       if (outcome.status === 'granted' || outcome.status === 'unreachable') return outcome
       // Of several refusals the one that may end first: a split soon, a taken slot when its holder's lease does.
       if (outcome.status === 'split') best = outcome
@@ -274,7 +281,7 @@ export class Redlock implements LockService, AsyncDisposable {
     terms: Terms,
     waitMs: number,
     predecessor?: Predecessor,
-  ): Promise<{ readonly outcome: AcquireOutcome; readonly everywhere: Promise<boolean> }> {
+  ): Promise<{ readonly outcome: AcquireOutcome; readonly everywhere: () => Promise<boolean> }> {
     const { clock } = this.#settings
     const { leaseMs } = terms
     const startedAt = clock.now()
@@ -293,17 +300,16 @@ export class Redlock implements LockService, AsyncDisposable {
       ...{ resources, status, durationMs, handOver: predecessor !== undefined },
       fencingToken: status === 'granted' ? grant.fencingToken : undefined,
     })
-    if (grant.status !== 'granted') return { outcome: grant, everywhere: Promise.resolve(false) }
-    const lease = new QuorumLease(this.#fleet, grant, terms, {
-      background: this.#inBackground,
-      ended: (ended) => this.#leases.delete(ended),
-    })
+    if (grant.status !== 'granted')
+      return { outcome: grant, everywhere: () => Promise.resolve(false) }
+    const lease = new QuorumLease(this.#fleet, grant, terms, this.#owner)
     if (lease.remainingMs() > 0) this.#leases.add(lease)
     if (this.#closed !== undefined) await lease.release()
-    const { ballot } = grant
-    const everywhere = ballot.complete.then(() =>
-      ballot.votes.every((vote) => vote?.kind === 'granted'),
-    )
+    const { votes, complete } = grant
+    const everywhere = async (): Promise<boolean> => {
+      await complete
+      return votes.every((vote) => vote?.kind === 'granted')
+    }
     return { outcome: { status: 'granted', lease }, everywhere }
   }
 

@@ -214,6 +214,27 @@ describe('a lease', () => {
     await expect(redlock.tryAcquire('customer:1')).rejects.toThrow(RedlockClosedError)
   })
 
+  test('that is granted while its Redlock closes is released, and its caller hears of it', async () => {
+    const redlock = await fixture.redlock()
+    const asking = redlock.tryAcquire('customer:1')
+    const refused = expect(asking).rejects.toThrow(RedlockClosedError)
+    await redlock.close()
+    await refused
+    expect((await holders('customer:1')).every((token) => token === null)).toBe(true)
+  })
+
+  test('that was lost before anybody asked for its signal has one that is aborted', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'customer:1', { leaseMs: 100 })
+    await until('it is over', () => lease.remainingMs() === 0)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect(() => {
+      lease.assertHeld()
+    }).toThrow(LeaseLostError)
+    expect(lease.signal.aborted).toBe(true)
+    expect(lease.signal.reason).toBeInstanceOf(LeaseLostError)
+  })
+
   test('cannot be held or extended without bound', async () => {
     const redlock = await fixture.redlock()
     const counted = await granted(redlock, 'customer:1', { maxExtensions: 1 })

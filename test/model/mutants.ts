@@ -69,9 +69,9 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'attempt',
-        "return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, ballot }",
+        "return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, votes, complete }",
         "return { status: 'granted', claim, leaseMs, fencingToken, startedAt, " +
-          'trust: trustFrom(instant(clock), leaseMs, driftFactor), ballot }',
+          'trust: trustFrom(instant(clock), leaseMs, driftFactor), votes, complete }',
       ),
     ],
     caughtBy: 'simulation',
