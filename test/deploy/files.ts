@@ -1,13 +1,22 @@
 /** The files in deploy/, read. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parse } from 'yaml'
+import { parse, parseAllDocuments } from 'yaml'
 
 export const ROOT: string = join(import.meta.dirname, '..', '..')
 
 export const textOf = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
 export const yamlOf = (path: string): unknown => parse(textOf(path), { merge: true })
+
+/** A file of several documents. */
+export function yamlsOf(path: string): readonly unknown[] {
+  return parseAllDocuments(textOf(path)).map((document) => {
+    const [error] = document.errors
+    if (error !== undefined) throw error
+    return document.toJS() as unknown
+  })
+}
 
 export interface Alert {
   readonly alert: string
