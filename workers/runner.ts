@@ -4,7 +4,6 @@
  */
 import type { Job, JobsOptions } from 'bullmq'
 import { LockedQueue, LockedWorker, Redlock, type JobLease } from '../src/index.ts'
-import { startEmbeddedPostgres } from './embedded-postgres.ts'
 import { saying, type Say } from './events.ts'
 import { EXIT } from './exit-code.ts'
 import { FLAGS_HELP, readFlags, UsageError, type FlagDefaults, type Flags } from './flags.ts'
@@ -158,6 +157,8 @@ async function connectStore<Data, Result, Kept extends Store>(
       'note',
       'no DATABASE_URL: the results stay in an embedded PostgreSQL until this process ends',
     )
+    // Only now: an image that has a database leaves this one out.
+    const { startEmbeddedPostgres } = await import('./embedded-postgres.ts')
     const embedded = await startEmbeddedPostgres()
     closing.add(() => embedded.close())
     url = embedded.url

@@ -79,7 +79,7 @@ describe('docker-compose.yml', () => {
     )
     expect(monitoring.map(([name]) => name)).toEqual(['prometheus', 'grafana'])
     for (const { ports = [] } of Object.values(services)) {
-      for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:/)
+      for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:\$\{[A-Z]+_PORT:-\d+\}:\d+$/)
     }
   })
 
