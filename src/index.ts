@@ -1,5 +1,7 @@
 export { Redlock } from './lock/redlock.ts'
 export type { AcquireOptions, RedlockStatus } from './lock/redlock.ts'
+export { RedlockCells } from './lock/redlock-cells.ts'
+export type { RedlockCellsOptions } from './lock/redlock-cells.ts'
 export type { Inspection, MasterView } from './lock/inspection.ts'
 export type { LineEntry, ResourceInspection } from './worker/inspection.ts'
 export type { LeaseOptions, LockService } from './lock/lock-service.ts'

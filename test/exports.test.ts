@@ -15,6 +15,7 @@ test('the public names are these and no others', () => {
       "QueueUnreachableError",
       "QuorumUnreachableError",
       "Redlock",
+      "RedlockCells",
       "RedlockClosedError",
       "RedlockError",
       "ResourceError",

@@ -36,6 +36,8 @@ export interface LockService {
   tryAcquire(resource: string | readonly string[], options?: LeaseOptions): Promise<AcquireOutcome>
   /** Ends a lease and acquires its resources anew, without a moment in which somebody else could. */
   handOver?(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome>
+  /** One attempt that is `unreachable` only when no resource could be had; a service of one fleet needs none of its own. */
+  probe?(resource: string): Promise<AcquireOutcome>
   /** Who holds a resource. */
   inspect?(resource: string): Promise<Inspection>
 }

@@ -17,7 +17,14 @@ import { mayStillGrant } from './attempt.ts'
 import { labelOf } from './resources.ts'
 import { keep, type Keeper } from './keeper.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
-import { heal, pollExtend, pollRelease, type Claim, type Predecessor } from './ballots.ts'
+import {
+  heal,
+  pollConfirm,
+  pollExtend,
+  pollRelease,
+  type Claim,
+  type Predecessor,
+} from './ballots.ts'
 import type { Fleet } from './fleet.ts'
 import type { ExtendResult, LeaseEnd, LossReason } from './observer.ts'
 import { instant, longer, remainingMs, trustFrom, type Trust } from './trust.ts'
@@ -42,7 +49,6 @@ export class QuorumLease implements Lease {
   readonly resource: string
   readonly resources: readonly string[]
   readonly token: string
-  readonly fencingToken: number
   readonly leaseMs: number
   readonly #fleet: Fleet
   readonly #owner: LeaseOwner
@@ -53,6 +59,7 @@ export class QuorumLease implements Lease {
   #loss: LeaseLostError | undefined
   /** Masters that were sent the key again and have not said what became of it. */
   #healing: Set<number> | undefined
+  #fencingToken: number
   #trust: Trust
   #timer: Timer | undefined
   #keeper: Keeper | undefined
@@ -67,7 +74,7 @@ export class QuorumLease implements Lease {
     this.resource = labelOf(grant.claim.resources)
     this.resources = grant.claim.resources
     this.token = grant.claim.token
-    this.fencingToken = grant.fencingToken
+    this.#fencingToken = grant.fencingToken
     this.leaseMs = grant.leaseMs
     this.#fleet = fleet
     this.#grant = grant
@@ -76,6 +83,10 @@ export class QuorumLease implements Lease {
     this.#trust = grant.trust
     this.#watch()
     if (terms.autoExtend) this.#keeper = keep(this, fleet.settings.clock)
+  }
+
+  get fencingToken(): number {
+    return this.#fencingToken
   }
 
   get signal(): AbortSignal {
@@ -112,6 +123,16 @@ export class QuorumLease implements Lease {
   release(): Promise<void> {
     this.#released ??= this.#release()
     return this.#released
+  }
+
+  /** Takes a larger fencing token, if a quorum agrees: every later lease has a larger one still. */
+  async raise(fencingToken: number): Promise<boolean> {
+    this.assertHeld()
+    const ballot = pollConfirm(this.#fleet, this.#claim, fencingToken)
+    this.#owner.background(ballot.complete)
+    if ((await ballot.verdict) === 'against') return false
+    this.#fencingToken = fencingToken
+    return this.remainingMs() > 0
   }
 
   /**
@@ -174,8 +195,7 @@ export class QuorumLease implements Lease {
     const startedAt = instant(clock)
     const leftMs = remainingMs(this.#trust, startedAt)
     const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
-    const { claim, fencingToken } = this.#grant
-    const ballot = pollExtend(this.#fleet, claim, fencingToken, this.leaseMs, timeoutMs)
+    const ballot = pollExtend(this.#fleet, this.#claim, this.fencingToken, this.leaseMs, timeoutMs)
     const verdict = await ballot.verdict
     this.assertHeld() // An answer counts only inside the old trust.
     if (verdict === 'against') {

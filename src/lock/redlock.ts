@@ -18,14 +18,15 @@ import { inspect, type Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import type { LeaseOptions, LockService } from './lock-service.ts'
 import { observe, type LockObserver } from './observer.ts'
-import type { AcquireOutcome, Split, Taken } from './outcome.ts'
+import type { AcquireOutcome } from './outcome.ts'
 import { ProposalClock } from './proposal.ts'
 import { QuorumLease, type LeaseOwner, type LeaseTerms } from './quorum-lease.ts'
 import { quorumOf } from './quorum.ts'
 import { HeldLeases } from './reentrancy.ts'
-import { claimsFor, resourceNames } from './resources.ts'
+import { resourceNames } from './resources.ts'
 import { acquireWithin } from './retrying.ts'
 import { leaseOption, resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
+import { claimsFor, tryEach } from './slots.ts'
 
 export interface AcquireOptions extends LeaseOptions {
   /**
@@ -212,6 +213,11 @@ export class Redlock implements LockService, AsyncDisposable {
     return outcome
   }
 
+  /** Whether this instance holds the lease now. */
+  holds(lease: Lease): boolean {
+    return lease instanceof QuorumLease && this.#leases.has(lease)
+  }
+
   /**
    * Who holds a resource, and what every master says about it.
    * @throws QuorumUnreachableError when fewer than a quorum answer; TypeError for a bad resource.
@@ -264,16 +270,11 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#assertOpen()
     const terms = this.#terms(options)
     const claims = claimsFor(names, options.slots ?? 1, this.#settings.clock.random())
-    let best: Taken | Split | undefined
-    for (const claim of claims) {
+    return tryEach(claims, async (claim) => {
       const { outcome } = await this.#attempt(claim, terms, waitMs)
       this.#assertOpen() // Closed meanwhile: what was granted is released.
-      if (outcome.status === 'granted' || outcome.status === 'unreachable') return outcome
-      // Of several refusals the one that may end first: a split soon, a taken slot when its holder's lease does.
-      if (outcome.status === 'split') best = outcome
-      else if (best?.status !== 'split') best = sooner(best, outcome)
-    }
-    return best ?? refuse('resource', 'at least one name', names)
+      return outcome
+    })
   }
 
   async #attempt(
@@ -334,8 +335,4 @@ export class Redlock implements LockService, AsyncDisposable {
 
 interface Terms extends LeaseTerms {
   readonly leaseMs: number
-}
-
-function sooner(best: Taken | undefined, taken: Taken): Taken {
-  return best !== undefined && best.retryAfterMs <= taken.retryAfterMs ? best : taken
 }

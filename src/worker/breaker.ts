@@ -20,6 +20,7 @@ const PROBE_MS = { min: 200, spread: 200 }
 export class Breaker {
   readonly #options: BreakerOptions
   #open = false
+  #looking = false
 
   constructor(options: BreakerOptions) {
     this.#options = options
@@ -31,25 +32,43 @@ export class Breaker {
 
   /** A job could not be leased because too few masters answered. */
   trip(): void {
-    if (this.#open || this.#options.signal.aborted) return
-    this.#open = true
-    this.#options.onOpen()
-    void this.#probe()
+    if (this.#open || this.#looking || this.#options.signal.aborted) return
+    if (this.#options.locks.probe === undefined) this.#enterOpen()
+    else void this.#look()
   }
 
-  async #probe(): Promise<void> {
-    const { clock, locks, probeResource, signal } = this.#options
+  /** Of several fleets the others may be there, and then their jobs go on. */
+  async #look(): Promise<void> {
+    this.#looking = true
+    const isReachable = await this.#isReachable().catch(() => true) // Closing: nothing is to be opened.
+    this.#looking = false
+    if (!isReachable && !this.#options.signal.aborted) this.#enterOpen()
+  }
+
+  #enterOpen(): void {
+    this.#open = true
+    this.#options.onOpen()
+    void this.#untilReachable()
+  }
+
+  async #untilReachable(): Promise<void> {
+    const { clock, signal } = this.#options
     while (!signal.aborted) {
       try {
         await sleep(clock, PROBE_MS.min + clock.random() * PROBE_MS.spread, signal)
-        const outcome = await locks.tryAcquire(probeResource)
-        if (outcome.status === 'granted') await outcome.lease.release()
-        if (outcome.status !== 'unreachable') break
+        if (await this.#isReachable()) break
       } catch {
         return // The worker or the lock service is closing.
       }
     }
     this.#open = false
     if (!signal.aborted) this.#options.onClose()
+  }
+
+  async #isReachable(): Promise<boolean> {
+    const { locks, probeResource } = this.#options
+    const outcome = await (locks.probe?.(probeResource) ?? locks.tryAcquire(probeResource))
+    if (outcome.status === 'granted') await outcome.lease.release()
+    return outcome.status !== 'unreachable'
   }
 }

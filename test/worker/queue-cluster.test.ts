@@ -1,0 +1,132 @@
+/** The queue on a Redis Cluster of three nodes, as BullMQ documents it: a prefix in braces, and an ioredis Cluster as connection. */
+import { Cluster, Redis } from 'ioredis'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
+import { startServer, type TestServer } from '../../src/testing/index.ts'
+import { takePort } from '../../src/testing/free-port.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+const fixture = useFleet({ masters: 3, queue: false })
+const SLOTS = 16_384
+let nodes: readonly TestServer[] = []
+const busPorts = new Map<number, number>()
+
+beforeAll(async () => {
+  nodes = await Promise.all(
+    [1, 2, 3].map(async (nr) => {
+      const busPort = await takePort('127.0.0.1')
+      const config = { 'cluster-enabled': 'yes', 'cluster-port': String(busPort) }
+      const node = await startServer({ name: `node-${nr}`, config })
+      busPorts.set(node.port, busPort)
+      return node
+    }),
+  )
+  const clients = nodes.map(({ url }) => new Redis(url))
+  const share = (part: number): number => Math.floor((part * SLOTS) / nodes.length)
+  for (const [index, redis] of clients.entries()) {
+    await redis.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
+    await redis.call('CLUSTER', 'ADDSLOTSRANGE', share(index), share(index + 1) - 1)
+  }
+  await until(
+    'every node knows that the cluster is whole',
+    async () => {
+      // A meeting may come to nothing where both sides begin one.
+      for (const { host, port } of nodes.slice(1)) {
+        await clients[0]?.call('CLUSTER', 'MEET', host, port, busPorts.get(port) ?? 0)
+      }
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      const infos = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'INFO')))
+      return infos.every((info) => /cluster_state:ok[^]*cluster_known_nodes:3/.test(String(info)))
+    },
+    50_000,
+  )
+  for (const redis of clients) redis.disconnect()
+}, 60_000)
+
+afterAll(async () => {
+  await Promise.all(nodes.map((node) => node.close()))
+})
+
+interface Charge {
+  readonly customer: string
+  readonly nr: number
+}
+
+test('jobs run in order, one at a time per customer, and `inspect` and `why` tell', async () => {
+  const connect = (): Cluster => {
+    const cluster = new Cluster(
+      nodes.map(({ host, port }) => ({ host, port })),
+      { redisOptions: { maxRetriesPerRequest: null } },
+    )
+    fixture.defer(() => {
+      cluster.disconnect()
+      return Promise.resolve()
+    })
+    return cluster
+  }
+  const { namespace } = fixture
+  const resource = ({ customer }: Charge): string => `customer:${customer}`
+  const prefix = '{bull}'
+  const queue = new LockedQueue<Charge>(namespace, {
+    connection: connect(),
+    prefix,
+    resource,
+    namespace,
+  })
+  fixture.defer(() => queue.close())
+  const workers: LockedWorker<Charge>[] = []
+  const runs: string[] = []
+  const running = new Set<string>()
+  const redlock = await fixture.redlock()
+  for (let index = 0; index < 2; index++) {
+    const worker = new LockedWorker<Charge>(
+      namespace,
+      async ({ data }) => {
+        expect(running.has(data.customer)).toBe(false)
+        running.add(data.customer)
+        runs.push(`${data.customer}${data.nr}`)
+        await new Promise((resolve) => setTimeout(resolve, 3))
+        running.delete(data.customer)
+      },
+      {
+        connection: connect(),
+        prefix,
+        redlock,
+        resource: (job) => resource(job.data),
+        concurrency: 4,
+        checkpoints: true,
+        logger: silentLogger,
+      },
+    )
+    worker.on('error', () => undefined)
+    fixture.defer(() => worker.close())
+    workers.push(worker)
+  }
+  const customers = ['ann', 'bob', 'cid', 'dee', 'eve']
+  const each = 8
+  await queue.addBulk(
+    Array.from({ length: each }, (_, nr) =>
+      customers.map((customer) => ({ name: 'charge', data: { customer, nr } })),
+    ).flat(),
+  )
+  await until('all are done', async () => {
+    return (await queue.getCompletedCount()) === customers.length * each
+  })
+  for (const customer of customers) {
+    const order = runs.filter((run) => run.startsWith(customer))
+    expect(order).toEqual(Array.from({ length: each }, (_, nr) => `${customer}${nr}`))
+  }
+  expect(await queue.getFailedCount()).toBe(0)
+
+  const held = await redlock.acquire('customer:fay', { autoExtend: true })
+  const [, second] = await queue.addBulk(
+    [0, 1].map((nr) => ({ name: 'charge', data: { customer: 'fay', nr } })),
+  )
+  const [worker] = workers
+  await until('both stand in line', async () => {
+    return (await worker?.inspect('customer:fay'))?.line.length === 2
+  })
+  expect(await worker?.why(second?.id ?? '')).toMatch(/in the line of `customer:fay`.*1 before it/)
+  await held.release()
+  await until('both are done', () => runs.includes('fay1'))
+})
