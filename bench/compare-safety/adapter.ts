@@ -27,6 +27,8 @@ export interface Held {
   remainingMs(): number | undefined
   /** Whether the library still calls it held. */
   isHeld(): boolean
+  /** Renews it for its full length. */
+  extend(): Promise<unknown>
   release(): Promise<unknown>
 }
 

@@ -4,6 +4,7 @@ import { connectAll, retriesFor, type PeerRedis } from '../peers/load.ts'
 
 interface Lock {
   readonly expiration: number
+  extend(ttlMs: number): Promise<Lock>
   release(): Promise<unknown>
 }
 
@@ -36,7 +37,8 @@ export async function connectRedlock5(Redlock: RedlockClass, setup: Setup): Prom
   })
   const key = (resource: string): string => `${setup.namespace}:${resource}`
   return {
-    acquire: async (resource, ttlMs) => heldBy(await redlock.acquire([key(resource)], ttlMs)),
+    acquire: async (resource, ttlMs) =>
+      new HeldLock(await redlock.acquire([key(resource)], ttlMs), ttlMs),
     using: (resource, ttlMs, work) =>
       redlock.using([key(resource)], ttlMs, (signal) =>
         work((lost) => {
@@ -53,9 +55,31 @@ export async function connectRedlock5(Redlock: RedlockClass, setup: Setup): Prom
   }
 }
 
-function heldBy(lock: Lock): Held {
-  const remainingMs = (): number => lock.expiration - Date.now()
-  return { remainingMs, isHeld: () => remainingMs() > 0, release: () => lock.release() }
+class HeldLock implements Held {
+  #lock: Lock
+  readonly #ttlMs: number
+
+  constructor(lock: Lock, ttlMs: number) {
+    this.#lock = lock
+    this.#ttlMs = ttlMs
+  }
+
+  remainingMs(): number {
+    return this.#lock.expiration - Date.now()
+  }
+
+  isHeld(): boolean {
+    return this.remainingMs() > 0
+  }
+
+  /** The lock stays as it was; what is returned is the extended one. */
+  async extend(): Promise<void> {
+    this.#lock = await this.#lock.extend(this.#ttlMs)
+  }
+
+  release(): Promise<unknown> {
+    return this.#lock.release()
+  }
 }
 
 /** "Per-attempt and per-client stats (including errors) are made available on the `attempt` property" (README). */

@@ -55,6 +55,7 @@ function heldBy(lease: Lease): Held {
     fencingToken: lease.fencingToken,
     remainingMs: () => lease.remainingMs(),
     isHeld: () => lease.remainingMs() > 0,
+    extend: () => lease.extend(),
     release: () => lease.release(),
   }
 }

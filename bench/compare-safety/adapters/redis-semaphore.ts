@@ -6,6 +6,8 @@ interface Mutex {
   readonly isAcquired: boolean
   acquire(): Promise<void>
   release(): Promise<void>
+  /** Protected: what its timer calls. */
+  _refresh(): Promise<boolean>
 }
 
 interface Options {
@@ -37,7 +39,7 @@ export const adapter: Adapter = {
           onLockLost: () => undefined,
         })
         await mutex.acquire()
-        return heldBy(mutex)
+        return new HeldMutex(mutex)
       },
       async using(resource, lockTimeout, work) {
         const listeners: (() => void)[] = []
@@ -64,10 +66,27 @@ export const adapter: Adapter = {
   },
 }
 
-function heldBy(mutex: Mutex): Held {
-  return {
-    remainingMs: () => undefined,
-    isHeld: () => mutex.isAcquired,
-    release: () => mutex.release(),
+class HeldMutex implements Held {
+  readonly #mutex: Mutex
+
+  constructor(mutex: Mutex) {
+    this.#mutex = mutex
+  }
+
+  remainingMs(): undefined {
+    return undefined // It does not say.
+  }
+
+  isHeld(): boolean {
+    return this.#mutex.isAcquired
+  }
+
+  /** There is no public way; this is what its timer does. */
+  async extend(): Promise<void> {
+    if (!(await this.#mutex._refresh())) throw new Error('Not extended')
+  }
+
+  release(): Promise<unknown> {
+    return this.#mutex.release()
   }
 }

@@ -4,6 +4,7 @@ import { connectAll, loadPeer, peerVersion, retriesFor, type PeerRedis } from '.
 
 interface Lock {
   readonly expiration: number
+  extend(ttlMs: number): PromiseLike<Lock>
   unlock(): PromiseLike<void>
 }
 
@@ -44,7 +45,7 @@ export const adapter: Adapter = {
     redlock.on('clientError', () => undefined)
     const client: Client = {
       acquire: async (resource, ttlMs) =>
-        heldBy(await redlock.lock(`${namespace}:${resource}`, ttlMs)),
+        new HeldLock(await redlock.lock(`${namespace}:${resource}`, ttlMs), ttlMs),
       async using(resource, ttlMs, work) {
         const disposer = redlock.disposer(`${namespace}:${resource}`, ttlMs, () => undefined)
         return await bluebird.using(disposer, () => work(() => undefined))
@@ -61,7 +62,28 @@ export const adapter: Adapter = {
   },
 }
 
-function heldBy(lock: Lock): Held {
-  const remainingMs = (): number => lock.expiration - Date.now()
-  return { remainingMs, isHeld: () => remainingMs() > 0, release: async () => lock.unlock() }
+class HeldLock implements Held {
+  readonly #lock: Lock
+  readonly #ttlMs: number
+
+  constructor(lock: Lock, ttlMs: number) {
+    this.#lock = lock
+    this.#ttlMs = ttlMs
+  }
+
+  remainingMs(): number {
+    return this.#lock.expiration - Date.now()
+  }
+
+  isHeld(): boolean {
+    return this.remainingMs() > 0
+  }
+
+  async extend(): Promise<unknown> {
+    return this.#lock.extend(this.#ttlMs)
+  }
+
+  async release(): Promise<unknown> {
+    return this.#lock.unlock()
+  }
 }

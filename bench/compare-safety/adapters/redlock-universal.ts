@@ -10,6 +10,7 @@ interface Handle {
 
 interface Lock {
   acquire(): Promise<Handle>
+  extend(handle: Handle, ttlMs: number): Promise<boolean>
   release(handle: Handle): Promise<boolean>
   using<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
 }
@@ -47,7 +48,7 @@ export const adapter: Adapter = {
     const client: Client = {
       async acquire(resource, ttlMs) {
         const lock = lockOn(resource, ttlMs)
-        return heldBy(lock, await lock.acquire())
+        return new HeldLock(lock, await lock.acquire())
       },
       using: (resource, ttlMs, work) =>
         lockOn(resource, ttlMs).using((signal) =>
@@ -67,10 +68,31 @@ export const adapter: Adapter = {
   },
 }
 
-/** The handle has no expiry, only these three; the library counts the time of the last attempt itself. */
-function heldBy(lock: Lock, handle: Handle): Held {
-  const remainingMs = (): number => handle.acquiredAt + handle.ttl - Date.now()
-  return { remainingMs, isHeld: () => remainingMs() > 0, release: () => lock.release(handle) }
+class HeldLock implements Held {
+  readonly #lock: Lock
+  readonly #handle: Handle
+
+  constructor(lock: Lock, handle: Handle) {
+    this.#lock = lock
+    this.#handle = handle
+  }
+
+  /** The handle has no expiry, only these three; the library counts the time of the last attempt itself. */
+  remainingMs(): number {
+    return this.#handle.acquiredAt + this.#handle.ttl - Date.now()
+  }
+
+  isHeld(): boolean {
+    return this.remainingMs() > 0
+  }
+
+  async extend(): Promise<void> {
+    if (!(await this.#lock.extend(this.#handle, this.#handle.ttl))) throw new Error('Not extended')
+  }
+
+  release(): Promise<unknown> {
+    return this.#lock.release(this.#handle)
+  }
 }
 
 /** "LockAcquisitionError: lock is held by another process" (README). */

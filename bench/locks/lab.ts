@@ -1,0 +1,147 @@
+/** Where it is measured: the masters, a process for each contender, and the counters of both. */
+import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import type { Setup } from '../compare-safety/adapter.ts'
+import type { Contender } from './contender.ts'
+import { ContenderProcess } from './contender-process.ts'
+import type { Effort } from './effort.ts'
+import { Proxies } from './proxies.ts'
+
+/** The lease of every load: the default of most of these libraries. */
+export const LEASE_MS = 10_000
+
+/**
+ * With a shorter limit it gives up on masters that are only busy, and the leases it then leaves behind stand in its own way
+ * for their whole length. This is its default.
+ */
+const UNIVERSAL: Partial<Setup> = { masterTimeoutMs: 5_000 }
+
+export class Lab implements AsyncDisposable {
+  readonly fleet: Fleet
+  readonly effort: Effort
+  readonly #masters: readonly Redis[]
+  readonly #processes = new Map<string, Promise<ContenderProcess>>()
+  readonly #say: (line: string) => void
+
+  static async open(effort: Effort, say: (line: string) => void): Promise<Lab> {
+    return new Lab(await startFleet({ masters: 5, queue: false }), effort, say)
+  }
+
+  private constructor(fleet: Fleet, effort: Effort, say: (line: string) => void) {
+    this.fleet = fleet
+    this.effort = effort
+    this.#masters = fleet.urls.map((url) => new Redis(url, { maxRetriesPerRequest: null }))
+    this.#say = say
+  }
+
+  /** The process of a contender, always the same one; `index` tells several of one contender apart. */
+  process({ name }: Contender, index = 0): Promise<ContenderProcess> {
+    const key = `${name} ${index}`
+    const running = this.#processes.get(key) ?? ContenderProcess.start(name)
+    this.#processes.set(key, running)
+    return running
+  }
+
+  /** Under a namespace that nobody has used yet. */
+  setup({ name }: Contender, options: Partial<Setup> = {}): Setup {
+    const namespace = `bench-${randomUUID().slice(0, 8)}`
+    const common = { urls: this.fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
+    return { ...common, ...(name === 'redlock-universal' && UNIVERSAL), ...options }
+  }
+
+  /** Clients of each contender in its own process. */
+  async open(
+    contenders: readonly Contender[],
+    options: (contender: Contender) => Partial<Setup> = () => ({}),
+    clients = 1,
+  ): Promise<Groups> {
+    const groups = new Map<Contender, Group>()
+    for (const contender of contenders) {
+      const process = await this.process(contender)
+      const setup = this.setup(contender, options(contender))
+      groups.set(contender, { process, group: await process.ask('open', { setup, clients }) })
+    }
+    return new Groups(groups)
+  }
+
+  /** Close them after the clients that go through them. */
+  proxies(): Promise<Proxies> {
+    return Proxies.start(this.fleet)
+  }
+
+  /** What a load came to, and what it cost all masters together. */
+  async metered<Result>(load: () => Promise<Result>): Promise<Result & MasterCost> {
+    const before = await this.#masterCpuMs()
+    const result = await load()
+    return { ...result, mastersCpuMs: (await this.#masterCpuMs()) - before }
+  }
+
+  /** Of all masters together. */
+  async usedMemory(): Promise<number> {
+    return this.#sum('memory', /used_memory:(\d+)/)
+  }
+
+  /** On every master; what `EVALSHA` calls it. */
+  async loadScript(lua: string): Promise<string> {
+    const hashes = await Promise.all(this.#masters.map((redis) => redis.script('LOAD', lua)))
+    return String(hashes[0])
+  }
+
+  async serverVersion(): Promise<string> {
+    const info = await this.#masters[0]?.info('server')
+    return /redis_version:(\S+)/.exec(info ?? '')?.[1] ?? 'unknown'
+  }
+
+  say(line: string): void {
+    this.#say(line)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const processes = await Promise.allSettled(this.#processes.values())
+    const started = processes.flatMap((process) =>
+      process.status === 'fulfilled' ? [process.value] : [],
+    )
+    await Promise.all(started.map((process) => process[Symbol.asyncDispose]()))
+    for (const redis of this.#masters) redis.disconnect()
+    await this.fleet.close()
+  }
+
+  async #masterCpuMs(): Promise<number> {
+    const user = await this.#sum('cpu', /used_cpu_user:([\d.]+)/)
+    return 1_000 * (user + (await this.#sum('cpu', /used_cpu_sys:([\d.]+)/)))
+  }
+
+  async #sum(section: string, number: RegExp): Promise<number> {
+    const infos = await Promise.all(this.#masters.map((redis) => redis.info(section)))
+    return infos.reduce((sum, info) => sum + Number(number.exec(info)?.[1] ?? NaN), 0)
+  }
+}
+
+interface Group {
+  readonly process: ContenderProcess
+  /** What the process calls these clients. */
+  readonly group: number
+}
+
+export class Groups implements AsyncDisposable {
+  readonly #groups: ReadonlyMap<Contender, Group>
+
+  constructor(groups: ReadonlyMap<Contender, Group>) {
+    this.#groups = groups
+  }
+
+  of(contender: Contender): Group {
+    const group = this.#groups.get(contender)
+    if (group === undefined) throw new Error(`${contender.name} has no clients`)
+    return group
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const { process, group } of this.#groups.values()) await process.ask('close', group)
+  }
+}
+
+export interface MasterCost {
+  readonly mastersCpuMs: number
+}

@@ -1,0 +1,59 @@
+/** What the masters could do at best: redis-benchmark asks all five at once, each over one connection. */
+import { execFile, type ChildProcess } from 'node:child_process'
+import { findProgram } from '../../test/support/find-program.ts'
+import { COMPARE_AND_DELETE } from './contenders/raw-scripts.ts'
+import type { Lab } from './lab.ts'
+
+const LIMIT_MS = 60_000
+const KEYS = 10_000
+
+const running = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
+export interface Bound {
+  /** `SET NX PX` and a compare-and-delete on every master. */
+  readonly perSecond: number
+}
+
+/** @returns undefined where redis-benchmark is not installed. */
+export async function askRedisBenchmark(
+  lab: Lab,
+  atOnce: number,
+  requests: number,
+): Promise<Bound | undefined> {
+  const program = findProgram('redis-benchmark') ?? findProgram('valkey-benchmark')
+  if (program === undefined) return undefined
+  const key = 'bound:__rand_int__'
+  const commands = [
+    ['SET', key, 'token', 'NX', 'PX', '10000'],
+    ['EVALSHA', await lab.loadScript(COMPARE_AND_DELETE), '1', key, 'token'],
+  ]
+  let secondsEach = 0
+  for (const command of commands) {
+    const rates = await Promise.all(
+      lab.fleet.masters.map(({ host, port }) => {
+        const flags = ['-h', host, '-p', `${port}`, '-c', '1', '-P', `${atOnce}`]
+        const size = ['-n', `${requests}`, '-r', `${KEYS}`, '--csv']
+        return rateOf(program, [...flags, ...size, ...command])
+      }),
+    )
+    secondsEach += 1 / Math.min(...rates)
+  }
+  return { perSecond: 1 / secondsEach }
+}
+
+function rateOf(program: string, args: readonly string[]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const child = execFile(program, args, { timeout: LIMIT_MS }, (error, stdout) => {
+      running.delete(child)
+      // "test","rps","avg_latency_ms",… and a line for the test, whose name may have commas.
+      const rate = /^.*?"(\d+\.\d+)","/m.exec(stdout.split('\n').slice(1).join('\n'))?.[1]
+      if (error !== null) reject(new Error(error.message, { cause: error }))
+      else if (rate === undefined) reject(new Error(`${program} said no rate: ${stdout}`))
+      else resolve(Number(rate))
+    })
+    running.add(child)
+  })
+}

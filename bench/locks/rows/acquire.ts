@@ -1,0 +1,139 @@
+/** Acquire and release of free resources. */
+import { contenders } from '../contender.ts'
+import { shown } from '../format.ts'
+import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
+import type { FlowResult } from '../loads/calls.ts'
+import { askRedisBenchmark, type Bound } from '../redis-benchmark.ts'
+import {
+  bars,
+  besideBestPeer,
+  interleave,
+  named,
+  oursMustNot,
+  tableRows,
+  type Rounds,
+} from '../rounds.ts'
+import type { Figure, Measured, Panel, Row, Table } from '../row.ts'
+import { spread } from '../statistics.ts'
+
+const CONCURRENCY = [1, 16, 64, 256] as const
+const MANY = 64
+/** A multiple of every concurrency, so that nobody meets anybody. */
+const RESOURCES = 10_240
+const FOR_MS = 1_000
+const BOUND_REQUESTS = 20_000
+
+type Sample = FlowResult & MasterCost
+
+interface Level {
+  readonly concurrency: number
+  readonly rounds: Rounds<Sample>
+  readonly bounds: readonly Bound[]
+}
+
+export const acquire: Row = {
+  name: 'acquire',
+  load: 'Acquire and release of resources that nobody else wants, so many at a time. CPU is for one acquire and its release.',
+  async run(lab) {
+    const concurrencies = lab.effort.smoke ? [1, MANY] : CONCURRENCY
+    const levels: Level[] = []
+    for (const concurrency of concurrencies) levels.push(await measure(lab, concurrency))
+    const alone = levelOf(levels, 1)
+    const many = levelOf(levels, MANY)
+    return {
+      tables: levels.map(tableOf),
+      figures: figuresOf(alone, many),
+      panels: panelsOf(alone, many),
+      wrong: levels.flatMap(wrongIn),
+      samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
+    } satisfies Measured
+  },
+}
+
+async function measure(lab: Lab, concurrency: number): Promise<Level> {
+  const { effort } = lab
+  lab.say(`acquire: ${concurrency} at a time`)
+  await using groups = await lab.open(contenders)
+  const rounds = await interleave(contenders, effort.rounds, (contender) => {
+    const { process, group } = groups.of(contender)
+    const load = { group, ttlMs: LEASE_MS, concurrency, resources: RESOURCES }
+    const flow = { ...load, order: 'walk', durationMs: effort.forMs(FOR_MS) } as const
+    return lab.metered(() => process.ask('flow', flow))
+  })
+  const bounds: Bound[] = []
+  for (let round = 0; round < effort.rounds; round++) {
+    const requests = effort.upTo(BOUND_REQUESTS, 1_000)
+    const bound = await askRedisBenchmark(lab, concurrency, requests)
+    if (bound !== undefined) bounds.push(bound)
+  }
+  return { concurrency, rounds, bounds }
+}
+
+const perSecond = ({ done, tookMs }: Sample): number => (done / tookMs) * 1_000
+const medianMs = ({ acquireMs }: Sample): number => acquireMs.p50
+const p99Ms = ({ acquireMs }: Sample): number => acquireMs.p99
+const clientUs = ({ done, cpuMs }: Sample): number => (cpuMs / done) * 1_000
+const mastersUs = ({ done, mastersCpuMs }: Sample): number => (mastersCpuMs / done) * 1_000
+
+function tableOf({ concurrency, rounds, bounds }: Level): Table {
+  const bound = shown(spread(bounds.map((one) => one.perSecond)))
+  return {
+    title: `${concurrency} at a time`,
+    head: ['', 'leases/s', 'acquire p50, ms', 'p99, ms', 'client CPU, µs', 'masters CPU, µs'],
+    rows: [
+      ...tableRows(rounds, [perSecond, medianMs, p99Ms, clientUs, mastersUs]),
+      ['redis-benchmark', bound, '', '', '', ''],
+    ],
+  }
+}
+
+function figuresOf(alone: Level, many: Level): readonly Figure[] {
+  const throughput = besideBestPeer(many.rounds, perSecond, 'more')
+  const cpu = besideBestPeer(many.rounds, clientUs, 'less')
+  const latency = besideBestPeer(alone.rounds, medianMs, 'less')
+  return [
+    {
+      name: `Leases per second with fencing, ${MANY} at a time`,
+      ...{ atLeast: 4, measured: throughput, unit: 'x', beside: throughput.peer.title },
+    },
+    {
+      name: `Client CPU per lease, ${MANY} at a time`,
+      ...{ atMost: 0.2, measured: cpu, unit: 'x', beside: cpu.peer.title },
+    },
+    {
+      name: 'Median time of an acquire, 1 at a time',
+      ...{ atMost: 1, measured: latency, unit: 'x', beside: latency.peer.title },
+    },
+  ]
+}
+
+function panelsOf(alone: Level, many: Level): readonly Panel[] {
+  return [
+    {
+      title: `Leases per second, ${MANY} at a time`,
+      ...{ better: 'more', bars: bars(many.rounds, perSecond) },
+    },
+    {
+      title: `Client CPU per lease, ${MANY} at a time, µs`,
+      ...{ better: 'less', bars: bars(many.rounds, clientUs) },
+    },
+    {
+      title: 'Median time of an acquire, 1 at a time, ms',
+      ...{ better: 'less', bars: bars(alone.rounds, medianMs) },
+    },
+  ]
+}
+
+function wrongIn({ concurrency, rounds }: Level): readonly string[] {
+  return oursMustNot(
+    rounds,
+    ({ failed, stuck }) => failed + stuck,
+    (times) => `acquire, ${concurrency} at a time: ${times} free resources were not granted`,
+  )
+}
+
+function levelOf(levels: readonly Level[], concurrency: number): Level {
+  const level = levels.find((one) => one.concurrency === concurrency)
+  if (level === undefined) throw new Error(`${concurrency} at a time was not measured`)
+  return level
+}

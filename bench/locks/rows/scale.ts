@@ -1,0 +1,146 @@
+/** Several processes on few and on many resources. */
+import { lockLibraries, type Contender } from '../contender.ts'
+import type { ContenderProcess } from '../contender-process.ts'
+import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
+import type { FlowResult } from '../loads/calls.ts'
+import { interleave, named, tableRows, type Rounds } from '../rounds.ts'
+import type { Measured, Row, Table } from '../row.ts'
+
+const PROCESSES = [1, 4, 16] as const
+const RESOURCES = [10, 1_000, 1_000_000] as const
+const AT_ONCE = 8
+const FOR_MS = 1_000
+const WAIT_MS = 5_000
+const ROUNDS = 3
+
+interface Sample extends MasterCost {
+  readonly done: number
+  readonly failed: number
+  readonly perSecond: number
+  readonly cpuMs: number
+  readonly p50Ms: number
+  /** Of the process that fares worst. */
+  readonly p99Ms: number
+}
+
+interface Level {
+  readonly processes: number
+  readonly resources: number
+  readonly rounds: Rounds<Sample>
+}
+
+interface Member {
+  readonly process: ContenderProcess
+  readonly group: number
+}
+
+export const scale: Row = {
+  name: 'scale',
+  load: `Worker processes with ${AT_ONCE} acquires at a time each, of resources drawn at random. Few resources mean waiting for each other, up to ${WAIT_MS / 1_000} s.`,
+  async run(lab) {
+    const crews = await openCrews(lab)
+    const levels: Level[] = []
+    for (const processes of lab.effort.smoke ? [2] : PROCESSES) {
+      for (const resources of lab.effort.some(RESOURCES)) {
+        levels.push(await measure(lab, crews, processes, resources))
+      }
+    }
+    for (const crew of crews.values()) {
+      for (const { process, group } of crew) await process.ask('close', group)
+    }
+    return {
+      tables: levels.map(tableOf),
+      figures: [],
+      panels: [],
+      wrong: [],
+      samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
+    } satisfies Measured
+  },
+}
+
+/** All of them at the beginning, so that the contenders can take turns. */
+async function openCrews(lab: Lab): Promise<ReadonlyMap<Contender, readonly Member[]>> {
+  const size = lab.effort.upTo(Math.max(...PROCESSES), 2)
+  lab.say(`scale: starting ${lockLibraries.length * size} processes`)
+  const crews = new Map<Contender, readonly Member[]>()
+  for (const contender of lockLibraries) {
+    const setup = lab.setup(contender, { waitMs: WAIT_MS })
+    const crew: Member[] = []
+    for (let index = 0; index < size; index++) {
+      const process = await lab.process(contender, index)
+      const opening = { setup: { ...setup, fresh: index === 0 }, clients: 1 }
+      crew.push({ process, group: await process.ask('open', opening) })
+    }
+    crews.set(contender, crew)
+  }
+  return crews
+}
+
+async function measure(
+  lab: Lab,
+  crews: ReadonlyMap<Contender, readonly Member[]>,
+  processes: number,
+  resources: number,
+): Promise<Level> {
+  lab.say(`scale: ${titleOf(processes, resources)}`)
+  const count = Math.min(lab.effort.rounds, ROUNDS)
+  const rounds = await interleave(lockLibraries, count, async (contender, round) => {
+    const crew = (crews.get(contender) ?? []).slice(0, processes)
+    const durationMs = lab.effort.forMs(round < 0 ? FOR_MS / 4 : FOR_MS)
+    const { results, mastersCpuMs } = await lab.metered(async () => ({
+      results: await Promise.all(crew.map((member) => run(member, resources, durationMs))),
+    }))
+    return { ...together(results), mastersCpuMs }
+  })
+  return { processes, resources, rounds }
+}
+
+function run(
+  { process, group }: Member,
+  resources: number,
+  durationMs: number,
+): Promise<FlowResult> {
+  const load = { group, ttlMs: LEASE_MS, concurrency: AT_ONCE, resources }
+  return process.ask('flow', { ...load, order: 'random', durationMs })
+}
+
+function together(results: readonly FlowResult[]): Omit<Sample, keyof MasterCost> {
+  const sum = (of: (result: FlowResult) => number): number =>
+    results.reduce((total, result) => total + of(result), 0)
+  return {
+    done: sum(({ done }) => done),
+    failed: sum(({ failed, stuck }) => failed + stuck),
+    perSecond: sum(({ done, tookMs }) => (done / tookMs) * 1_000),
+    cpuMs: sum(({ cpuMs }) => cpuMs),
+    p50Ms: sum(({ acquireMs }) => acquireMs.p50) / results.length,
+    p99Ms: Math.max(...results.map(({ acquireMs }) => acquireMs.p99)),
+  }
+}
+
+function tableOf({ processes, resources, rounds }: Level): Table {
+  return {
+    title: titleOf(processes, resources),
+    head: [
+      '',
+      'leases/s',
+      'in vain',
+      'acquire p50, ms',
+      'p99, ms',
+      'client CPU, µs',
+      'masters CPU, µs',
+    ],
+    rows: tableRows(rounds, [
+      ({ perSecond }) => perSecond,
+      ({ failed }) => failed,
+      ({ p50Ms }) => p50Ms,
+      ({ p99Ms }) => p99Ms,
+      ({ done, cpuMs }) => (cpuMs / done) * 1_000,
+      ({ done, mastersCpuMs }) => (mastersCpuMs / done) * 1_000,
+    ]),
+  }
+}
+
+function titleOf(processes: number, resources: number): string {
+  const workers = processes === 1 ? '1 process' : `${processes} processes`
+  return `${workers}, ${resources.toLocaleString('en')} resources`
+}
