@@ -39,23 +39,28 @@ export default tseslint.config(
   },
   forbid(
     'redis',
-    ['lock', 'worker', 'operator', 'cli', 'testing', 'bullmq'],
+    ['lock', 'worker', 'operator', 'dashboard', 'cli', 'testing', 'bullmq'],
     'redis/ knows ioredis and nothing above it',
   ),
   forbid(
     'lock',
-    ['worker', 'operator', 'cli', 'testing', 'bullmq', 'ioredis'],
+    ['worker', 'operator', 'dashboard', 'cli', 'testing', 'bullmq', 'ioredis'],
     'lock/ knows time and votes, not BullMQ or ioredis',
   ),
   forbid(
     'worker',
-    ['operator', 'cli', 'testing', 'ioredis'],
+    ['operator', 'dashboard', 'cli', 'testing', 'ioredis'],
     'worker/ knows BullMQ; connections are the business of redis/',
   ),
   forbid(
     'operator',
-    ['cli', 'testing', 'ioredis', 'commander'],
+    ['dashboard', 'cli', 'testing', 'ioredis', 'commander'],
     'operator/ finds out, for whoever shows it; connections are the business of redis/',
+  ),
+  forbid(
+    'dashboard',
+    ['cli', 'testing', 'ioredis', 'bullmq', 'commander'],
+    'dashboard/ shows what operator/ finds out',
   ),
   forbid('cli', ['testing', 'ioredis'], 'cli/ shows what operator/ finds out'),
   {
@@ -79,4 +84,14 @@ export default tseslint.config(
     },
   },
   { files: ['**/*.js'], extends: [tseslint.configs.disableTypeChecked] },
+  {
+    files: ['src/dashboard/page/*.js'],
+    languageOptions: {
+      globals: Object.fromEntries(
+        ['document', 'location', 'history', 'performance', 'EventSource', 'URLSearchParams']
+          .concat(['fetch', 'setTimeout', 'clearTimeout', 'setInterval', 'addEventListener'])
+          .map((name) => [name, 'readonly']),
+      ),
+    },
+  },
 )

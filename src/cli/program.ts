@@ -4,6 +4,7 @@ import { Command } from 'commander'
 import { runTask } from './cli.ts'
 import { benchCommand } from './commands/bench.ts'
 import { bootstrapCommand } from './commands/bootstrap.ts'
+import { dashboardCommand } from './commands/dashboard.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { enqueueCommand } from './commands/enqueue.ts'
 import { inspectCommand } from './commands/inspect.ts'
@@ -24,6 +25,7 @@ const COMMANDS = [
   leaksCommand,
   releaseCommand,
   watchCommand,
+  dashboardCommand,
   enqueueCommand,
   workCommand,
   bootstrapCommand,

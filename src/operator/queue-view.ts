@@ -8,9 +8,10 @@ import type { Inspection } from '../lock/inspection.ts'
 import { Probe } from '../redis/probe.ts'
 import type { QueueConnection } from '../redis/queue-connection.ts'
 import { inspectResource, whyWaits, type LineEntry } from '../worker/inspection.ts'
-import { Lines } from '../worker/lines.ts'
+import { stepsStore } from '../worker/job-runs.ts'
 import { encodeTicket } from '../worker/ticket.ts'
 import { globEscape } from './glob.ts'
+import { LineHeads } from './line-heads.ts'
 
 export interface QueueViewOptions {
   /** `redis://` or `rediss://`. */
@@ -31,9 +32,42 @@ export interface JobPlaces {
   readonly complete: boolean
 }
 
+/** Lines in which somebody waits. */
+export interface WaitingLines {
+  /** The longest first. */
+  readonly lines: readonly WaitingLine[]
+  /** All that there are, also those that were not looked at. */
+  readonly total: number
+  /** There are more than were looked at, or more that match than were asked for. */
+  readonly truncated: boolean
+}
+
+export interface WaitingLine {
+  readonly resource: string
+  /** Jobs in it, also the one whose turn it is. */
+  readonly jobs: number
+  /** Its head: the first few. */
+  readonly first: readonly LineEntry[]
+}
+
+export interface LineSearch {
+  /** Part of a resource's name. @defaultValue any */
+  readonly text?: string
+  /** The most lines to return. */
+  readonly limit: number
+  /** How many of each line. */
+  readonly heads: number
+}
+
 /** The last lines of a job's log that are shown: requeues say there why. */
 const LOG_LINES = 5
 const MAX_LOOKED = 1_000_000
+/** So many jobs of a line are shown. */
+const MAX_HEADS = 100
+/** As checkpoints are kept. */
+const STEP_FIELD = 'value:'
+/** So many lines are looked at to find the longest. */
+const MAX_LINES = 500
 
 export class QueueView {
   readonly #options: QueueViewOptions
@@ -56,6 +90,45 @@ export class QueueView {
     const backend = this.#queue('any').getBackend()
     const { line } = await inspectResource(resource, { inspect: look }, this.#lines(), backend)
     return line
+  }
+
+  /** Where jobs wait, and what for. A line is found here when somebody sleeps in it. */
+  async waiting({ text = '', limit, heads }: LineSearch, look: Look): Promise<WaitingLines> {
+    const index = `${this.#options.namespace}:lines`
+    const [total, names] = (await Promise.all([
+      this.#probe.command('ZCARD', index),
+      this.#probe.command('ZRANGE', index, 0, MAX_LINES - 1),
+    ])) as [number, string[]]
+    const lines = this.#lines(heads)
+    const lengths = await Promise.all(
+      names
+        .filter((resource) => resource.includes(text))
+        .map(async (resource) => ({ resource, jobs: await lines.length(resource) })),
+    )
+    const longest = lengths
+      .filter(({ jobs }) => jobs > 0)
+      .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
+    const backend = this.#queue('any').getBackend()
+    return {
+      lines: await Promise.all(
+        longest.slice(0, limit).map(async ({ resource, jobs }) => {
+          const { line } = await inspectResource(resource, { inspect: look }, lines, backend)
+          return { resource, jobs, first: line }
+        }),
+      ),
+      total,
+      truncated: total > names.length || longest.length > limit,
+    }
+  }
+
+  /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
+  async completedSteps(queue: string, jobId: string): Promise<readonly string[]> {
+    const { namespace, prefix } = this.#options
+    const store = stepsStore({ id: jobId, prefix, queueName: queue })
+    const fields = await this.#probe.command('HKEYS', `${namespace}:{${store}}:values`)
+    return (fields as string[]).flatMap((field) =>
+      field.startsWith(STEP_FIELD) ? [field.slice(STEP_FIELD.length)] : [],
+    )
   }
 
   async job(queue: string, jobId: string): Promise<Job | undefined> {
@@ -109,7 +182,7 @@ export class QueueView {
     return queue
   }
 
-  #lines(): Lines {
+  #lines(heads: number = MAX_HEADS): LineHeads {
     const connection: QueueConnection = {
       run: (script, keys, args) => this.#probe.run(script, keys, args),
       command: (name, ...args) => this.#probe.command(name, ...args),
@@ -117,6 +190,6 @@ export class QueueView {
     }
     const backend = this.#queue('any').getBackend()
     const { namespace, clock = systemClock } = this.#options
-    return new Lines(connection, backend, { namespace, slots: 1 }, clock)
+    return new LineHeads(connection, backend, { namespace, heads }, clock)
   }
 }

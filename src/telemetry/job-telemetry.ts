@@ -11,6 +11,7 @@ import {
   type Attributes,
   type Context,
 } from '@opentelemetry/api'
+import { somebodyWatches, tell } from './activity.ts'
 import type { Instruments } from './instruments.ts'
 import { CurrentInstruments, CurrentTracer } from './providers.ts'
 import { spanned, startSpan } from './spans.ts'
@@ -62,6 +63,7 @@ export class JobTelemetry {
   }
 
   requeued(job: ReportedJob, reason: string, delayMs: number, tookMs: number): void {
+    if (somebodyWatches()) tell({ kind: 'requeued', namespace: this.#source?.namespace, reason })
     const by = { ...ofQueue(job), 'redlock.reason': reason }
     this.#instruments.get()?.count('redlock.job.requeues', by)
     const attributes = { ...by, ...ofJob(job), 'redlock.delay': delayMs / 1_000 }
@@ -75,6 +77,9 @@ export class JobTelemetry {
     fencingToken: number,
     run: () => Promise<Result>,
   ): Promise<Result> {
+    if (somebodyWatches()) {
+      tell({ kind: 'step', namespace: this.#source?.namespace, fencingToken, step: name })
+    }
     const tracer = this.#tracer.get()
     if (tracer === undefined) return run()
     const span = startSpan(tracer, 'redlock.step', {

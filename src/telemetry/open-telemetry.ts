@@ -14,6 +14,7 @@ import type {
   Question,
   VoteOutcome,
 } from '../lock/observer.ts'
+import { somebodyWatches, tell } from './activity.ts'
 import type { Instruments, Tally } from './instruments.ts'
 import { CurrentInstruments, CurrentTracer } from './providers.ts'
 import { ResourceClasses, type ResourceClassOptions } from './resource-classes.ts'
@@ -69,6 +70,7 @@ class ReportedLock implements LockObserver {
   }
 
   attempted({ resources, status, handOver, fencingToken, durationMs }: ObservedAttempt): void {
+    if (somebodyWatches()) tell({ kind: 'attempted', namespace: this.#namespace, outcome: status })
     const instruments = this.#instruments.get()
     const tracer = this.#tracer.get()
     if (instruments === undefined && tracer === undefined) return
@@ -92,6 +94,7 @@ class ReportedLock implements LockObserver {
   }
 
   extended(lease: ObservedLease, outcome: ExtendResult, tookMs: number): void {
+    if (somebodyWatches()) tell({ kind: 'extended', namespace: this.#namespace, outcome })
     const by = { ...this.#labels(lease.resources), 'redlock.outcome': outcome }
     this.#instruments.get()?.count('redlock.lease.extensions', by)
     const failed = outcome === 'lost' || outcome === 'unreachable'
@@ -100,14 +103,18 @@ class ReportedLock implements LockObserver {
     spanned(this.#tracer.get(), 'redlock.extend', tookMs, attributes, { error })
   }
 
-  ended({ resources }: ObservedLease, how: LeaseEnd, heldMs: number): void {
+  ended({ resources, fencingToken }: ObservedLease, how: LeaseEnd, heldMs: number): void {
+    if (somebodyWatches()) tell({ kind: 'ended', namespace: this.#namespace, fencingToken, how })
     const instruments = this.#instruments.get()
     if (instruments === undefined) return
     const by = { ...this.#labels(resources), 'redlock.end': how }
     instruments.record('redlock.lease.hold.duration', heldMs, by)
   }
 
-  lost({ resources }: ObservedLease, reason: LossReason): void {
+  lost({ resources, fencingToken }: ObservedLease, reason: LossReason): void {
+    if (somebodyWatches()) {
+      tell({ kind: 'lost', namespace: this.#namespace, resources, fencingToken, reason })
+    }
     const by = { ...this.#labels(resources), 'redlock.reason': reason }
     this.#instruments.get()?.count('redlock.lease.losses', by)
   }
@@ -119,9 +126,13 @@ class ReportedLock implements LockObserver {
     spanned(tracer, 'redlock.release', tookMs, attributes)
   }
 
+  get #namespace(): string {
+    return this.#lock.namespace
+  }
+
   #labels(resources: readonly string[]): Record<string, string> {
     return {
-      'redlock.namespace': this.#lock.namespace,
+      'redlock.namespace': this.#namespace,
       'redlock.resource.class': this.#classes.of(resources),
     }
   }

@@ -1,0 +1,36 @@
+/** A module for `work` whose process holds `LEASES` leases: half of them are kept, the others are given back and taken again. */
+import { LockedWorker, type Redlock, type WorkerContext } from '../src/index.ts'
+
+const MAX_TURN_MS = 9_000
+const LOOK_MS = 100
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+const isOver = ({ aborted }: AbortSignal): boolean => aborted
+
+/** Holds one resource, in turns or for ever, until it is told to stop. */
+async function hold(redlock: Redlock, nr: number, stop: AbortSignal): Promise<void> {
+  while (!isOver(stop)) {
+    const lease = await redlock.acquire(`customer:${nr}`, { autoExtend: true, waitMs: 60_000 })
+    const until = performance.now() + (nr % 2 === 0 ? Infinity : MAX_TURN_MS * Math.random())
+    while (performance.now() < until && !isOver(stop)) await pause(LOOK_MS)
+    await lease.release()
+  }
+}
+
+export const worker = ({
+  redlock,
+  connection,
+  signal,
+}: WorkerContext): LockedWorker<unknown, null> => {
+  for (let nr = 0; nr < Number(process.env['LEASES']); nr++) {
+    hold(redlock, nr, signal).catch((error: unknown) => {
+      console.error(String(error))
+    })
+  }
+  return new LockedWorker<unknown, null>('invoices', () => Promise.resolve(null), {
+    connection,
+    redlock,
+    resource: () => 'customer:none',
+  })
+}

@@ -1,0 +1,116 @@
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Command } from 'commander'
+import { isLoopback, MIN_TOKEN_LENGTH } from '../../dashboard/access.ts'
+import { dashboardHandler, type DashboardHandler } from '../../dashboard/handler.ts'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
+import { aborted } from '../interruption.ts'
+import { appended, command, defaulted, type Run } from '../options.ts'
+import { mastersOf, numberFlag } from '../settings.ts'
+
+interface Flags extends SharedFlags {
+  readonly host: string
+  readonly port: string
+  readonly token?: string
+  readonly allowedHost?: readonly string[]
+  readonly everyMs: string
+  readonly limit: string
+}
+
+const TOKEN_ENV = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
+
+export function dashboardCommand(run: Run): Command {
+  return command('dashboard', {
+    summary: 'a web page of masters, leases, lines and losses, live',
+    description:
+      'Serves a web page that shows the fleet, live leases, lines of jobs with what each waits for, losses and rates. It changes nothing ' +
+      'on any server, and looks only while somebody watches. Without a token it answers this machine alone.',
+    servers: 'both',
+    examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_ENV} set`],
+  })
+    .addOption(defaulted('--host <address>', 'where it listens', '127.0.0.1'))
+    .addOption(defaulted('--port <n>', '0 for a free port', '4280'))
+    .option(
+      '--token <text>',
+      `who gives it may look (${TOKEN_ENV}); needed unless --host is of this machine alone`,
+    )
+    .option(
+      '--allowed-host <name>',
+      'a name under which a proxy on this machine reaches the page; repeat it for each',
+      appended,
+    )
+    .addOption(defaulted('--every-ms <n>', 'how often to look while somebody watches', '1000'))
+    .addOption(
+      defaulted('--limit <n>', 'look at so many leases; a search finds the others', '1000'),
+    )
+    .action((flags: Flags) => run(flags, (cli) => dashboard(cli, flags), { graceful: true }))
+}
+
+async function dashboard(cli: Cli, flags: Flags): Promise<ExitCode> {
+  const { out, signal } = cli
+  const { host } = flags
+  const port = numberFlag('--port', flags.port, 0, 65_535)
+  const handler = dashboardHandler(optionsOf(cli, flags))
+  cli.defer(() => handler.close())
+  const server = await serve(handler, port, host)
+  cli.defer(() => closed(server))
+  const { port: actual } = server.address() as AddressInfo
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${actual}/`
+  out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: actual })
+  await aborted(signal)
+  return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
+}
+
+function optionsOf({ settings }: Cli, flags: Flags): Parameters<typeof dashboardHandler>[0] {
+  const { namespace, prefix, timeoutMs, maxLeaseMs, queueRedis } = settings
+  const token = tokenOf(flags)
+  return {
+    ...{ masters: mastersOf(settings), namespace, prefix, timeoutMs },
+    ...(maxLeaseMs !== undefined && { maxLeaseMs }),
+    ...(queueRedis !== undefined && { queueRedis }),
+    ...(token !== undefined && { token }),
+    allowedHosts: flags.allowedHost ?? [],
+    everyMs: numberFlag('--every-ms', flags.everyMs, 100, 3_600_000),
+    limit: numberFlag('--limit', flags.limit, 1, 10_000),
+  }
+}
+
+/** @throws UsageError for one that is too short, and where others could look without one. */
+function tokenOf({ token: flag, host }: Flags): string | undefined {
+  const token = flag ?? (process.env[TOKEN_ENV] || undefined)
+  if (token === undefined) {
+    if (isLoopback(host)) return undefined
+    throw new UsageError(
+      `--host ${host} lets other machines in, so a token is needed: set ${TOKEN_ENV} (\`openssl rand -hex 24\` makes one) or give ` +
+        '--token, or leave --host at 127.0.0.1 and go through `ssh -L`.',
+    )
+  }
+  if (token.length >= MIN_TOKEN_LENGTH) return token
+  throw new UsageError(
+    `Expected --token or ${TOKEN_ENV} to have at least ${MIN_TOKEN_LENGTH} characters, got ${token.length}; \`openssl rand -hex 24\` makes one`,
+  )
+}
+
+async function serve(handler: DashboardHandler, port: number, host: string): Promise<Server> {
+  const server = createServer((request, response) => {
+    handler(request, response)
+  })
+  server.listen(port, host)
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') throw new UsageError(`--port ${port} is taken: give another, or 0`)
+    throw error
+  }
+  return server
+}
+
+async function closed(server: Server): Promise<void> {
+  const end = once(server, 'close')
+  server.close()
+  server.closeAllConnections()
+  await end
+}

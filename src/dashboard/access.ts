@@ -1,0 +1,114 @@
+/**
+ * Who may look. Three rules, in this order:
+ *
+ *   1. a request that came in over loopback must name this machine, or a host that was allowed: else a page of somebody else's,
+ *      whose name was made to point to 127.0.0.1, could read everything (DNS rebinding)
+ *   2. with a token, or with the application's own `authorize`, only who passes may look
+ *   3. without either, only this machine may, and nobody through a proxy
+ */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { refuse } from '../options.ts'
+
+export interface AccessOptions {
+  /**
+   * Who gives it may look: as `Authorization: Bearer …`, or typed into the page's login. At least 16 characters. Without it, and without
+   * `authorize`, only connections from this machine are answered.
+   */
+  readonly token?: string
+  /** For an application that has its own login: whether this request may look. */
+  readonly authorize?: (request: IncomingMessage) => boolean | Promise<boolean>
+  /** Names, without port, under which a proxy on this machine reaches the page: `['ops.example.com']`. */
+  readonly allowedHosts?: readonly string[]
+}
+
+export type Verdict = 'allowed' | 'wrong host' | 'login' | 'denied'
+
+export const MIN_TOKEN_LENGTH = 16
+const COOKIE = 'bullmq-redlock-dashboard'
+const COOKIE_SECONDS = 12 * 3_600
+const THIS_MACHINE = ['localhost', '127.0.0.1', '[::1]']
+
+export class Access {
+  readonly #token: string | undefined
+  readonly #authorize: AccessOptions['authorize']
+  readonly #allowedHosts: readonly string[]
+
+  /** @throws TypeError for a bad option. */
+  constructor({ token, authorize, allowedHosts = [] }: AccessOptions) {
+    if (token !== undefined && (typeof token !== 'string' || token.length < MIN_TOKEN_LENGTH)) {
+      const got = typeof token === 'string' ? token.length : 0
+      refuse('token', `a string of at least ${MIN_TOKEN_LENGTH} characters`, got)
+    }
+    if (authorize !== undefined && typeof authorize !== 'function') {
+      refuse('authorize', 'a function of the request', authorize)
+    }
+    if (!Array.isArray(allowedHosts) || !allowedHosts.every((host) => typeof host === 'string')) {
+      refuse('allowedHosts', 'a list of host names', allowedHosts)
+    }
+    this.#token = token
+    this.#authorize = authorize
+    this.#allowedHosts = allowedHosts.map((host) => host.toLowerCase())
+  }
+
+  async of(request: IncomingMessage): Promise<Verdict> {
+    if (!this.#isHostAllowed(request)) return 'wrong host'
+    if (this.#authorize !== undefined)
+      return (await this.#authorize(request)) ? 'allowed' : 'denied'
+    if (this.#token !== undefined) return this.#hasToken(request) ? 'allowed' : 'login'
+    return isFromThisMachine(request) ? 'allowed' : 'denied'
+  }
+
+  /** Whether this is the token. Takes as long for a wrong one as for the right one. */
+  accepts(token: string): boolean {
+    return this.#token !== undefined && isSame(token, this.#token)
+  }
+
+  /** A `Set-Cookie` for who has logged in. It tells nobody the token. */
+  cookie(path: string, secure: boolean): string {
+    const attributes = `Path=${path}; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`
+    return `${COOKIE}=${this.#session()}; ${attributes}${secure ? '; Secure' : ''}`
+  }
+
+  #hasToken({ headers }: IncomingMessage): boolean {
+    const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1]
+    if (bearer !== undefined) return this.accepts(bearer)
+    const session = cookieIn(headers.cookie)
+    return session !== undefined && isSame(session, this.#session())
+  }
+
+  #session(): string {
+    return createHmac('sha256', this.#token ?? '')
+      .update(COOKIE)
+      .digest('base64url')
+  }
+
+  #isHostAllowed({ headers, socket }: IncomingMessage): boolean {
+    const names = this.#allowedHosts
+    if (!isLoopback(socket.localAddress) && names.length === 0) return true
+    const host = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '')
+    return names.includes(host) || (isLoopback(socket.localAddress) && THIS_MACHINE.includes(host))
+  }
+}
+
+/** Whether an address, or a name to listen at, is of this machine alone. */
+export function isLoopback(address: string | undefined): boolean {
+  return /^(localhost|::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/.test(address ?? '')
+}
+
+/** A proxy on this machine speaks for others. */
+function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
+  const proxied = ['forwarded', 'x-forwarded-for', 'x-real-ip'].some((name) => name in headers)
+  return isLoopback(socket.remoteAddress) && !proxied
+}
+
+function cookieIn(header: string | undefined): string | undefined {
+  const found = (header ?? '').split(/; */).find((pair) => pair.startsWith(`${COOKIE}=`))
+  return found?.slice(COOKIE.length + 1)
+}
+
+/** Digests have one length, so nothing is learnt from how long it takes. */
+function isSame(a: string, b: string): boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(a), digest(b))
+}

@@ -1,0 +1,98 @@
+/** How the dashboard reads requests and answers them, on bare `node:http`. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+/** A request, as far as routes care. */
+export interface Asked {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** Below where the dashboard is mounted: `/state`. */
+  readonly path: string
+  /** Where it is mounted, without a slash at its end. */
+  readonly mount: string
+  readonly query: URLSearchParams
+  /** The page was asked for without the slash that makes its files' addresses right. */
+  readonly lacksSlash: boolean
+}
+
+const MAX_FORM_BYTES = 4_096
+
+/** Nothing is kept by caches, nothing runs but the page's own script, and nobody frames it. */
+const SAFE_HEADERS = {
+  'cache-control': 'no-store',
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+}
+
+/**
+ * Undefined for a path that is not below `basePath`. Express takes the mount path off `url` and leaves it in `originalUrl`;
+ * others leave it where it is, and `basePath` says what it is.
+ */
+export function asked(
+  request: IncomingMessage & { readonly originalUrl?: string },
+  response: ServerResponse,
+  basePath: string,
+): Asked | undefined {
+  const { url = '/', originalUrl = url } = request
+  const [given = '/', query = ''] = url.split('?', 2)
+  const [original = '/'] = originalUrl.split('?', 1)
+  const isBelow = given === basePath || given.startsWith(`${basePath}/`)
+  if (!isBelow && originalUrl === url) return undefined
+  const path = (isBelow ? given.slice(basePath.length) : given) || '/'
+  const mount = original.endsWith(path) ? original.slice(0, -path.length) : original
+  return {
+    ...{ request, response, path, mount, query: new URLSearchParams(query) },
+    lacksSlash: path === '/' && !original.endsWith('/'),
+  }
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Buffer
+}
+
+export function give(
+  { request, response }: Pick<Asked, 'request' | 'response'>,
+  { status, headers, body }: Answer,
+): void {
+  response.writeHead(status, headers)
+  response.end(request.method === 'HEAD' ? undefined : body)
+}
+
+export function makeSafe(response: ServerResponse): void {
+  for (const [name, value] of Object.entries(SAFE_HEADERS)) response.setHeader(name, value)
+}
+
+export function text(status: number, words: string, headers: Answer['headers'] = {}): Answer {
+  const contentType = { 'content-type': 'text/plain; charset=utf-8' }
+  return { status, headers: { ...contentType, ...headers }, body: `${words}\n` }
+}
+
+export function json(value: object): Answer {
+  const headers = { 'content-type': 'application/json' }
+  return { status: 200, headers, body: JSON.stringify(value) }
+}
+
+export function redirect(status: 302 | 303, location: string, headers = {}): Answer {
+  return { status, headers: { location, ...headers }, body: '' }
+}
+
+/** What a form has posted; an application may have parsed it already. Empty when it is too long to be a login. */
+export async function formOf(
+  request: IncomingMessage & { readonly body?: unknown },
+): Promise<URLSearchParams> {
+  const { body } = request
+  if (typeof body === 'object' && body !== null && !Buffer.isBuffer(body)) {
+    const texts = Object.entries(body).filter(([, value]) => typeof value === 'string')
+    return new URLSearchParams(texts as [string, string][])
+  }
+  let text = ''
+  for await (const chunk of request) {
+    text += String(chunk)
+    if (text.length > MAX_FORM_BYTES) return new URLSearchParams()
+  }
+  return new URLSearchParams(text)
+}

@@ -1,0 +1,234 @@
+/**
+ * The dashboard as a request handler: for a server of its own (`bullmq-redlock dashboard`) or inside an application, beside Bull
+ * Board. It only reads: the one route that takes a POST checks a token and sets a cookie.
+ *
+ *   GET  /                 the page             GET  /state?search=        what it shows, as JSON
+ *   GET  /page.css, …      its files            GET  /events?search=       the same, after every look
+ *   POST /login            token in, cookie out GET  /resource?name=       one resource
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { systemClock } from '../clock.ts'
+import { FleetProbe } from '../operator/fleet-probe.ts'
+import { QueueView } from '../operator/queue-view.ts'
+import { viewResource } from '../operator/resource-view.ts'
+import { Access } from './access.ts'
+import {
+  asked,
+  formOf,
+  give,
+  json,
+  makeSafe,
+  redirect,
+  text,
+  type Answer,
+  type Asked,
+} from './answers.ts'
+import { Assets, isPublic } from './assets.ts'
+import { EventStream } from './event-stream.ts'
+import { Looks, type Look } from './looks.ts'
+import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
+import { ProcessActivity } from './process-activity.ts'
+import { detailOf } from './resource-detail.ts'
+import { stateOf, type DashboardState } from './state.ts'
+
+/** What express, connect and h3 call when the answer is somebody else's. */
+export type Next = (error?: unknown) => void
+
+export interface DashboardHandler {
+  (request: IncomingMessage, response: ServerResponse, next?: Next): void
+  /**
+   * Why a job does not run, in words; undefined when it has finished, or is not there, or no `queueRedis` is named. Its lines are
+   * found by a scan of at most 100 000 keys.
+   */
+  why(queue: string, jobId: string): Promise<string | undefined>
+  /** Ends the streams and closes the connections to the servers. */
+  close(): Promise<void>
+}
+
+/** So many streams at most are open at once. */
+const MAX_VIEWERS = 50
+/** So many keys of the queue's Redis are looked at to find the lines of a job. */
+const MAX_LOOKED = 100_000
+/** As long as a resource's name may be. */
+const MAX_NAME = 512
+
+const REFUSALS = {
+  'wrong host':
+    'This name is not one of this machine. If a proxy leads here, add the name to `allowedHosts` (--allowed-host).',
+  denied:
+    'You may not look. From other machines, or through a proxy, a `token` (--token) or `authorize` is needed.',
+} as const
+
+/**
+ * @throws TypeError for a bad option.
+ * @example app.use('/redlock', dashboardHandler({ masters, queueRedis, authorize: (req) => isAdmin(req) }))
+ */
+export function dashboardHandler(options: DashboardOptions): DashboardHandler {
+  const dashboard = new Dashboard(resolveOptions(options))
+  const handler = (request: IncomingMessage, response: ServerResponse, next?: Next): void => {
+    dashboard.handle(request, response, next).catch((error: unknown) => {
+      if (response.headersSent) response.destroy()
+      else if (next !== undefined) next(error)
+      else give({ request, response }, text(500, 'The dashboard failed.'))
+    })
+  }
+  return Object.assign(handler, {
+    why: (queue: string, jobId: string) => dashboard.why(queue, jobId),
+    close: () => dashboard.close(),
+  })
+}
+
+type Page = (to: Asked) => Promise<Answer | undefined>
+
+class Dashboard {
+  readonly #options: ResolvedOptions
+  readonly #access: Access
+  readonly #fleet: FleetProbe
+  readonly #queue: QueueView | undefined
+  readonly #looks: Looks
+  readonly #activity: ProcessActivity
+  readonly #assets = new Assets()
+  readonly #streams = new Set<EventStream>()
+  readonly #pages: Readonly<Record<string, Page>> = {
+    '/': () => this.#asset('index.html'),
+    '/state': async (to) => json(await this.#state(await this.#looks.latest(), searchIn(to))),
+    '/events': (to) => Promise.resolve(this.#stream(to)),
+    '/resource': (to) => this.#resource(to),
+  }
+
+  constructor(options: ResolvedOptions) {
+    this.#options = options
+    const { namespace, prefix, timeoutMs, queueRedis } = options
+    const clock = systemClock
+    this.#access = new Access(options)
+    this.#fleet = new FleetProbe({ ...options, clock })
+    if (queueRedis !== undefined) {
+      this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs, clock })
+    }
+    this.#looks = new Looks({ ...options, fleet: this.#fleet, queue: this.#queue, clock })
+    this.#activity = new ProcessActivity(namespace, clock)
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
+    const to = asked(request, response, this.#options.basePath)
+    if (to === undefined || !this.#isOurs(to)) {
+      if (next === undefined) give({ request, response }, text(404, 'Not found.'))
+      else next()
+      return
+    }
+    makeSafe(response)
+    const answer = await this.#answer(to)
+    if (answer !== undefined) give(to, answer)
+  }
+
+  async why(queue: string, jobId: string): Promise<string | undefined> {
+    const view = this.#queue
+    const job = await view?.job(queue, jobId)
+    if (view === undefined || job === undefined || job.finishedOn) return undefined
+    const { resources, complete } = await view.placesOf(queue, jobId, MAX_LOOKED)
+    if (resources.length > 0) {
+      return view.why(job, resources, (resource) => viewResource(this.#fleet, resource))
+    }
+    const beyond = complete ? '' : ` among the ${MAX_LOOKED} keys that were looked at`
+    return `Job ${jobId} (${await job.getState()}) stands in no line${beyond}.`
+  }
+
+  async close(): Promise<void> {
+    this.#activity.close()
+    this.#looks.close()
+    for (const stream of this.#streams) stream.end()
+    this.#fleet.close()
+    await this.#queue?.close()
+  }
+
+  #isOurs({ path }: Asked): boolean {
+    return path === LOGIN || path in this.#pages || isPublic(path.slice(1))
+  }
+
+  /** Undefined when the answer has been begun. */
+  async #answer(to: Asked): Promise<Answer | undefined> {
+    const { path, request, mount } = to
+    const verdict = await this.#access.of(request)
+    if (verdict === 'wrong host') return text(421, REFUSALS[verdict])
+    if (path === LOGIN && request.method === 'POST') return this.#login(to)
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return text(405, 'The dashboard only reads: GET and HEAD.', { allow: 'GET, HEAD' })
+    }
+    if (path === LOGIN) return redirect(302, './')
+    if (to.lacksSlash) return redirect(302, `${mount.split('/').at(-1) ?? ''}/`)
+    // The files are the same for everybody, and the login needs them.
+    if (isPublic(path.slice(1))) return this.#asset(path.slice(1))
+    return verdict === 'allowed' ? this.#pages[path]?.(to) : this.#refusal(path, verdict)
+  }
+
+  async #refusal(path: string, verdict: 'denied' | 'login'): Promise<Answer> {
+    if (verdict === 'denied') return text(403, REFUSALS.denied)
+    if (path === '/') return this.#loginPage('')
+    return text(401, 'A token is needed: `Authorization: Bearer …`.', BEARER)
+  }
+
+  async #loginPage(problem: string): Promise<Answer> {
+    const page = await this.#asset('login.html')
+    const body = page.body.toString().replace('<!-- problem -->', problem)
+    return { status: 401, headers: { ...page.headers, ...BEARER }, body }
+  }
+
+  async #login({ request, mount }: Asked): Promise<Answer> {
+    if (!this.#access.accepts((await formOf(request)).get('token') ?? '')) {
+      return this.#loginPage(WRONG_TOKEN)
+    }
+    const secure = (request.socket as { readonly encrypted?: boolean }).encrypted === true
+    return redirect(303, './', { 'set-cookie': this.#access.cookie(`${mount}/`, secure) })
+  }
+
+  #stream(to: Asked): Answer | undefined {
+    const { request, response } = to
+    if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
+    if (this.#looks.viewers >= MAX_VIEWERS) {
+      return text(503, `${MAX_VIEWERS} people watch already.`, { 'retry-after': '10' })
+    }
+    const search = searchIn(to)
+    const stream = new EventStream(request, response)
+    this.#streams.add(stream)
+    const stop = this.#looks.watch((look) => {
+      this.#state(look, search).then(
+        (state) => {
+          stream.send('state', state)
+        },
+        () => undefined, // No news: the page says how old its last ones are.
+      )
+    })
+    response.once('close', () => {
+      this.#streams.delete(stream)
+      stop()
+    })
+    return undefined
+  }
+
+  async #resource(to: Asked): Promise<Answer> {
+    const name = to.query.get('name') ?? ''
+    if (name === '' || name.length > MAX_NAME) {
+      return text(400, `Expected \`name\` to have 1 to ${MAX_NAME} characters.`)
+    }
+    return json(await detailOf(this.#fleet, this.#queue, name))
+  }
+
+  async #state(look: Look, search: string): Promise<DashboardState> {
+    const { namespace, everyMs } = this.#options
+    const found = await this.#looks.search(look, search)
+    return stateOf(look, found, this.#activity, { namespace, everyMs, search })
+  }
+
+  async #asset(name: string): Promise<Answer> {
+    const { contentType, body } = await this.#assets.get(name)
+    return { status: 200, headers: { 'content-type': contentType }, body }
+  }
+}
+
+const LOGIN = '/login'
+const BEARER = { 'www-authenticate': 'Bearer' }
+const WRONG_TOKEN = '<p class="problem" role="alert">That is not the token.</p>'
+
+function searchIn({ query }: Asked): string {
+  return (query.get('search') ?? '').slice(0, MAX_NAME)
+}

@@ -1,0 +1,6 @@
+export { dashboardHandler } from './handler.ts'
+export { showReasons } from './bull-board.ts'
+export type { LogAdapter } from './bull-board.ts'
+export type { DashboardHandler, Next } from './handler.ts'
+export type { DashboardOptions } from './options.ts'
+export type { AccessOptions } from './access.ts'

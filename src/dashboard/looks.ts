@@ -1,0 +1,185 @@
+/**
+ * Looks at the servers for everybody who watches: one look at a time, shared by all, none while nobody is there. Each look is
+ * bounded, and says where it was cut off.
+ */
+import { sleep, type Clock } from '../clock.ts'
+import { diagnose, type Diagnosis } from '../operator/diagnosis.ts'
+import type { FleetProbe } from '../operator/fleet-probe.ts'
+import { globEscape } from '../operator/glob.ts'
+import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
+import { liveLeases, type LiveLeases } from '../operator/live-leases.ts'
+import type { Look as LookAtResource, QueueView, WaitingLines } from '../operator/queue-view.ts'
+import { viewResource } from '../operator/resource-view.ts'
+import { surveyFleet } from '../operator/survey.ts'
+
+export interface LooksOptions {
+  readonly fleet: FleetProbe
+  /** The queue's Redis; without it no lines are shown. */
+  readonly queue: QueueView | undefined
+  readonly maxLeaseMs: number | undefined
+  readonly everyMs: number
+  /** So many leases are looked at. */
+  readonly limit: number
+  readonly clock: Clock
+}
+
+export interface Look {
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly diagnosis: Diagnosis
+  readonly leases: LiveLeases
+  readonly changes: LeaseChanges
+  /** Undefined where no queue is named. */
+  readonly lines: WaitingLines | { readonly problem: string } | undefined
+}
+
+/** What is searched for, in leases and lines. */
+export interface Found {
+  readonly leases: LiveLeases
+  readonly lines: Look['lines']
+}
+
+export type OnLook = (look: Look) => void
+
+const MAX_LINES = 20
+const LINE_HEADS = 3
+/** What a search returns where not all leases were looked at. */
+const MAX_FOUND = 200
+
+export class Looks {
+  readonly #options: LooksOptions
+  readonly #watch = new LeaseWatch()
+  readonly #viewers = new Set<OnLook>()
+  #loop: AbortController | undefined
+  #last: { readonly look: Look; readonly takenAt: number } | undefined
+  #taking: Promise<Look> | undefined
+  #searches = new Map<string, Promise<Found>>()
+
+  constructor(options: LooksOptions) {
+    this.#options = options
+  }
+
+  get viewers(): number {
+    return this.#viewers.size
+  }
+
+  /** Calls `onLook` now and after every look, until the function that is returned is called. */
+  watch(onLook: OnLook): () => void {
+    this.#viewers.add(onLook)
+    const fresh = this.#fresh()
+    if (fresh !== undefined) onLook(fresh)
+    if (this.#loop === undefined) {
+      this.#loop = new AbortController()
+      void this.#run(this.#loop.signal, fresh !== undefined)
+    }
+    return () => {
+      this.#viewers.delete(onLook)
+      if (this.#viewers.size > 0) return
+      this.#loop?.abort()
+      this.#loop = undefined
+    }
+  }
+
+  /** The last look while it is fresh, else a new one. */
+  async latest(): Promise<Look> {
+    return this.#fresh() ?? this.#take()
+  }
+
+  /** Leases and lines whose resource contains the text; asks the servers only where the look was cut off. */
+  async search(look: Look, text: string): Promise<Found> {
+    const { leases, lines } = look
+    if (text === '') return { leases, lines }
+    const known = this.#searches.get(text)
+    if (known !== undefined) return known
+    const searching = this.#search(look, text)
+    this.#searches.set(text, searching)
+    return searching
+  }
+
+  close(): void {
+    this.#loop?.abort()
+    this.#viewers.clear()
+  }
+
+  async #run(signal: AbortSignal, wait: boolean): Promise<void> {
+    const { everyMs, clock } = this.#options
+    let pauseMs = wait ? everyMs : 0
+    for (;;) {
+      const over = await sleep(clock, pauseMs, signal).then(
+        () => false,
+        () => true,
+      )
+      if (over) return
+      // A look that failed is no look: whoever watches sees that the last one grows old.
+      const look = await this.#take().catch(() => undefined)
+      if (look !== undefined) for (const onLook of this.#viewers) onLook(look)
+      pauseMs = everyMs
+    }
+  }
+
+  #fresh(): Look | undefined {
+    const { clock, everyMs } = this.#options
+    // Whoever watches is never further behind than this either: the pause, and the look itself.
+    const fresh = this.#last !== undefined && clock.now() - this.#last.takenAt < 2 * everyMs
+    return fresh ? this.#last?.look : undefined
+  }
+
+  #take(): Promise<Look> {
+    this.#taking ??= this.#look().finally(() => {
+      this.#taking = undefined
+    })
+    return this.#taking
+  }
+
+  async #look(): Promise<Look> {
+    const { fleet, limit, clock, maxLeaseMs } = this.#options
+    const [survey, leases] = await Promise.all([
+      surveyFleet(fleet, this.#options.queue?.server),
+      liveLeases(fleet, { limit }),
+    ])
+    const at = clock.wallNow()
+    const changes = this.#watch.seen(leases, clock.now(), at)
+    const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
+    const diagnosis = diagnose(survey, expected)
+    const look = { at, diagnosis, leases, changes, lines: await this.#lines(leases, '') }
+    this.#last = { look, takenAt: clock.now() }
+    this.#searches = new Map()
+    return look
+  }
+
+  async #search({ leases, lines }: Look, text: string): Promise<Found> {
+    const { fleet } = this.#options
+    const match = `*${globEscape(text)}*`
+    const found = leases.truncated
+      ? await liveLeases(fleet, { match, limit: MAX_FOUND })
+      : { ...leases, leases: leases.leases.filter(({ resource }) => resource.includes(text)) }
+    return {
+      leases: found,
+      lines: lines === undefined ? undefined : await this.#lines(leases, text),
+    }
+  }
+
+  async #lines(leases: LiveLeases, text: string): Promise<Look['lines']> {
+    const { queue, fleet } = this.#options
+    try {
+      const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
+      return await queue?.waiting(search, holders(leases, fleet))
+    } catch (error) {
+      return { problem: error instanceof Error ? error.message : String(error) }
+    }
+  }
+}
+
+/** Who holds what, from the look that was just taken; asks only where that was cut off. */
+function holders(found: LiveLeases, fleet: FleetProbe): LookAtResource {
+  const held = new Map(
+    found.leases.flatMap((lease) => (lease.state === 'held' ? [[lease.resource, lease]] : [])),
+  )
+  return (resource) => {
+    const lease = held.get(resource)
+    if (lease === undefined && found.truncated) return viewResource(fleet, resource)
+    if (lease?.fencingToken === undefined) return Promise.resolve({ resource, masters: [] })
+    const { holder: name, fencingToken, freeInMs } = lease
+    return Promise.resolve({ resource, masters: [], holder: { name, fencingToken, freeInMs } })
+  }
+}

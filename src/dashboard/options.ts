@@ -1,0 +1,60 @@
+/** The dashboard's options, checked, with every default in place. */
+import { integerOption, nameOption, refuse } from '../options.ts'
+import type { MasterAddress } from '../redis/connection-settings.ts'
+import type { AccessOptions } from './access.ts'
+
+export interface DashboardOptions extends AccessOptions {
+  /** As your workers have them. */
+  readonly masters: readonly MasterAddress[]
+  /** `redis://` URL of BullMQ's Redis; without it no lines are shown. */
+  readonly queueRedis?: string
+  /** Of your workers' Redlock. @defaultValue 'redlock' */
+  readonly namespace?: string
+  /** BullMQ's. @defaultValue 'bull' */
+  readonly prefix?: string
+  /** The fleet's. @defaultValue what most masters have stored */
+  readonly maxLeaseMs?: number
+  /** How long one server may take to answer. @defaultValue 1 000 */
+  readonly timeoutMs?: number
+  /** How often the servers are looked at while somebody watches. @defaultValue 1 000 */
+  readonly everyMs?: number
+  /** So many leases are looked at; where there are more the page says so, and a search finds them. @defaultValue 1 000 */
+  readonly limit?: number
+  /** Where it is mounted, for frameworks that leave the path as it is: `/redlock`. @defaultValue '' */
+  readonly basePath?: string
+}
+
+export interface ResolvedOptions extends AccessOptions {
+  readonly masters: readonly MasterAddress[]
+  readonly queueRedis: string | undefined
+  readonly namespace: string
+  readonly prefix: string
+  readonly maxLeaseMs: number | undefined
+  readonly timeoutMs: number
+  readonly everyMs: number
+  readonly limit: number
+  readonly basePath: string
+}
+
+/** @throws TypeError for a bad option. */
+export function resolveOptions(options: DashboardOptions): ResolvedOptions {
+  if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
+  const { masters, queueRedis, maxLeaseMs, basePath = '' } = options
+  if (!Array.isArray(masters) || masters.length === 0) {
+    refuse('masters', 'a list of redis:// URLs or ioredis options, as your workers have', masters)
+  }
+  if (queueRedis !== undefined && !/^rediss?:\/\/./.test(queueRedis)) {
+    refuse('queueRedis', 'a redis:// or rediss:// URL', typeof queueRedis)
+  }
+  if (!/^(\/[^/?#]+)*$/.test(basePath)) refuse('basePath', "'' or such as '/redlock'", basePath)
+  if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
+  return {
+    ...options,
+    ...{ masters, queueRedis, maxLeaseMs, basePath },
+    namespace: nameOption('namespace', options.namespace ?? 'redlock'),
+    prefix: nameOption('prefix', options.prefix ?? 'bull'),
+    timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),
+    everyMs: integerOption('everyMs', options.everyMs ?? 1_000, 100, 3_600_000),
+    limit: integerOption('limit', options.limit ?? 1_000, 1, 10_000),
+  }
+}

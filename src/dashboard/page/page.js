@@ -1,0 +1,110 @@
+/** The page: hears what the server sees after every look, has it drawn, and says so when nothing comes. */
+import { drawResource, openable } from './resource.js'
+import { byId, expectNews, say, setText } from './rows.js'
+import { drawFleet, drawLeases, drawLines, drawProcess, drawSeen } from './sections.js'
+import { clockTime, count, duration } from './words.js'
+
+/** Without news for so many looks, and at least so long, what is shown is old. */
+const STALE_LOOKS = 3
+const STALE_MIN_MS = 5_000
+const RETRY_MS = 2_000
+const TYPING_MS = 250
+
+/** What the page knows. */
+const page = {
+  stream: undefined,
+  /** The last state, and when it came, on this machine's clock. */
+  state: undefined,
+  heardAt: performance.now(),
+  connected: false,
+  search: new URLSearchParams(location.search).get('search') ?? '',
+}
+
+function draw(state) {
+  const { namespace, fleet, leases, lines, changes, search } = state
+  setText(byId('namespace'), namespace)
+  setText(byId('looked'), `Looked at ${clockTime(state.at)}, every ${duration(state.everyMs)}.`)
+  drawFleet(fleet)
+  drawLeases(leases, state.process !== null, search)
+  drawLines(lines, search)
+  drawSeen(changes)
+  drawProcess(state.process)
+  document.title = `${fleet.healthy ? '' : '⚠ '}${fleet.voting}/${fleet.masters.length} – bullmq-redlock`
+  if (search !== '') say(`search ${search}`, `${count(leases.matching, 'lease')} found`)
+}
+
+function connect() {
+  page.stream?.close()
+  const stream = new EventSource(`events?search=${encodeURIComponent(page.search)}`)
+  page.stream = stream
+  stream.addEventListener('state', ({ data }) => {
+    if (stream !== page.stream) return
+    page.state = JSON.parse(data)
+    page.heardAt = performance.now()
+    page.connected = true
+    draw(page.state)
+    showConnection()
+    void drawResource().catch(() => undefined) // It is tried again with the next state.
+  })
+  stream.addEventListener('error', () => {
+    if (stream !== page.stream) return
+    page.connected = false
+    showConnection()
+    // A browser connects again by itself, unless it was refused.
+    if (stream.readyState === EventSource.CLOSED)
+      setTimeout(() => void connectAgain(stream), RETRY_MS)
+  })
+}
+
+async function connectAgain(stream) {
+  if (stream !== page.stream) return
+  const answer = await fetch('state', { method: 'HEAD' }).catch(() => undefined)
+  if (answer?.status === 401) location.reload()
+  else connect()
+}
+
+function showConnection() {
+  const badge = byId('connection')
+  const stale = byId('stale')
+  const ageMs = performance.now() - page.heardAt
+  const limitMs = Math.max(STALE_MIN_MS, STALE_LOOKS * (page.state?.everyMs ?? 0))
+  const live = page.connected && ageMs < limitMs
+  if (page.state === undefined && ageMs < limitMs) return
+  badge.dataset.state = live ? 'live' : 'lost'
+  setText(badge, live ? 'Live' : 'Not connected')
+  stale.hidden = live
+  if (!live) {
+    const what = page.state === undefined ? 'Nothing has come yet' : 'What you see is old'
+    const age = page.state === undefined ? '' : `: ${duration(Math.round(ageMs / 1_000) * 1_000)}`
+    setText(stale, `No connection to the dashboard. ${what}${age}. Trying again …`)
+  }
+  say('connection', live ? 'Connected again.' : 'Connection lost. What you see is old.')
+}
+
+let typing
+function searchFor(text) {
+  clearTimeout(typing)
+  if (text === page.search) return
+  page.search = text
+  const query = text === '' ? '' : `?search=${encodeURIComponent(text)}`
+  history.replaceState(null, '', location.pathname + query + location.hash)
+  expectNews(`search ${text}`)
+  connect()
+}
+
+const field = byId('text')
+field.value = page.search
+field.addEventListener('input', () => {
+  clearTimeout(typing)
+  typing = setTimeout(() => {
+    searchFor(field.value.trim())
+  }, TYPING_MS)
+})
+byId('search').addEventListener('submit', (event) => {
+  event.preventDefault()
+  searchFor(field.value.trim())
+})
+openable()
+setInterval(showConnection, 1_000)
+connect()
+void drawResource()

@@ -1,0 +1,102 @@
+/** One resource from all sides, opened by its link: the address says which, so that it can be sent to somebody. */
+import { byId, plain, setText, syncRows } from './rows.js'
+import { jobName } from './sections.js'
+import { clockTime, count, duration } from './words.js'
+
+/** The link that opened it, for the way back. */
+let opener
+
+const openResource = () => new URLSearchParams(location.hash.slice(1)).get('resource')
+
+export async function drawResource() {
+  const name = openResource()
+  const section = byId('resource')
+  if (name === null || name === '') {
+    section.hidden = true
+    return
+  }
+  const answer = await fetch(`resource?name=${encodeURIComponent(name)}`)
+  if (!answer.ok || openResource() !== name) return
+  const detail = await answer.json()
+  setText(byId('resource-title'), name)
+  setText(byId('resource-holder'), holderOf(detail))
+  syncRows(
+    byId('resource-masters'),
+    detail.masters,
+    ({ master }) => master,
+    ({ master, holder, ttlMs, counter, problem }) => [
+      ['Master', plain(master)],
+      [
+        'Holder',
+        plain(problem === undefined ? (holder ?? 'nobody') : `does not answer: ${problem}`),
+      ],
+      ['Time left', plain(ttlMs === undefined ? '–' : duration(ttlMs))],
+      ['Largest token', plain(counter === undefined ? '–' : String(counter))],
+    ],
+  )
+  drawLine(detail)
+  section.hidden = false
+}
+
+function holderOf({ holder, answered, masters }) {
+  if (holder !== undefined) {
+    const { name, fencingToken, freeInMs } = holder
+    return `Held by ${name} with fencing token ${fencingToken}; free in ${duration(freeInMs)} unless it is extended.`
+  }
+  const quorum = Math.floor(masters.length / 2) + 1
+  return answered < quorum
+    ? `Not known: ${answered} of ${count(masters.length, 'master')} answer, ${quorum} are needed.`
+    : 'Nobody holds it.'
+}
+
+function drawLine({ line, lineProblem }) {
+  const entries = line ?? []
+  byId('resource-line-table').hidden = entries.length === 0
+  syncRows(
+    byId('resource-line'),
+    entries,
+    (entry) => jobName(entry),
+    ({ state, waitsFor, joinedAt, stepsDone, ...entry }) => [
+      ['Job', plain(jobName(entry))],
+      ['State', plain(state)],
+      [
+        'Waits for',
+        plain(
+          stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
+        ),
+      ],
+      ['Joined', plain(clockTime(joinedAt))],
+    ],
+  )
+  const note = byId('resource-note')
+  note.hidden = entries.length > 0
+  if (lineProblem !== undefined) setText(note, `Its line is not known: ${lineProblem}`)
+  else
+    setText(
+      note,
+      line === null ? 'Its line is not known: no queue is named.' : 'Nobody stands in its line.',
+    )
+}
+
+function closeResource() {
+  history.pushState(null, '', location.pathname + location.search)
+  byId('resource').hidden = true
+  const back = opener?.isConnected ? opener : byId('leases-title')
+  back.focus()
+}
+
+async function resourceChosen() {
+  await drawResource()
+  if (!byId('resource').hidden) byId('resource-title').focus()
+}
+
+export function openable() {
+  byId('resource-close').addEventListener('click', closeResource)
+  document.addEventListener('keydown', ({ key }) => {
+    if (key === 'Escape' && !byId('resource').hidden) closeResource()
+  })
+  document.addEventListener('click', ({ target }) => {
+    if (target.closest('a[href^="#resource="]')) opener = target.closest('a')
+  })
+  addEventListener('hashchange', () => void resourceChosen())
+}

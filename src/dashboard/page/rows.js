@@ -1,0 +1,128 @@
+/**
+ * Tables that are changed in place, so that focus and selection stay where they are. Whatever is shown is put in as text, never as
+ * HTML: it comes from databases that others write.
+ */
+import { perSecond } from './words.js'
+
+export const byId = (id) => document.getElementById(id)
+
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag)
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith('data-') || name === 'role' || name === 'scope')
+      made.setAttribute(name, value)
+    else made[name] = value
+  }
+  made.append(...children)
+  return made
+}
+
+export function setText(target, text) {
+  if (target.textContent !== text) target.textContent = text
+}
+
+/** What can stand in a cell: each is made once and changed afterwards. */
+export const plain = (text) => ({
+  make: () => element('span'),
+  update: (span) => {
+    setText(span, text)
+  },
+})
+
+export const stateOf = (state) => ({
+  make: () => element('span', { className: 'state' }),
+  update: (span) => {
+    span.dataset.state = state
+    setText(span, state)
+  },
+})
+
+export const resourceLink = (resource) => ({
+  make: () => element('a'),
+  update: (link) => {
+    const href = `#resource=${encodeURIComponent(resource)}`
+    if (link.getAttribute('href') !== href) link.setAttribute('href', href)
+    setText(link, resource)
+  },
+})
+
+export const list = (texts) => ({
+  make: () => element('ol'),
+  update: (ol) => {
+    while (ol.children.length > texts.length) ol.lastChild.remove()
+    while (ol.children.length < texts.length) ol.append(element('li'))
+    for (const [index, text] of texts.entries()) setText(ol.children[index], text)
+  },
+})
+
+/**
+ * Makes the rows of a table body agree with `items`; `cellsOf` gives column and content of each cell. A row that stays is not
+ * moved: that would take the focus from it.
+ */
+export function syncRows(body, items, keyOf, cellsOf) {
+  const wanted = new Set(items.map(keyOf))
+  const rows = new Map([...body.children].map((row) => [row.dataset.key, row]))
+  const hadRows = rows.size > 0
+  for (const [key, row] of rows) {
+    if (wanted.has(key)) continue
+    // Whoever is on a row that goes is led to the heading above it, and not to the top of the page.
+    if (row.contains(document.activeElement)) body.closest('section').querySelector('h2').focus()
+    row.remove()
+  }
+  let place = body.firstElementChild
+  for (const item of items) {
+    const key = keyOf(item)
+    const row = rows.get(key) ?? element('tr', { role: 'row', 'data-key': key })
+    if (!rows.has(key) && hadRows) row.className = 'fresh'
+    syncCells(row, cellsOf(item))
+    if (place === row) place = row.nextElementSibling
+    else body.insertBefore(row, place)
+  }
+}
+
+function syncCells(row, cells) {
+  for (const [index, [column, content]] of cells.entries()) {
+    let cell = row.children[index]
+    if (cell === undefined) {
+      cell =
+        index === 0
+          ? element('th', { role: 'rowheader', scope: 'row' })
+          : element('td', { role: 'cell' })
+      cell.dataset.column = column
+      if (WIDE.includes(column)) cell.dataset.wide = ''
+      cell.append(content.make())
+      row.append(cell)
+    }
+    content.update(cell.firstElementChild)
+  }
+}
+
+/** On a phone these have a line of their own. */
+const WIDE = ['Holder', 'First jobs', 'Waits for', 'Reason', 'Fencing token']
+
+export function drawRates(target, counts, overMs) {
+  const wanted = Object.entries(counts)
+  if (target.children.length !== wanted.length) {
+    target.replaceChildren(...wanted.map(() => element('div', {}, element('dt'), element('dd'))))
+  }
+  for (const [index, [name, number]] of wanted.entries()) {
+    const [term, value] = target.children[index].children
+    setText(term, name)
+    setText(value, perSecond(number, overMs))
+  }
+}
+
+/** What the live region said last, by topic. */
+const said = new Map()
+
+/** Tells a screen reader, politely, and only what is new about the topic. The first time it is not news. */
+export function say(topic, text) {
+  const before = said.get(topic)
+  said.set(topic, text)
+  if (before !== undefined && before !== text) byId('news').textContent = text
+}
+
+/** Whatever is said next about the topic is news. */
+export function expectNews(topic) {
+  said.set(topic, '')
+}

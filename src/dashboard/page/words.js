@@ -1,0 +1,27 @@
+/** Numbers and times as people read them, and what reasons mean. */
+
+export const count = (number, one, many = `${one}s`) =>
+  `${number.toLocaleString('en')} ${number === 1 ? one : many}`
+
+export function duration(ms) {
+  if (ms < 0) return 'for ever'
+  if (ms < 1_000) return `${Math.round(ms)} ms`
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`
+  if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`
+  return ms < 172_800_000 ? `${Math.round(ms / 3_600_000)} h` : `${Math.round(ms / 86_400_000)} d`
+}
+
+export const clockTime = (ms) => new Date(ms).toLocaleTimeString('en-GB')
+
+export function perSecond(number, overMs) {
+  if (number === 0) return '0 /s'
+  const rate = number / Math.max(1, overMs / 1_000)
+  return rate < 10 ? `${rate < 0.1 ? '< 0.1' : rate.toFixed(1)} /s` : `${Math.round(rate)} /s`
+}
+
+export const REASONS = {
+  lapsed: 'its time ran out before it could be extended',
+  'majority-gone': 'a majority of the masters no longer had it',
+  'max-hold': 'it was held for as long as maxHoldMs allows',
+  'max-extensions': 'it was extended as often as maxExtensions allows',
+}

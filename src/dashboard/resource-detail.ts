@@ -1,0 +1,39 @@
+/** One resource from all sides: what every master says, the line before it, and the steps that its running jobs have done. */
+import type { FleetProbe } from '../operator/fleet-probe.ts'
+import type { QueueView } from '../operator/queue-view.ts'
+import { viewResource, type ResourceView } from '../operator/resource-view.ts'
+import type { LineEntry } from '../worker/inspection.ts'
+
+export interface ResourceDetail extends ResourceView {
+  /** Null where no queue is named. */
+  readonly line: readonly DetailEntry[] | null
+  /** Why the line is not known. */
+  readonly lineProblem?: string
+}
+
+interface DetailEntry extends LineEntry {
+  /** Of a running job, as far as its worker keeps checkpoints. */
+  readonly stepsDone?: readonly string[]
+}
+
+export async function detailOf(
+  fleet: FleetProbe,
+  queue: QueueView | undefined,
+  resource: string,
+): Promise<ResourceDetail> {
+  const view = await viewResource(fleet, resource)
+  if (queue === undefined) return { ...view, line: null }
+  try {
+    const entries = await queue.line(resource, () => Promise.resolve(view))
+    return { ...view, line: await Promise.all(entries.map((entry) => withSteps(entry, queue))) }
+  } catch (error) {
+    const lineProblem = error instanceof Error ? error.message : String(error)
+    return { ...view, line: null, lineProblem }
+  }
+}
+
+async function withSteps(entry: LineEntry, view: QueueView): Promise<DetailEntry> {
+  if (entry.state !== 'active') return entry
+  const stepsDone = await view.completedSteps(entry.queue, entry.jobId)
+  return stepsDone.length === 0 ? entry : { ...entry, stepsDone }
+}

@@ -1,0 +1,110 @@
+/**
+ * What looks at the masters, one after the other, tell of leases that began and ended between them. Pure. A lease that began and
+ * ended between two looks was not seen: every number is a lower bound. A lease whose time ran out, as it was seen to do in two
+ * looks without an extension, was not given back: its holder died, froze, or could not extend it.
+ */
+import type { LiveLease, LiveLeases } from './live-leases.ts'
+
+/** A lease that was not extended and ended by itself. */
+export interface LapsedLease {
+  readonly resource: string
+  readonly holder: string
+  readonly fencingToken: number | undefined
+  /** When it was found to be gone, on the wall clock. */
+  readonly at: number
+}
+
+export interface LeaseChanges {
+  /** How much time the numbers are about; 0 before the second look. */
+  readonly overMs: number
+  readonly began: number
+  readonly ended: number
+  /** Newest first. */
+  readonly lapsed: readonly LapsedLease[]
+  /** Why nothing can be said at the moment. */
+  readonly unknown: 'too few masters answer' | 'more leases than are looked at' | undefined
+}
+
+interface Known {
+  readonly lease: LiveLease
+  readonly endsAt: number
+  /** Looks in a row that saw the same end. */
+  readonly sights: number
+}
+
+/** Between two looks. */
+interface Period {
+  readonly from: number
+  readonly to: number
+  readonly began: number
+  readonly ended: number
+}
+
+const WINDOW_MS = 60_000
+const MAX_LAPSED = 20
+/** Two looks at the same end differ by how long their questions took. */
+const SAME_END_MS = 250
+
+export class LeaseWatch {
+  #known: ReadonlyMap<string, Known> | undefined
+  #lookedAt = 0
+  #periods: readonly Period[] = []
+  #lapsed: readonly LapsedLease[] = []
+
+  /** `now` is monotonic, `wallNow` is for people. */
+  seen(found: LiveLeases, now: number, wallNow: number): LeaseChanges {
+    const unknown = whyUnknown(found)
+    const known = unknown === undefined ? this.#knownFrom(found, now) : undefined
+    if (known !== undefined && this.#known !== undefined) this.#compare(known, now, wallNow)
+    this.#known = known
+    this.#lookedAt = now
+    this.#periods = this.#periods.filter(({ to }) => now - to < WINDOW_MS)
+    const sum = (count: (period: Period) => number): number =>
+      this.#periods.reduce((total, period) => total + count(period), 0)
+    return {
+      overMs: sum(({ from, to }) => to - from),
+      began: sum(({ began }) => began),
+      ended: sum(({ ended }) => ended),
+      lapsed: this.#lapsed,
+      unknown,
+    }
+  }
+
+  #knownFrom({ leases }: LiveLeases, now: number): ReadonlyMap<string, Known> {
+    const known = new Map<string, Known>()
+    for (const lease of leases) {
+      // A leftover was never anybody's; one that was held stays known while it fades.
+      const key = JSON.stringify([lease.resource, lease.holder])
+      const before = this.#known?.get(key)
+      if (lease.state !== 'held' && before === undefined) continue
+      const endsAt = now + lease.freeInMs
+      const same = before !== undefined && Math.abs(before.endsAt - endsAt) < SAME_END_MS
+      const sights = same ? before.sights + 1 : 1
+      known.set(key, {
+        lease: lease.state === 'held' ? lease : (before?.lease ?? lease),
+        endsAt,
+        sights,
+      })
+    }
+    return known
+  }
+
+  #compare(known: ReadonlyMap<string, Known>, now: number, wallNow: number): void {
+    const before = this.#known ?? new Map<string, Known>()
+    const gone = [...before].filter(([key]) => !known.has(key)).map(([, each]) => each)
+    const began = [...known.keys()].filter((key) => !before.has(key)).length
+    this.#periods = [...this.#periods, { from: this.#lookedAt, to: now, began, ended: gone.length }]
+    const lapsed = gone
+      .filter(({ endsAt, sights }) => sights > 1 && endsAt <= now)
+      .map(({ lease: { resource, holder, fencingToken } }) => ({
+        ...{ resource, holder, fencingToken },
+        at: wallNow,
+      }))
+    this.#lapsed = [...lapsed, ...this.#lapsed].slice(0, MAX_LAPSED)
+  }
+}
+
+function whyUnknown({ truncated, silent, masters, quorum }: LiveLeases): LeaseChanges['unknown'] {
+  if (masters - silent.length < quorum) return 'too few masters answer'
+  return truncated ? 'more leases than are looked at' : undefined
+}

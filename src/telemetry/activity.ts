@@ -1,0 +1,64 @@
+/**
+ * What the locks and workers of this process do, for whoever looks into the same process: the dashboard. It goes through Node's
+ * diagnostics channels, so nobody has to be introduced to anybody; without a subscriber it costs the look whether there is one.
+ */
+import { channel, subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
+import type { AcquireOutcome } from '../lock/outcome.ts'
+import type { ExtendResult, LeaseEnd, LossReason } from '../lock/observer.ts'
+
+export type Activity =
+  | {
+      readonly kind: 'attempted'
+      readonly namespace: string
+      readonly outcome: AcquireOutcome['status']
+    }
+  | { readonly kind: 'extended'; readonly namespace: string; readonly outcome: ExtendResult }
+  | {
+      readonly kind: 'ended'
+      readonly namespace: string
+      readonly fencingToken: number
+      readonly how: LeaseEnd
+    }
+  | {
+      readonly kind: 'lost'
+      readonly namespace: string
+      readonly resources: readonly string[]
+      readonly fencingToken: number
+      readonly reason: LossReason
+    }
+  | {
+      readonly kind: 'step'
+      /** Undefined where a processor runs in a worker that was made elsewhere. */
+      readonly namespace: string | undefined
+      readonly fencingToken: number
+      readonly step: string
+    }
+  | {
+      readonly kind: 'requeued'
+      readonly namespace: string | undefined
+      readonly reason: string
+    }
+
+/** Found by its name: several copies of this package in one process share it. */
+const NAME = 'bullmq-redlock:activity'
+const CHANNEL: Channel<Activity> = channel(NAME) as Channel<Activity>
+
+/** Ask before making an {@link Activity}. */
+export function somebodyWatches(): boolean {
+  return CHANNEL.hasSubscribers
+}
+
+export function tell(activity: Activity): void {
+  CHANNEL.publish(activity)
+}
+
+/** Returns how to end it. */
+export function watchActivity(onActivity: (activity: Activity) => void): () => void {
+  const listener = (message: unknown): void => {
+    onActivity(message as Activity)
+  }
+  subscribe(NAME, listener)
+  return () => {
+    unsubscribe(NAME, listener)
+  }
+}

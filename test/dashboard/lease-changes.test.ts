@@ -1,0 +1,67 @@
+/** What two looks tell: pure. */
+import { expect, test } from 'vitest'
+import { LeaseWatch, type LeaseChanges } from '../../src/operator/lease-changes.ts'
+import type { LiveLease, LiveLeases } from '../../src/operator/live-leases.ts'
+
+function lease(resource: string, freeInMs: number, holder = 'w1 (a…)'): LiveLease {
+  return { resource, state: 'held', holder, fencingToken: 1, freeInMs, votes: 3 }
+}
+
+function look(leases: readonly LiveLease[], more: Partial<LiveLeases> = {}): LiveLeases {
+  return { leases, quorum: 2, masters: 3, silent: [], truncated: false, ...more }
+}
+
+/** The last of several looks, one second apart. */
+function after(...looks: readonly LiveLeases[]): LeaseChanges {
+  const watch = new LeaseWatch()
+  return looks.map((each, index) => watch.seen(each, index * 1_000, index)).at(-1) as LeaseChanges
+}
+
+test('the first look says nothing about rates', () => {
+  expect(after(look([lease('a', 900)]))).toMatchObject({ overMs: 0, began: 0, ended: 0 })
+})
+
+test('what began and what ended', () => {
+  const changes = after(
+    look([lease('a', 9_000)]),
+    look([lease('b', 9_000)]),
+    look([lease('b', 8_000)]),
+  )
+  expect(changes).toMatchObject({ overMs: 2_000, began: 1, ended: 1, lapsed: [] })
+})
+
+test('a lease that was seen to run out, and is gone when its time is over, was not given back', () => {
+  const changes = after(
+    look([lease('a', 2_500)]),
+    look([lease('a', 1_500)]),
+    look([lease('a', 500)]),
+    look([]),
+  )
+  expect(changes.lapsed).toMatchObject([{ resource: 'a', holder: 'w1 (a…)', at: 3 }])
+})
+
+test('one that had time left was given back', () => {
+  expect(after(look([lease('a', 9_000)]), look([lease('a', 8_000)]), look([])).lapsed).toEqual([])
+})
+
+test('one that was extended until it was gone was given back', () => {
+  const looks = [look([lease('a', 900)]), look([lease('a', 900)]), look([])]
+  expect(after(...looks).lapsed).toEqual([])
+})
+
+test('the next holder of a resource is another lease', () => {
+  const changes = after(look([lease('a', 9_000)]), look([lease('a', 9_000, 'w2 (b…)')]))
+  expect(changes).toMatchObject({ began: 1, ended: 1 })
+})
+
+test('masters that fall silent end no lease', () => {
+  const silent = ['m1', 'm2'].map((master) => ({ master, problem: 'away' }))
+  const changes = after(look([lease('a', 500)]), look([], { silent }), look([]))
+  expect(changes).toMatchObject({ ended: 0, lapsed: [] })
+  expect(after(look([]), look([], { silent })).unknown).toBe('too few masters answer')
+})
+
+test('a list that was cut off says nothing about what is not on it', () => {
+  const changes = after(look([lease('a', 500)]), look([], { truncated: true }))
+  expect(changes).toMatchObject({ unknown: 'more leases than are looked at', ended: 0 })
+})

@@ -1,0 +1,360 @@
+/** The page in a real Chromium: what it shows, how it stays true, and who can use it. */
+import { mkdir } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import axe from 'axe-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { granted, until, useFleet } from '../fixtures.ts'
+import { findChromium, launch } from './browser.ts'
+import { dashboardHandler } from '../../src/dashboard/index.ts'
+import {
+  gate,
+  invoices,
+  invoiceWorker,
+  listen,
+  optionsFor,
+  serve,
+  type Gate,
+  type Served,
+} from './rig.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const program = findChromium()
+const fixture = useFleet({ masters: 5 })
+const LONG = { leaseMs: 15_000, maxLeaseMs: 20_000, owner: 'worker-2:4712' }
+const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
+const DESK = { viewport: { width: 1280, height: 900 } }
+/** Where pictures are kept; `DASHBOARD_SCREENSHOTS=docs/images` renews those of the documentation. */
+const PICTURES = process.env['DASHBOARD_SCREENSHOTS'] ?? join(tmpdir(), 'bullmq-redlock-dashboard')
+
+describe.skipIf(program === undefined)('in Chromium', () => {
+  let browser: Browser | undefined
+
+  beforeAll(async () => {
+    browser = await launch(program ?? '')
+  })
+  afterAll(async () => {
+    await browser?.close()
+  })
+
+  /** A page of its own, which must not have failed in any way when the test is over. */
+  async function open(
+    { base }: Pick<Served, 'base'>,
+    path = '/',
+    options: BrowserContextOptions = DESK,
+  ): Promise<Page> {
+    if (browser === undefined) throw new Error('the browser is started in beforeAll')
+    const context = await browser.newContext(options)
+    const page = await context.newPage()
+    page.setDefaultTimeout(15_000)
+    const errors: string[] = []
+    page.on('pageerror', ({ message }) => errors.push(message))
+    fixture.defer(async () => {
+      await context.close()
+      expect(errors).toEqual([])
+    })
+    await page.goto(base + path)
+    return page
+  }
+
+  async function live(page: Page): Promise<void> {
+    await page.getByText('Live', { exact: true }).waitFor()
+  }
+
+  /** Leases of two workers, of which one is in this process, and two lines. Ends when it is told. */
+  async function busy(): Promise<Gate> {
+    const other = await fixture.redlock(LONG)
+    for (const name of ['order:9001', 'order:9002', 'gpu#1', 'report:2026-11']) {
+      await granted(other, name, { autoExtend: true })
+    }
+    const work = gate()
+    await invoiceWorker(fixture, async (lease) => {
+      await lease.step('load', () => 1)
+      await lease.step('charge', () => work.opened)
+    })
+    const queue = invoices(fixture)
+    for (const customer of ['42', '42', '7', '42', '7', '42', '42', '1']) {
+      await queue.add('invoice', { customer })
+    }
+    return work
+  }
+
+  const rows = (page: Page, table: string): Promise<string[]> =>
+    page.locator(`#${table} tr th`).allInnerTexts()
+
+  const overflow = (page: Page): Promise<number> =>
+    page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+
+  test('shows masters, leases with holder, step, votes and time left, and lines with reasons', async () => {
+    const served = await serve(fixture, { prefix: fixture.namespace })
+    const work = await busy()
+    const page = await open(served)
+    await live(page)
+    await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('charge').waitFor()
+    expect(await page.locator('#fleet-summary').innerText()).toBe(
+      '5 of 5 masters vote, 3 needed. 2 more may fail.',
+    )
+    expect(await rows(page, 'masters')).toHaveLength(5)
+    expect(await rows(page, 'leases')).toEqual(
+      ['customer:1', 'customer:42', 'customer:7', 'gpu#1', 'order:9001', 'order:9002'].concat(
+        'report:2026-11',
+      ),
+    )
+    const row = await page.locator('#leases tr', { hasText: 'customer:42' }).innerText()
+    expect(row).toMatch(/held\s+worker-1:4711 \(.{6}…\)\s+charge\s+[\d.]+ s\s+5 of 5\s+\d{16}/)
+    const line = page.locator('#lines tr', { hasText: 'customer:42' })
+    await line.getByText('is running').waitFor()
+    expect(await line.innerText()).toContain('(delayed) waits for its turn: 1 before it')
+    work.open()
+  })
+
+  test('a new lease appears, and a released one goes, without a reload', async () => {
+    const redlock = await fixture.redlock(LONG)
+    const page = await open(await serve(fixture))
+    await live(page)
+    expect(await rows(page, 'leases')).toEqual([])
+    const lease = await granted(redlock, 'customer:42')
+    await page.getByRole('link', { name: 'customer:42' }).waitFor()
+    await lease.release()
+    await page.getByRole('link', { name: 'customer:42' }).waitFor({ state: 'detached' })
+    expect(await page.locator('#leases-summary').innerText()).toContain('0 leases')
+  })
+
+  test('a master that dies is named, said aloud once, and again when it is back', async () => {
+    await fixture.redlock(LONG)
+    const page = await open(await serve(fixture))
+    await live(page)
+    await fixture.fleet.masters[2]?.kill()
+    await page.getByText('4 of 5 masters vote').first().waitFor()
+    expect(await page.locator('#findings').innerText()).toContain('does not answer')
+    await until('it is said', async () =>
+      (await page.locator('#news').innerText()).startsWith('4 of 5 masters vote'),
+    )
+  })
+
+  test('search shows what contains the text, keeps it over a reload, and says how many', async () => {
+    const redlock = await fixture.redlock(LONG)
+    for (const name of ['customer:42', 'customer:420', 'order:1']) await granted(redlock, name)
+    const page = await open(await serve(fixture))
+    await live(page)
+    await page.getByRole('searchbox', { name: 'Resource' }).fill('mer:42')
+    await page.getByText('2 leases with “mer:42” in the name.').waitFor()
+    expect(await rows(page, 'leases')).toEqual(['customer:42', 'customer:420'])
+    await until(
+      'it is said',
+      async () => (await page.locator('#news').innerText()) === '2 leases found',
+    )
+    await page.reload()
+    await live(page)
+    expect(await rows(page, 'leases')).toEqual(['customer:42', 'customer:420'])
+    await page.getByRole('searchbox').fill('nobody')
+    await page.getByText('0 leases with “nobody” in the name.').waitFor()
+  })
+
+  test('with the keyboard alone: skip, search, open a resource, close it, and be back where one was', async () => {
+    const redlock = await fixture.redlock(LONG)
+    for (const name of ['customer:42', 'order:1']) await granted(redlock, name)
+    const page = await open(await serve(fixture))
+    await live(page)
+    const focused = (): Promise<string> =>
+      page.evaluate<string>('document.activeElement.id || document.activeElement.textContent')
+    await page.keyboard.press('Tab')
+    expect(await focused()).toBe('Skip to content')
+    await page.keyboard.press('Enter')
+    expect(await focused()).toBe('main')
+    await page.keyboard.press('Shift+Tab')
+    await page.keyboard.press('Shift+Tab')
+    expect(await focused()).toBe('text')
+    await page.keyboard.type('order')
+    await page.keyboard.press('Enter')
+    await page.getByText('1 lease with “order” in the name.').waitFor()
+    for (let tab = 0; tab < 3 && (await focused()) !== 'order:1'; tab++)
+      await page.keyboard.press('Tab')
+    expect(await focused()).toBe('order:1')
+    const outline = await page.evaluate<string>(
+      'getComputedStyle(document.activeElement).outlineStyle',
+    )
+    expect(outline).toBe('solid')
+    await page.keyboard.press('Enter')
+    await page.getByText(/^Held by worker-2:4712 /).waitFor()
+    await until('its heading is focused', async () => (await focused()) === 'resource-title')
+    expect(await rows(page, 'resource-masters')).toHaveLength(5)
+    await page.keyboard.press('Escape')
+    expect(await focused()).toBe('order:1')
+    expect(await page.locator('#resource').isVisible()).toBe(false)
+  })
+
+  test('focus stays on its row while rows come and go, and is not lost with it', async () => {
+    const redlock = await fixture.redlock(LONG)
+    const lease = await granted(redlock, 'customer:5')
+    const page = await open(await serve(fixture))
+    await page.getByRole('link', { name: 'customer:5' }).focus()
+    await granted(redlock, 'customer:1')
+    await page.getByRole('link', { name: 'customer:1' }).waitFor()
+    const focused = (): Promise<string> =>
+      page.evaluate<string>('document.activeElement.textContent')
+    expect(await focused()).toBe('customer:5')
+    await lease.release()
+    await until('it is led to the heading', async () => (await focused()) === 'Leases')
+  })
+
+  test('when the server goes, the page says that it is old; when it is back, it goes on by itself', async () => {
+    await fixture.redlock(LONG)
+    const first = await serve(fixture)
+    const page = await open(first)
+    await live(page)
+    await first.close()
+    await page.getByText('Not connected').waitFor()
+    await page
+      .getByText(/No connection to the dashboard\. What you see is old/)
+      .first()
+      .waitFor()
+    await serve(fixture, {}, first.port)
+    await live(page)
+    expect(await page.locator('#stale').isVisible()).toBe(false)
+  })
+
+  test('a stream that falls silent without ending is old as well', async () => {
+    await fixture.redlock(LONG)
+    const served = await serve(fixture)
+    const state = JSON.stringify(await served.state())
+    const handler = dashboardHandler(optionsFor(fixture))
+    fixture.defer(() => handler.close())
+    const silent = await listen(fixture, (request, response) => {
+      if (request.url?.startsWith('/events') !== true) handler(request, response)
+      else {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(`event: state\ndata: ${state}\n\n`)
+      }
+    })
+    const page = await open(silent)
+    await live(page)
+    await page.getByText(/What you see is old: \d/).waitFor()
+    expect(await page.locator('#connection').innerText()).toBe('Not connected')
+  })
+
+  test('the login: the token lets in, a wrong one does not, and it is not in the address', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:42')
+    const token = 'correct-horse-battery'
+    const page = await open(await serve(fixture, { token }))
+    const box = page.getByLabel('Token')
+    await box.fill('wrong')
+    await page.keyboard.press('Enter')
+    await page.getByRole('alert').getByText('That is not the token.').waitFor()
+    await box.fill(token)
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await live(page)
+    expect(await rows(page, 'leases')).toEqual(['customer:42'])
+    expect(page.url()).not.toContain(token)
+    expect(await page.evaluate<string>('document.cookie')).toBe('')
+  })
+
+  test('nothing from the servers is run or drawn as HTML', async () => {
+    const evil = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>"&lt;'
+    const redlock = await fixture.redlock({ ...LONG, owner: '<b onclick=alert(1)>ann</b>' })
+    await granted(redlock, evil)
+    const page = await open(await serve(fixture), `/#resource=${encodeURIComponent(evil)}`)
+    await live(page)
+    expect(await rows(page, 'leases')).toEqual([evil])
+    expect(await page.locator('#resource-title').innerText()).toBe(evil)
+    await page.getByRole('searchbox').fill(evil)
+    await page.getByText('1 lease with').waitFor()
+    expect(await page.locator('main img, main script, main b').count()).toBe(0)
+    expect(await page.evaluate<boolean>("'ran' in window")).toBe(false)
+    // And were it drawn, it would still not run.
+    await page.evaluate(
+      `document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="window.ran=1">')`,
+    )
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(await page.evaluate<boolean>("'ran' in window")).toBe(false)
+  })
+
+  test.each(['light', 'dark'] as const)(
+    'no fault that axe finds, %s, at 1280 and 390 px, healthy and not',
+    async (colorScheme) => {
+      const work = await busy()
+      const served = await serve(fixture, { prefix: fixture.namespace })
+      const paths = ['/', '/#resource=customer:42']
+      for (const size of [DESK, PHONE]) {
+        for (const path of paths) {
+          const page = await open(served, path, { ...size, colorScheme, bypassCSP: true })
+          await live(page)
+          expect(await faults(page)).toEqual([])
+          expect(await overflow(page)).toBeLessThanOrEqual(0)
+        }
+      }
+      await fixture.fleet.masters[1]?.kill()
+      const page = await open(served, '/', { ...PHONE, colorScheme, bypassCSP: true })
+      await page.getByText('4 of 5 masters vote').first().waitFor()
+      expect(await faults(page)).toEqual([])
+      await served.close()
+      await page.getByText('Not connected').waitFor()
+      expect(await faults(page)).toEqual([])
+      work.open()
+    },
+  )
+
+  test('on a phone the longest names do not make the page wider than it', async () => {
+    const redlock = await fixture.redlock({ ...LONG, owner: `host-${'x'.repeat(200)}` })
+    await granted(redlock, `customer:${'y'.repeat(400)}`)
+    const page = await open(await serve(fixture), '/', PHONE)
+    await live(page)
+    await page.locator('#leases tr').waitFor()
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    const table = page.getByRole('table', { name: 'Live leases, by resource' })
+    expect(await table.getByRole('rowheader').count()).toBe(1)
+    const buttons = await page.getByRole('button', { name: 'Search' }).boundingBox()
+    expect(buttons?.height).toBeGreaterThanOrEqual(44)
+  })
+
+  test('motion only where it is wanted', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:1')
+    const page = await open(await serve(fixture), '/', { ...DESK, reducedMotion: 'reduce' })
+    await page.getByRole('link', { name: 'customer:1' }).waitFor()
+    await granted(redlock, 'customer:2')
+    await page.locator('tr.fresh').first().waitFor()
+    const animation = await page.evaluate<string>(
+      "getComputedStyle(document.querySelector('tr.fresh')).animationName",
+    )
+    expect(animation).toBe('none')
+  })
+
+  test('pictures, for people to look at', async () => {
+    await mkdir(PICTURES, { recursive: true })
+    const served = await serve(fixture, { prefix: fixture.namespace })
+    const work = await busy()
+    await fixture.fleet.masters[3]?.kill()
+    for (const [size, width] of [
+      [DESK, 1280],
+      [PHONE, 390],
+    ] as const) {
+      for (const colorScheme of ['light', 'dark'] as const) {
+        const page = await open(served, '/', { ...size, colorScheme })
+        await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('charge').waitFor()
+        await page.locator('#seen-rates dd').first().waitFor()
+        const path = join(PICTURES, `dashboard-${width}-${colorScheme}.png`)
+        const shot = await page.screenshot({ path, fullPage: width === 1280 })
+        expect(shot.length).toBeGreaterThan(10_000)
+      }
+    }
+    work.open()
+  })
+})
+
+/** What axe says against WCAG 2.2 A and AA and its own best practices. */
+async function faults(page: Page): Promise<readonly string[]> {
+  await page.addScriptTag({ content: axe.source })
+  const { violations } = await page.evaluate<Report>('axe.run()')
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+}
+
+interface Report {
+  readonly violations: readonly {
+    readonly id: string
+    readonly nodes: readonly { html: string }[]
+  }[]
+}
