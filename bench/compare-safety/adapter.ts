@@ -15,6 +15,8 @@ export interface Setup {
   readonly masterTimeoutMs?: number
   /** ioredis `commandTimeout`, for libraries that leave a limit to the connection. */
   readonly commandTimeoutMs?: number
+  /** ioredis `enableAutoPipelining`, for libraries that send what the connection sends. None of them documents it. */
+  readonly autoPipelining?: boolean
   /** A quorum below the majority, for libraries that would take one. */
   readonly quorum?: number
   /** Nobody has used these masters under this namespace yet. */

@@ -29,7 +29,7 @@ export type RedlockClass = new (
 const RETRY_DELAY_MS = 200
 
 export async function connectRedlock5(Redlock: RedlockClass, setup: Setup): Promise<Client> {
-  const clients = await connectAll(setup.urls, setup.commandTimeoutMs)
+  const clients = await connectAll(setup)
   const redlock = new Redlock(clients, {
     retryCount: retriesFor(setup.waitMs, RETRY_DELAY_MS),
     retryDelay: RETRY_DELAY_MS,

@@ -20,9 +20,14 @@ export function figureTable(figures: readonly Figure[]): Table {
     rows: figures.map((figure) => {
       const { name, unit, measured, beside = '', atMost, atLeast } = figure
       const suffix = unit === 'x' ? '×' : unit === '' ? '' : ` ${unit}`
-      const target = atLeast === undefined ? `≤ ${number(atMost ?? NaN)}` : `≥ ${number(atLeast)}`
-      const verdict = isMet(figure) ? 'met' : 'missed'
-      return [name, `${target}${suffix}`, shown(measured), beside, verdict]
+      const target =
+        atLeast !== undefined
+          ? `≥ ${number(atLeast)}${suffix}`
+          : atMost !== undefined
+            ? `≤ ${number(atMost)}${suffix}`
+            : ''
+      const verdict = target === '' ? '' : isMet(figure) ? 'met' : 'missed'
+      return [name, target, shown(measured), beside, verdict]
     }),
   }
 }

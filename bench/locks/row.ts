@@ -2,7 +2,7 @@
 import type { Lab } from './lab.ts'
 import type { Spread } from './statistics.ts'
 
-/** Something that must be shown, and whether it was. */
+/** Something that must be shown, and whether it was; without a target only for comparison. */
 export interface Figure {
   readonly name: string
   readonly atMost?: number

@@ -15,7 +15,7 @@ export interface PeerRedis {
 interface PeerIoredis {
   readonly Redis: new (
     url: string,
-    options: { commandTimeout?: number; retryStrategy?: (times: number) => number },
+    options: { commandTimeout?: number; enableAutoPipelining?: boolean },
   ) => PeerRedis
 }
 
@@ -35,13 +35,20 @@ export async function peerVersion(name: string): Promise<string> {
   return `${real}@${version.replace(/^v/, '')}`
 }
 
+interface Connections {
+  readonly urls: readonly string[]
+  readonly commandTimeoutMs?: number
+  readonly autoPipelining?: boolean
+}
+
 /** One client for each master with ioredis' defaults, which is how every one of the libraries documents it. */
-export async function connectAll(
-  urls: readonly string[],
-  commandTimeoutMs: number | undefined,
-): Promise<readonly PeerRedis[]> {
+export async function connectAll(connections: Connections): Promise<readonly PeerRedis[]> {
+  const { urls, commandTimeoutMs, autoPipelining } = connections
   const { Redis } = await loadPeer<PeerIoredis>('ioredis')
-  const options = commandTimeoutMs === undefined ? {} : { commandTimeout: commandTimeoutMs }
+  const options = {
+    ...(commandTimeoutMs !== undefined && { commandTimeout: commandTimeoutMs }),
+    ...(autoPipelining !== undefined && { enableAutoPipelining: autoPipelining }),
+  }
   const clients = urls.map((url) => {
     const client = new Redis(url, options)
     client.on('error', () => undefined) // Masters are down on purpose here.

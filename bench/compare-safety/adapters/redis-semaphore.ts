@@ -25,9 +25,10 @@ interface Peer {
 export const adapter: Adapter = {
   versions: await Promise.all(['redis-semaphore', 'ioredis'].map(peerVersion)),
   keyPrefix: ({ namespace }) => `mutex:${namespace}:`,
-  async connect({ urls, namespace, waitMs, commandTimeoutMs }) {
+  async connect(setup) {
+    const { namespace, waitMs } = setup
     const { RedlockMutex } = await loadPeer<Peer>('redis-semaphore')
-    const clients = await connectAll(urls, commandTimeoutMs)
+    const clients = await connectAll(setup)
     const patience = waitMs === 0 ? { acquireAttemptsLimit: 1 } : { acquireTimeout: waitMs }
     const mutexOn = (resource: string, options: Options): Mutex =>
       new RedlockMutex(clients, `${namespace}:${resource}`, { ...patience, ...options })

@@ -32,10 +32,11 @@ const RETRY_DELAY_MS = 200
 export const adapter: Adapter = {
   versions: await Promise.all(['redlock-4', 'ioredis', 'bluebird'].map(peerVersion)),
   keyPrefix: ({ namespace }) => `${namespace}:`,
-  async connect({ urls, namespace, waitMs, commandTimeoutMs }) {
+  async connect(setup) {
+    const { namespace, waitMs } = setup
     const { default: Redlock } = await loadPeer<Peer>('redlock-4')
     const { default: bluebird } = await loadPeer<Bluebird>('bluebird')
-    const clients = await connectAll(urls, commandTimeoutMs)
+    const clients = await connectAll(setup)
     const retryCount = retriesFor(waitMs, RETRY_DELAY_MS)
     const redlock = new Redlock(clients, {
       retryCount,

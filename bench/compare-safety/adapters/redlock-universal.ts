@@ -32,9 +32,10 @@ const TIMEOUT_MS = 100
 export const adapter: Adapter = {
   versions: await Promise.all(['redlock-universal', 'ioredis'].map(peerVersion)),
   keyPrefix: ({ namespace }) => `${namespace}:`,
-  async connect({ urls, namespace, waitMs, quorum, masterTimeoutMs, commandTimeoutMs }) {
+  async connect(setup) {
+    const { namespace, waitMs, quorum, masterTimeoutMs } = setup
     const peer = await loadPeer<Peer>('redlock-universal')
-    const clients = await connectAll(urls, commandTimeoutMs)
+    const clients = await connectAll(setup)
     const options = { timeout: masterTimeoutMs ?? TIMEOUT_MS }
     const adapters = clients.map((redis) => new peer.IoredisAdapter(redis, options))
     const lockOn = (resource: string, ttl: number): Lock =>

@@ -27,6 +27,7 @@ type Sample = FlowResult & MasterCost
 
 interface Level {
   readonly concurrency: number
+  readonly autoPipelining: boolean
   readonly rounds: Rounds<Sample>
   readonly bounds: readonly Bound[]
 }
@@ -37,12 +38,14 @@ export const acquire: Row = {
   async run(lab) {
     const concurrencies = lab.effort.smoke ? [1, MANY] : CONCURRENCY
     const levels: Level[] = []
-    for (const concurrency of concurrencies) levels.push(await measure(lab, concurrency))
+    for (const concurrency of concurrencies) levels.push(await measure(lab, concurrency, false))
     const alone = levelOf(levels, 1)
     const many = levelOf(levels, MANY)
+    const pipelined = await measure(lab, MANY, true)
+    levels.push(pipelined)
     return {
       tables: levels.map(tableOf),
-      figures: figuresOf(alone, many),
+      figures: figuresOf(alone, many, pipelined),
       panels: panelsOf(alone, many),
       wrong: levels.flatMap(wrongIn),
       samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
@@ -50,10 +53,10 @@ export const acquire: Row = {
   },
 }
 
-async function measure(lab: Lab, concurrency: number): Promise<Level> {
+async function measure(lab: Lab, concurrency: number, autoPipelining: boolean): Promise<Level> {
   const { effort } = lab
-  lab.say(`acquire: ${concurrency} at a time`)
-  await using groups = await lab.open(contenders)
+  lab.say(`acquire: ${titleOf(concurrency, autoPipelining)}`)
+  await using groups = await lab.open(contenders, () => ({ autoPipelining }))
   const rounds = await interleave(contenders, effort.rounds, (contender) => {
     const { process, group } = groups.of(contender)
     const load = { group, ttlMs: LEASE_MS, concurrency, resources: RESOURCES }
@@ -66,7 +69,7 @@ async function measure(lab: Lab, concurrency: number): Promise<Level> {
     const bound = await askRedisBenchmark(lab, concurrency, requests)
     if (bound !== undefined) bounds.push(bound)
   }
-  return { concurrency, rounds, bounds }
+  return { concurrency, autoPipelining, rounds, bounds }
 }
 
 const perSecond = ({ done, tookMs }: Sample): number => (done / tookMs) * 1_000
@@ -75,10 +78,10 @@ const p99Ms = ({ acquireMs }: Sample): number => acquireMs.p99
 const clientUs = ({ done, cpuMs }: Sample): number => (cpuMs / done) * 1_000
 const mastersUs = ({ done, mastersCpuMs }: Sample): number => (mastersCpuMs / done) * 1_000
 
-function tableOf({ concurrency, rounds, bounds }: Level): Table {
+function tableOf({ concurrency, autoPipelining, rounds, bounds }: Level): Table {
   const bound = shown(spread(bounds.map((one) => one.perSecond)))
   return {
-    title: `${concurrency} at a time`,
+    title: titleOf(concurrency, autoPipelining),
     head: ['', 'leases/s', 'acquire p50, ms', 'p99, ms', 'client CPU, µs', 'masters CPU, µs'],
     rows: [
       ...tableRows(rounds, [perSecond, medianMs, p99Ms, clientUs, mastersUs]),
@@ -87,18 +90,28 @@ function tableOf({ concurrency, rounds, bounds }: Level): Table {
   }
 }
 
-function figuresOf(alone: Level, many: Level): readonly Figure[] {
+function figuresOf(alone: Level, many: Level, pipelined: Level): readonly Figure[] {
   const throughput = besideBestPeer(many.rounds, perSecond, 'more')
   const cpu = besideBestPeer(many.rounds, clientUs, 'less')
   const latency = besideBestPeer(alone.rounds, medianMs, 'less')
+  const tunedThroughput = besideBestPeer(pipelined.rounds, perSecond, 'more')
+  const tunedCpu = besideBestPeer(pipelined.rounds, clientUs, 'less')
   return [
     {
       name: `Leases per second with fencing, ${MANY} at a time`,
       ...{ atLeast: 4, measured: throughput, unit: 'x', beside: throughput.peer.title },
     },
     {
+      name: `… beside peers with enableAutoPipelining`,
+      ...{ measured: tunedThroughput, unit: 'x', beside: tunedThroughput.peer.title },
+    },
+    {
       name: `Client CPU per lease, ${MANY} at a time`,
       ...{ atMost: 0.2, measured: cpu, unit: 'x', beside: cpu.peer.title },
+    },
+    {
+      name: `… beside peers with enableAutoPipelining`,
+      ...{ measured: tunedCpu, unit: 'x', beside: tunedCpu.peer.title },
     },
     {
       name: 'Median time of an acquire, 1 at a time',
@@ -136,4 +149,9 @@ function levelOf(levels: readonly Level[], concurrency: number): Level {
   const level = levels.find((one) => one.concurrency === concurrency)
   if (level === undefined) throw new Error(`${concurrency} at a time was not measured`)
   return level
+}
+
+function titleOf(concurrency: number, autoPipelining: boolean): string {
+  const tuned = ", the other libraries with ioredis' `enableAutoPipelining`"
+  return `${concurrency} at a time${autoPipelining ? tuned : ''}`
 }
