@@ -13,7 +13,7 @@ const forbid = (from, layers, why) => ({
 })
 
 export default tseslint.config(
-  { ignores: ['dist', 'coverage'] },
+  { ignores: ['dist', 'coverage', 'examples'] },
   eslint.configs.recommended,
   tseslint.configs.strictTypeChecked,
   {
