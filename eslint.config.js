@@ -13,7 +13,7 @@ const forbid = (from, layers, why) => ({
 })
 
 export default tseslint.config(
-  { ignores: ['dist', 'coverage', 'examples'] },
+  { ignores: ['dist', 'coverage', 'examples/nestjs'] },
   eslint.configs.recommended,
   tseslint.configs.strictTypeChecked,
   {

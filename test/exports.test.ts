@@ -31,6 +31,8 @@ test('the public names are these and no others', () => {
   `)
   expect(Object.keys(testing).sort()).toMatchInlineSnapshot(`
     [
+      "FakeClock",
+      "memoryFleet",
       "startFleet",
       "startServer",
     ]

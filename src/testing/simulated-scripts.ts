@@ -1,5 +1,5 @@
 /**
- * The scripts of `src/lock/scripts.ts` in TypeScript, by name. `scripts-equal-model.test.ts` holds each of
+ * The scripts of `src/lock/scripts.ts` in TypeScript, by name. `test/sim/scripts-equal-model.test.ts` holds each of
  * them against the Lua on a real server, reply by reply and key by key.
  */
 import type { SimulatedMemory } from './simulated-memory.ts'

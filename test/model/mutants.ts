@@ -30,7 +30,7 @@ const lua = (find: string, replace: string): Patch => ({
   replace,
 })
 const twin = (find: string, replace: string): Patch => ({
-  file: 'test/sim/simulated-scripts.ts',
+  file: 'src/testing/simulated-scripts.ts',
   find,
   replace,
 })

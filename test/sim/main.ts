@@ -200,7 +200,9 @@ function runBatch(
   onResult: (result: SimulationResult) => void,
 ): Promise<void> {
   return new Promise((done, fail) => {
-    const child = fork(fileURLToPath(import.meta.url), [], { execArgv: [...process.execArgv, '--max-semi-space-size=64'] })
+    const child = fork(fileURLToPath(import.meta.url), [], {
+      execArgv: [...process.execArgv, '--max-semi-space-size=64'],
+    })
     children.add(child)
     child.on('message', onResult)
     child.on('error', fail)

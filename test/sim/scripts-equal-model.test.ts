@@ -17,8 +17,8 @@ import {
 } from '../../src/lock/scripts.ts'
 import { keyspace } from '../../src/lock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import { simulatedScripts } from './simulated-scripts.ts'
-import { SimulatedMemory } from './simulated-memory.ts'
+import { simulatedScripts } from '../../src/testing/simulated-scripts.ts'
+import { SimulatedMemory } from '../../src/testing/simulated-memory.ts'
 
 const SCRIPTS = new Map(
   [

@@ -6,8 +6,8 @@
  *   down ─restart(keep)─▶ up: another run id, no loaded scripts, and of its memory what `keep` says
  */
 import type { SeededRandom } from './seeded-random.ts'
-import { simulatedScripts, type Reply } from './simulated-scripts.ts'
-import { SimulatedMemory } from './simulated-memory.ts'
+import { simulatedScripts, type Reply } from '../../src/testing/simulated-scripts.ts'
+import { SimulatedMemory } from '../../src/testing/simulated-memory.ts'
 import type { WallClock } from './wall-clock.ts'
 
 /** What survives a crash: `allButLastSecond` is what an AOF that is synced once a second keeps. */

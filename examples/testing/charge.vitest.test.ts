@@ -1,0 +1,56 @@
+/** Unit tests with vitest, a fleet in memory and a clock that stands still: no Redis, no waiting. */
+import type { Job } from 'bullmq'
+import { expect, test } from 'vitest'
+import { LeaseLostError, lockedProcessor } from '../../src/index.ts' // 'bullmq-redlock'
+import { FakeClock, memoryFleet } from '../../src/testing/index.ts' // 'bullmq-redlock/testing'
+import { chargeWith, resource, type Charge } from './charge.ts'
+
+const job = (customer: string): Job<Charge, string> =>
+  ({
+    id: '1',
+    name: 'charge',
+    data: { customer, cents: 1_000 },
+    timestamp: Date.now(),
+    opts: {},
+  }) as Job
+
+test('a charge is captured under a fencing token', async () => {
+  await using fleet = memoryFleet()
+  const captured: number[] = []
+  const processor = lockedProcessor<Charge, string>(
+    await fleet.redlock(),
+    { resource },
+    chargeWith({
+      reserve: () => Promise.resolve('r-1'),
+      capture: (_reservation, fencingToken) => {
+        captured.push(fencingToken)
+        return Promise.resolve()
+      },
+    }),
+  )
+  expect(await processor(job('ann'), 'token', undefined)).toBe('r-1')
+  expect(captured).toHaveLength(1)
+})
+
+test('nothing is captured when the masters go away in between and the lease runs out', async () => {
+  const clock = new FakeClock()
+  await using fleet = memoryFleet({ clock })
+  let captures = 0
+  const processor = lockedProcessor<Charge, string>(
+    await fleet.redlock({ leaseMs: 1_000 }),
+    { resource },
+    chargeWith({
+      reserve: async () => {
+        for (const master of fleet.masters.slice(0, 3)) master.kill()
+        await clock.advance(1_000)
+        return 'r-1'
+      },
+      capture: () => {
+        captures++
+        return Promise.resolve()
+      },
+    }),
+  )
+  await expect(processor(job('ann'), 'token', undefined)).rejects.toThrow(LeaseLostError)
+  expect(captures).toBe(0)
+})

@@ -1,0 +1,70 @@
+import type { Clock, Timer } from '../clock.ts'
+
+interface Due {
+  readonly at: number
+  readonly run: () => void
+}
+
+/** A clock that stands still until a test moves it. */
+export class FakeClock implements Clock {
+  /** Wall time at the beginning. */
+  readonly #startedAt: number
+  readonly #random: () => number
+  #now = 0
+  #due: Due[] = []
+
+  /**
+   * @param options.startsAt what `wallNow` is at first, milliseconds since 1970. Default: now
+   * @param options.random where jitter comes from, in [0, 1). Default: `Math.random`
+   */
+  constructor({
+    startsAt = Date.now(),
+    random = Math.random,
+  }: { readonly startsAt?: number; readonly random?: () => number } = {}) {
+    this.#startedAt = startsAt
+    this.#random = random
+  }
+
+  now(): number {
+    return this.#now
+  }
+
+  wallNow(): number {
+    return this.#startedAt + this.#now
+  }
+
+  after(delayMs: number, run: () => void): Timer {
+    const due = { at: this.#now + Math.max(0, delayMs), run }
+    const place = this.#due.findIndex(({ at }) => at > due.at)
+    this.#due.splice(place === -1 ? this.#due.length : place, 0, due)
+    return {
+      cancel: () => {
+        this.#due = this.#due.filter((other) => other !== due)
+      },
+    }
+  }
+
+  random(): number {
+    return this.#random()
+  }
+
+  /** Moves on by `ms`. Timers run at their times, in order, and what each sets off settles before the next. */
+  async advance(ms: number): Promise<void> {
+    const until = this.#now + ms
+    await settle()
+    for (let due = this.#due[0]; due !== undefined && due.at <= until; due = this.#due[0]) {
+      this.#due.shift()
+      this.#now = due.at
+      due.run()
+      await settle()
+    }
+    this.#now = until
+  }
+}
+
+/** Promise chains, however deep, are done when the event loop comes round. */
+function settle(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve)
+  })
+}
