@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FakeClock, memoryFleet } from '../../src/testing/index.ts' // 'bullmq-redlock/testing'
 
-test('a second worker waits until the first one has released', async () => {
+void test('a second worker waits until the first one has released', async () => {
   await using fleet = memoryFleet()
   const first = await fleet.redlock({ owner: 'worker-1' })
   const second = await fleet.redlock({ owner: 'worker-2' })
@@ -14,7 +14,7 @@ test('a second worker waits until the first one has released', async () => {
   assert.ok(later.fencingToken > lease.fencingToken)
 })
 
-test('two of five masters may be gone, three may not', async () => {
+void test('two of five masters may be gone, three may not', async () => {
   const clock = new FakeClock()
   await using fleet = memoryFleet({ clock })
   const redlock = await fleet.redlock({ leaseMs: 1_000, maxLeaseMs: 5_000 })
