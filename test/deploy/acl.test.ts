@@ -15,7 +15,7 @@ import { ROOT, textOf } from './files.ts'
 import { RedisProcess } from './redis-process.ts'
 
 // Every command of the command line is a process of its own, and this machine may be busy.
-vi.setConfig({ testTimeout: 60_000 })
+vi.setConfig({ testTimeout: 180_000 })
 
 const CONFIG = join(ROOT, 'deploy/redis/lock-master.conf')
 const MASTER_ACL = 'deploy/redis/lock-master.acl'
@@ -275,14 +275,31 @@ it('without CONFIG GET everything works, and a restarted master sits out one max
   expect(await refusals(server)).toEqual(['worker: config|get'])
 })
 
-it('without INFO no master is trusted: the fleet refuses to vote and says why', async () => {
-  const server = await serverWith((await withPasswords(MASTER_ACL)).replaceAll(' +info', ''))
+it.each(['info', 'time'])(
+  'without %s no master is trusted: it does not vote and says why',
+  async (command) => {
+    const acl = (await withPasswords(MASTER_ACL)).replaceAll(` +${command}`, '')
+    const server = await serverWith(acl)
+    closers.push(() => server.close())
+    const redlock = redlockOn([workerUrl(server)])
+    await redlock.ready().catch(() => undefined)
+    const [master] = redlock.status().masters
+    expect(master?.state).not.toBe('voting')
+    expect(master?.reason).toContain(`'${command}' command`)
+  },
+)
+
+it('without SUBSCRIBE waiters find out by looking again', async () => {
+  const server = await serverWith((await withPasswords(MASTER_ACL)).replaceAll(' +subscribe', ''))
   closers.push(() => server.close())
-  const redlock = redlockOn([workerUrl(server)])
-  await redlock.ready().catch(() => undefined)
-  const [master] = redlock.status().masters
-  expect(master?.state).not.toBe('voting')
-  expect(master?.reason).toContain("'info' command")
+  const operator = redlockOn([operatorUrl(server)])
+  await operator.bootstrap()
+  const [holder, waiter] = [redlockOn([workerUrl(server)]), redlockOn([workerUrl(server)])]
+  const lease = await holder.acquire('a', { autoExtend: true })
+  const waiting = waiter.acquire('a', { waitMs: 30_000 })
+  await until('it was refused', async () => (await refusals(server)).includes('worker: subscribe'))
+  await lease.release()
+  expect((await waiting).fencingToken).toBeGreaterThan(lease.fencingToken)
 })
 
 describe("the user of the queue's Redis", () => {

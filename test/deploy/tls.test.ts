@@ -14,7 +14,7 @@ import { findProgram } from '../support/find-program.ts'
 import { ROOT } from './files.ts'
 import { RedisProcess } from './redis-process.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
+vi.setConfig({ testTimeout: 180_000 })
 
 const deployed = (file: string): string => join(ROOT, 'deploy/redis', file)
 const run = promisify(execFile)

@@ -78,7 +78,7 @@ fetch_busybox() {
 
 new_tree() {
   local tree
-  tree=$(mktemp -d)
+  tree=$(mktemp -d "$root/tree-XXXXXX")
   chmod 755 "$tree"
   mkdir -p "$tree"/{bin,tmp,data,etc,proc,sys,dev,run,usr/bin,usr/local/bin,home/node}
   chmod 1777 "$tree/tmp"
