@@ -1,0 +1,146 @@
+/**
+ * Writes docs/configuration.md from the option types: names, types, defaults and descriptions are those of the doc comments.
+ * `npm run docs:configuration` writes the file; a test compares.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import prettier from 'prettier'
+import ts from 'typescript'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+export const PAGE = join(ROOT, 'docs/configuration.md')
+
+interface Section {
+  readonly title: string
+  readonly intro: string
+  readonly file: string
+  readonly types: readonly string[]
+}
+
+const SECTIONS: readonly Section[] = [
+  {
+    title: 'new Redlock(options)',
+    intro: 'The fleet of masters and the leases that it grants.',
+    file: 'lock/settings.ts',
+    types: ['RedlockOptions'],
+  },
+  {
+    title: 'new RedlockCells(options)',
+    intro: 'Those of `Redlock`, with `cells` in place of `masters` ([cells.md](cells.md)).',
+    file: 'lock/redlock-cells.ts',
+    types: ['RedlockCellsOptions'],
+  },
+  {
+    title: 'tryAcquire(resource, options)',
+    intro: 'Also of `acquire` and `using`, and, without `slots`, of `handOver`.',
+    file: 'lock/lock-service.ts',
+    types: ['LeaseOptions'],
+  },
+  {
+    title: 'acquire(resource, options)',
+    intro: 'Those of `tryAcquire`, and how long to wait. Also of `using`.',
+    file: 'lock/redlock.ts',
+    types: ['AcquireOptions'],
+  },
+  {
+    title: 'new LockedWorker(name, processor, options)',
+    intro:
+      "BullMQ's `WorkerOptions`, and these. `lockDuration`, `stalledInterval` and `maxStalledCount` follow from `leaseMs` unless they are given; " +
+      '`maxStartedAttempts` and `skipLockRenewal` are refused.',
+    file: 'worker/locked-worker-options.ts',
+    types: ['LockedWorkerOptions'],
+  },
+  {
+    title: 'lockedProcessor(redlock, options, processor)',
+    intro:
+      'The first six are also options of `LockedWorker`, which has events in place of the last two.',
+    file: 'worker/locked-processor.ts',
+    types: ['LockedProcessorOptions'],
+  },
+  {
+    title: 'dedupe',
+    intro: 'An option of `LockedWorker`.',
+    file: 'worker/job-runs.ts',
+    types: ['Dedupe'],
+  },
+  {
+    title: 'worker.drain(options)',
+    intro: 'Ends a worker within a time.',
+    file: 'worker/locked-worker.ts',
+    types: ['DrainOptions'],
+  },
+  {
+    title: 'new LockedQueue(name, options)',
+    intro: "BullMQ's `QueueOptions`, and these.",
+    file: 'worker/locked-queue.ts',
+    types: ['LockedQueueOptions'],
+  },
+  {
+    title: 'openTelemetry(options)',
+    intro: 'The default `observer` of a `Redlock` ([telemetry.md](telemetry.md)).',
+    file: 'telemetry/resource-classes.ts',
+    types: ['ResourceClassOptions'],
+  },
+]
+
+interface Option {
+  readonly name: string
+  readonly type: string
+  readonly isRequired: boolean
+  readonly about: string
+  readonly byDefault: string
+}
+
+/** The properties that a type itself declares, in order, without those that are internal. */
+export function optionsOf(file: string, type: string): readonly Option[] {
+  const path = join(ROOT, 'src', file)
+  const source = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true)
+  const found = source.statements.filter(
+    (statement): statement is ts.InterfaceDeclaration =>
+      ts.isInterfaceDeclaration(statement) && statement.name.text === type,
+  )
+  const [declaration] = found
+  if (declaration === undefined) throw new Error(`There is no interface ${type} in src/${file}`)
+  return declaration.members.flatMap((member) => {
+    if (!ts.isPropertySignature(member)) return []
+    const tags = ts.getJSDocTags(member)
+    if (tags.some(({ tagName }) => tagName.text === 'internal')) return []
+    const byDefault = tags.find(({ tagName }) => tagName.text === 'defaultValue')
+    const comments = ts.getJSDocCommentsAndTags(member).filter(ts.isJSDoc)
+    return [
+      {
+        name: member.name.getText(),
+        type: member.type?.getText().replace(/\s+/g, ' ') ?? 'unknown',
+        isRequired: member.questionToken === undefined,
+        about: comments.map(({ comment }) => textOf(comment)).join(' '),
+        byDefault: textOf(byDefault?.comment),
+      },
+    ]
+  })
+}
+
+function textOf(comment: string | ts.NodeArray<ts.JSDocComment> | undefined): string {
+  return (ts.getTextOfJSDocComment(comment) ?? '').replace(/\s+/g, ' ').trim()
+}
+
+const cell = (text: string): string => text.replaceAll('|', '\\|')
+
+export function page(): Promise<string> {
+  const parts = SECTIONS.map(({ title, intro, file, types }) => {
+    const rows = types
+      .flatMap((type) => optionsOf(file, type))
+      .map((option) => {
+        const byDefault =
+          option.byDefault === '' ? (option.isRequired ? '_required_' : 'none') : option.byDefault
+        return `| \`${option.name}\` | \`${cell(option.type)}\` | ${cell(byDefault)} | ${cell(option.about)} |`
+      })
+    return `## \`${title}\`\n\n${intro}\n\n| Option | Type | Default | What it does |\n| --- | --- | --- | --- |\n${rows.join('\n')}\n`
+  })
+  const head =
+    '# Configuration\n\nEvery option, from the doc comments of its type (`npm run docs:configuration`; a test compares). Durations are milliseconds. A value that ' +
+    'cannot be right is refused with a `TypeError` that names the option, what it expects and what it got. The command line has options of its own: [cli.md](cli.md).\n'
+  return prettier.format([head, ...parts].join('\n'), { parser: 'markdown' })
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) writeFileSync(PAGE, await page())

@@ -1,0 +1,55 @@
+/** Links between the pages lead somewhere: the file is there, and so is the heading. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const IGNORED = /(^|\/)(node_modules|dist)\//
+
+function pages(): readonly string[] {
+  const options = { cwd: ROOT, encoding: 'utf8' } as const
+  const listed = execFileSync(
+    'git',
+    ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'],
+    options,
+  )
+  return listed.split('\n').filter((name) => name !== '' && !IGNORED.test(name))
+}
+
+/** As GitHub makes them. */
+function anchorsOf(text: string): ReadonlySet<string> {
+  const prose = text.replaceAll(/^```[^]*?^```/gm, '')
+  const anchors = new Set<string>()
+  for (const [, heading = ''] of prose.matchAll(/^#{1,6} +(.+?) *$/gm)) {
+    const anchor = heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-')
+    anchors.add(anchor)
+  }
+  return anchors
+}
+
+function brokenLinksOf(page: string): readonly string[] {
+  const text = readFileSync(join(ROOT, page), 'utf8')
+  const links = [...text.matchAll(/\]\(([^()\s]+)\)/g)].map(([, target = '']) => target)
+  return links.filter((link) => {
+    if (/^[a-z]+:/i.test(link)) return false // Elsewhere.
+    const [file = '', anchor] = link.split('#')
+    const target = file === '' ? join(ROOT, page) : join(ROOT, dirname(page), decodeURI(file))
+    if (!existsSync(target)) return true
+    if (anchor === undefined || !target.endsWith('.md')) return false
+    return !anchorsOf(readFileSync(target, 'utf8')).has(anchor)
+  })
+}
+
+test.each(pages())('%s: every link leads somewhere', (page) => {
+  expect(brokenLinksOf(page)).toEqual([])
+})
+
+test('every page of docs/ can be reached from the README', () => {
+  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+  const lost = pages().filter((page) => page.startsWith('docs/') && !readme.includes(`(${page})`))
+  expect(lost).toEqual([])
+})
