@@ -4,6 +4,7 @@
  * a command that its caller gave up must never be sent, or sent again, behind the caller's back.
  */
 import type { RedisOptions } from 'ioredis'
+import { MasterConnector } from './master-connector.ts'
 
 /** How a user names one master: a `redis://` or `rediss://` URL, or ioredis options. */
 export type MasterAddress = string | RedisOptions
@@ -51,6 +52,7 @@ export function connectionSettings(
     // After close() a dead server's socket holds the process this long; ioredis would wait two seconds.
     disconnectTimeout: 250,
     lazyConnect: false,
+    Connector: MasterConnector,
   }
 }
 
