@@ -216,7 +216,7 @@ export class LockedWorker<
     }
     await this.#runs.close()
     await super.close(force)
-    await this.#side.close()
+    await this.#side.close(force)
   }
 
   override on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(

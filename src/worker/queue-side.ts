@@ -42,6 +42,7 @@ export class QueueSide<Data> {
   readonly #redis: QueueConnection
   readonly #keeper: LineKeeper | undefined
   readonly #finishing = new Set<Promise<void>>()
+  #closed = false
 
   constructor(options: QueueSideOptions<Data>) {
     this.#options = options
@@ -88,9 +89,11 @@ export class QueueSide<Data> {
     }
   }
 
-  async close(): Promise<void> {
+  /** With `force` nothing is waited for: the queue's Redis may be gone. */
+  async close(force: boolean): Promise<void> {
     this.#keeper?.stop()
-    await this.settle()
+    if (!force) await this.settle()
+    this.#closed = true
     this.#redis.close()
   }
 
@@ -98,7 +101,12 @@ export class QueueSide<Data> {
     const finished = Promise.all([
       leave && this.#options.order === 'strict' ? this.#leave(job) : undefined,
       forget && this.#options.checkpoints ? this.kept.drop(stepsStore(job)) : undefined,
-    ]).then(() => undefined, this.#options.onError)
+    ]).then(
+      () => undefined,
+      (error: unknown) => {
+        if (!this.#closed) this.#options.onError(error) // Else it was given up on purpose.
+      },
+    )
     this.#finishing.add(finished)
     void finished.finally(() => this.#finishing.delete(finished))
   }
