@@ -17,7 +17,8 @@ const BETWEEN = 22
 const INK = '#1f2328'
 const QUIET = '#59636e'
 const OURS = '#0b6bcb'
-const OTHERS = '#8c959f'
+const PEER = '#8c959f'
+const BOUND = '#d1d9e0'
 
 export function plot(panels: readonly Panel[]): string {
   const parts: string[] = []
@@ -50,11 +51,11 @@ function drawPanel({ title, better, bars }: Panel, top: number): readonly string
     text(MARGIN, top + 14, title, `font-weight="600" fill="${INK}"`),
     text(WIDTH - MARGIN, top + 14, `${better} is better`, `text-anchor="end" fill="${QUIET}"`),
   ]
-  const lines = bars.flatMap(({ label, ours, at }, index) => {
+  const lines = bars.flatMap(({ label, kind, at }, index) => {
     const y = top + TITLE - GAP + index * (BAR + GAP)
     const middle = y + BAR / 2
-    const fill = ours ? OURS : OTHERS
-    const weight = ours ? 'font-weight="600" ' : ''
+    const fill = { ours: OURS, peer: PEER, bound: BOUND }[kind]
+    const weight = kind === 'ours' ? 'font-weight="600" ' : ''
     return [
       text(left - 8, middle + 4, label, `${weight}text-anchor="end" fill="${INK}"`),
       `<rect x="${left}" y="${y}" width="${round(scale(at.median))}" height="${BAR}" fill="${fill}"/>`,

@@ -78,7 +78,7 @@ export function bars<Result>(
 ): Panel['bars'] {
   return [...rounds.keys()].map((contender) => ({
     label: contender.title,
-    ours: contender.kind === 'ours',
+    kind: contender.kind,
     at: spread(pick(rounds, contender, of)),
   }))
 }

@@ -1,4 +1,5 @@
 /** One kind of load: what it measures, in tables, and what it is held to. */
+import type { Contender } from './contender.ts'
 import type { Lab } from './lab.ts'
 import type { Spread } from './statistics.ts'
 
@@ -23,7 +24,13 @@ export interface Table {
 export interface Panel {
   readonly title: string
   readonly better: 'more' | 'less'
-  readonly bars: readonly { readonly label: string; readonly ours: boolean; readonly at: Spread }[]
+  readonly bars: readonly Bar[]
+}
+
+export interface Bar {
+  readonly label: string
+  readonly kind: Contender['kind']
+  readonly at: Spread
 }
 
 export interface Measured {
