@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { METRICS } from '../../src/telemetry/instruments.ts'
 import { rowsOf } from '../telemetry/doc-tables.ts'
-import { ALERTS_TEST, alerts, dashboard, ROOT, textOf, yamlOf, type Panel } from './files.ts'
+import { ALERTS_TEST, alerts, dashboard, textOf, yamlOf, type Panel } from './files.ts'
 import { namesIn } from './promql-names.ts'
 
 const underscored = (name: string): string => name.replaceAll('.', '_')
