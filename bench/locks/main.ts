@@ -1,6 +1,6 @@
 /** The command line of the lock benchmark; `--help` says what it takes. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { cpus, totalmem } from 'node:os'
+import { cpus, loadavg, totalmem } from 'node:os'
 import { dirname, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../../src/testing/server-binary.ts'
@@ -52,6 +52,7 @@ process.exitCode = wrong.length > 0 ? 1 : 0
 
 async function measure(): Promise<Report> {
   const startedAt = performance.now()
+  const [busy = 0] = loadavg()
   await using lab = await Lab.open(effort, say)
   const versions: Record<string, readonly string[]> = {}
   for (const contender of contenders) {
@@ -70,7 +71,7 @@ async function measure(): Promise<Report> {
   return {
     command: `npm run bench:locks -- ${process.argv.slice(2).join(' ')}`.trim(),
     date: new Date().toISOString().slice(0, 10),
-    machine: `${size}, Node ${process.versions.node}, five Redis ${await lab.serverVersion()} on the same machine`,
+    machine: `${size}, Node ${process.versions.node}, five Redis ${await lab.serverVersion()} on the same machine, load average ${busy.toFixed(1)} at the start`,
     rounds: effort.rounds,
     seconds: (performance.now() - startedAt) / 1_000,
     versions,

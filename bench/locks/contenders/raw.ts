@@ -11,7 +11,7 @@ import { COMPARE_AND_DELETE, COMPARE_AND_EXPIRE } from './raw-scripts.ts'
 const SCRIPTS = [COMPARE_AND_DELETE, COMPARE_AND_EXPIRE]
 
 export const adapter: LockAdapter = {
-  versions: ['node:net'],
+  versions: [`node:net of node@${process.versions.node}`],
   async connect({ urls, namespace }) {
     const masters = await Promise.all(urls.map((url) => RawMaster.open(new URL(url))))
     const hashes = SCRIPTS.map((lua) => createHash('sha1').update(lua).digest('hex'))
