@@ -186,12 +186,13 @@ export class Lines {
         this.#redis.command('ZREM', this.#line(resource), member),
         this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots - 1),
       ])) as [number, string[]]
-      if (heads.length === 0) continue
-      const marks = await this.#redis.command('HMGET', this.#parked(resource), ...heads)
+      const marks =
+        heads.length > 0 ? await this.#redis.command('HMGET', this.#parked(resource), ...heads) : []
+      // What was kept for a job that did not start here is free at the latest now: it may have started elsewhere.
+      await ending?.released()
       for (const [index, mark] of (marks as (string | null)[]).entries()) {
         const next = decodeTicket(heads[index] ?? '')
         if (next === undefined || mark === null) continue
-        await ending?.released()
         await this.wake({ ticket: next, priority: priorityIn(mark) })
       }
     }

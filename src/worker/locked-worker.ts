@@ -118,6 +118,7 @@ export class LockedWorker<
       },
     })
     seat.side = this.#side
+    this.#settleBeforeClosing()
     this.#breaker = new Breaker({
       locks: redlock,
       clock: systemClock,
@@ -209,13 +210,8 @@ export class LockedWorker<
   override async close(force = false): Promise<void> {
     this.#closing.abort()
     this.#telemetry.closed()
-    if (!force) {
-      // Whoever is next is woken through BullMQ's connection, which must still be there.
-      await super.pause()
-      await this.#side.settle()
-    }
-    await this.#runs.close()
     await super.close(force)
+    await this.#runs.close()
     await this.#side.close(force)
   }
 
@@ -238,6 +234,19 @@ export class LockedWorker<
     listener: LockedWorkerListener<Data, Result, Name>[Event],
   ): this {
     return super.off(event as never, listener as never)
+  }
+
+  /**
+   * Whoever is next is woken through BullMQ's connection, which must still be there when the last job has ended. (To pause first
+   * would make BullMQ reconnect what it is about to close, and wait for that.)
+   */
+  #settleBeforeClosing(): void {
+    const backend = this.getBackend()
+    const close = backend.close.bind(backend)
+    backend.close = async (force) => {
+      if (force !== true) await this.#side.settle()
+      await close(force)
+    }
   }
 
   async #idleWithin(limitMs: number): Promise<boolean> {

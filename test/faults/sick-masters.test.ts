@@ -34,6 +34,7 @@ function redlockOn(masters: readonly string[]): Redlock {
     namespace: `sick-${process.pid}-${++runs}`,
     leaseMs: 1_000,
     maxLeaseMs: 1_000,
+    masterTimeoutMs: 400, // A busy machine is no sick master.
     logger: silentLogger,
   })
 }

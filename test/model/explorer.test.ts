@@ -38,11 +38,15 @@ const NEEDED: readonly (readonly [Removable, Broken])[] = [
 ]
 
 describe('a rule that is taken away is missed', () => {
-  test.each(NEEDED)('%s', (rule, expected) => {
-    const result = missed(rule, expected === 'ME')
-    expect(result?.broken).toBe(expected)
-    expect(result?.trace).not.toContain('?')
-  })
+  test.each(NEEDED)(
+    '%s',
+    (rule, expected) => {
+      const result = missed(rule, expected === 'ME')
+      expect(result?.broken).toBe(expected)
+      expect(result?.trace).not.toContain('?')
+    },
+    120_000,
+  )
 
   test('equal tokens: a master beyond the token is counted in the confirm round', () => {
     const trace = missed('confirmIsExact')?.trace ?? []
