@@ -11,7 +11,7 @@
  * Completing with the counter at exactly t on a quorum is what makes tokens increase: any later
  * quorum shares a master with this one, and that master grants more than t.
  */
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { pollAcquire, pollConfirm, pollRelease, type Claim, type Request } from './ballots.ts'
 import type { Fleet } from './fleet.ts'
 import { explain, holderOf, type NotGranted, type Unreachable } from './outcome.ts'
@@ -48,7 +48,7 @@ export async function attempt(
   const resource = labelOf(resources)
   const startedAt = instant(clock)
   const trust = trustFrom(startedAt, leaseMs, driftFactor)
-  const claim: Claim = { resources, token: `${randomBytes(20).toString('base64url')}@${owner}` }
+  const claim: Claim = { resources, token: `${randomUUID()}@${owner}` }
   const ballot = pollAcquire(fleet, claim, request, proposals.next())
   const giveUp = (): void => {
     const unsettled = (index: number): boolean => mayStillGrant(ballot.votes[index])

@@ -3,12 +3,18 @@
  * arguments, and what counts as a vote for.
  */
 import { sleep } from '../clock.ts'
+import { Call, type Argument, type Procedure } from '../redis/batch.ts'
 import type { CallResult, Master } from '../redis/master.ts'
-import type { Script } from '../redis/script.ts'
 import type { Fleet } from './fleet.ts'
 import { outcomeOf, type Question as Asked } from './observer.ts'
 import { poll, type Poll } from './poll.ts'
-import { acquireScript, confirmScript, extendScript, healScript, releaseScript } from './scripts.ts'
+import {
+  acquireProcedure,
+  confirmProcedure,
+  extendProcedure,
+  healProcedure,
+  releaseProcedure,
+} from './scripts.ts'
 import { instant, type Instant } from './trust.ts'
 import {
   readAcquireVote,
@@ -51,24 +57,20 @@ const TOMBSTONE_LEASES = 2
 const MAX_RELEASE_TRIES = 5
 const RELEASE_RETRY_MS = 25
 
-type Args = readonly (string | number)[]
-
-/** What all masters are asked, but for the run id. */
+/** What all masters are asked. */
 interface Question {
-  readonly script: Script
-  readonly keys: readonly string[]
-  readonly args: Args
+  readonly call: Call
   readonly askedAt: Instant
 }
 
-function question(fleet: Fleet, script: Script, claim: Claim, args: Args): Question {
-  const { keys, settings } = fleet
-  const named = [keys.master, keys.tombstone(claim.token)]
-  for (const resource of claim.resources) {
-    named.push(keys.lease(resource), keys.fence(resource), keys.waiters(resource))
-  }
-  const all = [settings.maxLeaseMs, ...args]
-  return { script, keys: named, args: all, askedAt: instant(settings.clock) }
+function question(
+  { settings }: Fleet,
+  procedure: Procedure,
+  { resources, token }: Claim,
+  ...more: readonly Argument[]
+): Question {
+  const call = new Call(procedure, [resources, token, ...more])
+  return { call, askedAt: instant(settings.clock) }
 }
 
 export function pollAcquire(
@@ -77,10 +79,10 @@ export function pollAcquire(
   { leaseMs, waitMs, predecessor }: Request,
   proposal: number,
 ): Poll<AcquireVote> {
-  const { fenceTtlMs, maxClockSkewMs, maxLeaseMs, masterTimeoutMs } = fleet.settings
-  const from = [predecessor?.token ?? '', predecessor?.fencingToken ?? 0]
-  const args = [claim.token, leaseMs, proposal, fenceTtlMs, maxClockSkewMs, ...from, waitMs]
-  const asked = question(fleet, acquireScript, claim, args)
+  const { maxLeaseMs, masterTimeoutMs } = fleet.settings
+  const terms = [leaseMs, String(proposal), waitMs]
+  const from = predecessor && [predecessor.token, String(predecessor.fencingToken)]
+  const asked = question(fleet, acquireProcedure, claim, ...terms, ...(from ?? []))
   // An answer that comes after the lease would be over is none.
   const timeoutMs = Math.min(masterTimeoutMs, leaseMs)
   const ask = async (master: Master): Promise<AcquireVote> => {
@@ -106,9 +108,8 @@ function suspended(fleet: Fleet, master: Master): AcquireVote {
 
 /** A master counts only if its counter is exactly `fencingToken`: beyond it, somebody else was granted. */
 export function pollConfirm(fleet: Fleet, claim: Claim, fencingToken: number): Poll<ConfirmVote> {
-  const { fenceTtlMs, masterTimeoutMs } = fleet.settings
-  const args = [claim.token, fencingToken, fenceTtlMs]
-  const asked = question(fleet, confirmScript, claim, args)
+  const { masterTimeoutMs } = fleet.settings
+  const asked = question(fleet, confirmProcedure, claim, String(fencingToken))
   return poll(
     fleet.masters,
     async (master) => readConfirmVote(await askEnrolled(fleet, master, asked, masterTimeoutMs)),
@@ -124,8 +125,7 @@ export function pollExtend(
   leaseMs: number,
   timeoutMs: number,
 ): Poll<ExtendVote> {
-  const args = [claim.token, leaseMs, fencingToken, fleet.settings.fenceTtlMs]
-  const asked = question(fleet, extendScript, claim, args)
+  const asked = question(fleet, extendProcedure, claim, leaseMs, String(fencingToken))
   return poll(
     fleet.masters,
     async (master) => readExtendVote(await askEnrolled(fleet, master, asked, timeoutMs)),
@@ -141,9 +141,8 @@ export async function heal(
   fencingToken: number,
   leaseMs: number,
 ): Promise<HealVote> {
-  const { fenceTtlMs, masterTimeoutMs } = fleet.settings
-  const args = [claim.token, leaseMs, fencingToken, fenceTtlMs]
-  const asked = question(fleet, healScript, claim, args)
+  const { masterTimeoutMs } = fleet.settings
+  const asked = question(fleet, healProcedure, claim, leaseMs, String(fencingToken))
   const vote = readHealVote(await askEnrolled(fleet, master, asked, masterTimeoutMs))
   heard(fleet, 'heal')(master, vote)
   return vote
@@ -162,11 +161,12 @@ export function pollRelease(
   background: (work: Promise<void>) => void,
 ): Poll<ReleaseVote> {
   const { masterTimeoutMs } = fleet.settings
-  const keys = releaseKeys(fleet, claim)
+  const release = releaseCall(claim)
   return poll(
     fleet.masters,
     async (master, index) => {
-      const vote = await release(fleet, master, claim, keys, unsettled(index), masterTimeoutMs)
+      const call = unsettled(index) ? releaseForGood(fleet, claim) : release
+      const vote = readReleaseVote(await master.call(call, masterTimeoutMs))
       if (vote.kind === 'failed') background(releaseLater(fleet, master, claim, leaseMs))
       return vote
     },
@@ -175,23 +175,13 @@ export function pollRelease(
   )
 }
 
-function releaseKeys({ keys }: Fleet, { resources, token }: Claim): readonly string[] {
-  const named = [keys.tombstone(token)]
-  for (const resource of resources) named.push(keys.lease(resource), keys.waiters(resource))
-  return named
+function releaseCall({ resources, token }: Claim, tombstoneMs = 0): Call {
+  return new Call(releaseProcedure, [resources, token, tombstoneMs])
 }
 
-async function release(
-  fleet: Fleet,
-  master: Master,
-  { resources, token }: Claim,
-  keys: readonly string[],
-  buried: boolean,
-  timeoutMs: number,
-): Promise<ReleaseVote> {
-  const tombstoneMs = buried ? TOMBSTONE_LEASES * fleet.settings.maxLeaseMs : 0
-  const args = [token, tombstoneMs, fleet.keys.releases, ...resources]
-  return readReleaseVote(await master.call(releaseScript, keys, args, timeoutMs))
+/** The token is refused from now on. */
+function releaseForGood(fleet: Fleet, claim: Claim): Call {
+  return releaseCall(claim, TOMBSTONE_LEASES * fleet.settings.maxLeaseMs)
 }
 
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */
@@ -202,13 +192,13 @@ async function releaseLater(
   leaseMs: number,
 ): Promise<void> {
   const { clock } = fleet.settings
-  const keys = releaseKeys(fleet, claim)
+  const call = releaseForGood(fleet, claim)
   const until = clock.now() + leaseMs
   for (let tries = 0; tries < MAX_RELEASE_TRIES; tries++) {
     const leftMs = until - clock.now()
     if (leftMs <= 0 || !(await master.whenEnrolled(leftMs))) return
     const timeoutMs = Math.max(1, until - clock.now())
-    const vote = await release(fleet, master, claim, keys, true, timeoutMs)
+    const vote = readReleaseVote(await master.call(call, timeoutMs))
     if (vote.kind !== 'failed') return
     await sleep(clock, RELEASE_RETRY_MS)
   }
@@ -218,14 +208,13 @@ async function releaseLater(
 async function askEnrolled(
   fleet: Fleet,
   master: Master,
-  { script, keys, args, askedAt }: Question,
+  { call, askedAt }: Question,
   timeoutMs: number,
 ): Promise<CallResult> {
-  const result = await master.call(script, keys, [master.runId, ...args], timeoutMs)
+  const result = await master.call(call, timeoutMs)
   if (result.ok && Array.isArray(result.reply)) {
-    const [word, serverMs] = result.reply as unknown[]
-    if (typeof serverMs === 'number') fleet.observeClock(master, serverMs, askedAt)
-    if (word === 'unenrolled') {
+    if (Number.isFinite(result.serverMs)) fleet.observeClock(master, result.serverMs, askedAt)
+    if (result.reply[0] === 'unenrolled') {
       master.reenrol('its enrolment is gone: it restarted or lost its data')
     }
   }

@@ -12,7 +12,7 @@ import type { MasterAnswer, MasterProblem } from '../errors.ts'
 import { keyspace, type Keyspace } from './keyspace.ts'
 import type { LockObserver } from './observer.ts'
 import { quorumOf } from './quorum.ts'
-import { bootstrapScript, enrolScript, leaseScripts } from './scripts.ts'
+import { bootstrapScript, enrolScript, leaseLibrary, standingOf } from './scripts.ts'
 import type { Settings } from './settings.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { driftMs, instant, quarantineMs, type Instant } from './trust.ts'
@@ -51,12 +51,14 @@ export class Fleet {
       connectTimeoutMs: settings.connectTimeoutMs,
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
     }
+    const standing = standingOf(settings)
     this.masters = settings.addresses.map((address) =>
       settings.connect({
         address,
         limits,
         clock: settings.clock,
-        scripts: leaseScripts,
+        library: leaseLibrary,
+        standing,
         admit: (master, facts) => this.#admit(master, facts),
         onState: (master, state) => {
           this.#onState(master, state)

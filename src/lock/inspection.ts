@@ -1,9 +1,10 @@
 /** What the masters say about one resource, for people who look for whoever holds it. */
 import { QuorumUnreachableError } from '../errors.ts'
+import { Call } from '../redis/batch.ts'
 import type { Master } from '../redis/master.ts'
 import type { Fleet } from './fleet.ts'
 import { quorumOf } from './quorum.ts'
-import { inspectScript } from './scripts.ts'
+import { inspectProcedure } from './scripts.ts'
 import { describeToken } from './votes.ts'
 
 /** One master's view. */
@@ -48,8 +49,8 @@ export async function inspect(fleet: Fleet, resource: string): Promise<Inspectio
 }
 
 async function look(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
-  const keys = [fleet.keys.lease(resource), fleet.keys.fence(resource)]
-  const result = await master.call(inspectScript, keys, [], fleet.settings.masterTimeoutMs)
+  const call = new Call(inspectProcedure, [resource])
+  const result = await master.call(call, fleet.settings.masterTimeoutMs)
   if (!result.ok) return { master: master.name, problem: result.detail }
   const [token, ttlMs, counter] = result.reply as [string | null, number, string | null]
   return {

@@ -3,6 +3,8 @@ import { refuse } from '../options.ts'
 
 const MAX_LENGTH = 512
 const MAX_RESOURCES = 64
+/** A half of a surrogate pair: no server could write it down, and another name with another half would be the same. */
+const HALF_CHARACTER = /\p{Surrogate}/u
 
 /** Sorted without repetitions, so that contenders for the same resources meet at the same one first. */
 export function resourceNames(resource: unknown): readonly string[] {
@@ -16,6 +18,9 @@ export function resourceNames(resource: unknown): readonly string[] {
 function checkedName(name: unknown): string {
   if (typeof name !== 'string' || name.length === 0 || name.length > MAX_LENGTH) {
     return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
+  }
+  if (HALF_CHARACTER.test(name)) {
+    return refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
   }
   return name
 }

@@ -1,170 +1,209 @@
 /**
- * What a master does, as Lua. Each script runs atomically on one server and is safe to run twice.
+ * What a master does, as Lua. Each procedure runs atomically on one server and is safe to run twice; `src/redis/batch.ts` carries it there.
  *
- * Common to all: a reply is an array that begins with a word. `TIME` is read once (it moves inside
- * a script before Redis 7.2) and reported, so that clients notice a clock that jumps. Counters are
+ * Common to all: a reply is an array that begins with a word. `TIME` is read once for a batch (it moves inside
+ * a script before Redis 7.2) and reported, so that clients notice a clock that jumps. Counters travel as strings and are
  * written with `%.0f`, because Lua's `tostring` loses the last digits of a microsecond count. `unenrolled` means that this server is not, or no longer, the
  * one that the caller's connection enrolled: it restarted, lost its data, or serves another fleet.
  */
+import { defineProcedure, type Library, type Procedure } from '../redis/batch.ts'
 import { defineScript, type Script } from '../redis/script.ts'
+import { luaKeys } from './keyspace.ts'
+import type { Settings } from './settings.ts'
 
-/** Refuses a caller whose connection has not enrolled this very server process. */
-const ENROLLED = `
+/** What the calls of one client have in common, in the order in which `PRELUDE` reads it. */
+export function standingOf(
+  settings: Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>,
+): readonly string[] {
+  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
+  return [namespace, String(maxLeaseMs), String(fenceTtlMs), String(maxClockSkewMs)]
+}
+
+/** No procedure of a batch changes what is read here. */
+const PRELUDE = `
+local namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs = unpack(standing)
+${luaKeys}
 local time = redis.call('TIME')
 local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-local enrolment = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'votesFromMs')
-if enrolment[1] ~= ARGV[1] or enrolment[2] ~= ARGV[2] then return {'unenrolled', nowMs} end
+local record = redis.call('HMGET', masterKey, 'runId', 'maxLeaseMs', 'votesFromMs')
+local enrolled = record[1] == runId and record[2] == maxLeaseMs
+local quarantineMs = tonumber(record[3] or '0') - nowMs
 `
 
 /**
- * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
- * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 leaseMs · 5 proposal (µs) · 6 fenceTtlMs · 7 maxClockSkewMs
- *       8 token to take over from, or '' · 9 its fencing token, or 0 · 10 how long the caller waits, ms, or 0
- * Returns  granted, nowMs, counter | taken, nowMs, holder's token, its PTTL ms | quarantined, nowMs, ms to go
- *          | skewed, nowMs, ms the proposal is ahead | abandoned, nowMs | unenrolled, nowMs
+ * `proposal` is in µs. `predecessor` is the token to take over from and `itsFence` its fencing token, both empty where there is none;
+ * `waitMs` is how long the caller goes on waiting when it is not granted.
+ * Returns  granted, counter | taken, holder's token, its PTTL ms | quarantined, ms to go
+ *          | skewed, ms the proposal is ahead | abandoned | unenrolled
  * Keeps: all resources or none. The counter of a resource grows with every grant to a new token. A repeated
  * call for the holder's own token grants again with the same counter and does not lengthen the lease. A lease is
  * taken over only from the token that gave it up, and only where nobody was granted after it. A caller that goes on
  * waiting is marked in the same breath, so that no release can slip in between.
  */
-export const acquireScript: Script = defineScript(
+export const acquireProcedure: Procedure = defineProcedure(
   'acquire',
-  `${ENROLLED}
-local quarantineMs = tonumber(enrolment[3]) - nowMs
-if quarantineMs > 0 then return {'quarantined', nowMs, quarantineMs} end
-local aheadMs = tonumber(ARGV[5]) / 1000 - nowMs
-if aheadMs > tonumber(ARGV[7]) then return {'skewed', nowMs, math.ceil(aheadMs)} end
-if redis.call('EXISTS', KEYS[2]) == 1 then return {'abandoned', nowMs} end
+  ['resources', 'token', 'leaseMs', 'proposal', 'waitMs', 'predecessor', 'itsFence'],
+  `
+if not enrolled then return {'unenrolled'} end
+if quarantineMs > 0 then return {'quarantined', quarantineMs} end
+local aheadMs = tonumber(proposal) / 1000 - nowMs
+if aheadMs > tonumber(maxClockSkewMs) then return {'skewed', math.ceil(aheadMs)} end
+if redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
 local counter, mine = 0, true
-for i = 3, #KEYS, 3 do
-  local holder = redis.call('GET', KEYS[i])
-  local count = tonumber(redis.call('GET', KEYS[i + 1]) or '0')
-  local free = not holder or holder == ARGV[3]
-    or (holder == ARGV[8] and count <= tonumber(ARGV[9]))
+for _, resource in ipairs(resources) do
+  local holder = redis.call('GET', leaseKey(resource))
+  local count = tonumber(redis.call('GET', fenceKey(resource)) or '0')
+  local free = not holder or holder == token
+    or (holder == predecessor and count <= tonumber(itsFence))
   if not free then
-    if tonumber(ARGV[10]) > math.max(0, redis.call('PTTL', KEYS[i + 2])) then
-      redis.call('SET', KEYS[i + 2], '1', 'PX', ARGV[10])
+    if waitMs > math.max(0, redis.call('PTTL', waitersKey(resource))) then
+      redis.call('SET', waitersKey(resource), '1', 'PX', waitMs)
     end
-    return {'taken', nowMs, holder, redis.call('PTTL', KEYS[i])}
+    return {'taken', holder, redis.call('PTTL', leaseKey(resource))}
   end
-  if holder ~= ARGV[3] then mine = false end
+  if holder ~= token then mine = false end
   counter = math.max(counter, count)
 end
-if mine then return {'granted', nowMs, counter} end
-counter = math.max(counter + 1, tonumber(ARGV[5]))
-for i = 3, #KEYS, 3 do
-  redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4])
-  redis.call('SET', KEYS[i + 1], string.format('%.0f', counter), 'PX', ARGV[6])
+if mine then return {'granted', counter} end
+local fence = proposal
+if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end
+for _, resource in ipairs(resources) do
+  redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)
+  redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
 end
-return {'granted', nowMs, counter}
+return {'granted', tonumber(fence)}
 `,
 )
 
 /**
- * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
- * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 fencing token · 5 fenceTtlMs
- * Returns  counter, nowMs, highest value after the write | lost, nowMs | unenrolled, nowMs
+ * Returns  counter, highest value after the write | lost | unenrolled
  * Keeps: a counter is raised only for the token that holds every one of the leases. The caller counts the
  * master only if the value *equals* its fencing token: a counter beyond it belongs to a later grant.
  */
-export const confirmScript: Script = defineScript(
+export const confirmProcedure: Procedure = defineProcedure(
   'confirm',
-  `${ENROLLED}
-for i = 3, #KEYS, 3 do
-  if redis.call('GET', KEYS[i]) ~= ARGV[3] then return {'lost', nowMs} end
+  ['resources', 'token', 'fence'],
+  `
+if not enrolled then return {'unenrolled'} end
+for _, resource in ipairs(resources) do
+  if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end
 end
 local highest = 0
-for i = 4, #KEYS, 3 do
-  local counter = math.max(tonumber(redis.call('GET', KEYS[i]) or '0'), tonumber(ARGV[4]))
-  redis.call('SET', KEYS[i], string.format('%.0f', counter), 'PX', ARGV[5])
+for _, resource in ipairs(resources) do
+  local counter = math.max(tonumber(redis.call('GET', fenceKey(resource)) or '0'), tonumber(fence))
+  redis.call('SET', fenceKey(resource), string.format('%.0f', counter), 'PX', fenceTtlMs)
   highest = math.max(highest, counter)
 end
-return {'counter', nowMs, highest}
+return {'counter', highest}
 `,
 )
 
 /**
- * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
- * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 leaseMs · 5 fencing token · 6 fenceTtlMs
- * Returns  extended, nowMs | healed, nowMs | missing, nowMs | lost, nowMs, token that holds it or ''
- *          | unenrolled, nowMs
+ * Returns  extended | healed | missing | lost, token that holds it or '' | unenrolled
  * Keeps: a lease is never made shorter (GT), and is not extended where anyone was granted since. `healed` is no
  * vote: the key is kept alive, but it was given back within the quarantine that is still on.
  */
-export const extendScript: Script = defineScript(
+export const extendProcedure: Procedure = defineProcedure(
   'extend',
-  `${ENROLLED}
+  ['resources', 'token', 'leaseMs', 'fence'],
+  `
+if not enrolled then return {'unenrolled'} end
 local missing = false
-for i = 3, #KEYS, 3 do
-  local holder = redis.call('GET', KEYS[i])
-  local counter = tonumber(redis.call('GET', KEYS[i + 1]) or '0')
-  if counter > tonumber(ARGV[5]) then return {'lost', nowMs, holder or ''} end
-  if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end
+for _, resource in ipairs(resources) do
+  local holder = redis.call('GET', leaseKey(resource))
+  local counter = tonumber(redis.call('GET', fenceKey(resource)) or '0')
+  if counter > tonumber(fence) then return {'lost', holder or ''} end
+  if holder and holder ~= token then return {'lost', holder} end
   if not holder then missing = true end
 end
-if missing then return {'missing', nowMs} end
-for i = 3, #KEYS, 3 do
-  redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')
-  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])
+if missing then return {'missing'} end
+for _, resource in ipairs(resources) do
+  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')
+  redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
 end
-if redis.call('EXISTS', KEYS[2]) == 1 then return {'healed', nowMs} end
-return {'extended', nowMs}
+if redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'healed'} end
+return {'extended'}
 `,
 )
 
 /**
- * KEYS  1 master · 2 tombstone of the token · then lease, fence, waiters of each resource
- * ARGV  1 runId · 2 maxLeaseMs · 3 token · 4 leaseMs · 5 fencing token · 6 fenceTtlMs
- * Returns  healed, nowMs | lost, nowMs, token that holds it or '' | abandoned, nowMs | unenrolled, nowMs
+ * Returns  healed | lost, token that holds it or '' | abandoned | unenrolled
  * Keeps: gives keys back only where nobody else holds the resource and nobody was granted since. Sent only
  * by a holder whose extension a quorum has just confirmed, and never counted as a vote. While a master is
  * quarantined it may have forgotten a grant to an attempt that is still going on and counts it; so that it does not
  * vote for that attempt and for this lease, a key healed now votes only when the quarantine is over (tombstone).
  */
-export const healScript: Script = defineScript(
+export const healProcedure: Procedure = defineProcedure(
   'heal',
-  `${ENROLLED}
-if redis.call('EXISTS', KEYS[2]) == 1 then return {'abandoned', nowMs} end
-for i = 3, #KEYS, 3 do
-  local holder = redis.call('GET', KEYS[i])
-  local counter = tonumber(redis.call('GET', KEYS[i + 1]) or '0')
-  if counter > tonumber(ARGV[5]) then return {'lost', nowMs, holder or ''} end
-  if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end
+  ['resources', 'token', 'leaseMs', 'fence'],
+  `
+if not enrolled then return {'unenrolled'} end
+if redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
+for _, resource in ipairs(resources) do
+  local holder = redis.call('GET', leaseKey(resource))
+  local counter = tonumber(redis.call('GET', fenceKey(resource)) or '0')
+  if counter > tonumber(fence) then return {'lost', holder or ''} end
+  if holder and holder ~= token then return {'lost', holder} end
 end
-for i = 3, #KEYS, 3 do
-  if redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4], 'NX') == false then
-    redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')
+for _, resource in ipairs(resources) do
+  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs, 'NX') == false then
+    redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')
   end
-  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])
+  redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
 end
-local quarantineMs = tonumber(enrolment[3]) - nowMs
-if quarantineMs > 0 then redis.call('SET', KEYS[2], '1', 'PX', quarantineMs) end
-return {'healed', nowMs}
+if quarantineMs > 0 then redis.call('SET', tombstoneKey(token), '1', 'PX', quarantineMs) end
+return {'healed'}
 `,
 )
 
 /**
- * KEYS  1 tombstone of the token · then lease, waiters of each resource
- * ARGV  1 token · 2 tombstoneMs, 0 for none · 3 channel of releases · then each resource's name
+ * `tombstoneMs` is 0 for none.
  * Returns  released, number of leases deleted
  * Keeps: only the holder's own keys are deleted. With a tombstone, a grant or a heal for this token
  * that still travels is refused when it arrives. A release is announced only where somebody waits.
  */
-export const releaseScript: Script = defineScript(
+export const releaseProcedure: Procedure = defineProcedure(
   'release',
+  ['resources', 'token', 'tombstoneMs'],
   `
-if ARGV[2] ~= '0' then redis.call('SET', KEYS[1], '1', 'PX', ARGV[2]) end
+if tombstoneMs > 0 then redis.call('SET', tombstoneKey(token), '1', 'PX', tombstoneMs) end
 local deleted = 0
-for i = 2, #KEYS, 2 do
-  if redis.call('GET', KEYS[i]) == ARGV[1] then
-    redis.call('DEL', KEYS[i])
+for _, resource in ipairs(resources) do
+  if redis.call('GET', leaseKey(resource)) == token then
     deleted = deleted + 1
-    if redis.call('DEL', KEYS[i + 1]) == 1 then redis.call('PUBLISH', ARGV[3], ARGV[i / 2 + 3]) end
+    if redis.call('DEL', leaseKey(resource), waitersKey(resource)) == 2 then
+      redis.call('PUBLISH', releasesChannel, resource)
+    end
   end
 end
 return {'released', deleted}
 `,
 )
+
+/**
+ * Returns  the holder's token or nil, its PTTL ms, the counter or nil
+ * Keeps: changes nothing.
+ */
+export const inspectProcedure: Procedure = defineProcedure(
+  'inspect',
+  ['resource'],
+  `
+return {redis.call('GET', leaseKey(resource)), redis.call('PTTL', leaseKey(resource)), redis.call('GET', fenceKey(resource))}
+`,
+)
+
+/** Loaded into every enrolled master, in one script. */
+export const leaseLibrary: Library = {
+  prelude: PRELUDE,
+  procedures: [
+    acquireProcedure,
+    confirmProcedure,
+    extendProcedure,
+    healProcedure,
+    releaseProcedure,
+    inspectProcedure,
+  ],
+}
 
 /**
  * KEYS  1 master
@@ -204,25 +243,3 @@ redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'votesFromM
 return {'enrolled', 0}
 `,
 )
-
-/**
- * KEYS  1 lease · 2 fence
- * Returns  the holder's token or nil, its PTTL ms, the counter or nil
- * Keeps: changes nothing.
- */
-export const inspectScript: Script = defineScript(
-  'inspect',
-  `
-return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[2])}
-`,
-)
-
-/** Loaded into every enrolled master; enrolment itself must not need a loaded script. */
-export const leaseScripts: readonly Script[] = [
-  acquireScript,
-  confirmScript,
-  extendScript,
-  healScript,
-  releaseScript,
-  inspectScript,
-]

@@ -50,7 +50,7 @@ const malformed = (reply: unknown): FailedVote => ({
 })
 
 /**
- * Turns a call's result (a word, the server's time, and what belongs to the word) into a vote;
+ * Turns a call's result (a word, and what belongs to it) into a vote;
  * `parse` returns undefined for a reply it does not know.
  */
 function read<V extends Vote>(
@@ -75,7 +75,7 @@ const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 
 /** No lease lasts longer than `maxLeaseMs`, whatever a master says whose clock was set back. */
 export function readAcquireVote(result: CallResult, maxLeaseMs: number): AcquireVote {
-  return read<AcquireVote>(result, (word, [, first, second]) => {
+  return read<AcquireVote>(result, (word, [first, second]) => {
     if (word === 'granted' && isCount(first)) return { kind: 'granted', counter: first }
     if (word === 'taken' && typeof first === 'string' && isCount(second)) {
       return { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) }
@@ -87,21 +87,21 @@ export function readAcquireVote(result: CallResult, maxLeaseMs: number): Acquire
 }
 
 export function readConfirmVote(result: CallResult): ConfirmVote {
-  return read<ConfirmVote>(result, (word, [, first]) => {
+  return read<ConfirmVote>(result, (word, [first]) => {
     if (word === 'counter' && isCount(first)) return { kind: 'counter', counter: first }
     return word === 'lost' ? { kind: 'lost' } : undefined
   })
 }
 
 export function readExtendVote(result: CallResult): ExtendVote {
-  return read<ExtendVote>(result, (word, [, first]) => {
+  return read<ExtendVote>(result, (word, [first]) => {
     if (word === 'extended' || word === 'healed' || word === 'missing') return { kind: word }
     return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
   })
 }
 
 export function readHealVote(result: CallResult): HealVote {
-  return read<HealVote>(result, (word, [, first]) => {
+  return read<HealVote>(result, (word, [first]) => {
     if (word === 'healed' || word === 'abandoned') return { kind: word }
     return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
   })

@@ -2,6 +2,8 @@
 import { systemClock, type Clock } from '../clock.ts'
 import { keyspace, type Keyspace } from '../lock/keyspace.ts'
 import { quorumOf } from '../lock/quorum.ts'
+import { leaseLibrary } from '../lock/scripts.ts'
+import { batchArgs, batchScript, EntryError, readBatch, type Call } from '../redis/batch.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
 
@@ -12,6 +14,8 @@ export interface FleetProbeOptions {
   readonly timeoutMs: number
   readonly clock?: Clock
 }
+
+const leaseBatch = batchScript(leaseLibrary)
 
 /** What one master said, or why it said nothing. */
 export type Answer<Value> =
@@ -38,6 +42,14 @@ export class FleetProbe {
   /** Asks all masters at once; the answers are in the order of the masters. */
   each<Value>(question: (probe: Probe) => Promise<Value>): Promise<readonly Answer<Value>[]> {
     return Promise.all(this.#probes.map((probe) => answerOf(probe, question)))
+  }
+
+  /** Runs one procedure of the lock that asks for no enrolment. */
+  async call(probe: Probe, call: Call): Promise<unknown> {
+    const answer = await probe.run(leaseBatch, [], batchArgs([call], '', [this.namespace]))
+    const [entry] = readBatch(answer, 1)
+    if (entry?.reply instanceof EntryError) throw entry.reply
+    return entry?.reply
   }
 
   close(): void {

@@ -5,8 +5,9 @@
  * Each token that was seen is released by name, so that a lease that began in the meantime is not touched; its
  * tombstone refuses what the old holder still sends to get its keys back.
  */
-import { releaseScript } from '../lock/scripts.ts'
+import { releaseProcedure } from '../lock/scripts.ts'
 import { describeToken } from '../lock/votes.ts'
+import { Call } from '../redis/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { seeResource } from './resource-view.ts'
 
@@ -32,16 +33,14 @@ export async function forceRelease(
   resource: string,
   maxLeaseMs: number,
 ): Promise<ForcedRelease> {
-  const { keys } = fleet
   const seen = await seeResource(fleet, resource)
   const tokens = [...new Set(seen.flatMap(({ token }) => token ?? []))]
   // On every master, also where the key was not seen: it may be on its way there.
   const answers = await fleet.each(async (probe) => {
     const deleted: string[] = []
     for (const token of tokens) {
-      const named = [keys.tombstone(token), keys.lease(resource), keys.waiters(resource)]
-      const args = [token, TOMBSTONE_LEASES * maxLeaseMs, keys.releases, resource]
-      const [, count] = (await probe.run(releaseScript, named, args)) as [string, number]
+      const release = new Call(releaseProcedure, [[resource], token, TOMBSTONE_LEASES * maxLeaseMs])
+      const [, count] = (await fleet.call(probe, release)) as [string, number]
       if (count > 0) deleted.push(token)
     }
     return deleted

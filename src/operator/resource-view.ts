@@ -1,7 +1,8 @@
 /** What every master says about one resource, also where a Redlock would refuse the fleet. */
 import { holderOf, type Inspection, type Seen } from '../lock/inspection.ts'
-import { inspectScript } from '../lock/scripts.ts'
+import { inspectProcedure } from '../lock/scripts.ts'
 import { describeToken } from '../lock/votes.ts'
+import { Call } from '../redis/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {
@@ -22,8 +23,8 @@ export async function viewResource(fleet: FleetProbe, resource: string): Promise
 
 /** One view of every master, with the holder's whole token. */
 export async function seeResource(fleet: FleetProbe, resource: string): Promise<readonly Seen[]> {
-  const keys = [fleet.keys.lease(resource), fleet.keys.fence(resource)]
-  const answers = await fleet.each((probe) => probe.run(inspectScript, keys, []))
+  const inspect = new Call(inspectProcedure, [resource])
+  const answers = await fleet.each((probe) => fleet.call(probe, inspect))
   return answers.map((answer): Seen => {
     const { master } = answer
     if (!answer.ok) return { master, problem: answer.problem }

@@ -1,50 +1,93 @@
 /**
- * One script that carries many calls of other scripts, each with keys, arguments and a reply of its own. What one entry
- * does or fails to do changes nothing for the others: they run one after the other, as they would have alone.
+ * Many calls in one trip: one script that knows every procedure of a library and runs those that its entries name, each with arguments and a
+ * reply of its own. What one entry does or fails to do changes nothing for the others: they run one after the other, as
+ * they would have alone.
  */
 import { defineScript, type Script } from './script.ts'
 
-export interface Call {
-  readonly script: Script
-  readonly keys: readonly string[]
-  readonly args: readonly (string | number)[]
+/** A Lua function on a server. It sees its parameters, and what the library's prelude defines. */
+export interface Procedure {
+  readonly name: string
+  readonly parameters: readonly string[]
+  readonly lua: string
+}
+
+export interface Library {
+  /** Runs once for each batch. It sees `runId` and `standing`, and defines `nowMs`, the server's time. */
+  readonly prelude: string
+  readonly procedures: readonly Procedure[]
+}
+
+export type Argument = string | number | readonly string[]
+
+export function defineProcedure(
+  name: string,
+  parameters: readonly string[],
+  lua: string,
+): Procedure {
+  return { name, parameters, lua }
+}
+
+/** What one master is asked, or all of them: made once, and encoded once. */
+export class Call {
+  readonly procedure: string
+  readonly args: readonly Argument[]
+  #encoded: string | undefined
+
+  constructor({ name }: Procedure, args: readonly Argument[]) {
+    this.procedure = name
+    this.args = args
+  }
+
+  /** An entry of a batch. */
+  get encoded(): string {
+    return (this.#encoded ??= JSON.stringify([this.procedure, ...this.args]))
+  }
 }
 
 /** The word that begins the reply of an entry that failed; then the message, as the server would have sent it. */
 const FAILED = 'failed:'
 
 /**
- * ARGV  1 the entries as JSON: [name of the script, keys, arguments as strings], …
- * Returns  of each entry: its script's reply | failed:, error message
+ * ARGV  1 the entries as JSON: [name of the procedure, its arguments …], … · 2 run id of the server that the caller enrolled · 3… `standing`
+ * Returns  nowMs, [of each entry: its procedure's reply | failed:, error message]
  * Keeps: an entry that fails does not keep the others from running. One argument, because a client spends more on many
  * small ones than on their contents; a lock master is never a cluster, which would want to see the keys.
  */
-export function batchOf(scripts: readonly Script[]): Script {
-  const bodies = scripts.map(({ name, lua }) => `['${name}'] = function(KEYS, ARGV)${lua}end,`)
+export function batchScript({ prelude, procedures }: Library): Script {
+  const functions = procedures.map(
+    ({ name, parameters, lua }) => `${name} = function(${parameters.join(', ')})${lua}end,`,
+  )
   return defineScript(
     'batch',
     `
-local scripts = {
-${bodies.join('\n')}
+local runId, standing = ARGV[2], {unpack(ARGV, 3)}
+${prelude}
+local procedures = {
+${functions.join('\n')}
 }
 local replies = {}
 for i, entry in ipairs(cjson.decode(ARGV[1])) do
-  local ok, reply = pcall(scripts[entry[1]], entry[2], entry[3])
+  local ok, reply = pcall(procedures[entry[1]], unpack(entry, 2))
   if not ok then
     local message = type(reply) == 'table' and reply.err or tostring(reply)
     reply = {'${FAILED}', message}
   end
   replies[i] = reply
 end
-return replies
+return {nowMs, replies}
 `,
   )
 }
 
-export function encodeBatch(calls: readonly Call[]): string {
-  return JSON.stringify(
-    calls.map(({ script, keys, args }) => [script.name, keys, args.map(String)]),
-  )
+/** The arguments of a batch. As bytes: a long string would be measured, copied and converted again on its way to the socket. */
+export function batchArgs(
+  calls: readonly Call[],
+  runId: string,
+  standing: readonly string[],
+): readonly (string | Buffer)[] {
+  const entries = Buffer.from(`[${calls.map(({ encoded }) => encoded).join(',')}]`)
+  return [entries, runId, ...standing]
 }
 
 /** What a server said instead of a reply; ioredis gives such errors this name too. */
@@ -52,9 +95,24 @@ export class EntryError extends Error {
   override readonly name = 'ReplyError'
 }
 
-/** The reply to the entry at `index` of a batch, or what went wrong with it. */
-export function entryReply(replies: unknown, index: number): unknown {
-  const reply: unknown = Array.isArray(replies) ? replies[index] : undefined
+/** What a call came to. */
+export interface Entry {
+  /** What the procedure returned, or what went wrong with it. */
+  readonly reply: unknown
+  /** The server's clock at the beginning of the batch. */
+  readonly serverMs: number
+}
+
+/** Of every call of a batch, in their order. */
+export function readBatch(answer: unknown, size: number): readonly Entry[] {
+  const [serverMs, replies] = (Array.isArray(answer) ? answer : []) as unknown[]
+  return Array.from({ length: size }, (_, index) => ({
+    serverMs: typeof serverMs === 'number' ? serverMs : Number.NaN,
+    reply: entryReply(Array.isArray(replies) ? replies[index] : undefined),
+  }))
+}
+
+function entryReply(reply: unknown): unknown {
   if (reply === undefined) return new EntryError('the batch was not answered in full')
   if (!Array.isArray(reply) || reply[0] !== FAILED) return reply
   // Before Redis 7 the message of an error inside a script begins with where it happened.

@@ -5,23 +5,22 @@
  * left takes the call back.
  */
 import { atEndOfTurn, type Clock, type Timer } from '../clock.ts'
-import { encodeBatch, EntryError, entryReply, type Call } from './batch.ts'
-import type { Script } from './script.ts'
+import { EntryError, readBatch, type Call, type Entry } from './batch.ts'
 
-export interface QueuedCall extends Call {
+export interface QueuedCall {
+  readonly call: Call
   /** Nobody waits for it any more: when it has not left yet, it never will. */
   readonly settled: boolean
   left: boolean
-  onReply(reply: unknown): void
+  onReply(entry: Entry): void
   /** An `EntryError`, or what became of the connection. */
   onError(error: unknown): void
 }
 
 export interface CallQueueOptions {
   readonly clock: Clock
-  /** All scripts in one; see `batchOf`. */
-  readonly batch: Script
-  readonly send: (call: Call) => Promise<unknown>
+  /** Sends a batch of them and resolves to what the server answers. */
+  readonly send: (calls: readonly Call[]) => Promise<unknown>
   /** Hears of every error before the call that met it does. */
   readonly onError: (error: unknown) => void
 }
@@ -77,23 +76,19 @@ export class CallQueue {
   }
 
   #send(calls: readonly QueuedCall[]): void {
-    const [first] = calls
-    if (first === undefined) return
-    const { batch, send, onError } = this.#options
-    const alone = calls.length === 1
+    const { send, onError } = this.#options
     for (const call of calls) call.left = true
     this.#underWay++
-    send(alone ? first : { script: batch, keys: [], args: [encodeBatch(calls)] }).then(
-      (replies) => {
+    send(calls.map(({ call }) => call)).then(
+      (answer) => {
         this.#arrived()
-        for (const [index, call] of calls.entries()) {
-          const reply = alone ? replies : entryReply(replies, index)
-          if (!(reply instanceof EntryError)) {
-            call.onReply(reply)
-            continue
-          }
-          onError(reply)
-          call.onError(reply)
+        const entries = readBatch(answer, calls.length)
+        for (const [index, entry] of entries.entries()) {
+          const { reply } = entry
+          if (reply instanceof EntryError) {
+            onError(reply)
+            calls[index]?.onError(reply)
+          } else calls[index]?.onReply(entry)
         }
       },
       (error: unknown) => {

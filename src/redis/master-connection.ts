@@ -4,7 +4,7 @@
  */
 import { Redis } from 'ioredis'
 import type { Timer } from '../clock.ts'
-import { batchOf } from './batch.ts'
+import { batchArgs, batchScript, type Call, type Entry } from './batch.ts'
 import { CallQueue, type QueuedCall } from './call-queue.ts'
 import {
   connectionSettings,
@@ -36,13 +36,13 @@ export class MasterConnection implements Master {
     this.name = masterName(options.address)
     this.#options = options
     this.#redis = openConnection(options.address, options.limits)
-    const batch = batchOf(options.scripts)
+    const batch = batchScript(options.library)
     this.#enrolment = new Enrolment({
       clock: options.clock,
       readFacts: () => readServerFacts(this.#redis, options.clock),
       admit: (facts) => options.admit(this, facts),
       loadScripts: async () => {
-        for (const { lua } of [...options.scripts, batch]) await this.#redis.script('LOAD', lua)
+        await this.#redis.script('LOAD', batch.lua)
       },
       onState: (state) => {
         options.onState(this, state)
@@ -52,9 +52,8 @@ export class MasterConnection implements Master {
     })
     this.#calls = new CallQueue({
       clock: options.clock,
-      batch,
-      send: ({ script, keys, args }) =>
-        this.#redis.evalsha(script.sha1, keys.length, ...keys, ...args),
+      send: (calls) =>
+        this.#redis.evalsha(batch.sha1, 0, ...batchArgs(calls, this.runId, options.standing)),
       onError: (error) => {
         if (isErrorReply(error)) this.#enrolment.onErrorReply(error.message)
       },
@@ -82,22 +81,17 @@ export class MasterConnection implements Master {
     return this.#enrolment.firstAnswer
   }
 
-  call(
-    script: Script,
-    keys: readonly string[],
-    args: readonly (string | number)[],
-    timeoutMs: number,
-  ): Promise<CallResult> {
+  call(call: Call, timeoutMs: number): Promise<CallResult> {
     if (this.state.status !== 'enrolled') {
       const detail = describeState(this.state)
       return Promise.resolve({ ok: false, reason: 'not-ready', detail, mayHaveRun: false })
     }
     return new Promise((resolve) => {
-      const call = new PendingCall(script, keys, args, resolve)
-      call.deadline = this.#options.clock.after(timeoutMs, () => {
-        call.expire(timeoutMs)
+      const pending = new PendingCall(call, resolve)
+      pending.deadline = this.#options.clock.after(timeoutMs, () => {
+        pending.expire(timeoutMs)
       })
-      this.#calls.add(call)
+      this.#calls.add(pending)
     })
   }
 
@@ -151,28 +145,19 @@ export class MasterConnection implements Master {
 
 /** A call on its way: settled once, by its reply, an error or its deadline. */
 class PendingCall implements QueuedCall {
-  readonly script: Script
-  readonly keys: readonly string[]
-  readonly args: readonly (string | number)[]
+  readonly call: Call
   settled = false
   left = false
   deadline: Timer | undefined
   readonly #resolve: (result: CallResult) => void
 
-  constructor(
-    script: Script,
-    keys: readonly string[],
-    args: readonly (string | number)[],
-    resolve: (result: CallResult) => void,
-  ) {
-    this.script = script
-    this.keys = keys
-    this.args = args
+  constructor(call: Call, resolve: (result: CallResult) => void) {
+    this.call = call
     this.#resolve = resolve
   }
 
-  onReply(reply: unknown): void {
-    this.#settle({ ok: true, reply })
+  onReply({ reply, serverMs }: Entry): void {
+    this.#settle({ ok: true, reply, serverMs })
   }
 
   onError(error: unknown): void {

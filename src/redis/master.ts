@@ -3,12 +3,13 @@
  * or says why it did not. It never throws and never waits longer than asked. `MasterConnection` is the real one.
  */
 import type { Clock } from '../clock.ts'
+import type { Call, Entry, Library } from './batch.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { ServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
 
 export type CallResult =
-  | { readonly ok: true; readonly reply: unknown }
+  | ({ readonly ok: true } & Entry)
   | {
       readonly ok: false
       readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error'
@@ -33,12 +34,7 @@ export interface Master {
   readonly state: MasterState
   /** The run id this connection enrolled; empty while it may not vote. */
   readonly runId: string
-  call(
-    script: Script,
-    keys: readonly string[],
-    args: readonly (string | number)[],
-    timeoutMs: number,
-  ): Promise<CallResult>
+  call(call: Call, timeoutMs: number): Promise<CallResult>
   /** Reads the server's facts and enrols it again before it may vote. */
   reenrol(why: string): void
   /** Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed. */
@@ -67,7 +63,9 @@ export interface MasterConnectionOptions {
   readonly limits: ConnectionLimits
   readonly clock: Clock
   /** Loaded into the server once it is enrolled. */
-  readonly scripts: readonly Script[]
+  readonly library: Library
+  /** What all calls have in common; the library's prelude reads it. */
+  readonly standing: readonly string[]
   admit(master: Master, facts: ServerFacts): Promise<Admission>
   onState(master: Master, state: MasterState): void
 }

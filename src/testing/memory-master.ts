@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../clock.ts'
+import type { Call, Entry } from '../redis/batch.ts'
 import { Enrolment } from '../redis/enrolment.ts'
 import type { CallResult, Master, MasterConnectionOptions, MasterState } from '../redis/master.ts'
 import type { Script } from '../redis/script.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
-import { simulatedScripts, type Reply } from './simulated-scripts.ts'
+import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
 
 /** A lock server in this process. A test takes it away and brings it back. */
 export class MemoryMaster {
@@ -70,13 +71,22 @@ export class MemoryMaster {
 
   /** @internal */
   run(script: Script, keys: readonly string[], args: readonly (string | number)[]): Reply {
-    const run = simulatedScripts.get(script.name)
-    if (run === undefined) throw new Error(`There is no script \`${script.name}\` in memory`)
-    const nowUs = Math.floor(this.clock.wallNow() * 1_000)
+    const { memory, nowUs } = this
+    return simulateScript(script.name, { memory, keys, args: args.map(String), nowUs })
+  }
+
+  /** @internal */
+  call({ procedure, args }: Call, runId: string, standing: readonly string[]): Entry {
+    const { memory, nowUs } = this
     const publish = (channel: string, message: string): void => {
       for (const each of this.#subscribers) if (each.channel === channel) each.heard(message)
     }
-    return run({ memory: this.memory, keys, args: args.map(String), nowUs, publish })
+    const reply = simulateProcedure(procedure, { memory, args, runId, standing, nowUs, publish })
+    return { reply, serverMs: Math.floor(nowUs / 1_000) }
+  }
+
+  get nowUs(): number {
+    return Math.floor(this.clock.wallNow() * 1_000)
   }
 
   /** @internal */
@@ -89,10 +99,12 @@ class MemoryConnection implements Master {
   readonly #master: MemoryMaster
   readonly #enrolment: Enrolment
   readonly #onClose: () => void
+  readonly #standing: readonly string[]
 
   constructor(master: MemoryMaster, options: MasterConnectionOptions, onClose: () => void) {
     this.#master = master
     this.#onClose = onClose
+    this.#standing = options.standing
     this.#enrolment = new Enrolment({
       clock: options.clock,
       readFacts: () =>
@@ -137,12 +149,7 @@ class MemoryConnection implements Master {
     this.#enrolment.disconnected('connect ECONNREFUSED')
   }
 
-  async call(
-    script: Script,
-    keys: readonly string[],
-    args: readonly (string | number)[],
-    timeoutMs: number,
-  ): Promise<CallResult> {
+  async call(call: Call, timeoutMs: number): Promise<CallResult> {
     if (this.state.status !== 'enrolled') {
       return { ok: false, reason: 'not-ready', detail: this.state.status, mayHaveRun: false }
     }
@@ -151,7 +158,7 @@ class MemoryConnection implements Master {
       const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
       return { ok: false, reason: 'timeout', detail, mayHaveRun: false }
     }
-    return { ok: true, reply: this.#master.run(script, keys, args) }
+    return { ok: true, ...this.#master.call(call, this.runId, this.#standing) }
   }
 
   reenrol(why: string): void {

@@ -1,146 +1,202 @@
 /**
- * The scripts of `src/lock/scripts.ts` in TypeScript, by name. `test/sim/scripts-equal-model.test.ts` holds each of
+ * What `src/lock/scripts.ts` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts` holds each of
  * them against the Lua on a real server, reply by reply and key by key.
  */
+import { keyspace, type Keyspace } from '../lock/keyspace.ts'
+import type { Argument } from '../redis/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 
-export type Reply = readonly (string | number)[]
+export type Reply = readonly (string | number | null)[]
 
-export interface ScriptCall {
+interface Server {
   readonly memory: SimulatedMemory
-  readonly keys: readonly string[]
-  readonly args: readonly string[]
   /** The server's TIME in microseconds. */
   readonly nowUs: number
+}
+
+/** One entry of a batch. */
+export interface ProcedureCall extends Server {
+  readonly args: readonly Argument[]
+  readonly runId: string
+  readonly standing: readonly string[]
   readonly publish: (channel: string, message: string) => void
 }
 
-type SimulatedScript = (call: ScriptCall) => Reply
+export interface ScriptCall extends Server {
+  readonly keys: readonly string[]
+  readonly args: readonly string[]
+}
 
-export const simulatedScripts: ReadonlyMap<string, SimulatedScript> = new Map([
-  ['acquire', enrolled(acquire)],
-  ['confirm', enrolled(confirm)],
-  ['extend', enrolled(extend)],
-  ['heal', enrolled(heal)],
-  ['release', release],
-  ['enrol', enrol],
-  ['bootstrap', bootstrap],
-])
+/** What every procedure sees: the prelude. */
+interface Scene extends ProcedureCall {
+  readonly keys: Keyspace
+  readonly fenceTtlMs: number
+  readonly maxClockSkewMs: number
+  readonly nowMs: number
+  readonly quarantineMs: number
+}
+
+type Procedure = (scene: Scene) => Reply
+
+const procedures: Readonly<Record<string, Procedure>> = {
+  acquire: enrolled(acquire),
+  confirm: enrolled(confirm),
+  extend: enrolled(extend),
+  heal: enrolled(heal),
+  release,
+  inspect,
+}
+
+const scripts: Readonly<Record<string, (call: ScriptCall) => Reply>> = { enrol, bootstrap }
+
+export function simulateProcedure(name: string, call: ProcedureCall): Reply {
+  const [namespace, , fenceTtlMs, maxClockSkewMs] = call.standing
+  const keys = keyspace(namespace ?? '')
+  const nowMs = nowMsOf(call)
+  return named(
+    procedures,
+    name,
+  )({
+    ...call,
+    ...{ keys, nowMs, fenceTtlMs: Number(fenceTtlMs), maxClockSkewMs: Number(maxClockSkewMs) },
+    quarantineMs: Number(call.memory.hash(keys.master).get('votesFromMs') ?? '0') - nowMs,
+  })
+}
+
+export function simulateScript(name: string, call: ScriptCall): Reply {
+  return named(scripts, name)(call)
+}
+
+function named<Value>(all: Readonly<Record<string, Value>>, name: string): Value {
+  const value = all[name]
+  if (value === undefined) throw new Error(`There is no script \`${name}\` in the simulation`)
+  return value
+}
 
 /** Every index is part of the script's contract, so a missing one is a mistake of the caller. */
-function at(values: readonly string[], index: number): string {
+function at<Value>(values: readonly Value[], index: number): Value {
   const value = values[index - 1]
   if (value === undefined) throw new Error(`The script was called without argument ${index}`)
   return value
 }
 
-function enrolled(script: SimulatedScript): SimulatedScript {
-  return (call) => {
-    const record = call.memory.hash(at(call.keys, 1))
-    const known = record.get('runId') === at(call.args, 1)
-    if (!known || record.get('maxLeaseMs') !== at(call.args, 2)) {
-      return ['unenrolled', nowMsOf(call)]
-    }
-    return script(call)
+function enrolled(procedure: Procedure): Procedure {
+  return (scene) => {
+    const { memory, keys, runId, standing } = scene
+    const record = memory.hash(keys.master)
+    const known = record.get('runId') === runId && record.get('maxLeaseMs') === at(standing, 2)
+    return known ? procedure(scene) : ['unenrolled']
   }
 }
 
-function acquire(call: ScriptCall): Reply {
-  const { memory, keys, args } = call
-  const nowMs = nowMsOf(call)
-  const [token, proposal] = [at(args, 3), Number(at(args, 5))]
-  const quarantineMs = Number(memory.hash(at(keys, 1)).get('votesFromMs')) - nowMs
-  if (quarantineMs > 0) return ['quarantined', nowMs, quarantineMs]
+function acquire(scene: Scene): Reply {
+  const { memory, keys, args, nowMs, quarantineMs, maxClockSkewMs, fenceTtlMs } = scene
+  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  const [proposal, waitMs] = [Number(at(args, 4)), Number(at(args, 5))]
+  const [predecessor, itsFence] = [args[5], Number(args[6])]
+  if (quarantineMs > 0) return ['quarantined', quarantineMs]
   const aheadMs = proposal / 1000 - nowMs
-  if (aheadMs > Number(at(args, 7))) return ['skewed', nowMs, Math.ceil(aheadMs)]
-  if (memory.exists(at(keys, 2))) return ['abandoned', nowMs]
+  if (aheadMs > maxClockSkewMs) return ['skewed', Math.ceil(aheadMs)]
+  if (memory.exists(keys.tombstone(token))) return ['abandoned']
   let counter = 0
   let mine = true
-  for (const { lease, fence, waiters } of resourcesOf(keys)) {
+  for (const resource of resources) {
+    const [lease, waiters] = [keys.lease(resource), keys.waiters(resource)]
     const holder = memory.get(lease)
-    const count = counterOf(memory, fence)
-    const handedOver = holder === at(args, 8) && count <= Number(at(args, 9))
+    const count = counterOf(scene, resource)
+    const handedOver = holder === predecessor && count <= itsFence
     if (holder !== undefined && holder !== token && !handedOver) {
-      const waitMs = Number(at(args, 10))
       if (waitMs > Math.max(0, memory.pttl(waiters))) memory.set(waiters, '1', waitMs)
-      return ['taken', nowMs, holder, memory.pttl(lease)]
+      return ['taken', holder, memory.pttl(lease)]
     }
     if (holder !== token) mine = false
     counter = Math.max(counter, count)
   }
-  if (mine) return ['granted', nowMs, counter]
+  if (mine) return ['granted', counter]
   const next = Math.max(counter + 1, proposal)
-  for (const { lease, fence } of resourcesOf(keys)) {
-    memory.set(lease, token, Number(at(args, 4)))
-    memory.set(fence, next.toFixed(0), Number(at(args, 6)))
+  for (const resource of resources) {
+    memory.set(keys.lease(resource), token, leaseMs)
+    memory.set(keys.fence(resource), next.toFixed(0), fenceTtlMs)
   }
-  return ['granted', nowMs, next]
+  return ['granted', next]
 }
 
-function confirm(call: ScriptCall): Reply {
-  const { memory, keys, args } = call
-  for (const { lease } of resourcesOf(keys)) {
-    if (memory.get(lease) !== at(args, 3)) return ['lost', nowMsOf(call)]
+function confirm(scene: Scene): Reply {
+  const { memory, keys, args, fenceTtlMs } = scene
+  const [resources, token, fence] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  for (const resource of resources) {
+    if (memory.get(keys.lease(resource)) !== token) return ['lost']
   }
   let highest = 0
-  for (const { fence } of resourcesOf(keys)) {
-    const counter = Math.max(counterOf(memory, fence), Number(at(args, 4)))
-    memory.set(fence, counter.toFixed(0), Number(at(args, 5)))
+  for (const resource of resources) {
+    const counter = Math.max(counterOf(scene, resource), fence)
+    memory.set(keys.fence(resource), counter.toFixed(0), fenceTtlMs)
     highest = Math.max(highest, counter)
   }
-  return ['counter', nowMsOf(call), highest]
+  return ['counter', highest]
 }
 
-function extend(call: ScriptCall): Reply {
-  const { memory, keys, args } = call
-  const nowMs = nowMsOf(call)
+function extend(scene: Scene): Reply {
+  const { memory, keys, args, fenceTtlMs } = scene
+  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  const fence = textOf(args, 4)
   let missing = false
-  for (const { lease, fence } of resourcesOf(keys)) {
-    const holder = memory.get(lease)
-    if (counterOf(memory, fence) > Number(at(args, 5))) return ['lost', nowMs, holder ?? '']
-    if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]
+  for (const resource of resources) {
+    const holder = memory.get(keys.lease(resource))
+    if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']
+    if (holder !== undefined && holder !== token) return ['lost', holder]
     if (holder === undefined) missing = true
   }
-  if (missing) return ['missing', nowMs]
-  for (const { lease, fence } of resourcesOf(keys)) {
-    memory.lengthen(lease, Number(at(args, 4)))
-    memory.set(fence, at(args, 5), Number(at(args, 6)))
+  if (missing) return ['missing']
+  for (const resource of resources) {
+    memory.lengthen(keys.lease(resource), leaseMs)
+    memory.set(keys.fence(resource), fence, fenceTtlMs)
   }
-  return [memory.exists(at(keys, 2)) ? 'healed' : 'extended', nowMs]
+  return [memory.exists(keys.tombstone(token)) ? 'healed' : 'extended']
 }
 
-function heal(call: ScriptCall): Reply {
-  const { memory, keys, args } = call
-  const nowMs = nowMsOf(call)
-  if (memory.exists(at(keys, 2))) return ['abandoned', nowMs]
-  for (const { lease, fence } of resourcesOf(keys)) {
-    const holder = memory.get(lease)
-    if (counterOf(memory, fence) > Number(at(args, 5))) return ['lost', nowMs, holder ?? '']
-    if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]
+function heal(scene: Scene): Reply {
+  const { memory, keys, args, fenceTtlMs, quarantineMs } = scene
+  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  const fence = textOf(args, 4)
+  if (memory.exists(keys.tombstone(token))) return ['abandoned']
+  for (const resource of resources) {
+    const holder = memory.get(keys.lease(resource))
+    if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']
+    if (holder !== undefined && holder !== token) return ['lost', holder]
   }
-  for (const { lease, fence } of resourcesOf(keys)) {
-    if (memory.exists(lease)) memory.lengthen(lease, Number(at(args, 4)))
-    else memory.set(lease, at(args, 3), Number(at(args, 4)))
-    memory.set(fence, at(args, 5), Number(at(args, 6)))
+  for (const resource of resources) {
+    const lease = keys.lease(resource)
+    if (memory.exists(lease)) memory.lengthen(lease, leaseMs)
+    else memory.set(lease, token, leaseMs)
+    memory.set(keys.fence(resource), fence, fenceTtlMs)
   }
-  const quarantineMs = Number(memory.hash(at(keys, 1)).get('votesFromMs')) - nowMs
-  if (quarantineMs > 0) memory.set(at(keys, 2), '1', quarantineMs)
-  return ['healed', nowMs]
+  if (quarantineMs > 0) memory.set(keys.tombstone(token), '1', quarantineMs)
+  return ['healed']
 }
 
-function release({ memory, keys, args, publish }: ScriptCall): Reply {
-  if (at(args, 2) !== '0') memory.set(at(keys, 1), '1', Number(at(args, 2)))
+function release({ memory, keys, args, publish }: Scene): Reply {
+  const [resources, token] = [listOf(args, 1), textOf(args, 2)]
+  const tombstoneMs = Number(at(args, 3))
+  if (tombstoneMs > 0) memory.set(keys.tombstone(token), '1', tombstoneMs)
   let deleted = 0
-  for (let index = 2; index <= keys.length; index += 2) {
-    const [lease, waiters] = [at(keys, index), at(keys, index + 1)]
-    if (memory.get(lease) !== at(args, 1)) continue
+  for (const resource of resources) {
+    const [lease, waiters] = [keys.lease(resource), keys.waiters(resource)]
+    if (memory.get(lease) !== token) continue
     memory.delete(lease)
     deleted++
     if (!memory.exists(waiters)) continue
     memory.delete(waiters)
-    publish(at(args, 3), at(args, index / 2 + 3))
+    publish(keys.releases, resource)
   }
   return ['released', deleted]
+}
+
+function inspect(scene: Scene): Reply {
+  const { memory, keys, args } = scene
+  const resource = textOf(args, 1)
+  const lease = keys.lease(resource)
+  return [memory.get(lease) ?? null, memory.pttl(lease), memory.get(keys.fence(resource)) ?? null]
 }
 
 function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
@@ -164,25 +220,19 @@ function bootstrap({ memory, keys, args }: ScriptCall): Reply {
   return ['enrolled', 0]
 }
 
-interface ResourceKeys {
-  readonly lease: string
-  readonly fence: string
-  readonly waiters: string
+function listOf(args: readonly Argument[], index: number): readonly string[] {
+  const list = at(args, index)
+  return typeof list === 'object' ? list : [String(list)]
 }
 
-/** From the third key on: lease, fence and waiters of each resource. */
-function resourcesOf(keys: readonly string[]): readonly ResourceKeys[] {
-  return Array.from({ length: (keys.length - 2) / 3 }, (_, index) => ({
-    lease: at(keys, 3 * index + 3),
-    fence: at(keys, 3 * index + 4),
-    waiters: at(keys, 3 * index + 5),
-  }))
+function textOf(args: readonly Argument[], index: number): string {
+  return String(at(args, index))
 }
 
-function nowMsOf({ nowUs }: ScriptCall): number {
+function nowMsOf({ nowUs }: Server): number {
   return Math.floor(nowUs / 1000)
 }
 
-function counterOf(memory: SimulatedMemory, fence: string): number {
-  return Number(memory.get(fence) ?? '0')
+function counterOf({ memory, keys }: Scene, resource: string): number {
+  return Number(memory.get(keys.fence(resource)) ?? '0')
 }

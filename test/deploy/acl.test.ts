@@ -7,7 +7,8 @@ import { promisify } from 'node:util'
 import { QueueEvents } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
-import { bootstrapScript, enrolScript, leaseScripts } from '../../src/lock/scripts.ts'
+import { bootstrapScript, enrolScript, leaseLibrary } from '../../src/lock/scripts.ts'
+import { batchScript } from '../../src/redis/batch.ts'
 import { cli } from '../cli/run-cli.ts'
 import { until } from '../fixtures.ts'
 import { ask } from '../testing/ask.ts'
@@ -100,7 +101,9 @@ describe('the files as they are', () => {
   it("the worker's commands are those of the scripts and of the connection, and no others", () => {
     const [, rules = ''] = /^user worker (.*)$/m.exec(textOf(MASTER_ACL)) ?? []
     const allowed = rules.split(' ').flatMap((rule) => (rule.startsWith('+') ? rule.slice(1) : []))
-    const scripts = [...leaseScripts, enrolScript, bootstrapScript].map(({ lua }) => lua).join('\n')
+    const scripts = [batchScript(leaseLibrary), enrolScript, bootstrapScript]
+      .map(({ lua }) => lua)
+      .join('\n')
     const called = [...scripts.matchAll(/redis\.call\('(\w+)'/g)].map(([, name = '']) =>
       name.toLowerCase(),
     )

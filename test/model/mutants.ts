@@ -55,12 +55,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'fresh token for every attempt',
     patches: [
-      source(
-        'attempt',
-        "`${randomBytes(20).toString('base64url')}@${owner}`",
-        '`${resource}@${owner}`',
-      ),
-      source('attempt', "import { randomBytes } from 'node:crypto'\n", ''),
+      source('attempt', '`${randomUUID()}@${owner}`', '`${resource}@${owner}`'),
+      source('attempt', "import { randomUUID } from 'node:crypto'\n", ''),
     ],
     caughtBy: 'simulation',
   },
@@ -128,8 +124,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'proposals far ahead of the server are refused',
     patches: [
-      lua('if aheadMs > tonumber(ARGV[7]) then', 'if false then'),
-      twin('if (aheadMs > Number(at(args, 7)))', 'if (aheadMs > Infinity)'),
+      lua('if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),
+      twin('if (aheadMs > maxClockSkewMs)', 'if (aheadMs > maxClockSkewMs + Infinity)'),
     ],
     caughtBy: 'simulation',
   },
@@ -148,8 +144,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'every grant raises the counter',
     patches: [
       lua(
-        'counter = math.max(counter + 1, tonumber(ARGV[5]))',
-        'counter = math.max(counter, tonumber(ARGV[5]))',
+        "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end",
+        "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter) end",
       ),
       twin(
         'const next = Math.max(counter + 1, proposal)',
@@ -162,7 +158,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a lease that is held is not granted',
     patches: [
-      lua('if not free then', 'if not free and holder == ARGV[3] then'),
+      lua('if not free then', 'if not free and holder == token then'),
       twin(
         'if (holder !== undefined && holder !== token && !handedOver) {',
         'if (holder === token && !handedOver && nowMs < 0) {',
@@ -187,12 +183,12 @@ export const mutants: readonly Mutant[] = [
     rule: 'confirm checks that the key is mine',
     patches: [
       lua(
-        "if redis.call('GET', KEYS[i]) ~= ARGV[3] then return {'lost', nowMs} end\nend\nlocal highest",
-        "if ARGV[3] == '' then return {'lost', nowMs} end\nend\nlocal highest",
+        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nlocal highest",
+        "if token == '' then return {'lost'} end\nend\nlocal highest",
       ),
       twin(
-        "if (memory.get(lease) !== at(args, 3)) return ['lost', nowMsOf(call)]",
-        "if (lease === at(args, 3)) return ['lost', nowMsOf(call)]",
+        "if (memory.get(keys.lease(resource)) !== token) return ['lost']",
+        "if (keys.lease(resource) === token) return ['lost']",
       ),
     ],
     model: 'confirmChecksKey',
@@ -215,12 +211,12 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend checks that nobody was granted since',
     patches: [
       lua(
-        "if counter > tonumber(ARGV[5]) then return {'lost', nowMs, holder or ''} end\n  if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\n  if not holder then missing",
-        "if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\n  if not holder then missing",
+        "if counter > tonumber(fence) then return {'lost', holder or ''} end\n  if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
+        "if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
       ),
       twin(
-        "if (counterOf(memory, fence) > Number(at(args, 5))) return ['lost', nowMs, holder ?? '']\n    if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n    if (holder === undefined) missing = true",
-        "if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n    if (fence !== '' && holder === undefined) missing = true",
+        "if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']\n    if (holder !== undefined && holder !== token) return ['lost', holder]\n    if (holder === undefined) missing = true",
+        "if (holder !== undefined && holder !== token) return ['lost', holder]\n    if (holder === undefined) missing = true",
       ),
     ],
     model: 'extendChecksCounter',
@@ -230,11 +226,11 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend checks that the key is mine',
     patches: [
       lua(
-        "if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\n  if not holder then missing",
+        "if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
         'if not holder then missing',
       ),
       twin(
-        "if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n    if (holder === undefined) missing = true",
+        "if (holder !== undefined && holder !== token) return ['lost', holder]\n    if (holder === undefined) missing = true",
         'if (holder === undefined) missing = true',
       ),
     ],
@@ -245,8 +241,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'an extension never makes a lease shorter',
     patches: [
       lua(
-        "  redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')\n  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])\nend\nif redis",
-        "  redis.call('PEXPIRE', KEYS[i], ARGV[4])\n  redis.call('SET', KEYS[i + 1], ARGV[5], 'PX', ARGV[6])\nend\nif redis",
+        "for _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')",
+        "for _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs)",
       ),
     ],
     caughtBy: 'tests',
@@ -255,12 +251,12 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend never creates a key',
     patches: [
       lua(
-        "if missing then return {'missing', nowMs} end\nfor i = 3, #KEYS, 3 do\n  redis.call('PEXPIRE', KEYS[i], ARGV[4], 'GT')",
-        "for i = 3, #KEYS, 3 do\n  redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4])",
+        "if missing then return {'missing'} end\nfor _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')",
+        "for _, resource in ipairs(resources) do\n  redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)",
       ),
       twin(
-        "if (missing) return ['missing', nowMs]\n  for (const { lease, fence } of resourcesOf(keys)) {\n    memory.lengthen(lease, Number(at(args, 4)))",
-        "if (missing && nowMs < 0) return ['missing', nowMs]\n  for (const { lease, fence } of resourcesOf(keys)) {\n    memory.set(lease, at(args, 3), Number(at(args, 4)))",
+        "if (missing) return ['missing']\n  for (const resource of resources) {\n    memory.lengthen(keys.lease(resource), leaseMs)",
+        "if (missing && leaseMs < 0) return ['missing']\n  for (const resource of resources) {\n    memory.set(keys.lease(resource), token, leaseMs)",
       ),
     ],
     model: 'extendNeverCreates',
@@ -293,12 +289,12 @@ export const mutants: readonly Mutant[] = [
     rule: 'heal never replaces another holder',
     patches: [
       lua(
-        "if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\nend\nfor i = 3, #KEYS, 3 do\n  if redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4], 'NX') == false then",
-        "end\nfor i = 3, #KEYS, 3 do\n  if redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[4]) == false then",
+        "if holder and holder ~= token then return {'lost', holder} end\nend\nfor _, resource in ipairs(resources) do\n  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs, 'NX') == false then",
+        "end\nfor _, resource in ipairs(resources) do\n  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs) == false then",
       ),
       twin(
-        "if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n  }\n  for (const { lease, fence } of resourcesOf(keys)) {\n    if (memory.exists(lease)) memory.lengthen(lease, Number(at(args, 4)))\n    else memory.set",
-        '}\n  for (const { lease, fence } of resourcesOf(keys)) {\n    memory.set',
+        "if (holder !== undefined && holder !== token) return ['lost', holder]\n  }\n  for (const resource of resources) {\n    const lease = keys.lease(resource)\n    if (memory.exists(lease)) memory.lengthen(lease, leaseMs)\n    else memory.set",
+        '}\n  for (const resource of resources) {\n    const lease = keys.lease(resource)\n    memory.set',
       ),
     ],
     model: 'healNeverReplaces',
@@ -308,12 +304,12 @@ export const mutants: readonly Mutant[] = [
     rule: 'heal checks that nobody was granted since',
     patches: [
       lua(
-        "if counter > tonumber(ARGV[5]) then return {'lost', nowMs, holder or ''} end\n  if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\nend",
-        "if holder and holder ~= ARGV[3] then return {'lost', nowMs, holder} end\nend",
+        "if counter > tonumber(fence) then return {'lost', holder or ''} end\n  if holder and holder ~= token then return {'lost', holder} end\nend",
+        "if holder and holder ~= token then return {'lost', holder} end\nend",
       ),
       twin(
-        "if (counterOf(memory, fence) > Number(at(args, 5))) return ['lost', nowMs, holder ?? '']\n    if (holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n  }",
-        "if (fence !== '' && holder !== undefined && holder !== at(args, 3)) return ['lost', nowMs, holder]\n  }",
+        "if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']\n    if (holder !== undefined && holder !== token) return ['lost', holder]\n  }",
+        "if (holder !== undefined && holder !== token) return ['lost', holder]\n  }",
       ),
     ],
     model: 'healChecksCounter',
@@ -335,8 +331,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'ballots',
-        'const vote = await release(fleet, master, claim, keys, unsettled(index)',
-        "if (unsettled(index)) return { kind: 'released' }\n      const vote = await release(fleet, master, claim, keys, unsettled(index)",
+        'const call = unsettled(index) ? releaseForGood(fleet, claim) : release\n',
+        "if (unsettled(index)) return { kind: 'released' }\n      const call = release\n",
       ),
     ],
     caughtBy: 'tests',
@@ -345,11 +341,11 @@ export const mutants: readonly Mutant[] = [
     rule: 'an abandoned token leaves a tombstone',
     patches: [
       lua(
-        "if redis.call('EXISTS', KEYS[2]) == 1 then return {'abandoned', nowMs} end\nlocal counter",
+        "if redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\nlocal counter",
         'local counter',
       ),
       twin(
-        "if (memory.exists(at(keys, 2))) return ['abandoned', nowMs]\n  let counter",
+        "if (memory.exists(keys.tombstone(token))) return ['abandoned']\n  let counter",
         'let counter',
       ),
     ],

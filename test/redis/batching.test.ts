@@ -3,17 +3,14 @@ import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import { Redlock, type AcquireOutcome, silentLogger } from '../../src/index.ts'
-import { EntryError } from '../../src/redis/batch.ts'
+import { Call, defineProcedure, EntryError } from '../../src/redis/batch.ts'
 import { CallQueue, type QueuedCall } from '../../src/redis/call-queue.ts'
-import { defineScript } from '../../src/redis/script.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 
-const script = defineScript('echo', 'return ARGV[1]')
-const batch = defineScript('batch', 'return {}')
+const echo = defineProcedure('echo', ['word'], 'return {word}')
 
 interface Sent {
-  readonly args: readonly (string | number)[]
-  readonly script: string
+  readonly calls: readonly Call[]
   answer(reply: unknown): void
   fail(error: Error): void
 }
@@ -22,9 +19,7 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
   const sent: Sent[] = []
   const calls = new CallQueue({
     clock: systemClock,
-    batch,
-    send: ({ args, script: { name } }) =>
-      new Promise((answer, fail) => sent.push({ args, script: name, answer, fail })),
+    send: (together) => new Promise((answer, fail) => sent.push({ calls: together, answer, fail })),
     onError: () => undefined,
   })
   return { calls, sent }
@@ -32,12 +27,10 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
 
 function call(name: string, heard: unknown[] = []): QueuedCall & { settled: boolean } {
   return {
-    script,
-    keys: [],
-    args: [name],
+    call: new Call(echo, [name]),
     settled: false,
     left: false,
-    onReply: (reply) => heard.push(reply),
+    onReply: ({ reply }) => heard.push(reply),
     onError: (error) => heard.push(error),
   }
 }
@@ -48,17 +41,16 @@ async function turn(): Promise<void> {
 }
 
 /** The names of the calls that were sent together. */
-function names({ script: name, args }: Sent): unknown {
-  if (name === 'echo') return args[0]
-  return (JSON.parse(String(args[0])) as [string, string[], [string]][]).map(([, , [own]]) => own)
+function names({ calls }: Sent): readonly unknown[] {
+  return calls.map(({ args: [name] }) => name)
 }
 
 describe('a queue of calls', () => {
-  test('an idle master is asked in the same turn, and alone', async () => {
+  test('an idle master is asked in the same turn', async () => {
     const { calls, sent } = queue()
     calls.add(call('a'))
     await turn()
-    expect(sent.map(names)).toEqual(['a'])
+    expect(sent.map(names)).toEqual([['a']])
   })
 
   test('what is asked in one turn leaves together, as do those that wait for an answer', async () => {
@@ -71,13 +63,13 @@ describe('a queue of calls', () => {
     calls.add(call('c', three))
     calls.add(call('d'))
     expect(sent.map(names)).toEqual([['a', 'b']])
-    sent[0]?.answer([['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']])
+    sent[0]?.answer([1, [['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']]])
     await turn()
     expect(sent.map(names)).toEqual([
       ['a', 'b'],
       ['c', 'd'],
     ])
-    sent[1]?.answer([['C'], ['D']])
+    sent[1]?.answer([1, [['C'], ['D']]])
     await turn()
     expect(heard).toEqual([[['A']], [new EntryError('WRONGTYPE of b')], [['C']]])
   })
@@ -88,13 +80,13 @@ describe('a queue of calls', () => {
     await turn()
     calls.add(call('b'))
     await new Promise((resolve) => setTimeout(resolve, 30))
-    expect(sent.map(names)).toEqual(['a', 'b'])
+    expect(sent.map(names)).toEqual([['a'], ['b']])
   })
 
   test('no more than 64 leave together', () => {
     const { calls, sent } = queue()
     for (let index = 0; index < 192; index++) calls.add(call(String(index)))
-    expect(sent.map((one) => (names(one) as string[]).length)).toEqual([64, 64, 64])
+    expect(sent.map((one) => one.calls.length)).toEqual([64, 64, 64])
   })
 
   test('a call that was given up before it left never leaves', async () => {
@@ -104,7 +96,7 @@ describe('a queue of calls', () => {
     calls.add(late)
     late.settled = true
     await turn()
-    expect(sent.map(names)).toEqual(['a'])
+    expect(sent.map(names)).toEqual([['a']])
     expect(late.left).toBe(false)
   })
 
@@ -127,7 +119,7 @@ describe('a queue of calls', () => {
     const heard: unknown[] = []
     for (const name of ['a', 'b']) calls.add(call(name, heard))
     await turn()
-    sent[0]?.answer([['A']])
+    sent[0]?.answer([1, [['A']]])
     await turn()
     expect(heard).toEqual([['A'], new EntryError('the batch was not answered in full')])
   })

@@ -3,14 +3,24 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { keyspace, type Keyspace } from '../../src/lock/keyspace.ts'
 import {
-  acquireScript,
+  acquireProcedure,
   bootstrapScript,
-  confirmScript,
+  confirmProcedure,
   enrolScript,
-  extendScript,
-  healScript,
-  releaseScript,
+  extendProcedure,
+  healProcedure,
+  leaseLibrary,
+  releaseProcedure,
+  standingOf,
 } from '../../src/lock/scripts.ts'
+import {
+  batchArgs,
+  batchScript,
+  Call,
+  readBatch,
+  type Argument,
+  type Procedure,
+} from '../../src/redis/batch.ts'
 import type { Script } from '../../src/redis/script.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 
@@ -20,11 +30,24 @@ export const RUN_ID = 'run-1'
 export const MAX_LEASE_MS = 30_000
 export const FENCE_TTL_MS = 86_400_000
 export const SKEW_MS = 10_000
+const BATCH = batchScript(leaseLibrary).lua
+
+/** The run id and the longest lease that the caller believes in. */
+type Enrolment = readonly [runId: string, maxLeaseMs: number]
+const ENROLMENT: Enrolment = [RUN_ID, MAX_LEASE_MS]
+
+interface Caller {
+  readonly skewMs?: number
+  readonly enrolment?: Enrolment
+}
 
 /** A master that an operator has just declared empty. */
 export class ScriptBench {
   readonly redis: Redis
-  readonly keys: Keyspace = keyspace(`t-${randomUUID().slice(0, 8)}`)
+  readonly #namespace = `t-${randomUUID().slice(0, 8)}`
+  readonly keys: Keyspace = keyspace(this.#namespace)
+  /** What the server's clock was at the last call. */
+  serverMs: number | undefined
   readonly #server: TestServer
 
   static async start(): Promise<ScriptBench> {
@@ -78,17 +101,17 @@ export class ScriptBench {
       readonly skewMs?: number
       readonly from?: { readonly token: string; readonly fencingToken: number }
       readonly waitMs?: number
-      readonly enrolment?: readonly (string | number)[]
+      readonly enrolment?: Enrolment
     } = {},
   ): Promise<Reply> {
-    const terms = [token, leaseMs, proposal, FENCE_TTL_MS, skewMs, from.token, from.fencingToken]
-    const args = [...enrolment, ...terms, waitMs]
-    return this.run(acquireScript, this.#named(token, resources), args)
+    const predecessor = [from.token, String(from.fencingToken)]
+    const args = [resources, token, leaseMs, String(proposal), waitMs, ...predecessor]
+    return this.#call(acquireProcedure, args, { skewMs, enrolment })
   }
 
   confirm(token: string, fencingToken: number, resources = ['r'], runId = RUN_ID): Promise<Reply> {
-    const args = [runId, MAX_LEASE_MS, token, fencingToken, FENCE_TTL_MS]
-    return this.run(confirmScript, this.#named(token, resources), args)
+    const args = [resources, token, String(fencingToken)]
+    return this.#call(confirmProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
   extend(
@@ -96,8 +119,8 @@ export class ScriptBench {
     fencingToken: number,
     { leaseMs = 10_000, resources = ['r'], runId = RUN_ID } = {},
   ): Promise<Reply> {
-    const args = [runId, MAX_LEASE_MS, token, leaseMs, fencingToken, FENCE_TTL_MS]
-    return this.run(extendScript, this.#named(token, resources), args)
+    const args = [resources, token, leaseMs, String(fencingToken)]
+    return this.#call(extendProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
   heal(
@@ -105,14 +128,12 @@ export class ScriptBench {
     fencingToken: number,
     { leaseMs = 10_000, resources = ['r'], runId = RUN_ID } = {},
   ): Promise<Reply> {
-    const args = [runId, MAX_LEASE_MS, token, leaseMs, fencingToken, FENCE_TTL_MS]
-    return this.run(healScript, this.#named(token, resources), args)
+    const args = [resources, token, leaseMs, String(fencingToken)]
+    return this.#call(healProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
   release(token: string, { tombstoneMs = 0, resources = ['r'] } = {}): Promise<Reply> {
-    const named = resources.flatMap((name) => [this.keys.lease(name), this.keys.waiters(name)])
-    const args = [token, tombstoneMs, this.keys.releases, ...resources]
-    return this.run(releaseScript, [this.keys.tombstone(token), ...named], args)
+    return this.#call(releaseProcedure, [resources, token, tombstoneMs])
   }
 
   enrol(
@@ -124,7 +145,7 @@ export class ScriptBench {
   }
 
   async granted(token: string, terms: Parameters<ScriptBench['acquire']>[1] = {}): Promise<number> {
-    const [word, , counter] = await this.acquire(token, terms)
+    const [word, counter] = await this.acquire(token, terms)
     if (word !== 'granted' || typeof counter !== 'number') throw new Error(`not granted: ${word}`)
     return counter
   }
@@ -146,13 +167,18 @@ export class ScriptBench {
     return this.redis.set(this.keys.fence(resource), counter, 'PX', FENCE_TTL_MS)
   }
 
-  #named(token: string, resources: readonly string[]): readonly string[] {
-    const { keys } = this
-    const named = resources.flatMap((name) => [
-      keys.lease(name),
-      keys.fence(name),
-      keys.waiters(name),
-    ])
-    return [keys.master, keys.tombstone(token), ...named]
+  async #call(
+    procedure: Procedure,
+    args: readonly Argument[],
+    { skewMs = SKEW_MS, enrolment: [runId, maxLeaseMs] = ENROLMENT }: Caller = {},
+  ): Promise<Reply> {
+    const terms = { maxLeaseMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: skewMs }
+    const standing = standingOf({ namespace: this.#namespace, ...terms })
+    const sent = batchArgs([new Call(procedure, args)], runId, standing)
+    const answer = await this.redis.eval(BATCH, 0, ...sent)
+    const [entry] = readBatch(answer, 1)
+    this.serverMs = entry?.serverMs
+    if (entry?.reply instanceof Error) throw entry.reply
+    return entry?.reply as Reply
   }
 }

@@ -348,12 +348,12 @@ export class SimulatedClient {
     reply?: unknown,
   ): void {
     const { referee, trace } = this.#options
-    const token = String(args[script === 'release' ? 0 : 2])
+    const token = String(args[1])
     if (event === 'call' && script === 'acquire') referee.attempted(token, clock)
     if (event === 'call' && script === 'extend') referee.extendRoundBegins(token, clock)
     trace(() => {
       const said = event === 'call' ? '' : ` = ${JSON.stringify(reply)}`
-      const rest = args.slice(script === 'release' ? 1 : 3).join(' ')
+      const rest = [args[0], ...args.slice(2)].join(' ')
       return `${this.name} ${event === 'call' ? 'asks' : 'ran on'} ${master}: ${script} ${token.slice(0, 8)} ${rest}${said}`
     })
   }

@@ -12,6 +12,7 @@ import type {
   MasterConnectionOptions,
   MasterState,
 } from '../../src/redis/master.ts'
+import type { Call, Entry } from '../../src/redis/batch.ts'
 import { Enrolment } from '../../src/redis/enrolment.ts'
 import type { Script } from '../../src/redis/script.ts'
 import type { ServerFacts } from '../../src/redis/server-facts.ts'
@@ -65,7 +66,7 @@ export class SimulatedConnection implements Master {
       admit: (facts) => options.admit(this, facts),
       loadScripts: async () => {
         await this.#need(() => {
-          for (const script of options.scripts) wiring.master.load(script.name)
+          wiring.master.load()
         })
       },
       onState: (state) => {
@@ -89,27 +90,24 @@ export class SimulatedConnection implements Master {
     return this.#enrolment.firstAnswer
   }
 
-  call(
-    script: Script,
-    keys: readonly string[],
-    args: readonly (string | number)[],
-    timeoutMs: number,
-  ): Promise<CallResult> {
+  call(call: Call, timeoutMs: number): Promise<CallResult> {
     if (this.state.status !== 'enrolled') {
       const detail = this.state.status
       return Promise.resolve({ ok: false, reason: 'not-ready', detail, mayHaveRun: false })
     }
     const { master, clock, observe } = this.#wiring
-    observe('call', script.name, args)
+    const { procedure, args } = call
+    const { runId } = this
+    observe('call', procedure, args)
     return new Promise((resolve) => {
       const deadline = clock.after(timeoutMs, () => {
         const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
         resolve({ ok: false, reason: 'timeout', detail, mayHaveRun: true })
       })
       const run = (): unknown => {
-        const reply = master.evalsha(script.name, keys, args)
-        observe('reply', script.name, args, reply)
-        return reply
+        const entry = master.call(call, runId, this.#options.standing)
+        observe('reply', procedure, args, entry.reply)
+        return entry
       }
       void this.#ask(run).then((answer) => {
         deadline.cancel()
@@ -296,7 +294,7 @@ export class SimulatedConnection implements Master {
   }
 
   #resultOf(answer: Answer): CallResult {
-    if (answer.kind === 'reply') return { ok: true, reply: answer.reply }
+    if (answer.kind === 'reply') return { ok: true, ...(answer.reply as Entry) }
     const { detail } = answer
     if (answer.kind === 'closed') return { ok: false, reason: 'closed', detail, mayHaveRun: true }
     this.#enrolment.onErrorReply(detail)

@@ -6,7 +6,12 @@
  *   down ─restart(keep)─▶ up: another run id, no loaded scripts, and of its memory what `keep` says
  */
 import type { SeededRandom } from './seeded-random.ts'
-import { simulatedScripts, type Reply } from '../../src/testing/simulated-scripts.ts'
+import type { Call, Entry } from '../../src/redis/batch.ts'
+import {
+  simulateProcedure,
+  simulateScript,
+  type Reply,
+} from '../../src/testing/simulated-scripts.ts'
 import { SimulatedMemory } from '../../src/testing/simulated-memory.ts'
 import type { WallClock } from './wall-clock.ts'
 
@@ -38,7 +43,7 @@ export class SimulatedMaster {
   /** How often each reply was given, by script and first word. */
   readonly replies = new Map<string, number>()
   readonly #random: SeededRandom
-  readonly #loaded = new Set<string>()
+  #loaded = false
   readonly #onCrash = new Set<() => void>()
   readonly #subscribers: { channel: string; heard: (message: string) => void }[] = []
   #backlog: (() => void)[] = []
@@ -78,19 +83,20 @@ export class SimulatedMaster {
     else if (this.#state === 'frozen') this.#backlog.push(run)
   }
 
-  /** @throws SimulatedReplyError when the script was not loaded since the process started. */
-  evalsha(name: string, keys: readonly string[], args: readonly (string | number)[]): Reply {
-    if (!this.#loaded.has(name)) throw new SimulatedReplyError('NOSCRIPT No matching script.')
-    return this.eval(name, keys, args)
+  /** @throws SimulatedReplyError when the library was not loaded since the process started. */
+  call({ procedure, args }: Call, runId: string, standing: readonly string[]): Entry {
+    if (!this.#loaded) throw new SimulatedReplyError('NOSCRIPT No matching script.')
+    const { memory, nowUs } = this
+    const publish = this.#publish
+    const reply = simulateProcedure(procedure, { memory, args, runId, standing, nowUs, publish })
+    this.#count(procedure, reply)
+    return { reply, serverMs: Math.floor(nowUs / 1000) }
   }
 
   eval(name: string, keys: readonly string[], args: readonly (string | number)[]): Reply {
-    const script = simulatedScripts.get(name)
-    if (script === undefined) throw new Error(`The simulated master has no script \`${name}\``)
     const { memory, nowUs } = this
-    const reply = script({ memory, keys, args: args.map(String), nowUs, publish: this.#publish })
-    const word = `${name}:${reply[0] ?? ''}`
-    this.replies.set(word, (this.replies.get(word) ?? 0) + 1)
+    const reply = simulateScript(name, { memory, keys, args: args.map(String), nowUs })
+    this.#count(name, reply)
     return reply
   }
 
@@ -99,8 +105,8 @@ export class SimulatedMaster {
     this.#subscribers.push({ channel, heard })
   }
 
-  load(name: string): void {
-    this.#loaded.add(name)
+  load(): void {
+    this.#loaded = true
   }
 
   /** FLUSHALL: the same process, without its data. */
@@ -131,7 +137,7 @@ export class SimulatedMaster {
     if (this.#state !== 'down') return
     if (kept === 'nothing') this.memory.forgetAll()
     if (kept === 'allButLastSecond') this.memory.forgetLast(this.#random.between(0, 1_000))
-    this.#loaded.clear()
+    this.#loaded = false
     this.#runId = this.#newRunId()
     this.#incarnation++
     this.#state = 'up'
@@ -145,6 +151,11 @@ export class SimulatedMaster {
 
   readonly #publish = (channel: string, message: string): void => {
     for (const each of this.#subscribers) if (each.channel === channel) each.heard(message)
+  }
+
+  #count(name: string, reply: Reply): void {
+    const word = `${name}:${reply[0] ?? ''}`
+    this.replies.set(word, (this.replies.get(word) ?? 0) + 1)
   }
 
   #newRunId(): string {
