@@ -1,28 +1,32 @@
 /**
- * Wakes waiting `acquire` calls when a resource is released. Masters announce a release only where somebody waits;
- * a waiter wakes when a quorum of them has announced it, since before that a vote could not be won. Advisory: an
- * announcement that is lost, or a lease that ends by itself, costs a waiter one retry delay and nothing else.
+ * Tells waiting `acquire` calls whose turn it is when a resource is released. Masters announce a release only where somebody waits, and
+ * name those who are next; a turn is decided when a quorum of them has announced it, since before that a vote could not be won. All
+ * that wait decide it alike, or nearly so: they go one after the other instead of splitting the votes. Advisory: an
+ * announcement that is lost, or a lease that ends by itself, costs a waiter one delay and nothing else.
  */
-import type { Master } from '../redis/master.ts'
+import type { Master, Subscription } from '../redis/master.ts'
+
+/** Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it. */
+export type OnTurn = (place: number) => void
 
 export interface Listening {
-  /** Resolves when a quorum of masters has announced the release of one of the resources. */
-  readonly released: Promise<void>
+  /** A quorum of masters would be heard. */
+  readonly live: boolean
+  /** What is heard from now on, and what was heard since the last `forget`. */
+  onTurn(react: OnTurn): void
+  forget(): void
   stop(): void
 }
 
-interface Waiter {
-  readonly resources: ReadonlySet<string>
-  readonly heardFrom: Set<Master>
-  wake(): void
-}
+/** Announcements of as many releases are kept, for those that come late from slow masters. */
+const ROUNDS = 8
 
 export class Announcements {
   readonly #masters: readonly Master[]
   readonly #channel: string
   readonly #quorum: number
   readonly #waiters = new Set<Waiter>()
-  #subscribed = false
+  #subscriptions: readonly Subscription[] | undefined
 
   constructor(masters: readonly Master[], channel: string, quorum: number) {
     this.#masters = masters
@@ -31,32 +35,86 @@ export class Announcements {
   }
 
   /** Begin before the attempt whose failure is to be waited out, so that no release slips in between. */
-  listen(resources: readonly string[]): Listening {
-    this.#subscribe()
-    let wake: () => void = () => undefined
-    const released = new Promise<void>((resolve) => {
-      wake = resolve
-    })
-    const waiter: Waiter = { resources: new Set(resources), heardFrom: new Set(), wake }
+  listen(name: string, resources: readonly string[]): Listening {
+    const subscriptions = this.#subscribe()
+    const quorum = this.#quorum
+    const waiter = new Waiter(name, new Set(resources), quorum)
     this.#waiters.add(waiter)
-    return { released, stop: () => this.#waiters.delete(waiter) }
-  }
-
-  #subscribe(): void {
-    if (this.#subscribed) return
-    this.#subscribed = true
-    for (const master of this.#masters) {
-      master.listen(this.#channel, (resource) => {
-        this.#heard(master, resource)
-      })
+    return {
+      get live() {
+        return subscriptions.filter(({ active }) => active).length >= quorum
+      },
+      onTurn: (react) => {
+        waiter.onTurn(react)
+      },
+      forget: () => {
+        waiter.forget()
+      },
+      stop: () => this.#waiters.delete(waiter),
     }
   }
 
-  #heard(master: Master, resource: string): void {
-    for (const waiter of this.#waiters) {
-      if (!waiter.resources.has(resource)) continue
-      waiter.heardFrom.add(master)
-      if (waiter.heardFrom.size >= this.#quorum) waiter.wake()
+  #subscribe(): readonly Subscription[] {
+    this.#subscriptions ??= this.#masters.map((master) =>
+      master.listen(this.#channel, (message) => {
+        const [round = '', names = '', ...resource] = message.split(' ')
+        for (const waiter of this.#waiters) {
+          waiter.heard(master, round, names.split(','), resource.join(' '))
+        }
+      }),
+    )
+    return this.#subscriptions
+  }
+}
+
+class Waiter {
+  readonly #name: string
+  readonly #resources: ReadonlySet<string>
+  readonly #quorum: number
+  /** Who is next by each master, for each release. */
+  readonly #rounds = new Map<string, Map<Master, readonly string[]>>()
+  #place: number | undefined
+  #react: OnTurn | undefined
+
+  constructor(name: string, resources: ReadonlySet<string>, quorum: number) {
+    this.#name = name
+    this.#resources = resources
+    this.#quorum = quorum
+  }
+
+  onTurn(react: OnTurn): void {
+    this.#react = react
+    if (this.#place !== undefined) react(this.#place)
+  }
+
+  forget(): void {
+    this.#react = undefined
+    this.#place = undefined
+  }
+
+  heard(master: Master, round: string, names: readonly string[], resource: string): void {
+    if (!this.#resources.has(resource)) return
+    const named = this.#rounds.get(round) ?? new Map<Master, readonly string[]>()
+    this.#rounds.set(round, named.set(master, names))
+    const [oldest] = this.#rounds.keys()
+    if (this.#rounds.size > ROUNDS && oldest !== undefined) this.#rounds.delete(oldest)
+    if (named.size !== this.#quorum) return
+    const place = turnOrder([...named.values()]).indexOf(this.#name)
+    if (place < 0) return
+    this.#place = place
+    this.#react?.(place)
+  }
+}
+
+/** The masters' orders in one: earlier in more of them comes first. Pure. */
+export function turnOrder(orders: readonly (readonly string[])[]): readonly string[] {
+  const points = new Map<string, number>()
+  for (const names of orders) {
+    for (const [place, name] of names.entries()) {
+      points.set(name, (points.get(name) ?? 0) + 1 / (place + 1))
     }
   }
+  return [...points]
+    .sort(([a, ofA], [b, ofB]) => ofB - ofA || (a < b ? -1 : 1))
+    .map(([name]) => name)
 }

@@ -29,6 +29,7 @@ export interface Grant {
   readonly leaseMs: number
   readonly fencingToken: number
   readonly startedAt: Instant
+  readonly tookMs: number
   readonly trust: Trust
   /** Still being filled in: a master that has not answered may yet grant. */
   readonly votes: Poll<AcquireVote>['votes']
@@ -72,12 +73,14 @@ export async function attempt(
     }
   }
   const now = instant(clock)
+  const tookMs = now.now - startedAt.now
   if (remainingMs(trust, now) <= 0) {
     giveUp()
-    return tooLate(fleet, resource, leaseMs, now.now - startedAt.now)
+    return tooLate(fleet, resource, leaseMs, tookMs)
   }
   const { votes, complete } = ballot
-  return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, votes, complete }
+  const end = { startedAt, tookMs, trust, votes, complete }
+  return { status: 'granted', claim, leaseMs, fencingToken, ...end }
 }
 
 /** No answer, or none that says the script did not run: a grant may exist or still arrive. */

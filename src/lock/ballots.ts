@@ -14,6 +14,7 @@ import {
   extendProcedure,
   healProcedure,
   releaseProcedure,
+  withdrawProcedure,
 } from './scripts.ts'
 import { instant, type Instant } from './trust.ts'
 import {
@@ -48,6 +49,8 @@ export interface Request {
   readonly leaseMs: number
   /** The caller goes on waiting this long when it is not granted: releases are announced to it. */
   readonly waitMs: number
+  /** By what name it waits. */
+  readonly waiter: string
   readonly predecessor?: Predecessor
 }
 
@@ -76,11 +79,11 @@ function question(
 export function pollAcquire(
   fleet: Fleet,
   claim: Claim,
-  { leaseMs, waitMs, predecessor }: Request,
+  { leaseMs, waitMs, waiter, predecessor }: Request,
   proposal: number,
 ): Poll<AcquireVote> {
   const { maxLeaseMs, masterTimeoutMs } = fleet.settings
-  const terms = [leaseMs, String(proposal), waitMs]
+  const terms = [leaseMs, String(proposal), waitMs, waiter]
   const from = predecessor && [predecessor.token, String(predecessor.fencingToken)]
   const asked = question(fleet, acquireProcedure, claim, ...terms, ...(from ?? []))
   // An answer that comes after the lease would be over is none.
@@ -151,7 +154,8 @@ export async function heal(
 /**
  * Asks **every** master to delete the claim's keys, whatever it answered before. Where `unsettled`
  * says that a grant or heal may still arrive, the master also refuses the token from now on. A master
- * that does not confirm is asked again in the background when it is back, for one lease at most.
+ * that does not confirm is asked again in the background when it is back, for one lease at most. Those who wait
+ * have `graceMs` in which the resource is kept for the next of them.
  */
 export function pollRelease(
   fleet: Fleet,
@@ -159,9 +163,10 @@ export function pollRelease(
   leaseMs: number,
   unsettled: (index: number) => boolean,
   background: (work: Promise<void>) => void,
+  graceMs = 0,
 ): Poll<ReleaseVote> {
   const { masterTimeoutMs } = fleet.settings
-  const release = releaseCall(claim)
+  const release = new Call(releaseProcedure, [claim.resources, claim.token, 0, graceMs])
   return poll(
     fleet.masters,
     async (master, index) => {
@@ -175,13 +180,10 @@ export function pollRelease(
   )
 }
 
-function releaseCall({ resources, token }: Claim, tombstoneMs = 0): Call {
-  return new Call(releaseProcedure, [resources, token, tombstoneMs])
-}
-
 /** The token is refused from now on. */
-function releaseForGood(fleet: Fleet, claim: Claim): Call {
-  return releaseCall(claim, TOMBSTONE_LEASES * fleet.settings.maxLeaseMs)
+function releaseForGood(fleet: Fleet, { resources, token }: Claim): Call {
+  const tombstoneMs = TOMBSTONE_LEASES * fleet.settings.maxLeaseMs
+  return new Call(releaseProcedure, [resources, token, tombstoneMs, 0])
 }
 
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */
@@ -202,6 +204,18 @@ async function releaseLater(
     if (vote.kind !== 'failed') return
     await sleep(clock, RELEASE_RETRY_MS)
   }
+}
+
+/** A waiter that has been granted, or gave up, leaves its place; where that is not heard, its place ends by itself. */
+export function withdraw(
+  fleet: Fleet,
+  resources: readonly string[],
+  waiter: string,
+): Promise<void> {
+  const call = new Call(withdrawProcedure, [resources, waiter])
+  const { masterTimeoutMs } = fleet.settings
+  const answers = fleet.masters.map((master) => master.call(call, masterTimeoutMs))
+  return Promise.all(answers).then(() => undefined)
 }
 
 /** A call whose script first checks that this very server process was enrolled by this connection. */

@@ -4,9 +4,11 @@ export interface Keyspace {
   lease(resource: string): string
   /** The fencing counter of a resource. */
   fence(resource: string): string
-  /** Present while somebody waits for the resource: its next release is announced. */
+  /** Who waits for the resource, in the order in which they should get it. */
   waiters(resource: string): string
-  /** The channel on which releases are announced, by resource name. */
+  /** After a release and for a moment: those for whom the resource is reserved. */
+  next(resource: string): string
+  /** The channel on which releases are announced. */
   readonly releases: string
   /** The master's enrolment: run id, longest lease, and the time from which it may grant. */
   readonly master: string
@@ -21,6 +23,7 @@ export function keyspace(namespace: string): Keyspace {
     lease: (resource) => `${namespace}:lease:${resource}`,
     fence: (resource) => `${namespace}:fence:${resource}`,
     waiters: (resource) => `${namespace}:wait:${resource}`,
+    next: (resource) => `${namespace}:next:${resource}`,
     releases: `${namespace}:released`,
     master: `${namespace}:master`,
     tombstone: (token) => `${namespace}:tomb:${token}`,
@@ -34,5 +37,6 @@ local masterKey, releasesChannel = namespace .. ':master', namespace .. ':releas
 local function leaseKey(resource) return namespace .. ':lease:' .. resource end
 local function fenceKey(resource) return namespace .. ':fence:' .. resource end
 local function waitersKey(resource) return namespace .. ':wait:' .. resource end
+local function nextKey(resource) return namespace .. ':next:' .. resource end
 local function tombstoneKey(token) return namespace .. ':tomb:' .. token end
 `

@@ -42,6 +42,8 @@ export interface LeaseTerms {
   readonly maxExtensions: number
 }
 
+/** So many round trips those who wait have to come for a resource that was released, before anybody may have it. */
+const TRIPS_TO_COME = 4
 /** How often a lease's timer looks at both clocks, as a fraction of the lease. */
 const LOOKS_PER_LEASE = 3
 
@@ -154,7 +156,17 @@ export class QuorumLease implements Lease {
     const background = (work: Promise<void>): void => {
       this.#owner.background(work)
     }
-    const ballot = pollRelease(this.#fleet, this.#claim, this.leaseMs, unsettled, background)
+    const { tookMs } = this.#grant
+    const { masterTimeoutMs } = this.#fleet.settings
+    const graceMs = Math.min(masterTimeoutMs, Math.ceil(TRIPS_TO_COME * Math.max(1, tookMs)))
+    const ballot = pollRelease(
+      this.#fleet,
+      this.#claim,
+      this.leaseMs,
+      unsettled,
+      background,
+      graceMs,
+    )
     background(ballot.complete)
     await ballot.verdict
   }

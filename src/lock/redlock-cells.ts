@@ -26,6 +26,7 @@ import { cellOf, placementKey } from './placement.ts'
 import { QuorumLease } from './quorum-lease.ts'
 import { HeldLeases } from './reentrancy.ts'
 import { labelOf, resourceNames } from './resources.ts'
+import type { Listening } from './announcements.ts'
 import { acquireWithin } from './retrying.ts'
 import { Redlock, type AcquireOptions, type RedlockStatus } from './redlock.ts'
 import type { RedlockOptions } from './settings.ts'
@@ -135,7 +136,8 @@ export class RedlockCells implements LockService, AsyncDisposable {
       signal,
       attempt: () => this.tryAcquire(resource, one),
       roundTripMs: () => 1,
-      listen: () => ({ released: new Promise<void>(() => undefined), stop: () => undefined }),
+      listen: () => NOTHING_IS_HEARD,
+      withdraw: () => undefined,
     })
   }
 
@@ -258,4 +260,11 @@ function cellsOption(option: string, chosen: unknown, known: readonly string[]):
     }
   }
   return chosen as string[]
+}
+
+const NOTHING_IS_HEARD: Listening = {
+  live: false,
+  onTurn: () => undefined,
+  forget: () => undefined,
+  stop: () => undefined,
 }

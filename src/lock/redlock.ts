@@ -12,7 +12,7 @@ import {
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './announcements.ts'
 import { attempt } from './attempt.ts'
-import type { Predecessor } from './ballots.ts'
+import { withdraw, type Predecessor, type Request } from './ballots.ts'
 import { Fleet, type MasterStatus } from './fleet.ts'
 import { inspect, type Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
@@ -147,7 +147,7 @@ export class Redlock implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options: LeaseOptions = {},
   ): Promise<AcquireOutcome> {
-    return this.#trySlots(resourceNames(resource), options, 0)
+    return this.#trySlots(resourceNames(resource), options)
   }
 
   /**
@@ -163,13 +163,18 @@ export class Redlock implements LockService, AsyncDisposable {
     const { leaseMs: defaultWaitMs } = this.#terms(options)
     const { clock } = this.#settings
     const startedAt = clock.now()
+    const waiter = Math.floor(clock.random() * 2 ** 40).toString(36)
+    const all = claimsFor(names, options.slots ?? 1, 0).flat()
     const waiting = acquireWithin({
       clock,
       waitMs: integerOption('waitMs', options.waitMs ?? defaultWaitMs, 0, Number.MAX_SAFE_INTEGER),
       signal: options.signal,
-      attempt: (waitMs) => this.#trySlots(names, options, waitMs),
+      attempt: (waitMs) => this.#trySlots(names, options, { waitMs, waiter }),
       roundTripMs: () => this.#roundTripMs,
-      listen: () => this.#announcements.listen(claimsFor(names, options.slots ?? 1, 0).flat()),
+      listen: () => this.#announcements.listen(waiter, all),
+      withdraw: () => {
+        this.#inBackground(withdraw(this.#fleet, all, waiter))
+      },
     })
     const waited = (granted: boolean) => (): void => {
       this.#observer.waited(names, granted, clock.now() - startedAt)
@@ -206,7 +211,12 @@ export class Redlock implements LockService, AsyncDisposable {
     if (!(lease instanceof QuorumLease)) return refuse('lease', 'a lease of this Redlock', lease)
     const terms = this.#terms(options)
     const predecessor = lease.giveUp()
-    const { outcome, everywhere } = await this.#attempt(lease.resources, terms, 0, predecessor)
+    const { outcome, everywhere } = await this.#attempt(
+      lease.resources,
+      terms,
+      NOT_WAITING,
+      predecessor,
+    )
     // Where the successor was not granted, the old keys would stand in its way until they expire.
     this.#inBackground(everywhere().then((granted) => (granted ? undefined : lease.releaseKeys())))
     this.#assertOpen() // Closed meanwhile: what was granted is released.
@@ -265,13 +275,13 @@ export class Redlock implements LockService, AsyncDisposable {
   async #trySlots(
     names: readonly string[],
     options: LeaseOptions,
-    waitMs: number,
+    waiting = NOT_WAITING,
   ): Promise<AcquireOutcome> {
     this.#assertOpen()
     const terms = this.#terms(options)
     const claims = claimsFor(names, options.slots ?? 1, this.#settings.clock.random())
     return tryEach(claims, async (claim) => {
-      const { outcome } = await this.#attempt(claim, terms, waitMs)
+      const { outcome } = await this.#attempt(claim, terms, waiting)
       this.#assertOpen() // Closed meanwhile: what was granted is released.
       return outcome
     })
@@ -280,13 +290,13 @@ export class Redlock implements LockService, AsyncDisposable {
   async #attempt(
     resources: readonly string[],
     terms: Terms,
-    waitMs: number,
+    waiting: Waiting,
     predecessor?: Predecessor,
   ): Promise<{ readonly outcome: AcquireOutcome; readonly everywhere: () => Promise<boolean> }> {
     const { clock } = this.#settings
     const { leaseMs } = terms
     const startedAt = clock.now()
-    const request = { leaseMs, waitMs, ...(predecessor !== undefined && { predecessor }) }
+    const request = { leaseMs, ...waiting, ...(predecessor !== undefined && { predecessor }) }
     const grant = await attempt(
       this.#fleet,
       this.#proposals,
@@ -332,6 +342,10 @@ export class Redlock implements LockService, AsyncDisposable {
     if (this.#closed !== undefined) throw new RedlockClosedError()
   }
 }
+
+type Waiting = Pick<Request, 'waitMs' | 'waiter'>
+
+const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }
 
 interface Terms extends LeaseTerms {
   readonly leaseMs: number

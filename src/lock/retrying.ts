@@ -1,10 +1,12 @@
 /**
- * The loop behind `acquire`: attempts until one is granted or the time is over, with random delays that are longer than
- * a round trip and end early when the release of what is waited for is announced.
+ * The loop behind `acquire`: attempts until one is granted or the time is over. Whoever finds the resource taken sleeps until it is its
+ * turn, or until the holder's lease must be over; where nobody holds it, or nobody would tell, the delays are random and
+ * longer than a round trip.
  */
 import pRetry from 'p-retry'
 import { jitteredMs } from '../backoff.ts'
-import { sleep, type Clock } from '../clock.ts'
+import type { Clock } from '../clock.ts'
+import { ResourceTakenError } from '../errors.ts'
 import type { Listening } from './announcements.ts'
 import type { Lease } from './lease.ts'
 import { outcomeError, type AcquireOutcome } from './outcome.ts'
@@ -18,72 +20,113 @@ export interface RetryOptions {
   /** The duration of the last attempt. */
   roundTripMs(): number
   listen(): Listening
+  /** Ends the waiting of one that had to wait. */
+  withdraw(): void
 }
 
 const MIN_DELAY_MS = 2
 const MAX_DELAY_MS = 200
-/** After an announcement all waiters wake at once: they spread over this many round trips. */
-const WAKE_SPREAD = 2
+/** Announcements may be lost: nobody sleeps longer for want of one. */
+const MAX_SLEEP_MS = 1_000
+/** Whoever is named has so long to acquire, in round trips and at least, before the next one tries too. */
+const TRIPS_PER_TURN = 4
+const MIN_TURN_MS = 25
 
 const RETRYABLE = new Set(['RESOURCE_TAKEN', 'SPLIT_VOTE', 'QUORUM_UNREACHABLE'])
 
 /** @throws the last attempt's error, the signal's reason, or whatever `attempt` throws. */
-export function acquireWithin(options: RetryOptions): Promise<Lease> {
+export async function acquireWithin(options: RetryOptions): Promise<Lease> {
   const { clock, signal } = options
   const deadline = clock.now() + options.waitMs
-  let listening: Listening | undefined
+  const listening = options.waitMs > 0 ? options.listen() : undefined
   const tryOnce = async (): Promise<Lease> => {
     signal?.throwIfAborted()
-    listening?.stop()
-    const leftMs = Math.max(0, Math.ceil(deadline - clock.now()))
-    if (leftMs > 0) listening = options.listen()
-    const outcome = await options.attempt(leftMs)
+    listening?.forget()
+    const outcome = await options.attempt(Math.max(0, Math.ceil(deadline - clock.now())))
     if (outcome.status !== 'granted') throw outcomeError(outcome)
     if (signal?.aborted !== true) return outcome.lease
     await outcome.lease.release()
     throw signal.reason
   }
-  const pause = async (tries: number): Promise<void> => {
+  const goesOn = (error: unknown): boolean => isRetryable(error) && clock.now() < deadline
+  let waited = false
+  let untold = 0
+  const pause = async (error: Error): Promise<void> => {
+    waited = true
+    const roundTripMs = Math.max(MIN_DELAY_MS, options.roundTripMs())
+    const random = clock.random()
+    const told = listening?.live === true && error instanceof ResourceTakenError
+    untold = told ? 0 : untold + 1
+    const delayMs = told
+      ? Math.min(error.retryAfterMs, MAX_SLEEP_MS) + random * TRIPS_PER_TURN * roundTripMs
+      : jitteredMs(untold, roundTripMs, Math.max(roundTripMs, MAX_DELAY_MS), random)
     const leftMs = deadline - clock.now()
-    if (leftMs <= 0) return
-    const minMs = Math.max(MIN_DELAY_MS, options.roundTripMs())
-    const delayMs = jitteredMs(tries, minMs, Math.max(minMs, MAX_DELAY_MS), clock.random())
-    if (!(await sleepUntil(clock, Math.min(leftMs, delayMs), listening?.released, signal))) return
-    const spreadMs = clock.random() * WAKE_SPREAD * options.roundTripMs()
-    await sleep(clock, Math.min(spreadMs, Math.max(0, deadline - clock.now())), signal)
+    await untilTurn(clock, Math.min(leftMs, delayMs), listening, roundTripMs, signal)
   }
-  return pRetry(tryOnce, {
-    retries: Infinity, // Bounded by the deadline.
-    minTimeout: 0, // The delay is ours: it depends on the round trip and runs on our clock.
-    shouldRetry: ({ error }) => isRetryable(error) && clock.now() < deadline,
-    onFailedAttempt: ({ error, attemptNumber }) =>
-      isRetryable(error) ? pause(attemptNumber) : undefined,
-  })
-    .catch((error: unknown) => {
+  try {
+    return await tryOnce()
+  } catch (error) {
+    if (!(error instanceof Error) || !goesOn(error)) throw error
+    await pause(error)
+    return await pRetry(tryOnce, {
+      retries: Infinity, // Bounded by the deadline.
+      minTimeout: 0, // The delay is ours: it depends on the round trip and runs on our clock.
+      shouldRetry: ({ error: why }) => goesOn(why),
+      onFailedAttempt: ({ error: why }) => (goesOn(why) ? pause(why) : undefined),
+    }).catch((why: unknown) => {
       signal?.throwIfAborted() // p-retry wraps a reason that is not an Error.
-      throw error
+      throw why
     })
-    .finally(() => listening?.stop())
+  } finally {
+    listening?.stop()
+    if (waited) options.withdraw()
+  }
 }
 
-/** Sleeps, but not past `early`; tells whether it was that which ended the sleep. */
-async function sleepUntil(
+/** Sleeps until it is this waiter's turn, and at most `delayMs`; less when it is one of the next. */
+function untilTurn(
   clock: Clock,
   delayMs: number,
-  early: Promise<void> | undefined,
+  listening: Listening | undefined,
+  roundTripMs: number,
   signal: AbortSignal | undefined,
-): Promise<boolean> {
-  const woken = new AbortController()
-  let wokenEarly = false
-  void early?.then(() => {
-    wokenEarly = true
-    woken.abort()
+): Promise<void> {
+  const startedAt = clock.now()
+  return new Promise((resolve, reject) => {
+    const settle = (): void => {
+      timer.cancel()
+      signal?.removeEventListener('abort', abort)
+      listening?.forget()
+    }
+    const end = (): void => {
+      settle()
+      resolve()
+    }
+    const abort = (): void => {
+      settle()
+      reject(signal?.reason as Error)
+    }
+    let timer = clock.after(delayMs, end)
+    if (signal?.aborted === true) {
+      abort()
+      return
+    }
+    signal?.addEventListener('abort', abort, { once: true })
+    listening?.onTurn((place) => {
+      if (place === 0) {
+        end()
+        return
+      }
+      timer.cancel()
+      const leftMs = startedAt + delayMs - clock.now()
+      timer = clock.after(
+        Math.min(leftMs, place * Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs)),
+        end,
+      )
+    })
   })
-  const either = signal === undefined ? woken.signal : AbortSignal.any([signal, woken.signal])
-  await sleep(clock, delayMs, either).catch(() => signal?.throwIfAborted())
-  return wokenEarly
 }
 
-function isRetryable(error: Error): boolean {
-  return 'code' in error && RETRYABLE.has(String(error.code))
+function isRetryable(error: unknown): error is Error {
+  return error instanceof Error && 'code' in error && RETRYABLE.has(String(error.code))
 }

@@ -30,36 +30,53 @@ local enrolled = record[1] == runId and record[2] == maxLeaseMs
 local quarantineMs = tonumber(record[3] or '0') - nowMs
 `
 
+/** Who acquires in place of a holder that stands in a reply: the resource is free, and kept for them. */
+const RESERVED = 'reserved@those who waited longer'
+/** So many waiters are named when a resource is released, and may have it for a moment. */
+const NAMED = 4
+
 /**
- * `proposal` is in µs. `predecessor` is the token to take over from and `itsFence` its fencing token, both empty where there is none;
- * `waitMs` is how long the caller goes on waiting when it is not granted.
+ * `proposal` is in µs. `waitMs` is how long the caller goes on waiting under the name `waiter` when it is not granted; 0 and '' if
+ * it does not. `predecessor` is the token to take over from and `itsFence` its fencing token; left out where there is none.
  * Returns  granted, counter | taken, holder's token, its PTTL ms | quarantined, ms to go
  *          | skewed, ms the proposal is ahead | abandoned | unenrolled
  * Keeps: all resources or none. The counter of a resource grows with every grant to a new token. A repeated
  * call for the holder's own token grants again with the same counter and does not lengthen the lease. A lease is
  * taken over only from the token that gave it up, and only where nobody was granted after it. A caller that goes on
- * waiting is marked in the same breath, so that no release can slip in between.
+ * waiting gets its place in the same breath, so that no release can slip in between; whoever comes next goes before one that is
+ * more patient, and nobody's patience counts for more than the longest lease.
  */
 export const acquireProcedure: Procedure = defineProcedure(
   'acquire',
-  ['resources', 'token', 'leaseMs', 'proposal', 'waitMs', 'predecessor', 'itsFence'],
+  ['resources', 'token', 'leaseMs', 'proposal', 'waitMs', 'waiter', 'predecessor', 'itsFence'],
   `
 if not enrolled then return {'unenrolled'} end
 if quarantineMs > 0 then return {'quarantined', quarantineMs} end
 local aheadMs = tonumber(proposal) / 1000 - nowMs
 if aheadMs > tonumber(maxClockSkewMs) then return {'skewed', math.ceil(aheadMs)} end
-if redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
+local refusals = {tombstoneKey(token)}
+for _, resource in ipairs(resources) do refusals[#refusals + 1] = nextKey(resource) end
+local reserved = redis.call('EXISTS', unpack(refusals)) > 0
+if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
+local function refuse(resource, holder, holderKey)
+  if waitMs > 0 then
+    local waiters = waitersKey(resource)
+    redis.call('ZREMRANGEBYSCORE', waiters, '-inf', nowMs)
+    redis.call('ZADD', waiters, 'NX', nowMs + math.min(waitMs, tonumber(maxLeaseMs)), waiter)
+    if waitMs > redis.call('PTTL', waiters) then redis.call('PEXPIRE', waiters, waitMs) end
+  end
+  return {'taken', holder, redis.call('PTTL', holderKey)}
+end
 local counter, mine = 0, true
 for _, resource in ipairs(resources) do
   local holder = redis.call('GET', leaseKey(resource))
   local count = tonumber(redis.call('GET', fenceKey(resource)) or '0')
   local free = not holder or holder == token
     or (holder == predecessor and count <= tonumber(itsFence))
-  if not free then
-    if waitMs > math.max(0, redis.call('PTTL', waitersKey(resource))) then
-      redis.call('SET', waitersKey(resource), '1', 'PX', waitMs)
-    end
-    return {'taken', holder, redis.call('PTTL', leaseKey(resource))}
+  if not free then return refuse(resource, holder, leaseKey(resource)) end
+  local named = reserved and not holder and redis.call('GET', nextKey(resource))
+  if named and (waiter == '' or not string.find(named, waiter, 1, true)) then
+    return refuse(resource, '${RESERVED}', nextKey(resource))
   end
   if holder ~= token then mine = false end
   counter = math.max(counter, count)
@@ -70,6 +87,7 @@ if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1)
 for _, resource in ipairs(resources) do
   redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)
   redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
+  if reserved then redis.call('DEL', nextKey(resource)) end
 end
 return {'granted', tonumber(fence)}
 `,
@@ -157,26 +175,44 @@ return {'healed'}
 )
 
 /**
- * `tombstoneMs` is 0 for none.
+ * `tombstoneMs` is 0 for none. `graceMs` is how long the resource is kept for those who are next, 0 for not at all.
  * Returns  released, number of leases deleted
  * Keeps: only the holder's own keys are deleted. With a tombstone, a grant or a heal for this token
- * that still travels is refused when it arrives. A release is announced only where somebody waits.
+ * that still travels is refused when it arrives. A release is announced only where somebody waits: with the beginning of the token, which
+ * tells one release from another, and who is next.
  */
 export const releaseProcedure: Procedure = defineProcedure(
   'release',
-  ['resources', 'token', 'tombstoneMs'],
+  ['resources', 'token', 'tombstoneMs', 'graceMs'],
   `
 if tombstoneMs > 0 then redis.call('SET', tombstoneKey(token), '1', 'PX', tombstoneMs) end
 local deleted = 0
 for _, resource in ipairs(resources) do
   if redis.call('GET', leaseKey(resource)) == token then
+    redis.call('DEL', leaseKey(resource))
     deleted = deleted + 1
-    if redis.call('DEL', leaseKey(resource), waitersKey(resource)) == 2 then
-      redis.call('PUBLISH', releasesChannel, resource)
+    local waiters = redis.call('ZRANGEBYSCORE', waitersKey(resource), nowMs, '+inf', 'LIMIT', 0, ${NAMED})
+    if #waiters > 0 then
+      local named = table.concat(waiters, ',')
+      if graceMs > 0 then redis.call('SET', nextKey(resource), named, 'PX', graceMs) end
+      redis.call('PUBLISH', releasesChannel, string.sub(token, 1, 8) .. ' ' .. named .. ' ' .. resource)
     end
   end
 end
 return {'released', deleted}
+`,
+)
+
+/**
+ * Returns  withdrawn
+ * Keeps: nothing; a waiter that has been granted or gave up leaves its place.
+ */
+export const withdrawProcedure: Procedure = defineProcedure(
+  'withdraw',
+  ['resources', 'waiter'],
+  `
+for _, resource in ipairs(resources) do redis.call('ZREM', waitersKey(resource), waiter) end
+return {'withdrawn'}
 `,
 )
 
@@ -201,6 +237,7 @@ export const leaseLibrary: Library = {
     extendProcedure,
     healProcedure,
     releaseProcedure,
+    withdrawProcedure,
     inspectProcedure,
   ],
 }

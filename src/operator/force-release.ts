@@ -39,7 +39,8 @@ export async function forceRelease(
   const answers = await fleet.each(async (probe) => {
     const deleted: string[] = []
     for (const token of tokens) {
-      const release = new Call(releaseProcedure, [[resource], token, TOMBSTONE_LEASES * maxLeaseMs])
+      const tombstoneMs = TOMBSTONE_LEASES * maxLeaseMs
+      const release = new Call(releaseProcedure, [[resource], token, tombstoneMs, 0])
       const [, count] = (await fleet.call(probe, release)) as [string, number]
       if (count > 0) deleted.push(token)
     }

@@ -18,6 +18,7 @@ import {
   type Master,
   type MasterConnectionOptions,
   type MasterState,
+  type Subscription,
 } from './master.ts'
 import { Enrolment } from './enrolment.ts'
 import { readServerFacts } from './server-facts.ts'
@@ -107,18 +108,26 @@ export class MasterConnection implements Master {
     return this.#redis.eval(script.lua, keys.length, ...keys, ...args)
   }
 
-  listen(channel: string, heard: (message: string) => void): void {
-    if (this.state.status === 'closed') return
+  listen(channel: string, heard: (message: string) => void): Subscription {
+    const subscription = { active: false }
+    if (this.state.status === 'closed') return subscription
     const { address, limits } = this.#options
     const listener = openConnection(address, limits)
     listener.on('ready', () => {
       // A server that denies it leaves the waiters to their retry delays.
-      listener.subscribe(channel).catch(() => undefined)
+      listener.subscribe(channel).then(
+        () => (subscription.active = true),
+        () => undefined,
+      )
+    })
+    listener.on('close', () => {
+      subscription.active = false
     })
     listener.on('message', (_channel: string, message: string) => {
       heard(message)
     })
     this.#listeners.push(listener)
+    return subscription
   }
 
   async findKey(pattern: string): Promise<string | undefined> {

@@ -28,6 +28,11 @@ export type MasterState =
 /** How the layer above makes its masters; tests put simulated ones in their place. */
 export type Connect = (options: MasterConnectionOptions) => Master
 
+export interface Subscription {
+  /** The server has confirmed it, on a connection that stands. */
+  readonly active: boolean
+}
+
 export interface Master {
   /** `host:port`. */
   readonly name: string
@@ -40,7 +45,7 @@ export interface Master {
   /** Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed. */
   whenEnrolled(limitMs: number): Promise<boolean>
   /** Hears what is published on a channel, for as long as the master is not closed. Messages may be lost. */
-  listen(channel: string, heard: (message: string) => void): void
+  listen(channel: string, heard: (message: string) => void): Subscription
   /** Runs a script that need not be loaded, on an enrolled master or not; rejects when that fails. */
   eval(
     script: Script,

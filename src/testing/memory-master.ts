@@ -2,7 +2,13 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../clock.ts'
 import type { Call, Entry } from '../redis/batch.ts'
 import { Enrolment } from '../redis/enrolment.ts'
-import type { CallResult, Master, MasterConnectionOptions, MasterState } from '../redis/master.ts'
+import type {
+  CallResult,
+  Master,
+  MasterConnectionOptions,
+  MasterState,
+  Subscription,
+} from '../redis/master.ts'
 import type { Script } from '../redis/script.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
 import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
@@ -169,10 +175,16 @@ class MemoryConnection implements Master {
     return this.#enrolment.whenEnrolled(limitMs)
   }
 
-  listen(channel: string, heard: (message: string) => void): void {
+  listen(channel: string, heard: (message: string) => void): Subscription {
     this.#master.subscribe(channel, (message) => {
       if (this.state.status !== 'closed') heard(message)
     })
+    const master = this.#master
+    return {
+      get active() {
+        return master.state === 'up'
+      },
+    }
   }
 
   eval(

@@ -1,5 +1,5 @@
 /**
- * What a simulated master remembers: strings with an expiry and hashes, as Redis keeps them. A journal
+ * What a simulated master remembers: strings with an expiry, hashes and sorted sets, as Redis keeps them. A journal
  * of the last writes lets a crash lose its tail, as an AOF that is synced once a second does.
  */
 export type Value = string | ReadonlyMap<string, string>
@@ -75,6 +75,33 @@ export class SimulatedMemory {
     })
   }
 
+  /** ZADD … NX, and an expiry that is never made shorter. */
+  rankedAdd(key: string, member: string, score: number, ttlMs: number): void {
+    const ranks = this.hash(key)
+    const expiresAt = this.#now() + Math.max(ttlMs, this.pttl(key))
+    const value = ranks.has(member) ? ranks : new Map([...ranks, [member, String(score)]])
+    this.#write(key, { value, expiresAt })
+  }
+
+  /** ZREM. */
+  rankedRemove(key: string, member: string): void {
+    this.#rankedKeep(key, (each) => each !== member)
+  }
+
+  /** ZREMRANGEBYSCORE -inf `score`. */
+  rankedTrim(key: string, score: number): void {
+    this.#rankedKeep(key, (_, own) => own > score)
+  }
+
+  /** ZRANGEBYSCORE `score` +inf. */
+  rankedFrom(key: string, score: number): readonly string[] {
+    return [...this.hash(key)]
+      .map(([member, own]) => ({ member, own: Number(own) }))
+      .filter(({ own }) => own >= score)
+      .sort((a, b) => a.own - b.own || (a.member < b.member ? -1 : 1))
+      .map(({ member }) => member)
+  }
+
   keys(): string[] {
     return [...this.#entries.keys()].filter((key) => this.#live(key) !== undefined)
   }
@@ -93,6 +120,14 @@ export class SimulatedMemory {
       else this.#entries.set(undo.key, undo.before)
     }
     this.#journal = []
+  }
+
+  #rankedKeep(key: string, keeps: (member: string, score: number) => boolean): void {
+    const ranks = this.hash(key)
+    const kept = [...ranks].filter(([member, score]) => keeps(member, Number(score)))
+    if (kept.length === ranks.size) return
+    const expiresAt = this.#live(key)?.expiresAt
+    this.#write(key, kept.length === 0 ? undefined : { value: new Map(kept), expiresAt })
   }
 
   /** Redis compares whole milliseconds. */

@@ -44,6 +44,7 @@ const procedures: Readonly<Record<string, Procedure>> = {
   extend: enrolled(extend),
   heal: enrolled(heal),
   release,
+  withdraw,
   inspect,
 }
 
@@ -92,8 +93,8 @@ function enrolled(procedure: Procedure): Procedure {
 function acquire(scene: Scene): Reply {
   const { memory, keys, args, nowMs, quarantineMs, maxClockSkewMs, fenceTtlMs } = scene
   const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
-  const [proposal, waitMs] = [Number(at(args, 4)), Number(at(args, 5))]
-  const [predecessor, itsFence] = [args[5], Number(args[6])]
+  const [proposal, waiter] = [Number(at(args, 4)), textOf(args, 6)]
+  const [predecessor, itsFence] = [args[6], Number(args[7])]
   if (quarantineMs > 0) return ['quarantined', quarantineMs]
   const aheadMs = proposal / 1000 - nowMs
   if (aheadMs > maxClockSkewMs) return ['skewed', Math.ceil(aheadMs)]
@@ -101,13 +102,16 @@ function acquire(scene: Scene): Reply {
   let counter = 0
   let mine = true
   for (const resource of resources) {
-    const [lease, waiters] = [keys.lease(resource), keys.waiters(resource)]
+    const lease = keys.lease(resource)
     const holder = memory.get(lease)
     const count = counterOf(scene, resource)
     const handedOver = holder === predecessor && count <= itsFence
     if (holder !== undefined && holder !== token && !handedOver) {
-      if (waitMs > Math.max(0, memory.pttl(waiters))) memory.set(waiters, '1', waitMs)
-      return ['taken', holder, memory.pttl(lease)]
+      return refused(scene, resource, holder, lease)
+    }
+    const named = holder === undefined ? memory.get(keys.next(resource)) : undefined
+    if (named !== undefined && (waiter === '' || !named.includes(waiter))) {
+      return refused(scene, resource, 'reserved@those who waited longer', keys.next(resource))
     }
     if (holder !== token) mine = false
     counter = Math.max(counter, count)
@@ -117,8 +121,22 @@ function acquire(scene: Scene): Reply {
   for (const resource of resources) {
     memory.set(keys.lease(resource), token, leaseMs)
     memory.set(keys.fence(resource), next.toFixed(0), fenceTtlMs)
+    memory.delete(keys.next(resource))
   }
   return ['granted', next]
+}
+
+/** Whoever goes on waiting gets a place, or keeps the one it has. */
+function refused(scene: Scene, resource: string, holder: string, holderKey: string): Reply {
+  const { memory, keys, args, nowMs, standing } = scene
+  const waitMs = Number(at(args, 5))
+  if (waitMs > 0) {
+    const waiters = keys.waiters(resource)
+    const score = nowMs + Math.min(waitMs, Number(at(standing, 2)))
+    memory.rankedTrim(waiters, nowMs)
+    memory.rankedAdd(waiters, textOf(args, 6), score, waitMs)
+  }
+  return ['taken', holder, memory.pttl(holderKey)]
 }
 
 function confirm(scene: Scene): Reply {
@@ -175,21 +193,29 @@ function heal(scene: Scene): Reply {
   return ['healed']
 }
 
-function release({ memory, keys, args, publish }: Scene): Reply {
+function release({ memory, keys, args, nowMs, publish }: Scene): Reply {
   const [resources, token] = [listOf(args, 1), textOf(args, 2)]
-  const tombstoneMs = Number(at(args, 3))
+  const [tombstoneMs, graceMs] = [Number(at(args, 3)), Number(at(args, 4))]
   if (tombstoneMs > 0) memory.set(keys.tombstone(token), '1', tombstoneMs)
   let deleted = 0
   for (const resource of resources) {
-    const [lease, waiters] = [keys.lease(resource), keys.waiters(resource)]
+    const lease = keys.lease(resource)
     if (memory.get(lease) !== token) continue
     memory.delete(lease)
     deleted++
-    if (!memory.exists(waiters)) continue
-    memory.delete(waiters)
-    publish(keys.releases, resource)
+    const named = memory.rankedFrom(keys.waiters(resource), nowMs).slice(0, 4).join(',')
+    if (named === '') continue
+    if (graceMs > 0) memory.set(keys.next(resource), named, graceMs)
+    publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
   }
   return ['released', deleted]
+}
+
+function withdraw({ memory, keys, args }: Scene): Reply {
+  for (const resource of listOf(args, 1)) {
+    memory.rankedRemove(keys.waiters(resource), textOf(args, 2))
+  }
+  return ['withdrawn']
 }
 
 function inspect(scene: Scene): Reply {

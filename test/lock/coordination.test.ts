@@ -245,6 +245,45 @@ describe('waiting', () => {
     }
   })
 
+  test('is in the order of arrival, and whoever comes when the resource is free waits behind', async () => {
+    const holder = await fixture.redlock()
+    const lease = await granted(holder, 'a')
+    const order: number[] = []
+    const marks = (): Promise<number> => master(0).zcard(`${fixture.namespace}:wait:a`)
+    const waiting: Promise<void>[] = []
+    for (let index = 0; index < 6; index++) {
+      const redlock = await fixture.redlock()
+      const waited = redlock.using('a', { waitMs: 20_000 }, async () => {
+        order.push(index)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      })
+      waiting.push(waited)
+      await until('it has its place', async () => (await marks()) === index + 1)
+    }
+    await lease.release()
+    // The holder again, at once: it is nearer than all that wait, and must not be asked before them.
+    await holder.using('a', { waitMs: 20_000 }, () => order.push(6))
+    await Promise.all(waiting)
+    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6])
+    await until('nobody is left in the line', async () => (await marks()) === 0)
+  })
+
+  test('a waiter that died holds up the others for a moment only', async () => {
+    const holder = await fixture.redlock()
+    const lease = await granted(holder, 'a')
+    for (const index of [0, 1, 2, 3, 4]) {
+      await master(index).zadd(`${fixture.namespace}:wait:a`, Date.now() + 1_000, 'dead')
+    }
+    const waiting = (await fixture.redlock()).acquire('a', { waitMs: 20_000 })
+    await until('both are in line', async () => {
+      return (await master(4).zcard(`${fixture.namespace}:wait:a`)) === 2
+    })
+    const releasedAt = performance.now()
+    await lease.release()
+    await waiting
+    expect(performance.now() - releasedAt).toBeLessThan(900) // The one second for which it might sleep.
+  })
+
   test('marks the resource only where somebody waits, and the mark expires', async () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'a')

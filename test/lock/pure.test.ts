@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { jitteredMs } from '../../src/backoff.ts'
 import { systemClock, type Clock } from '../../src/clock.ts'
+import { turnOrder } from '../../src/lock/announcements.ts'
 import { renewAfterMs, retryAfterMs } from '../../src/lock/keeper.ts'
 import { explain } from '../../src/lock/outcome.ts'
 import { ProposalClock } from '../../src/lock/proposal.ts'
@@ -153,6 +154,22 @@ describe('why an attempt was not granted', () => {
   test('a token is shown without its secret', () => {
     const shown = describeToken('0123456789abcdefghijklmnop@web-3:4121')
     expect(shown).toBe('web-3:4121 (012345…)')
+  })
+})
+
+describe('whose turn it is', () => {
+  test('as most masters have it, whatever the order in which they are heard', () => {
+    const heard = [
+      ['a', 'b', 'c'],
+      ['b', 'a'],
+      ['a', 'c', 'b'],
+    ]
+    expect(turnOrder(heard)).toEqual(['a', 'b', 'c'])
+    expect(turnOrder([...heard].reverse())).toEqual(['a', 'b', 'c'])
+  })
+
+  test('is decided alike by all where the masters are at odds', () => {
+    expect(turnOrder([['b'], ['a'], ['c']])).toEqual(['a', 'b', 'c'])
   })
 })
 

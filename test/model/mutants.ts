@@ -65,9 +65,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'attempt',
-        "return { status: 'granted', claim, leaseMs, fencingToken, startedAt, trust, votes, complete }",
-        "return { status: 'granted', claim, leaseMs, fencingToken, startedAt, " +
-          'trust: trustFrom(instant(clock), leaseMs, driftFactor), votes, complete }',
+        'const end = { startedAt, tookMs, trust, votes, complete }',
+        'const end = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor), votes, complete }',
       ),
     ],
     caughtBy: 'simulation',
@@ -341,8 +340,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'an abandoned token leaves a tombstone',
     patches: [
       lua(
-        "if redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\nlocal counter",
-        'local counter',
+        "if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\n",
+        '',
       ),
       twin(
         "if (memory.exists(keys.tombstone(token))) return ['abandoned']\n  let counter",

@@ -1,5 +1,6 @@
 /** Every answer of the scripts that grant and fix a fencing token, on a real server. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { FENCE_TTL_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'
 
@@ -154,15 +155,45 @@ describe('acquire', () => {
     expect(await bench.acquire('late', { from })).toEqual(['taken', 'old', ttlMs])
   })
 
-  it('marks the resource while a caller waits, for the longest waiter, and with an end', async () => {
+  it('gives a waiting caller a place that it keeps, and that ends with its waiting', async () => {
     await bench.granted('a')
-    const mark = (): Promise<number> => bench.redis.pttl(bench.keys.waiters('r'))
     await bench.acquire('b')
-    expect(await mark()).toBe(-2)
+    expect(await bench.places()).toEqual([])
+    await bench.acquire('c', { waitMs: 20_000 })
+    await bench.acquire('d', { waitMs: 10_000 })
+    await bench.acquire('e', { waitMs: 1_000_000 })
+    await bench.acquire('c2', { waitMs: 19_000, waiter: 'c-waits' })
+    // Nobody is more patient than the longest lease is long, or it would never get its turn.
+    expect(await bench.places()).toEqual(['d-waits', 'c-waits', 'e-waits'])
+    expect(await bench.redis.pttl(bench.keys.waiters('r'))).toBeGreaterThan(30_000)
+    await bench.redis.call('ZADD', bench.keys.waiters('r'), '1', 'gone')
+    await bench.acquire('f', { waitMs: 5_000 })
+    expect(await bench.places()).toEqual(['f-waits', 'd-waits', 'c-waits', 'e-waits'])
+  })
+
+  it('keeps a released resource for those who are next, until one of them has it', async () => {
+    await bench.granted('a')
     await bench.acquire('b', { waitMs: 20_000 })
-    await bench.acquire('c', { waitMs: 1_000 })
-    expect(await mark()).toBeGreaterThan(1_000)
-    expect(await mark()).toBeLessThanOrEqual(20_000)
+    await bench.release('a', { graceMs: 10_000 })
+    const reserved = ['taken', expect.stringContaining('@those who waited'), ttlMs]
+    expect(await bench.acquire('c')).toEqual(reserved)
+    expect(await bench.acquire('d', { waitMs: 20_000 })).toEqual(reserved)
+    expect(await bench.places()).toEqual(['b-waits', 'd-waits'])
+    await bench.granted('b', { waitMs: 20_000 })
+    await bench.withdraw('b-waits')
+    await bench.withdraw('d-waits')
+    await bench.release('b', { graceMs: 10_000 })
+    await bench.granted('c')
+  })
+
+  it('keeps it for nobody who waits no longer, and for no longer than the grace', async () => {
+    await bench.granted('a')
+    await bench.redis.call('ZADD', bench.keys.waiters('r'), '1', 'gone')
+    await bench.release('a', { graceMs: 10_000 })
+    await bench.granted('c')
+    await bench.acquire('d', { waitMs: 20_000 })
+    await bench.release('c', { graceMs: 20 })
+    await until('the grace is over', async () => (await bench.acquire('e'))[0] === 'granted')
   })
 })
 

@@ -153,19 +153,22 @@ describe('release', () => {
     expect(await tombstone()).toBeLessThanOrEqual(60_000)
   })
 
-  it('is announced by name, and only where somebody waits', async () => {
+  it('is announced only where somebody waits: which release, who is next, and the resource', async () => {
     const listener = bench.redis.duplicate()
     const heard: string[] = []
     listener.on('message', (_channel: string, message: string) => heard.push(message))
     await listener.subscribe(bench.keys.releases)
-    const resources = ['x', 'y', 'z']
-    await bench.granted('a', { resources })
-    await bench.acquire('b', { resources: ['y'], waitMs: 5_000 })
-    await bench.release('a', { resources })
-    expect(await bench.redis.exists(bench.keys.waiters('y'))).toBe(0)
+    const resources = ['x', 'y with spaces', 'z']
+    await bench.granted('token-of-a', { resources })
+    for (const waiter of ['w1', 'w2', 'w3', 'w4', 'w5', 'w6']) {
+      await bench.acquire('b', { resources: ['y with spaces'], waitMs: 5_000, waiter })
+      await new Promise((resolve) => setTimeout(resolve, 2)) // Places are as old as their milliseconds.
+    }
+    await bench.withdraw('w2', resources)
+    await bench.release('token-of-a', { resources })
     await bench.redis.publish(bench.keys.releases, 'the end')
     await until('everything is heard', () => heard.includes('the end'))
-    expect(heard).toEqual(['y', 'the end'])
+    expect(heard).toEqual(['token-of w1,w3,w4,w5 y with spaces', 'the end'])
     listener.disconnect()
   })
 

@@ -12,6 +12,7 @@ import {
   leaseLibrary,
   releaseProcedure,
   standingOf,
+  withdrawProcedure,
 } from '../../src/lock/scripts.ts'
 import {
   batchArgs,
@@ -93,6 +94,7 @@ export class ScriptBench {
       skewMs = SKEW_MS,
       from = { token: '', fencingToken: 0 },
       waitMs = 0,
+      waiter = waitMs > 0 ? `${token}-waits` : '',
       enrolment = [RUN_ID, MAX_LEASE_MS],
     }: {
       readonly resources?: readonly string[]
@@ -101,11 +103,12 @@ export class ScriptBench {
       readonly skewMs?: number
       readonly from?: { readonly token: string; readonly fencingToken: number }
       readonly waitMs?: number
+      readonly waiter?: string
       readonly enrolment?: Enrolment
     } = {},
   ): Promise<Reply> {
     const predecessor = [from.token, String(from.fencingToken)]
-    const args = [resources, token, leaseMs, String(proposal), waitMs, ...predecessor]
+    const args = [resources, token, leaseMs, String(proposal), waitMs, waiter, ...predecessor]
     return this.#call(acquireProcedure, args, { skewMs, enrolment })
   }
 
@@ -132,8 +135,12 @@ export class ScriptBench {
     return this.#call(healProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
-  release(token: string, { tombstoneMs = 0, resources = ['r'] } = {}): Promise<Reply> {
-    return this.#call(releaseProcedure, [resources, token, tombstoneMs])
+  release(token: string, { tombstoneMs = 0, graceMs = 0, resources = ['r'] } = {}): Promise<Reply> {
+    return this.#call(releaseProcedure, [resources, token, tombstoneMs, graceMs])
+  }
+
+  withdraw(waiter: string, resources = ['r']): Promise<Reply> {
+    return this.#call(withdrawProcedure, [resources, waiter])
   }
 
   enrol(
@@ -157,6 +164,11 @@ export class ScriptBench {
   /** As it is stored: a number could hide digits that were lost. */
   counter(resource = 'r'): Promise<string | null> {
     return this.redis.get(this.keys.fence(resource))
+  }
+
+  /** Who waits, in the order in which they should get it. */
+  async places(): Promise<readonly string[]> {
+    return (await this.redis.call('ZRANGE', this.keys.waiters('r'), '0', '-1')) as string[]
   }
 
   ttl(resource = 'r'): Promise<number> {

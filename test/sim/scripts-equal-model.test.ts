@@ -65,9 +65,11 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
       fc.constantFrom('', ...TOKENS),
       counter,
       resources,
+      fc.constantFrom('', 'w1', 'w2', 'w3'),
     )
-    .map(([run, max, name, ms, proposed, from, fromToken, named]): Asked => {
-      const own = [named, name, ms, String(proposalUs(proposed)), ms % 400_000]
+    .map(([run, max, name, ms, proposed, from, fromToken, named, waiter]): Asked => {
+      const waitMs = waiter === '' ? 0 : ms % 400_000
+      const own = [named, name, ms, String(proposalUs(proposed)), waitMs, waiter]
       const predecessor = from === '' ? [] : [from, String(fromToken)]
       return asked('acquire', run, max, [...own, ...predecessor])
     })
@@ -80,10 +82,13 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
       asked(procedure, run, max, [named, name, ms, String(t)]),
     )
   const release = fc
-    .tuple(token, fc.oneof(fc.constant(0), lease), resources)
-    .map(([name, tombstoneMs, named]) =>
-      asked('release', 'run-1', MAX_LEASE_MS, [named, name, tombstoneMs]),
+    .tuple(token, fc.oneof(fc.constant(0), lease), resources, fc.oneof(fc.constant(0), lease))
+    .map(([name, tombstoneMs, named, graceMs]) =>
+      asked('release', 'run-1', MAX_LEASE_MS, [named, name, tombstoneMs, graceMs]),
     )
+  const withdraw = fc
+    .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
+    .map(([waiter, named]) => asked('withdraw', 'run-1', MAX_LEASE_MS, [named, waiter]))
   const inspect = resources.map(([name = '']) => asked('inspect', 'run-1', MAX_LEASE_MS, [name]))
   const enrol = fc
     .tuple(runId, maxLeaseMs, fc.constantFrom(-60_000, 300_000), fc.constantFrom(0, 1))
@@ -96,6 +101,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     { arbitrary: confirm, weight: 3 },
     { arbitrary: renew, weight: 6 },
     { arbitrary: release, weight: 3 },
+    { arbitrary: withdraw, weight: 1 },
     { arbitrary: inspect, weight: 1 },
     { arbitrary: enrol, weight: 1 },
     { arbitrary: bootstrap, weight: 1 },
@@ -177,9 +183,8 @@ interface Kept {
 async function realKeys(): Promise<Map<string, Kept>> {
   const kept = new Map<string, Kept>()
   for (const key of (await redis.keys('twin:*')).sort()) {
-    const value = key === KEYS.master ? await redis.hgetall(key) : await redis.get(key)
     const ttlMs = await redis.pttl(key)
-    if (ttlMs !== -2) kept.set(key, { value: comparableRecord(value), ttlMs })
+    if (ttlMs !== -2) kept.set(key, { value: comparableValue(key, await realValue(key)), ttlMs })
   }
   return kept
 }
@@ -190,18 +195,40 @@ function simulatedKeys(memory: SimulatedMemory): Map<string, Kept> {
       .keys()
       .sort()
       .map((key) => {
-        const value = key === KEYS.master ? Object.fromEntries(memory.hash(key)) : memory.get(key)
-        return [key, { value: comparableRecord(value), ttlMs: memory.pttl(key) }]
+        const value = memory.get(key) ?? Object.fromEntries(memory.hash(key))
+        return [key, { value: comparableValue(key, value), ttlMs: memory.pttl(key) }]
       }),
   )
 }
 
-function comparableRecord(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value
+async function realValue(key: string): Promise<unknown> {
+  if (key === KEYS.master) return redis.hgetall(key)
+  if (!isWaiters(key)) return redis.get(key)
+  // ioredis 6 makes pairs of them, ioredis 5 does not.
+  const flat = ((await redis.call('ZRANGE', key, '0', '-1', 'WITHSCORES')) as unknown[]).flat()
+  return Object.fromEntries(
+    flat.flatMap((member, index) => (index % 2 === 0 ? [[member, flat[index + 1]]] : [])),
+  )
+}
+
+const isWaiters = (key: string): boolean => key.startsWith(KEYS.waiters(''))
+
+/** Times are near each other, and those who came within one millisecond on one side may have come in two on the other. */
+function comparableValue(key: string, value: unknown): unknown {
+  if (key.startsWith(KEYS.next(''))) return String(value).split(',').sort()
+  if (isWaiters(key)) {
+    return Object.entries(value as Readonly<Record<string, string>>)
+      .map(([member, score]) => [member, roundMs(Number(score) - Date.now())])
+      .sort()
+  }
+  if (key !== KEYS.master) return value
   const record = value as Readonly<Record<string, string>>
   const votesFromMs = Number(record['votesFromMs'])
-  const soon = votesFromMs === 0 ? 0 : Math.round((votesFromMs - Date.now()) / TOLERANCE_MS)
-  return { ...record, votesFromMs: soon }
+  return { ...record, votesFromMs: votesFromMs === 0 ? 0 : roundMs(votesFromMs - Date.now()) }
+}
+
+function roundMs(ms: number): number {
+  return Math.round(ms / TOLERANCE_MS)
 }
 
 async function compareKeys(memory: SimulatedMemory): Promise<void> {

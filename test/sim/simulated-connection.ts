@@ -11,6 +11,7 @@ import type {
   Master,
   MasterConnectionOptions,
   MasterState,
+  Subscription,
 } from '../../src/redis/master.ts'
 import type { Call, Entry } from '../../src/redis/batch.ts'
 import { Enrolment } from '../../src/redis/enrolment.ts'
@@ -120,7 +121,7 @@ export class SimulatedConnection implements Master {
     this.#enrolment.reenrol(why)
   }
 
-  listen(channel: string, heard: (message: string) => void): void {
+  listen(channel: string, heard: (message: string) => void): Subscription {
     const { master, link, clock } = this.#wiring
     const socket = link.socket()
     master.subscribe(channel, (message) => {
@@ -131,6 +132,7 @@ export class SimulatedConnection implements Master {
         })
       })
     })
+    return { active: true }
   }
 
   async eval(
