@@ -21,7 +21,7 @@ export interface RetryOptions {
   roundTripMs(): number
   listen(): Listening
   /** Ends the waiting of one that had to wait. */
-  withdraw(): void
+  readonly withdraw: () => void
 }
 
 const MIN_DELAY_MS = 2
@@ -49,10 +49,8 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
     throw signal.reason
   }
   const goesOn = (error: unknown): boolean => isRetryable(error) && clock.now() < deadline
-  let waited = false
   let untold = 0
   const pause = async (error: Error): Promise<void> => {
-    waited = true
     const roundTripMs = Math.max(MIN_DELAY_MS, options.roundTripMs())
     const random = clock.random()
     const told = listening?.live === true && error instanceof ResourceTakenError
@@ -63,12 +61,9 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
     const leftMs = deadline - clock.now()
     await untilTurn(clock, Math.min(leftMs, delayMs), listening, roundTripMs, signal)
   }
-  try {
-    return await tryOnce()
-  } catch (error) {
-    if (!(error instanceof Error) || !goesOn(error)) throw error
+  const retry = async (error: Error): Promise<Lease> => {
     await pause(error)
-    return await pRetry(tryOnce, {
+    return pRetry(tryOnce, {
       retries: Infinity, // Bounded by the deadline.
       minTimeout: 0, // The delay is ours: it depends on the round trip and runs on our clock.
       shouldRetry: ({ error: why }) => goesOn(why),
@@ -77,9 +72,14 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
       signal?.throwIfAborted() // p-retry wraps a reason that is not an Error.
       throw why
     })
+  }
+  try {
+    return await tryOnce()
+  } catch (error) {
+    if (!isRetryable(error) || clock.now() >= deadline) throw error
+    return await retry(error).finally(options.withdraw)
   } finally {
     listening?.stop()
-    if (waited) options.withdraw()
   }
 }
 
