@@ -48,6 +48,8 @@ it.each([
   ['nothing', undefined, '`undefined`'],
   ['an empty string', '', "`''`"],
   ['too long a string', 'x'.repeat(513), 'x'.repeat(513)],
+  ['half a character', 'caf\ud83d', 'a string of whole characters'],
+  ['half a character among others', ['a', '\udc00'], 'a string of whole characters'],
   ['a number', 42, '`42` (number)'],
   ['an empty list', [], 'a value of type array'],
   ['a list with something else in it', ['a', null], '`null`'],
