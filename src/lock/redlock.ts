@@ -195,10 +195,8 @@ export class Redlock implements LockService, AsyncDisposable {
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     const resources = resourceNames(resource)
-    const outer = this.#held.covering(resources)
-    if (outer !== undefined) return this.#held.run(outer, routine)
-    const lease = await this.acquire(resources, { autoExtend: true, ...options })
-    return this.#held.run({ lease, resources, users: 0 }, routine)
+    const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
+    return this.#held.using(resources, acquire, routine)
   }
 
   /**

@@ -6,7 +6,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { refuse } from '../options.ts'
 import type { Lease } from './lease.ts'
 
-export interface SharedLease {
+interface SharedLease {
   readonly lease: Lease
   /** What was asked for; with slots, the lease covers one of them. */
   readonly resources: readonly string[]
@@ -16,11 +16,21 @@ export interface SharedLease {
 export class HeldLeases {
   readonly #context = new AsyncLocalStorage<readonly SharedLease[]>()
 
+  /** Runs under the lease that this context has on all of `resources`, or under what `acquire` resolves to. */
+  async using<Result>(
+    resources: readonly string[],
+    acquire: () => Promise<Lease>,
+    routine: (lease: Lease) => Promise<Result> | Result,
+  ): Promise<Result> {
+    const shared = this.#covering(resources)
+    return this.#run(shared ?? { lease: await acquire(), resources, users: 0 }, routine)
+  }
+
   /**
    * The lease in this context that covers all of `resources`, if there is one.
    * @throws TypeError when a lease covers only some of them: taking the rest could wait for a holder that waits for us.
    */
-  covering(resources: readonly string[]): SharedLease | undefined {
+  #covering(resources: readonly string[]): SharedLease | undefined {
     for (const shared of this.#context.getStore() ?? []) {
       if (shared.users === 0) continue // Work that outlived its lease and still runs in its context.
       const covered = resources.filter((resource) => shared.resources.includes(resource))
@@ -34,7 +44,7 @@ export class HeldLeases {
   }
 
   /** @throws LeaseLostError when the lease is over before the routine begins; else what the routine throws. */
-  async run<Result>(
+  async #run<Result>(
     shared: SharedLease,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
