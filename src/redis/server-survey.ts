@@ -34,7 +34,8 @@ export async function surveyServer(redis: Redis, clock: FactsClock): Promise<Ser
     runId: identity(info),
     version: info.get('valkey_version') ?? info.get('redis_version') ?? 'unknown',
     role: info.get('role') ?? 'unknown',
-    uptimeMs: number('uptime_in_seconds') * 1_000,
+    // A server whose clock was set back counts below nothing.
+    uptimeMs: Math.max(0, number('uptime_in_seconds') * 1_000),
     maxmemoryPolicy: info.get('maxmemory_policy') ?? 'unknown',
     usedBytes: number('used_memory'),
     maxBytes: number('maxmemory'),
