@@ -151,7 +151,8 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * Tries until granted or `waitMs` is over. Waits in random steps, and less when the release is announced.
+   * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of arrival plus patience
+   * (`waitMs`, at most `maxLeaseMs`); this is advice to the waiters, and no promise when masters fail.
    * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt failed.
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
    */
