@@ -99,7 +99,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
   return fc.oneof(
     { arbitrary: acquire, weight: 8 },
     { arbitrary: confirm, weight: 3 },
-    { arbitrary: renew, weight: 6 },
+    { arbitrary: renew, weight: 12 },
     { arbitrary: release, weight: 3 },
     { arbitrary: withdraw, weight: 1 },
     { arbitrary: inspect, weight: 1 },
@@ -264,7 +264,7 @@ test('replies, keys, values and lifetimes are the same after any sequence', asyn
         await compareKeys(memory)
       },
     ),
-    { numRuns: 200 },
+    { numRuns: 300 },
   )
 }, 60_000)
 
