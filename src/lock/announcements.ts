@@ -18,6 +18,15 @@ export interface Listening {
   stop(): void
 }
 
+const TRIPS_PER_TURN = 4
+/** Processes are held up now and then for longer than their trips take. */
+const MIN_TURN_MS = 50
+
+/** How long whoever is named has to acquire, before the next one tries too, and before anybody may who was not named. */
+export function turnMs(roundTripMs: number): number {
+  return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs))
+}
+
 /** Announcements of as many releases are kept, for those that come late from slow masters. */
 const ROUNDS = 8
 

@@ -12,6 +12,7 @@
  */
 import type { Timer } from '../clock.ts'
 import { LeaseLostError, type MasterAnswer } from '../errors.ts'
+import { turnMs } from './announcements.ts'
 import type { Grant } from './attempt.ts'
 import { mayStillGrant } from './attempt.ts'
 import { labelOf } from './resources.ts'
@@ -42,8 +43,6 @@ export interface LeaseTerms {
   readonly maxExtensions: number
 }
 
-/** So many round trips those who wait have to come for a resource that was released, before anybody may have it. */
-const TRIPS_TO_COME = 4
 /** How often a lease's timer looks at both clocks, as a fraction of the lease. */
 const LOOKS_PER_LEASE = 3
 
@@ -158,7 +157,7 @@ export class QuorumLease implements Lease {
     }
     const { tookMs } = this.#grant
     const { masterTimeoutMs } = this.#fleet.settings
-    const graceMs = Math.min(masterTimeoutMs, Math.ceil(TRIPS_TO_COME * Math.max(1, tookMs)))
+    const graceMs = Math.min(masterTimeoutMs, turnMs(tookMs))
     const ballot = pollRelease(
       this.#fleet,
       this.#claim,

@@ -7,7 +7,7 @@ import pRetry from 'p-retry'
 import { jitteredMs } from '../backoff.ts'
 import type { Clock } from '../clock.ts'
 import { ResourceTakenError } from '../errors.ts'
-import type { Listening } from './announcements.ts'
+import { turnMs, type Listening } from './announcements.ts'
 import type { Lease } from './lease.ts'
 import { outcomeError, type AcquireOutcome } from './outcome.ts'
 
@@ -28,9 +28,8 @@ const MIN_DELAY_MS = 2
 const MAX_DELAY_MS = 200
 /** Announcements may be lost: nobody sleeps longer for want of one. */
 const MAX_SLEEP_MS = 1_000
-/** Whoever is named has so long to acquire, in round trips and at least, before the next one tries too. */
-const TRIPS_PER_TURN = 4
-const MIN_TURN_MS = 25
+/** Those who wait for the end of a lease that nobody will announce spread over so many round trips. */
+const SPREAD_TRIPS = 4
 
 const RETRYABLE = new Set(['RESOURCE_TAKEN', 'SPLIT_VOTE', 'QUORUM_UNREACHABLE'])
 
@@ -56,7 +55,7 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
     const told = listening?.live === true && error instanceof ResourceTakenError
     untold = told ? 0 : untold + 1
     const delayMs = told
-      ? Math.min(error.retryAfterMs, MAX_SLEEP_MS) + random * TRIPS_PER_TURN * roundTripMs
+      ? Math.min(error.retryAfterMs, MAX_SLEEP_MS) + random * SPREAD_TRIPS * roundTripMs
       : jitteredMs(untold, roundTripMs, Math.max(roundTripMs, MAX_DELAY_MS), random)
     const leftMs = deadline - clock.now()
     await untilTurn(clock, Math.min(leftMs, delayMs), listening, roundTripMs, signal)
@@ -119,10 +118,7 @@ function untilTurn(
       }
       timer.cancel()
       const leftMs = startedAt + delayMs - clock.now()
-      timer = clock.after(
-        Math.min(leftMs, place * Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs)),
-        end,
-      )
+      timer = clock.after(Math.min(leftMs, place * turnMs(roundTripMs)), end)
     })
   })
 }
