@@ -15,7 +15,7 @@ export interface Listening {
   /** What is heard from now on, and what was heard since the last `forget`. */
   onTurn(react: OnTurn): void
   forget(): void
-  stop(): void
+  readonly stop: () => void
 }
 
 const TRIPS_PER_TURN = 4
@@ -45,22 +45,11 @@ export class Announcements {
 
   /** Begin before the attempt whose failure is to be waited out, so that no release slips in between. */
   listen(name: string, resources: readonly string[]): Listening {
-    const subscriptions = this.#subscribe()
-    const quorum = this.#quorum
-    const waiter = new Waiter(name, new Set(resources), quorum)
+    const waiter = new Waiter(name, new Set(resources), this.#quorum, this.#subscribe(), () =>
+      this.#waiters.delete(waiter),
+    )
     this.#waiters.add(waiter)
-    return {
-      get live() {
-        return subscriptions.filter(({ active }) => active).length >= quorum
-      },
-      onTurn: (react) => {
-        waiter.onTurn(react)
-      },
-      forget: () => {
-        waiter.forget()
-      },
-      stop: () => this.#waiters.delete(waiter),
-    }
+    return waiter
   }
 
   #subscribe(): readonly Subscription[] {
@@ -76,19 +65,33 @@ export class Announcements {
   }
 }
 
-class Waiter {
+class Waiter implements Listening {
+  readonly stop: () => void
   readonly #name: string
   readonly #resources: ReadonlySet<string>
   readonly #quorum: number
+  readonly #subscriptions: readonly Subscription[]
   /** Who is next by each master, for each release. */
   readonly #rounds = new Map<string, Map<Master, readonly string[]>>()
   #place: number | undefined
   #react: OnTurn | undefined
 
-  constructor(name: string, resources: ReadonlySet<string>, quorum: number) {
+  constructor(
+    name: string,
+    resources: ReadonlySet<string>,
+    quorum: number,
+    subscriptions: readonly Subscription[],
+    stop: () => void,
+  ) {
     this.#name = name
     this.#resources = resources
     this.#quorum = quorum
+    this.#subscriptions = subscriptions
+    this.stop = stop
+  }
+
+  get live(): boolean {
+    return this.#subscriptions.filter(({ active }) => active).length >= this.#quorum
   }
 
   onTurn(react: OnTurn): void {

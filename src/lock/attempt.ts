@@ -29,6 +29,7 @@ export interface Grant {
   readonly leaseMs: number
   readonly fencingToken: number
   readonly startedAt: Instant
+  /** From the first question to the grant. */
   readonly tookMs: number
   readonly trust: Trust
   /** Still being filled in: a master that has not answered may yet grant. */

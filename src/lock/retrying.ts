@@ -47,7 +47,7 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
     await outcome.lease.release()
     throw signal.reason
   }
-  const goesOn = (error: unknown): boolean => isRetryable(error) && clock.now() < deadline
+  const goesOn = (error: unknown): error is Error => isRetryable(error) && clock.now() < deadline
   let untold = 0
   const pause = async (error: Error): Promise<void> => {
     const roundTripMs = Math.max(MIN_DELAY_MS, options.roundTripMs())
@@ -75,7 +75,7 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
   try {
     return await tryOnce()
   } catch (error) {
-    if (!isRetryable(error) || clock.now() >= deadline) throw error
+    if (!goesOn(error)) throw error
     return await retry(error).finally(options.withdraw)
   } finally {
     listening?.stop()

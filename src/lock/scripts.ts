@@ -30,7 +30,7 @@ local enrolled = record[1] == runId and record[2] == maxLeaseMs
 local quarantineMs = tonumber(record[3] or '0') - nowMs
 `
 
-/** Who acquires in place of a holder that stands in a reply: the resource is free, and kept for them. */
+/** Stands in a reply in place of a holder: the resource is free, and kept for those who are next. */
 const RESERVED = 'reserved@those who waited longer'
 /** So many waiters are named when a resource is released, and may have it for a moment. */
 const NAMED = 4
@@ -43,8 +43,8 @@ const NAMED = 4
  * Keeps: all resources or none. The counter of a resource grows with every grant to a new token. A repeated
  * call for the holder's own token grants again with the same counter and does not lengthen the lease. A lease is
  * taken over only from the token that gave it up, and only where nobody was granted after it. A caller that goes on
- * waiting gets its place in the same breath, so that no release can slip in between; whoever comes next goes before one that is
- * more patient, and nobody's patience counts for more than the longest lease.
+ * waiting gets its place in the same breath, so that no release can slip in between. Places are in the order of arrival plus
+ * patience, `waitMs`, of which no more than the longest lease counts.
  */
 export const acquireProcedure: Procedure = defineProcedure(
   'acquire',
