@@ -119,6 +119,18 @@ describe('heal', () => {
     expect(await bench.holder('x')).toBeNull()
   })
 
+  it('healed: within a quarantine, without a vote until its end', async () => {
+    const votesFromMs = Math.floor((await bench.nowUs()) / 1_000) + 20_000
+    await bench.redis.hset(bench.keys.master, 'votesFromMs', votesFromMs)
+    expect(await bench.heal('a', 5)).toEqual(['healed'])
+    expect(await bench.extend('a', 5)).toEqual(['healed'])
+    const left = await bench.redis.pttl(bench.keys.tombstone('a'))
+    expect(left).toBeGreaterThan(10_000)
+    expect(left).toBeLessThanOrEqual(20_000)
+    await bench.redis.del(bench.keys.tombstone('a'))
+    expect(await bench.extend('a', 5)).toEqual(['extended'])
+  })
+
   it('abandoned: the lease was released while the heal was on its way', async () => {
     await bench.release('a', { tombstoneMs: 60_000 })
     expect(await bench.heal('a', 7)).toEqual(['abandoned'])
