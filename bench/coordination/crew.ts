@@ -94,7 +94,9 @@ export class WorkerProcess {
 }
 
 export class Crew implements AsyncDisposable {
-  readonly workers: WorkerProcess[]
+  readonly workers: readonly WorkerProcess[]
+  /** Those that were told to work. */
+  #working: readonly WorkerProcess[] = []
 
   static async start(size: number): Promise<Crew> {
     return new Crew(await Promise.all(Array.from({ length: size }, () => WorkerProcess.start())))
@@ -105,15 +107,16 @@ export class Crew implements AsyncDisposable {
   }
 
   get done(): number {
-    return this.workers.reduce((sum, { done }) => sum + done, 0)
+    return this.#working.reduce((sum, { done }) => sum + done, 0)
   }
 
-  async work(orders: Orders): Promise<void> {
-    await Promise.all(this.workers.map((worker) => worker.work(orders)))
+  async work(orders: Orders, size: number = this.workers.length): Promise<void> {
+    this.#working = this.workers.slice(0, size)
+    await Promise.all(this.#working.map((worker) => worker.work(orders)))
   }
 
   async stop(): Promise<Tally> {
-    const tallies = await Promise.all(this.workers.map((worker) => worker.stop()))
+    const tallies = await Promise.all(this.#working.map((worker) => worker.stop()))
     const sum = (of: (tally: Tally) => number): number =>
       tallies.reduce((total, tally) => total + of(tally), 0)
     return {

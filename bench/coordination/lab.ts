@@ -18,6 +18,8 @@ const LOAD_LIMIT_MS = 300_000
 export interface Load {
   readonly jobs: readonly KeyedJob[]
   readonly concurrency: number
+  /** How many processes work. @defaultValue all */
+  readonly processes?: number
   /** Before the workers start, or while they wait for work. @defaultValue 'before' */
   readonly added?: 'before' | 'after'
 }
@@ -91,10 +93,10 @@ export class Lab implements AsyncDisposable {
   /** Runs a load to its end, in a queue of its own. */
   async run(contender: Contender, load: Load): Promise<Outcome> {
     const queue = `q-${randomUUID().slice(0, 8)}`
-    const { jobs, concurrency, added = 'before' } = load
+    const { jobs, concurrency, processes, added = 'before' } = load
     const before = await this.#counters()
     if (added === 'before') await this.add(contender, queue, jobs)
-    await this.crew.work(this.orders(contender, queue, concurrency))
+    await this.crew.work(this.orders(contender, queue, concurrency), processes)
     const startedAt = performance.now()
     if (added === 'after') await this.add(contender, queue, jobs)
     const limit = startedAt + LOAD_LIMIT_MS

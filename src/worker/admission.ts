@@ -37,7 +37,8 @@ export interface Admission {
 /** After a split vote the resource is often free a moment later; a requeue would cost more than a short wait. */
 const SPLIT_TRIES = 3
 const SPLIT_RETRY_MS = { min: 3, max: 40 }
-const NEXT_LOOK_MS = 4
+/** Long enough for a finish that is under way, on a busy machine too; to park and be woken would take longer. */
+const NEXT_LOOKS_MS = [2, 4, 8, 16]
 
 export async function admit(
   admission: Admission,
@@ -86,9 +87,10 @@ async function turnOf(
   const ticket = ticketOf(job)
   if (!mayBeParked(job)) return { isTurn: await lines.isTurn(resources, ticket) }
   let turn = await lines.wakeUp(resources, ticket, job.attemptsStarted)
-  if (turn.isNext === true) {
+  for (const waitMs of NEXT_LOOKS_MS) {
+    if (turn.isNext !== true) break
     // It was woken a moment before the one ahead of it is noted as finished.
-    await sleep(clock, NEXT_LOOK_MS)
+    await sleep(clock, waitMs)
     turn = await lines.wakeUp(resources, ticket, job.attemptsStarted)
   }
   return turn.isLost === true ? { isTurn: await lines.join(resources, ticket) } : turn

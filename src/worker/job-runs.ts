@@ -24,9 +24,9 @@ import { SteppedLease, type JobLease } from './job-lease.ts'
 import type { JobReports, RunReport } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
 import type { KeptValues } from './kept-values.ts'
-import type { Ending, Lines, Sleeper } from './lines.ts'
+import type { Lines, Sleeper } from './lines.ts'
 import { giveBack, park, requeue, type Requeue } from './requeue.ts'
-import { Relay } from './relay.ts'
+import { Relay, type Ending } from './relay.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
 import type { OneWrite } from './one-write.ts'
 import { encodeTicket, ticketOf } from './ticket.ts'
@@ -175,7 +175,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const isHere = next?.ticket.queue === here.queue && next.ticket.prefix === here.prefix
     if (!isHere || resource === undefined || others.length > 0 || this.#stopped !== undefined) {
       const released = lease.release()
-      return { released: () => released }
+      return { finished: () => released }
     }
     this.#options.services().oneWrite?.untilEndOfTurn()
     return this.#relay.pass(resource, lease, lines, next)

@@ -42,14 +42,6 @@ export interface Sleeper {
   readonly priority: number
 }
 
-/** What goes on at the end of a job, while it leaves. */
-export interface Ending {
-  /** BullMQ has noted that it is finished. */
-  finished?(): void
-  /** Resolves when its lease is given back; nobody that still sleeps is woken before. */
-  released(): Promise<void>
-}
-
 /** A job's place in its lines. */
 export interface Turn {
   /** It is its turn in all of them. */
@@ -178,7 +170,7 @@ export class Lines {
   }
 
   /** Gives up the job's places and wakes whoever stands first now. */
-  async leave(resources: readonly string[], ticket: Ticket, ending?: Ending): Promise<void> {
+  async leave(resources: readonly string[], ticket: Ticket): Promise<void> {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
       // Both are sent now, so that whoever asks next on this connection finds that the job has left.
@@ -188,8 +180,6 @@ export class Lines {
       ])) as [number, string[]]
       const marks =
         heads.length > 0 ? await this.#redis.command('HMGET', this.#parked(resource), ...heads) : []
-      // What was kept for a job that did not start here is free at the latest now: it may have started elsewhere.
-      await ending?.released()
       for (const [index, mark] of (marks as (string | null)[]).entries()) {
         const next = decodeTicket(heads[index] ?? '')
         if (next === undefined || mark === null) continue

@@ -9,8 +9,9 @@ import type { LineCensus } from '../telemetry/worker-source.ts'
 import { stepsStore } from './job-runs.ts'
 import { KeptValues } from './kept-values.ts'
 import { LineKeeper } from './line-keeper.ts'
-import { Lines, type Ending } from './lines.ts'
+import { Lines } from './lines.ts'
 import { OneWrite } from './one-write.ts'
+import type { Ending } from './relay.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
 import { ticketOf } from './ticket.ts'
 
@@ -118,9 +119,7 @@ export class QueueSide<Data> {
     } catch {
       return // It failed because of this, and has no place anywhere.
     }
-    // At once, before whatever BullMQ starts next here: that may be the one whose turn it is now.
-    const ending = this.#options.endingOf(job)
-    ending?.finished?.()
-    await this.lines.leave(resources, ticketOf(job), ending)
+    await this.#options.endingOf(job)?.finished()
+    await this.lines.leave(resources, ticketOf(job))
   }
 }

@@ -12,8 +12,17 @@ import type { Clock, Timer } from '../clock.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
-import type { Ending, Lines, Sleeper } from './lines.ts'
+import type { Lines, Sleeper } from './lines.ts'
 import { encodeTicket, type Ticket } from './ticket.ts'
+
+/** What goes on at the end of a job. */
+export interface Ending {
+  /**
+   * BullMQ has noted that it is finished. Resolves when it may leave its line: what was kept for the next job has been fetched
+   * or is released, so that whoever finds that it is its turn finds its resource free.
+   */
+  finished(): Promise<void>
+}
 
 /** What was passed to a job by the one before it. */
 export interface Passed {
@@ -27,11 +36,16 @@ export interface Passed {
 interface Kept extends Passed {
   readonly resource: string
   finished: boolean
-  readonly timer: Timer
+  timer: Timer
+  /** Resolves when nothing is kept any more. */
+  readonly over: Promise<void>
+  readonly end: () => void
 }
 
-/** The next job is here within a few milliseconds, or it will not come. */
-const UNCLAIMED_MS = 100
+/** BullMQ notes the end of a job within a few milliseconds, or will not do it. */
+const UNFINISHED_MS = 100
+/** The next job is here a moment after the end of the one before it was noted, or it has started elsewhere. */
+const UNCLAIMED_MS = 5
 
 export class Relay {
   readonly #locks: LockService
@@ -48,19 +62,20 @@ export class Relay {
   /** Passes the lease on `resource` and the turn of a job that has done its work. */
   pass(resource: string, lease: Lease, lines: Lines, following: Sleeper): Ending {
     const key = encodeTicket(following.ticket)
-    const outcome = this.#handOver(lease)
-    const timer = this.#clock.after(UNCLAIMED_MS, () => void this.#drop(key, kept))
-    const passedAt = this.#clock.now()
-    const kept: Kept = { resource, outcome, timer, finished: false, passedAt }
     const before = this.#kept.get(key)
     if (before !== undefined) void this.#drop(key, before)
+    const kept = this.#keep(resource, lease, () => void this.#drop(key, kept))
     this.#kept.set(key, kept)
-    const released = (): Promise<void> => this.#drop(key, kept)
-    const finished = (): void => {
-      kept.finished = true
-    }
     void lines.wake(following)
-    return { finished, released }
+    const finished = (): Promise<void> => {
+      kept.finished = true
+      if (this.#kept.get(key) === kept) {
+        kept.timer.cancel()
+        kept.timer = this.#clock.after(UNCLAIMED_MS, () => void this.#drop(key, kept))
+      }
+      return kept.over
+    }
+    return { finished }
   }
 
   /** What is kept for a job, for whoever runs it now. A job that touches other resources too starts from the beginning. */
@@ -74,6 +89,8 @@ export class Relay {
     }
     this.#kept.delete(key)
     kept.timer.cancel()
+    // The one before it leaves the line ahead of the first look of this one.
+    kept.end()
     return kept
   }
 
@@ -87,6 +104,22 @@ export class Relay {
   /** Releases whatever nobody has come for. */
   async close(): Promise<void> {
     await Promise.all([...this.#kept].map(([key, kept]) => this.#drop(key, kept)))
+  }
+
+  #keep(resource: string, lease: Lease, drop: () => void): Kept {
+    let end = (): void => undefined
+    const over = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    return {
+      resource,
+      outcome: this.#handOver(lease),
+      finished: false,
+      passedAt: this.#clock.now(),
+      timer: this.#clock.after(UNFINISHED_MS, drop),
+      over,
+      end,
+    }
   }
 
   async #handOver(lease: Lease): Promise<AcquireOutcome> {
@@ -107,5 +140,6 @@ export class Relay {
     kept.timer.cancel()
     const outcome = await kept.outcome
     if (outcome.status === 'granted') await outcome.lease.release()
+    kept.end()
   }
 }

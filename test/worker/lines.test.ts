@@ -354,21 +354,8 @@ describe('a wake-up is not lost', () => {
       isNext: true,
     })
     await park(again, 'token-3', resources, line, systemClock)
-    const released = (): Promise<void> => Promise.resolve()
-    await line.leave(resources, ticketOf(first), { released })
+    await line.leave(resources, ticketOf(first))
     expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
-  })
-
-  test('nor waits for a lease that is kept elsewhere: who leaves gives up what was not fetched', async () => {
-    const { first, second, line, resources } = await twoStarted()
-    await line.wakeUp(resources, ticketOf(second), second.attemptsStarted)
-    let isReleased = false
-    const released = (): Promise<void> => {
-      isReleased = true
-      return Promise.resolve()
-    }
-    await line.leave(resources, ticketOf(first), { released })
-    expect(isReleased).toBe(true)
   })
 
   test('when a frozen worker looks for a start that is over: the mark of a later one stays', async () => {

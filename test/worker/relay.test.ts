@@ -1,10 +1,10 @@
 /** A job that has done its work passes its lease and its turn to the one behind it; what is passed is never more than that. */
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
-import { LockedQueue, LockedWorker, type JobLease } from '../../src/index.ts'
+import { LockedQueue, LockedWorker, type JobLease, type Redlock } from '../../src/index.ts'
 import { openQueueConnection } from '../../src/redis/queue-connection.ts'
 import { Lines } from '../../src/worker/lines.ts'
-import { Relay } from '../../src/worker/relay.ts'
+import { Relay, type Ending } from '../../src/worker/relay.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Charge {
@@ -38,7 +38,7 @@ async function startWorker(
     },
     {
       connection: connection(),
-      redlock: await fixture.redlock(),
+      redlock: slowly(await fixture.redlock()),
       resource: (job) => job.data.customers,
       concurrency: 4,
     },
@@ -46,6 +46,23 @@ async function startWorker(
   worker.on('error', () => undefined)
   fixture.defer(() => worker.close())
   return worker
+}
+
+/** What was handed over takes a moment to be released, as if the masters were far away. */
+function slowly(redlock: Redlock): Redlock {
+  const handOver = redlock.handOver.bind(redlock)
+  redlock.handOver = async (lease, options) => {
+    const outcome = await handOver(lease, options)
+    if (outcome.status === 'granted') {
+      const release = outcome.lease.release.bind(outcome.lease)
+      outcome.lease.release = async () => {
+        await pause(10)
+        await release()
+      }
+    }
+    return outcome
+  }
+  return redlock
 }
 
 const jobs = (...customers: string[][]): { name: string; data: Charge }[] =>
@@ -105,7 +122,55 @@ describe('along a line', () => {
   })
 })
 
-test('what nobody comes for is released', async () => {
+describe('what nobody comes for is released', () => {
+  test('also when the job that passed it is never noted as finished', async () => {
+    const { other, relay, pass } = await aRelay()
+    await pass()
+    expect(await other.tryAcquire('a')).toMatchObject({ status: 'taken' })
+    await (await other.acquire('a', { waitMs: 1_500 })).release()
+    expect(relay.claim(nobody, ['a'])).toBeUndefined()
+  })
+
+  test('before the job that passed it leaves its line', async () => {
+    const { other, pass } = await aRelay()
+    const ending = await pass()
+    await ending.finished()
+    expect(await other.tryAcquire('a')).toMatchObject({ status: 'granted' })
+  })
+})
+
+test('a job whose turn comes while it starts elsewhere finds its resource free', async () => {
+  const queue = makeQueue()
+  const workers: LockedWorker<Charge>[] = []
+  let refused = 0
+  const crossing = async (nr: number): Promise<void> => {
+    await pause(10)
+    // This one takes no more: the next job starts at the other worker, while this lease is still kept here.
+    const [here, there] = nr % 2 === 0 ? workers : [...workers].reverse()
+    await there?.resume()
+    await here?.pause(true)
+  }
+  for (let count = 0; count < 2; count++) {
+    const worker = await startWorker(crossing)
+    worker.on('requeued', () => refused++)
+    workers.push(worker)
+  }
+  await workers[1]?.pause(true)
+  await queue.addBulk(jobs(...Array.from({ length: 20 }, () => ['a'])))
+  await until('all are done', async () => (await queue.getCompletedCount()) === 20)
+  expect(refused).toBe(0)
+})
+
+const nobody = { prefix: 'bull', queue: 'q', jobId: 'gone' }
+
+interface ARelay {
+  readonly other: Redlock
+  readonly relay: Relay
+  /** Passes a lease on `a` to nobody. */
+  readonly pass: () => Promise<Ending>
+}
+
+async function aRelay(): Promise<ARelay> {
   const queue = makeQueue()
   const redlock = await fixture.redlock()
   const other = await fixture.redlock()
@@ -116,11 +181,10 @@ test('what nobody comes for is released', async () => {
   })
   const { namespace } = fixture
   const lines = new Lines(redis, queue.getBackend(), { namespace, slots: 1 }, systemClock)
-  const relay = new Relay(redlock, { autoExtend: true }, systemClock)
-  const lease = await redlock.acquire('a')
-  const nobody = { prefix: 'bull', queue: queue.name, jobId: 'gone' }
-  relay.pass('a', lease, lines, { ticket: nobody, priority: 0 })
-  expect(await other.tryAcquire('a')).toMatchObject({ status: 'taken' })
-  await (await other.acquire('a', { waitMs: 1_500 })).release()
-  expect(relay.claim(nobody, ['a'])).toBeUndefined()
-})
+  const relay = new Relay(slowly(redlock), { autoExtend: true }, systemClock)
+  const pass = async (): Promise<Ending> => {
+    const lease = await redlock.acquire('a')
+    return relay.pass('a', lease, lines, { ticket: nobody, priority: 0 })
+  }
+  return { other, relay, pass }
+}

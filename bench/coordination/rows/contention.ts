@@ -20,6 +20,9 @@ export function contended(
       const load = { jobs: inTurns(keys, each, workMs), concurrency: CONCURRENCY }
       const outcomes = await rounds(lab, count, contenders, load)
       const ours = outcomes.get('strict')
+      // The jobs of one key by the only slot there is: in order without any lock.
+      const alone = { jobs: inTurns(1, each, workMs), concurrency: 1, processes: 1 }
+      const one = (await rounds(lab, count, ['plain'], alone)).get('plain')
       const others = contenders.filter((contender) => contender !== 'strict')
       return [
         {
@@ -28,6 +31,12 @@ export function contended(
           unit: 'x',
           atMost: limits.makespan,
           kind: 'speed',
+        },
+        {
+          name: '… plain BullMQ, one key in one slot',
+          value: of(one, ({ makespanMs }) => makespanMs / idealMs),
+          unit: 'x',
+          kind: 'reference',
         },
         ...others.map((contender): Figure => {
           const value = of(outcomes.get(contender), ({ makespanMs }) => makespanMs / idealMs)

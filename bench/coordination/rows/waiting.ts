@@ -21,9 +21,11 @@ export const handOff: Row = {
       return judge(runs.filter(({ key }) => key === HOT)).gapsMs
     }
     const idle: (readonly number[])[] = []
+    const plain: (readonly number[])[] = []
     const busy: (readonly number[])[] = []
     for (let round = 0; round < count; round++) {
       idle.push(await gaps(hot))
+      plain.push((await lab.run('plain', { jobs: hot, concurrency: 1, processes: 1 })).gapsMs)
       // The hot jobs come last: only the first of them waits behind the others.
       busy.push(await gaps([...cold.slice(0, 20), ...hot, ...cold.slice(20)]))
     }
@@ -32,6 +34,12 @@ export const handOff: Row = {
     return [
       { name: 'gap p50, idle', value: p(idle, 0.5), unit: 'ms', atMost: 2, kind: 'speed' },
       { name: 'gap p95, idle', value: p(idle, 0.95), unit: 'ms', atMost: 10, kind: 'speed' },
+      {
+        name: '… plain BullMQ, one job at a time',
+        value: p(plain, 0.5),
+        unit: 'ms',
+        kind: 'reference',
+      },
       { name: 'gap p50, busy', value: p(busy, 0.5), unit: 'ms', kind: 'reference' },
       { name: 'gap p95, busy', value: p(busy, 0.95), unit: 'ms', kind: 'reference' },
       {
