@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { fleetEnv } from './run-cli.ts'
+import { cliInShell, fleetEnv } from './run-cli.ts'
 
 // Every command is a process of its own, and this machine may be busy.
 vi.setConfig({ testTimeout: 60_000 })
@@ -30,9 +30,8 @@ interface Terminal {
 }
 
 function terminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): Terminal {
-  const quoted = args.map((arg) => `'${arg}'`).join(' ')
-  const command = `'${process.execPath}' --import tsx src/cli/main.ts ${quoted}`
-  const child: ChildProcessWithoutNullStreams = spawn(SCRIPT, ['-qfec', command, '/dev/null'], {
+  const typed = ['-qfec', cliInShell(args), '/dev/null']
+  const child: ChildProcessWithoutNullStreams = spawn(SCRIPT, typed, {
     cwd: ROOT,
     env: {
       ...{ PATH: process.env['PATH'], HOME: process.env['HOME'], TERM: 'xterm' },

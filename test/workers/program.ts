@@ -6,6 +6,11 @@ import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 
+/** How node runs a program: TypeScript through tsx. */
+export function nodeArgs(path: string): readonly string[] {
+  return path.endsWith('.ts') ? ['--import', 'tsx', path] : [path]
+}
+
 export interface Ended {
   readonly code: number | null
   readonly out: readonly string[]
@@ -23,7 +28,7 @@ export class Program implements AsyncDisposable {
 
   /** In a process group of its own, as a terminal would start it. */
   constructor(path: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-    this.#child = spawn(process.execPath, ['--import', 'tsx', path, ...args], {
+    this.#child = spawn(process.execPath, [...nodeArgs(path), ...args], {
       cwd: ROOT,
       env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
       detached: true,
