@@ -1,49 +1,26 @@
 /** What the dashboard asks and the alerts look at, of a real Prometheus that scrapes a real worker. */
-import { Queue } from 'bullmq'
 import { expect, test } from 'vitest'
-import { fleetEnv, runningCli } from '../cli/run-cli.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { findProgram } from '../support/find-program.ts'
 import { startPrometheus, type PrometheusServer } from '../telemetry/prometheus-server.ts'
+import { prometheus, startScrapedWorker } from '../telemetry/scraped-worker.ts'
 import { alerts, dashboard } from './files.ts'
 
 const fixture = useFleet({ masters: 5 })
-const MODULE = 'test/cli/ledger-worker-child.ts'
-const LEASE = { leaseMs: 5_000, maxLeaseMs: 20_000 }
-const prometheus = findProgram('prometheus')
-if (prometheus === undefined) {
-  console.log(
-    'skipped: the dashboard on Prometheus itself, because it is not installed (apt-get install prometheus)',
-  )
-}
 
 /** A worker that does `jobs` jobs for one customer, and a Prometheus that has seen them all. */
 async function scraped(jobs: number): Promise<PrometheusServer> {
-  await fixture.redlock(LEASE)
-  const { namespace } = fixture
-  const { host, port, url } = fixture.fleet.queue
-  const queue = new Queue(namespace, { connection: { host, port } })
-  fixture.defer(() => queue.close())
-  const env = { ...fleetEnv(fixture.fleet.urls, namespace, url), QUEUE: namespace }
-  const health = ['--health-port', '0', '--health-host', '127.0.0.1']
-  const worker = runningCli(['work', MODULE, ...health], env)
-  fixture.defer(async () => {
-    worker.kill('SIGTERM')
-    await worker.end()
-  })
-  const [, address = ''] = await worker.line(/metrics at http:\/\/([\d.:]+)\/metrics/)
-  const server = await startPrometheus(prometheus ?? '', address)
+  const worker = await startScrapedWorker(fixture)
+  const server = await startPrometheus(prometheus ?? '', worker.address)
   fixture.defer(() => server.close())
   await until('the worker is scraped', async () => {
     return (await server.query('redlock_quorum_margin')).length === 1
   })
   // One at a time: a rate needs a counter that was seen before it grew.
-  for (let job = 0; job < jobs; job++) {
-    const { id } = await queue.add('post', { customerId: 1 })
-    await worker.line(new RegExp(`finished ${id ?? ''}$`))
+  for (let job = 1; job <= jobs; job++) {
+    await worker.finish(1)
     await until('the job is scraped', async () => {
       const [sample] = await server.query('sum(redlock_job_wait_duration_count)')
-      return sample?.value[1] === `${job + 1}`
+      return sample?.value[1] === `${job}`
     })
   }
   return server

@@ -1,58 +1,33 @@
 /** `work` at /metrics: the text itself, and what a real Prometheus makes of it. */
-import { Queue } from 'bullmq'
 import { expect, test } from 'vitest'
 import { until, useFleet } from '../fixtures.ts'
-import { fleetEnv, runningCli } from '../cli/run-cli.ts'
-import { findProgram } from '../support/find-program.ts'
 import { startPrometheus } from './prometheus-server.ts'
 import { series, type Series } from './prometheus-text.ts'
+import { prometheus, startScrapedWorker } from './scraped-worker.ts'
 
 const fixture = useFleet({ masters: 5 })
-const MODULE = 'test/cli/ledger-worker-child.ts'
-const LEASE = { leaseMs: 5_000, maxLeaseMs: 20_000 }
-const prometheus = findProgram('prometheus')
-if (prometheus === undefined) {
-  console.log(
-    'skipped: Prometheus itself, because it is not installed (apt-get install prometheus)',
-  )
-}
 
-/** A `work` process that has done `jobs` jobs; returns where it serves. */
+/** A `work` process that has done `jobs` jobs; returns the host and port where it serves. */
 async function working(jobs: number): Promise<string> {
-  await fixture.redlock(LEASE)
-  const { namespace } = fixture
-  const { host, port, url } = fixture.fleet.queue
-  const queue = new Queue(namespace, { connection: { host, port } })
-  fixture.defer(() => queue.close())
-  const health = ['--health-port', '0', '--health-host', '127.0.0.1']
-  const env = { ...fleetEnv(fixture.fleet.urls, namespace, url), QUEUE: namespace }
-  const program = runningCli(['work', MODULE, ...health], env)
-  fixture.defer(async () => {
-    program.kill('SIGTERM')
-    await program.end()
-  })
-  const [, base = ''] = await program.line(/metrics at (http:\/\/[\d.:]+)\/metrics/)
-  for (let job = 1; job <= jobs; job++) {
-    const { id } = await queue.add('post', { customerId: job })
-    await program.line(new RegExp(`finished ${id ?? ''}$`))
-  }
-  return base
+  const { address, finish } = await startScrapedWorker(fixture)
+  for (let job = 1; job <= jobs; job++) await finish(job)
+  return address
 }
 
-const text = async (base: string): Promise<string> => (await fetch(`${base}/metrics`)).text()
+const scrape = (address: string): Promise<Response> => fetch(`http://${address}/metrics`)
 
 test('is text that Prometheus reads, with its type and help, and the worker is in it', async () => {
-  const base = await working(2)
-  const answer = await fetch(`${base}/metrics`)
+  const address = await working(2)
+  const answer = await scrape(address)
   expect(answer.headers.get('content-type')).toContain('text/plain; version=0.0.4')
   expect(await answer.text()).toContain('# TYPE redlock_lease_acquire_duration histogram')
   const holds = (all: readonly Series[]): readonly Series[] =>
     all.filter(({ name }) => name === 'redlock_lease_hold_duration_count')
   await until(
     'both leases are released',
-    async () => holds(series(await text(base)))[0]?.value === 2,
+    async () => holds(series(await (await scrape(address)).text()))[0]?.value === 2,
   )
-  const all = series(await text(base))
+  const all = series(await (await scrape(address)).text())
   const messaging_destination_name = fixture.namespace
   const redlock_namespace = fixture.namespace
   const find = (name: string): readonly Series[] => all.filter((each) => each.name === name)
@@ -71,8 +46,7 @@ test('is text that Prometheus reads, with its type and help, and the worker is i
 })
 
 test.skipIf(prometheus === undefined)('a real Prometheus scrapes it', async () => {
-  const base = await working(3)
-  const server = await startPrometheus(prometheus ?? '', new URL(base).host)
+  const server = await startPrometheus(prometheus ?? '', await working(3))
   fixture.defer(() => server.close())
   const value = async (query: string): Promise<string | undefined> =>
     (await server.query(query))[0]?.value[1]

@@ -88,6 +88,17 @@ describe('npm run demo', () => {
     TIMEOUT_MS,
   )
 
+  it(
+    'leaves nothing behind after kill -9 either, not even the worker that it has just frozen',
+    async () => {
+      await using program = new Program(DEMO, ['--fast'])
+      await program.line(/frozen \(SIGSTOP\)/)
+      program.kill('SIGKILL')
+      await expect.poll(() => program.groupIsAlive, { timeout: 10_000 }).toBe(false)
+    },
+    TIMEOUT_MS,
+  )
+
   it('explains itself, and refuses what it does not know', async () => {
     const help = await runProgram(DEMO, ['--help'])
     expect(help.code).toBe(0)

@@ -1,9 +1,11 @@
 /** The demo's worker processes: started, told, watched, ended. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
+import { takeDirectory } from '../../src/testing/reaper.ts'
 import { HOLD_FD, type Order, type Report, type WorkerConfig } from './messages.ts'
 
 const PROGRAM = join(import.meta.dirname, 'worker.ts')
@@ -30,9 +32,13 @@ export class Member {
     this.#process = spawn(process.execPath, args, {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     })
+    // A worker ends with the demo, but not while it is frozen: whoever ends the servers then ends it too.
+    const reaped = takeDirectory(config.name)
+    writeFileSync(join(reaped.path, 'pid'), String(this.#process.pid))
     this.#exited = once(this.#process, 'exit').then(() => {
       this.state = 'dead'
       this.leases = 0
+      return reaped.release()
     })
     // Orders to a process that has just died get lost, and that is all there is to it.
     this.#process.on('error', () => undefined)
