@@ -3,6 +3,7 @@
  */
 import { Redis, type Cluster, type RedisOptions } from 'ioredis'
 import { refuse } from '../options.ts'
+import { OneWrite } from './one-write.ts'
 import type { Script } from './script.ts'
 
 export interface QueueConnection {
@@ -22,12 +23,14 @@ export function openQueueConnection(
 ): QueueConnection {
   const redis = open(connection, role)
   redis.on('error', () => undefined) // BullMQ's own connections to the same server report it.
+  const oneWrite = new OneWrite(redis)
   const loaded = new Set<string>()
   redis.on('close', () => {
     loaded.clear()
   })
   return {
     async run(script, keys, args) {
+      oneWrite.untilEndOfTurn()
       if (!loaded.has(script.sha1)) {
         loaded.add(script.sha1)
         // Ahead of the call on the same connection. Calls that were sent after another would overtake it, if the server came
@@ -41,7 +44,10 @@ export function openQueueConnection(
         return redis.eval(script.lua, keys.length, ...keys, ...args)
       }
     },
-    command: (name, ...args) => redis.call(name, ...args),
+    command(name, ...args) {
+      oneWrite.untilEndOfTurn()
+      return redis.call(name, ...args)
+    },
     close: () => {
       redis.disconnect()
     },

@@ -17,6 +17,7 @@ import { JobLockLostError, LeaseLostError, ShutdownError, WaitedTooLongError } f
 import type { Lease } from '../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import { labelOf } from '../lock/resources.ts'
+import type { OneWrite } from '../redis/one-write.ts'
 import { admit, type InLine } from './admission.ts'
 import type { NotGranted } from '../lock/outcome.ts'
 import { checkpointsOf } from './checkpoints.ts'
@@ -28,7 +29,6 @@ import type { Lines, Sleeper } from './lines.ts'
 import { giveBack, park, requeue, type Requeue } from './requeue.ts'
 import { Relay, type Ending } from './relay.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
-import type { OneWrite } from './one-write.ts'
 import { encodeTicket, ticketOf } from './ticket.ts'
 
 /** One computation for all jobs of a resource, within a time. */

@@ -4,13 +4,13 @@
  */
 import type { IQueueBackend, Job } from 'bullmq'
 import { sleep, systemClock } from '../clock.ts'
+import { OneWrite } from '../redis/one-write.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
 import type { LineCensus } from '../telemetry/worker-source.ts'
 import { stepsStore } from './job-runs.ts'
 import { KeptValues } from './kept-values.ts'
 import { LineKeeper } from './line-keeper.ts'
 import { Lines } from './lines.ts'
-import { OneWrite } from './one-write.ts'
 import type { Ending } from './relay.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
 import { ticketOf } from './ticket.ts'
@@ -50,7 +50,7 @@ export class QueueSide<Data> {
     this.#redis = openQueueConnection(options.connection)
     this.lines = new Lines(this.#redis, options.backend, options, systemClock)
     this.kept = new KeptValues(this.#redis, options.namespace, options.maxValueBytes)
-    this.oneWrite = new OneWrite(options.backend)
+    this.oneWrite = new OneWrite(clientOf(options.backend))
     if (options.order === 'strict') {
       this.#keeper = new LineKeeper(this.lines, {
         clock: systemClock,
@@ -122,4 +122,9 @@ export class QueueSide<Data> {
     await this.#options.endingOf(job)?.finished()
     await this.lines.leave(resources, ticketOf(job))
   }
+}
+
+/** Redis backends of BullMQ have a client, others may not. */
+function clientOf(backend: object): object | undefined {
+  return (backend as { readonly client?: Promise<object> }).client
 }
