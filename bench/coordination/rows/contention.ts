@@ -67,6 +67,12 @@ export function contended(
           kind: 'speed',
         },
         ...contenders.map((contender): Figure => ({
+          name: `workers' CPU per job, ${contender}`,
+          value: of(outcomes.get(contender), ({ cpuMs, runs }) => cpuMs / runs.length),
+          unit: 'ms',
+          kind: 'reference',
+        })),
+        ...contenders.map((contender): Figure => ({
           name: `commands in the queue's Redis per job, ${contender}`,
           value: of(outcomes.get(contender), ({ queueCommands }) => queueCommands),
           kind: 'reference',

@@ -25,6 +25,12 @@ export const throughput: Row = {
       { name: '… on a plain Queue', value: plain / gate, unit: 'x', kind: 'reference' },
       { name: 'jobs per s', value: (length / strict) * 1_000, kind: 'reference' },
       { name: 'jobs per s, plain BullMQ', value: (length / plain) * 1_000, kind: 'reference' },
+      ...(['plain', 'strict', 'gate'] as const).map((contender): Figure => ({
+        name: `workers' CPU per job, ${contender}`,
+        value: of(outcomes.get(contender), ({ cpuMs, runs }) => cpuMs / runs.length),
+        unit: 'ms',
+        kind: 'reference',
+      })),
       {
         name: 'two jobs of a key at once',
         value: worst(outcomes.get('strict'), ({ overlaps }) => overlaps),
