@@ -21,7 +21,7 @@ export class WorkForce {
 
   constructor(setup: WorkerSetup, size: number) {
     this.#setup = setup
-    for (let index = 0; index < size; index++) this.#hire()
+    for (let index = 0; index < size; index++) this.#children.push(this.#hire())
   }
 
   get pids(): readonly number[] {
@@ -66,7 +66,7 @@ export class WorkForce {
     return (await Promise.all(left)).flat()
   }
 
-  #hire(): void {
+  #hire(): ChildProcess {
     const child = fork(new URL('worker-child.ts', import.meta.url), [JSON.stringify(this.#setup)], {
       execArgv: ['--import', import.meta.resolve('tsx')],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -76,17 +76,17 @@ export class WorkForce {
       this.states.set(state, (this.states.get(state) ?? 0) + 1)
       for (const watch of this.#watchers) watch(state, child)
     })
-    this.#children.push(child)
+    return child
   }
 
+  /** The new one has the place of the old one: whoever hurts another by its place meanwhile hurts that one. */
   async #replace(child: ChildProcess): Promise<void> {
     const index = this.#children.indexOf(child)
     if (index < 0) return
-    this.#children.splice(index, 1)
     const exited = once(child, 'exit')
     child.kill('SIGKILL')
     await exited
-    this.#hire()
+    if (this.#children[index] === child) this.#children[index] = this.#hire()
   }
 }
 
