@@ -27,7 +27,8 @@ export interface Grant {
   readonly status: 'granted'
   readonly claim: Claim
   readonly leaseMs: number
-  readonly fencingToken: number
+  /** What a quorum has for it: the first fencing token of the grant. */
+  readonly counter: number
   readonly startedAt: Instant
   /** From the first question to the grant. */
   readonly tookMs: number
@@ -81,7 +82,7 @@ export async function attempt(
   }
   const { votes, complete } = ballot
   const end = { startedAt, tookMs, trust, votes, complete }
-  return { status: 'granted', claim, leaseMs, fencingToken, ...end }
+  return { status: 'granted', claim, leaseMs, counter: fencingToken, ...end }
 }
 
 /** No answer, or none that says the script did not run: a grant may exist or still arrive. */

@@ -41,7 +41,8 @@ export interface Claim {
 /** A lease that its holder has given up in favour of the next one: the other half of a hand over. */
 export interface Predecessor {
   readonly token: string
-  readonly fencingToken: number
+  /** What the masters have for it. */
+  readonly counter: number
 }
 
 /** What an attempt asks for. */
@@ -84,7 +85,7 @@ export function pollAcquire(
 ): Poll<AcquireVote> {
   const { maxLeaseMs, masterTimeoutMs } = fleet.settings
   const terms = [leaseMs, String(proposal), waitMs, waiter]
-  const from = predecessor && [predecessor.token, String(predecessor.fencingToken)]
+  const from = predecessor && [predecessor.token, String(predecessor.counter)]
   const asked = question(fleet, acquireProcedure, claim, ...terms, ...(from ?? []))
   // An answer that comes after the lease would be over is none.
   const timeoutMs = Math.min(masterTimeoutMs, leaseMs)
@@ -124,11 +125,11 @@ export function pollConfirm(fleet: Fleet, claim: Claim, fencingToken: number): P
 export function pollExtend(
   fleet: Fleet,
   claim: Claim,
-  fencingToken: number,
+  counter: number,
   leaseMs: number,
   timeoutMs: number,
 ): Poll<ExtendVote> {
-  const asked = question(fleet, extendProcedure, claim, leaseMs, String(fencingToken))
+  const asked = question(fleet, extendProcedure, claim, leaseMs, String(counter))
   return poll(
     fleet.masters,
     async (master) => readExtendVote(await askEnrolled(fleet, master, asked, timeoutMs)),
@@ -141,11 +142,11 @@ export async function heal(
   fleet: Fleet,
   master: Master,
   claim: Claim,
-  fencingToken: number,
+  counter: number,
   leaseMs: number,
 ): Promise<HealVote> {
   const { masterTimeoutMs } = fleet.settings
-  const asked = question(fleet, healProcedure, claim, leaseMs, String(fencingToken))
+  const asked = question(fleet, healProcedure, claim, leaseMs, String(counter))
   const vote = readHealVote(await askEnrolled(fleet, master, asked, masterTimeoutMs))
   heard(fleet, 'heal')(master, vote)
   return vote

@@ -25,6 +25,7 @@ export interface Inspection {
   /** Who holds a quorum, since when at the latest, and until when; undefined when nobody does. */
   readonly holder?: {
     readonly name: string
+    /** That of its grant; work to which it was passed on since has one of the next. */
     readonly fencingToken: number
     /** Milliseconds until enough masters have dropped it for somebody else, if it is not extended. */
     readonly freeInMs: number
@@ -70,7 +71,7 @@ export function holderOf(seen: readonly Seen[]): Inspection['holder'] {
     const counters = same.map(({ counter = 0 }) => counter).sort((a, b) => a - b)
     return {
       name: holder,
-      // A quorum stores exactly the holder's token; a straggler may be above it.
+      // A quorum stores exactly the token that was granted; a straggler may be above it.
       fencingToken: counters[quorum - 1] ?? 0,
       freeInMs: ttls[quorum - 1] ?? 0,
     }

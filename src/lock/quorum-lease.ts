@@ -4,6 +4,7 @@
  *   held ──extend() confirmed by a quorum inside the old trust──▶ held, for longer
  *    │
  *    ├─ release() ─────────────────────────────────────────────▶ released
+ *    ├─ passOn(), giveUp() ────────────────────────────────────▶ released, and its keys are the next lease's
  *    ├─ its own timer finds the trust over (either clock) ──────▶ lost, `signal` aborts
  *    └─ so many masters gave it up that no quorum can extend it ▶ lost, `signal` aborts
  *
@@ -28,7 +29,8 @@ import {
 } from './ballots.ts'
 import type { Fleet } from './fleet.ts'
 import type { ExtendResult, LeaseEnd, LossReason } from './observer.ts'
-import { instant, longer, remainingMs, trustFrom, type Trust } from './trust.ts'
+import { TOKENS_PER_GRANT } from './scripts.ts'
+import { instant, isFresh, longer, remainingMs, trustFrom, type Trust } from './trust.ts'
 import { describeVote, type ExtendVote } from './votes.ts'
 
 /** What the owner of the leases needs to hear. */
@@ -60,7 +62,10 @@ export class QuorumLease implements Lease {
   #loss: LeaseLostError | undefined
   /** Masters that were sent the key again and have not said what became of it. */
   #healing: Set<number> | undefined
-  #fencingToken: number
+  /** What the masters have for this lease. */
+  #counter: number
+  /** How often it was passed on before. */
+  #passes = 0
   #trust: Trust
   #timer: Timer | undefined
   #keeper: Keeper | undefined
@@ -71,23 +76,35 @@ export class QuorumLease implements Lease {
   #limitReached: 'maxHoldMs' | 'maxExtensions' | undefined
 
   /** @internal */
-  constructor(fleet: Fleet, grant: Grant, terms: LeaseTerms, owner: LeaseOwner) {
+  constructor(
+    fleet: Fleet,
+    grant: Grant,
+    terms: LeaseTerms,
+    owner: LeaseOwner,
+    before?: QuorumLease,
+  ) {
     this.resource = labelOf(grant.claim.resources)
     this.resources = grant.claim.resources
     this.token = grant.claim.token
-    this.#fencingToken = grant.fencingToken
+    this.#counter = grant.counter
     this.leaseMs = grant.leaseMs
     this.#fleet = fleet
     this.#grant = grant
     this.#terms = terms
     this.#owner = owner
     this.#trust = grant.trust
+    if (before !== undefined) {
+      this.#counter = before.#counter
+      this.#passes = before.#passes + 1
+      this.#trust = before.#trust
+      this.#healing = before.#healing
+    }
     this.#watch()
     if (terms.autoExtend) this.#keeper = keep(this, fleet.settings.clock)
   }
 
   get fencingToken(): number {
-    return this.#fencingToken
+    return this.#counter + this.#passes
   }
 
   get signal(): AbortSignal {
@@ -132,8 +149,23 @@ export class QuorumLease implements Lease {
     const ballot = pollConfirm(this.#fleet, this.#claim, fencingToken)
     this.#owner.background(ballot.complete)
     if ((await ballot.verdict) === 'against') return false
-    this.#fencingToken = fencingToken
+    this.#counter = fencingToken
+    this.#passes = 0
     return this.remainingMs() > 0
+  }
+
+  /**
+   * The next piece of work under the same keys, without asking anybody: ends this lease here and goes on with the next fencing
+   * token that its grant left room for. Undefined, and nothing has happened, when too little is left of either.
+   * @throws LeaseLostError when there is nothing left to pass on.
+   */
+  passOn(leaseMs: number, terms: LeaseTerms): QuorumLease | undefined {
+    this.assertHeld()
+    if (leaseMs !== this.leaseMs || !isFresh(this.remainingMs(), leaseMs)) return undefined
+    if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
+    this.giveUp()
+    const startedAt = instant(this.#fleet.settings.clock)
+    return new QuorumLease(this.#fleet, { ...this.#grant, startedAt }, terms, this.#owner, this)
   }
 
   /**
@@ -145,7 +177,7 @@ export class QuorumLease implements Lease {
     this.assertHeld()
     this.#end('handed-over')
     this.#released = Promise.resolve()
-    return { token: this.token, fencingToken: this.fencingToken }
+    return { token: this.token, counter: this.#counter }
   }
 
   /** Deletes the keys everywhere, whatever became of the lease. */
@@ -206,7 +238,7 @@ export class QuorumLease implements Lease {
     const startedAt = instant(clock)
     const leftMs = remainingMs(this.#trust, startedAt)
     const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
-    const ballot = pollExtend(this.#fleet, this.#claim, this.fencingToken, this.leaseMs, timeoutMs)
+    const ballot = pollExtend(this.#fleet, this.#claim, this.#counter, this.leaseMs, timeoutMs)
     const verdict = await ballot.verdict
     this.assertHeld() // An answer counts only inside the old trust.
     if (verdict === 'against') {
@@ -244,7 +276,7 @@ export class QuorumLease implements Lease {
       asked.add(index)
       const healing = (this.#healing ??= new Set())
       healing.add(index)
-      const healed = heal(this.#fleet, master, this.#claim, this.fencingToken, this.leaseMs)
+      const healed = heal(this.#fleet, master, this.#claim, this.#counter, this.leaseMs)
       this.#owner.background(
         healed.then((answer) => {
           if (answer.kind !== 'failed' || !answer.mayHaveRun) healing.delete(index)

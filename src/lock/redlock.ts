@@ -203,12 +203,16 @@ export class Redlock implements LockService, AsyncDisposable {
   /**
    * Ends `lease` and acquires its resources anew without a moment in which somebody else could: for the next piece of work
    * on the same resource. The successor has a larger fencing token of its own. When it is not granted, both are released.
+   * No master is asked, and what is left of `lease` passes to the successor, as long as that is nine tenths of a lease of the
+   * same length; every 64th time they are asked all the same.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
     this.#assertOpen()
     if (!(lease instanceof QuorumLease)) return refuse('lease', 'a lease of this Redlock', lease)
     const terms = this.#terms(options)
+    const next = lease.passOn(terms.leaseMs, terms)
+    if (next !== undefined) return this.#passedOn(next)
     const predecessor = lease.giveUp()
     const { outcome, everywhere } = await this.#attempt(
       lease.resources,
@@ -270,6 +274,14 @@ export class Redlock implements LockService, AsyncDisposable {
     ended: (lease) => this.#leases.delete(lease),
   }
 
+  #passedOn(lease: QuorumLease): AcquireOutcome {
+    const { resources, fencingToken } = lease
+    this.#leases.add(lease)
+    const attempted = { resources, fencingToken, handOver: true, durationMs: 0 }
+    this.#observer.attempted({ ...attempted, status: 'granted' })
+    return { status: 'granted', lease }
+  }
+
   /** The resources, or the slots of one resource in turn until one is granted. */
   async #trySlots(
     names: readonly string[],
@@ -308,7 +320,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const { status } = grant
     this.#observer.attempted({
       ...{ resources, status, durationMs, handOver: predecessor !== undefined },
-      fencingToken: status === 'granted' ? grant.fencingToken : undefined,
+      fencingToken: status === 'granted' ? grant.counter : undefined,
     })
     if (grant.status !== 'granted')
       return { outcome: grant, everywhere: () => Promise.resolve(false) }

@@ -32,6 +32,8 @@ local quarantineMs = tonumber(record[3] or '0') - nowMs
 
 /** Stands in a reply in place of a holder: the resource is free, and kept for those who are next. */
 const RESERVED = 'reserved@those who waited longer'
+/** A grant's counter is so far past every earlier one that a lease can be passed on this often under a fencing token of its own. */
+export const TOKENS_PER_GRANT = 64
 /** So many waiters are named when a resource is released, and may have it for a moment. */
 const NAMED = 4
 
@@ -40,7 +42,7 @@ const NAMED = 4
  * it does not. `predecessor` is the token to take over from and `itsFence` its fencing token; left out where there is none.
  * Returns  granted, counter | taken, holder's token, its PTTL ms | quarantined, ms to go
  *          | skewed, ms the proposal is ahead | abandoned | unenrolled
- * Keeps: all resources or none. The counter of a resource grows with every grant to a new token. A repeated
+ * Keeps: all resources or none. The counter of a resource grows by `TOKENS_PER_GRANT` at least with every grant to a new token. A repeated
  * call for the holder's own token grants again with the same counter and does not lengthen the lease. A lease is
  * taken over only from the token that gave it up, and only where nobody was granted after it. A caller that goes on
  * waiting gets its place in the same breath, so that no release can slip in between. Places are in the order of arrival plus
@@ -83,7 +85,7 @@ for _, resource in ipairs(resources) do
 end
 if mine then return {'granted', counter} end
 local fence = proposal
-if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end
+if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end
 for _, resource in ipairs(resources) do
   redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)
   redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)

@@ -38,6 +38,13 @@ export function remainingMs(trust: Trust, at: Instant): number {
   return Math.max(0, Math.min(trust.until - at.now, trust.wallUntil - at.wallNow))
 }
 
+/** With this much of it left, a lease is as good as new: nobody spends a round trip on it. */
+const FRESH = 0.9
+
+export function isFresh(remainingMs: number, leaseMs: number): boolean {
+  return remainingMs >= FRESH * leaseMs
+}
+
 export function longer(a: Trust, b: Trust): Trust {
   return {
     until: Math.max(a.until, b.until),

@@ -3,6 +3,7 @@
  * them against the Lua on a real server, reply by reply and key by key.
  */
 import { keyspace, type Keyspace } from '../lock/keyspace.ts'
+import { TOKENS_PER_GRANT } from '../lock/scripts.ts'
 import type { Argument } from '../redis/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 
@@ -117,7 +118,7 @@ function acquire(scene: Scene): Reply {
     counter = Math.max(counter, count)
   }
   if (mine) return ['granted', counter]
-  const next = Math.max(counter + 1, proposal)
+  const next = Math.max(counter + TOKENS_PER_GRANT, proposal)
   for (const resource of resources) {
     memory.set(keys.lease(resource), token, leaseMs)
     memory.set(keys.fence(resource), next.toFixed(0), fenceTtlMs)

@@ -3,6 +3,7 @@
  * ahead of it and its result counts only if the lease still stood when it ended.
  */
 import type { ExtendOutcome, Lease } from '../lock/lease.ts'
+import { isFresh } from '../lock/trust.ts'
 import type { Logger } from '../logger.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { RunReport } from './job-report.ts'
@@ -38,9 +39,6 @@ export interface JobLease {
   /** The worker's logger; adds `queue`, `job`, `resource` and `fencingToken` to every line. */
   readonly logger: Logger
 }
-
-/** A lease with this much of it left is as good as new: a step does not spend a round trip on it. */
-const FRESH = 0.9
 
 export class SteppedLease implements JobLease {
   readonly #lease: Lease
@@ -107,7 +105,7 @@ export class SteppedLease implements JobLease {
     this.#currentStep = name
     this.#assertMayGoOn()
     // When no quorum answers, what is left of the lease still stands, and the keeper goes on trying.
-    if (this.remainingMs() < FRESH * this.leaseMs) await this.extend()
+    if (!isFresh(this.remainingMs(), this.leaseMs)) await this.extend()
     const earlier = await this.#checkpoints?.completed(name)
     this.#assertMayGoOn()
     if (earlier !== undefined) return earlier.value as Result

@@ -3,7 +3,8 @@ import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import { LeaseLostError } from '../../src/index.ts'
-import type { Redlock } from '../../src/index.ts'
+import { TOKENS_PER_GRANT } from '../../src/lock/scripts.ts'
+import type { Lease, LeaseOptions, Observer, Redlock } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 5, queue: false })
@@ -158,6 +159,17 @@ describe('using inside using', () => {
   })
 })
 
+/** The lease of the next one. */
+async function handedOver(
+  redlock: Redlock,
+  lease: Lease,
+  options?: Omit<LeaseOptions, 'slots'>,
+): Promise<Lease> {
+  const outcome = await redlock.handOver(lease, options)
+  if (outcome.status !== 'granted') throw new Error(JSON.stringify(outcome))
+  return outcome.lease
+}
+
 describe('hand over', () => {
   test('gives the successor a larger token, and nobody a chance in between', async () => {
     const redlock = await fixture.redlock()
@@ -173,7 +185,8 @@ describe('hand over', () => {
       }
     })()
     for (let turn = 0; turn < 50; turn++) {
-      const outcome = await redlock.handOver(lease)
+      // Of another length: the masters are asked.
+      const outcome = await redlock.handOver(lease, { leaseMs: 1_500 + turn })
       if (outcome.status !== 'granted') throw new Error(JSON.stringify(outcome))
       expect(outcome.lease.fencingToken).toBeGreaterThan(lease.fencingToken)
       expect(lease.remainingMs()).toBe(0)
@@ -186,6 +199,78 @@ describe('hand over', () => {
     expect(redlock.status().leases).toBe(1)
     await lease.release()
     await until('it is free', () => isFree(rival, 'a'))
+  })
+
+  test('of a lease that is as good as new asks no master, and lengthens nothing', async () => {
+    const asked: string[] = []
+    const observer: Observer = {
+      opened: () => ({ voted: (_master, question) => asked.push(question) }),
+    }
+    const redlock = await fixture.redlock({ observer })
+    const first = await granted(redlock, 'a')
+    await until('all have answered', () => asked.length === 5)
+    const second = await handedOver(redlock, first)
+    expect(asked).toHaveLength(5)
+    expect(second.token).toBe(first.token)
+    expect(second.fencingToken).toBe(first.fencingToken + 1)
+    expect(second.trustedUntil).toBe(first.trustedUntil)
+    expect(redlock.status().leases).toBe(1)
+
+    await first.release() // It is over, and takes nothing away from the next one.
+    await expect(first.extend()).rejects.toThrow(LeaseLostError)
+    expect(await isFree(redlock, 'a')).toBe(false)
+    expect(await second.extend()).toMatchObject({ status: 'extended' })
+    expect(second.trustedUntil).toBeGreaterThan(first.trustedUntil)
+    await second.release()
+    expect(second.remainingMs()).toBe(0)
+    await until('it is free', () => isFree(redlock, 'a'))
+  })
+
+  test('has a token for each, smaller than that of whoever comes next', async () => {
+    const redlock = await fixture.redlock()
+    const rival = await fixture.redlock()
+    const first = await granted(redlock, 'a')
+    let lease = first
+    for (let turn = 1; turn < TOKENS_PER_GRANT; turn++) {
+      lease = await handedOver(redlock, lease)
+      expect(lease.fencingToken).toBe(first.fencingToken + turn)
+    }
+    expect(lease.token).toBe(first.token)
+    // The last token is used up: the masters are asked, whose counters are behind these tokens, and clocks too.
+    const next = await handedOver(redlock, lease)
+    expect(next.token).not.toBe(first.token)
+    expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
+    await next.release()
+    await until('it is free', () => isFree(redlock, 'a'))
+    const far = await granted(rival, 'a')
+    // Whoever proposes a token of the past is granted one after all that may have been used.
+    for (let index = 0; index < 5; index++) {
+      const ahead = String(far.fencingToken + 1_000_000)
+      await master(index).set(`${fixture.namespace}:fence:a`, ahead)
+    }
+    await far.release()
+    const ahead = await granted(rival, 'a')
+    expect(ahead.fencingToken).toBe(far.fencingToken + 1_000_000 + TOKENS_PER_GRANT)
+  })
+
+  test('asks the masters when a tenth of the lease is gone', async () => {
+    const redlock = await fixture.redlock({ leaseMs: 1_000 })
+    const lease = await granted(redlock, 'a')
+    await until('a tenth is gone', () => lease.remainingMs() < 900)
+    const next = await handedOver(redlock, lease)
+    expect(next.token).not.toBe(lease.token)
+    expect(next.trustedUntil).toBeGreaterThan(lease.trustedUntil)
+  })
+
+  test('begins anew to count how long and how often', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'a', { maxExtensions: 1 })
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    expect(await lease.extend()).toMatchObject({ status: 'limit', option: 'maxExtensions' })
+    const next = await handedOver(redlock, lease, { maxExtensions: 1 })
+    expect(next.token).toBe(lease.token)
+    expect(await next.extend()).toMatchObject({ status: 'extended' })
+    expect(await next.extend()).toMatchObject({ status: 'limit' })
   })
 
   test('of a lease that is over throws', async () => {
@@ -202,7 +287,7 @@ describe('hand over', () => {
     for (let index = 0; index < 3; index++) {
       await master(index).set(`${fixture.namespace}:lease:a`, 'somebody@else', 'PX', 60_000)
     }
-    expect(await redlock.handOver(lease)).toMatchObject({ status: 'taken' })
+    expect(await redlock.handOver(lease, { leaseMs: 1_500 })).toMatchObject({ status: 'taken' })
     await until('the other two are free', async () => {
       const left = await Promise.all(
         [3, 4].map((index) => master(index).exists(`${fixture.namespace}:lease:a`)),

@@ -143,11 +143,11 @@ export const mutants: readonly Mutant[] = [
     rule: 'every grant raises the counter',
     patches: [
       lua(
-        "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end",
-        "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter) end",
+        "fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end",
+        "fence = string.format('%.0f', counter) end",
       ),
       twin(
-        'const next = Math.max(counter + 1, proposal)',
+        'const next = Math.max(counter + TOKENS_PER_GRANT, proposal)',
         'const next = Math.max(counter, proposal)',
       ),
     ],
@@ -324,6 +324,47 @@ export const mutants: readonly Mutant[] = [
       ),
     ],
     caughtBy: 'simulation',
+  },
+  {
+    rule: 'a grant leaves room for the tokens of those it is passed on to',
+    patches: [
+      lua(
+        "if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end",
+        "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end",
+      ),
+      twin(
+        'const next = Math.max(counter + TOKENS_PER_GRANT, proposal)',
+        'const next = Math.max(counter + TOKENS_PER_GRANT / 64, proposal)',
+      ),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'a lease is passed on only as often as it has tokens',
+    patches: [
+      source(
+        'quorum-lease',
+        'if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined',
+        'if (this.#passes === -TOKENS_PER_GRANT) return undefined',
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'a lease that is passed on is no longer than it was',
+    patches: [
+      source(
+        'quorum-lease',
+        'this.#trust = before.#trust\n',
+        'this.#trust = trustFrom(grant.startedAt, grant.leaseMs, fleet.settings.driftFactor)\n',
+      ),
+    ],
+    caughtBy: 'simulation',
+  },
+  {
+    rule: 'a lease that is passed on knows which keys are being given back',
+    patches: [source('quorum-lease', '      this.#healing = before.#healing\n', '')],
+    caughtBy: 'tests',
   },
   {
     rule: 'a failed attempt is released on every master',

@@ -1,5 +1,6 @@
 /** Every answer of the scripts that grant and fix a fencing token, on a real server. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { TOKENS_PER_GRANT } from '../../src/lock/scripts.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { FENCE_TTL_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'
@@ -19,6 +20,7 @@ afterAll(async () => {
 })
 
 const HIGH = 2 ** 53 - 1_000
+const SPAN = TOKENS_PER_GRANT
 const ttlMs: unknown = expect.any(Number)
 
 describe('acquire', () => {
@@ -41,9 +43,10 @@ describe('acquire', () => {
   it('granted: every new token gets a larger counter, also when its proposal is smaller', async () => {
     const first = await bench.granted('a', { proposal: 1_000 })
     await bench.release('a')
-    expect(await bench.granted('b', { proposal: 500 })).toBe(first + 1)
+    expect(await bench.granted('b', { proposal: 500 })).toBe(first + SPAN)
     await bench.release('b')
-    expect(await bench.granted('c', { proposal: first + 1 })).toBe(first + 2)
+    const tooClose = first + 2 * SPAN - 1
+    expect(await bench.granted('c', { proposal: tooClose })).toBe(first + 2 * SPAN)
     await bench.release('c')
     expect(await bench.granted('d', { proposal: 9_000 })).toBe(9_000)
   })
@@ -61,13 +64,14 @@ describe('acquire', () => {
     ['the largest numbers that are exact', HIGH],
   ])('granted: counters lose no digit: %s', async (_what, stored) => {
     await bench.setCounter(stored)
-    expect(await bench.granted('a')).toBe(stored + 1)
-    expect(await bench.counter()).toBe(String(stored + 1))
-    expect(await bench.confirm('a', stored + 2)).toEqual(['counter', stored + 2])
-    expect(await bench.counter()).toBe(String(stored + 2))
-    expect(await bench.extend('a', stored + 3)).toEqual(['extended'])
-    expect(await bench.counter()).toBe(String(stored + 3))
-    expect(await bench.extend('a', stored + 2)).toEqual(['lost', 'a'])
+    const granted = stored + SPAN
+    expect(await bench.granted('a')).toBe(granted)
+    expect(await bench.counter()).toBe(String(granted))
+    expect(await bench.confirm('a', granted + 1)).toEqual(['counter', granted + 1])
+    expect(await bench.counter()).toBe(String(granted + 1))
+    expect(await bench.extend('a', granted + 2)).toEqual(['extended'])
+    expect(await bench.counter()).toBe(String(granted + 2))
+    expect(await bench.extend('a', granted + 1)).toEqual(['lost', 'a'])
   })
 
   it('taken: by whom and for how long, and nothing is changed', async () => {
@@ -81,18 +85,19 @@ describe('acquire', () => {
     expect(await bench.ttl()).toBeLessThanOrEqual(5_000)
   })
 
-  it('granted: several resources with one counter, above that of each; taken: none of them', async () => {
+  it('granted: several resources with one counter, beyond that of each; taken: none of them', async () => {
     await bench.setCounter(70, 'x')
     await bench.setCounter(90, 'y')
-    expect(await bench.granted('a', { resources: ['x', 'y'] })).toBe(91)
-    expect([await bench.counter('x'), await bench.counter('y')]).toEqual(['91', '91'])
+    expect(await bench.granted('a', { resources: ['x', 'y'] })).toBe(90 + SPAN)
+    const both = String(90 + SPAN)
+    expect([await bench.counter('x'), await bench.counter('y')]).toEqual([both, both])
     expect(await bench.acquire('b', { resources: ['w', 'y', 'z'] })).toEqual(['taken', 'a', ttlMs])
     expect([await bench.holder('w'), await bench.holder('z')]).toEqual([null, null])
     expect([await bench.counter('w'), await bench.counter('z')]).toEqual([null, null])
   })
 
   it('quarantined: says how long, and grants nothing; the holder of a key is no exception', async () => {
-    await bench.granted('a')
+    const counter = await bench.granted('a')
     const waitMs = 5_000
     const votesFromMs = Math.floor((await bench.nowUs()) / 1_000) + waitMs
     await bench.redis.hset(bench.keys.master, 'votesFromMs', votesFromMs)
@@ -103,7 +108,7 @@ describe('acquire', () => {
       expect(toGoMs).toBeLessThanOrEqual(waitMs)
     }
     expect(await bench.holder('other')).toBeNull()
-    expect(await bench.extend('a', 1)).toEqual(['extended'])
+    expect(await bench.extend('a', counter)).toEqual(['extended'])
     expect(await bench.heal('c', 1, { resources: ['lost'] })).toEqual(['healed'])
     expect(await bench.release('a')).toEqual(['released', 1])
   })
@@ -123,7 +128,7 @@ describe('acquire', () => {
     expect(await bench.release('a', { tombstoneMs: 60_000 })).toEqual(['released', 0])
     expect(await bench.acquire('a')).toEqual(['abandoned'])
     expect(await bench.holder()).toBeNull()
-    expect(await bench.granted('b')).toBe(1)
+    expect(await bench.granted('b')).toBe(SPAN)
   })
 
   it.each([
@@ -145,9 +150,9 @@ describe('acquire', () => {
   })
 
   it('takes over from the token that gave up, and only where nobody was granted after it', async () => {
-    const fencingToken = await bench.granted('old')
-    const from = { token: 'old', fencingToken }
-    expect(await bench.granted('new', { from })).toBe(fencingToken + 1)
+    const counter = await bench.granted('old')
+    const from = { token: 'old', counter }
+    expect(await bench.granted('new', { from })).toBe(counter + SPAN)
     expect(await bench.holder()).toBe('new')
     expect(await bench.acquire('late', { from })).toEqual(['taken', 'new', ttlMs])
 
@@ -207,27 +212,27 @@ describe('confirm', () => {
   })
 
   it('lost: where another token, or none, holds the key; the counter stays', async () => {
-    await bench.granted('a')
+    const counter = await bench.granted('a')
     expect(await bench.confirm('b', 99)).toEqual(['lost'])
     await bench.release('a')
     expect(await bench.confirm('a', 99)).toEqual(['lost'])
-    expect(await bench.counter()).toBe('1')
+    expect(await bench.counter()).toBe(String(counter))
   })
 
   it('lost: where one of several resources is gone; none of the counters is raised', async () => {
     const resources = ['x', 'y']
-    await bench.granted('a', { resources })
+    const counter = await bench.granted('a', { resources })
     await bench.redis.del(bench.keys.lease('y'))
     expect(await bench.confirm('a', 99, resources)).toEqual(['lost'])
-    expect(await bench.counter('x')).toBe('1')
+    expect(await bench.counter('x')).toBe(String(counter))
     await bench.redis.set(bench.keys.lease('y'), 'a', 'PX', 10_000)
     expect(await bench.confirm('a', 99, resources)).toEqual(['counter', 99])
     expect([await bench.counter('x'), await bench.counter('y')]).toEqual(['99', '99'])
   })
 
   it('unenrolled', async () => {
-    await bench.granted('a')
+    const counter = await bench.granted('a')
     expect(await bench.confirm('a', 99, ['r'], 'another-run')).toEqual(['unenrolled'])
-    expect(await bench.counter()).toBe('1')
+    expect(await bench.counter()).toBe(String(counter))
   })
 })

@@ -91,10 +91,10 @@ describe('heal', () => {
   })
 
   it('lost: another holds it', async () => {
-    await bench.granted('b')
+    const counter = await bench.granted('b')
     expect(await bench.heal('a', 7)).toEqual(['lost', 'b'])
     expect(await bench.holder()).toBe('b')
-    expect(await bench.counter()).toBe('1')
+    expect(await bench.counter()).toBe(String(counter))
   })
 
   it('lost: nobody holds it and somebody was granted since', async () => {
@@ -146,13 +146,13 @@ describe('heal', () => {
 describe('release', () => {
   it("released: the holder's own keys and no others; again, none", async () => {
     const resources = ['x', 'y', 'z']
-    await bench.granted('a', { resources: ['x', 'z'] })
+    const counter = await bench.granted('a', { resources: ['x', 'z'] })
     await bench.granted('b', { resources: ['y'] })
     expect(await bench.release('a', { resources })).toEqual(['released', 2])
     expect(await bench.holder('y')).toBe('b')
     expect(await bench.release('a', { resources })).toEqual(['released', 0])
     // The counters stay: the next grant must be larger.
-    expect(await bench.counter('x')).toBe('1')
+    expect(await bench.counter('x')).toBe(String(counter))
   })
 
   it('leaves a tombstone where it is asked to, for that token and with an end', async () => {

@@ -92,7 +92,7 @@ export class ScriptBench {
       leaseMs = 10_000,
       proposal = 0,
       skewMs = SKEW_MS,
-      from = { token: '', fencingToken: 0 },
+      from = { token: '', counter: 0 },
       waitMs = 0,
       waiter = waitMs > 0 ? `${token}-waits` : '',
       enrolment = [RUN_ID, MAX_LEASE_MS],
@@ -101,37 +101,37 @@ export class ScriptBench {
       readonly leaseMs?: number
       readonly proposal?: number
       readonly skewMs?: number
-      readonly from?: { readonly token: string; readonly fencingToken: number }
+      readonly from?: { readonly token: string; readonly counter: number }
       readonly waitMs?: number
       readonly waiter?: string
       readonly enrolment?: Enrolment
     } = {},
   ): Promise<Reply> {
-    const predecessor = [from.token, String(from.fencingToken)]
+    const predecessor = [from.token, String(from.counter)]
     const args = [resources, token, leaseMs, String(proposal), waitMs, waiter, ...predecessor]
     return this.#call(acquireProcedure, args, { skewMs, enrolment })
   }
 
-  confirm(token: string, fencingToken: number, resources = ['r'], runId = RUN_ID): Promise<Reply> {
-    const args = [resources, token, String(fencingToken)]
+  confirm(token: string, counter: number, resources = ['r'], runId = RUN_ID): Promise<Reply> {
+    const args = [resources, token, String(counter)]
     return this.#call(confirmProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
   extend(
     token: string,
-    fencingToken: number,
+    counter: number,
     { leaseMs = 10_000, resources = ['r'], runId = RUN_ID } = {},
   ): Promise<Reply> {
-    const args = [resources, token, leaseMs, String(fencingToken)]
+    const args = [resources, token, leaseMs, String(counter)]
     return this.#call(extendProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
   heal(
     token: string,
-    fencingToken: number,
+    counter: number,
     { leaseMs = 10_000, resources = ['r'], runId = RUN_ID } = {},
   ): Promise<Reply> {
-    const args = [resources, token, leaseMs, String(fencingToken)]
+    const args = [resources, token, leaseMs, String(counter)]
     return this.#call(healProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
   }
 

@@ -38,3 +38,41 @@ test.each([1, 2, 3])(
     await world.settle(redlock.close())
   },
 )
+
+// What was sent again under a lease may arrive after the lease that it was passed on to has been released.
+test('a lease that was passed on knows which keys are being given back', async () => {
+  let refused = 0
+  for (let seed = 1; seed <= 6; seed++) refused += await healUnderPassedLeases(seed)
+  expect(refused).toBeGreaterThan(0)
+})
+
+/** Returns how many keys came too late. */
+async function healUnderPassedLeases(seed: number): Promise<number> {
+  const world = new SmallWorld(seed, 5)
+  const { redlock, links } = world.client('a')
+  const [forgetful] = world.masters
+  const said = (reply: string): number => forgetful?.replies.get(reply) ?? 0
+  const resources = Array.from({ length: 20 }, (_, index) => `r${index}`)
+  await world.settle(redlock.ready())
+  const leases = await world.settle(Promise.all(resources.map((name) => redlock.acquire(name))))
+  await world.pass(50)
+  for (const key of forgetful?.memory.keys() ?? []) {
+    if (key.includes(':lease:')) forgetful?.memory.delete(key)
+  }
+  const extended = Promise.all(leases.map((lease) => lease.extend()))
+  await world.time.runUntil(world.time.now + 50, () => said('extend:missing') > 0)
+  links[0]?.cut('request', 1)
+  await world.settle(extended)
+  await world.pass(10)
+  for (const lease of leases) {
+    const outcome = await world.settle(redlock.handOver(lease))
+    if (outcome.status !== 'granted') throw new Error(outcome.status)
+    expect(outcome.lease.token).toBe(lease.token)
+    void outcome.lease.release()
+  }
+  links[0]?.mend()
+  await world.pass(40)
+  expect(world.leaseKeys()).toEqual([])
+  await world.settle(redlock.close())
+  return said('heal:abandoned')
+}

@@ -59,6 +59,8 @@ const MAX_VIOLATIONS = 20
 export class Referee {
   readonly violations: Violation[] = []
   leases = 0
+  /** Of these, how many went on under the keys of the one before. */
+  passedOn = 0
   extensions = 0
   writesAccepted = 0
   writesRefused = 0

@@ -274,10 +274,12 @@ export class SimulatedClient {
   async #handOver(clock: VirtualClock, holding: Holding): Promise<void> {
     const { lease } = holding
     this.#options.referee.released(holding)
-    const leaseMs = this.#random.pick(LEASES_MS)
+    const leaseMs = this.#random.chance(0.7) ? lease.leaseMs : this.#random.pick(LEASES_MS)
     const call = this.#redlock.handOver(lease, { leaseMs })
     const outcome = await this.#track(`handOver ${lease.resource}`, call)
-    if (outcome.status === 'granted') await this.#holdAndEnd(clock, outcome.lease, false)
+    if (outcome.status !== 'granted') return
+    if (outcome.lease.token === lease.token) this.#options.referee.passedOn++
+    await this.#holdAndEnd(clock, outcome.lease, false)
   }
 
   async #hold(clock: VirtualClock, holding: Holding, autoExtend: boolean): Promise<void> {

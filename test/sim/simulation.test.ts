@@ -21,6 +21,7 @@ describe('the real lock in a simulated world', () => {
     for (const seed of SEEDS) summary.add(await run(seed))
     expect(summary.failed).toEqual([])
     expect(summary.leases).toBeGreaterThan(100)
+    expect(summary.passedOn).toBeGreaterThan(0)
     expect(summary.extensions).toBeGreaterThan(50)
     // A run of the command line insists on every fault; here most of them must have happened.
     expect(Object.keys(summary.faults).length).toBeGreaterThan(12)

@@ -32,6 +32,7 @@ export interface SimulationResult {
   readonly virtualMs: number
   readonly events: number
   readonly leases: number
+  readonly passedOn: number
   readonly extensions: number
   readonly writesAccepted: number
   readonly writesRefused: number
@@ -251,7 +252,8 @@ class World {
   }
 
   #result(): SimulationResult {
-    const { leases, extensions, writesAccepted, writesRefused, violations } = this.#referee
+    const { leases, passedOn, extensions, writesAccepted, writesRefused, violations } =
+      this.#referee
     const replies = new Map<string, number>()
     for (const master of this.#masters) {
       for (const [word, count] of master.replies) {
@@ -265,6 +267,7 @@ class World {
       virtualMs: this.#virtualMs,
       events: this.#time.executed,
       leases,
+      passedOn,
       extensions,
       writesAccepted,
       writesRefused,

@@ -30,6 +30,7 @@ export class Summary {
   virtualMs = 0
   events = 0
   leases = 0
+  passedOn = 0
   extensions = 0
   writesAccepted = 0
   writesRefused = 0
@@ -43,6 +44,7 @@ export class Summary {
     this.virtualMs += result.virtualMs
     this.events += result.events
     this.leases += result.leases
+    this.passedOn += result.passedOn
     this.extensions += result.extensions
     this.writesAccepted += result.writesAccepted
     this.writesRefused += result.writesRefused
@@ -59,13 +61,14 @@ export class Summary {
 
   /** As plain data. */
   totals(): object {
-    const { seeds, virtualHours, events, leases, extensions, writesAccepted, writesRefused } = this
-    const { faults, replies, failed } = this
+    const { seeds, virtualHours, events, leases, passedOn, extensions } = this
+    const { writesAccepted, writesRefused, faults, replies, failed } = this
     const counts = {
       seeds,
       virtualHours,
       events,
       leases,
+      passedOn,
       extensions,
       writesAccepted,
       writesRefused,
@@ -73,7 +76,7 @@ export class Summary {
     return { ...counts, faults, replies, failed }
   }
 
-  /** Faults and replies that never happened, though they should have. */
+  /** What never happened, though it should have. */
   missing(): readonly string[] {
     const faults: readonly string[] = [
       ...FAULTS,
@@ -82,6 +85,7 @@ export class Summary {
     return [
       ...faults.filter((fault) => (this.faults[fault] ?? 0) === 0),
       ...REPLIES.filter((reply) => (this.replies[reply] ?? 0) === 0),
+      ...(this.passedOn === 0 ? ['lease passed on'] : []),
     ]
   }
 
@@ -93,7 +97,7 @@ export class Summary {
         .join('\n')
     return [
       `${this.seeds} seeds, ${this.virtualHours.toFixed(2)} virtual hours, ${this.events} events`,
-      `${this.leases} leases, ${this.extensions} extensions, ` +
+      `${this.leases} leases (${this.passedOn} passed on), ${this.extensions} extensions, ` +
         `${this.writesAccepted} writes accepted and ${this.writesRefused} refused by the fenced store`,
       `faults\n${counts(this.faults)}`,
       `replies of the masters\n${counts(this.replies)}`,

@@ -43,7 +43,7 @@ test('an observer is told what became of a lease, and how every master voted', a
   const redlock = await fixture.redlock({ observer })
   const lease = await granted(redlock, 'customer:1')
   await lease.extend()
-  const successor = await redlock.handOver(lease)
+  const successor = await redlock.handOver(lease, { leaseMs: 1_500 })
   if (successor.status !== 'granted') throw new Error('not handed over')
   await successor.lease.release()
   await redlock.close()
