@@ -3,6 +3,7 @@
  * step that each lease is at. Only who runs in a worker's process can know these.
  */
 import type { Clock } from '../clock.ts'
+import { TOKENS_PER_GRANT } from '../lock/scripts.ts'
 import { watchActivity, type Activity } from '../telemetry/activity.ts'
 
 export interface Loss {
@@ -53,9 +54,17 @@ export class ProcessActivity {
     })
   }
 
-  /** The step that a lease is at, or ran last; undefined for leases of other processes. */
-  stepOf(fencingToken: number | undefined): string | undefined {
-    return fencingToken === undefined ? undefined : this.#steps.get(fencingToken)
+  /**
+   * The step that a lease is at, or ran last; undefined for leases of other processes. The masters know the fencing token of its
+   * grant; the job that runs may have one of the next.
+   */
+  stepOf(granted: number | undefined): string | undefined {
+    if (granted === undefined) return undefined
+    for (let passes = 0; passes < TOKENS_PER_GRANT; passes++) {
+      const step = this.#steps.get(granted + passes)
+      if (step !== undefined) return step
+    }
+    return undefined
   }
 
   /** Undefined when nothing has happened in this process. */

@@ -20,8 +20,8 @@ export interface InLine {
 export interface Admitted {
   readonly status: 'granted'
   readonly lease: Lease
-  /** Whose turn it is when this job has finished, if that one sleeps and this is known by now. */
-  readonly following: () => Sleeper | undefined
+  /** Whose turn it is when this job has finished, if that one sleeps. */
+  readonly following: () => Promise<Sleeper | undefined>
 }
 
 export interface Admission {
@@ -37,6 +37,8 @@ export interface Admission {
 /** After a split vote the resource is often free a moment later; a requeue would cost more than a short wait. */
 const SPLIT_TRIES = 3
 const SPLIT_RETRY_MS = { min: 3, max: 40 }
+/** A job that is done holds its lease no longer than this because the queue's Redis does not answer. */
+const LATE_LOOK_MS = 50
 /** Long enough for a finish that is under way, on a busy machine too; to park and be woken would take longer. */
 const NEXT_LOOKS_MS = [2, 4, 8, 16]
 
@@ -49,7 +51,7 @@ export async function admit(
   if (lines === undefined) return withoutLine(await acquire(admission, resources))
   const early = await passed?.outcome
   if (early?.status === 'granted' && passed?.finished === true) {
-    return { ...early, following: followingOf(lines, job, resources) }
+    return { ...early, following: followingOf(lines, job, resources, clock) }
   }
   const turn = await turnOf(lines, job, resources, clock)
   if (!turn.isTurn) {
@@ -58,11 +60,13 @@ export async function admit(
   }
   const outcome = early?.status === 'granted' ? early : await acquire(admission, resources)
   if (outcome.status !== 'granted') return outcome
-  return { ...outcome, following: () => turn.following }
+  return { ...outcome, following: () => Promise.resolve(turn.following) }
 }
 
 function withoutLine(outcome: AcquireOutcome): Admitted | NotGranted {
-  return outcome.status === 'granted' ? { ...outcome, following: () => undefined } : outcome
+  return outcome.status === 'granted'
+    ? { ...outcome, following: () => Promise.resolve(undefined) }
+    : outcome
 }
 
 async function acquire(
@@ -96,20 +100,27 @@ async function turnOf(
   return turn.isLost === true ? { isTurn: await lines.join(resources, ticket) } : turn
 }
 
-/** For a job that runs already: it looks while it runs, and until it knows, or when that fails, nobody follows. */
+/** For a job that runs already: it looks while it runs. Where no answer comes, nobody follows. */
 function followingOf(
   lines: Lines,
   job: Job,
   resources: readonly string[],
-): () => Sleeper | undefined {
-  let turn: Turn | undefined
-  lines.wakeUp(resources, ticketOf(job), job.attemptsStarted).then(
-    (found) => {
-      turn = found
-    },
+  clock: Clock,
+): () => Promise<Sleeper | undefined> {
+  const looking = lines.wakeUp(resources, ticketOf(job), job.attemptsStarted).then(
+    ({ following }) => following,
     () => undefined,
   )
-  return () => turn?.following
+  return () =>
+    new Promise((resolve) => {
+      const late = clock.after(LATE_LOOK_MS, () => {
+        resolve(undefined)
+      })
+      void looking.then((following) => {
+        late.cancel()
+        resolve(following)
+      })
+    })
 }
 
 /** A job on its first start that was never delayed cannot have a mark; looking would cost every job a command. */

@@ -153,7 +153,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const lost: unknown = lease.signal.aborted ? lease.signal.reason : undefined
       if (lines === undefined) await lease.release()
       else {
-        const next = finished ? following() : undefined
+        const next = finished ? await following() : undefined
         this.#endings.set(job, this.#end(job, resources, lease, lines, next))
       }
       report.ended(finished ? 'done' : 'failed')

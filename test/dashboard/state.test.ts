@@ -63,6 +63,24 @@ test('the step that each lease of this process is at, and how many were granted,
   mailing.open()
 })
 
+test('the step of a job that goes on under the lease of the one before it', async () => {
+  const served = await serve(fixture)
+  const charging = gate()
+  const tokens: number[] = []
+  await invoiceWorker(fixture, async (lease) => {
+    tokens.push(lease.fencingToken)
+    if (tokens.length === 3) await lease.step('charge', () => charging.opened)
+  })
+  const data = { customer: '42' }
+  await invoices(fixture).addBulk(['a', 'b', 'c'].map((name) => ({ name, data })))
+  await until('it charges', async () => (await served.state()).leases.rows[0]?.step === 'charge')
+  const [row] = (await served.state()).leases.rows
+  charging.open()
+  // The first one did not know that others would come.
+  expect(row?.fencingToken).toBe(tokens[1])
+  expect(tokens[2]).toBe(Number(tokens[1]) + 1)
+})
+
 test('a process that has no Redlock knows of none, and says so', async () => {
   expect((await (await serve(fixture)).state()).process).toBeNull()
 })

@@ -1,7 +1,13 @@
 /** A job that has done its work passes its lease and its turn to the one behind it; what is passed is never more than that. */
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
-import { LockedQueue, LockedWorker, type JobLease, type Redlock } from '../../src/index.ts'
+import {
+  LockedQueue,
+  LockedWorker,
+  type JobLease,
+  type Observer,
+  type Redlock,
+} from '../../src/index.ts'
 import { openQueueConnection } from '../../src/redis/queue-connection.ts'
 import { Lines } from '../../src/worker/lines.ts'
 import { Relay, type Ending } from '../../src/worker/relay.ts'
@@ -30,6 +36,7 @@ function makeQueue(): LockedQueue<Charge> {
 
 async function startWorker(
   processor: (nr: number, lease: JobLease) => Promise<void> | void,
+  redlock?: Redlock,
 ): Promise<LockedWorker<Charge>> {
   const worker = new LockedWorker<Charge>(
     fixture.namespace,
@@ -38,7 +45,7 @@ async function startWorker(
     },
     {
       connection: connection(),
-      redlock: slowly(await fixture.redlock()),
+      redlock: redlock ?? slowly(await fixture.redlock()),
       resource: (job) => job.data.customers,
       concurrency: 4,
     },
@@ -83,6 +90,22 @@ describe('along a line', () => {
     await until('all are done', async () => (await queue.getCompletedCount()) === 12)
     expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y))
     expect(tokens).toHaveLength(12)
+  })
+
+  test('the masters are asked once for as many jobs as the lease is as good as new', async () => {
+    const asked: string[] = []
+    const observer: Observer = {
+      opened: () => ({ voted: (_master, question) => asked.push(question) }),
+    }
+    const queue = makeQueue()
+    const tokens: number[] = []
+    const redlock = await fixture.redlock({ observer, leaseMs: 3_000 })
+    await startWorker((_nr, lease) => void tokens.push(lease.fencingToken), redlock)
+    await queue.addBulk(jobs(...Array.from({ length: 12 }, () => ['a'])))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 12)
+    expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y))
+    const acquisitions = asked.filter((question) => question === 'acquire').length / 3
+    expect(acquisitions).toBeLessThan(12 / 2)
   })
 
   test('a job that touches more than the one before it does not run under that lease', async () => {
