@@ -1,9 +1,9 @@
 /**
- * No server outlives this process, however it ends.
+ * No process that is registered here, a server or the demo's frozen worker, outlives this one, however it ends.
  *
- * The process has one directory, in which every server has its own with a `pid` file, and one
- * detached shell that reads from a pipe. The shell never gets a line: when the pipe ends, the
- * process is gone (kill -9 included) or its last server is closed. It then ends every server that
+ * This process has one directory, in which every child has its own with a `pid` file, and one
+ * detached shell that reads from a pipe. The shell never gets a line: when the pipe ends, this
+ * process is gone (kill -9 included) or its last child is closed. It then ends every child that
  * is left and removes the directory.
  *
  * It renames the directory before it looks for pid files. A server writes its own pid file before
@@ -51,7 +51,7 @@ interface Reaper {
 /** One for the process, because the pipe can only tell that the whole process is gone. */
 let current: Reaper | undefined
 
-/** A fresh directory for one server. */
+/** A fresh directory for one child. */
 export function takeDirectory(name: string): ServerDirectory {
   const reaper = current ?? startReaper()
   current = reaper
