@@ -39,7 +39,7 @@ const NAMED = 4
 
 /**
  * `proposal` is in µs. `waitMs` is how long the caller goes on waiting under the name `waiter` when it is not granted; 0 and '' if
- * it does not. `predecessor` is the token to take over from and `itsFence` its fencing token; left out where there is none.
+ * it does not. `predecessor` is the token to take over from and `itsFence` the counter it was granted; left out where there is none.
  * Returns  granted, counter | taken, holder's token, its PTTL ms | quarantined, ms to go
  *          | skewed, ms the proposal is ahead | abandoned | unenrolled
  * Keeps: all resources or none. The counter of a resource grows by `TOKENS_PER_GRANT` at least with every grant to a new token. A repeated
