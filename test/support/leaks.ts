@@ -32,9 +32,10 @@ export interface LeakOptions {
    */
   readonly timers?: number
   /**
-   * How long to look again: handles close a few turns of the event loop after they were asked to.
+   * How long to look again: handles close a few turns of the event loop after they were asked to, and ioredis gives a
+   * server 2 s to close its end.
    *
-   * @defaultValue `2000`
+   * @defaultValue `5000`
    */
   readonly settleMs?: number
 }
@@ -48,7 +49,7 @@ export interface LeakOptions {
  * afterAll(() => leaks.assertNone())
  * ```
  */
-export function watchLeaks({ timers = 0, settleMs = 2_000 }: LeakOptions = {}): LeakWatch {
+export function watchLeaks({ timers = 0, settleMs = 5_000 }: LeakOptions = {}): LeakWatch {
   const before = new Map(countHandles()).set('Timeout', timers)
   return {
     async assertNone() {
