@@ -234,7 +234,7 @@ export const mutants: readonly Mutant[] = [
       ),
     ],
     model: 'extendChecksKey',
-    caughtBy: 'simulation',
+    caughtBy: 'tests',
   },
   {
     rule: 'an extension never makes a lease shorter',
