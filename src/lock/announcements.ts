@@ -1,8 +1,9 @@
 /**
  * Tells waiting `acquire` calls whose turn it is when a resource is released. Masters announce a release only where somebody waits, and
- * name those who are next; a turn is decided when a quorum of them has announced it, since before that a vote could not be won. All
- * that wait decide it alike, or nearly so: they go one after the other instead of splitting the votes. Advisory: an
- * announcement that is lost, or a lease that ends by itself, costs a waiter one delay and nothing else.
+ * name those who are next; a turn is decided when a quorum of them has announced it. All
+ * that wait decide it alike, or nearly so: they go one after the other instead of splitting the votes. Whoever is first by all that was heard
+ * so far does not wait for the quorum, because its question reaches the other masters behind the release; where it does not, it goes again when
+ * the quorum is there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a waiter one delay and nothing else.
  */
 import type { Master, Subscription } from '../redis/master.ts'
 
@@ -110,10 +111,11 @@ class Waiter implements Listening {
     this.#rounds.set(round, named.set(master, names))
     const [oldest] = this.#rounds.keys()
     if (this.#rounds.size > ROUNDS && oldest !== undefined) this.#rounds.delete(oldest)
-    if (named.size !== this.#quorum) return
+    if (named.size > this.#quorum) return
     const place = turnOrder([...named.values()]).indexOf(this.#name)
-    if (place < 0) return
-    this.#place = place
+    const decided = named.size === this.#quorum
+    if (place < 0 || (place > 0 && !decided)) return
+    if (decided) this.#place = place
     this.#react?.(place)
   }
 }

@@ -27,6 +27,8 @@ export interface Grant {
   readonly status: 'granted'
   readonly claim: Claim
   readonly leaseMs: number
+  /** By what name it waited, and has a place in the line until it is released; '' for none. */
+  readonly waiter: string
   /** What a quorum has for it: the first fencing token of the grant. */
   readonly counter: number
   readonly startedAt: Instant
@@ -47,7 +49,7 @@ export async function attempt(
   background: (work: Promise<void>) => void,
 ): Promise<Grant | NotGranted> {
   const { clock, driftFactor, owner } = fleet.settings
-  const { leaseMs } = request
+  const { leaseMs, waiter } = request
   const resource = labelOf(resources)
   const startedAt = instant(clock)
   const trust = trustFrom(startedAt, leaseMs, driftFactor)
@@ -82,7 +84,7 @@ export async function attempt(
   }
   const { votes, complete } = ballot
   const end = { startedAt, tookMs, trust, votes, complete }
-  return { status: 'granted', claim, leaseMs, counter: fencingToken, ...end }
+  return { status: 'granted', claim, leaseMs, waiter, counter: fencingToken, ...end }
 }
 
 /** No answer, or none that says the script did not run: a grant may exist or still arrive. */

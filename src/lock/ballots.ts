@@ -43,6 +43,8 @@ export interface Predecessor {
   readonly token: string
   /** What the masters have for it. */
   readonly counter: number
+  /** Its place in the line passes on with it. */
+  readonly waiter: string
 }
 
 /** What an attempt asks for. */
@@ -50,7 +52,7 @@ export interface Request {
   readonly leaseMs: number
   /** The caller goes on waiting this long when it is not granted: releases are announced to it. */
   readonly waitMs: number
-  /** By what name it waits. */
+  /** By what name it waits; '' for none. */
   readonly waiter: string
   readonly predecessor?: Predecessor
 }
@@ -60,6 +62,16 @@ const TOMBSTONE_LEASES = 2
 /** A release that a master did not confirm is repeated this often at most. */
 const MAX_RELEASE_TRIES = 5
 const RELEASE_RETRY_MS = 25
+
+/** What a release means for the line of those who wait. */
+interface Line {
+  /** So long the resource is kept for the next of them. */
+  readonly graceMs: number
+  /** By what name the holder waited and has a place itself, which it leaves now; '' for none. */
+  readonly waiter: string
+}
+
+const UNCHANGED: Line = { graceMs: 0, waiter: '' }
 
 /** What all masters are asked. */
 interface Question {
@@ -155,8 +167,7 @@ export async function heal(
 /**
  * Asks **every** master to delete the claim's keys, whatever it answered before. Where `unsettled`
  * says that a grant or heal may still arrive, the master also refuses the token from now on. A master
- * that does not confirm is asked again in the background when it is back, for one lease at most. Those who wait
- * have `graceMs` in which the resource is kept for the next of them.
+ * that does not confirm is asked again in the background when it is back, for one lease at most.
  */
 export function pollRelease(
   fleet: Fleet,
@@ -164,16 +175,21 @@ export function pollRelease(
   leaseMs: number,
   unsettled: (index: number) => boolean,
   background: (work: Promise<void>) => void,
-  graceMs = 0,
+  { graceMs, waiter }: Line = UNCHANGED,
 ): Poll<ReleaseVote> {
-  const { masterTimeoutMs } = fleet.settings
-  const release = new Call(releaseProcedure, [claim.resources, claim.token, 0, graceMs])
+  const { masterTimeoutMs, maxLeaseMs } = fleet.settings
+  const { resources, token } = claim
+  const line = waiter === '' ? [graceMs] : [graceMs, waiter]
+  const leaving = (tombstoneMs: number): Call =>
+    new Call(releaseProcedure, [resources, token, tombstoneMs, ...line])
+  const release = leaving(0)
+  const releaseForGood = leaving(TOMBSTONE_LEASES * maxLeaseMs)
   return poll(
     fleet.masters,
     async (master, index) => {
-      const call = unsettled(index) ? releaseForGood(fleet, claim) : release
+      const call = unsettled(index) ? releaseForGood : release
       const vote = readReleaseVote(await master.call(call, masterTimeoutMs))
-      if (vote.kind === 'failed') background(releaseLater(fleet, master, claim, leaseMs))
+      if (vote.kind === 'failed') background(releaseLater(fleet, master, releaseForGood, leaseMs))
       return vote
     },
     (vote) => vote.kind === 'released',
@@ -181,21 +197,14 @@ export function pollRelease(
   )
 }
 
-/** The token is refused from now on. */
-function releaseForGood(fleet: Fleet, { resources, token }: Claim): Call {
-  const tombstoneMs = TOMBSTONE_LEASES * fleet.settings.maxLeaseMs
-  return new Call(releaseProcedure, [resources, token, tombstoneMs, 0])
-}
-
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */
 async function releaseLater(
   fleet: Fleet,
   master: Master,
-  claim: Claim,
+  call: Call,
   leaseMs: number,
 ): Promise<void> {
   const { clock } = fleet.settings
-  const call = releaseForGood(fleet, claim)
   const until = clock.now() + leaseMs
   for (let tries = 0; tries < MAX_RELEASE_TRIES; tries++) {
     const leftMs = until - clock.now()
@@ -207,7 +216,7 @@ async function releaseLater(
   }
 }
 
-/** A waiter that has been granted, or gave up, leaves its place; where that is not heard, its place ends by itself. */
+/** A waiter that gave up leaves its place; where that is not heard, its place ends by itself. */
 export function withdraw(
   fleet: Fleet,
   resources: readonly string[],

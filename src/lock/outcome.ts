@@ -8,6 +8,7 @@ import {
 } from '../errors.ts'
 import type { Lease } from './lease.ts'
 import { quorumOf } from './quorum.ts'
+import { RESERVED } from './scripts.ts'
 import { describeToken, describeVote, type AcquireVote } from './votes.ts'
 
 /** Somebody holds a quorum: wait for it to end, at most `retryAfterMs`. */
@@ -41,16 +42,18 @@ export type AcquireOutcome = { readonly status: 'granted'; readonly lease: Lease
 
 type Votes = readonly (AcquireVote | undefined)[]
 
-/** The token that a quorum of the masters named as the holder, if there is one. */
+/**
+ * Whom a quorum of the masters has it for, if there is anybody: masters that keep it for those who are next
+ * count for whoever holds it on others, and is likely to be one of them.
+ */
 export function holderOf(votes: Votes): string | undefined {
-  const counts = new Map<string, number>()
-  for (const vote of votes) {
-    if (vote?.kind !== 'taken') continue
-    const count = (counts.get(vote.holder) ?? 0) + 1
-    if (count >= quorumOf(votes.length)) return vote.holder
-    counts.set(vote.holder, count)
+  const holders = votes.flatMap((vote) => (vote?.kind === 'taken' ? [vote.holder] : []))
+  const hasQuorum = (name: string): boolean => {
+    const count = holders.filter((holder) => holder === name || holder === RESERVED).length
+    return count >= quorumOf(votes.length)
   }
-  return undefined
+  const named = holders.find((name) => name !== RESERVED && hasQuorum(name))
+  return named ?? (hasQuorum(RESERVED) ? RESERVED : undefined)
 }
 
 /** `votes` are complete, or name a holder with a quorum. */

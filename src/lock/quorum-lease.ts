@@ -177,7 +177,7 @@ export class QuorumLease implements Lease {
     this.assertHeld()
     this.#end('handed-over')
     this.#released = Promise.resolve()
-    return { token: this.token, counter: this.#counter }
+    return { token: this.token, counter: this.#counter, waiter: this.#grant.waiter }
   }
 
   /** Deletes the keys everywhere, whatever became of the lease. */
@@ -187,17 +187,10 @@ export class QuorumLease implements Lease {
     const background = (work: Promise<void>): void => {
       this.#owner.background(work)
     }
-    const { tookMs } = this.#grant
+    const { tookMs, waiter } = this.#grant
     const { masterTimeoutMs } = this.#fleet.settings
-    const graceMs = Math.min(masterTimeoutMs, turnMs(tookMs))
-    const ballot = pollRelease(
-      this.#fleet,
-      this.#claim,
-      this.leaseMs,
-      unsettled,
-      background,
-      graceMs,
-    )
+    const line = { graceMs: Math.min(masterTimeoutMs, turnMs(tookMs)), waiter }
+    const ballot = pollRelease(this.#fleet, this.#claim, this.leaseMs, unsettled, background, line)
     background(ballot.complete)
     await ballot.verdict
   }

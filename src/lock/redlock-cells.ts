@@ -137,7 +137,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
       attempt: () => this.tryAcquire(resource, one),
       roundTripMs: () => 1,
       listen: () => NOTHING_IS_HEARD,
-      withdraw: () => undefined,
+      stopped: () => undefined,
     })
   }
 

@@ -173,7 +173,9 @@ export class Redlock implements LockService, AsyncDisposable {
       attempt: (waitMs) => this.#trySlots(names, options, { waitMs, waiter }),
       roundTripMs: () => this.#roundTripMs,
       listen: () => this.#announcements.listen(waiter, all),
-      withdraw: () => {
+      stopped: (granted) => {
+        // A place in the line for what was granted ends with the lease.
+        if (granted && all.length === names.length) return
         this.#inBackground(withdraw(this.#fleet, all, waiter))
       },
     })
@@ -217,7 +219,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const { outcome, everywhere } = await this.#attempt(
       lease.resources,
       terms,
-      NOT_WAITING,
+      { ...NOT_WAITING, waiter: predecessor.waiter },
       predecessor,
     )
     // Where the successor was not granted, the old keys would stand in its way until they expire.

@@ -20,8 +20,8 @@ export interface RetryOptions {
   /** The duration of the last attempt. */
   roundTripMs(): number
   listen(): Listening
-  /** Ends the waiting of one that had to wait. */
-  readonly withdraw: () => void
+  /** Had to wait, and waits no longer. */
+  readonly stopped: (granted: boolean) => void
 }
 
 const MIN_DELAY_MS = 2
@@ -76,7 +76,12 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
     return await tryOnce()
   } catch (error) {
     if (!goesOn(error)) throw error
-    return await retry(error).finally(options.withdraw)
+    const lease = await retry(error).catch((why: unknown) => {
+      options.stopped(false)
+      throw why
+    })
+    options.stopped(true)
+    return lease
   } finally {
     listening?.stop()
   }

@@ -31,7 +31,7 @@ local quarantineMs = tonumber(record[3] or '0') - nowMs
 `
 
 /** Stands in a reply in place of a holder: the resource is free, and kept for those who are next. */
-const RESERVED = 'reserved@those who waited longer'
+export const RESERVED = 'reserved@those who waited longer'
 /** A grant's counter is so far past every earlier one that a lease can be passed on this often under a fencing token of its own. */
 export const TOKENS_PER_GRANT = 64
 /** So many waiters are named when a resource is released, and may have it for a moment. */
@@ -177,7 +177,8 @@ return {'healed'}
 )
 
 /**
- * `tombstoneMs` is 0 for none. `graceMs` is how long the resource is kept for those who are next, 0 for not at all.
+ * `tombstoneMs` is 0 for none. `graceMs` is how long the resource is kept for those who are next, 0 for not at all. `waiter` is the name
+ * under which the holder waited before it was granted, left out where it did not; its place in the line ends with its lease.
  * Returns  released, number of leases deleted
  * Keeps: only the holder's own keys are deleted. With a tombstone, a grant or a heal for this token
  * that still travels is refused when it arrives. A release is announced only where somebody waits: with the beginning of the token, which
@@ -185,11 +186,12 @@ return {'healed'}
  */
 export const releaseProcedure: Procedure = defineProcedure(
   'release',
-  ['resources', 'token', 'tombstoneMs', 'graceMs'],
+  ['resources', 'token', 'tombstoneMs', 'graceMs', 'waiter'],
   `
 if tombstoneMs > 0 then redis.call('SET', tombstoneKey(token), '1', 'PX', tombstoneMs) end
 local deleted = 0
 for _, resource in ipairs(resources) do
+  if waiter then redis.call('ZREM', waitersKey(resource), waiter) end
   if redis.call('GET', leaseKey(resource)) == token then
     redis.call('DEL', leaseKey(resource))
     deleted = deleted + 1
@@ -207,7 +209,7 @@ return {'released', deleted}
 
 /**
  * Returns  withdrawn
- * Keeps: nothing; a waiter that has been granted or gave up leaves its place.
+ * Keeps: nothing; a waiter that gave up leaves its place.
  */
 export const withdrawProcedure: Procedure = defineProcedure(
   'withdraw',

@@ -196,10 +196,11 @@ function heal(scene: Scene): Reply {
 
 function release({ memory, keys, args, nowMs, publish }: Scene): Reply {
   const [resources, token] = [listOf(args, 1), textOf(args, 2)]
-  const [tombstoneMs, graceMs] = [Number(at(args, 3)), Number(at(args, 4))]
+  const [tombstoneMs, graceMs, waiter] = [Number(at(args, 3)), Number(at(args, 4)), args[4]]
   if (tombstoneMs > 0) memory.set(keys.tombstone(token), '1', tombstoneMs)
   let deleted = 0
   for (const resource of resources) {
+    if (waiter !== undefined) memory.rankedRemove(keys.waiters(resource), String(waiter))
     const lease = keys.lease(resource)
     if (memory.get(lease) !== token) continue
     memory.delete(lease)

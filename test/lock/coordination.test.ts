@@ -94,9 +94,22 @@ describe('slots', () => {
     ]
     expect(new Set(leases.map(({ resource }) => resource)).size).toBe(3)
     expect(await redlock.tryAcquire('gpu', options)).toMatchObject({ status: 'taken' })
-    const waiting = redlock.acquire('gpu', { ...options, waitMs: 10_000 })
+    const waiting = redlock.acquire('gpu', { ...options, waitMs: 60_000 })
+    const places = (slot: number): Promise<number> =>
+      master(4).zcard(`${fixture.namespace}:wait:${leases[slot]?.resource}`)
+    await until('it is in line for each', async () => {
+      const all = await Promise.all([0, 1, 2].map(places))
+      return all.every((count) => count === 1)
+    })
     await leases[1]?.release()
-    expect((await waiting).resource).toBe(leases[1]?.resource)
+    const lease = await waiting
+    expect(lease.resource).toBe(leases[1]?.resource)
+    // What it holds it leaves with its release; it does not stay in line for the others.
+    await until('it waits for the others no more', async () => {
+      return (await places(0)) + (await places(2)) === 0
+    })
+    await lease.release()
+    await until('nobody is in line', async () => (await places(1)) === 0)
   })
 
   test('are of one resource', async () => {
@@ -160,7 +173,7 @@ describe('using inside using', () => {
 })
 
 /** The lease of the next one. */
-async function handedOver(
+async function successorOf(
   redlock: Redlock,
   lease: Lease,
   options?: Omit<LeaseOptions, 'slots'>,
@@ -209,7 +222,7 @@ describe('hand over', () => {
     const redlock = await fixture.redlock({ observer })
     const first = await granted(redlock, 'a')
     await until('all have answered', () => asked.length === 5)
-    const second = await handedOver(redlock, first)
+    const second = await successorOf(redlock, first)
     expect(asked).toHaveLength(5)
     expect(second.token).toBe(first.token)
     expect(second.fencingToken).toBe(first.fencingToken + 1)
@@ -232,12 +245,12 @@ describe('hand over', () => {
     const first = await granted(redlock, 'a')
     let lease = first
     for (let turn = 1; turn < TOKENS_PER_GRANT; turn++) {
-      lease = await handedOver(redlock, lease)
+      lease = await successorOf(redlock, lease)
       expect(lease.fencingToken).toBe(first.fencingToken + turn)
     }
     expect(lease.token).toBe(first.token)
     // The last token is used up: the masters are asked, whose counters are behind these tokens, and clocks too.
-    const next = await handedOver(redlock, lease)
+    const next = await successorOf(redlock, lease)
     expect(next.token).not.toBe(first.token)
     expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
     await next.release()
@@ -257,7 +270,7 @@ describe('hand over', () => {
     const redlock = await fixture.redlock({ leaseMs: 1_000 })
     const lease = await granted(redlock, 'a')
     await until('a tenth is gone', () => lease.remainingMs() < 900)
-    const next = await handedOver(redlock, lease)
+    const next = await successorOf(redlock, lease)
     expect(next.token).not.toBe(lease.token)
     expect(next.trustedUntil).toBeGreaterThan(lease.trustedUntil)
   })
@@ -267,7 +280,7 @@ describe('hand over', () => {
     const lease = await granted(redlock, 'a', { maxExtensions: 1 })
     expect(await lease.extend()).toMatchObject({ status: 'extended' })
     expect(await lease.extend()).toMatchObject({ status: 'limit', option: 'maxExtensions' })
-    const next = await handedOver(redlock, lease, { maxExtensions: 1 })
+    const next = await successorOf(redlock, lease, { maxExtensions: 1 })
     expect(next.token).toBe(lease.token)
     expect(await next.extend()).toMatchObject({ status: 'extended' })
     expect(await next.extend()).toMatchObject({ status: 'limit' })
@@ -373,6 +386,28 @@ describe('waiting', () => {
     await lease.release()
     await waiting
     expect(performance.now() - releasedAt).toBeLessThan(900) // The one second for which it might sleep.
+  })
+
+  test.each([
+    ['where no answer has come by then', { pauseMs: 200, handedOver: false }],
+    ['of whoever it was handed over to', { pauseMs: 0, handedOver: true }],
+  ])('ends on every master with the lease, %s', async (_case, { pauseMs, handedOver }) => {
+    const holder = await fixture.redlock()
+    const waiter = await fixture.redlock()
+    const lease = await granted(holder, 'a')
+    const waiting = waiter.acquire('a', { waitMs: 60_000 })
+    const places = (): Promise<readonly number[]> =>
+      Promise.all(
+        [0, 1, 2, 3, 4].map((index) => master(index).zcard(`${fixture.namespace}:wait:a`)),
+      )
+    await until('it is in line', async () => (await places()).every((count) => count === 1))
+    if (pauseMs > 0) for (const index of [3, 4]) await master(index).client('PAUSE', pauseMs)
+    await lease.release()
+    const next = await waiting
+    // Of another length: the masters are asked.
+    const last = handedOver ? await successorOf(waiter, next, { leaseMs: 1_500 }) : next
+    await last.release()
+    await until('nobody is', async () => (await places()).every((count) => count === 0))
   })
 
   test('marks the resource only where somebody waits, and the mark expires', async () => {

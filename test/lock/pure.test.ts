@@ -2,13 +2,15 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { jitteredMs } from '../../src/backoff.ts'
 import { systemClock, type Clock } from '../../src/clock.ts'
-import { turnOrder } from '../../src/lock/announcements.ts'
+import { Announcements, turnOrder } from '../../src/lock/announcements.ts'
 import { renewAfterMs, retryAfterMs } from '../../src/lock/keeper.ts'
 import { explain } from '../../src/lock/outcome.ts'
 import { ProposalClock } from '../../src/lock/proposal.ts'
 import { decide, quorumOf } from '../../src/lock/quorum.ts'
 import { driftMs, longer, quarantineMs, remainingMs, trustFrom } from '../../src/lock/trust.ts'
+import { RESERVED } from '../../src/lock/scripts.ts'
 import { describeToken, type AcquireVote } from '../../src/lock/votes.ts'
+import type { Master } from '../../src/redis/master.ts'
 
 const fleetSize = fc.integer({ min: 1, max: 15 })
 
@@ -136,6 +138,17 @@ describe('why an attempt was not granted', () => {
     expect(explain('r', votes, names)).toMatchObject({ status: 'split' })
   })
 
+  test('taken: kept for those who are next, of whom one may have been granted elsewhere', () => {
+    const [kept, x, y] = [taken(RESERVED, 40), taken('x', 9_000), taken('y', 9_000)]
+    const outcome = (...votes: AcquireVote[]): unknown => explain('r', votes, names)
+    expect(outcome(kept, kept, kept, mine, mine)).toMatchObject({
+      status: 'taken',
+      retryAfterMs: 40,
+    })
+    expect(outcome(kept, kept, x, mine, mine)).toMatchObject({ status: 'taken', holder: 'x…' })
+    expect(outcome(kept, x, y, mine, mine)).toMatchObject({ status: 'split' })
+  })
+
   test('unreachable: fewer than a quorum could vote, and each says why', () => {
     const outcome = explain('r', [down, down, down, mine, mine], names)
     expect(outcome.status).toBe('unreachable')
@@ -157,6 +170,21 @@ describe('why an attempt was not granted', () => {
   })
 })
 
+/** What so many masters announce is put into `hears`. */
+function announcedBy(size: number): {
+  readonly announcements: Announcements
+  readonly hears: readonly ((message: string) => void)[]
+} {
+  const hears: ((message: string) => void)[] = []
+  const masters = Array.from({ length: size }, (): Partial<Master> => ({
+    listen: (_channel, heard) => ({ active: hears.push(heard) > 0 }),
+  }))
+  return {
+    announcements: new Announcements(masters as Master[], 'released', quorumOf(size)),
+    hears,
+  }
+}
+
 describe('whose turn it is', () => {
   test('as most masters have it, whatever the order in which they are heard', () => {
     const heard = [
@@ -170,6 +198,34 @@ describe('whose turn it is', () => {
 
   test('is decided alike by all where the masters are at odds', () => {
     expect(turnOrder([['b'], ['a'], ['c']])).toEqual(['a', 'b', 'c'])
+  })
+
+  test('is first told to whoever is first by all that was heard, and to everybody by a quorum', () => {
+    const { announcements, hears } = announcedBy(5)
+    const told: string[] = []
+    for (const name of ['a', 'b', 'c']) {
+      const listening = announcements.listen(name, ['r'])
+      listening.onTurn((place) => told.push(`${name} ${place}`))
+    }
+    hears[4]?.('round-1 a,b r')
+    expect(told).toEqual(['a 0'])
+    hears[2]?.('round-1 b,a r')
+    hears[0]?.('round-1 b,a r')
+    expect(told.slice(1)).toEqual(['a 0', 'a 1', 'b 0'])
+    hears[1]?.('round-1 b,a r')
+    expect(told).toHaveLength(4)
+  })
+
+  test('whoever went early and lost is told again by the quorum, also while it still asks', () => {
+    const { announcements, hears } = announcedBy(3)
+    const listening = announcements.listen('a', ['r'])
+    const told: number[] = []
+    listening.onTurn((place) => told.push(place))
+    hears[0]?.('round-1 a r')
+    listening.forget() // It asks.
+    hears[1]?.('round-1 a r')
+    listening.onTurn((place) => told.push(place))
+    expect(told).toEqual([0, 0])
   })
 })
 

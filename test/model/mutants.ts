@@ -371,7 +371,7 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'ballots',
-        'const call = unsettled(index) ? releaseForGood(fleet, claim) : release\n',
+        'const call = unsettled(index) ? releaseForGood : release\n',
         "if (unsettled(index)) return { kind: 'released' }\n      const call = release\n",
       ),
     ],

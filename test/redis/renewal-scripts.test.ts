@@ -185,6 +185,23 @@ describe('release', () => {
     listener.disconnect()
   })
 
+  it('ends the place in the line under which the holder waited, before it names the next', async () => {
+    await bench.granted('a')
+    for (const token of ['b', 'c']) {
+      await bench.acquire(token, { waitMs: 20_000 })
+      await new Promise((resolve) => setTimeout(resolve, 2))
+    }
+    await bench.release('a', { graceMs: 10_000 })
+    await bench.granted('b', { waitMs: 20_000 })
+    expect(await bench.places()).toEqual(['b-waits', 'c-waits'])
+    await bench.release('b', { graceMs: 10_000, waiter: 'b-waits' })
+    expect(await bench.places()).toEqual(['c-waits'])
+    expect(await bench.redis.get(bench.keys.next('r'))).toBe('c-waits')
+    // Also where it was not granted.
+    await bench.release('nobody', { waiter: 'c-waits' })
+    expect(await bench.places()).toEqual([])
+  })
+
   it('needs no enrolment: whatever became of the server, the key must go', async () => {
     await bench.granted('a')
     await bench.redis.del(bench.keys.master)

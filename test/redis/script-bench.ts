@@ -135,8 +135,12 @@ export class ScriptBench {
     return this.#call(healProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
-  release(token: string, { tombstoneMs = 0, graceMs = 0, resources = ['r'] } = {}): Promise<Reply> {
-    return this.#call(releaseProcedure, [resources, token, tombstoneMs, graceMs])
+  release(
+    token: string,
+    { tombstoneMs = 0, graceMs = 0, resources = ['r'], waiter = '' } = {},
+  ): Promise<Reply> {
+    const name = waiter === '' ? [] : [waiter]
+    return this.#call(releaseProcedure, [resources, token, tombstoneMs, graceMs, ...name])
   }
 
   withdraw(waiter: string, resources = ['r']): Promise<Reply> {

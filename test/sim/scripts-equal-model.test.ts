@@ -82,10 +82,17 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
       asked(procedure, run, max, [named, name, ms, String(t)]),
     )
   const release = fc
-    .tuple(token, fc.oneof(fc.constant(0), lease), resources, fc.oneof(fc.constant(0), lease))
-    .map(([name, tombstoneMs, named, graceMs]) =>
-      asked('release', 'run-1', MAX_LEASE_MS, [named, name, tombstoneMs, graceMs]),
+    .tuple(
+      token,
+      fc.oneof(fc.constant(0), lease),
+      resources,
+      fc.oneof(fc.constant(0), lease),
+      fc.constantFrom('', 'w1', 'w2'),
     )
+    .map(([name, tombstoneMs, named, graceMs, waiter]) => {
+      const args = [named, name, tombstoneMs, graceMs, ...(waiter === '' ? [] : [waiter])]
+      return asked('release', 'run-1', MAX_LEASE_MS, args)
+    })
   const withdraw = fc
     .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
     .map(([waiter, named]) => asked('withdraw', 'run-1', MAX_LEASE_MS, [named, waiter]))
