@@ -65,11 +65,11 @@ export async function attempt(
     if (holderOf(ballot.votes) === undefined) await ballot.complete
     return explain(resource, ballot.votes, names(fleet))
   }
-  const fencingToken = highestCounter(ballot.votes)
-  proposals.observe(fencingToken)
+  const counter = highestCounter(ballot.votes)
+  proposals.observe(counter)
   let confirm: Poll<ConfirmVote> | undefined
-  if (!exactlyOnQuorum(ballot.votes, fencingToken)) {
-    confirm = pollConfirm(fleet, claim, fencingToken)
+  if (!exactlyOnQuorum(ballot.votes, counter)) {
+    confirm = pollConfirm(fleet, claim, counter)
     if ((await confirm.verdict) === 'against') {
       giveUp()
       await confirm.complete
@@ -84,7 +84,7 @@ export async function attempt(
   }
   const { votes, complete } = ballot
   const end = { startedAt, tookMs, trust, votes, complete }
-  return { status: 'granted', claim, leaseMs, waiter, counter: fencingToken, ...end }
+  return { status: 'granted', claim, leaseMs, waiter, counter, ...end }
 }
 
 /** No answer, or none that says the script did not run: a grant may exist or still arrive. */
@@ -96,11 +96,8 @@ function highestCounter(votes: readonly (AcquireVote | undefined)[]): number {
   return Math.max(...votes.map((vote) => (vote?.kind === 'granted' ? vote.counter : 0)))
 }
 
-function exactlyOnQuorum(
-  votes: readonly (AcquireVote | undefined)[],
-  fencingToken: number,
-): boolean {
-  const exact = votes.filter((vote) => vote?.kind === 'granted' && vote.counter === fencingToken)
+function exactlyOnQuorum(votes: readonly (AcquireVote | undefined)[], counter: number): boolean {
+  const exact = votes.filter((vote) => vote?.kind === 'granted' && vote.counter === counter)
   return exact.length >= quorumOf(votes.length)
 }
 

@@ -73,21 +73,27 @@ interface Line {
 
 const UNCHANGED: Line = { graceMs: 0, waiter: '' }
 
-/** What all masters are asked. */
-interface Question {
+/** What is put to masters that this connection must have enrolled, and when. */
+interface Inquiry {
   readonly call: Call
   readonly askedAt: Instant
 }
 
-function question(
+function inquiry(
   { settings }: Fleet,
   procedure: Procedure,
   { resources, token }: Claim,
   ...more: readonly Argument[]
-): Question {
+): Inquiry {
   const call = new Call(procedure, [resources, token, ...more])
   return { call, askedAt: instant(settings.clock) }
 }
+
+/** Of a master whose clock jumped. */
+const NOT_ASKED = Promise.resolve<CallResult>({
+  ok: false,
+  ...{ reason: 'not-ready', detail: 'its clock jumped', mayHaveRun: false },
+})
 
 export function pollAcquire(
   fleet: Fleet,
@@ -98,18 +104,21 @@ export function pollAcquire(
   const { maxLeaseMs, masterTimeoutMs } = fleet.settings
   const terms = [leaseMs, String(proposal), waitMs, waiter]
   const from = predecessor && [predecessor.token, String(predecessor.counter)]
-  const asked = question(fleet, acquireProcedure, claim, ...terms, ...(from ?? []))
+  const asked = inquiry(fleet, acquireProcedure, claim, ...terms, ...(from ?? []))
   // An answer that comes after the lease would be over is none.
   const timeoutMs = Math.min(masterTimeoutMs, leaseMs)
-  const ask = async (master: Master): Promise<AcquireVote> => {
-    if (fleet.suspendedMs(master) > 0) return suspended(fleet, master)
-    const result = await askEnrolled(fleet, master, asked, timeoutMs)
-    // This very reply may have shown that the master's clock jumped.
-    return fleet.suspendedMs(master) > 0
-      ? suspended(fleet, master)
-      : readAcquireVote(result, maxLeaseMs)
-  }
-  return poll(fleet.masters, ask, (vote) => vote.kind === 'granted', heard(fleet, 'acquire'))
+  return poll<AcquireVote>(fleet.masters, {
+    ask: (master) =>
+      fleet.suspendedMs(master) > 0 ? NOT_ASKED : master.call(asked.call, timeoutMs),
+    read: (master, result) => {
+      checkMaster(fleet, master, asked, result)
+      // This very reply may have shown that the master's clock jumped.
+      const waitMs = fleet.suspendedMs(master)
+      return waitMs > 0 ? { kind: 'suspended', waitMs } : readAcquireVote(result, maxLeaseMs)
+    },
+    isFor: ({ kind }) => kind === 'granted',
+    heard: heard(fleet, 'acquire'),
+  })
 }
 
 function heard({ observer }: Fleet, question: Asked): (master: Master, vote: Vote) => void {
@@ -118,20 +127,16 @@ function heard({ observer }: Fleet, question: Asked): (master: Master, vote: Vot
   }
 }
 
-function suspended(fleet: Fleet, master: Master): AcquireVote {
-  return { kind: 'suspended', waitMs: fleet.suspendedMs(master) }
-}
-
 /** A master counts only if its counter is exactly `fencingToken`: beyond it, somebody else was granted. */
 export function pollConfirm(fleet: Fleet, claim: Claim, fencingToken: number): Poll<ConfirmVote> {
   const { masterTimeoutMs } = fleet.settings
-  const asked = question(fleet, confirmProcedure, claim, String(fencingToken))
-  return poll(
-    fleet.masters,
-    async (master) => readConfirmVote(await askEnrolled(fleet, master, asked, masterTimeoutMs)),
-    (vote) => vote.kind === 'counter' && vote.counter === fencingToken,
-    heard(fleet, 'confirm'),
-  )
+  const asked = inquiry(fleet, confirmProcedure, claim, String(fencingToken))
+  return poll<ConfirmVote>(fleet.masters, {
+    ask: (master) => master.call(asked.call, masterTimeoutMs),
+    read: (master, result) => readConfirmVote(checkMaster(fleet, master, asked, result)),
+    isFor: (vote) => vote.kind === 'counter' && vote.counter === fencingToken,
+    heard: heard(fleet, 'confirm'),
+  })
 }
 
 export function pollExtend(
@@ -141,13 +146,13 @@ export function pollExtend(
   leaseMs: number,
   timeoutMs: number,
 ): Poll<ExtendVote> {
-  const asked = question(fleet, extendProcedure, claim, leaseMs, String(counter))
-  return poll(
-    fleet.masters,
-    async (master) => readExtendVote(await askEnrolled(fleet, master, asked, timeoutMs)),
-    (vote) => vote.kind === 'extended',
-    heard(fleet, 'extend'),
-  )
+  const asked = inquiry(fleet, extendProcedure, claim, leaseMs, String(counter))
+  return poll<ExtendVote>(fleet.masters, {
+    ask: (master) => master.call(asked.call, timeoutMs),
+    read: (master, result) => readExtendVote(checkMaster(fleet, master, asked, result)),
+    isFor: ({ kind }) => kind === 'extended',
+    heard: heard(fleet, 'extend'),
+  })
 }
 
 export async function heal(
@@ -158,8 +163,9 @@ export async function heal(
   leaseMs: number,
 ): Promise<HealVote> {
   const { masterTimeoutMs } = fleet.settings
-  const asked = question(fleet, healProcedure, claim, leaseMs, String(counter))
-  const vote = readHealVote(await askEnrolled(fleet, master, asked, masterTimeoutMs))
+  const asked = inquiry(fleet, healProcedure, claim, leaseMs, String(counter))
+  const result = await master.call(asked.call, masterTimeoutMs)
+  const vote = readHealVote(checkMaster(fleet, master, asked, result))
   heard(fleet, 'heal')(master, vote)
   return vote
 }
@@ -184,17 +190,17 @@ export function pollRelease(
     new Call(releaseProcedure, [resources, token, tombstoneMs, ...line])
   const release = leaving(0)
   const releaseForGood = leaving(TOMBSTONE_LEASES * maxLeaseMs)
-  return poll(
-    fleet.masters,
-    async (master, index) => {
-      const call = unsettled(index) ? releaseForGood : release
-      const vote = readReleaseVote(await master.call(call, masterTimeoutMs))
+  return poll<ReleaseVote>(fleet.masters, {
+    ask: (master, index) =>
+      master.call(unsettled(index) ? releaseForGood : release, masterTimeoutMs),
+    read: (master, result) => {
+      const vote = readReleaseVote(result)
       if (vote.kind === 'failed') background(releaseLater(fleet, master, releaseForGood, leaseMs))
       return vote
     },
-    (vote) => vote.kind === 'released',
-    heard(fleet, 'release'),
-  )
+    isFor: ({ kind }) => kind === 'released',
+    heard: heard(fleet, 'release'),
+  })
 }
 
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */
@@ -228,14 +234,13 @@ export function withdraw(
   return Promise.all(answers).then(() => undefined)
 }
 
-/** A call whose script first checks that this very server process was enrolled by this connection. */
-async function askEnrolled(
+/** What the answer of a script that checks the enrolment says about the master itself: its clock, and whether it restarted. */
+function checkMaster(
   fleet: Fleet,
   master: Master,
-  { call, askedAt }: Question,
-  timeoutMs: number,
-): Promise<CallResult> {
-  const result = await master.call(call, timeoutMs)
+  { askedAt }: Inquiry,
+  result: CallResult,
+): CallResult {
   if (result.ok && Array.isArray(result.reply)) {
     if (Number.isFinite(result.serverMs)) fleet.observeClock(master, result.serverMs, askedAt)
     if (result.reply[0] === 'unenrolled') {

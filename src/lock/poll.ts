@@ -2,7 +2,7 @@
  * Asks all masters at once and counts. The only place where votes are collected: acquire, confirm,
  * extend and release differ in their question and in what counts as a vote for them.
  */
-import type { Master } from '../redis/master.ts'
+import type { CallResult, Master } from '../redis/master.ts'
 import { decide, type Verdict } from './quorum.ts'
 
 export interface Poll<V> {
@@ -14,28 +14,39 @@ export interface Poll<V> {
   readonly complete: Promise<void>
 }
 
-/** `ask` must not reject: a master that fails is a vote that says so. `heard` may do nothing but count. */
-export function poll<V>(
-  masters: readonly Master[],
-  ask: (master: Master, index: number) => Promise<V>,
-  isFor: (vote: V) => boolean,
-  heard: (master: Master, vote: V) => void,
-): Poll<V> {
+/** What the masters are asked, how an answer is read, and what counts as a vote for it. None of these may throw. */
+export interface Question<V> {
+  ask(master: Master, index: number): Promise<CallResult>
+  read(master: Master, result: CallResult): V
+  isFor(vote: V): boolean
+  /** May do nothing but count. */
+  heard(master: Master, vote: V): void
+}
+
+export function poll<V>(masters: readonly Master[], question: Question<V>): Poll<V> {
   const votes = new Array<V | undefined>(masters.length).fill(undefined)
   let granted = 0
   let refused = 0
   let settle: (verdict: Verdict) => void = () => undefined
+  let settleAll: () => void = () => undefined
   const verdict = new Promise<Verdict>((resolve) => {
     settle = resolve
   })
-  const answers = masters.map(async (master, index) => {
-    const vote = await ask(master, index)
-    votes[index] = vote
-    if (isFor(vote)) granted++
-    else refused++
-    const decided = decide(masters.length, granted, refused)
-    if (decided !== undefined) settle(decided)
-    heard(master, vote)
+  const complete = new Promise<void>((resolve) => {
+    settleAll = resolve
   })
-  return { votes, verdict, complete: Promise.all(answers).then(() => undefined) }
+  // One function for each answer and no more: this is where most of a client's time goes.
+  for (const [index, master] of masters.entries()) {
+    void question.ask(master, index).then((result) => {
+      const vote = question.read(master, result)
+      votes[index] = vote
+      if (question.isFor(vote)) granted++
+      else refused++
+      const decided = decide(masters.length, granted, refused)
+      if (decided !== undefined) settle(decided)
+      question.heard(master, vote)
+      if (granted + refused === masters.length) settleAll()
+    })
+  }
+  return { votes, verdict, complete }
 }

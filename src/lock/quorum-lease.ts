@@ -40,6 +40,7 @@ export interface LeaseOwner {
 }
 
 export interface LeaseTerms {
+  readonly leaseMs: number
   readonly autoExtend: boolean
   readonly maxHoldMs: number
   readonly maxExtensions: number
@@ -159,9 +160,10 @@ export class QuorumLease implements Lease {
    * token that its grant left room for. Undefined, and nothing has happened, when too little is left of either.
    * @throws LeaseLostError when there is nothing left to pass on.
    */
-  passOn(leaseMs: number, terms: LeaseTerms): QuorumLease | undefined {
+  passOn(terms: LeaseTerms): QuorumLease | undefined {
     this.assertHeld()
-    if (leaseMs !== this.leaseMs || !isFresh(this.remainingMs(), leaseMs)) return undefined
+    if (terms.leaseMs !== this.leaseMs || !isFresh(this.remainingMs(), this.leaseMs))
+      return undefined
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
     this.giveUp()
     const startedAt = instant(this.#fleet.settings.clock)

@@ -213,7 +213,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#assertOpen()
     if (!(lease instanceof QuorumLease)) return refuse('lease', 'a lease of this Redlock', lease)
     const terms = this.#terms(options)
-    const next = lease.passOn(terms.leaseMs, terms)
+    const next = lease.passOn(terms)
     if (next !== undefined) return this.#passedOn(next)
     const predecessor = lease.giveUp()
     const { outcome, everywhere } = await this.#attempt(
@@ -302,7 +302,7 @@ export class Redlock implements LockService, AsyncDisposable {
 
   async #attempt(
     resources: readonly string[],
-    terms: Terms,
+    terms: LeaseTerms,
     waiting: Waiting,
     predecessor?: Predecessor,
   ): Promise<{ readonly outcome: AcquireOutcome; readonly everywhere: () => Promise<boolean> }> {
@@ -337,7 +337,7 @@ export class Redlock implements LockService, AsyncDisposable {
     return { outcome: { status: 'granted', lease }, everywhere }
   }
 
-  #terms(options: LeaseOptions): Terms {
+  #terms(options: LeaseOptions): LeaseTerms {
     const settings = this.#settings
     const any = Number.MAX_SAFE_INTEGER
     const leaseMs = leaseOption(options.leaseMs ?? settings.leaseMs, settings.maxLeaseMs)
@@ -359,7 +359,3 @@ export class Redlock implements LockService, AsyncDisposable {
 type Waiting = Pick<Request, 'waitMs' | 'waiter'>
 
 const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }
-
-interface Terms extends LeaseTerms {
-  readonly leaseMs: number
-}

@@ -190,12 +190,17 @@ export const releaseProcedure: Procedure = defineProcedure(
   `
 if tombstoneMs > 0 then redis.call('SET', tombstoneKey(token), '1', 'PX', tombstoneMs) end
 local deleted = 0
+local function first(line) return redis.call('ZRANGEBYSCORE', line, nowMs, '+inf', 'LIMIT', 0, ${NAMED}) end
 for _, resource in ipairs(resources) do
-  if waiter then redis.call('ZREM', waitersKey(resource), waiter) end
-  if redis.call('GET', leaseKey(resource)) == token then
+  local line, mine = waitersKey(resource), redis.call('GET', leaseKey(resource)) == token
+  local waiters = mine and first(line)
+  if waiter and (not mine or #waiters > 0) then
+    redis.call('ZREM', line, waiter)
+    waiters = mine and first(line)
+  end
+  if mine then
     redis.call('DEL', leaseKey(resource))
     deleted = deleted + 1
-    local waiters = redis.call('ZRANGEBYSCORE', waitersKey(resource), nowMs, '+inf', 'LIMIT', 0, ${NAMED})
     if #waiters > 0 then
       local named = table.concat(waiters, ',')
       if graceMs > 0 then redis.call('SET', nextKey(resource), named, 'PX', graceMs) end

@@ -200,12 +200,14 @@ function release({ memory, keys, args, nowMs, publish }: Scene): Reply {
   if (tombstoneMs > 0) memory.set(keys.tombstone(token), '1', tombstoneMs)
   let deleted = 0
   for (const resource of resources) {
-    if (waiter !== undefined) memory.rankedRemove(keys.waiters(resource), String(waiter))
-    const lease = keys.lease(resource)
-    if (memory.get(lease) !== token) continue
+    const [lease, line] = [keys.lease(resource), keys.waiters(resource)]
+    const mine = memory.get(lease) === token
+    const left = !mine || memory.rankedFrom(line, nowMs).length > 0
+    if (waiter !== undefined && left) memory.rankedRemove(line, String(waiter))
+    if (!mine) continue
     memory.delete(lease)
     deleted++
-    const named = memory.rankedFrom(keys.waiters(resource), nowMs).slice(0, 4).join(',')
+    const named = memory.rankedFrom(line, nowMs).slice(0, 4).join(',')
     if (named === '') continue
     if (graceMs > 0) memory.set(keys.next(resource), named, graceMs)
     publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)

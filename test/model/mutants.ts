@@ -198,8 +198,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'attempt',
-        'if (!exactlyOnQuorum(ballot.votes, fencingToken)) {',
-        'if (fencingToken < 0) {',
+        'if (!exactlyOnQuorum(ballot.votes, counter)) {',
+        'if (counter < 0) {',
       ),
       source('attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
     ],
@@ -371,8 +371,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'ballots',
-        'const call = unsettled(index) ? releaseForGood : release\n',
-        "if (unsettled(index)) return { kind: 'released' }\n      const call = release\n",
+        'master.call(unsettled(index) ? releaseForGood : release, masterTimeoutMs)',
+        "unsettled(index) ? Promise.resolve({ ok: true, serverMs: 0, reply: ['released', 0] }) : master.call(release, masterTimeoutMs)",
       ),
     ],
     caughtBy: 'tests',
