@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { firstAnswer } from './first-answer.ts'
 import { returnPort, takePort } from './free-port.ts'
-import { LAUNCH, type ServerDirectory, takeDirectory } from './reaper.ts'
+import { LAUNCH, type ChildDirectory, takeDirectory } from './reaper.ts'
 import { configText, passwordOf, serverUrl } from './server-config.ts'
 import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 
@@ -28,7 +28,7 @@ export class ProcessServer implements TestServer {
   readonly host: string = HOST
   readonly port: number
   readonly #binary: string
-  readonly #directory: ServerDirectory
+  readonly #directory: ChildDirectory
   #config: ServerConfig
   #child: ChildProcess | undefined
   #closed = false

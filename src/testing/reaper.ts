@@ -1,5 +1,5 @@
 /**
- * No process that is registered here, a server or the demo's frozen worker, outlives this one, however it ends.
+ * No process that is registered here, a server or one of the demo's workers, outlives this one, however it ends.
  *
  * This process has one directory, in which every child has its own with a `pid` file, and one
  * detached shell that reads from a pipe. The shell never gets a line: when the pipe ends, this
@@ -35,7 +35,7 @@ rm -rf "$0.gone" || { sleep 1; rm -rf "$0.gone"; }
 `
 
 /** A directory that goes away with its owner. */
-export interface ServerDirectory {
+export interface ChildDirectory {
   readonly path: string
   /** Removes it; with the last one the reaper goes too. */
   release(): Promise<void>
@@ -52,7 +52,7 @@ interface Reaper {
 let current: Reaper | undefined
 
 /** A fresh directory for one child. */
-export function takeDirectory(name: string): ServerDirectory {
+export function takeDirectory(name: string): ChildDirectory {
   const reaper = current ?? startReaper()
   current = reaper
   reaper.users += 1

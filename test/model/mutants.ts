@@ -196,11 +196,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'grants that differ are confirmed',
     patches: [
-      source(
-        'attempt',
-        'if (!exactlyOnQuorum(ballot.votes, counter)) {',
-        'if (counter < 0) {',
-      ),
+      source('attempt', 'if (!exactlyOnQuorum(ballot.votes, counter)) {', 'if (counter < 0) {'),
       source('attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
     ],
     model: 'confirmRound',
