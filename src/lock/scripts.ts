@@ -180,7 +180,7 @@ return {'healed'}
  * `tombstoneMs` is 0 for none. `graceMs` is how long the resource is kept for those who are next, 0 for not at all. `waiter` is the name
  * under which the holder waited before it was granted, left out where it did not; its place in the line ends with its lease.
  * Returns  released, number of leases deleted
- * Keeps: only the holder's own keys are deleted. With a tombstone, a grant or a heal for this token
+ * Keeps: only the holder's own keys are deleted, and first of all: the line is advice, and whatever is wrong with it keeps no lease. With a tombstone, a grant or a heal for this token
  * that still travels is refused when it arrives. A release is announced only where somebody waits: with the beginning of the token, which
  * tells one release from another, and who is next.
  */
@@ -189,23 +189,23 @@ export const releaseProcedure: Procedure = defineProcedure(
   ['resources', 'token', 'tombstoneMs', 'graceMs', 'waiter'],
   `
 if tombstoneMs > 0 then redis.call('SET', tombstoneKey(token), '1', 'PX', tombstoneMs) end
-local deleted = 0
+local mine, deleted = {}, 0
+for _, resource in ipairs(resources) do
+  mine[resource] = redis.call('GET', leaseKey(resource)) == token
+  if mine[resource] then deleted = deleted + redis.call('DEL', leaseKey(resource)) end
+end
 local function first(line) return redis.call('ZRANGEBYSCORE', line, nowMs, '+inf', 'LIMIT', 0, ${NAMED}) end
 for _, resource in ipairs(resources) do
-  local line, mine = waitersKey(resource), redis.call('GET', leaseKey(resource)) == token
-  local waiters = mine and first(line)
-  if waiter and (not mine or #waiters > 0) then
+  local line = waitersKey(resource)
+  local waiters = mine[resource] and first(line)
+  if waiter and (not waiters or #waiters > 0) then
     redis.call('ZREM', line, waiter)
-    waiters = mine and first(line)
+    waiters = waiters and first(line)
   end
-  if mine then
-    redis.call('DEL', leaseKey(resource))
-    deleted = deleted + 1
-    if #waiters > 0 then
-      local named = table.concat(waiters, ',')
-      if graceMs > 0 then redis.call('SET', nextKey(resource), named, 'PX', graceMs) end
-      redis.call('PUBLISH', releasesChannel, string.sub(token, 1, 8) .. ' ' .. named .. ' ' .. resource)
-    end
+  if waiters and #waiters > 0 then
+    local named = table.concat(waiters, ',')
+    if graceMs > 0 then redis.call('SET', nextKey(resource), named, 'PX', graceMs) end
+    redis.call('PUBLISH', releasesChannel, string.sub(token, 1, 8) .. ' ' .. named .. ' ' .. resource)
   end
 end
 return {'released', deleted}

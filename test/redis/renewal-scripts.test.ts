@@ -202,6 +202,14 @@ describe('release', () => {
     expect(await bench.places()).toEqual([])
   })
 
+  it('does not depend on the line: where that is no line, all keys are gone all the same', async () => {
+    const resources = ['x', 'y']
+    await bench.granted('a', { resources })
+    await bench.redis.set(bench.keys.waiters('x'), 'no line')
+    await expect(bench.release('a', { resources, waiter: 'a-waits' })).rejects.toThrow('WRONGTYPE')
+    expect(await bench.redis.exists(resources.map((resource) => bench.keys.lease(resource)))).toBe(0)
+  })
+
   it('needs no enrolment: whatever became of the server, the key must go', async () => {
     await bench.granted('a')
     await bench.redis.del(bench.keys.master)
