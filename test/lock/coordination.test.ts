@@ -343,34 +343,40 @@ describe('waiting', () => {
     }
   })
 
-  test('is in the order of arrival, and whoever comes when the resource is free waits behind', async () => {
-    const holder = await fixture.redlock()
-    const lease = await granted(holder, 'a')
-    const order: number[] = []
-    const masters = [0, 1, 2, 3, 4].map(master)
-    const marks = async (): Promise<readonly number[]> =>
-      Promise.all(masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`)))
-    const waiting: Promise<void>[] = []
-    for (let index = 0; index < 6; index++) {
-      const redlock = await fixture.redlock()
-      const waited = redlock.using('a', { waitMs: 20_000 }, async () => {
-        order.push(index)
-        await new Promise((resolve) => setTimeout(resolve, 5))
-      })
-      waiting.push(waited)
-      await until('it has its place everywhere', async () =>
-        (await marks()).every((count) => count === index + 1),
+  // A process that stands still for 50 ms, as on a very busy machine, loses its turn to the next one.
+  const patient = { retry: 2 }
+  test(
+    'is in the order of arrival, and whoever comes when the resource is free waits behind',
+    patient,
+    async () => {
+      const holder = await fixture.redlock()
+      const lease = await granted(holder, 'a')
+      const order: number[] = []
+      const masters = [0, 1, 2, 3, 4].map(master)
+      const marks = async (): Promise<readonly number[]> =>
+        Promise.all(masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`)))
+      const waiting: Promise<void>[] = []
+      for (let index = 0; index < 6; index++) {
+        const redlock = await fixture.redlock()
+        const waited = redlock.using('a', { waitMs: 20_000 }, async () => {
+          order.push(index)
+          await new Promise((resolve) => setTimeout(resolve, 5))
+        })
+        waiting.push(waited)
+        await until('it has its place everywhere', async () =>
+          (await marks()).every((count) => count === index + 1),
+        )
+      }
+      await lease.release()
+      // The holder again, at once: it is nearer than all that wait, and must not be asked before them.
+      await holder.using('a', { waitMs: 20_000 }, () => order.push(6))
+      await Promise.all(waiting)
+      expect(order).toEqual([0, 1, 2, 3, 4, 5, 6])
+      await until('nobody is left in the line', async () =>
+        (await marks()).every((count) => count === 0),
       )
-    }
-    await lease.release()
-    // The holder again, at once: it is nearer than all that wait, and must not be asked before them.
-    await holder.using('a', { waitMs: 20_000 }, () => order.push(6))
-    await Promise.all(waiting)
-    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6])
-    await until('nobody is left in the line', async () =>
-      (await marks()).every((count) => count === 0),
-    )
-  })
+    },
+  )
 
   test('a waiter that died holds up the others for a moment only', async () => {
     const holder = await fixture.redlock()
