@@ -207,7 +207,9 @@ describe('release', () => {
     await bench.granted('a', { resources })
     await bench.redis.set(bench.keys.waiters('x'), 'no line')
     await expect(bench.release('a', { resources, waiter: 'a-waits' })).rejects.toThrow('WRONGTYPE')
-    expect(await bench.redis.exists(resources.map((resource) => bench.keys.lease(resource)))).toBe(0)
+    expect(await bench.redis.exists(resources.map((resource) => bench.keys.lease(resource)))).toBe(
+      0,
+    )
   })
 
   it('needs no enrolment: whatever became of the server, the key must go', async () => {
