@@ -27,7 +27,7 @@ export interface Grant {
   readonly status: 'granted'
   readonly claim: Claim
   readonly leaseMs: number
-  /** By what name it waited, and has a place in the line until it is released; '' for none. */
+  /** By what name it may have waited, and has a place in the line until it is released; '' for none. */
   readonly waiter: string
   /** What a quorum has for it: the first fencing token of the grant. */
   readonly counter: number
@@ -67,9 +67,8 @@ export async function attempt(
   }
   const counter = highestCounter(ballot.votes)
   proposals.observe(counter)
-  let confirm: Poll<ConfirmVote> | undefined
   if (!exactlyOnQuorum(ballot.votes, counter)) {
-    confirm = pollConfirm(fleet, claim, counter)
+    const confirm = pollConfirm(fleet, claim, counter)
     if ((await confirm.verdict) === 'against') {
       giveUp()
       await confirm.complete

@@ -67,7 +67,7 @@ const RELEASE_RETRY_MS = 25
 interface Line {
   /** So long the resource is kept for the next of them. */
   readonly graceMs: number
-  /** By what name the holder waited and has a place itself, which it leaves now; '' for none. */
+  /** By what name the holder may have waited and have a place itself, which it leaves now; '' for none. */
   readonly waiter: string
 }
 

@@ -35,7 +35,7 @@ export function poll<V>(masters: readonly Master[], question: Question<V>): Poll
   const complete = new Promise<void>((resolve) => {
     settleAll = resolve
   })
-  // One function for each answer and no more: this is where most of a client's time goes.
+  // One function for each answer and no more: every answer of every master passes here.
   for (const [index, master] of masters.entries()) {
     void question.ask(master, index).then((result) => {
       const vote = question.read(master, result)

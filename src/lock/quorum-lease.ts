@@ -162,8 +162,8 @@ export class QuorumLease implements Lease {
    */
   passOn(terms: LeaseTerms): QuorumLease | undefined {
     this.assertHeld()
-    if (terms.leaseMs !== this.leaseMs || !isFresh(this.remainingMs(), this.leaseMs))
-      return undefined
+    const { leaseMs } = this
+    if (terms.leaseMs !== leaseMs || !isFresh(this.remainingMs(), leaseMs)) return undefined
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
     this.giveUp()
     const startedAt = instant(this.#fleet.settings.clock)

@@ -178,11 +178,11 @@ return {'healed'}
 
 /**
  * `tombstoneMs` is 0 for none. `graceMs` is how long the resource is kept for those who are next, 0 for not at all. `waiter` is the name
- * under which the holder waited before it was granted, left out where it did not; its place in the line ends with its lease.
+ * under which the holder may have waited before it was granted, left out where it cannot have; its place in the line ends with its lease.
  * Returns  released, number of leases deleted
- * Keeps: only the holder's own keys are deleted, and first of all: the line is advice, and whatever is wrong with it keeps no lease. With a tombstone, a grant or a heal for this token
- * that still travels is refused when it arrives. A release is announced only where somebody waits: with the beginning of the token, which
- * tells one release from another, and who is next.
+ * Keeps: only the holder's own keys are deleted, and before anything else: the line is advice, and whatever is wrong with it keeps no
+ * lease. With a tombstone, a grant or a heal for this token that still travels is refused when it arrives. A release is announced only
+ * where somebody waits: with the beginning of the token, which tells one release from another, and who is next.
  */
 export const releaseProcedure: Procedure = defineProcedure(
   'release',

@@ -1,7 +1,7 @@
 /** What one Redlock offers beyond a single lease: several resources, slots, reentrancy, hand over, wake-ups. */
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock, type Clock } from '../../src/clock.ts'
 import { LeaseLostError } from '../../src/index.ts'
 import { TOKENS_PER_GRANT } from '../../src/lock/scripts.ts'
 import type { Lease, LeaseOptions, Observer, Redlock } from '../../src/index.ts'
@@ -310,18 +310,17 @@ describe('hand over', () => {
   })
 })
 
+/** None of its delays ends, so that nothing but an announcement can wake a waiter, however long the machine stands still. */
+const WOKEN_ONLY: Clock = {
+  ...systemClock,
+  after: (delayMs, run) =>
+    delayMs > 1 ? { cancel: () => undefined } : systemClock.after(delayMs, run),
+}
+
 describe('waiting', () => {
   test('ends when the release is announced', async () => {
     const redlock = await fixture.redlock()
-    // No delay of this waiter ever ends, so that nothing but an announcement can wake it.
-    const waiter = await fixture.redlock({
-      clock: {
-        ...systemClock,
-        after: (delayMs, run) =>
-          delayMs > 1 ? { cancel: () => undefined } : systemClock.after(delayMs, run),
-        random: () => 0,
-      },
-    })
+    const waiter = await fixture.redlock({ clock: WOKEN_ONLY })
     const channel = `${fixture.namespace}:released`
     const masters = [0, 1, 2, 3, 4].map(master)
     for (let turn = 0; turn < 10; turn++) {
@@ -343,40 +342,34 @@ describe('waiting', () => {
     }
   })
 
-  // A process that stands still for 50 ms, as on a very busy machine, loses its turn to the next one.
-  const patient = { retry: 2 }
-  test(
-    'is in the order of arrival, and whoever comes when the resource is free waits behind',
-    patient,
-    async () => {
-      const holder = await fixture.redlock()
-      const lease = await granted(holder, 'a')
-      const order: number[] = []
-      const masters = [0, 1, 2, 3, 4].map(master)
-      const marks = async (): Promise<readonly number[]> =>
-        Promise.all(masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`)))
-      const waiting: Promise<void>[] = []
-      for (let index = 0; index < 6; index++) {
-        const redlock = await fixture.redlock()
-        const waited = redlock.using('a', { waitMs: 20_000 }, async () => {
-          order.push(index)
-          await new Promise((resolve) => setTimeout(resolve, 5))
-        })
-        waiting.push(waited)
-        await until('it has its place everywhere', async () =>
-          (await marks()).every((count) => count === index + 1),
-        )
-      }
-      await lease.release()
-      // The holder again, at once: it is nearer than all that wait, and must not be asked before them.
-      await holder.using('a', { waitMs: 20_000 }, () => order.push(6))
-      await Promise.all(waiting)
-      expect(order).toEqual([0, 1, 2, 3, 4, 5, 6])
-      await until('nobody is left in the line', async () =>
-        (await marks()).every((count) => count === 0),
+  test('is in the order of arrival, and whoever comes when the resource is free waits behind', async () => {
+    const holder = await fixture.redlock({ clock: WOKEN_ONLY })
+    const lease = await granted(holder, 'a')
+    const order: number[] = []
+    const masters = [0, 1, 2, 3, 4].map(master)
+    const marks = async (): Promise<readonly number[]> =>
+      Promise.all(masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`)))
+    const waiting: Promise<void>[] = []
+    for (let index = 0; index < 6; index++) {
+      const redlock = await fixture.redlock({ clock: WOKEN_ONLY })
+      const waited = redlock.using('a', { waitMs: 20_000 }, async () => {
+        order.push(index)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      })
+      waiting.push(waited)
+      await until('it has its place everywhere', async () =>
+        (await marks()).every((count) => count === index + 1),
       )
-    },
-  )
+    }
+    await lease.release()
+    // The holder again, at once: it is nearer than all that wait, and must not be asked before them.
+    await holder.using('a', { waitMs: 20_000 }, () => order.push(6))
+    await Promise.all(waiting)
+    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6])
+    await until('nobody is left in the line', async () =>
+      (await marks()).every((count) => count === 0),
+    )
+  })
 
   test('a waiter that died holds up the others for a moment only', async () => {
     const holder = await fixture.redlock()
