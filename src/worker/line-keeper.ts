@@ -44,9 +44,9 @@ export class LineKeeper {
     const { everyMs, keepFailed, onError } = this.#options
     try {
       if (await this.#lines.mayRepair(everyMs)) {
-        for (const resource of await this.#lines.silent(LINES_PER_ROUND)) {
-          await this.#lines.repair(resource, everyMs, keepFailed)
-        }
+        const resources = await this.#lines.silent(LINES_PER_ROUND)
+        const repairs = resources.map((each) => this.#lines.repair(each, everyMs, keepFailed))
+        await Promise.all(repairs)
       }
     } catch (error) {
       if (!this.#stopped) onError(error)

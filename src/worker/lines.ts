@@ -14,7 +14,7 @@
  *   tickets were lost                                every start joins again; a parked job wakes by itself at last
  */
 import type { IQueueBackend } from 'bullmq'
-import type { Clock } from '../clock.ts'
+import { sleep, type Clock } from '../clock.ts'
 import type { QueueConnection } from '../redis/queue-connection.ts'
 import type { LineCensus } from '../telemetry/worker-source.ts'
 import { joinScript, lookScript, turnScript } from './line-scripts.ts'
@@ -53,6 +53,9 @@ export interface Turn {
   /** Whose turn it is when this job leaves, where that can be told. */
   readonly following?: Sleeper
 }
+
+/** Longer than it takes a job to leave its line once it has finished. */
+const LEAVING_MS = 200
 
 export class Lines {
   readonly #redis: QueueConnection
@@ -216,7 +219,7 @@ export class Lines {
   }
 
   /**
-   * Restarts a line that stands still: wakes a head that sleeps, takes out a head that has finished or is gone.
+   * Restarts a line that stands still: wakes a head that sleeps, takes out a head that has been finished or gone for a moment.
    * Looks at it again later while there is anybody left.
    */
   async repair(resource: string, againInMs: number, keepFailed: boolean): Promise<void> {
@@ -229,13 +232,20 @@ export class Lines {
     }
     const again = this.#clock.wallNow() + againInMs
     await this.#redis.command('ZADD', this.#index, 'XX', again, resource)
+    const over: Ticket[] = []
     for (const [head, mark] of heads) {
       const ticket = decodeTicket(head)
       if (ticket === undefined) {
         await this.#redis.command('ZREM', this.#line(resource), head)
       } else if (mark === '' || !(await this.wake({ ticket, priority: priorityIn(mark) }))) {
-        if (await this.#isOver(ticket, keepFailed)) await this.leave([resource], ticket)
+        if (await this.#isOver(ticket, keepFailed)) over.push(ticket)
       }
+    }
+    if (over.length === 0) return
+    // One that has just finished leaves when its lease is released; were it taken out before, the next one would ask in vain.
+    await sleep(this.#clock, LEAVING_MS)
+    for (const ticket of over) {
+      if (await this.#isOver(ticket, keepFailed)) await this.leave([resource], ticket)
     }
   }
 
