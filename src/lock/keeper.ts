@@ -15,12 +15,28 @@ export function renewAfterMs(leaseMs: number): number {
   return leaseMs / 3
 }
 
+/**
+ * When a lease with `leftMs` of it left is renewed first: as above, but one that was passed on old not at once, since the work may
+ * be over in a moment and the next one older still.
+ */
+export function firstRenewalMs(leaseMs: number, leftMs: number): number {
+  return Math.max(leaseMs / 10, leftMs - leaseMs + renewAfterMs(leaseMs))
+}
+
+/** Whether work may begin under a lease with `leftMs` of it left, which is kept alive: there is time for some failed tries. */
+export function canBeKept(leaseMs: number, leftMs: number): boolean {
+  return leftMs >= leaseMs / 2
+}
+
 /** After a failed renewal: soon, sooner as the trust runs out, but not in a tight loop. */
 export function retryAfterMs(leaseMs: number, leftMs: number): number {
   return Math.max(10, Math.min(leaseMs / 10, leftMs / 4))
 }
 
-export function keep(lease: Pick<Lease, 'leaseMs' | 'extend'>, clock: Clock): Keeper {
+export function keep(
+  lease: Pick<Lease, 'leaseMs' | 'remainingMs' | 'extend'>,
+  clock: Clock,
+): Keeper {
   let timer: Timer | undefined
   let stopped = false
   const schedule = (delayMs: number): void => {
@@ -42,7 +58,7 @@ export function keep(lease: Pick<Lease, 'leaseMs' | 'extend'>, clock: Clock): Ke
       // The lease is lost or released: its signal and `assertHeld` say so to those who work under it.
     }
   }
-  schedule(renewAfterMs(lease.leaseMs))
+  schedule(firstRenewalMs(lease.leaseMs, lease.remainingMs()))
   return {
     stop() {
       stopped = true

@@ -17,7 +17,7 @@ import { turnMs } from './announcements.ts'
 import type { Grant } from './attempt.ts'
 import { mayStillGrant } from './attempt.ts'
 import { labelOf } from './resources.ts'
-import { keep, type Keeper } from './keeper.ts'
+import { canBeKept, keep, type Keeper } from './keeper.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
 import {
   heal,
@@ -163,7 +163,9 @@ export class QuorumLease implements Lease {
   passOn(terms: LeaseTerms): QuorumLease | undefined {
     this.assertHeld()
     const { leaseMs } = this
-    if (terms.leaseMs !== leaseMs || !isFresh(this.remainingMs(), leaseMs)) return undefined
+    const leftMs = this.remainingMs()
+    const enough = terms.autoExtend ? canBeKept(leaseMs, leftMs) : isFresh(leftMs, leaseMs)
+    if (terms.leaseMs !== leaseMs || !enough) return undefined
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
     this.giveUp()
     const startedAt = instant(this.#fleet.settings.clock)

@@ -206,7 +206,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * Ends `lease` and acquires its resources anew without a moment in which somebody else could: for the next piece of work
    * on the same resource. The successor has a larger fencing token of its own. When it is not granted, both are released.
    * No master is asked, and what is left of `lease` passes to the successor, as long as that is nine tenths of a lease of the
-   * same length; every 64th time they are asked all the same.
+   * same length, or half of one that is kept alive (`autoExtend`); every 64th time they are asked all the same.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {

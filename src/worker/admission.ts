@@ -40,7 +40,7 @@ const SPLIT_RETRY_MS = { min: 3, max: 40 }
 /** A job that is done holds its lease no longer than this because the queue's Redis does not answer. */
 const LATE_LOOK_MS = 50
 /** Long enough for a finish that is under way, on a busy machine too; to park and be woken would take longer. */
-const NEXT_LOOKS_MS = [2, 4, 8, 16]
+const NEXT_LOOKS_MS = [2, 2, 4, 8, 16]
 
 export async function admit(
   admission: Admission,
@@ -89,7 +89,7 @@ async function turnOf(
   clock: Clock,
 ): Promise<Turn> {
   const ticket = ticketOf(job)
-  if (!mayBeParked(job)) return { isTurn: await lines.isTurn(resources, ticket) }
+  if (!mayBeParked(job)) return lines.start(resources, ticket)
   let turn = await lines.wakeUp(resources, ticket, job.attemptsStarted)
   for (const waitMs of NEXT_LOOKS_MS) {
     if (turn.isNext !== true) break

@@ -81,6 +81,11 @@ export class JobRuns<Data, Result, Name extends string> {
     return this.#endings.get(job)
   }
 
+  /** BullMQ has given a job to this worker, and is going to start it. */
+  fetched(job: Job<Data>): void {
+    this.#relay.fetched(ticketOf(job))
+  }
+
   jobLockLost(jobId: string): void {
     const running = this.#running.get(jobId)
     if (running === undefined) return

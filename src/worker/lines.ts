@@ -129,6 +129,23 @@ export class Lines {
     return true
   }
 
+  /** As {@link Lines.isTurn}, for a job that starts and cannot have slept: one command for one that is alone in its line. */
+  async start(resources: readonly string[], ticket: Ticket): Promise<Turn> {
+    const [resource, ...others] = resources
+    if (resource === undefined || others.length > 0) {
+      return { isTurn: await this.isTurn(resources, ticket) }
+    }
+    const reply = await this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots)
+    const heads = reply as readonly string[]
+    const before = heads.indexOf(encodeTicket(ticket))
+    if (before < 0) return { isTurn: await this.isTurn(resources, ticket) }
+    const next = decodeTicket(heads[this.#slots] ?? '')
+    if (before >= this.#slots || next === undefined) return { isTurn: before < this.#slots }
+    const mark = await this.#redis.command('HGET', this.#parked(resource), encodeTicket(next))
+    if (mark === null) return { isTurn: true }
+    return { isTurn: true, following: { ticket: next, priority: priorityIn(mark as string) } }
+  }
+
   /**
    * As {@link Lines.isTurn}, for a job that may have slept: it is up now, at its `start`-th start. One that has no place
    * does not take one.

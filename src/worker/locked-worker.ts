@@ -145,6 +145,9 @@ export class LockedWorker<
     this.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) runs.jobLockLost(jobId)
     })
+    this.on('active', (job) => {
+      runs.fetched(job)
+    })
     this.on('completed', (job) => {
       this.#side.completed(job)
     })

@@ -36,6 +36,8 @@ export interface Passed {
 interface Kept extends Passed {
   readonly resource: string
   finished: boolean
+  /** The job for which it is kept was given to this worker. */
+  fetched: boolean
   timer: Timer
   /** Resolves when nothing is kept any more. */
   readonly over: Promise<void>
@@ -44,8 +46,10 @@ interface Kept extends Passed {
 
 /** BullMQ notes the end of a job within a few milliseconds, or will not do it. */
 const UNFINISHED_MS = 100
-/** The next job is here a moment after the end of the one before it was noted, or it has started elsewhere. */
-const UNCLAIMED_MS = 5
+/** BullMQ gives the next job to this worker in the same breath as it notes the end of the one before it, or to another worker. */
+const UNFETCHED_MS = 1
+/** What was given to this worker starts when its loop has finished what it is at, one trip to the queue at most. */
+const UNSTARTED_MS = 500
 
 export class Relay {
   readonly #locks: LockService
@@ -69,13 +73,19 @@ export class Relay {
     void lines.wake(following)
     const finished = (): Promise<void> => {
       kept.finished = true
-      if (this.#kept.get(key) === kept) {
-        kept.timer.cancel()
-        kept.timer = this.#clock.after(UNCLAIMED_MS, () => void this.#drop(key, kept))
-      }
+      if (!kept.fetched) this.#dropAfter(UNFETCHED_MS, key, kept)
       return kept.over
     }
     return { finished }
+  }
+
+  /** BullMQ has given a job to this worker, and is going to start it. */
+  fetched(ticket: Ticket): void {
+    const key = encodeTicket(ticket)
+    const kept = this.#kept.get(key)
+    if (kept === undefined) return
+    kept.fetched = true
+    this.#dropAfter(UNSTARTED_MS, key, kept)
   }
 
   /** What is kept for a job, for whoever runs it now. A job that touches other resources too starts from the beginning. */
@@ -115,6 +125,7 @@ export class Relay {
       resource,
       outcome: this.#handOver(lease),
       finished: false,
+      fetched: false,
       passedAt: this.#clock.now(),
       timer: this.#clock.after(UNFINISHED_MS, drop),
       over,
@@ -132,6 +143,12 @@ export class Relay {
     }
     await lease.release()
     return { status: 'split', resource: lease.resource, answers: [] }
+  }
+
+  #dropAfter(delayMs: number, key: string, kept: Kept): void {
+    if (this.#kept.get(key) !== kept) return
+    kept.timer.cancel()
+    kept.timer = this.#clock.after(delayMs, () => void this.#drop(key, kept))
   }
 
   async #drop(key: string, kept: Kept): Promise<void> {

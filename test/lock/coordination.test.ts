@@ -275,6 +275,20 @@ describe('hand over', () => {
     expect(next.trustedUntil).toBeGreaterThan(lease.trustedUntil)
   })
 
+  test('of a lease that is kept alive asks when half of it is gone, and what is left is kept alive', async () => {
+    const redlock = await fixture.redlock({ leaseMs: 3_000 })
+    const lease = await granted(redlock, 'a')
+    await until('a third is gone', () => lease.remainingMs() < 1_900)
+    const kept = await successorOf(redlock, lease, { autoExtend: true })
+    expect(kept.token).toBe(lease.token)
+    expect(kept.trustedUntil).toBe(lease.trustedUntil)
+    await until('it was renewed', () => kept.trustedUntil > lease.trustedUntil)
+    const last = await successorOf(redlock, kept)
+    await until('half is gone', () => last.remainingMs() < 1_500)
+    const anew = await successorOf(redlock, last, { autoExtend: true })
+    expect(anew.token).not.toBe(lease.token)
+  })
+
   test('begins anew to count how long and how often', async () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'a', { maxExtensions: 1 })

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { jitteredMs } from '../../src/backoff.ts'
 import { systemClock, type Clock } from '../../src/clock.ts'
 import { Announcements, turnOrder } from '../../src/lock/announcements.ts'
-import { renewAfterMs, retryAfterMs } from '../../src/lock/keeper.ts'
+import { canBeKept, firstRenewalMs, retryAfterMs } from '../../src/lock/keeper.ts'
 import { explain } from '../../src/lock/outcome.ts'
 import { ProposalClock } from '../../src/lock/proposal.ts'
 import { decide, quorumOf } from '../../src/lock/quorum.ts'
@@ -242,14 +242,17 @@ describe('delays', () => {
     expect(jitteredMs(0, 25, 1_000, 0.5)).toBeLessThan(jitteredMs(4, 25, 1_000, 0.5))
   })
 
-  test('a keeper has time for several failed tries before the trust is over', () => {
-    let leftMs = 10_000 - renewAfterMs(10_000)
-    let tries = 0
-    while (leftMs > 0 && tries < 1_000) {
-      leftMs -= retryAfterMs(10_000, leftMs)
-      tries++
+  test('a keeper has time for several failed tries before the trust is over, also of a lease that was passed on', () => {
+    for (let passedMs = 10_000; canBeKept(10_000, passedMs); passedMs -= 100) {
+      let leftMs = passedMs - firstRenewalMs(10_000, passedMs)
+      expect(leftMs).toBeGreaterThanOrEqual(4_000)
+      let tries = 0
+      while (leftMs > 0 && tries < 1_000) {
+        leftMs -= retryAfterMs(10_000, leftMs)
+        tries++
+      }
+      expect(tries).toBeGreaterThan(5)
+      expect(tries).toBeLessThan(100)
     }
-    expect(tries).toBeGreaterThan(5)
-    expect(tries).toBeLessThan(100)
   })
 })

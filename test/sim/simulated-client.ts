@@ -275,11 +275,12 @@ export class SimulatedClient {
     const { lease } = holding
     this.#options.referee.released(holding)
     const leaseMs = this.#random.chance(0.7) ? lease.leaseMs : this.#random.pick(LEASES_MS)
-    const call = this.#redlock.handOver(lease, { leaseMs })
+    const autoExtend = this.#random.chance(0.4)
+    const call = this.#redlock.handOver(lease, { leaseMs, autoExtend })
     const outcome = await this.#track(`handOver ${lease.resource}`, call)
     if (outcome.status !== 'granted') return
     if (outcome.lease.token === lease.token) this.#options.referee.passedOn++
-    await this.#holdAndEnd(clock, outcome.lease, false)
+    await this.#holdAndEnd(clock, outcome.lease, autoExtend)
   }
 
   async #hold(clock: VirtualClock, holding: Holding, autoExtend: boolean): Promise<void> {

@@ -319,6 +319,31 @@ describe('a job in several lines', () => {
   })
 })
 
+describe('a job that starts for the first time', () => {
+  test('sees whether it is its turn, and who follows it asleep', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(bulk(['a'], 2))
+    const line = lines(queue)
+    const [first] = await queue.getWaiting()
+    const [second] = await queue.getDelayed()
+    if (first === undefined || second === undefined) throw new Error('the line has no two jobs')
+    expect(await line.start([named('a')], ticketOf(first))).toEqual({
+      isTurn: true,
+      following: { ticket: ticketOf(second), priority: 0 },
+    })
+    expect(await line.start([named('a')], ticketOf(second))).toEqual({ isTurn: false })
+    expect(await line.start([named('a')], { ...ticketOf(first), jobId: 'other' })).toEqual({
+      isTurn: false,
+    })
+    expect(await line.length(named('a'))).toBe(3)
+  })
+
+  test('passes no turn to one that is up', async () => {
+    const { first, line, resources } = await twoStarted()
+    expect(await line.start(resources, ticketOf(first))).toEqual({ isTurn: true })
+  })
+})
+
 test('a job that has left takes no place by looking', async () => {
   const { first, line, resources } = await twoStarted()
   await line.leave(resources, ticketOf(first))

@@ -110,6 +110,38 @@ describe('along a line', () => {
     expect(acquisitions).toBeLessThan(tokens.length / 2)
   })
 
+  test('the first one knows who stands behind it', async () => {
+    const queue = makeQueue()
+    const tokens: number[] = []
+    await queue.addBulk(jobs(['a'], ['a']))
+    await startWorker(async (_nr, lease) => {
+      tokens.push(lease.fencingToken)
+      await pause(20)
+    })
+    await until('both are done', async () => (await queue.getCompletedCount()) === 2)
+    expect(tokens[1]).toBe((tokens[0] ?? 0) + 1)
+  })
+
+  test('a job that was given to this worker has the lease of the one before it, however late it starts', async () => {
+    const acquired: string[] = []
+    const observer: Observer = {
+      opened: () => ({ voted: (_master, question) => acquired.push(question) }),
+    }
+    const queue = makeQueue()
+    const redlock = await fixture.redlock({ observer })
+    const worker = await startWorker(() => undefined, redlock)
+    // BullMQ's loop has a job that it was given, and waits for something else before it starts it.
+    const loop = worker as unknown as { processJob: (...args: unknown[]) => Promise<unknown> }
+    const processJob = loop.processJob.bind(worker)
+    loop.processJob = async (...args) => {
+      await pause(30)
+      return processJob(...args)
+    }
+    await queue.addBulk(jobs(...Array.from({ length: 20 }, () => ['a'])))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 20)
+    expect(acquired.filter((question) => question === 'acquire').length / 3).toBeLessThan(10)
+  })
+
   test('a job that touches more than the one before it does not run under that lease', async () => {
     const queue = makeQueue()
     const other = await fixture.redlock()
@@ -173,6 +205,15 @@ describe('what nobody comes for is released', () => {
     expect(relay.claim(nobody, ['a'])).toBeUndefined()
   })
 
+  test('also when this worker was given the next job, and does not start it', async () => {
+    const { other, relay, pass } = await aRelay()
+    const ending = await pass()
+    relay.fetched(nobody)
+    void ending.finished()
+    await (await other.acquire('a', { waitMs: 1_500 })).release()
+    expect(relay.claim(nobody, ['a'])).toBeUndefined()
+  })
+
   test('before the job that passed it leaves its line', async () => {
     const { other, pass } = await aRelay()
     const ending = await pass()
@@ -180,6 +221,21 @@ describe('what nobody comes for is released', () => {
     expect(await other.tryAcquire('a')).toMatchObject({ status: 'granted' })
   })
 })
+
+test.each(['before', 'after'])(
+  'what this worker is going to start keeps its lease, given to it %s the end of the job ahead is noted',
+  async (when) => {
+    const { other, relay, pass } = await aRelay()
+    const ending = await pass()
+    if (when === 'before') relay.fetched(nobody)
+    void ending.finished()
+    if (when === 'after') relay.fetched(nobody)
+    await pause(50) // BullMQ's loop waits for an answer from the queue.
+    expect(await other.tryAcquire('a')).toMatchObject({ status: 'taken' })
+    const passed = relay.claim(nobody, ['a'])
+    expect(await passed?.outcome).toMatchObject({ status: 'granted' })
+  },
+)
 
 test('a job whose turn comes while it starts elsewhere finds its resource free', async () => {
   const queue = makeQueue()
