@@ -31,7 +31,8 @@ it('E1: a split vote does not block its own retries (node-redlock and its forks 
   // Half of the lease: keys that the failed attempts left behind would outlast this.
   await using lease = await redlock.acquire('r', { waitMs: 4_000 })
   expect(lease.remainingMs()).toBeGreaterThan(0)
-  expect((await lab.holders('r')).filter((holder) => holder === lease.token)).toHaveLength(4)
+  const mine = (await lab.holders('r')).filter((holder) => holder === lease.token)
+  expect(mine.length).toBeGreaterThanOrEqual(3)
 })
 
 it('E3: one vote for and one against of two masters is an answer (node-redlock never settles)', async () => {
