@@ -179,7 +179,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const here = ticketOf(job)
     const isHere = next?.ticket.queue === here.queue && next.ticket.prefix === here.prefix
     if (!isHere || resource === undefined || others.length > 0 || this.#stopped !== undefined) {
-      const released = lease.release()
+      const released = lease.release().then(() => undefined)
       return { finished: () => released }
     }
     this.#options.services().oneWrite?.untilEndOfTurn()

@@ -138,7 +138,12 @@ export class Lines {
     const reply = await this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots)
     const heads = reply as readonly string[]
     const before = heads.indexOf(encodeTicket(ticket))
-    if (before < 0) return { isTurn: await this.isTurn(resources, ticket) }
+    if (before < 0) {
+      const isWhole = heads.length <= this.#slots // There are no others, so this job has no place.
+      return {
+        isTurn: await (isWhole ? this.join(resources, ticket) : this.isTurn(resources, ticket)),
+      }
+    }
     const next = decodeTicket(heads[this.#slots] ?? '')
     if (before >= this.#slots || next === undefined) return { isTurn: before < this.#slots }
     const mark = await this.#redis.command('HGET', this.#parked(resource), encodeTicket(next))
@@ -189,15 +194,17 @@ export class Lines {
     if (entries.length > 0) await this.#redis.command('ZADD', this.#index, 'NX', ...entries)
   }
 
-  /** Gives up the job's places and wakes whoever stands first now. */
-  async leave(resources: readonly string[], ticket: Ticket): Promise<void> {
+  /** Gives up the job's places and wakes whoever stands first now, except one that is known to be `up`. */
+  async leave(resources: readonly string[], ticket: Ticket, up?: Ticket): Promise<void> {
     const member = encodeTicket(ticket)
+    const awake = up === undefined ? undefined : encodeTicket(up)
     for (const resource of resources) {
       // Both are sent now, so that whoever asks next on this connection finds that the job has left.
-      const [, heads] = (await Promise.all([
+      const [, first] = (await Promise.all([
         this.#redis.command('ZREM', this.#line(resource), member),
         this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots - 1),
       ])) as [number, string[]]
+      const heads = first.filter((head) => head !== awake)
       const marks =
         heads.length > 0 ? await this.#redis.command('HMGET', this.#parked(resource), ...heads) : []
       for (const [index, mark] of (marks as (string | null)[]).entries()) {

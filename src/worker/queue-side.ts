@@ -119,8 +119,8 @@ export class QueueSide<Data> {
     } catch {
       return // It failed because of this, and has no place anywhere.
     }
-    await this.#options.endingOf(job)?.finished()
-    await this.lines.leave(resources, ticketOf(job))
+    const up = await this.#options.endingOf(job)?.finished()
+    await this.lines.leave(resources, ticketOf(job), up)
   }
 }
 

@@ -19,9 +19,9 @@ import { encodeTicket, type Ticket } from './ticket.ts'
 export interface Ending {
   /**
    * BullMQ has noted that it is finished. Resolves when it may leave its line: what was kept for the next job has been fetched
-   * or is released, so that whoever finds that it is its turn finds its resource free.
+   * or is released, so that whoever finds that it is its turn finds its resource free. Resolves to the next job, if that has started here.
    */
-  finished(): Promise<void>
+  finished(): Promise<Ticket | undefined>
 }
 
 /** What was passed to a job by the one before it. */
@@ -39,9 +39,9 @@ interface Kept extends Passed {
   /** The job for which it is kept was given to this worker. */
   fetched: boolean
   timer: Timer
-  /** Resolves when nothing is kept any more. */
-  readonly over: Promise<void>
-  readonly end: () => void
+  /** Resolves when nothing is kept any more, to whom it was kept for if that one has come. */
+  readonly over: Promise<Ticket | undefined>
+  readonly end: (claimed?: Ticket) => void
 }
 
 /** BullMQ notes the end of a job within a few milliseconds, or will not do it. */
@@ -71,7 +71,7 @@ export class Relay {
     const kept = this.#keep(resource, lease, () => void this.#drop(key, kept))
     this.#kept.set(key, kept)
     void lines.wake(following)
-    const finished = (): Promise<void> => {
+    const finished = (): Promise<Ticket | undefined> => {
       kept.finished = true
       if (!kept.fetched) this.#dropAfter(UNFETCHED_MS, key, kept)
       return kept.over
@@ -100,7 +100,7 @@ export class Relay {
     this.#kept.delete(key)
     kept.timer.cancel()
     // The one before it leaves the line ahead of the first look of this one.
-    kept.end()
+    kept.end(ticket)
     return kept
   }
 
@@ -117,8 +117,8 @@ export class Relay {
   }
 
   #keep(resource: string, lease: Lease, drop: () => void): Kept {
-    let end = (): void => undefined
-    const over = new Promise<void>((resolve) => {
+    let end: Kept['end'] = () => undefined
+    const over = new Promise<Ticket | undefined>((resolve) => {
       end = resolve
     })
     return {

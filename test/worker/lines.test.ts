@@ -351,6 +351,15 @@ test('a job that has left takes no place by looking', async () => {
   expect(await line.length(named('a'))).toBe(1)
 })
 
+test('whoever leaves asks nothing about one that is up', async () => {
+  const { first, second, line, resources, queue } = await twoStarted()
+  await park(second, 'token-2', resources, line, systemClock)
+  await line.leave(resources, ticketOf(first), ticketOf(second))
+  expect(await queue.getJobState(second.id ?? '')).toBe('delayed')
+  await line.leave(resources, ticketOf(first))
+  expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+})
+
 describe('a wake-up is not lost', () => {
   test('when the head leaves between the look and the parking: the second look', async () => {
     const { first, second, line, resources, queue } = await twoStarted()

@@ -217,7 +217,7 @@ describe('what nobody comes for is released', () => {
   test('before the job that passed it leaves its line', async () => {
     const { other, pass } = await aRelay()
     const ending = await pass()
-    await ending.finished()
+    expect(await ending.finished()).toBeUndefined()
     expect(await other.tryAcquire('a')).toMatchObject({ status: 'granted' })
   })
 })
@@ -228,12 +228,13 @@ test.each(['before', 'after'])(
     const { other, relay, pass } = await aRelay()
     const ending = await pass()
     if (when === 'before') relay.fetched(nobody)
-    void ending.finished()
+    const passedTo = ending.finished()
     if (when === 'after') relay.fetched(nobody)
     await pause(50) // BullMQ's loop waits for an answer from the queue.
     expect(await other.tryAcquire('a')).toMatchObject({ status: 'taken' })
     const passed = relay.claim(nobody, ['a'])
     expect(await passed?.outcome).toMatchObject({ status: 'granted' })
+    expect(await passedTo).toEqual(nobody)
   },
 )
 
