@@ -10,7 +10,7 @@ import { systemClock } from '../clock.ts'
 import { integerOption, nameOption, refuse } from '../options.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
 import { Lines } from './lines.ts'
-import { addedAsleep, parkedMs } from './requeue.ts'
+import { addedAsleep, asleepPriority, awakePriority, parkedMs } from './requeue.ts'
 import { resourceOption, resourcesOf } from './resource.ts'
 import { ticketOf, type Ticket } from './ticket.ts'
 
@@ -114,7 +114,8 @@ export class LockedQueue<
       for (const resource of resources) ahead.set(resource, (ahead.get(resource) ?? 0) + 1)
       if (!asleep) return { job, resources, asleep }
       const delay = Math.min(parkedMs(systemClock.random()), this.#maxWaitMs)
-      return { job: { ...job, opts: { ...job.opts, delay } }, resources, asleep }
+      const priority = asleepPriority(job.opts?.priority ?? this.jobsOpts.priority)
+      return { job: { ...job, opts: { ...job.opts, delay, priority } }, resources, asleep }
     })
   }
 
@@ -126,7 +127,7 @@ export class LockedQueue<
       const job = jobs[index]
       if (job === undefined || resources === undefined) return []
       const named = entries[index]?.job.opts?.jobId !== undefined
-      return [{ ticket: ticketOf(job), priority: job.priority, resources, asleep, named }]
+      return [{ ticket: ticketOf(job), priority: awakePriority(job), resources, asleep, named }]
     })
     const lines = this.#lines
     // All at once on one connection: they arrive, and take their times, in the order of the jobs.

@@ -93,12 +93,29 @@ export async function park(
   const ticket = ticketOf(job)
   const reason = `others that were added earlier stand before it in the line of \`${labelOf(resources)}\``
   if (isMilestone(earlierRequeues(job))) await job.log(`waits for its turn: ${reason}`)
-  const { priority, attemptsStarted } = job
+  const { attemptsStarted } = job
+  const priority = awakePriority(job)
   await lines.park(resources, { ticket, priority }, attemptsStarted)
   const delayMs = Math.min(parkedMs(clock.random()), maxDelayMs)
   await job.moveToDelayed(clock.wallNow() + delayMs, token)
   if (await lines.isTurn(resources, ticket)) await lines.wake({ ticket, priority })
   return { status: 'in-line', resource: labelOf(resources), delayMs, reason }
+}
+
+/**
+ * What a job without a priority has while it sleeps, if it was added asleep: the least urgent there is. BullMQ finds a woken job at
+ * once among those with a priority, but searches all that wait for one without: with 100,000 of them for 2.5 ms, in which its Redis
+ * does nothing else.
+ */
+const ASLEEP_PRIORITY = 2 ** 21 - 1
+
+export function asleepPriority(given: number | undefined): number {
+  return given === undefined || given === 0 ? ASLEEP_PRIORITY : given
+}
+
+/** The priority with which a job wakes: that of whoever added it. */
+export function awakePriority({ priority }: Pick<Job, 'priority'>): number {
+  return priority === ASLEEP_PRIORITY ? 0 : priority
 }
 
 /** Whether a job was added asleep, behind others, and has never been started. */

@@ -1,5 +1,6 @@
 /** Lines of waiting jobs: order, no work in vain, and every way in which a wake-up could be lost. */
 import { Queue, Worker, type Job, type JobsOptions } from 'bullmq'
+import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import {
@@ -252,6 +253,41 @@ describe('BullMQ beside it', () => {
     await until('both are done', () => of(seen.runs, 'a').length === 2)
     expect(seen.runs.indexOf('a1')).toBeLessThan(6)
     await until('all are done', async () => (await queue.getCompletedCount()) === 32)
+  })
+
+  test('a woken job goes before all that wait, and none of these is looked at for it', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(
+      upTo(50).map((nr) => ({ name: 'x', data: { customer: `other${nr}-`, nr: 0 } })),
+    )
+    await queue.addBulk(bulk(['a'], 2))
+    const [sleeper] = await queue.getDelayed()
+    if (sleeper === undefined) throw new Error('nobody sleeps')
+    const redis = new Redis(fixture.fleet.queue.url)
+    await redis.config('RESETSTAT')
+    await lines(queue).wake({ ticket: ticketOf(sleeper), priority: 0 })
+    expect(await redis.info('commandstats')).not.toContain('cmdstat_lrem')
+    redis.disconnect()
+    const [waits] = await queue.getWaiting(0, 0)
+    expect(waits?.id).toBe(sleeper.id)
+    expect((await queue.getJob(sleeper.id ?? ''))?.priority).toBe(0)
+  })
+
+  test('a job that was added asleep and woke by itself sleeps again as if it had no priority', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(bulk(['a'], 2))
+    const worker = new Worker<Charge>(fixture.namespace, null, { connection: connection() })
+    fixture.defer(() => worker.close())
+    await worker.getNextJob('token-1')
+    const [sleeper] = await queue.getDelayed()
+    await sleeper?.promote()
+    const started = await worker.getNextJob('token-2')
+    const line = lines(queue)
+    await park(started, 'token-2', [named('a')], line, systemClock)
+    const redis = new Redis(fixture.fleet.queue.url)
+    const marks = await redis.hvals(`${fixture.namespace}:{${named('a')}}:parked`)
+    redis.disconnect()
+    expect(marks).toEqual(['0:1'])
   })
 
   test('combinations that would lose jobs are refused with the reason', async () => {
