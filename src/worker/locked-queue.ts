@@ -3,7 +3,8 @@
  * added asleep, so that no worker ever starts it in vain; whoever leaves the line before it wakes it.
  *
  * The job is added first and joins the line second: between the two it is only a sleeper that wakes by itself at last,
- * while a place without a job would hold up the line.
+ * while a place without a job would hold up the line. Asleep it has BullMQ's least urgent priority if it was given none, which its
+ * `opts` go on showing; its `priority` is 0 again when it is woken.
  */
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
