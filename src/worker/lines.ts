@@ -138,12 +138,7 @@ export class Lines {
     const reply = await this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots)
     const heads = reply as readonly string[]
     const before = heads.indexOf(encodeTicket(ticket))
-    if (before < 0) {
-      const isWhole = heads.length <= this.#slots // There are no others, so this job has no place.
-      return {
-        isTurn: await (isWhole ? this.join(resources, ticket) : this.isTurn(resources, ticket)),
-      }
-    }
+    if (before < 0) return { isTurn: await this.join(resources, ticket) } // It keeps a place further back.
     const next = decodeTicket(heads[this.#slots] ?? '')
     if (before >= this.#slots || next === undefined) return { isTurn: before < this.#slots }
     const mark = await this.#redis.command('HGET', this.#parked(resource), encodeTicket(next))
