@@ -115,7 +115,9 @@ export class LockedQueue<
       for (const resource of resources) ahead.set(resource, (ahead.get(resource) ?? 0) + 1)
       if (!asleep) return { job, resources, asleep }
       const delay = Math.min(parkedMs(systemClock.random()), this.#maxWaitMs)
-      const priority = asleepPriority(job.opts?.priority ?? this.jobsOpts.priority)
+      const given = job.opts?.priority ?? this.jobsOpts.priority ?? 0
+      // One that may fail of waiting has to be looked at in time, however many others wait.
+      const priority = this.#maxWaitMs < Number.MAX_SAFE_INTEGER ? given : asleepPriority(given)
       return { job: { ...job, opts: { ...job.opts, delay, priority } }, resources, asleep }
     })
   }

@@ -109,8 +109,8 @@ export async function park(
  */
 const ASLEEP_PRIORITY = 2 ** 21 - 1
 
-export function asleepPriority(given: number | undefined): number {
-  return given === undefined || given === 0 ? ASLEEP_PRIORITY : given
+export function asleepPriority(given: number): number {
+  return given === 0 ? ASLEEP_PRIORITY : given
 }
 
 /** The priority with which a job wakes: that of whoever added it. */

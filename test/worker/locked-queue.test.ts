@@ -99,6 +99,12 @@ describe('a job that is added again under its name', () => {
   })
 })
 
+test('maxWaitMs: a job asleep behind others keeps its place among those that wait, to be looked at in time', async () => {
+  const queue = makeQueue({ maxWaitMs: 60_000 })
+  await queue.addBulk([1, 2].map((nr) => ({ name: 'x', data: { customer: 'a', nr } })))
+  expect((await queue.getDelayed()).map(({ priority }) => priority)).toEqual([0])
+})
+
 test('maxWaitMs: a job asleep behind others fails in time, not only when its turn comes', async () => {
   const queue = makeQueue({ maxWaitMs: 300 })
   const lease = await (await fixture.redlock()).acquire('customer:a', { autoExtend: true })
