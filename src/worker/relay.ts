@@ -38,7 +38,7 @@ interface Kept extends Passed {
   finished: boolean
   /** The job for which it is kept was given to this worker. */
   fetched: boolean
-  timer: Timer
+  timer: Timer | undefined
   /** Resolves when nothing is kept any more, to whom it was kept for if that one has come. */
   readonly over: Promise<Ticket | undefined>
   readonly end: (claimed?: Ticket) => void
@@ -68,8 +68,9 @@ export class Relay {
     const key = encodeTicket(following.ticket)
     const before = this.#kept.get(key)
     if (before !== undefined) void this.#drop(key, before)
-    const kept = this.#keep(resource, lease, () => void this.#drop(key, kept))
+    const kept = this.#keep(resource, lease)
     this.#kept.set(key, kept)
+    this.#dropAfter(UNFINISHED_MS, key, kept)
     void lines.wake(following)
     const finished = (): Promise<Ticket | undefined> => {
       kept.finished = true
@@ -98,7 +99,7 @@ export class Relay {
       return undefined
     }
     this.#kept.delete(key)
-    kept.timer.cancel()
+    kept.timer?.cancel()
     // The one before it leaves the line ahead of the first look of this one.
     kept.end(ticket)
     return kept
@@ -116,7 +117,7 @@ export class Relay {
     await Promise.all([...this.#kept].map(([key, kept]) => this.#drop(key, kept)))
   }
 
-  #keep(resource: string, lease: Lease, drop: () => void): Kept {
+  #keep(resource: string, lease: Lease): Kept {
     let end: Kept['end'] = () => undefined
     const over = new Promise<Ticket | undefined>((resolve) => {
       end = resolve
@@ -127,7 +128,7 @@ export class Relay {
       finished: false,
       fetched: false,
       passedAt: this.#clock.now(),
-      timer: this.#clock.after(UNFINISHED_MS, drop),
+      timer: undefined,
       over,
       end,
     }
@@ -147,14 +148,14 @@ export class Relay {
 
   #dropAfter(delayMs: number, key: string, kept: Kept): void {
     if (this.#kept.get(key) !== kept) return
-    kept.timer.cancel()
+    kept.timer?.cancel()
     kept.timer = this.#clock.after(delayMs, () => void this.#drop(key, kept))
   }
 
   async #drop(key: string, kept: Kept): Promise<void> {
     if (this.#kept.get(key) !== kept) return
     this.#kept.delete(key)
-    kept.timer.cancel()
+    kept.timer?.cancel()
     const outcome = await kept.outcome
     if (outcome.status === 'granted') await outcome.lease.release()
     kept.end()

@@ -104,18 +104,19 @@ export async function park(
 
 /**
  * What a job without a priority has while it sleeps, if it was added asleep: the least urgent there is. BullMQ finds a woken job at
- * once among those with a priority, but searches all that wait for one without: with 100,000 of them for 2.5 ms, in which its Redis
+ * once among those with a priority, but searches all that wait for one without: with 100,000 of them for 2.2 ms, in which its Redis
  * does nothing else.
  */
 const ASLEEP_PRIORITY = 2 ** 21 - 1
 
+/** One that was given the very same has the next one, so that the two can be told apart. */
 export function asleepPriority(given: number): number {
-  return given === 0 ? ASLEEP_PRIORITY : given
+  return given === 0 ? ASLEEP_PRIORITY : Math.min(given, ASLEEP_PRIORITY - 1)
 }
 
 /** The priority with which a job wakes: that of whoever added it. */
-export function awakePriority({ priority }: Pick<Job, 'priority'>): number {
-  return priority === ASLEEP_PRIORITY ? 0 : priority
+export function awakePriority({ priority, opts }: Pick<Job, 'priority' | 'opts'>): number {
+  return priority === ASLEEP_PRIORITY && isSleep(opts.delay) ? 0 : priority
 }
 
 /** Whether a job was added asleep, behind others, and has never been started. */
@@ -126,7 +127,12 @@ export function addedAsleep(job: Pick<Job, 'delay' | 'attemptsStarted'>): boolea
 /** When a job could first have run, on the wall clock: a delay of its own counts, the sleep behind others does not. */
 export function dueAt({ opts, timestamp }: Pick<Job, 'opts' | 'timestamp'>): number {
   const { delay = 0 } = opts
-  return timestamp + (delay >= PARKED_MS && delay <= parkedMs(1) ? 0 : delay)
+  return timestamp + (isSleep(delay) ? 0 : delay)
+}
+
+/** Whether a job was added with this delay because others stood before it. */
+function isSleep(delay = 0): boolean {
+  return delay >= PARKED_MS && delay <= parkedMs(1)
 }
 
 /** Gives back a job that must stop here; it may start elsewhere, once this worker no longer takes it. */

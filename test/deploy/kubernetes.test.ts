@@ -1,10 +1,9 @@
 /** The Kubernetes manifests: they fit Kubernetes' schemas, and what one names another has. */
-import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
+import { installIn } from '../support/npm-ci.ts'
 import { ROOT, textOf, yamlOf, yamlsOf } from './files.ts'
 
 const INSTALL_LIMIT_MS = 240_000
@@ -263,22 +262,11 @@ it.each(workloads.map((workload) => ({ workload, name: workload.metadata.name })
 
 type Model = new (data: unknown) => { validate(): void }
 
-/** Installed when they are missing; returns why that could not be done. */
-async function installSchemas(): Promise<string | undefined> {
-  if (existsSync(join(SCHEMAS, 'node_modules', '.package-lock.json'))) return undefined
-  const flags = ['--ignore-scripts', '--no-audit', '--no-fund']
-  const options = { timeout: INSTALL_LIMIT_MS - 10_000 }
-  return promisify(execFile)('npm', ['ci', '--prefix', SCHEMAS, ...flags], options).then(
-    () => undefined,
-    (error: unknown) => `npm ci failed: ${String((error as { stderr?: unknown }).stderr ?? error)}`,
-  )
-}
-
 describe("Kubernetes' schemas", () => {
   let obstacle: string | undefined
 
   beforeAll(async () => {
-    obstacle = await installSchemas()
+    obstacle = await installIn(SCHEMAS, INSTALL_LIMIT_MS - 10_000)
     if (obstacle !== undefined) console.log(`skipped: Kubernetes' schemas, because ${obstacle}`)
   })
 

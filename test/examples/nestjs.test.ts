@@ -1,6 +1,5 @@
 /** examples/nestjs with the package as it would be published: installed, compiled, run on real servers. */
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { cp, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -8,6 +7,7 @@ import { Queue, QueueEvents } from 'bullmq'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { useFleet } from '../fixtures.ts'
+import { installIn } from '../support/npm-ci.ts'
 import { Program } from '../workers/program.ts'
 
 const INSTALL_LIMIT_MS = 240_000
@@ -20,17 +20,6 @@ const fixture = useFleet({ masters: 3 })
 
 let obstacle: string | undefined
 let app = ''
-
-/** Installed when they are missing; returns why that could not be done. */
-async function install(): Promise<string | undefined> {
-  if (existsSync(join(EXAMPLE, 'node_modules', '.package-lock.json'))) return undefined
-  const flags = ['--ignore-scripts', '--no-audit', '--no-fund']
-  const options = { timeout: INSTALL_LIMIT_MS }
-  return run('npm', ['ci', '--prefix', EXAMPLE, ...flags], options).then(
-    () => undefined,
-    (error: unknown) => `npm ci failed: ${String((error as { stderr?: unknown }).stderr ?? error)}`,
-  )
-}
 
 /** The example in a directory of its own, with the package beside NestJS as an installation would put it. */
 async function build(): Promise<string> {
@@ -63,7 +52,7 @@ async function build(): Promise<string> {
 }
 
 beforeAll(async () => {
-  obstacle = await install()
+  obstacle = await installIn(EXAMPLE, INSTALL_LIMIT_MS)
   if (obstacle === undefined) app = await build()
   else console.log(`skipped: the NestJS example, because ${obstacle}`)
 })

@@ -2,7 +2,7 @@
 import { Queue, Worker, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { systemClock } from '../../src/clock.ts'
+import { systemClock, type Clock } from '../../src/clock.ts'
 import {
   LockedQueue,
   LockedWorker,
@@ -11,7 +11,7 @@ import {
 } from '../../src/index.ts'
 import { openQueueConnection } from '../../src/redis/queue-connection.ts'
 import { Lines } from '../../src/worker/lines.ts'
-import { park } from '../../src/worker/requeue.ts'
+import { asleepPriority, awakePriority, park, parkedMs } from '../../src/worker/requeue.ts'
 import { ticketOf } from '../../src/worker/ticket.ts'
 import { until, useFleet } from '../fixtures.ts'
 
@@ -380,6 +380,16 @@ describe('a job that starts for the first time', () => {
   })
 })
 
+test('priorities are those that were given, when a job wakes', () => {
+  const asleep = { delay: parkedMs(0.5) }
+  expect(awakePriority({ priority: asleepPriority(0), opts: asleep })).toBe(0)
+  expect(awakePriority({ priority: asleepPriority(7), opts: asleep })).toBe(7)
+  const least = asleepPriority(0)
+  expect(awakePriority({ priority: asleepPriority(least), opts: asleep })).toBe(least - 1)
+  // It was not added asleep, so this is its own.
+  expect(awakePriority({ priority: least, opts: {} })).toBe(least)
+})
+
 test('a job that has left takes no place by looking', async () => {
   const { first, line, resources } = await twoStarted()
   await line.leave(resources, ticketOf(first))
@@ -492,6 +502,32 @@ describe('a wake-up is not lost', () => {
     expect(await line.silent(100)).toContain(named('a'))
     await line.repair(named('a'), 1_000, false)
     expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+  })
+
+  test('a head that failed and is retried while the sweep waits keeps its place', async () => {
+    const { first, resources, queue } = await twoStarted()
+    await first.moveToFailed(new Error('no'), 'token-1')
+    const redis = openQueueConnection(connection())
+    fixture.defer(() => {
+      redis.close()
+      return Promise.resolve()
+    })
+    let goOn: (() => void) | undefined
+    const clock: Clock = {
+      ...systemClock,
+      after: (_delayMs, run) => {
+        goOn = run
+        return { cancel: () => undefined }
+      },
+    }
+    const options = { namespace: fixture.namespace, slots: 1 }
+    const line = new Lines(redis, queue.getBackend(), options, clock)
+    const repaired = line.repair(named('a'), 1_000, false)
+    await until('it waits', () => goOn !== undefined)
+    await first.retry()
+    goOn?.()
+    await repaired
+    expect(await line.isTurn(resources, ticketOf(first))).toBe(true)
   })
 
   test('when the head is removed, or finished without leaving', async () => {

@@ -106,8 +106,7 @@ describe('along a line', () => {
     await until('all are done', async () => (await queue.getCompletedCount()) === 40)
     expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y))
     const acquisitions = asked.filter((question) => question === 'acquire').length / 3
-    // Three where nothing is slow. On a busy machine the lease ages, or the next job comes too late for what is kept.
-    expect(acquisitions).toBeLessThan(tokens.length / 2)
+    expect(acquisitions).toBeLessThan(5)
   })
 
   test('the first one knows who stands behind it', async () => {
@@ -262,8 +261,7 @@ test('a job whose turn comes while it starts elsewhere finds its resource free',
   await queue.addBulk(jobs(...Array.from({ length: 20 }, () => ['a'])))
   await until('all are done', () => sweeps.length === 20)
   await Promise.all(sweeps)
-  // One that does not see its turn within its looks, as on a very busy machine, sleeps in its line once more.
-  expect(requeued.filter((status) => status !== 'in-line')).toEqual([])
+  expect(requeued).toEqual([])
 })
 
 function linesOf(queue: LockedQueue<Charge>): Lines {
