@@ -7,8 +7,8 @@ export default defineConfig({
     reporters: ['default', './test/support/closing-line.ts'],
     testTimeout: 20_000,
     hookTimeout: 60_000,
-    // Real servers and child processes share two cores: more files at once only makes timings worse.
-    maxWorkers: 2,
+    // One more than CI has cores: a third of the time, a test waits for real servers and real timers.
+    maxWorkers: 3,
     // Nothing of the project lives in a module: files can share a process, which saves loading everything a hundred times.
     isolate: false,
   },
