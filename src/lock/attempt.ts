@@ -37,6 +37,8 @@ export interface Grant {
   readonly trust: Trust
   /** Still being filled in: a master that has not answered may yet grant. */
   readonly votes: Poll<AcquireVote>['votes']
+  /** Whether a master may yet grant after a release that leaves now. */
+  readonly unsettled: (index: number) => boolean
   /** When every master has answered or run into its deadline. */
   readonly complete: Promise<void>
 }
@@ -55,8 +57,8 @@ export async function attempt(
   const trust = trustFrom(startedAt, leaseMs, driftFactor)
   const claim: Claim = { resources, token: `${randomUUID()}@${owner}` }
   const ballot = pollAcquire(fleet, claim, request, proposals.next())
+  const unsettled = unsettledOf(fleet, ballot.votes)
   const giveUp = (): void => {
-    const unsettled = (index: number): boolean => mayStillGrant(ballot.votes[index])
     background(pollRelease(fleet, claim, leaseMs, unsettled, background).complete)
   }
 
@@ -82,12 +84,21 @@ export async function attempt(
     return tooLate(fleet, resource, leaseMs, tookMs)
   }
   const { votes, complete } = ballot
-  const end = { startedAt, tookMs, trust, votes, complete }
+  const end = { startedAt, tookMs, trust, votes, unsettled, complete }
   return { status: 'granted', claim, leaseMs, waiter, counter, ...end }
 }
 
+/**
+ * For masters that have just been asked. Whoever releases through the connection on which it asked comes behind its question, because a
+ * server runs in order what arrives on one; so only a master that has been enrolled anew may yet grant. Its state is another object then.
+ */
+function unsettledOf(fleet: Fleet, votes: Grant['votes']): Grant['unsettled'] {
+  const states = fleet.masters.map(({ state }) => state)
+  return (index) => mayStillGrant(votes[index]) && fleet.masters[index]?.state !== states[index]
+}
+
 /** No answer, or none that says the script did not run: a grant may exist or still arrive. */
-export function mayStillGrant(vote: AcquireVote | undefined): boolean {
+function mayStillGrant(vote: AcquireVote | undefined): boolean {
   return vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
 }
 

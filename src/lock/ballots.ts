@@ -241,11 +241,11 @@ function checkMaster(
   { askedAt }: Inquiry,
   result: CallResult,
 ): CallResult {
-  if (result.ok && Array.isArray(result.reply)) {
-    if (Number.isFinite(result.serverMs)) fleet.observeClock(master, result.serverMs, askedAt)
-    if (result.reply[0] === 'unenrolled') {
-      master.reenrol('its enrolment is gone: it restarted or lost its data')
-    }
+  if (!result.ok) return result
+  const { reply, serverMs } = result
+  if (Number.isFinite(serverMs)) fleet.observeClock(master, serverMs, askedAt)
+  if (Array.isArray(reply) && reply[0] === 'unenrolled') {
+    master.reenrol('its enrolment is gone: it restarted or lost its data')
   }
   return result
 }

@@ -50,7 +50,7 @@ const malformed = (reply: unknown): FailedVote => ({
 })
 
 /**
- * Turns a call's result (a word, and what belongs to it) into a vote;
+ * Turns a call's result (a word and what belongs to it, or a bare number) into a vote;
  * `parse` returns undefined for a reply it does not know.
  */
 function read<V extends Vote>(
@@ -75,8 +75,8 @@ const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 
 /** No lease lasts longer than `maxLeaseMs`, whatever a master says whose clock was set back. */
 export function readAcquireVote(result: CallResult, maxLeaseMs: number): AcquireVote {
+  if (result.ok && isCount(result.reply)) return { kind: 'granted', counter: result.reply }
   return read<AcquireVote>(result, (word, [first, second]) => {
-    if (word === 'granted' && isCount(first)) return { kind: 'granted', counter: first }
     if (word === 'taken' && typeof first === 'string' && isCount(second)) {
       return { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) }
     }
@@ -108,7 +108,8 @@ export function readHealVote(result: CallResult): HealVote {
 }
 
 export function readReleaseVote(result: CallResult): ReleaseVote {
-  return read<ReleaseVote>(result, (word) => (word === 'released' ? { kind: word } : undefined))
+  if (result.ok && isCount(result.reply)) return { kind: 'released' }
+  return read<ReleaseVote>(result, () => undefined)
 }
 
 /** The vote in words, for errors and logs. */

@@ -41,8 +41,7 @@ export async function forceRelease(
     for (const token of tokens) {
       const tombstoneMs = TOMBSTONE_LEASES * maxLeaseMs
       const release = new Call(releaseProcedure, [[resource], token, tombstoneMs, 0])
-      const [, count] = (await fleet.call(probe, release)) as [string, number]
-      if (count > 0) deleted.push(token)
+      if (Number(await fleet.call(probe, release)) > 0) deleted.push(token)
     }
     return deleted
   })

@@ -10,7 +10,7 @@ import { lifetimesScript } from './look-scripts.ts'
 export interface Leak {
   readonly master: string
   readonly key: string
-  readonly kind: 'lease' | 'fence' | 'wait' | 'tomb' | 'foreign'
+  readonly kind: 'lease' | 'fence' | 'wait' | 'next' | 'tomb' | 'rare' | 'foreign'
   readonly harm: string
   readonly fix: string
 }
@@ -93,6 +93,18 @@ function leakOf(master: string, namespace: string, key: string): Leak | undefine
       return {
         ...{ master, key, kind: word },
         harm: 'every release is announced, also when nobody waits',
+        fix: `DEL '${key}'`,
+      }
+    case 'next':
+      return {
+        ...{ master, key, kind: word },
+        harm: `this master keeps \`${name}\` for those who are named in it, for ever`,
+        fix: `DEL '${key}'`,
+      }
+    case 'rare':
+      return {
+        ...{ master, key, kind: word },
+        harm: 'none but time: waiters and tombstones are looked for, also where there are none',
         fix: `DEL '${key}'`,
       }
     case 'tomb':

@@ -36,6 +36,7 @@ export interface Subscription {
 export interface Master {
   /** `host:port`. */
   readonly name: string
+  /** Another object after every change, so for every connection. */
   readonly state: MasterState
   /** The run id this connection enrolled; empty while it may not vote. */
   readonly runId: string

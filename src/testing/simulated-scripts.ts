@@ -7,7 +7,7 @@ import { TOKENS_PER_GRANT } from '../lock/scripts.ts'
 import type { Argument } from '../redis/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 
-export type Reply = readonly (string | number | null)[]
+export type Reply = number | readonly (string | number | null)[]
 
 interface Server {
   readonly memory: SimulatedMemory
@@ -99,7 +99,7 @@ function acquire(scene: Scene): Reply {
   if (quarantineMs > 0) return ['quarantined', quarantineMs]
   const aheadMs = proposal / 1000 - nowMs
   if (aheadMs > maxClockSkewMs) return ['skewed', Math.ceil(aheadMs)]
-  if (memory.exists(keys.tombstone(token))) return ['abandoned']
+  if (isAbandoned(scene, token)) return ['abandoned']
   let counter = 0
   let mine = true
   for (const resource of resources) {
@@ -110,21 +110,22 @@ function acquire(scene: Scene): Reply {
     if (holder !== undefined && holder !== token && !handedOver) {
       return refused(scene, resource, holder, lease)
     }
-    const named = holder === undefined ? memory.get(keys.next(resource)) : undefined
+    const named =
+      memory.exists(keys.rare) && holder === undefined ? memory.get(keys.next(resource)) : undefined
     if (named !== undefined && (waiter === '' || !named.includes(waiter))) {
       return refused(scene, resource, 'reserved@those who waited longer', keys.next(resource))
     }
     if (holder !== token) mine = false
     counter = Math.max(counter, count)
   }
-  if (mine) return ['granted', counter]
+  if (mine) return counter
   const next = Math.max(counter + TOKENS_PER_GRANT, proposal)
   for (const resource of resources) {
     memory.set(keys.lease(resource), token, leaseMs)
     memory.set(keys.fence(resource), next.toFixed(0), fenceTtlMs)
-    memory.delete(keys.next(resource))
+    if (memory.exists(keys.rare)) memory.delete(keys.next(resource))
   }
-  return ['granted', next]
+  return next
 }
 
 /** Whoever goes on waiting gets a place, or keeps the one it has. */
@@ -132,6 +133,7 @@ function refused(scene: Scene, resource: string, holder: string, holderKey: stri
   const { memory, keys, args, nowMs, standing } = scene
   const waitMs = Number(at(args, 5))
   if (waitMs > 0) {
+    keepRare(scene, waitMs)
     const waiters = keys.waiters(resource)
     const score = nowMs + Math.min(waitMs, Number(at(standing, 2)))
     memory.rankedTrim(waiters, nowMs)
@@ -171,14 +173,14 @@ function extend(scene: Scene): Reply {
     memory.lengthen(keys.lease(resource), leaseMs)
     memory.set(keys.fence(resource), fence, fenceTtlMs)
   }
-  return [memory.exists(keys.tombstone(token)) ? 'healed' : 'extended']
+  return [isAbandoned(scene, token) ? 'healed' : 'extended']
 }
 
 function heal(scene: Scene): Reply {
   const { memory, keys, args, fenceTtlMs, quarantineMs } = scene
   const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
   const fence = textOf(args, 4)
-  if (memory.exists(keys.tombstone(token))) return ['abandoned']
+  if (isAbandoned(scene, token)) return ['abandoned']
   for (const resource of resources) {
     const holder = memory.get(keys.lease(resource))
     if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']
@@ -190,29 +192,35 @@ function heal(scene: Scene): Reply {
     else memory.set(lease, token, leaseMs)
     memory.set(keys.fence(resource), fence, fenceTtlMs)
   }
-  if (quarantineMs > 0) memory.set(keys.tombstone(token), '1', quarantineMs)
+  if (quarantineMs > 0) abandon(scene, token, quarantineMs)
   return ['healed']
 }
 
-function release({ memory, keys, args, nowMs, publish }: Scene): Reply {
+function release(scene: Scene): Reply {
+  const { memory, keys, args, nowMs, publish } = scene
   const [resources, token] = [listOf(args, 1), textOf(args, 2)]
   const [tombstoneMs, graceMs, waiter] = [Number(at(args, 3)), Number(at(args, 4)), args[4]]
-  if (tombstoneMs > 0) memory.set(keys.tombstone(token), '1', tombstoneMs)
+  if (tombstoneMs > 0) abandon(scene, token, tombstoneMs)
   let deleted = 0
   for (const resource of resources) {
     const [lease, line] = [keys.lease(resource), keys.waiters(resource)]
     const mine = memory.get(lease) === token
-    const left = !mine || memory.rankedFrom(line, nowMs).length > 0
+    const rare = memory.exists(keys.rare)
+    const left = rare && (!mine || memory.rankedFrom(line, nowMs).length > 0)
     if (waiter !== undefined && left) memory.rankedRemove(line, String(waiter))
     if (!mine) continue
     memory.delete(lease)
     deleted++
+    if (!rare) continue
     const named = memory.rankedFrom(line, nowMs).slice(0, 4).join(',')
     if (named === '') continue
-    if (graceMs > 0) memory.set(keys.next(resource), named, graceMs)
+    if (graceMs > 0) {
+      keepRare(scene, graceMs)
+      memory.set(keys.next(resource), named, graceMs)
+    }
     publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
   }
-  return ['released', deleted]
+  return deleted
 }
 
 function withdraw({ memory, keys, args }: Scene): Reply {
@@ -248,6 +256,20 @@ function bootstrap({ memory, keys, args }: ScriptCall): Reply {
   const [runId, maxLeaseMs] = [at(args, 1), at(args, 2)]
   memory.hashSet(at(keys, 1), { runId, maxLeaseMs, votesFromMs: '0' })
   return ['enrolled', 0]
+}
+
+function isAbandoned({ memory, keys }: Scene, token: string): boolean {
+  return memory.exists(keys.rare) && memory.exists(keys.tombstone(token))
+}
+
+function abandon(scene: Scene, token: string, forMs: number): void {
+  keepRare(scene, forMs)
+  scene.memory.set(scene.keys.tombstone(token), '1', forMs)
+}
+
+/** For as long as it lives, whoever comes looks for waiters, reservations and tombstones. */
+function keepRare({ memory, keys }: Scene, forMs: number): void {
+  if (forMs > memory.pttl(keys.rare)) memory.set(keys.rare, '1', forMs)
 }
 
 function listOf(args: readonly Argument[], index: number): readonly string[] {

@@ -186,15 +186,15 @@ describe('leaks', () => {
     const redis = openRedis(url(2), fixture)
     const { namespace } = fixture
     expect((await cli(['leaks'], { env: env() })).out).toBe('no leaks\n')
-    for (const kind of ['lease', 'fence', 'wait', 'tomb'])
+    for (const kind of ['lease', 'fence', 'wait', 'next', 'tomb'])
       await redis.set(`${namespace}:${kind}:x`, '1')
-    await redis.set(`${namespace}:other`, '1')
+    await redis.mset(`${namespace}:rare`, '1', `${namespace}:other`, '1')
     await redis.set(`${namespace}x:lease:x`, '1') // Another namespace.
     const said = await cli(['leaks', '--json'], { env: env() })
     expect(said.code).toBe(1)
     const found = said.json<Leaks>()
     expect(found.leaks.map(({ kind }) => kind).sort()).toEqual([
-      ...['fence', 'foreign', 'lease', 'tomb', 'wait'],
+      ...['fence', 'foreign', 'lease', 'next', 'rare', 'tomb', 'wait'],
     ])
     expect(found.leaks.every(({ master }) => master === new URL(url(2)).host)).toBe(true)
     const people = await cli(['leaks'], { env: env() })
@@ -239,8 +239,8 @@ describe('bench', () => {
     const redis = openRedis(url(0), fixture)
     await until('nothing is left of it', async () => {
       const [, keys] = await redis.scan('0', 'MATCH', `${namespace}:*`, 'COUNT', 100_000)
-      // Tombstones end by themselves, two leases later.
-      return keys.every((key) => key.includes(':tomb:'))
+      // Tombstones, and what tells of them, end by themselves, two leases later.
+      return keys.every((key) => key.includes(':tomb:') || key.endsWith(':rare'))
     })
   })
 })

@@ -65,8 +65,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'attempt',
-        'const end = { startedAt, tookMs, trust, votes, complete }',
-        'const end = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor), votes, complete }',
+        'const end = { startedAt, tookMs, trust, votes, unsettled, complete }',
+        'const end = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor), votes, unsettled, complete }',
       ),
     ],
     caughtBy: 'simulation',
@@ -368,7 +368,7 @@ export const mutants: readonly Mutant[] = [
       source(
         'ballots',
         'master.call(unsettled(index) ? releaseForGood : release, masterTimeoutMs)',
-        "unsettled(index) ? Promise.resolve({ ok: true, serverMs: 0, reply: ['released', 0] }) : master.call(release, masterTimeoutMs)",
+        'unsettled(index) ? Promise.resolve({ ok: true, serverMs: 0, reply: 0 }) : master.call(release, masterTimeoutMs)',
       ),
     ],
     caughtBy: 'tests',
@@ -377,13 +377,10 @@ export const mutants: readonly Mutant[] = [
     rule: 'an abandoned token leaves a tombstone',
     patches: [
       lua(
-        "if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\n",
-        '',
+        "if rare and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\nlocal function refuse",
+        'local function refuse',
       ),
-      twin(
-        "if (memory.exists(keys.tombstone(token))) return ['abandoned']\n  let counter",
-        'let counter',
-      ),
+      twin("if (isAbandoned(scene, token)) return ['abandoned']\n  let counter", 'let counter'),
     ],
     caughtBy: 'tests',
   },

@@ -1,6 +1,7 @@
 /** Every answer of the scripts that grant and fix a fencing token, on a real server. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { TOKENS_PER_GRANT } from '../../src/lock/scripts.ts'
+import { acquireProcedure, releaseProcedure, TOKENS_PER_GRANT } from '../../src/lock/scripts.ts'
+import { Call } from '../../src/redis/batch.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { FENCE_TTL_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'
@@ -28,7 +29,7 @@ describe('acquire', () => {
     const proposal = await bench.nowUs()
     const [word, counter] = await bench.acquire('a', { proposal, leaseMs: 5_000 })
     const afterUs = await bench.nowUs()
-    expect([word, counter]).toEqual(['granted', proposal])
+    expect([word, counter]).toEqual(['done', proposal])
     expect(bench.serverMs).toBeGreaterThanOrEqual(Math.floor(proposal / 1_000))
     expect(bench.serverMs).toBeLessThanOrEqual(afterUs / 1_000)
     expect(await bench.holder()).toBe('a')
@@ -110,7 +111,7 @@ describe('acquire', () => {
     expect(await bench.holder('other')).toBeNull()
     expect(await bench.extend('a', counter)).toEqual(['extended'])
     expect(await bench.heal('c', 1, { resources: ['lost'] })).toEqual(['healed'])
-    expect(await bench.release('a')).toEqual(['released', 1])
+    expect(await bench.release('a')).toEqual(['done', 1])
   })
 
   it('skewed: a proposal far ahead is refused before it can raise a counter', async () => {
@@ -125,7 +126,7 @@ describe('acquire', () => {
   })
 
   it('abandoned: a token with a tombstone is not granted any more, others are', async () => {
-    expect(await bench.release('a', { tombstoneMs: 60_000 })).toEqual(['released', 0])
+    expect(await bench.release('a', { tombstoneMs: 60_000 })).toEqual(['done', 0])
     expect(await bench.acquire('a')).toEqual(['abandoned'])
     expect(await bench.holder()).toBeNull()
     expect(await bench.granted('b')).toBe(SPAN)
@@ -198,7 +199,55 @@ describe('acquire', () => {
     await bench.granted('c')
     await bench.acquire('d', { waitMs: 20_000 })
     await bench.release('c', { graceMs: 20 })
-    await until('the grace is over', async () => (await bench.acquire('e'))[0] === 'granted')
+    await until('the grace is over', async () => (await bench.acquire('e'))[0] === 'done')
+  })
+})
+
+describe('what is rarely there, and is looked for only then', () => {
+  /** When a key ends, on the server's clock. */
+  const endOf = async (key: string): Promise<number> =>
+    Number(await bench.redis.call('PEXPIRETIME', key))
+
+  const tellsOf = async (key: string): Promise<void> => {
+    expect(await endOf(key)).toBeGreaterThan(0)
+    expect(await endOf(bench.keys.rare)).toBeGreaterThanOrEqual(await endOf(key))
+  }
+
+  it('is not there where nobody waits and everybody is heard', async () => {
+    await bench.granted('a')
+    expect((await bench.acquire('b'))[0]).toBe('taken')
+    await bench.release('a', { graceMs: 10_000 })
+    expect(await bench.redis.exists(bench.keys.rare)).toBe(0)
+  })
+
+  it('is known for as long as the longest of it lives', async () => {
+    await bench.granted('a')
+    await bench.acquire('b', { waitMs: 20_000 })
+    await tellsOf(bench.keys.waiters('r'))
+    await bench.release('a', { graceMs: 30_000 })
+    await tellsOf(bench.keys.next('r'))
+    await bench.release('c', { tombstoneMs: 60_000 })
+    await tellsOf(bench.keys.tombstone('c'))
+    await bench.release('d', { tombstoneMs: 1_000 })
+    await bench.acquire('e', { waitMs: 1_000 })
+    await tellsOf(bench.keys.tombstone('c'))
+  })
+
+  it('is known after a key was given back within a quarantine', async () => {
+    await bench.redis.hset(bench.keys.master, 'votesFromMs', Date.now() + 60_000)
+    expect(await bench.heal('a', 1)).toEqual(['healed'])
+    await tellsOf(bench.keys.tombstone('a'))
+  })
+
+  it('is known to what comes behind it in the same batch', async () => {
+    const token = 'a'
+    const terms = [10_000, '0', 0, '']
+    const replies = await bench.together([
+      new Call(acquireProcedure, [['r'], 'before', ...terms]),
+      new Call(releaseProcedure, [['r'], token, 60_000, 0]),
+      new Call(acquireProcedure, [['s'], token, ...terms]),
+    ])
+    expect(replies).toEqual([SPAN, 0, ['abandoned']])
   })
 })
 

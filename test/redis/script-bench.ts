@@ -20,11 +20,13 @@ import {
   Call,
   readBatch,
   type Argument,
+  type Entry,
   type Procedure,
 } from '../../src/redis/batch.ts'
 import type { Script } from '../../src/redis/script.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 
+/** A bare number is shown as `done` and the number. */
 type Reply = readonly [word: string, ...fields: unknown[]]
 
 export const RUN_ID = 'run-1'
@@ -157,7 +159,7 @@ export class ScriptBench {
 
   async granted(token: string, terms: Parameters<ScriptBench['acquire']>[1] = {}): Promise<number> {
     const [word, counter] = await this.acquire(token, terms)
-    if (word !== 'granted' || typeof counter !== 'number') throw new Error(`not granted: ${word}`)
+    if (word !== 'done' || typeof counter !== 'number') throw new Error(`not granted: ${word}`)
     return counter
   }
 
@@ -183,18 +185,25 @@ export class ScriptBench {
     return this.redis.set(this.keys.fence(resource), counter, 'PX', FENCE_TTL_MS)
   }
 
-  async #call(
-    procedure: Procedure,
-    args: readonly Argument[],
-    { skewMs = SKEW_MS, enrolment: [runId, maxLeaseMs] = ENROLMENT }: Caller = {},
-  ): Promise<Reply> {
-    const terms = { maxLeaseMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: skewMs }
-    const standing = standingOf({ namespace: this.#namespace, ...terms })
-    const sent = batchArgs([new Call(procedure, args)], runId, standing)
-    const answer = await this.redis.eval(BATCH, 0, ...sent)
-    const [entry] = readBatch(answer, 1)
+  /** In one batch, one after the other. */
+  async together(calls: readonly Call[]): Promise<readonly unknown[]> {
+    return (await this.#send(calls)).map(({ reply }) => reply)
+  }
+
+  async #call(procedure: Procedure, args: readonly Argument[], caller?: Caller): Promise<Reply> {
+    const [entry] = await this.#send([new Call(procedure, args)], caller)
     this.serverMs = entry?.serverMs
     if (entry?.reply instanceof Error) throw entry.reply
-    return entry?.reply as Reply
+    return typeof entry?.reply === 'number' ? ['done', entry.reply] : (entry?.reply as Reply)
+  }
+
+  async #send(
+    calls: readonly Call[],
+    { skewMs = SKEW_MS, enrolment: [runId, maxLeaseMs] = ENROLMENT }: Caller = {},
+  ): Promise<readonly Entry[]> {
+    const terms = { maxLeaseMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: skewMs }
+    const standing = standingOf({ namespace: this.#namespace, ...terms })
+    const sent = batchArgs(calls, runId, standing)
+    return readBatch(await this.redis.eval(BATCH, 0, ...sent), calls.length)
   }
 }

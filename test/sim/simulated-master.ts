@@ -154,7 +154,7 @@ export class SimulatedMaster {
   }
 
   #count(name: string, reply: Reply): void {
-    const word = `${name}:${reply[0] ?? ''}`
+    const word = `${name}:${typeof reply === 'number' ? 'done' : (reply[0] ?? '')}`
     this.replies.set(word, (this.replies.get(word) ?? 0) + 1)
   }
 

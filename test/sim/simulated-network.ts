@@ -78,7 +78,11 @@ export class Link {
   readonly #network: SimulatedNetwork
   readonly #options: NetworkOptions
   readonly #cut = { request: false, reply: false }
-  #held: (() => void)[] = []
+  #held: {
+    readonly direction: 'request' | 'reply'
+    readonly socket: Socket
+    readonly arrive: () => void
+  }[] = []
   #holds = 0.5
   #generations = 0
   #executed = 0
@@ -112,8 +116,9 @@ export class Link {
   mend(): void {
     this.#cut.request = false
     this.#cut.reply = false
-    for (const arrive of this.#held.splice(0)) {
-      this.#options.time.in(this.#options.random.between(0, 2), arrive)
+    const { time, random } = this.#options
+    for (const { direction, socket, arrive } of this.#held.splice(0)) {
+      time.at(this.#inOrder(time.now + random.between(0, 2), direction, socket), arrive)
     }
   }
 
@@ -126,13 +131,18 @@ export class Link {
     }
     const delayMs = this.#delayMs()
     if (delayMs > deadlineMs) faults.add('delayed past the deadline')
-    const at = Math.max(time.now + delayMs, socket.lastArrival[direction])
-    socket.lastArrival[direction] = at
+    const at = this.#inOrder(time.now + delayMs, direction, socket)
     time.at(at, this.#arrival(direction, socket, arrive))
     if (direction === 'request' && random.chance(profile.duplicateChance)) {
       faults.add('duplicated')
       time.at(at + random.between(0, profile.postponeMs), arrive)
     }
+  }
+
+  #inOrder(earliest: number, direction: 'request' | 'reply', socket: Socket): number {
+    const at = Math.max(earliest, socket.lastArrival[direction])
+    socket.lastArrival[direction] = at
+    return at
   }
 
   #arrival(direction: 'request' | 'reply', socket: Socket, arrive: () => void): () => void {
@@ -141,7 +151,7 @@ export class Link {
     const arrival = (): void => {
       const { profile } = this.#network
       if (this.#cut[direction]) {
-        if (random.chance(this.#holds)) this.#held.push(arrival)
+        if (random.chance(this.#holds)) this.#held.push({ direction, socket, arrive: arrival })
       } else if (direction === 'request' && socket.closed && !postponed) {
         postponed = true
         const late = random.chance(profile.postponeChance)

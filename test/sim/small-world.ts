@@ -5,7 +5,7 @@ import { FaultCounts } from './fault-counts.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { SimulatedConnection } from './simulated-connection.ts'
 import { SimulatedMaster } from './simulated-master.ts'
-import { CALM, SimulatedNetwork, type Link } from './simulated-network.ts'
+import { CALM, SimulatedNetwork, type Link, type NetworkProfile } from './simulated-network.ts'
 import { VirtualClock } from './virtual-clock.ts'
 import { VirtualTime } from './virtual-time.ts'
 import { WallClock } from './wall-clock.ts'
@@ -27,13 +27,13 @@ export class SmallWorld {
   readonly #random: SeededRandom
   readonly #network: SimulatedNetwork
 
-  constructor(seed: number, masters: number) {
+  constructor(seed: number, masters: number, profile: NetworkProfile = CALM) {
     this.#random = new SeededRandom(seed)
     this.#network = new SimulatedNetwork({
       time: this.time,
       random: this.#random.fork(),
       faults: new FaultCounts(),
-      profile: CALM,
+      profile,
       deadlineMs: MAX_LEASE_MS,
     })
     this.masters = Array.from({ length: masters }, (_, index) => {

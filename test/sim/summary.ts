@@ -4,7 +4,7 @@ import type { SimulationResult } from './simulation.ts'
 
 /** Replies without which a rule of the protocol was never put to use. */
 const REPLIES = [
-  'acquire:granted',
+  'acquire:done',
   'acquire:taken',
   'acquire:quarantined',
   'acquire:skewed',
