@@ -37,8 +37,8 @@ export interface Grant {
   readonly trust: Trust
   /** Still being filled in: a master that has not answered may yet grant. */
   readonly votes: Poll<AcquireVote>['votes']
-  /** Whether a master may yet grant after a release that leaves now. */
-  readonly unsettled: (index: number) => boolean
+  /** Of the masters, when they were asked. */
+  readonly states: Fleet['states']
   /** When every master has answered or run into its deadline. */
   readonly complete: Promise<void>
 }
@@ -57,8 +57,9 @@ export async function attempt(
   const trust = trustFrom(startedAt, leaseMs, driftFactor)
   const claim: Claim = { resources, token: `${randomUUID()}@${owner}` }
   const ballot = pollAcquire(fleet, claim, request, proposals.next())
-  const unsettled = unsettledOf(fleet, ballot.votes)
+  const asked = { votes: ballot.votes, states: fleet.states }
   const giveUp = (): void => {
+    const unsettled = (index: number): boolean => mayStillGrant(fleet, asked, index)
     background(pollRelease(fleet, claim, leaseMs, unsettled, background).complete)
   }
 
@@ -83,23 +84,22 @@ export async function attempt(
     giveUp()
     return tooLate(fleet, resource, leaseMs, tookMs)
   }
-  const { votes, complete } = ballot
-  const end = { startedAt, tookMs, trust, votes, unsettled, complete }
+  const end = { startedAt, tookMs, trust, ...asked, complete: ballot.complete }
   return { status: 'granted', claim, leaseMs, waiter, counter, ...end }
 }
 
 /**
- * For masters that have just been asked. Whoever releases through the connection on which it asked comes behind its question, because a
- * server runs in order what arrives on one; so only a master that has been enrolled anew may yet grant. Its state is another object then.
+ * Whether a master may grant after a release that leaves now. No answer, or none that says the script did not run, and on another
+ * connection: what follows the question on its own comes behind it, because a server runs in order what arrives on one.
  */
-function unsettledOf(fleet: Fleet, votes: Grant['votes']): Grant['unsettled'] {
-  const states = fleet.masters.map(({ state }) => state)
-  return (index) => mayStillGrant(votes[index]) && fleet.masters[index]?.state !== states[index]
-}
-
-/** No answer, or none that says the script did not run: a grant may exist or still arrive. */
-function mayStillGrant(vote: AcquireVote | undefined): boolean {
-  return vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
+export function mayStillGrant(
+  { masters }: Fleet,
+  { votes, states }: Pick<Grant, 'votes' | 'states'>,
+  index: number,
+): boolean {
+  const vote = votes[index]
+  const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
+  return unknown && masters[index]?.state !== states[index]
 }
 
 function highestCounter(votes: readonly (AcquireVote | undefined)[]): number {

@@ -39,6 +39,7 @@ export class Fleet {
   readonly observer: Required<LockObserver>
   /** The monotonic time from which an enrolled master may grant. */
   readonly #grantsFrom = new Map<Master, number>()
+  #states: readonly MasterState[] | undefined
   /** Which connection a server process votes through; a second one to the same server is refused. */
   readonly #voters = new Map<string, Master>()
   readonly #clocks: ClockWatch
@@ -85,6 +86,11 @@ export class Fleet {
   /** For how long a master may not vote because its clock jumped. */
   suspendedMs(master: Master): number {
     return this.#clocks.suspendedMs(master, this.settings.clock.now())
+  }
+
+  /** The state of every master: the same array until one of them changes. */
+  get states(): readonly MasterState[] {
+    return (this.#states ??= this.masters.map(({ state }) => state))
   }
 
   status(): readonly MasterStatus[] {
@@ -198,6 +204,7 @@ export class Fleet {
   }
 
   #onState(master: Master, state: MasterState): void {
+    this.#states = undefined
     if (state.status !== 'enrolled') {
       for (const [runId, voter] of this.#voters) {
         if (voter === master) this.#voters.delete(runId)

@@ -14,7 +14,7 @@
 import type { Timer } from '../clock.ts'
 import { LeaseLostError, type MasterAnswer } from '../errors.ts'
 import { turnMs } from './announcements.ts'
-import type { Grant } from './attempt.ts'
+import { mayStillGrant, type Grant } from './attempt.ts'
 import { labelOf } from './resources.ts'
 import { canBeKept, keep, type Keeper } from './keeper.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
@@ -186,7 +186,7 @@ export class QuorumLease implements Lease {
   /** Deletes the keys everywhere, whatever became of the lease. */
   async releaseKeys(): Promise<void> {
     const unsettled = (index: number): boolean =>
-      this.#grant.unsettled(index) || this.#healing?.has(index) === true
+      mayStillGrant(this.#fleet, this.#grant, index) || this.#healing?.has(index) === true
     const background = (work: Promise<void>): void => {
       this.#owner.background(work)
     }

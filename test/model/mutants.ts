@@ -65,8 +65,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'attempt',
-        'const end = { startedAt, tookMs, trust, votes, unsettled, complete }',
-        'const end = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor), votes, unsettled, complete }',
+        'const end = { startedAt, tookMs, trust, ...asked, complete: ballot.complete }',
+        'const end = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor), ...asked, complete: ballot.complete }',
       ),
     ],
     caughtBy: 'simulation',
@@ -370,6 +370,26 @@ export const mutants: readonly Mutant[] = [
         'master.call(unsettled(index) ? releaseForGood : release, masterTimeoutMs)',
         'unsettled(index) ? Promise.resolve({ ok: true, serverMs: 0, reply: 0 }) : master.call(release, masterTimeoutMs)',
       ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'a release on another connection than its question leaves a tombstone',
+    patches: [
+      source(
+        'attempt',
+        'return unknown && masters[index]?.state !== states[index]',
+        'return unknown && masters.length < 0 && states.length < 0',
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'whoever leaves a tombstone says that there is one',
+    patches: [
+      lua('  keepRare(quarantineMs)\n', ''),
+      lua('  keepRare(tombstoneMs)\n', ''),
+      twin('  keepRare(scene, forMs)\n  scene.memory.set', '  scene.memory.set'),
     ],
     caughtBy: 'tests',
   },
