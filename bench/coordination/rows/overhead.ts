@@ -63,10 +63,17 @@ export const uncontended: Row = {
         kind: 'reference',
       })),
       {
+        name: '… strict / plain',
+        value: commands('strict') / commands('plain'),
+        // 32 beside the 25 of the BullMQ that the target was set with.
+        atMost: 32 / 25,
+        unit: 'x',
+        kind: 'speed',
+      },
+      {
         name: '… strict less plain',
         value: commands('strict') - commands('plain'),
-        atMost: 7,
-        kind: 'speed',
+        kind: 'reference',
       },
     ]
   },
