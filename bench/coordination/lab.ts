@@ -1,12 +1,12 @@
 /** Where the loads run: the servers, the worker processes, and the counters of both. */
 import { randomUUID } from 'node:crypto'
-import { Queue } from 'bullmq'
+import { Queue, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedQueue, Redlock } from '../built.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { Crew } from './crew.ts'
 import { addToGroups } from './groupmq.ts'
-import type { Contender, KeyedJob, Orders, Tally } from './job.ts'
+import { wokenId, type Contender, type KeyedJob, type Orders, type Tally } from './job.ts'
 import { judge, type Judgement } from './judge.ts'
 import { silentLogger } from '../../src/index.ts'
 
@@ -85,7 +85,8 @@ export class Lab implements AsyncDisposable {
     const opened = this.open(contender, queue)
     for (let from = 0; from < jobs.length; from += ADD_AT_ONCE) {
       const some = jobs.slice(from, from + ADD_AT_ONCE)
-      await opened.addBulk(some.map((data) => ({ name: 'job', data })))
+      const opts = contender === 'woken' ? asleep : () => ({})
+      await opened.addBulk(some.map((data) => ({ name: 'job', data, opts: opts(data) })))
     }
     await opened.close()
   }
@@ -136,6 +137,11 @@ export class Lab implements AsyncDisposable {
     for (const redis of [this.queueRedis, ...this.#masters]) redis.disconnect()
     await this.fleet.close()
   }
+}
+
+/** As LockedQueue adds a job behind others. */
+function asleep({ key, nr }: KeyedJob): JobsOptions {
+  return { jobId: wokenId(key, nr), ...(nr > 0 && { delay: 600_000, priority: 2 ** 21 - 1 }) }
 }
 
 async function callsOf(redis: Redis, counts: (name: string) => boolean): Promise<number> {

@@ -3,7 +3,15 @@ import { Worker, type Job } from 'bullmq'
 import { LockedWorker, Redlock } from '../built.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { openGroupWorker } from './groupmq.ts'
-import type { Command, KeyedJob, Orders, Report, Run, Tally } from './job.ts'
+import {
+  wokenId,
+  type Command,
+  type KeyedJob,
+  type Orders,
+  type Report,
+  type Run,
+  type Tally,
+} from './job.ts'
 import { silentLogger } from '../../src/index.ts'
 
 const REPORT_EVERY_MS = 5
@@ -31,6 +39,12 @@ async function run({ key, nr, workMs }: KeyedJob, announce: boolean): Promise<vo
   runs.push({ key, nr, startedAt, endedAt: monotonicMs() })
 }
 
+function wake(worker: Worker<KeyedJob>, id: string): void {
+  const backend = worker.getBackend()
+  // Behind the last one there is nobody.
+  void Promise.allSettled([backend.promote(id), backend.changePriority(id, 0, true)])
+}
+
 async function work(orders: Orders): Promise<Working> {
   const { contender, queue, connection, concurrency, announce = false } = orders
   const completed = (): void => {
@@ -42,8 +56,11 @@ async function work(orders: Orders): Promise<Working> {
   if (contender === 'groupmq') {
     return openGroupWorker(orders, (job) => run(job, announce), completed)
   }
-  if (contender === 'plain') {
-    const process = (job: Job<KeyedJob>): Promise<void> => run(job.data, announce)
+  if (contender === 'plain' || contender === 'woken') {
+    const process = async ({ data }: Job<KeyedJob>): Promise<void> => {
+      await run(data, announce)
+      if (contender === 'woken') wake(worker, wokenId(data.key, data.nr + 1))
+    }
     const worker = new Worker<KeyedJob>(queue, process, { connection, concurrency })
     worker.on('completed', completed).on('failed', failed)
     await worker.waitUntilReady()

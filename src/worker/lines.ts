@@ -63,6 +63,7 @@ export class Lines {
   readonly #namespace: string
   readonly #slots: number
   readonly #clock: Clock
+  readonly #backends = new Map<string, ReturnType<Queues['forQueue']>>()
 
   constructor(
     redis: QueueConnection,
@@ -194,6 +195,10 @@ export class Lines {
     const member = encodeTicket(ticket)
     const awake = up === undefined ? undefined : encodeTicket(up)
     for (const resource of resources) {
+      if (awake !== undefined && this.#slots === 1) {
+        await this.#redis.command('ZREM', this.#line(resource), member) // Nobody else can be next.
+        continue
+      }
       // Both are sent now, so that whoever asks next on this connection finds that the job has left.
       const [, first] = (await Promise.all([
         this.#redis.command('ZREM', this.#line(resource), member),
@@ -212,7 +217,7 @@ export class Lines {
 
   /** Moves a parked job to the front of its queue; false for a job that is not parked (any more). */
   async wake({ ticket, priority }: Sleeper): Promise<boolean> {
-    const backend = this.#queues.forQueue(ticket.queue, ticket.prefix)
+    const backend = this.#backendOf(ticket)
     // `promote` puts it behind all that wait; with lifo it goes in front of its own priority. The second does not wait for the
     // first: where that fails it does nothing that matters.
     const [promoted] = await Promise.allSettled([
@@ -297,9 +302,20 @@ export class Lines {
     return (await this.#redis.command('SET', key, '1', 'NX', 'PX', Math.ceil(forMs))) === 'OK'
   }
 
-  async #isOver({ prefix, queue, jobId }: Ticket, keepFailed: boolean): Promise<boolean> {
-    const state = await this.#queues.forQueue(queue, prefix).getState(jobId)
+  async #isOver(ticket: Ticket, keepFailed: boolean): Promise<boolean> {
+    const state = await this.#backendOf(ticket).getState(ticket.jobId)
     return state === 'unknown' || state === 'completed' || (state === 'failed' && !keepFailed)
+  }
+
+  /** BullMQ makes a new one, with the names of all its keys, for every question. */
+  #backendOf({ prefix, queue }: Ticket): ReturnType<Queues['forQueue']> {
+    const name = `${prefix}:${queue}`
+    let backend = this.#backends.get(name)
+    if (backend === undefined) {
+      backend = this.#queues.forQueue(queue, prefix)
+      this.#backends.set(name, backend)
+    }
+    return backend
   }
 
   #keys(resource: string): readonly string[] {

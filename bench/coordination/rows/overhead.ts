@@ -9,10 +9,11 @@ export const throughput: Row = {
   load: '1,000 keys × 20 jobs that do nothing, 4 processes × 25',
   async run(lab, count) {
     const load = { jobs: inTurns(1_000, 20, 0), concurrency: 25 }
-    const outcomes = await rounds(lab, count, ['plain', 'strict', 'gate'], load)
+    const outcomes = await rounds(lab, count, ['plain', 'strict', 'gate', 'woken'], load)
     const plain = of(outcomes.get('plain'), ({ tookMs }) => tookMs)
     const strict = of(outcomes.get('strict'), ({ tookMs }) => tookMs)
     const gate = of(outcomes.get('gate'), ({ tookMs }) => tookMs)
+    const woken = of(outcomes.get('woken'), ({ tookMs }) => tookMs)
     const { length } = load.jobs
     return [
       {
@@ -23,9 +24,10 @@ export const throughput: Row = {
         kind: 'speed',
       },
       { name: '… on a plain Queue', value: plain / gate, unit: 'x', kind: 'reference' },
+      { name: '… woken and nothing else', value: plain / woken, unit: 'x', kind: 'reference' },
       { name: 'jobs per s', value: (length / strict) * 1_000, kind: 'reference' },
       { name: 'jobs per s, plain BullMQ', value: (length / plain) * 1_000, kind: 'reference' },
-      ...(['plain', 'strict', 'gate'] as const).map((contender): Figure => ({
+      ...(['plain', 'strict', 'gate', 'woken'] as const).map((contender): Figure => ({
         name: `workers' CPU per job, ${contender}`,
         value: of(outcomes.get(contender), ({ cpuMs, runs }) => cpuMs / runs.length),
         unit: 'ms',
