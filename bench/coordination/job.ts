@@ -19,7 +19,7 @@ export interface Run {
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where jobs take their place when first started.
  * `dedupe`: as `strict`, and one answer for all jobs of a key. `relaxed`: no lines, refused jobs come back after a random delay. `plain`: BullMQ alone. `groupmq`: that library.
  * `woken`: BullMQ alone, where each job wakes the next one of its key as `strict` does. No line, no lease, nothing that survives a crash: what
- * waking costs at least.
+ * waking alone costs.
  */
 export type Contender = 'strict' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'dedupe' | 'woken'
 

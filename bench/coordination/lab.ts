@@ -4,6 +4,7 @@ import { Queue, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedQueue, Redlock } from '../built.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { asleepPriority, parkedMs } from '../../src/worker/requeue.ts'
 import { Crew } from './crew.ts'
 import { addToGroups } from './groupmq.ts'
 import { wokenId, type Contender, type KeyedJob, type Orders, type Tally } from './job.ts'
@@ -141,7 +142,10 @@ export class Lab implements AsyncDisposable {
 
 /** As LockedQueue adds a job behind others. */
 function asleep({ key, nr }: KeyedJob): JobsOptions {
-  return { jobId: wokenId(key, nr), ...(nr > 0 && { delay: 600_000, priority: 2 ** 21 - 1 }) }
+  return {
+    jobId: wokenId(key, nr),
+    ...(nr > 0 && { delay: parkedMs(0), priority: asleepPriority(0) }),
+  }
 }
 
 async function callsOf(redis: Redis, counts: (name: string) => boolean): Promise<number> {

@@ -64,7 +64,13 @@ if not enrolled then return {'unenrolled'} end
 if quarantineMs > 0 then return {'quarantined', quarantineMs} end
 local aheadMs = tonumber(proposal) / 1000 - nowMs
 if aheadMs > tonumber(maxClockSkewMs) then return {'skewed', math.ceil(aheadMs)} end
-if rare and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
+local reserved = false
+if rare then
+  local refusals = {tombstoneKey(token)}
+  for _, resource in ipairs(resources) do refusals[#refusals + 1] = nextKey(resource) end
+  reserved = redis.call('EXISTS', unpack(refusals)) > 0
+  if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
+end
 local function refuse(resource, holder, holderKey)
   if waitMs > 0 then
     local waiters = waitersKey(resource)
@@ -82,7 +88,7 @@ for _, resource in ipairs(resources) do
   local free = not holder or holder == token
     or (holder == predecessor and count <= tonumber(itsFence))
   if not free then return refuse(resource, holder, leaseKey(resource)) end
-  local named = rare and not holder and redis.call('GET', nextKey(resource))
+  local named = reserved and not holder and redis.call('GET', nextKey(resource))
   if named and (waiter == '' or not string.find(named, waiter, 1, true)) then
     return refuse(resource, '${RESERVED}', nextKey(resource))
   end
@@ -95,7 +101,7 @@ if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format
 for _, resource in ipairs(resources) do
   redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)
   redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
-  if rare then redis.call('DEL', nextKey(resource)) end
+  if reserved then redis.call('DEL', nextKey(resource)) end
 end
 return tonumber(fence)
 `,

@@ -50,7 +50,7 @@ const malformed = (reply: unknown): FailedVote => ({
 })
 
 /**
- * Turns a call's result (a word and what belongs to it, or a bare number) into a vote;
+ * Turns a call's result (a word, and what belongs to it) into a vote; a bare number, the usual reply, is read by whoever calls this;
  * `parse` returns undefined for a reply it does not know.
  */
 function read<V extends Vote>(

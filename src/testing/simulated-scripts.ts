@@ -133,11 +133,11 @@ function refused(scene: Scene, resource: string, holder: string, holderKey: stri
   const { memory, keys, args, nowMs, standing } = scene
   const waitMs = Number(at(args, 5))
   if (waitMs > 0) {
-    keepRare(scene, waitMs)
     const waiters = keys.waiters(resource)
     const score = nowMs + Math.min(waitMs, Number(at(standing, 2)))
     memory.rankedTrim(waiters, nowMs)
     memory.rankedAdd(waiters, textOf(args, 6), score, waitMs)
+    keepRare(scene, waitMs)
   }
   return ['taken', holder, memory.pttl(holderKey)]
 }
@@ -215,8 +215,8 @@ function release(scene: Scene): Reply {
     const named = memory.rankedFrom(line, nowMs).slice(0, 4).join(',')
     if (named === '') continue
     if (graceMs > 0) {
-      keepRare(scene, graceMs)
       memory.set(keys.next(resource), named, graceMs)
+      keepRare(scene, graceMs)
     }
     publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
   }
@@ -263,8 +263,8 @@ function isAbandoned({ memory, keys }: Scene, token: string): boolean {
 }
 
 function abandon(scene: Scene, token: string, forMs: number): void {
-  keepRare(scene, forMs)
   scene.memory.set(scene.keys.tombstone(token), '1', forMs)
+  keepRare(scene, forMs)
 }
 
 /** For as long as it lives, whoever comes looks for waiters, reservations and tombstones. */

@@ -190,7 +190,7 @@ export class Lines {
     if (entries.length > 0) await this.#redis.command('ZADD', this.#index, 'NX', ...entries)
   }
 
-  /** Gives up the job's places and wakes whoever stands first now, except one that is known to be `up`. */
+  /** Gives up the job's places and wakes whoever stands first now. `up` is the job behind it, where that is known to be up: it needs no waking. */
   async leave(resources: readonly string[], ticket: Ticket, up?: Ticket): Promise<void> {
     const member = encodeTicket(ticket)
     const awake = up === undefined ? undefined : encodeTicket(up)

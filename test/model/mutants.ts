@@ -389,7 +389,7 @@ export const mutants: readonly Mutant[] = [
     patches: [
       lua('  keepRare(quarantineMs)\n', ''),
       lua('  keepRare(tombstoneMs)\n', ''),
-      twin('  keepRare(scene, forMs)\n  scene.memory.set', '  scene.memory.set'),
+      twin("'1', forMs)\n  keepRare(scene, forMs)\n", "'1', forMs)\n"),
     ],
     caughtBy: 'tests',
   },
@@ -397,8 +397,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'an abandoned token leaves a tombstone',
     patches: [
       lua(
-        "if rare and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\nlocal function refuse",
-        'local function refuse',
+        "  if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\n",
+        '',
       ),
       twin("if (isAbandoned(scene, token)) return ['abandoned']\n  let counter", 'let counter'),
     ],

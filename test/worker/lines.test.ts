@@ -39,18 +39,13 @@ function makeQueue(name = fixture.namespace): LockedQueue<Charge> {
   return queue
 }
 
-function lines(queue: Queue): Lines {
+function lines(queue: Queue, slots = 1): Lines {
   const redis = openQueueConnection(connection())
   fixture.defer(() => {
     redis.close()
     return Promise.resolve()
   })
-  return new Lines(
-    redis,
-    queue.getBackend(),
-    { namespace: fixture.namespace, slots: 1 },
-    systemClock,
-  )
+  return new Lines(redis, queue.getBackend(), { namespace: fixture.namespace, slots }, systemClock)
 }
 
 interface Seen {
@@ -404,6 +399,15 @@ test('whoever leaves asks nothing about one that is up', async () => {
   expect(await queue.getJobState(second.id ?? '')).toBe('delayed')
   await line.leave(resources, ticketOf(first))
   expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
+})
+
+test('whoever leaves wakes the other one that may run, where two may', async () => {
+  const { first, second, resources, queue } = await twoStarted()
+  const line = lines(queue, 2)
+  const third = await queue.add('job', { customer: 'a', nr: 2 }, { delay: 60_000 })
+  await line.join(resources, ticketOf(third), { sleepers: 0 })
+  await line.leave(resources, ticketOf(first), ticketOf(second))
+  expect(await queue.getJobState(third.id ?? '')).toBe('waiting')
 })
 
 describe('a wake-up is not lost', () => {
