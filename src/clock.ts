@@ -50,6 +50,11 @@ export function atEndOfTurn(run: () => void): void {
   setImmediate(run)
 }
 
+/** As {@link atEndOfTurn}. */
+export function endOfTurn(): Promise<void> {
+  return new Promise(atEndOfTurn)
+}
+
 /** Resolves after `delayMs`; rejects with the signal's reason as soon as it aborts. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -66,5 +71,23 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
       resolve()
     })
     signal?.addEventListener('abort', onAbort, { once: true })
+  })
+}
+
+/** What `promise` resolves to, or undefined where that takes longer than `limitMs`. Rejects as `promise` does. */
+export function withinMs<Value>(
+  clock: Clock,
+  limitMs: number,
+  promise: Promise<Value>,
+): Promise<Value | undefined> {
+  return new Promise((resolve, reject) => {
+    const late = clock.after(limitMs, () => {
+      resolve(undefined)
+    })
+    promise
+      .finally(() => {
+        late.cancel()
+      })
+      .then(resolve, reject)
   })
 }

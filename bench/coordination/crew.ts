@@ -1,32 +1,35 @@
 /** The worker processes of a run, from outside. */
 import { fork, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import type { Command, Orders, Report, Tally } from './job.ts'
 
 const START_LIMIT_MS = 30_000
 const STOP_LIMIT_MS = 30_000
+const LOAD_LIMIT_MS = 300_000
 
 export class WorkerProcess {
   readonly #child: ChildProcess
   readonly #listeners = new Set<(report: Report) => void>()
   #done = 0
 
-  static async start(): Promise<WorkerProcess> {
+  /** `progress` emits `done` whenever jobs were completed. */
+  static async start(progress: EventEmitter): Promise<WorkerProcess> {
     const child = fork(new URL('worker-child.ts', import.meta.url), [], {
       execArgv: ['--import', import.meta.resolve('tsx')],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
-    const worker = new WorkerProcess(child)
+    const worker = new WorkerProcess(child, progress)
     await worker.next('ready', START_LIMIT_MS)
     return worker
   }
 
-  private constructor(child: ChildProcess) {
+  private constructor(child: ChildProcess, progress: EventEmitter) {
     this.#child = child
     child.on('message', (message) => {
       const report = message as Report
       if (report.report === 'done') this.#done = report.count
       for (const listener of this.#listeners) listener(report)
+      if (report.report === 'done') progress.emit('done')
     })
   }
 
@@ -95,15 +98,19 @@ export class WorkerProcess {
 
 export class Crew implements AsyncDisposable {
   readonly workers: readonly WorkerProcess[]
+  readonly #progress: EventEmitter
   /** Those that were told to work. */
   #working: readonly WorkerProcess[] = []
 
   static async start(size: number): Promise<Crew> {
-    return new Crew(await Promise.all(Array.from({ length: size }, () => WorkerProcess.start())))
+    const progress = new EventEmitter()
+    const starting = Array.from({ length: size }, () => WorkerProcess.start(progress))
+    return new Crew(await Promise.all(starting), progress)
   }
 
-  private constructor(workers: WorkerProcess[]) {
+  private constructor(workers: WorkerProcess[], progress: EventEmitter) {
     this.workers = workers
+    this.#progress = progress
   }
 
   get done(): number {
@@ -113,6 +120,16 @@ export class Crew implements AsyncDisposable {
   async work(orders: Orders, size: number = this.workers.length): Promise<void> {
     this.#working = this.workers.slice(0, size)
     await Promise.all(this.#working.map((worker) => worker.work(orders)))
+  }
+
+  /** Resolves when so many jobs are completed; sleeps until the workers report. */
+  async completed(count: number): Promise<void> {
+    const limit = AbortSignal.timeout(LOAD_LIMIT_MS)
+    try {
+      while (this.done < count) await once(this.#progress, 'done', { signal: limit })
+    } catch (error) {
+      throw new Error(`${this.done} of ${count} jobs were done in time`, { cause: error })
+    }
   }
 
   async stop(): Promise<Tally> {

@@ -14,7 +14,6 @@ import { silentLogger } from '../../src/index.ts'
 const LEASE_MS = 2_000
 const WORKERS = 4
 const ADD_AT_ONCE = 1_000
-const LOAD_LIMIT_MS = 300_000
 
 export interface Load {
   readonly jobs: readonly KeyedJob[]
@@ -101,13 +100,7 @@ export class Lab implements AsyncDisposable {
     await this.crew.work(this.orders(contender, queue, concurrency), processes)
     const startedAt = performance.now()
     if (added === 'after') await this.add(contender, queue, jobs)
-    const limit = startedAt + LOAD_LIMIT_MS
-    while (this.crew.done < jobs.length) {
-      if (performance.now() > limit) {
-        throw new Error(`${contender}: ${this.crew.done} of ${jobs.length} jobs were done in time`)
-      }
-      await new Promise((resolve) => setTimeout(resolve, 2))
-    }
+    await this.crew.completed(jobs.length)
     const tookMs = performance.now() - startedAt
     const after = await this.#counters()
     const tally = await this.crew.stop()

@@ -3,7 +3,7 @@
  */
 import type { Job } from 'bullmq'
 import { jitteredMs } from '../backoff.ts'
-import { sleep, type Clock } from '../clock.ts'
+import { endOfTurn, sleep, withinMs, type Clock } from '../clock.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
@@ -100,27 +100,24 @@ async function turnOf(
   return turn.isLost === true ? { isTurn: await lines.join(resources, ticket) } : turn
 }
 
-/** For a job that runs already: it looks while it runs. Where no answer comes, nobody follows. */
+/** For a job that may run: it looks when it has started. Where no answer comes, nobody follows. */
 function followingOf(
   lines: Lines,
   job: Job,
   resources: readonly string[],
   clock: Clock,
 ): () => Promise<Sleeper | undefined> {
-  const looking = lines.wakeUp(resources, ticketOf(job), job.attemptsStarted).then(
-    ({ following }) => following,
-    () => undefined,
-  )
-  return () =>
-    new Promise((resolve) => {
-      const late = clock.after(LATE_LOOK_MS, () => {
-        resolve(undefined)
-      })
-      void looking.then((following) => {
-        late.cancel()
-        resolve(following)
-      })
-    })
+  let turn: Turn | undefined
+  const looking = endOfTurn()
+    .then(() => lines.wakeUp(resources, ticketOf(job), job.attemptsStarted))
+    .then(
+      (found) => (turn = found),
+      () => undefined,
+    )
+  return async () => {
+    if (turn === undefined) await withinMs(clock, LATE_LOOK_MS, looking)
+    return turn?.following
+  }
 }
 
 /** A job on its first start that was never delayed cannot have a mark; looking would cost every job a command. */

@@ -26,7 +26,7 @@ import type { JobReports, RunReport } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
 import type { KeptValues } from './kept-values.ts'
 import type { Lines, Sleeper } from './lines.ts'
-import { giveBack, park, requeue, type Requeue } from './requeue.ts'
+import { awakePriority, giveBack, park, requeue, type Requeue } from './requeue.ts'
 import { Relay, type Ending } from './relay.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
 import { encodeTicket, ticketOf } from './ticket.ts'
@@ -83,6 +83,7 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** BullMQ has given a job to this worker, and is going to start it. */
   fetched(job: Job<Data>): void {
+    job.priority = awakePriority(job) // It may have been fetched before that was set.
     this.#relay.fetched(ticketOf(job))
   }
 

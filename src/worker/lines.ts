@@ -14,7 +14,7 @@
  *   tickets were lost                                every start joins again; a parked job wakes by itself at last
  */
 import type { IQueueBackend } from 'bullmq'
-import { sleep, type Clock } from '../clock.ts'
+import { endOfTurn, sleep, type Clock } from '../clock.ts'
 import type { QueueConnection } from '../redis/queue-connection.ts'
 import type { LineCensus } from '../telemetry/worker-source.ts'
 import { joinScript, lookScript, turnScript } from './line-scripts.ts'
@@ -28,6 +28,8 @@ export interface LinesOptions {
   readonly namespace: string
   /** How many at the head of a line may run at once. */
   readonly slots: number
+  /** Whether a job that is woken now would be the only one that waits in its queue. @defaultValue never */
+  readonly nobodyElseWaits?: () => boolean
 }
 
 export interface LineMember {
@@ -62,19 +64,21 @@ export class Lines {
   readonly #queues: Queues
   readonly #namespace: string
   readonly #slots: number
+  readonly #nobodyElseWaits: () => boolean
   readonly #clock: Clock
   readonly #backends = new Map<string, ReturnType<Queues['forQueue']>>()
 
   constructor(
     redis: QueueConnection,
     queues: Queues,
-    { namespace, slots }: LinesOptions,
+    { namespace, slots, nobodyElseWaits = () => false }: LinesOptions,
     clock: Clock,
   ) {
     this.#redis = redis
     this.#queues = queues
     this.#namespace = namespace
     this.#slots = slots
+    this.#nobodyElseWaits = nobodyElseWaits
     this.#clock = clock
   }
 
@@ -220,9 +224,11 @@ export class Lines {
     const backend = this.#backendOf(ticket)
     // `promote` puts it behind all that wait; with lifo it goes in front of its own priority. The second does not wait for the
     // first: where that fails it does nothing that matters.
+    const toFront = (): Promise<void> => backend.changePriority(ticket.jobId, priority, true)
     const [promoted] = await Promise.allSettled([
       backend.promote(ticket.jobId),
-      backend.changePriority(ticket.jobId, priority, true),
+      // Where nobody waits it is in front already, and only needs its priority back: not before the write that finishes the job ahead.
+      this.#nobodyElseWaits() ? endOfTurn().then(toFront) : toFront(),
     ])
     // Refused, it is awake, or still parking (then it looks again itself), or gone (`repair` sees to it).
     return promoted.status === 'fulfilled'

@@ -12,6 +12,7 @@ import { EventLog } from '../event-log.ts'
 import { defaultLogger } from '../logger.ts'
 import { JobTelemetry } from '../telemetry/job-telemetry.ts'
 import { Breaker } from './breaker.ts'
+import { IdleWait } from './idle-wait.ts'
 import type { JobRuns } from './job-runs.ts'
 import { jobRuns, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
@@ -104,6 +105,7 @@ export class LockedWorker<
       ...bullmq,
       autorun: false,
     })
+    const idle = new IdleWait(this.getBackend(), systemClock)
     this.#redlock = redlock
     this.#resource = options.resource
     this.#runs = runs
@@ -111,6 +113,7 @@ export class LockedWorker<
       ...ours,
       connection: options.connection,
       backend: this.getBackend(),
+      nobodyElseWaits: () => idle.nobodyElseWaits,
       namespace: redlock.namespace,
       endingOf: (job) => runs.endingOf(job),
       onError: (error) => {

@@ -3,7 +3,7 @@
  * their checkpoints go, when they have finished.
  */
 import type { IQueueBackend, Job } from 'bullmq'
-import { sleep, systemClock } from '../clock.ts'
+import { endOfTurn, systemClock, withinMs } from '../clock.ts'
 import { OneWrite } from '../redis/one-write.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
 import type { LineCensus } from '../telemetry/worker-source.ts'
@@ -18,6 +18,7 @@ import { ticketOf } from './ticket.ts'
 export interface QueueSideOptions<Data> {
   readonly connection: unknown
   readonly backend: Pick<IQueueBackend, 'forQueue'>
+  readonly nobodyElseWaits: () => boolean
   readonly namespace: string
   readonly slots: number
   readonly resource: ResourceOf<Data>
@@ -78,15 +79,10 @@ export class QueueSide<Data> {
 
   /** How many jobs wait in their lines; undefined when the queue's Redis does not answer soon. */
   async census(): Promise<LineCensus | undefined> {
-    const answered = new AbortController()
-    const late = sleep(systemClock, CENSUS_LIMIT_MS, answered.signal)
     try {
-      return await Promise.race([this.lines.census(CENSUS_LINES), late.then(() => undefined)])
+      return await withinMs(systemClock, CENSUS_LIMIT_MS, this.lines.census(CENSUS_LINES))
     } catch {
       return undefined // The queue's Redis is away: others report that.
-    } finally {
-      answered.abort()
-      late.catch(() => undefined)
     }
   }
 
@@ -113,13 +109,14 @@ export class QueueSide<Data> {
   }
 
   async #leave(job: Job<Data>): Promise<void> {
+    const up = await this.#options.endingOf(job)?.finished()
+    await endOfTurn() // The next one, which has just been fetched, starts first.
     let resources: readonly string[]
     try {
       resources = resourcesOf(() => this.#options.resource(job), job.id)
     } catch {
       return // It failed because of this, and has no place anywhere.
     }
-    const up = await this.#options.endingOf(job)?.finished()
     await this.lines.leave(resources, ticketOf(job), up)
   }
 }

@@ -8,7 +8,7 @@
  * Should another worker get it after all, or the job not finish, nothing is lost but a little time: the next job finds that it is not
  * its turn, or that its resource is taken, and what is kept here is released when nobody has come for it.
  */
-import type { Clock, Timer } from '../clock.ts'
+import { endOfTurn, type Clock, type Timer } from '../clock.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
@@ -124,7 +124,8 @@ export class Relay {
     })
     return {
       resource,
-      outcome: this.#handOver(lease),
+      // Not before the write that finishes the job.
+      outcome: endOfTurn().then(() => this.#handOver(lease)),
       finished: false,
       fetched: false,
       passedAt: this.#clock.now(),

@@ -19,6 +19,7 @@ test('a forced close does not wait for a queue server that is gone, and says not
   const side = new QueueSide<unknown>({
     connection: { host: '127.0.0.1', port },
     backend: { forQueue: () => Promise.reject(new Error('not asked')) as never },
+    nobodyElseWaits: () => false,
     namespace: 'n',
     slots: 1,
     resource: () => 'a',

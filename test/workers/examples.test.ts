@@ -9,7 +9,7 @@ import { Program, runProgram } from './program.ts'
 
 const TIMEOUT_MS = 60_000
 const STRIKES = 60
-const LEASES = ['--lease-ms', '1000', '--max-lease-ms', '1500']
+const LEASES = ['--lease-ms', '2000', '--max-lease-ms', '2500']
 
 let fleet: Fleet
 let postgres: EmbeddedPostgres

@@ -138,7 +138,7 @@ async function withWaiting(
   const todo = Math.min(HEAP_SAMPLE, waiting / 2)
   await lab.crew.work(orders)
   const startedAt = performance.now()
-  while (lab.crew.done < todo) await delay(1)
+  await lab.crew.completed(todo)
   const msPerJob = (performance.now() - startedAt) / lab.crew.done
   await lab.crew.stop()
   await lab.queueRedis.flushall()
