@@ -6,6 +6,7 @@ import type { ExtendOutcome, Lease } from '../lock/lease.ts'
 import { isFresh } from '../lock/trust.ts'
 import type { Logger } from '../logger.ts'
 import type { Checkpoints } from './checkpoints.ts'
+import type { JobSignal } from './job-signal.ts'
 import type { RunReport } from './job-report.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
@@ -42,21 +43,25 @@ export interface JobLease {
 
 export class SteppedLease implements JobLease {
   readonly #lease: Lease
-  readonly signal: AbortSignal
+  readonly #signal: JobSignal
   readonly #checkpoints: Checkpoints | undefined
   readonly #report: RunReport
   #currentStep: string | undefined
 
   constructor(
     lease: Lease,
-    signal: AbortSignal,
+    signal: JobSignal,
     checkpoints: Checkpoints | undefined,
     report: RunReport,
   ) {
     this.#report = report
     this.#lease = lease
-    this.signal = signal
+    this.#signal = signal
     this.#checkpoints = checkpoints
+  }
+
+  get signal(): AbortSignal {
+    return this.#signal.signal
   }
 
   get resource(): string {

@@ -136,16 +136,17 @@ export class JobRuns<Data, Result, Name extends string> {
     const outcome = await admit({ ...this.#options, lines, passed }, job, resources)
     if (outcome.status !== 'granted') return this.#wait(job, token, resources, outcome)
     const { lease, following } = outcome
-    const jobSignal = new JobSignal()
-    jobSignal.follow(lease.signal)
-    jobSignal.follow(signal)
+    const jobSignal = new JobSignal(
+      () => lease.signal,
+      () => signal,
+    )
     const id = job.id ?? ''
     const report = reports.started(job, lease, passed)
     const running = { signal: jobSignal, report }
     this.#running.set(id, running)
     let finished = false
     try {
-      const result = await this.#runUnder(lease, jobSignal.signal, job, kept, report)
+      const result = await this.#runUnder(lease, jobSignal, job, kept, report)
       finished = true
       return result
     } catch (error) {
@@ -156,14 +157,14 @@ export class JobRuns<Data, Result, Name extends string> {
     } finally {
       if (this.#running.get(id) === running) this.#running.delete(id)
       jobSignal.end()
-      const lost: unknown = lease.signal.aborted ? lease.signal.reason : undefined
+      const lost = lossOf(lease)
       if (lines === undefined) await lease.release()
       else {
         const next = finished ? await following() : undefined
         this.#endings.set(job, this.#end(job, resources, lease, lines, next))
       }
       report.ended(finished ? 'done' : 'failed')
-      if (lost instanceof LeaseLostError) {
+      if (lost !== undefined) {
         report.leaseLost(lost)
         this.#options.onLeaseLost(job, lost)
       }
@@ -211,7 +212,7 @@ export class JobRuns<Data, Result, Name extends string> {
 
   async #runUnder(
     lease: Lease,
-    signal: AbortSignal,
+    jobSignal: JobSignal,
     job: Job<Data, Result, Name>,
     kept: KeptValues | undefined,
     report: RunReport,
@@ -226,13 +227,14 @@ export class JobRuns<Data, Result, Name extends string> {
     const saved =
       kept !== undefined && checkpoints ? checkpointsOf(kept, stepsStore(job), lease) : undefined
     try {
-      const result = await processor(job, new SteppedLease(lease, signal, saved, report))
+      const result = await processor(job, new SteppedLease(lease, jobSignal, saved, report))
       if (kept !== undefined && dedupe !== undefined) {
         await kept.keep(store, lease, dedupe.resultTtlMs, RESULT, result)
       }
       return result
     } catch (error) {
       // I/O that was stopped by the signal says only "aborted"; the reason says why.
+      const { signal } = jobSignal
       const stopped = signal.aborted && error instanceof Error && error.name === 'AbortError'
       throw stopped ? (signal.reason as Error) : error
     }
@@ -255,6 +257,16 @@ export class JobRuns<Data, Result, Name extends string> {
 }
 
 const RESULT = 'result'
+
+/** Why a lease that was not released may not be trusted any more, if so. */
+function lossOf(lease: Lease): LeaseLostError | undefined {
+  try {
+    lease.assertHeld()
+    return undefined
+  } catch (error) {
+    return error instanceof LeaseLostError ? error : undefined
+  }
+}
 
 /** Where a job's checkpoints are. */
 export function stepsStore(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string {

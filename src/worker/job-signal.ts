@@ -1,21 +1,40 @@
 /**
  * The one signal of a running job. It aborts for the first of: the lease is lost, BullMQ's own lock on the job
  * is lost, the job is cancelled through BullMQ, or the worker shuts down past its limit. The reason is always an
- * Error that says which.
+ * Error that says which. It is made when somebody asks for it: many jobs are over before, and it costs as much as a command.
  */
 export class JobSignal {
-  readonly #abort = new AbortController()
+  readonly #sources: (() => AbortSignal | undefined)[]
   readonly #unlink: (() => void)[] = []
+  #abort: AbortController | undefined
+  #reason: Error | undefined
+
+  /** Asked for when the job's signal is. */
+  constructor(...sources: (() => AbortSignal | undefined)[]) {
+    this.#sources = sources
+  }
 
   get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#reason !== undefined) this.#abort.abort(this.#reason)
+      for (const source of this.#sources) this.#follow(source())
+    }
     return this.#abort.signal
   }
 
   abort(reason: Error): void {
-    this.#abort.abort(reason)
+    this.#reason ??= reason
+    this.#abort?.abort(reason)
   }
 
-  follow(source: AbortSignal | undefined): void {
+  /** Lets go of the sources; the signal stays as it is. */
+  end(): void {
+    this.#sources.length = 0
+    for (const unlink of this.#unlink.splice(0)) unlink()
+  }
+
+  #follow(source: AbortSignal | undefined): void {
     if (source === undefined) return
     const onAbort = (): void => {
       this.abort(asError(source.reason))
@@ -28,11 +47,6 @@ export class JobSignal {
     this.#unlink.push(() => {
       source.removeEventListener('abort', onAbort)
     })
-  }
-
-  /** Lets go of the sources; the signal stays as it is. */
-  end(): void {
-    for (const unlink of this.#unlink.splice(0)) unlink()
   }
 }
 

@@ -70,23 +70,43 @@ describe('the signal of a job', () => {
   test('aborts for the first of its sources, with an Error that says which', () => {
     const lease = new AbortController()
     const cancel = new AbortController()
-    const job = new JobSignal()
-    job.follow(lease.signal)
-    job.follow(cancel.signal)
+    const job = new JobSignal(
+      () => lease.signal,
+      () => cancel.signal,
+    )
+    const { signal } = job
     cancel.abort('by the operator')
     lease.abort(new Error('later'))
-    expect(job.signal.reason).toEqual(new Error('The job was cancelled: by the operator'))
+    job.abort(new Error('later still'))
+    expect(signal.reason).toEqual(new Error('The job was cancelled: by the operator'))
   })
 
-  test('follows a source that aborted before, and lets go at the end', () => {
-    const job = new JobSignal()
-    job.follow(AbortSignal.abort(new Error('lost')))
-    expect(job.signal.reason).toEqual(new Error('lost'))
-    const late = new AbortController()
-    const ended = new JobSignal()
-    ended.follow(late.signal)
-    ended.end()
-    late.abort()
-    expect(ended.signal.aborted).toBe(false)
+  test('tells whoever asks late what has happened before', () => {
+    const lost = new JobSignal(() => AbortSignal.abort(new Error('lost')))
+    expect(lost.signal.reason).toEqual(new Error('lost'))
+    const stopped = new JobSignal(() => undefined)
+    stopped.abort(new Error('stopped'))
+    stopped.abort(new Error('later'))
+    expect(stopped.signal.reason).toEqual(new Error('stopped'))
+  })
+
+  test('lets go of its sources at the end', () => {
+    const lease = new AbortController()
+    const job = new JobSignal(() => lease.signal)
+    const { signal } = job
+    job.end()
+    lease.abort()
+    expect(signal.aborted).toBe(false)
+  })
+
+  test('is not made where nobody asks for it', () => {
+    let asked = 0
+    const job = new JobSignal(() => {
+      asked++
+      return undefined
+    })
+    job.end()
+    expect(job.signal.aborted).toBe(false)
+    expect(asked).toBe(0)
   })
 })
