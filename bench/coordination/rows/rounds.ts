@@ -5,7 +5,10 @@ import type { Lab, Load, Outcome } from '../lab.ts'
 
 export const CONCURRENCY = 5
 
-/** Contenders take turns within each round, so that a busy moment of the machine hits all of them. */
+/**
+ * Contenders take turns within each round, so that a busy moment of the machine hits all of them. One round before these is not
+ * counted: a worker that has just been started runs code that nobody has compiled yet.
+ */
 export async function rounds(
   lab: Lab,
   count: number,
@@ -13,8 +16,11 @@ export async function rounds(
   load: Load,
 ): Promise<ReadonlyMap<Contender, readonly Outcome[]>> {
   const outcomes = new Map<Contender, Outcome[]>(contenders.map((name) => [name, []]))
-  for (let round = 0; round < count; round++) {
-    for (const name of contenders) outcomes.get(name)?.push(await lab.run(name, load))
+  for (let round = 0; round <= count; round++) {
+    for (const name of contenders) {
+      const outcome = await lab.run(name, load)
+      if (round > 0) outcomes.get(name)?.push(outcome)
+    }
   }
   return outcomes
 }
