@@ -158,6 +158,11 @@ it('a quarantined master goes on extending and releasing', async () => {
   const redlock = await client(server)
   await redlock.bootstrap()
   const lease = await redlock.acquire('r', { leaseMs: MAX_LEASE_MS })
+  // While the disk is busy, Redis keeps what it is going to append.
+  await until('the lease is in the file', async () => {
+    const persistence = await ask(server, (redis) => redis.info('persistence'))
+    return persistence.includes('aof_buffer_length:0')
+  })
   await server.restart()
   await until('it is quarantined', () => only(redlock).state === 'quarantined')
   expect((await redlock.tryAcquire('other')).status).toBe('unreachable')
