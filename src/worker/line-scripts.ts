@@ -9,8 +9,8 @@ import { defineScript, type Script } from '../redis/script.ts'
 
 /**
  * KEYS  1 line · 2 parked
- * ARGV  1 ticket · 2 time to join with, µs, or '' for now · 3 slots · 4 mark of a job that sleeps where it is not its turn, or ''
- * Returns  the time with which it stands in the line, µs · how many stand before it
+ * ARGV  1 ticket · 2 time to join with, µs, or '' for now · 3 mark of a job that sleeps, or '' · 4 '1' to be told the place
+ * Returns  the time with which it stands in the line, µs · how many stand before it, or -1 when that was not asked
  * Keeps: a ticket that is in the line keeps its place. A sleeper is marked in the same breath, so that whoever makes it the
  * head sees that it sleeps.
  */
@@ -25,9 +25,8 @@ end
 if redis.call('ZADD', KEYS[1], 'NX', at, ARGV[1]) == 0 then
   at = string.format('%.0f', redis.call('ZSCORE', KEYS[1], ARGV[1]))
 end
-local before = redis.call('ZRANK', KEYS[1], ARGV[1])
-if ARGV[4] ~= '' and before >= tonumber(ARGV[3]) then redis.call('HSET', KEYS[2], ARGV[1], ARGV[4]) end
-return {at, before}
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[2], ARGV[1], ARGV[3]) end
+return {at, ARGV[4] == '1' and redis.call('ZRANK', KEYS[1], ARGV[1]) or -1}
 `,
 )
 

@@ -88,40 +88,39 @@ export class Lines {
   }
 
   /**
-   * Takes a place at the end of each line, unless it has one; whether it is its turn in all. One that is going to sleep where it
-   * is not gives the priority with which it wakes, and is marked then as in {@link Lines.park}.
+   * Takes a place at the end of each line, unless it has one; whether it is its turn in all. A job that sleeps gives its
+   * priority, and is marked as in {@link Lines.park}. Without `ask` it is not told, which saves the server a look.
    */
-  async join(resources: readonly string[], ticket: Ticket, sleepsWith?: number): Promise<boolean> {
+  async join(
+    resources: readonly string[],
+    ticket: Ticket,
+    {
+      sleepers,
+      ask = true,
+    }: { readonly sleepers?: number | undefined; readonly ask?: boolean } = {},
+  ): Promise<boolean> {
     const member = encodeTicket(ticket)
-    const mark = sleepsWith === undefined ? '' : markOf(sleepsWith, 0)
-    const isAlone = resources.length === 1
     const times = new Set<string>()
     let at = ''
     let first = true
     // One time for all lines, that of the first: two jobs that meet in several lines must stand in the same order in
     // each, or they would wait for each other.
     for (const resource of resources) {
-      const args = [member, at, this.#slots, isAlone ? mark : '']
+      const mark = sleepers === undefined ? '' : markOf(sleepers, 0)
+      const args = [member, at, mark, ask ? '1' : '']
       const reply = await this.#redis.run(joinScript, this.#keys(resource), args)
       const [time, before] = reply as [string, number]
       at = time
       times.add(time)
       if (before >= this.#slots) first = false
     }
-    if (times.size > 1) {
-      // One of the lines had lost the ticket: the latest place counts in all.
-      const latest = [...times].reduce((a, b) => (Number(a) > Number(b) ? a : b))
-      for (const resource of resources) {
-        await this.#redis.command('ZADD', this.#line(resource), 'XX', latest, member)
-      }
-      first = await this.isTurn(resources, ticket)
+    if (times.size === 1) return first
+    // One of the lines had lost the ticket: the latest place counts in all.
+    const latest = [...times].reduce((a, b) => (Number(a) > Number(b) ? a : b))
+    for (const resource of resources) {
+      await this.#redis.command('ZADD', this.#line(resource), 'XX', latest, member)
     }
-    if (!first && !isAlone && mark !== '') {
-      for (const resource of resources) {
-        await this.#redis.command('HSET', this.#parked(resource), member, mark)
-      }
-    }
-    return first
+    return this.isTurn(resources, ticket)
   }
 
   /** Whether it is this job's turn in every line. A job that has no place takes one at the end. */

@@ -2,12 +2,10 @@
  * A BullMQ `Queue` whose jobs take their place in the line of their resource when they are added. A job that is not first is
  * added asleep, so that no worker ever starts it in vain; whoever leaves the line before it wakes it.
  *
- * The job joins the line first and is added second. A worker that is quicker than its producer would else have run it, and taken
- * it out of the line, before it joined: a place without a job, which holds up the line until somebody looks. So a job needs its id
- * before BullMQ would give it one. Asleep it has BullMQ's least urgent priority if it was given none, which its `opts` go on
- * showing; its `priority` is 0 again when it is woken.
+ * The job is added first and joins the line second: between the two it is only a sleeper that wakes by itself at last,
+ * while a place without a job would hold up the line. Asleep it has BullMQ's least urgent priority if it was given none, which its
+ * `opts` go on showing; its `priority` is 0 again when it is woken.
  */
-import { randomBytes } from 'node:crypto'
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import { integerOption, nameOption, refuse } from '../options.ts'
@@ -15,7 +13,7 @@ import { openQueueConnection, type QueueConnection } from '../redis/queue-connec
 import { Lines } from './lines.ts'
 import { addedAsleep, asleepPriority, awakePriority, parkedMs } from './requeue.ts'
 import { resourceOption, resourcesOf } from './resource.ts'
-import type { Ticket } from './ticket.ts'
+import { ticketOf, type Ticket } from './ticket.ts'
 
 export interface LockedQueueOptions<Data = unknown> extends QueueOptions {
   /** Names what a job touches from its data; must agree with the `resource` of the workers. */
@@ -41,17 +39,8 @@ interface NewJob<Data, Name extends string> {
 interface Entry<Data, Name extends string> {
   readonly job: NewJob<Data, Name>
   /** Undefined for a job that takes its place when it is started. */
-  readonly place?: Place
-}
-
-interface Place {
-  readonly resources: readonly string[]
-  readonly ticket: Ticket
+  readonly resources: readonly string[] | undefined
   readonly asleep: boolean
-  /** With which it wakes. */
-  readonly priority: number
-  /** Its id was given, and may be that of a job that was there before. */
-  readonly named: boolean
 }
 
 export class LockedQueue<
@@ -62,10 +51,8 @@ export class LockedQueue<
   readonly #resource: (data: Data) => string | readonly string[]
   readonly #redis: QueueConnection
   readonly #lines: Lines
+  readonly #slots: number
   readonly #maxWaitMs: number
-  /** Of the jobs whose place is taken before BullMQ would name them. */
-  readonly #idPrefix = randomBytes(8).readBigUInt64BE().toString(36)
-  #ids = 0
 
   /** @throws TypeError for a bad option. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
@@ -84,22 +71,23 @@ export class LockedQueue<
     this.#resource = resource
     this.#redis = openQueueConnection(queueOptions.connection, 'producer')
     this.#lines = new Lines(this.#redis, this.getBackend(), { namespace, slots }, systemClock)
+    this.#slots = slots
     this.#maxWaitMs = maxWaitMs
   }
 
   /** @throws ResourceError when `resource` names nothing for this data; TypeError for an unsafe `deduplication`. */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
-    const entries = await this.#lineUp([{ name, data, ...(opts !== undefined && { opts }) }])
-    const [job] = await this.#added(
-      entries,
-      super.add(name, data, entries[0]?.job.opts).then((one) => [one]),
-    )
-    return job as Job<Data, Result, Name>
+    const [entry] = await this.#place([{ name, data, ...(opts !== undefined && { opts }) }])
+    const job = await super.add(name, data, entry?.job.opts)
+    await this.#join([job], entry === undefined ? [] : [entry])
+    return job
   }
 
   override async addBulk(jobs: NewJob<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
-    const entries = await this.#lineUp(jobs)
-    return this.#added(entries, super.addBulk(entries.map(({ job }) => job)))
+    const entries = await this.#place(jobs)
+    const added = await super.addBulk(entries.map(({ job }) => job))
+    await this.#join(added, entries)
+    return added
   }
 
   override async close(): Promise<void> {
@@ -107,73 +95,61 @@ export class LockedQueue<
     this.#redis.close()
   }
 
-  /** Every job takes its places, and learns whether it has to sleep. */
-  async #lineUp(jobs: readonly NewJob<Data, Name>[]): Promise<readonly Entry<Data, Name>[]> {
-    const resourcesByJob = jobs.map(({ data, opts }) => {
+  /** Decides for each job whether somebody stands before it, in the lines or in the same batch. */
+  async #place(jobs: readonly NewJob<Data, Name>[]): Promise<readonly Entry<Data, Name>[]> {
+    const named = jobs.map(({ data, opts }) => {
       refuseUnsafe(opts)
-      return resourcesOf(() => this.#resource(data), opts?.jobId)
+      const resources = resourcesOf(() => this.#resource(data), opts?.jobId)
+      return this.#isDueLater(opts) ? undefined : resources
     })
-    // All at once on one connection: they arrive, and take their times, in the order of the jobs.
-    const entries = await Promise.all(
-      jobs.map((job, index) => this.#place(job, resourcesByJob[index] ?? [])),
-    )
-    await this.#lines.watch(
-      new Set(entries.flatMap(({ place }) => (place?.asleep === true ? place.resources : []))),
-    )
-    return entries
-  }
-
-  async #place(job: NewJob<Data, Name>, resources: readonly string[]): Promise<Entry<Data, Name>> {
-    if (this.#isDueLater(job.opts)) return { job }
-    const named = job.opts?.jobId !== undefined
-    const jobId = job.opts?.jobId ?? this.#nextId()
-    const ticket = { prefix: this.opts.prefix ?? 'bull', queue: this.name, jobId }
-    const given = job.opts?.priority ?? this.jobsOpts.priority ?? 0
-    const sleep = {
-      delay: Math.min(parkedMs(systemClock.random()), this.#maxWaitMs),
-      // One that may fail of waiting has to be looked at in time, however many others wait.
-      priority: this.#maxWaitMs < Number.MAX_SAFE_INTEGER ? given : asleepPriority(given),
-    }
-    const priority = awakePriority({ priority: sleep.priority, opts: sleep })
-    const asleep = !(await this.#lines.join(resources, ticket, priority))
-    const opts = { ...job.opts, jobId, ...(asleep && sleep) }
-    return { job: { ...job, opts }, place: { resources, ticket, asleep, priority, named } }
-  }
-
-  #nextId(): string {
-    return `${this.#idPrefix}-${(this.#ids++).toString(36)}`
-  }
-
-  async #added(
-    entries: readonly Entry<Data, Name>[],
-    adding: Promise<Job<Data, Result, Name>[]>,
-  ): Promise<Job<Data, Result, Name>[]> {
-    const places = entries.map(({ place }) => place)
-    let jobs: readonly Job<Data, Result, Name>[]
-    try {
-      jobs = await adding
-    } catch (error) {
-      // Perhaps it is there, perhaps not: whoever looks after lines that stand still finds out.
-      const lines = new Set(places.flatMap((place) => place?.resources ?? []))
-      await this.#lines.watch(lines).catch(() => undefined)
-      throw error
-    }
+    const ahead = new Map<string, number>()
     await Promise.all(
-      jobs.map(async (job, index) => {
-        const place = places[index]
-        if (place !== undefined) await this.#settle(place, job)
+      [...new Set(named.flat())].map(async (resource) => {
+        if (resource !== undefined) ahead.set(resource, await this.#lines.length(resource))
       }),
     )
-    return [...jobs]
+    return jobs.map((job, index) => {
+      const resources = named[index]
+      if (resources === undefined) return { job, resources, asleep: false }
+      const asleep = resources.some((resource) => (ahead.get(resource) ?? 0) >= this.#slots)
+      for (const resource of resources) ahead.set(resource, (ahead.get(resource) ?? 0) + 1)
+      if (!asleep) return { job, resources, asleep }
+      const delay = Math.min(parkedMs(systemClock.random()), this.#maxWaitMs)
+      const given = job.opts?.priority ?? this.jobsOpts.priority ?? 0
+      // One that may fail of waiting has to be looked at in time, however many others wait.
+      const priority = this.#maxWaitMs < Number.MAX_SAFE_INTEGER ? given : asleepPriority(given)
+      return { job: { ...job, opts: { ...job.opts, delay, priority } }, resources, asleep }
+    })
   }
 
-  async #settle({ resources, ticket, asleep, priority, named }: Place, job: Job): Promise<void> {
-    // BullMQ's deduplication gave it up for another one.
-    if (job.id !== ticket.jobId) return this.#lines.leave(resources, ticket)
-    const sleeps = named ? await this.#sleepsOrLeaves(resources, ticket, asleep) : asleep
-    // Whoever left a line meanwhile could not wake a job that was not there yet.
-    if (sleeps && (await this.#lines.isTurn(resources, ticket))) {
-      await this.#lines.wake({ ticket, priority })
+  async #join(
+    jobs: readonly Job<Data, Result, Name>[],
+    entries: readonly Entry<Data, Name>[],
+  ): Promise<void> {
+    const joining = entries.flatMap(({ resources, asleep }, index) => {
+      const job = jobs[index]
+      if (job === undefined || resources === undefined) return []
+      const named = entries[index]?.job.opts?.jobId !== undefined
+      return [{ ticket: ticketOf(job), priority: awakePriority(job), resources, asleep, named }]
+    })
+    const lines = this.#lines
+    // All at once on one connection: they arrive, and take their times, in the order of the jobs.
+    const first = await Promise.all(
+      joining.map(({ resources, ticket, priority, asleep, named }) =>
+        lines.join(resources, ticket, {
+          sleepers: asleep ? priority : undefined,
+          ask: asleep || named,
+        }),
+      ),
+    )
+    await lines.watch(
+      new Set(joining.flatMap(({ resources, asleep }) => (asleep ? resources : []))),
+    )
+    // A line was left while the jobs were being added. Only now does everybody stand in all of its lines.
+    for (const [index, { resources, ticket, priority, asleep, named }] of joining.entries()) {
+      if (first[index] !== true || !(asleep || named)) continue
+      const sleeps = named ? await this.#sleepsOrLeaves(resources, ticket, asleep) : asleep
+      if (sleeps && (await lines.isTurn(resources, ticket))) await lines.wake({ ticket, priority })
     }
   }
 

@@ -84,9 +84,7 @@ describe('why and inspect', () => {
       complete: true,
     })
     expect(head.out).toMatch(/is first in the line .* the lease of worker-7/)
-    const named = await cli(['why', queue, second?.id ?? '', '--resource', 'customer:1'], {
-      env: env(),
-    })
+    const named = await cli(['why', queue, '2', '--resource', 'customer:1'], { env: env() })
     expect(named.out).toBe(why.out)
 
     const inspected = await cli(['inspect', 'customer:1', '--json'], { env: env() })

@@ -375,83 +375,6 @@ describe('a job that starts for the first time', () => {
   })
 })
 
-describe('a job takes its place before it is there', () => {
-  const asleepIn = async (line: Lines, customer: string): Promise<boolean[]> =>
-    (await line.members(named(customer), 9)).map(({ parked }) => parked)
-
-  /** Nobody looks after lines that stand still. */
-  async function stopSweeps(): Promise<void> {
-    const redis = new Redis(fixture.fleet.queue.url)
-    await redis.set(`${fixture.namespace}:sweeper`, '1', 'PX', 60_000)
-    redis.disconnect()
-  }
-
-  test('so that no worker is done with it before it joins its line', async () => {
-    await stopSweeps()
-    const queue = makeQueue()
-    await startWorkers(1)
-    const backend = queue.getBackend()
-    const addJob = backend.addJob.bind(backend)
-    backend.addJob = async (...args) => {
-      const id = await addJob(...args)
-      await until('it is done', async () => (await queue.getCompletedCount()) === 1)
-      return id // The producer hears of it only now.
-    }
-    await queue.add('x', { customer: 'a', nr: 0 })
-    const line = lines(queue)
-    await until('its place is free', async () => (await line.length(named('a'))) === 0)
-  })
-
-  test('and is told to sleep where it is not its turn', async () => {
-    const line = lines(makeQueue())
-    const ticket = (jobId: string) => ({ prefix: 'bull', queue: 'q', jobId })
-    const both = [named('a'), named('b')]
-    expect(await line.join([named('a')], ticket('first'), 0)).toBe(true)
-    expect(await line.join([named('a')], ticket('second'), 0)).toBe(false)
-    expect(await asleepIn(line, 'a')).toEqual([false, true])
-    // Whoever is first in one of its lines, and sleeps because of another one, sleeps in both.
-    expect(await line.join(both, ticket('third'), 0)).toBe(false)
-    expect(await asleepIn(line, 'a')).toEqual([false, true, true])
-    expect(await asleepIn(line, 'b')).toEqual([true])
-  })
-
-  test('whoever becomes first before it is there is woken by its producer', async () => {
-    await stopSweeps()
-    const queue = makeQueue()
-    const line = lines(queue)
-    const ahead = { prefix: 'bull', queue: 'q', jobId: 'ahead' }
-    await line.join([named('a')], ahead)
-    const backend = queue.getBackend()
-    const addJob = backend.addJob.bind(backend)
-    backend.addJob = async (...args) => {
-      await line.leave([named('a')], ahead)
-      return addJob(...args)
-    }
-    const job = await queue.add('x', { customer: 'a', nr: 1 })
-    expect(job.opts.delay).toBeGreaterThan(0)
-    expect(await job.getState()).toBe('waiting')
-  })
-
-  test("gives it up for the one that BullMQ's deduplication keeps", async () => {
-    const queue = makeQueue()
-    const options = { deduplication: { id: 'd' } }
-    const first = await queue.add('x', { customer: 'a', nr: 0 }, options)
-    const second = await queue.add('x', { customer: 'a', nr: 1 }, options)
-    expect(second.id).toBe(first.id)
-    const members = await lines(queue).members(named('a'), 9)
-    expect(members.map(({ ticket }) => ticket.jobId)).toEqual([first.id])
-  })
-
-  test('and what was not added after all holds nobody up', async () => {
-    const queue = makeQueue()
-    const line = lines(queue)
-    await expect(queue.add('x', { customer: 'a', nr: 0 }, { sizeLimit: 1 })).rejects.toThrow()
-    expect(await line.length(named('a'))).toBe(1)
-    await startWorkers(1)
-    await until('its place is free', async () => (await line.length(named('a'))) === 0)
-  })
-})
-
 test('priorities are those that were given, when a job wakes', () => {
   const asleep = { delay: parkedMs(0.5) }
   expect(awakePriority({ priority: asleepPriority(0), opts: asleep })).toBe(0)
@@ -482,7 +405,7 @@ test('whoever leaves wakes the other one that may run, where two may', async () 
   const { first, second, resources, queue } = await twoStarted()
   const line = lines(queue, 2)
   const third = await queue.add('job', { customer: 'a', nr: 2 }, { delay: 60_000 })
-  await line.join(resources, ticketOf(third), 0)
+  await line.join(resources, ticketOf(third), { sleepers: 0 })
   await line.leave(resources, ticketOf(first), ticketOf(second))
   expect(await queue.getJobState(third.id ?? '')).toBe('waiting')
 })
