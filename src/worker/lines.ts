@@ -58,6 +58,8 @@ export interface Turn {
 
 /** Longer than it takes a job to leave its line once it has finished. */
 const LEAVING_MS = 200
+/** Longer than it takes a producer to join the lines of the jobs that it has added. */
+const OVERTAKEN_MS = 60_000
 
 export class Lines {
   readonly #redis: QueueConnection
@@ -66,6 +68,7 @@ export class Lines {
   readonly #slots: number
   readonly #nobodyElseWaits: () => boolean
   readonly #clock: Clock
+  #overtookAt = -Infinity
   readonly #backends = new Map<string, ReturnType<Queues['forQueue']>>()
 
   constructor(
@@ -128,7 +131,10 @@ export class Lines {
     const member = encodeTicket(ticket)
     for (const resource of resources) {
       const before = await this.#redis.command('ZRANK', this.#line(resource), member)
-      if (before === null) return this.join(resources, ticket)
+      if (before === null) {
+        await this.#overtook()
+        return this.join(resources, ticket)
+      }
       if (Number(before) >= this.#slots) return false
     }
     return true
@@ -143,7 +149,10 @@ export class Lines {
     const reply = await this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots)
     const heads = reply as readonly string[]
     const before = heads.indexOf(encodeTicket(ticket))
-    if (before < 0) return { isTurn: await this.join(resources, ticket) } // It keeps a place further back.
+    if (before < 0) {
+      await this.#overtook()
+      return { isTurn: await this.join(resources, ticket) } // It keeps a place further back.
+    }
     const next = decodeTicket(heads[this.#slots] ?? '')
     if (before >= this.#slots || next === undefined) return { isTurn: before < this.#slots }
     const mark = await this.#redis.command('HGET', this.#parked(resource), encodeTicket(next))
@@ -194,20 +203,38 @@ export class Lines {
     if (entries.length > 0) await this.#redis.command('ZADD', this.#index, 'NX', ...entries)
   }
 
+  /**
+   * Whether a worker was quicker than a producer lately: it started a job that had not joined its line yet. Whoever joined
+   * for a job before asking may have joined after it had left.
+   */
+  async wasOvertaken(): Promise<boolean> {
+    return (await this.#redis.command('EXISTS', this.#overtaken)) === 1
+  }
+
   /** Gives up the job's places and wakes whoever stands first now. `up` is the job behind it, where that is known to be up: it needs no waking. */
   async leave(resources: readonly string[], ticket: Ticket, up?: Ticket): Promise<void> {
+    if (await this.#leave(resources, ticket, up)) return
+    // Whoever joins for it from now on knows that it may be late; and who has done so meanwhile did it in vain.
+    await this.#overtook()
+    await this.#leave(resources, ticket, up)
+  }
+
+  /** Whether it had a place in all of them. */
+  async #leave(resources: readonly string[], ticket: Ticket, up?: Ticket): Promise<boolean> {
     const member = encodeTicket(ticket)
     const awake = up === undefined ? undefined : encodeTicket(up)
+    let left = true
     for (const resource of resources) {
       if (awake !== undefined && this.#slots === 1) {
         await this.#redis.command('ZREM', this.#line(resource), member) // Nobody else can be next.
         continue
       }
       // Both are sent now, so that whoever asks next on this connection finds that the job has left.
-      const [, first] = (await Promise.all([
+      const [places, first] = (await Promise.all([
         this.#redis.command('ZREM', this.#line(resource), member),
         this.#redis.command('ZRANGE', this.#line(resource), 0, this.#slots - 1),
       ])) as [number, string[]]
+      if (places === 0) left = false
       const heads = first.filter((head) => head !== awake)
       const marks =
         heads.length > 0 ? await this.#redis.command('HMGET', this.#parked(resource), ...heads) : []
@@ -217,6 +244,7 @@ export class Lines {
         await this.wake({ ticket: next, priority: priorityIn(mark) })
       }
     }
+    return left
   }
 
   /** Moves a parked job to the front of its queue; false for a job that is not parked (any more). */
@@ -308,6 +336,14 @@ export class Lines {
     return (await this.#redis.command('SET', key, '1', 'NX', 'PX', Math.ceil(forMs))) === 'OK'
   }
 
+  /** Says so to all producers, before the job leaves its line. */
+  async #overtook(): Promise<void> {
+    const now = this.#clock.now()
+    if (now - this.#overtookAt < OVERTAKEN_MS / 2) return
+    this.#overtookAt = now
+    await this.#redis.command('SET', this.#overtaken, '1', 'PX', OVERTAKEN_MS)
+  }
+
   async #isOver(ticket: Ticket, keepFailed: boolean): Promise<boolean> {
     const state = await this.#backendOf(ticket).getState(ticket.jobId)
     return state === 'unknown' || state === 'completed' || (state === 'failed' && !keepFailed)
@@ -334,6 +370,10 @@ export class Lines {
 
   #parked(resource: string): string {
     return `${this.#namespace}:{${resource}}:parked`
+  }
+
+  get #overtaken(): string {
+    return `${this.#namespace}:overtaken`
   }
 
   get #index(): string {

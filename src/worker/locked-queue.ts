@@ -142,20 +142,24 @@ export class LockedQueue<
         }),
       ),
     )
-    await lines.watch(
-      new Set(joining.flatMap(({ resources, asleep }) => (asleep ? resources : []))),
+    const sleepers = new Set(joining.flatMap(({ resources, asleep }) => (asleep ? resources : [])))
+    const [overtaken] = await Promise.all([lines.wasOvertaken(), lines.watch(sleepers)])
+    await Promise.all(
+      joining.map(async ({ resources, ticket, priority, asleep, named }, index) => {
+        const unsure = named || overtaken
+        if (first[index] !== true || !(asleep || unsure)) return
+        const sleeps = unsure ? await this.#sleepsOrLeaves(resources, ticket, asleep) : asleep
+        // A line was left while the jobs were being added. Only now does everybody stand in all of its lines.
+        if (sleeps && (await lines.isTurn(resources, ticket))) {
+          await lines.wake({ ticket, priority })
+        }
+      }),
     )
-    // A line was left while the jobs were being added. Only now does everybody stand in all of its lines.
-    for (const [index, { resources, ticket, priority, asleep, named }] of joining.entries()) {
-      if (first[index] !== true || !(asleep || named)) continue
-      const sleeps = named ? await this.#sleepsOrLeaves(resources, ticket, asleep) : asleep
-      if (sleeps && (await lines.isTurn(resources, ticket))) await lines.wake({ ticket, priority })
-    }
   }
 
   /**
    * A job with a name may have been there before: asleep, because an earlier add was cut off after its first half, or finished,
-   * and then it must not hold up the line.
+   * and then it must not hold up the line. So may any job be finished whose worker was quicker than its producer.
    */
   async #sleepsOrLeaves(
     resources: readonly string[],

@@ -375,6 +375,63 @@ describe('a job that starts for the first time', () => {
   })
 })
 
+describe('a job is added before it joins its line', () => {
+  /** Nobody looks after lines that stand still. */
+  async function stopSweeps(): Promise<void> {
+    const redis = new Redis(fixture.fleet.queue.url)
+    await redis.set(`${fixture.namespace}:sweeper`, '1', 'PX', 60_000)
+    redis.disconnect()
+  }
+
+  test.each([
+    ['that runs it', {}],
+    ['that has its result already', { dedupe: { resultTtlMs: 60_000 } }],
+  ])('a worker %s before it joins leaves no place behind', async (_how, options) => {
+    await stopSweeps()
+    const queue = makeQueue()
+    await startWorkers(1, options)
+    await queue.add('x', { customer: 'a', nr: 0 })
+    await until('one is done', async () => (await queue.getCompletedCount()) === 1)
+    const backend = queue.getBackend()
+    const addJob = backend.addJob.bind(backend)
+    backend.addJob = async (...args) => {
+      const id = await addJob(...args)
+      await until('it is done', async () => (await queue.getCompletedCount()) === 2)
+      return id // The producer hears of it only now.
+    }
+    await queue.add('x', { customer: 'a', nr: 1 })
+    const line = lines(queue)
+    await until('its place is free', async () => (await line.length(named('a'))) === 0)
+  })
+
+  test('whoever becomes first in between is woken by its producer', async () => {
+    await stopSweeps()
+    const queue = makeQueue()
+    const line = lines(queue)
+    const ahead = { prefix: 'bull', queue: 'q', jobId: 'ahead' }
+    await line.join([named('a')], ahead)
+    const backend = queue.getBackend()
+    const addJob = backend.addJob.bind(backend)
+    backend.addJob = async (...args) => {
+      await line.leave([named('a')], ahead)
+      return addJob(...args)
+    }
+    const job = await queue.add('x', { customer: 'a', nr: 1 })
+    expect(job.opts.delay).toBeGreaterThan(0)
+    expect(await job.getState()).toBe('waiting')
+  })
+
+  test("the one that BullMQ's deduplication keeps has one place", async () => {
+    const queue = makeQueue()
+    const options = { deduplication: { id: 'd' } }
+    const first = await queue.add('x', { customer: 'a', nr: 0 }, options)
+    const second = await queue.add('x', { customer: 'a', nr: 1 }, options)
+    expect(second.id).toBe(first.id)
+    const members = await lines(queue).members(named('a'), 9)
+    expect(members.map(({ ticket }) => ticket.jobId)).toEqual([first.id])
+  })
+})
+
 test('priorities are those that were given, when a job wakes', () => {
   const asleep = { delay: parkedMs(0.5) }
   expect(awakePriority({ priority: asleepPriority(0), opts: asleep })).toBe(0)
