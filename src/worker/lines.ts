@@ -68,7 +68,7 @@ export class Lines {
   readonly #slots: number
   readonly #nobodyElseWaits: () => boolean
   readonly #clock: Clock
-  #overtookAt = -Infinity
+  readonly #overtookAt = new Map<string, number>()
   readonly #backends = new Map<string, ReturnType<Queues['forQueue']>>()
 
   constructor(
@@ -132,7 +132,7 @@ export class Lines {
     for (const resource of resources) {
       const before = await this.#redis.command('ZRANK', this.#line(resource), member)
       if (before === null) {
-        await this.#overtook()
+        await this.#overtook(ticket)
         return this.join(resources, ticket)
       }
       if (Number(before) >= this.#slots) return false
@@ -150,7 +150,7 @@ export class Lines {
     const heads = reply as readonly string[]
     const before = heads.indexOf(encodeTicket(ticket))
     if (before < 0) {
-      await this.#overtook()
+      await this.#overtook(ticket)
       return { isTurn: await this.join(resources, ticket) } // It keeps a place further back.
     }
     const next = decodeTicket(heads[this.#slots] ?? '')
@@ -204,18 +204,18 @@ export class Lines {
   }
 
   /**
-   * Whether a worker was quicker than a producer lately: it started a job that had not joined its line yet. Whoever joined
+   * Whether a worker was quicker than a producer of this queue lately: it started a job that had not joined its line yet. Whoever joined
    * for a job before asking may have joined after it had left.
    */
-  async wasOvertaken(): Promise<boolean> {
-    return (await this.#redis.command('EXISTS', this.#overtaken)) === 1
+  async wasOvertaken(queue: Omit<Ticket, 'jobId'>): Promise<boolean> {
+    return (await this.#redis.command('EXISTS', this.#overtaken(queue))) === 1
   }
 
   /** Gives up the job's places and wakes whoever stands first now. `up` is the job behind it, where that is known to be up: it needs no waking. */
   async leave(resources: readonly string[], ticket: Ticket, up?: Ticket): Promise<void> {
     if (await this.#leave(resources, ticket, up)) return
     // Whoever joins for it from now on knows that it may be late; and who has done so meanwhile did it in vain.
-    await this.#overtook()
+    await this.#overtook(ticket)
     await this.#leave(resources, ticket, up)
   }
 
@@ -336,12 +336,13 @@ export class Lines {
     return (await this.#redis.command('SET', key, '1', 'NX', 'PX', Math.ceil(forMs))) === 'OK'
   }
 
-  /** Says so to all producers, before the job leaves its line. */
-  async #overtook(): Promise<void> {
+  /** Says so to all producers of its queue, before the job leaves its line. */
+  async #overtook(ticket: Ticket): Promise<void> {
+    const key = this.#overtaken(ticket)
     const now = this.#clock.now()
-    if (now - this.#overtookAt < OVERTAKEN_MS / 2) return
-    this.#overtookAt = now
-    await this.#redis.command('SET', this.#overtaken, '1', 'PX', OVERTAKEN_MS)
+    if (now - (this.#overtookAt.get(key) ?? -Infinity) < OVERTAKEN_MS / 2) return
+    this.#overtookAt.set(key, now)
+    await this.#redis.command('SET', key, '1', 'PX', OVERTAKEN_MS)
   }
 
   async #isOver(ticket: Ticket, keepFailed: boolean): Promise<boolean> {
@@ -372,8 +373,8 @@ export class Lines {
     return `${this.#namespace}:{${resource}}:parked`
   }
 
-  get #overtaken(): string {
-    return `${this.#namespace}:overtaken`
+  #overtaken({ prefix, queue }: Omit<Ticket, 'jobId'>): string {
+    return `${this.#namespace}:overtaken:${prefix}:${queue}`
   }
 
   get #index(): string {

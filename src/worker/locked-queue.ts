@@ -143,7 +143,10 @@ export class LockedQueue<
       ),
     )
     const sleepers = new Set(joining.flatMap(({ resources, asleep }) => (asleep ? resources : [])))
-    const [overtaken] = await Promise.all([lines.wasOvertaken(), lines.watch(sleepers)])
+    const [overtaken] = await Promise.all([
+      lines.wasOvertaken({ prefix: this.opts.prefix ?? 'bull', queue: this.name }),
+      lines.watch(sleepers),
+    ])
     await Promise.all(
       joining.map(async ({ resources, ticket, priority, asleep, named }, index) => {
         const unsure = named || overtaken
