@@ -391,7 +391,10 @@ describe('a job is added before it joins its line', () => {
     const queue = makeQueue()
     await startWorkers(1, options)
     await queue.add('x', { customer: 'a', nr: 0 })
+    const line = lines(queue)
+    const isFree = async (): Promise<boolean> => (await line.length(named('a'))) === 0
     await until('one is done', async () => (await queue.getCompletedCount()) === 1)
+    await until('and has left', isFree)
     const backend = queue.getBackend()
     const addJob = backend.addJob.bind(backend)
     backend.addJob = async (...args) => {
@@ -400,8 +403,7 @@ describe('a job is added before it joins its line', () => {
       return id // The producer hears of it only now.
     }
     await queue.add('x', { customer: 'a', nr: 1 })
-    const line = lines(queue)
-    await until('its place is free', async () => (await line.length(named('a'))) === 0)
+    await until('its place is free', isFree)
   })
 
   test('whoever becomes first in between is woken by its producer', async () => {
