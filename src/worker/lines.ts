@@ -11,6 +11,7 @@
  *   my waker finds me still active                   the same second look
  *   my waker dies before it wakes me                 the sweep finds a line whose head sleeps
  *   the head was removed, or its worker died late    the sweep finds a head that has finished or is gone
+ *   the head was done before its producer joined     its worker says that it found no place, and the producer looks
  *   tickets were lost                                every start joins again; a parked job wakes by itself at last
  */
 import type { IQueueBackend } from 'bullmq'
@@ -207,7 +208,7 @@ export class Lines {
    * Whether a worker was quicker than a producer of this queue lately: it started a job that had not joined its line yet. Whoever joined
    * for a job before asking may have joined after it had left.
    */
-  async wasOvertaken(queue: Omit<Ticket, 'jobId'>): Promise<boolean> {
+  async wasOvertaken(queue: Pick<Ticket, 'prefix' | 'queue'>): Promise<boolean> {
     return (await this.#redis.command('EXISTS', this.#overtaken(queue))) === 1
   }
 
@@ -336,7 +337,7 @@ export class Lines {
     return (await this.#redis.command('SET', key, '1', 'NX', 'PX', Math.ceil(forMs))) === 'OK'
   }
 
-  /** Says so to all producers of its queue, before the job leaves its line. */
+  /** Says that a job was found without a place to all producers of its queue, before it leaves its line. */
   async #overtook(ticket: Ticket): Promise<void> {
     const key = this.#overtaken(ticket)
     const now = this.#clock.now()
@@ -373,7 +374,7 @@ export class Lines {
     return `${this.#namespace}:{${resource}}:parked`
   }
 
-  #overtaken({ prefix, queue }: Omit<Ticket, 'jobId'>): string {
+  #overtaken({ prefix, queue }: Pick<Ticket, 'prefix' | 'queue'>): string {
     return `${this.#namespace}:overtaken:${prefix}:${queue}`
   }
 

@@ -132,6 +132,8 @@ export class LockedQueue<
       const named = entries[index]?.job.opts?.jobId !== undefined
       return [{ ticket: ticketOf(job), priority: awakePriority(job), resources, asleep, named }]
     })
+    const [one] = joining
+    if (one === undefined) return
     const lines = this.#lines
     // All at once on one connection: they arrive, and take their times, in the order of the jobs.
     const first = await Promise.all(
@@ -143,10 +145,7 @@ export class LockedQueue<
       ),
     )
     const sleepers = new Set(joining.flatMap(({ resources, asleep }) => (asleep ? resources : [])))
-    const [overtaken] = await Promise.all([
-      lines.wasOvertaken({ prefix: this.opts.prefix ?? 'bull', queue: this.name }),
-      lines.watch(sleepers),
-    ])
+    const [overtaken] = await Promise.all([lines.wasOvertaken(one.ticket), lines.watch(sleepers)])
     await Promise.all(
       joining.map(async ({ resources, ticket, priority, asleep, named }, index) => {
         const unsure = named || overtaken

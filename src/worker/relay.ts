@@ -1,9 +1,9 @@
 /**
- * How a job that has done its work gives way to the one behind it, so that nothing is waited for twice. In one turn of the event loop,
- * a moment before BullMQ notes that the job is finished:
+ * How a job that has done its work gives way to the one behind it, so that nothing is waited for twice. In one turn of the event loop:
  *
- *   its lease is handed over ─▶ kept here for the next job
+ *   its lease is kept here for the next job
  *   the next job is woken ────▶ BullMQ gives it to this very worker in the trip that finishes this job
+ *   that trip begins, and while it is under way the lease is handed over
  *
  * Should another worker get it after all, or the job not finish, nothing is lost but a little time: the next job finds that it is not
  * its turn, or that its resource is taken, and what is kept here is released when nobody has come for it.

@@ -116,11 +116,10 @@ describe('the next job of a line', () => {
 })
 
 describe('a worker that is roused', () => {
-  /** A backend that rouses at once; `found` is what a look finds. */
+  /** Its backend rouses it at once; `found` is what the look finds. */
   function makeIdle(): {
     readonly clock: FakeClock
     readonly look: (found?: object) => Promise<void>
-    readonly idle: IdleWait
   } {
     const clock = new FakeClock()
     let job: object | undefined
@@ -128,13 +127,13 @@ describe('a worker that is roused', () => {
       waitForJob: () => Promise.resolve({ member: '0', score: 0 }),
       moveToActive: () => Promise.resolve([job]),
     }
-    const idle = new IdleWait(backend, clock)
+    new IdleWait(backend, clock)
     const look = async (found?: object): Promise<void> => {
       job = found
       await backend.waitForJob()
       await backend.moveToActive()
     }
-    return { clock, look, idle }
+    return { clock, look }
   }
 
   async function isImmediate(look: Promise<void>): Promise<boolean> {

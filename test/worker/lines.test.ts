@@ -29,10 +29,13 @@ const connection = (): { host: string; port: number } => ({
 const named = (customer: string): string => `customer:${customer}`
 const resource = ({ customer }: Charge): string => named(customer)
 
-function makeQueue(name = fixture.namespace): LockedQueue<Charge> {
+function makeQueue(
+  name = fixture.namespace,
+  names: (data: Charge) => string | readonly string[] = resource,
+): LockedQueue<Charge> {
   const queue = new LockedQueue<Charge>(name, {
     connection: connection(),
-    resource,
+    resource: names,
     namespace: fixture.namespace,
   })
   fixture.defer(() => queue.close())
@@ -384,27 +387,37 @@ describe('a job is added before it joins its line', () => {
   }
 
   test.each([
-    ['that runs it', {}],
-    ['that has its result already', { dedupe: { resultTtlMs: 60_000 } }],
-  ])('a worker %s before it joins leaves no place behind', async (_how, options) => {
-    await stopSweeps()
-    const queue = makeQueue()
-    await startWorkers(1, options)
-    await queue.add('x', { customer: 'a', nr: 0 })
-    const line = lines(queue)
-    const isFree = async (): Promise<boolean> => (await line.length(named('a'))) === 0
-    await until('one is done', async () => (await queue.getCompletedCount()) === 1)
-    await until('and has left', isFree)
-    const backend = queue.getBackend()
-    const addJob = backend.addJob.bind(backend)
-    backend.addJob = async (...args) => {
-      const id = await addJob(...args)
-      await until('it is done', async () => (await queue.getCompletedCount()) === 2)
-      return id // The producer hears of it only now.
-    }
-    await queue.add('x', { customer: 'a', nr: 1 })
-    await until('its place is free', isFree)
-  })
+    ['that runs it', [named('a')], {}, 0],
+    ['that runs it under two resources', [named('a'), named('b')], {}, 0],
+    ['that has its result already', [named('a')], { dedupe: { resultTtlMs: 60_000 } }, 1],
+  ])(
+    'a worker %s before it joins leaves no place behind',
+    async (_how, names, options, earlier) => {
+      await stopSweeps()
+      const queue = makeQueue(fixture.namespace, () => names)
+      await startWorkers(1, { ...options, resource: () => names })
+      const line = lines(queue)
+      const isFree = async (): Promise<boolean> => {
+        const left = await Promise.all(names.map((name) => line.length(name)))
+        return left.every((length) => length === 0)
+      }
+      const isDone = async (): Promise<boolean> => (await queue.getCompletedCount()) === earlier
+      for (let nr = 0; nr < earlier; nr++) await queue.add('x', { customer: 'a', nr })
+      await until('those before it are done', isDone)
+      await until('and have left', isFree)
+      const backend = queue.getBackend()
+      const addJob = backend.addJob.bind(backend)
+      backend.addJob = async (...args) => {
+        const id = await addJob(...args)
+        await until('it is done', async () => (await queue.getCompletedCount()) > earlier)
+        await until('and has left', isFree)
+        await pause(50) // Also whoever had no place to leave.
+        return id // The producer hears of it only now.
+      }
+      await queue.add('x', { customer: 'a', nr: earlier })
+      await until('its place is free', isFree)
+    },
+  )
 
   test('whoever becomes first in between is woken by its producer', async () => {
     await stopSweeps()
