@@ -116,12 +116,13 @@ export class EventLog {
     this.#debugLevel = debugLevel
   }
 
-  event<Name extends EventName>(event: Name, fields: FieldsOf<Name>): void {
+  /** `fields` may come in parts: they are put together only where the line is written. */
+  event<Name extends EventName>(event: Name, ...fields: readonly FieldsOf<Name>[]): void {
     const { level: usual, message } = EVENTS[event]
     const level = usual === 'debug' ? this.#debugLevel : usual
     try {
       if (this.#logger.isLevelEnabled?.(level) === false) return
-      this.#logger[level]({ event, ...safe(fields) }, message)
+      this.#logger[level]({ event, ...safe(Object.assign({}, ...fields) as object) }, message)
     } catch {
       // A logger that throws has no place to say so.
     }

@@ -279,9 +279,9 @@ export class Redlock implements LockService, AsyncDisposable {
   #passedOn(lease: QuorumLease): AcquireOutcome {
     const { resources, fencingToken } = lease
     this.#leases.add(lease)
-    const attempted = { resources, fencingToken, handOver: true, durationMs: 0 }
-    this.#observer.attempted({ ...attempted, status: 'granted' })
-    return { status: 'granted', lease }
+    const status = 'granted'
+    this.#observer.attempted({ resources, status, durationMs: 0, handOver: true, fencingToken })
+    return { status, lease }
   }
 
   /** The resources, or the slots of one resource in turn until one is granted. */
@@ -320,10 +320,9 @@ export class Redlock implements LockService, AsyncDisposable {
     const durationMs = clock.now() - startedAt
     if (grant.status !== 'unreachable') this.#roundTripMs = durationMs
     const { status } = grant
-    this.#observer.attempted({
-      ...{ resources, status, durationMs, handOver: predecessor !== undefined },
-      fencingToken: status === 'granted' ? grant.counter : undefined,
-    })
+    const handOver = predecessor !== undefined
+    const fencingToken = status === 'granted' ? grant.counter : undefined
+    this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
     if (grant.status !== 'granted')
       return { outcome: grant, everywhere: () => Promise.resolve(false) }
     const lease = new QuorumLease(this.#fleet, grant, terms, this.#owner)

@@ -9,7 +9,7 @@ import type { Lease } from '../lock/lease.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
 import type { Lines, Sleeper, Turn } from './lines.ts'
 import type { Passed } from './relay.ts'
-import { ticketOf } from './ticket.ts'
+import { ticketOf, type Ticket } from './ticket.ts'
 
 /** Not the job's turn: others of its resource stand before it. */
 export interface InLine {
@@ -48,11 +48,16 @@ export async function admit(
   resources: readonly string[],
 ): Promise<Admitted | NotGranted | InLine> {
   const { lines, clock, passed } = admission
-  if (lines === undefined) return withoutLine(await acquire(admission, resources))
-  const early = await passed?.outcome
-  if (early?.status === 'granted' && passed?.finished === true) {
-    return { ...early, following: followingOf(lines, job, resources, clock) }
+  if (lines === undefined) {
+    const outcome = await acquire(admission, resources)
+    return outcome.status === 'granted' ? admitted(outcome.lease, nobody) : outcome
   }
+  const early = await passed?.outcome
+  const before = passed?.before
+  if (early?.status === 'granted' && before !== undefined) {
+    return admitted(early.lease, followingOf(lines, job, resources, clock, before))
+  }
+  if (before !== undefined) await lines.leave(resources, before, ticketOf(job))
   const turn = await turnOf(lines, job, resources, clock)
   if (!turn.isTurn) {
     if (early?.status === 'granted') await early.lease.release()
@@ -60,14 +65,14 @@ export async function admit(
   }
   const outcome = early?.status === 'granted' ? early : await acquire(admission, resources)
   if (outcome.status !== 'granted') return outcome
-  return { ...outcome, following: () => Promise.resolve(turn.following) }
+  return admitted(outcome.lease, () => Promise.resolve(turn.following))
 }
 
-function withoutLine(outcome: AcquireOutcome): Admitted | NotGranted {
-  return outcome.status === 'granted'
-    ? { ...outcome, following: () => Promise.resolve(undefined) }
-    : outcome
+function admitted(lease: Lease, following: Admitted['following']): Admitted {
+  return { status: 'granted', lease, following }
 }
+
+const nobody: Admitted['following'] = () => Promise.resolve(undefined)
 
 async function acquire(
   { locks, leaseOptions, clock }: Admission,
@@ -100,16 +105,17 @@ async function turnOf(
   return turn.isLost === true ? { isTurn: await lines.join(resources, ticket) } : turn
 }
 
-/** For a job that may run: it looks when it has started. Where no answer comes, nobody follows. */
+/** For a job that may run: it looks, and takes out the one before it, when it has started. Where no answer comes, nobody follows. */
 function followingOf(
   lines: Lines,
   job: Job,
   resources: readonly string[],
   clock: Clock,
+  before: Ticket,
 ): () => Promise<Sleeper | undefined> {
   let turn: Turn | undefined
   const looking = endOfTurn()
-    .then(() => lines.wakeUp(resources, ticketOf(job), job.attemptsStarted))
+    .then(() => lines.wakeUp(resources, ticketOf(job), job.attemptsStarted, before))
     .then(
       (found) => (turn = found),
       () => undefined,

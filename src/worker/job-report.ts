@@ -67,7 +67,7 @@ export class RunReport {
     this.#fields = { queue: job.queueName, job: job.id, resource, fencingToken }
     this.#log = log
     this.#telemetry = telemetry
-    log.event('job:started', { ...this.#fields, attempt: job.attemptsMade + 1 })
+    log.event('job:started', this.#fields, { attempt: job.attemptsMade + 1 })
   }
 
   /** Adds to every line what the job is, and what it holds. */
@@ -82,7 +82,7 @@ export class RunReport {
     const running = this.#telemetry.step(this.#job, name, fencingToken, run)
     const ended = (outcome: string) => (): void => {
       const tookMs = Math.round(systemClock.now() - startedAt)
-      this.#log.event('step:ended', { ...this.#fields, step: name, outcome, tookMs })
+      this.#log.event('step:ended', this.#fields, { step: name, outcome, tookMs })
     }
     running.then(ended('done'), ended('failed'))
     return running
@@ -90,11 +90,11 @@ export class RunReport {
 
   ended(outcome: 'done' | 'failed'): void {
     const tookMs = Math.round(systemClock.now() - this.#startedAt)
-    this.#log.event('job:ended', { ...this.#fields, outcome, tookMs })
+    this.#log.event('job:ended', this.#fields, { outcome, tookMs })
   }
 
   leaseLost({ reason }: LeaseLostError): void {
-    this.#log.event('job:lease-lost', { ...this.#fields, reason })
+    this.#log.event('job:lease-lost', this.#fields, { reason })
   }
 
   lockLost(): void {

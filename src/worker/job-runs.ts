@@ -37,6 +37,12 @@ export interface Dedupe<Data> {
   readonly key?: (job: Job<Data>) => string
 }
 
+export interface Services {
+  readonly lines?: Lines
+  readonly kept?: KeptValues
+  readonly oneWrite?: OneWrite
+}
+
 export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly locks: LockService
   readonly leaseOptions: LeaseOptions
@@ -49,19 +55,21 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   /** The longest sleep of a job that met an outage of the masters. */
   readonly maxUnreachableMs: number
   /** What only a worker with a connection to the queue's Redis has. */
-  readonly services: () => {
-    readonly lines?: Lines
-    readonly kept?: KeptValues
-    readonly oneWrite?: OneWrite
-  }
+  readonly services: () => Services
   readonly reports: JobReports
   readonly onRequeued: (job: Job<Data>, requeue: Requeue) => void
   readonly onLeaseLost: (job: Job<Data>, error: LeaseLostError) => void
 }
 
+interface Running {
+  readonly signal: JobSignal
+  /** Once it has its lease. */
+  report: RunReport | undefined
+}
+
 export class JobRuns<Data, Result, Name extends string> {
   readonly #options: JobRunsOptions<Data, Result, Name>
-  readonly #running = new Map<string, { readonly signal: JobSignal; readonly report: RunReport }>()
+  readonly #running = new Map<string, Running>()
   readonly #endings = new WeakMap<object, Ending>()
   readonly #relay: Relay
   #stopped: ShutdownError | undefined
@@ -71,7 +79,7 @@ export class JobRuns<Data, Result, Name extends string> {
     this.#relay = new Relay(options.locks, options.leaseOptions, options.clock)
   }
 
-  /** Jobs that hold a lease now. */
+  /** Jobs that run here, or are about to. */
   get active(): number {
     return this.#running.size
   }
@@ -90,8 +98,19 @@ export class JobRuns<Data, Result, Name extends string> {
   jobLockLost(jobId: string): void {
     const running = this.#running.get(jobId)
     if (running === undefined) return
-    running.report.lockLost()
+    running.report?.lockLost()
     running.signal.abort(new JobLockLostError(jobId))
+  }
+
+  /** As BullMQ's own, for workers that do not ask for BullMQ's signal: false for a job that does not run here. */
+  cancelJob(jobId: string, why: string | undefined): boolean {
+    const running = this.#running.get(jobId)
+    running?.signal.cancel(why)
+    return running !== undefined
+  }
+
+  cancelAllJobs(why: string | undefined): void {
+    for (const { signal } of this.#running.values()) signal.cancel(why)
   }
 
   /** Gives back the leases that are kept for jobs which will not come any more. */
@@ -105,26 +124,31 @@ export class JobRuns<Data, Result, Name extends string> {
     for (const { signal } of this.#running.values()) signal.abort(reason)
   }
 
-  run(
+  /** `signal` is BullMQ's, of a worker that asks for it. */
+  async run(
     job: Job<Data, Result, Name>,
     token: string | undefined,
-    signal: AbortSignal | undefined,
+    signal?: AbortSignal,
   ): Promise<Result> {
-    return this.#options.reports.within(job, () => this.#run(job, token, signal))
+    const id = job.id ?? ''
+    const running: Running = { signal: new JobSignal(), report: undefined }
+    if (signal !== undefined) running.signal.follow(() => signal)
+    this.#running.set(id, running)
+    try {
+      return await this.#options.reports.within(job, () => this.#run(job, token, running))
+    } finally {
+      if (this.#running.get(id) === running) this.#running.delete(id)
+    }
   }
 
   async #run(
     job: Job<Data, Result, Name>,
     token: string | undefined,
-    signal: AbortSignal | undefined,
+    running: Running,
   ): Promise<Result> {
     const { clock, resource, services, reports } = this.#options
-    if (this.#stopped !== undefined) {
-      // A paused BullMQ worker that was waiting for a job still takes one.
-      await giveBack(job, token, clock)
-      reports.givenBack(job)
-      throw new DelayedError(this.#stopped.message)
-    }
+    // A paused BullMQ worker that was waiting for a job still takes one.
+    if (this.#isStopped()) return this.#giveBack(job, token)
     const resources = resourcesOf(() => resource(job), job.id)
     const { kept, lines } = services()
     const twin = await this.#twinResult(job, resources, kept)
@@ -133,17 +157,19 @@ export class JobRuns<Data, Result, Name extends string> {
       return twin.value
     }
     const passed = this.#relay.claim(ticketOf(job), resources)
-    const outcome = await admit({ ...this.#options, lines, passed }, job, resources)
+    const { locks, leaseOptions } = this.#options
+    const admission = { locks, leaseOptions, lines, passed, clock }
+    const outcome = await admit(admission, job, resources)
     if (outcome.status !== 'granted') return this.#wait(job, token, resources, outcome)
     const { lease, following } = outcome
-    const jobSignal = new JobSignal(
-      () => lease.signal,
-      () => signal,
-    )
-    const id = job.id ?? ''
+    if (this.#isStopped()) {
+      await lease.release()
+      return this.#giveBack(job, token)
+    }
+    const { signal: jobSignal } = running
+    jobSignal.follow(() => lease.signal)
     const report = reports.started(job, lease, passed)
-    const running = { signal: jobSignal, report }
-    this.#running.set(id, running)
+    running.report = report
     let finished = false
     try {
       const result = await this.#runUnder(lease, jobSignal, job, kept, report)
@@ -151,11 +177,8 @@ export class JobRuns<Data, Result, Name extends string> {
       return result
     } catch (error) {
       if (!(jobSignal.signal.reason instanceof ShutdownError)) throw error
-      await giveBack(job, token, clock)
-      reports.givenBack(job)
-      throw new DelayedError(jobSignal.signal.reason.message)
+      return await this.#giveBack(job, token)
     } finally {
-      if (this.#running.get(id) === running) this.#running.delete(id)
       jobSignal.end()
       const lost = lossOf(lease)
       if (lines === undefined) await lease.release()
@@ -180,12 +203,22 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Ending {
     const here = ticketOf(job)
     const isHere = next?.ticket.queue === here.queue && next.ticket.prefix === here.prefix
-    if (!isHere || resource === undefined || others.length > 0 || this.#stopped !== undefined) {
-      const released = lease.release().then(() => undefined)
+    if (!isHere || resource === undefined || others.length > 0 || this.#isStopped()) {
+      const released = lease.release().then(() => false)
       return { finished: () => released }
     }
     this.#options.services().oneWrite?.untilEndOfTurn()
-    return this.#relay.pass(resource, lease, lines, next)
+    return this.#relay.pass(here, resource, lease, lines, next)
+  }
+
+  #isStopped(): boolean {
+    return this.#stopped !== undefined
+  }
+
+  async #giveBack(job: Job<Data>, token: string | undefined): Promise<never> {
+    await giveBack(job, token, this.#options.clock)
+    this.#options.reports.givenBack(job)
+    throw new DelayedError(this.#stopped?.message)
   }
 
   /** Gives the job back; BullMQ knows by the error, which must come from the outermost frame, that it was moved. */

@@ -2,23 +2,21 @@
  * The one signal of a running job. It aborts for the first of: the lease is lost, BullMQ's own lock on the job
  * is lost, the job is cancelled through BullMQ, or the worker shuts down past its limit. The reason is always an
  * Error that says which. It is made when somebody asks for it: many jobs are over before, and it costs as much as a command.
+ * So does BullMQ's own, which `LockedWorker` therefore does not ask for.
  */
+type Source = () => AbortSignal | undefined
+
 export class JobSignal {
-  readonly #sources: (() => AbortSignal | undefined)[]
+  readonly #sources: Source[] = []
   readonly #unlink: (() => void)[] = []
   #abort: AbortController | undefined
   #reason: Error | undefined
-
-  /** Asked for when the job's signal is. */
-  constructor(...sources: (() => AbortSignal | undefined)[]) {
-    this.#sources = sources
-  }
 
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController()
       if (this.#reason !== undefined) this.#abort.abort(this.#reason)
-      for (const source of this.#sources) this.#follow(source())
+      for (const source of this.#sources) this.#listen(source())
     }
     return this.#abort.signal
   }
@@ -28,13 +26,23 @@ export class JobSignal {
     this.#abort?.abort(reason)
   }
 
+  /** As BullMQ cancels a job. */
+  cancel(why: string | undefined): void {
+    this.abort(asError(why))
+  }
+
+  /** One source more, before anybody asks for the signal; it is asked for when that is. */
+  follow(source: Source): void {
+    this.#sources.push(source)
+  }
+
   /** Lets go of the sources; the signal stays as it is. */
   end(): void {
     this.#sources.length = 0
     for (const unlink of this.#unlink.splice(0)) unlink()
   }
 
-  #follow(source: AbortSignal | undefined): void {
+  #listen(source: AbortSignal | undefined): void {
     if (source === undefined) return
     const onAbort = (): void => {
       this.abort(asError(source.reason))

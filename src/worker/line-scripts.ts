@@ -32,7 +32,7 @@ return {at, ARGV[4] == '1' and redis.call('ZRANK', KEYS[1], ARGV[1]) or -1}
 
 /**
  * KEYS  1 line · 2 parked
- * ARGV  1 ticket · 2 slots · 3 which start of the job asks
+ * ARGV  1 ticket · 2 slots · 3 which start of the job asks · 4 ticket of one that has finished, which leaves, or ''
  * Returns  how many stand before it, or -1 when it is not in the line; where it is its turn also the ticket and the mark of the
  *          one whose turn it is when this one leaves, if that one sleeps
  * Keeps: a job that is up is not marked as asleep. A mark of this start or a later one stays: this call is late, and the job
@@ -45,6 +45,7 @@ local mark = redis.call('HGET', KEYS[2], ARGV[1])
 if mark and tonumber(string.match(mark, '%d+$')) < tonumber(ARGV[3]) then
   redis.call('HDEL', KEYS[2], ARGV[1])
 end
+if ARGV[4] ~= '' then redis.call('ZREM', KEYS[1], ARGV[4]) end
 local before = redis.call('ZRANK', KEYS[1], ARGV[1])
 if not before then return {-1} end
 if before >= tonumber(ARGV[2]) then return {before} end

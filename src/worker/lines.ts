@@ -163,13 +163,22 @@ export class Lines {
 
   /**
    * As {@link Lines.isTurn}, for a job that may have slept: it is up now, at its `start`-th start. One that has no place
-   * does not take one.
+   * does not take one. `done`, which stood before it, has finished and leaves.
    */
-  async wakeUp(resources: readonly string[], ticket: Ticket, start: number): Promise<Turn> {
+  async wakeUp(
+    resources: readonly string[],
+    ticket: Ticket,
+    start: number,
+    done?: Ticket,
+  ): Promise<Turn> {
     const member = encodeTicket(ticket)
+    // Where only one may run, it is this one, and nobody needs waking.
+    const inPassing = done !== undefined && this.#slots === 1
+    if (done !== undefined && !inPassing) await this.leave(resources, done, ticket)
+    const leaving = inPassing ? encodeTicket(done) : ''
     let following: Sleeper | undefined
     for (const resource of resources) {
-      const args = [member, this.#slots, start]
+      const args = [member, this.#slots, start, leaving]
       const reply = await this.#redis.run(turnScript, this.#keys(resource), args)
       const [before, name, mark] = reply as [number, string?, string?]
       if (before < 0) return { isTurn: false, isLost: true }
@@ -212,7 +221,7 @@ export class Lines {
     return (await this.#redis.command('EXISTS', this.#overtaken(queue))) === 1
   }
 
-  /** Gives up the job's places and wakes whoever stands first now. `up` is the job behind it, where that is known to be up: it needs no waking. */
+  /** Gives up the job's places and wakes whoever stands first now. `up` is known to be up, and needs no waking. */
   async leave(resources: readonly string[], ticket: Ticket, up?: Ticket): Promise<void> {
     if (await this.#leave(resources, ticket, up)) return
     // Whoever joins for it from now on knows that it may be late; and who has done so meanwhile did it in vain.
@@ -226,10 +235,6 @@ export class Lines {
     const awake = up === undefined ? undefined : encodeTicket(up)
     let left = true
     for (const resource of resources) {
-      if (awake !== undefined && this.#slots === 1) {
-        await this.#redis.command('ZREM', this.#line(resource), member) // Nobody else can be next.
-        continue
-      }
       // Both are sent now, so that whoever asks next on this connection finds that the job has left.
       const [places, first] = (await Promise.all([
         this.#redis.command('ZREM', this.#line(resource), member),

@@ -118,7 +118,8 @@ export class LockedQueue<
       const given = job.opts?.priority ?? this.jobsOpts.priority ?? 0
       // One that may fail of waiting has to be looked at in time, however many others wait.
       const priority = this.#maxWaitMs < Number.MAX_SAFE_INTEGER ? given : asleepPriority(given)
-      return { job: { ...job, opts: { ...job.opts, delay, priority } }, resources, asleep }
+      const { name, data, opts } = job
+      return { job: { name, data, opts: { ...opts, delay, priority } }, resources, asleep }
     })
   }
 

@@ -13,7 +13,7 @@ import { defaultLogger } from '../logger.ts'
 import { JobTelemetry } from '../telemetry/job-telemetry.ts'
 import { Breaker } from './breaker.ts'
 import { IdleWait } from './idle-wait.ts'
-import type { JobRuns } from './job-runs.ts'
+import type { JobRuns, Services } from './job-runs.ts'
 import { jobRuns, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
@@ -50,6 +50,7 @@ const OUTAGE_SLEEP_MS = 1_000
 /** How long jobs that are told to stop may take for it. */
 const DRAIN_GRACE_MS = 2_000
 const IDLE_LOOK_MS = 10
+const NO_SERVICES: Services = {}
 
 export class LockedWorker<
   Data = unknown,
@@ -76,7 +77,7 @@ export class LockedWorker<
     options: LockedWorkerOptions<Data>,
   ) {
     const { ours, bullmq } = separate(options)
-    const seat: { side?: QueueSide<Data> } = {}
+    const seat: { services?: Services } = {}
     const { redlock, order, checkpoints, dedupe } = ours
     const { logger = defaultLogger() } = options
     const log = new EventLog(logger)
@@ -86,10 +87,7 @@ export class LockedWorker<
       dedupe,
       checkpoints,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
-      services: () => ({
-        ...(order === 'strict' && seat.side !== undefined && { lines: seat.side.lines }),
-        ...(seat.side !== undefined && { kept: seat.side.kept, oneWrite: seat.side.oneWrite }),
-      }),
+      services: () => seat.services ?? NO_SERVICES,
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
         this.#emit('requeued', job, why)
@@ -99,8 +97,8 @@ export class LockedWorker<
       },
     }
     const runs = jobRuns<Data, Result, Name>(redlock, given, processor, extras, telemetry)
-    // Three parameters on purpose: BullMQ passes its signal only to processors that declare it.
-    super(name, (job, token, signal) => runs.run(job, token, signal), {
+    // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
+    super(name, (job, token) => runs.run(job, token), {
       ...recovery(options.leaseMs ?? redlock.leaseMs),
       ...bullmq,
       autorun: false,
@@ -120,7 +118,8 @@ export class LockedWorker<
         this.emit('error', error as Error)
       },
     })
-    seat.side = this.#side
+    const { lines, kept, oneWrite } = this.#side
+    seat.services = { kept, oneWrite, ...(order === 'strict' && { lines }) }
     this.#settleBeforeClosing()
     this.#breaker = new Breaker({
       locks: redlock,
@@ -184,6 +183,14 @@ export class LockedWorker<
   override async resume(): Promise<void> {
     this.#pausedByUser = false
     if (!this.#breaker.isOpen) await super.resume()
+  }
+
+  override cancelJob(jobId: string, reason?: string): boolean {
+    return this.#runs.cancelJob(jobId, reason)
+  }
+
+  override cancelAllJobs(reason?: string): void {
+    this.#runs.cancelAllJobs(reason)
   }
 
   /**

@@ -109,7 +109,7 @@ export class QueueSide<Data> {
   }
 
   async #leave(job: Job<Data>): Promise<void> {
-    const up = await this.#options.endingOf(job)?.finished()
+    if ((await this.#options.endingOf(job)?.finished()) === true) return
     await endOfTurn() // The next one, which has just been fetched, starts first.
     let resources: readonly string[]
     try {
@@ -117,7 +117,7 @@ export class QueueSide<Data> {
     } catch {
       return // It failed because of this, and has no place anywhere.
     }
-    await this.lines.leave(resources, ticketOf(job), up)
+    await this.lines.leave(resources, ticketOf(job))
   }
 }
 

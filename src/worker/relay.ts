@@ -19,29 +19,34 @@ import { encodeTicket, type Ticket } from './ticket.ts'
 export interface Ending {
   /**
    * BullMQ has noted that it is finished. Resolves when it may leave its line: what was kept for the next job has been fetched
-   * or is released, so that whoever finds that it is its turn finds its resource free. Resolves to the next job, if that has started here.
+   * or is released, so that whoever finds that it is its turn finds its resource free. True when the next job, which starts here,
+   * takes it out of the line.
    */
-  finished(): Promise<Ticket | undefined>
+  finished(): Promise<boolean>
 }
 
 /** What was passed to a job by the one before it. */
 export interface Passed {
   readonly outcome: Promise<AcquireOutcome>
-  /** The one before it is noted as finished: it is this one's turn, and nobody needs to be asked. */
-  readonly finished: boolean
+  /**
+   * The one before it, where that is noted as finished: it is this one's turn, nobody needs to be asked, and this one takes it out of
+   * the line.
+   */
+  readonly before: Ticket | undefined
   /** When the one before it had done its work, on the monotonic clock. */
   readonly passedAt: number
 }
 
-interface Kept extends Passed {
+interface Kept extends Omit<Passed, 'before'> {
   readonly resource: string
+  readonly from: Ticket
   finished: boolean
   /** The job for which it is kept was given to this worker. */
   fetched: boolean
   timer: Timer | undefined
-  /** Resolves when nothing is kept any more, to whom it was kept for if that one has come. */
-  readonly over: Promise<Ticket | undefined>
-  readonly end: (claimed?: Ticket) => void
+  /** Resolves when nothing is kept any more, as {@link Ending.finished} does. */
+  readonly over: Promise<boolean>
+  readonly end: (takesItOut: boolean) => void
 }
 
 /** BullMQ notes the end of a job within a few milliseconds, or will not do it. */
@@ -64,15 +69,15 @@ export class Relay {
   }
 
   /** Passes the lease on `resource` and the turn of a job that has done its work. */
-  pass(resource: string, lease: Lease, lines: Lines, following: Sleeper): Ending {
+  pass(from: Ticket, resource: string, lease: Lease, lines: Lines, following: Sleeper): Ending {
     const key = encodeTicket(following.ticket)
     const before = this.#kept.get(key)
     if (before !== undefined) void this.#drop(key, before)
-    const kept = this.#keep(resource, lease)
+    const kept = this.#keep(from, resource, lease)
     this.#kept.set(key, kept)
     this.#dropAfter(UNFINISHED_MS, key, kept)
     void lines.wake(following)
-    const finished = (): Promise<Ticket | undefined> => {
+    const finished = (): Promise<boolean> => {
       kept.finished = true
       if (!kept.fetched) this.#dropAfter(UNFETCHED_MS, key, kept)
       return kept.over
@@ -100,9 +105,9 @@ export class Relay {
     }
     this.#kept.delete(key)
     kept.timer?.cancel()
-    // The one before it leaves the line ahead of the first look of this one.
-    kept.end(ticket)
-    return kept
+    kept.end(kept.finished)
+    const before = kept.finished ? kept.from : undefined
+    return { outcome: kept.outcome, passedAt: kept.passedAt, before }
   }
 
   /** Releases the lease that is kept for a job, if it is. */
@@ -117,12 +122,13 @@ export class Relay {
     await Promise.all([...this.#kept].map(([key, kept]) => this.#drop(key, kept)))
   }
 
-  #keep(resource: string, lease: Lease): Kept {
+  #keep(from: Ticket, resource: string, lease: Lease): Kept {
     let end: Kept['end'] = () => undefined
-    const over = new Promise<Ticket | undefined>((resolve) => {
+    const over = new Promise<boolean>((resolve) => {
       end = resolve
     })
     return {
+      from,
       resource,
       // Not before the write that finishes the job.
       outcome: endOfTurn().then(() => this.#handOver(lease)),
@@ -159,6 +165,6 @@ export class Relay {
     kept.timer?.cancel()
     const outcome = await kept.outcome
     if (outcome.status === 'granted') await outcome.lease.release()
-    kept.end()
+    kept.end(false)
   }
 }

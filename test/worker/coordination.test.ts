@@ -320,6 +320,27 @@ describe('drain', () => {
     expect(await queue.getFailedCount()).toBe(0)
   })
 
+  test('gives back a job that still asks the lock masters, and never starts it', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    let started = false
+    const worker = work(redlock, () => {
+      started = true
+      return Promise.resolve('ok')
+    })
+    await worker.waitUntilReady()
+    await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
+    const job = await queue.add('report', { of: 'delta' })
+    await until('it asks', async () => (await queue.getActiveCount()) === 1)
+    const drained = worker.drain({ timeoutMs: 0 })
+    await pause(50)
+    await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
+    await drained
+    expect(started).toBe(false)
+    expect(['delayed', 'waiting']).toContain(await job.getState())
+    expect(redlock.status().leases).toBe(0)
+  })
+
   test('rolling restarts under load lose nothing and keep order', async () => {
     const queue = makeQueue()
     const started = new Map<string, number[]>()

@@ -473,13 +473,29 @@ test('whoever leaves asks nothing about one that is up', async () => {
   expect(await queue.getJobState(second.id ?? '')).toBe('waiting')
 })
 
-test('whoever leaves wakes the other one that may run, where two may', async () => {
-  const { first, second, resources, queue } = await twoStarted()
-  const line = lines(queue, 2)
+test.each(['who leaves', 'who takes out the one before it'])(
+  '%s wakes the other one that may run, where two may',
+  async (one) => {
+    const { first, second, resources, queue } = await twoStarted()
+    const line = lines(queue, 2)
+    const third = await queue.add('job', { customer: 'a', nr: 2 }, { delay: 60_000 })
+    await line.join(resources, ticketOf(third), { sleepers: 0 })
+    if (one === 'who leaves') await line.leave(resources, ticketOf(first), ticketOf(second))
+    else await line.wakeUp(resources, ticketOf(second), 1, ticketOf(first))
+    expect(await queue.getJobState(third.id ?? '')).toBe('waiting')
+  },
+)
+
+test('a job that is up takes out the one before it and sees who follows', async () => {
+  const { first, second, line, resources, queue } = await twoStarted()
   const third = await queue.add('job', { customer: 'a', nr: 2 }, { delay: 60_000 })
-  await line.join(resources, ticketOf(third), { sleepers: 0 })
-  await line.leave(resources, ticketOf(first), ticketOf(second))
-  expect(await queue.getJobState(third.id ?? '')).toBe('waiting')
+  await line.join(resources, ticketOf(third), { sleepers: 7 })
+  expect(await line.wakeUp(resources, ticketOf(second), 1)).toMatchObject({ isTurn: false })
+  expect(await line.wakeUp(resources, ticketOf(second), 1, ticketOf(first))).toEqual({
+    isTurn: true,
+    following: { ticket: ticketOf(third), priority: 7 },
+  })
+  expect(await queue.getJobState(third.id ?? '')).toBe('delayed')
 })
 
 describe('a wake-up is not lost', () => {

@@ -245,6 +245,40 @@ describe('one signal', () => {
     expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
   })
 
+  test('aborts when all jobs are cancelled, also those that still ask the lock masters', async () => {
+    const queue = makeQueue()
+    const worker = work(await fixture.redlock(), (_job, lease) => {
+      lease.signal.throwIfAborted()
+      return Promise.resolve('charged')
+    })
+    await worker.waitUntilReady()
+    await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
+    const id = await add(queue, 1)
+    await until('it asks', async () => (await queue.getActiveCount()) === 1)
+    await until('it is there', () => worker.cancelJob(id, 'customer left'))
+    worker.cancelAllJobs('too late')
+    await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
+    expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
+    expect(worker.cancelJob(id)).toBe(false)
+  })
+
+  test('aborts those that run when all jobs are cancelled', async () => {
+    const queue = makeQueue()
+    let running = 0
+    const worker = work(
+      await fixture.redlock(),
+      async (_job, lease) => {
+        running++
+        throw await aborted(lease.signal)
+      },
+      { concurrency: 2 },
+    )
+    const ids = [await add(queue, 1), await add(queue, 2)]
+    await until('both run', () => running === 2)
+    worker.cancelAllJobs()
+    for (const id of ids) expect(await failure(queue, id)).toBe('The job was cancelled')
+  })
+
   test("aborts when BullMQ's lock on the job is lost, in a LockedWorker and in a plain Worker", async () => {
     const redlock = await fixture.redlock()
     for (const kind of ['LockedWorker', 'plain']) {

@@ -67,13 +67,16 @@ describe('how long a job stays away', () => {
 })
 
 describe('the signal of a job', () => {
+  const following = (...signals: AbortSignal[]): JobSignal => {
+    const job = new JobSignal()
+    for (const signal of signals) job.follow(() => signal)
+    return job
+  }
+
   test('aborts for the first of its sources, with an Error that says which', () => {
     const lease = new AbortController()
     const cancel = new AbortController()
-    const job = new JobSignal(
-      () => lease.signal,
-      () => cancel.signal,
-    )
+    const job = following(lease.signal, cancel.signal)
     const { signal } = job
     cancel.abort('by the operator')
     lease.abort(new Error('later'))
@@ -82,9 +85,9 @@ describe('the signal of a job', () => {
   })
 
   test('tells whoever asks late what has happened before', () => {
-    const lost = new JobSignal(() => AbortSignal.abort(new Error('lost')))
+    const lost = following(AbortSignal.abort(new Error('lost')))
     expect(lost.signal.reason).toEqual(new Error('lost'))
-    const stopped = new JobSignal(() => undefined)
+    const stopped = new JobSignal()
     stopped.abort(new Error('stopped'))
     stopped.abort(new Error('later'))
     expect(stopped.signal.reason).toEqual(new Error('stopped'))
@@ -92,7 +95,7 @@ describe('the signal of a job', () => {
 
   test('lets go of its sources at the end', () => {
     const lease = new AbortController()
-    const job = new JobSignal(() => lease.signal)
+    const job = following(lease.signal)
     const { signal } = job
     job.end()
     lease.abort()
@@ -101,7 +104,8 @@ describe('the signal of a job', () => {
 
   test('is not made where nobody asks for it', () => {
     let asked = 0
-    const job = new JobSignal(() => {
+    const job = new JobSignal()
+    job.follow(() => {
       asked++
       return undefined
     })

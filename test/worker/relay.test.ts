@@ -11,6 +11,7 @@ import {
 } from '../../src/index.ts'
 import { openQueueConnection } from '../../src/redis/queue-connection.ts'
 import { Lines } from '../../src/worker/lines.ts'
+import { QueueSide } from '../../src/worker/queue-side.ts'
 import { Relay, type Ending } from '../../src/worker/relay.ts'
 import { until, useFleet } from '../fixtures.ts'
 
@@ -107,6 +108,23 @@ describe('along a line', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y))
     const acquisitions = asked.filter((question) => question === 'acquire').length / 3
     expect(acquisitions).toBeLessThan(5)
+  })
+
+  test('a job whose lease could not be handed over takes the one before it out of the line', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    redlock.handOver = async (lease) => {
+      await lease.release()
+      return { status: 'split', resource: lease.resource, answers: [] }
+    }
+    const started: number[] = []
+    const worker = await startWorker((nr) => void started.push(nr), redlock)
+    const requeued: string[] = []
+    worker.on('requeued', (_job, { reason }) => requeued.push(reason))
+    await queue.addBulk(jobs(...Array.from({ length: 10 }, () => ['a'])))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 10)
+    expect(started).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    expect(requeued).toEqual([])
   })
 
   test('the first one knows who stands behind it', async () => {
@@ -216,7 +234,7 @@ describe('what nobody comes for is released', () => {
   test('before the job that passed it leaves its line', async () => {
     const { other, pass } = await aRelay()
     const ending = await pass()
-    expect(await ending.finished()).toBeUndefined()
+    expect(await ending.finished()).toBe(false)
     expect(await other.tryAcquire('a')).toMatchObject({ status: 'granted' })
   })
 })
@@ -233,7 +251,43 @@ test.each(['before', 'after'])(
     expect(await other.tryAcquire('a')).toMatchObject({ status: 'taken' })
     const passed = relay.claim(nobody, ['a'])
     expect(await passed?.outcome).toMatchObject({ status: 'granted' })
-    expect(await passedTo).toEqual(nobody)
+    expect(passed?.before).toEqual(ahead)
+    expect(await passedTo).toBe(true)
+  },
+)
+
+test('whoever starts before the end of the job ahead is noted does not take it out of the line', async () => {
+  const { relay, pass } = await aRelay()
+  const ending = await pass()
+  expect(relay.claim(nobody, ['a'])).toMatchObject({ before: undefined })
+  expect(await ending.finished()).toBe(false)
+})
+
+test.each([
+  { takenOut: true, left: 1 },
+  { takenOut: false, left: 0 },
+])(
+  'a job leaves its line by itself unless the next one takes it out ($takenOut)',
+  async ({ takenOut, left }) => {
+    const queue = makeQueue()
+    const job = await queue.add('charge', { customers: ['a'], nr: 0 })
+    const side = new QueueSide<Charge>({
+      connection: connection(),
+      backend: queue.getBackend(),
+      nobodyElseWaits: () => false,
+      namespace: fixture.namespace,
+      slots: 1,
+      resource: ({ data }) => data.customers,
+      order: 'strict',
+      onFailure: 'continue',
+      checkpoints: false,
+      maxValueBytes: 1_000,
+      endingOf: () => ({ finished: () => Promise.resolve(takenOut) }),
+      onError: () => undefined,
+    })
+    side.completed(job)
+    await side.close(false)
+    expect(await linesOf(queue).length('a')).toBe(left)
   },
 )
 
@@ -275,11 +329,12 @@ function linesOf(queue: LockedQueue<Charge>): Lines {
 }
 
 const nobody = { prefix: 'bull', queue: 'q', jobId: 'gone' }
+const ahead = { prefix: 'bull', queue: 'q', jobId: 'done' }
 
 interface ARelay {
   readonly other: Redlock
   readonly relay: Relay
-  /** Passes a lease on `a` to nobody. */
+  /** Passes a lease on `a` from `ahead` to nobody. */
   readonly pass: () => Promise<Ending>
 }
 
@@ -290,7 +345,7 @@ async function aRelay(): Promise<ARelay> {
   const relay = new Relay(slowly(redlock), { autoExtend: true }, systemClock)
   const pass = async (): Promise<Ending> => {
     const lease = await redlock.acquire('a')
-    return relay.pass('a', lease, lines, { ticket: nobody, priority: 0 })
+    return relay.pass(ahead, 'a', lease, lines, { ticket: nobody, priority: 0 })
   }
   return { other, relay, pass }
 }
