@@ -95,12 +95,15 @@ class ReportedLock implements LockObserver {
 
   extended(lease: ObservedLease, outcome: ExtendResult, tookMs: number): void {
     if (somebodyWatches()) tell({ kind: 'extended', namespace: this.#namespace, outcome })
+    const instruments = this.#instruments.get()
+    const tracer = this.#tracer.get()
+    if (instruments === undefined && tracer === undefined) return
     const by = { ...this.#labels(lease.resources), 'redlock.outcome': outcome }
-    this.#instruments.get()?.count('redlock.lease.extensions', by)
+    instruments?.count('redlock.lease.extensions', by)
     const failed = outcome === 'lost' || outcome === 'unreachable'
     const attributes = { ...by, 'redlock.fencing_token': lease.fencingToken }
     const error = failed ? `not extended: ${outcome}` : undefined
-    spanned(this.#tracer.get(), 'redlock.extend', tookMs, attributes, { error })
+    spanned(tracer, 'redlock.extend', tookMs, attributes, { error })
   }
 
   ended({ resources, fencingToken }: ObservedLease, how: LeaseEnd, heldMs: number): void {

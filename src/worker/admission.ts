@@ -9,7 +9,7 @@ import type { Lease } from '../lock/lease.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
 import type { Lines, Sleeper, Turn } from './lines.ts'
 import type { Passed } from './relay.ts'
-import { ticketOf, type Ticket } from './ticket.ts'
+import { ticketOf } from './ticket.ts'
 
 /** Not the job's turn: others of its resource stand before it. */
 export interface InLine {
@@ -50,29 +50,40 @@ export async function admit(
   const { lines, clock, passed } = admission
   if (lines === undefined) {
     const outcome = await acquire(admission, resources)
+    const nobody = always(Promise.resolve(undefined))
     return outcome.status === 'granted' ? admitted(outcome.lease, nobody) : outcome
   }
   const early = await passed?.outcome
-  const before = passed?.before
-  if (early?.status === 'granted' && before !== undefined) {
-    return admitted(early.lease, followingOf(lines, job, resources, clock, before))
+  const lease = early?.status === 'granted' ? early.lease : undefined
+  if (passed?.from !== undefined && lease !== undefined) {
+    const { from, tookItOut } = passed
+    // When it has started.
+    const looking = endOfTurn().then(() =>
+      lines.wakeUp(resources, ticketOf(job), job.attemptsStarted, from),
+    )
+    tookItOut(looking.then(always(true), always(false)))
+    return admitted(lease, followingOf(looking, clock))
   }
-  if (before !== undefined) await lines.leave(resources, before, ticketOf(job))
-  const turn = await turnOf(lines, job, resources, clock)
-  if (!turn.isTurn) {
-    if (early?.status === 'granted') await early.lease.release()
-    return { status: 'in-line', lines }
-  }
-  const outcome = early?.status === 'granted' ? early : await acquire(admission, resources)
-  if (outcome.status !== 'granted') return outcome
-  return admitted(outcome.lease, () => Promise.resolve(turn.following))
+  passed?.tookItOut(false)
+  const turn = await turnOf(lines, job, resources, clock).catch(async (error: unknown) => {
+    await lease?.release()
+    throw error
+  })
+  const following = always(Promise.resolve(turn.following))
+  if (turn.isTurn && lease !== undefined) return admitted(lease, following)
+  await lease?.release()
+  if (!turn.isTurn) return { status: 'in-line', lines }
+  const outcome = await acquire(admission, resources)
+  return outcome.status === 'granted' ? admitted(outcome.lease, following) : outcome
 }
 
 function admitted(lease: Lease, following: Admitted['following']): Admitted {
   return { status: 'granted', lease, following }
 }
 
-const nobody: Admitted['following'] = () => Promise.resolve(undefined)
+function always<Value>(value: Value): () => Value {
+  return () => value
+}
 
 async function acquire(
   { locks, leaseOptions, clock }: Admission,
@@ -105,23 +116,15 @@ async function turnOf(
   return turn.isLost === true ? { isTurn: await lines.join(resources, ticket) } : turn
 }
 
-/** For a job that may run: it looks, and takes out the one before it, when it has started. Where no answer comes, nobody follows. */
-function followingOf(
-  lines: Lines,
-  job: Job,
-  resources: readonly string[],
-  clock: Clock,
-  before: Ticket,
-): () => Promise<Sleeper | undefined> {
+/** Where no answer comes in time, nobody follows. */
+function followingOf(looking: Promise<Turn>, clock: Clock): Admitted['following'] {
   let turn: Turn | undefined
-  const looking = endOfTurn()
-    .then(() => lines.wakeUp(resources, ticketOf(job), job.attemptsStarted, before))
-    .then(
-      (found) => (turn = found),
-      () => undefined,
-    )
+  const known = looking.then(
+    (found) => (turn = found),
+    () => undefined,
+  )
   return async () => {
-    if (turn === undefined) await withinMs(clock, LATE_LOOK_MS, looking)
+    if (turn === undefined) await withinMs(clock, LATE_LOOK_MS, known)
     return turn?.following
   }
 }

@@ -62,6 +62,7 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
 }
 
 interface Running {
+  readonly jobId: string | undefined
   readonly signal: JobSignal
   /** Once it has its lease. */
   report: RunReport | undefined
@@ -69,7 +70,8 @@ interface Running {
 
 export class JobRuns<Data, Result, Name extends string> {
   readonly #options: JobRunsOptions<Data, Result, Name>
-  readonly #running = new Map<string, Running>()
+  /** A job is here twice when another run of it began while the first one still works, under a lock that it has lost. */
+  readonly #running = new Set<Running>()
   readonly #endings = new WeakMap<object, Ending>()
   readonly #relay: Relay
   #stopped: ShutdownError | undefined
@@ -96,21 +98,21 @@ export class JobRuns<Data, Result, Name extends string> {
   }
 
   jobLockLost(jobId: string): void {
-    const running = this.#running.get(jobId)
-    if (running === undefined) return
-    running.report?.lockLost()
-    running.signal.abort(new JobLockLostError(jobId))
+    for (const { report, signal } of this.#runsOf(jobId)) {
+      report?.lockLost()
+      signal.abort(new JobLockLostError(jobId))
+    }
   }
 
   /** As BullMQ's own, for workers that do not ask for BullMQ's signal: false for a job that does not run here. */
   cancelJob(jobId: string, why: string | undefined): boolean {
-    const running = this.#running.get(jobId)
-    running?.signal.cancel(why)
-    return running !== undefined
+    const runs = this.#runsOf(jobId)
+    for (const { signal } of runs) signal.cancel(why)
+    return runs.length > 0
   }
 
   cancelAllJobs(why: string | undefined): void {
-    for (const { signal } of this.#running.values()) signal.cancel(why)
+    for (const { signal } of this.#running) signal.cancel(why)
   }
 
   /** Gives back the leases that are kept for jobs which will not come any more. */
@@ -121,7 +123,7 @@ export class JobRuns<Data, Result, Name extends string> {
   /** Stops all that run, and whatever BullMQ still hands over; they are given back to the queue. */
   stop(reason: ShutdownError): void {
     this.#stopped = reason
-    for (const { signal } of this.#running.values()) signal.abort(reason)
+    for (const { signal } of this.#running) signal.abort(reason)
   }
 
   /** `signal` is BullMQ's, of a worker that asks for it. */
@@ -130,14 +132,13 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     signal?: AbortSignal,
   ): Promise<Result> {
-    const id = job.id ?? ''
-    const running: Running = { signal: new JobSignal(), report: undefined }
+    const running: Running = { jobId: job.id, signal: new JobSignal(), report: undefined }
     if (signal !== undefined) running.signal.follow(() => signal)
-    this.#running.set(id, running)
+    this.#running.add(running)
     try {
       return await this.#options.reports.within(job, () => this.#run(job, token, running))
     } finally {
-      if (this.#running.get(id) === running) this.#running.delete(id)
+      this.#running.delete(running)
     }
   }
 
@@ -209,6 +210,10 @@ export class JobRuns<Data, Result, Name extends string> {
     }
     this.#options.services().oneWrite?.untilEndOfTurn()
     return this.#relay.pass(here, resource, lease, lines, next)
+  }
+
+  #runsOf(jobId: string): readonly Running[] {
+    return [...this.#running].filter((running) => running.jobId === jobId)
   }
 
   #isStopped(): boolean {

@@ -1,6 +1,6 @@
 /**
  * The one signal of a running job. It aborts for the first of: the lease is lost, BullMQ's own lock on the job
- * is lost, the job is cancelled through BullMQ, or the worker shuts down past its limit. The reason is always an
+ * is lost, the job is cancelled, or the worker shuts down past its limit. The reason is always an
  * Error that says which. It is made when somebody asks for it: many jobs are over before, and it costs as much as a command.
  * So does BullMQ's own, which `LockedWorker` therefore does not ask for.
  */
@@ -11,6 +11,7 @@ export class JobSignal {
   readonly #unlink: (() => void)[] = []
   #abort: AbortController | undefined
   #reason: Error | undefined
+  #isOver = false
 
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
@@ -22,6 +23,7 @@ export class JobSignal {
   }
 
   abort(reason: Error): void {
+    if (this.#isOver) return
     this.#reason ??= reason
     this.#abort?.abort(reason)
   }
@@ -36,8 +38,9 @@ export class JobSignal {
     this.#sources.push(source)
   }
 
-  /** Lets go of the sources; the signal stays as it is. */
+  /** The job has ended: the signal stays as it is, and the sources are let go of. */
   end(): void {
+    this.#isOver = true
     this.#sources.length = 0
     for (const unlink of this.#unlink.splice(0)) unlink()
   }

@@ -171,11 +171,23 @@ export class Lines {
     start: number,
     done?: Ticket,
   ): Promise<Turn> {
+    if (done === undefined || this.#slots === 1) {
+      return this.#wakeUp(resources, ticket, start, done)
+    }
+    // Where several may run, another one may have to be woken.
+    const left = this.leave(resources, done, ticket)
+    const [turn] = await Promise.all([this.#wakeUp(resources, ticket, start), left])
+    return turn
+  }
+
+  async #wakeUp(
+    resources: readonly string[],
+    ticket: Ticket,
+    start: number,
+    done?: Ticket,
+  ): Promise<Turn> {
     const member = encodeTicket(ticket)
-    // Where only one may run, it is this one, and nobody needs waking.
-    const inPassing = done !== undefined && this.#slots === 1
-    if (done !== undefined && !inPassing) await this.leave(resources, done, ticket)
-    const leaving = inPassing ? encodeTicket(done) : ''
+    const leaving = done === undefined ? '' : encodeTicket(done)
     let following: Sleeper | undefined
     for (const resource of resources) {
       const args = [member, this.#slots, start, leaving]

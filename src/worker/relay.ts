@@ -19,8 +19,8 @@ import { encodeTicket, type Ticket } from './ticket.ts'
 export interface Ending {
   /**
    * BullMQ has noted that it is finished. Resolves when it may leave its line: what was kept for the next job has been fetched
-   * or is released, so that whoever finds that it is its turn finds its resource free. True when the next job, which starts here,
-   * takes it out of the line.
+   * or is released, so that whoever finds that it is its turn finds its resource free. True when the next job, which has started
+   * here, has taken it out of the line.
    */
   finished(): Promise<boolean>
 }
@@ -28,16 +28,15 @@ export interface Ending {
 /** What was passed to a job by the one before it. */
 export interface Passed {
   readonly outcome: Promise<AcquireOutcome>
-  /**
-   * The one before it, where that is noted as finished: it is this one's turn, nobody needs to be asked, and this one takes it out of
-   * the line.
-   */
-  readonly before: Ticket | undefined
+  /** The one before it, where that is noted as finished: it is this one's turn, and nobody needs to be asked. */
+  readonly from: Ticket | undefined
+  /** To be told whether this one has taken the one before it out of the line; else that one leaves by itself. */
+  readonly tookItOut: (done: boolean | Promise<boolean>) => void
   /** When the one before it had done its work, on the monotonic clock. */
   readonly passedAt: number
 }
 
-interface Kept extends Omit<Passed, 'before'> {
+interface Kept extends Pick<Passed, 'outcome' | 'passedAt'> {
   readonly resource: string
   readonly from: Ticket
   finished: boolean
@@ -46,7 +45,7 @@ interface Kept extends Omit<Passed, 'before'> {
   timer: Timer | undefined
   /** Resolves when nothing is kept any more, as {@link Ending.finished} does. */
   readonly over: Promise<boolean>
-  readonly end: (takesItOut: boolean) => void
+  readonly end: Passed['tookItOut']
 }
 
 /** BullMQ notes the end of a job within a few milliseconds, or will not do it. */
@@ -71,8 +70,8 @@ export class Relay {
   /** Passes the lease on `resource` and the turn of a job that has done its work. */
   pass(from: Ticket, resource: string, lease: Lease, lines: Lines, following: Sleeper): Ending {
     const key = encodeTicket(following.ticket)
-    const before = this.#kept.get(key)
-    if (before !== undefined) void this.#drop(key, before)
+    const older = this.#kept.get(key)
+    if (older !== undefined) void this.#drop(key, older)
     const kept = this.#keep(from, resource, lease)
     this.#kept.set(key, kept)
     this.#dropAfter(UNFINISHED_MS, key, kept)
@@ -105,9 +104,8 @@ export class Relay {
     }
     this.#kept.delete(key)
     kept.timer?.cancel()
-    kept.end(kept.finished)
-    const before = kept.finished ? kept.from : undefined
-    return { outcome: kept.outcome, passedAt: kept.passedAt, before }
+    const { outcome, passedAt, finished, end: tookItOut } = kept
+    return { outcome, passedAt, from: finished ? kept.from : undefined, tookItOut }
   }
 
   /** Releases the lease that is kept for a job, if it is. */

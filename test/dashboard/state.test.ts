@@ -7,6 +7,7 @@ import type { DashboardState } from '../../src/dashboard/state.ts'
 import { gate, invoices, invoiceWorker, serve } from './rig.ts'
 
 const fixture = useFleet({ masters: 5 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const LONG = { leaseMs: 15_000, maxLeaseMs: 20_000 }
 
 test('the fleet, and live leases with holder, time left and votes', async () => {
@@ -67,12 +68,14 @@ test('the step of a job that goes on under the lease of the one before it', asyn
   const served = await serve(fixture)
   const charging = gate()
   const tokens: number[] = []
-  await invoiceWorker(fixture, async (lease) => {
-    tokens.push(lease.fencingToken)
-    if (tokens.length === 3) await lease.step('charge', () => charging.opened)
-  })
+  // Before the worker comes, and each long enough to know who follows: else nothing is passed on.
   const data = { customer: '42' }
   await invoices(fixture).addBulk(['a', 'b', 'c'].map((name) => ({ name, data })))
+  await invoiceWorker(fixture, async (lease) => {
+    tokens.push(lease.fencingToken)
+    await pause(100)
+    if (tokens.length === 3) await lease.step('charge', () => charging.opened)
+  })
   await until('it charges', async () => (await served.state()).leases.rows[0]?.step === 'charge')
   const [row] = (await served.state()).leases.rows
   charging.open()

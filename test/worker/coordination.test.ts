@@ -322,16 +322,18 @@ describe('drain', () => {
 
   test('gives back a job that still asks the lock masters, and never starts it', async () => {
     const queue = makeQueue()
-    const redlock = await fixture.redlock()
+    const redlock = await fixture.redlock({ masterTimeoutMs: 2_000 })
     let started = false
+    let asks = false
     const worker = work(redlock, () => {
       started = true
       return Promise.resolve('ok')
     })
+    worker.on('active', () => (asks = true))
     await worker.waitUntilReady()
     await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
     const job = await queue.add('report', { of: 'delta' })
-    await until('it asks', async () => (await queue.getActiveCount()) === 1)
+    await until('it asks', () => asks)
     const drained = worker.drain({ timeoutMs: 0 })
     await pause(50)
     await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
@@ -339,6 +341,29 @@ describe('drain', () => {
     expect(started).toBe(false)
     expect(['delayed', 'waiting']).toContain(await job.getState())
     expect(redlock.status().leases).toBe(0)
+  })
+
+  test('gives back a job that BullMQ is about to start, and never starts it', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const started: string[] = []
+    const worker = work(redlock, (job) => Promise.resolve(started.push(job.data.of)), {
+      concurrency: 1,
+      autorun: false,
+    })
+    // BullMQ's loop has a job that it was given, and waits for something else before it starts it.
+    const loop = worker as unknown as { processJob: (...args: unknown[]) => Promise<unknown> }
+    const processJob = loop.processJob.bind(worker)
+    loop.processJob = async (...args) => {
+      if (started.length > 0) await pause(100)
+      return processJob(...args)
+    }
+    await queue.addBulk(['a', 'b'].map((of) => ({ name: 'report', data: { of } })))
+    void worker.run()
+    await until('it has the second one', async () => (await queue.getCompletedCount()) === 1)
+    await worker.drain({ timeoutMs: 0 })
+    expect(started).toEqual(['a'])
+    expect(await queue.getDelayedCount()).toBe(1)
   })
 
   test('rolling restarts under load lose nothing and keep order', async () => {

@@ -1,4 +1,11 @@
-import { Queue, QueueEvents, UnrecoverableError, Worker, type JobsOptions } from 'bullmq'
+import {
+  DelayedError,
+  Queue,
+  QueueEvents,
+  UnrecoverableError,
+  Worker,
+  type JobsOptions,
+} from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import type { LeaseLostError } from '../../src/index.ts'
@@ -11,6 +18,7 @@ import {
   type LockedWorkerOptions,
   type Redlock,
 } from '../../src/index.ts'
+import { jobRuns } from '../../src/worker/locked-processor.ts'
 import { aborted, granted, until, useFleet } from '../fixtures.ts'
 
 interface Charge {
@@ -245,21 +253,52 @@ describe('one signal', () => {
     expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
   })
 
-  test('aborts when all jobs are cancelled, also those that still ask the lock masters', async () => {
+  test.each(['cancelJob', 'cancelAllJobs'] as const)(
+    'aborts when a job that still asks the lock masters is cancelled: %s',
+    async (how) => {
+      const queue = makeQueue()
+      const redlock = await fixture.redlock({ masterTimeoutMs: 2_000 })
+      let asks = false
+      const worker = work(redlock, (_job, lease) => {
+        lease.signal.throwIfAborted()
+        return Promise.resolve('charged')
+      })
+      worker.on('active', () => (asks = true))
+      await worker.waitUntilReady()
+      await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
+      const id = await add(queue, 1)
+      await until('it asks', () => asks)
+      await pause(10)
+      if (how === 'cancelAllJobs') worker.cancelAllJobs('customer left')
+      else expect(worker.cancelJob(id, 'customer left')).toBe(true)
+      await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
+      expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
+      await until('it has ended', () => !worker.cancelJob(id))
+    },
+  )
+
+  test('reaches a run that goes on while another run of its job comes and goes', async () => {
     const queue = makeQueue()
-    const worker = work(await fixture.redlock(), (_job, lease) => {
-      lease.signal.throwIfAborted()
-      return Promise.resolve('charged')
-    })
-    await worker.waitUntilReady()
-    await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
     const id = await add(queue, 1)
-    await until('it asks', async () => (await queue.getActiveCount()) === 1)
-    await until('it is there', () => worker.cancelJob(id, 'customer left'))
-    worker.cancelAllJobs('too late')
-    await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
-    expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
-    expect(worker.cancelJob(id)).toBe(false)
+    const worker = new Worker<Charge>(queue.name, null, { connection: connection() })
+    fixture.defer(() => worker.close())
+    const job = await worker.getNextJob('token')
+    const signals: AbortSignal[] = []
+    const runs = jobRuns<Charge, unknown, string>(
+      await fixture.redlock(),
+      { resource },
+      async (_job, lease) => {
+        signals.push(lease.signal)
+        throw await aborted(lease.signal)
+      },
+    )
+    const first = runs.run(job, 'token')
+    await until('it runs', () => signals.length === 1)
+    await expect(runs.run(job, 'token')).rejects.toThrow(DelayedError)
+    expect(runs.active).toBe(1)
+    expect(runs.cancelJob(id, 'customer left')).toBe(true)
+    await expect(first).rejects.toThrow('The job was cancelled: customer left')
+    expect(runs.active).toBe(0)
   })
 
   test('aborts those that run when all jobs are cancelled', async () => {

@@ -99,6 +99,7 @@ describe('the signal of a job', () => {
     const { signal } = job
     job.end()
     lease.abort()
+    job.cancel('too late')
     expect(signal.aborted).toBe(false)
   })
 

@@ -12,8 +12,10 @@ import {
 import { openQueueConnection } from '../../src/redis/queue-connection.ts'
 import { Lines } from '../../src/worker/lines.ts'
 import { QueueSide } from '../../src/worker/queue-side.ts'
-import { Relay, type Ending } from '../../src/worker/relay.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { admit } from '../../src/worker/admission.ts'
+import { Relay, type Ending, type Passed } from '../../src/worker/relay.ts'
+import type { Ticket } from '../../src/worker/ticket.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
 
 interface Charge {
   readonly customers: readonly string[]
@@ -251,7 +253,8 @@ test.each(['before', 'after'])(
     expect(await other.tryAcquire('a')).toMatchObject({ status: 'taken' })
     const passed = relay.claim(nobody, ['a'])
     expect(await passed?.outcome).toMatchObject({ status: 'granted' })
-    expect(passed?.before).toEqual(ahead)
+    expect(passed?.from).toEqual(ahead)
+    passed?.tookItOut(true)
     expect(await passedTo).toBe(true)
   },
 )
@@ -259,8 +262,61 @@ test.each(['before', 'after'])(
 test('whoever starts before the end of the job ahead is noted does not take it out of the line', async () => {
   const { relay, pass } = await aRelay()
   const ending = await pass()
-  expect(relay.claim(nobody, ['a'])).toMatchObject({ before: undefined })
-  expect(await ending.finished()).toBe(false)
+  expect(relay.claim(nobody, ['a'])).toMatchObject({ from: undefined })
+  void ending.finished()
+})
+
+describe('a job that was passed a lease', () => {
+  test.each([
+    { queue: 'answers', from: ahead, took: true, left: 1 },
+    { queue: 'fails', from: ahead, took: false, left: 2 },
+  ])(
+    'says that it took the one before it out of the line only when it did: the queue $queue',
+    async ({ queue, from, took, left }) => {
+      const { admission, job, told, line } = await passedOn({ from, fails: queue === 'fails' })
+      const outcome = await admit(admission, job, ['a'])
+      expect(outcome.status).toBe('granted')
+      expect(await told()).toBe(took)
+      expect(await line.length('a')).toBe(left)
+    },
+  )
+
+  test('releases it when the queue does not say whether it is its turn', async () => {
+    const { admission, job, told, other } = await passedOn({ from: undefined, fails: true })
+    await expect(admit(admission, job, ['a'])).rejects.toThrow('read-only')
+    expect(await told()).toBe(false)
+    expect(await other.tryAcquire('a')).toMatchObject({ status: 'granted' })
+  })
+
+  async function passedOn({ from, fails }: { from: Ticket | undefined; fails: boolean }) {
+    const redlock = await fixture.redlock()
+    const other = await fixture.redlock()
+    const queue = makeQueue()
+    const line = linesOf(queue)
+    await line.join(['a'], ahead)
+    const job = await queue.add('charge', { customers: ['a'], nr: 1 })
+    const redis = openQueueConnection(connection())
+    fixture.defer(() => {
+      redis.close()
+      return Promise.resolve()
+    })
+    if (fails) redis.run = () => Promise.reject(new Error('read-only'))
+    const options = { namespace: fixture.namespace, slots: 1 }
+    const lines = new Lines(redis, queue.getBackend(), options, systemClock)
+    const lease = await granted(redlock, 'a')
+    let done: boolean | Promise<boolean> | undefined
+    const passed: Passed = {
+      outcome: Promise.resolve({ status: 'granted', lease }),
+      passedAt: systemClock.now(),
+      from,
+      tookItOut: (took) => {
+        done = took
+      },
+    }
+    const leaseOptions = { autoExtend: true }
+    const admission = { locks: redlock, leaseOptions, lines, passed, clock: systemClock }
+    return { admission, job, told: async () => await done, line, other }
+  }
 })
 
 test.each([
