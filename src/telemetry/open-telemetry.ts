@@ -74,10 +74,8 @@ class ReportedLock implements LockObserver {
     const instruments = this.#instruments.get()
     const tracer = this.#tracer.get()
     if (instruments === undefined && tracer === undefined) return
-    const by = {
-      ...this.#labels(resources),
-      ...{ 'redlock.outcome': status, 'redlock.hand_over': handOver },
-    }
+    const also = { 'redlock.outcome': status, 'redlock.hand_over': handOver }
+    const by = Object.assign(this.#labels(resources), also)
     instruments?.record('redlock.lease.acquire.duration', durationMs, by)
     if (status === 'split') instruments?.count('redlock.lease.splits', this.#labels(resources))
     const error = status === 'unreachable' ? 'too few masters could vote' : undefined
@@ -89,7 +87,7 @@ class ReportedLock implements LockObserver {
     const instruments = this.#instruments.get()
     if (instruments === undefined) return
     const outcome = granted ? 'granted' : 'gave-up'
-    const by = { ...this.#labels(resources), 'redlock.outcome': outcome }
+    const by = Object.assign(this.#labels(resources), { 'redlock.outcome': outcome })
     instruments.record('redlock.lease.wait.duration', waitMs, by)
   }
 
@@ -98,7 +96,7 @@ class ReportedLock implements LockObserver {
     const instruments = this.#instruments.get()
     const tracer = this.#tracer.get()
     if (instruments === undefined && tracer === undefined) return
-    const by = { ...this.#labels(lease.resources), 'redlock.outcome': outcome }
+    const by = Object.assign(this.#labels(lease.resources), { 'redlock.outcome': outcome })
     instruments?.count('redlock.lease.extensions', by)
     const failed = outcome === 'lost' || outcome === 'unreachable'
     const attributes = { ...by, 'redlock.fencing_token': lease.fencingToken }
@@ -110,7 +108,7 @@ class ReportedLock implements LockObserver {
     if (somebodyWatches()) tell({ kind: 'ended', namespace: this.#namespace, fencingToken, how })
     const instruments = this.#instruments.get()
     if (instruments === undefined) return
-    const by = { ...this.#labels(resources), 'redlock.end': how }
+    const by = Object.assign(this.#labels(resources), { 'redlock.end': how })
     instruments.record('redlock.lease.hold.duration', heldMs, by)
   }
 
