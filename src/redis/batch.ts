@@ -80,14 +80,12 @@ return {nowMs, replies}
   )
 }
 
-/** The arguments of a batch. As bytes: a long string would be measured, copied and converted again on its way to the socket. */
 export function batchArgs(
   calls: readonly Call[],
   runId: string,
   standing: readonly string[],
-): readonly (string | Buffer)[] {
-  const entries = Buffer.from(`[${calls.map(({ encoded }) => encoded).join(',')}]`)
-  return [entries, runId, ...standing]
+): readonly string[] {
+  return [`[${calls.map(({ encoded }) => encoded).join(',')}]`, runId, ...standing]
 }
 
 /** What a server said instead of a reply; ioredis gives such errors this name too. */
