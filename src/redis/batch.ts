@@ -80,6 +80,7 @@ return {nowMs, replies}
   )
 }
 
+/** The arguments of a batch. */
 export function batchArgs(
   calls: readonly Call[],
   runId: string,

@@ -56,7 +56,7 @@ export class Probe {
   run(
     script: Script,
     keys: readonly string[],
-    args: readonly (string | number | Buffer)[],
+    args: readonly (string | number)[],
   ): Promise<unknown> {
     return this.#ask((redis) => redis.eval(script.lua, keys.length, ...keys, ...args))
   }

@@ -50,8 +50,7 @@ export async function admit(
   const { lines, clock, passed } = admission
   if (lines === undefined) {
     const outcome = await acquire(admission, resources)
-    const nobody = always(Promise.resolve(undefined))
-    return outcome.status === 'granted' ? admitted(outcome.lease, nobody) : outcome
+    return outcome.status === 'granted' ? admitted(outcome.lease, undefined) : outcome
   }
   const early = await passed?.outcome
   const lease = early?.status === 'granted' ? early.lease : undefined
@@ -61,28 +60,30 @@ export async function admit(
     const looking = endOfTurn().then(() =>
       lines.wakeUp(resources, ticketOf(job), job.attemptsStarted, from),
     )
-    tookItOut(looking.then(always(true), always(false)))
-    return admitted(lease, followingOf(looking, clock))
+    tookItOut(
+      looking.then(
+        () => true,
+        () => false,
+      ),
+    )
+    return { status: 'granted', lease, following: followingOf(looking, clock) }
   }
   passed?.tookItOut(false)
   const turn = await turnOf(lines, job, resources, clock).catch(async (error: unknown) => {
     await lease?.release()
     throw error
   })
-  const following = always(Promise.resolve(turn.following))
-  if (turn.isTurn && lease !== undefined) return admitted(lease, following)
-  await lease?.release()
-  if (!turn.isTurn) return { status: 'in-line', lines }
-  const outcome = await acquire(admission, resources)
-  return outcome.status === 'granted' ? admitted(outcome.lease, following) : outcome
+  if (!turn.isTurn) {
+    await lease?.release()
+    return { status: 'in-line', lines }
+  }
+  const outcome = early?.status === 'granted' ? early : await acquire(admission, resources)
+  return outcome.status === 'granted' ? admitted(outcome.lease, turn.following) : outcome
 }
 
-function admitted(lease: Lease, following: Admitted['following']): Admitted {
-  return { status: 'granted', lease, following }
-}
-
-function always<Value>(value: Value): () => Value {
-  return () => value
+/** Whoever follows is known already. */
+function admitted(lease: Lease, next: Sleeper | undefined): Admitted {
+  return { status: 'granted', lease, following: () => Promise.resolve(next) }
 }
 
 async function acquire(

@@ -4,10 +4,8 @@
  * Error that says which. It is made when somebody asks for it: many jobs are over before, and it costs as much as a command.
  * So does BullMQ's own, which `LockedWorker` therefore does not ask for.
  */
-type Source = () => AbortSignal | undefined
-
 export class JobSignal {
-  readonly #sources: Source[] = []
+  readonly #sources: (() => AbortSignal)[] = []
   readonly #unlink: (() => void)[] = []
   #abort: AbortController | undefined
   #reason: Error | undefined
@@ -34,7 +32,7 @@ export class JobSignal {
   }
 
   /** One source more, before anybody asks for the signal; it is asked for when that is. */
-  follow(source: Source): void {
+  follow(source: () => AbortSignal): void {
     this.#sources.push(source)
   }
 
@@ -45,8 +43,7 @@ export class JobSignal {
     for (const unlink of this.#unlink.splice(0)) unlink()
   }
 
-  #listen(source: AbortSignal | undefined): void {
-    if (source === undefined) return
+  #listen(source: AbortSignal): void {
     const onAbort = (): void => {
       this.abort(asError(source.reason))
     }

@@ -50,7 +50,6 @@ const OUTAGE_SLEEP_MS = 1_000
 /** How long jobs that are told to stop may take for it. */
 const DRAIN_GRACE_MS = 2_000
 const IDLE_LOOK_MS = 10
-const NO_SERVICES: Services = {}
 
 export class LockedWorker<
   Data = unknown,
@@ -77,7 +76,7 @@ export class LockedWorker<
     options: LockedWorkerOptions<Data>,
   ) {
     const { ours, bullmq } = separate(options)
-    const seat: { services?: Services } = {}
+    const seat: { services: Services } = { services: {} }
     const { redlock, order, checkpoints, dedupe } = ours
     const { logger = defaultLogger() } = options
     const log = new EventLog(logger)
@@ -87,7 +86,7 @@ export class LockedWorker<
       dedupe,
       checkpoints,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
-      services: () => seat.services ?? NO_SERVICES,
+      services: () => seat.services,
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
         this.#emit('requeued', job, why)

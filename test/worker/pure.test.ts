@@ -108,7 +108,7 @@ describe('the signal of a job', () => {
     const job = new JobSignal()
     job.follow(() => {
       asked++
-      return undefined
+      return AbortSignal.abort()
     })
     job.end()
     expect(job.signal.aborted).toBe(false)

@@ -112,7 +112,7 @@ describe('along a line', () => {
     expect(acquisitions).toBeLessThan(5)
   })
 
-  test('a job whose lease could not be handed over takes the one before it out of the line', async () => {
+  test('a job whose lease could not be handed over leaves its line by itself', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
     redlock.handOver = async (lease) => {

@@ -72,10 +72,9 @@ export const uncontended: Row = {
         kind: 'speed',
       },
       {
-        // Some 25 a second are for crash recovery, whatever the number of jobs.
         name: '… strict less plain',
         value: commands('strict') - commands('plain'),
-        atMost: 7.1,
+        atMost: 7,
         kind: 'speed',
       },
     ]
