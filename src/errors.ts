@@ -215,6 +215,41 @@ export class QueueUnreachableError extends RedlockError {
   }
 }
 
+/** One setting of two that work on the same queue. */
+export interface SettingDifference {
+  readonly name: 'namespace' | 'order' | 'slots'
+  readonly here: string | number
+  readonly there: string | number
+}
+
+/** Another LockedWorker or LockedQueue of the same queue has other settings; nothing is stopped for it. */
+export class SettingsDifferError extends RedlockError {
+  readonly code = 'SETTINGS_DIFFER'
+  readonly queue: string
+  readonly differences: readonly SettingDifference[]
+  /** When the other one said so last, on its clock. */
+  readonly seenAt: Date
+
+  constructor(
+    queue: string,
+    [here, there]: readonly [string, string],
+    differences: readonly SettingDifference[],
+    seenAt: Date,
+  ) {
+    const differ = differences.map(
+      (each) => `\`${each.name}\` is ${each.here} in this ${here} and ${each.there} in a ${there}`,
+    )
+    super(
+      `Whatever works on queue \`${queue}\` must agree: ${differ.join(', ')} (seen ${seenAt.toISOString()}). Until then ` +
+        `jobs of one resource may run at once, or sleep for up to 11 minutes. ` +
+        `Give all of them the same; a LockedQueue needs workers with \`order: 'strict'\`.`,
+    )
+    this.queue = queue
+    this.differences = differences
+    this.seenAt = seenAt
+  }
+}
+
 /** The worker is shutting down and its limit is reached: the job stops and goes back to the queue. */
 export class ShutdownError extends RedlockError {
   readonly code = 'SHUTDOWN'

@@ -82,6 +82,11 @@ const KINDS = {
     message: 'job was given back: the worker shuts down',
     fields: ['queue', 'job'],
   },
+  'job:misplaced': {
+    level: 'warn',
+    message: 'job slept behind others in a line that this worker does not look at',
+    fields: ['queue', 'job', 'resource', 'fix'],
+  },
   'job:lease-lost': {
     level: 'warn',
     message: 'job lost its lease while it ran',

@@ -20,6 +20,7 @@ test('the public names are these and no others', () => {
       "RedlockError",
       "ResourceError",
       "ResourceTakenError",
+      "SettingsDifferError",
       "ShutdownError",
       "SplitVoteError",
       "ValueTooLargeError",

@@ -73,3 +73,11 @@ function open(connection: unknown, role: 'worker' | 'producer'): Redis | Cluster
   const merged = { ...options, ...settings, replyMapping: 'legacy' as const }
   return url === undefined ? new Redis(merged) : new Redis(url, merged)
 }
+
+/** A flat reply as pairs. */
+export function pairs(reply: unknown): readonly (readonly [string, string])[] {
+  const flat = reply as readonly string[]
+  return flat.flatMap((first, index) =>
+    index % 2 === 0 ? [[first, flat[index + 1] ?? ''] as const] : [],
+  )
+}

@@ -17,6 +17,7 @@ export interface ServerFacts {
   readonly durable: boolean
   /** The server's clock minus ours, in milliseconds, to within half a round trip. */
   readonly clockOffsetMs: number
+  /** The shortest of a few: an event loop that is busy while the program starts makes others long. */
   readonly roundTripMs: number
 }
 
@@ -40,6 +41,8 @@ async function fsyncsAlways(redis: Redis): Promise<boolean> {
   }
 }
 
+const ROUND_TRIPS = 3
+
 export interface FactsClock {
   now(): number
   wallNow(): number
@@ -49,19 +52,36 @@ export async function readServerFacts(redis: Redis, clock: FactsClock): Promise<
   const info = parseInfo(await redis.info())
   const ownData = /^0*$/.test(info.get('master_replid2') ?? '')
   const durable = ownData && info.get('aof_enabled') === '1' && (await fsyncsAlways(redis))
-  const startedAt = clock.now()
-  const wallBefore = clock.wallNow()
-  const [seconds, micros] = await redis.time()
-  const roundTripMs = clock.now() - startedAt
+  const { clockOffsetMs, roundTripsMs } = await readClock(redis, clock, ROUND_TRIPS)
   return {
     runId: identity(info),
     version: info.get('redis_version') ?? '0',
     role: info.get('role') ?? 'unknown',
     maxmemoryPolicy: info.get('maxmemory_policy') ?? 'unknown',
     durable,
-    clockOffsetMs: Number(seconds) * 1000 + Number(micros) / 1000 - (wallBefore + roundTripMs / 2),
-    roundTripMs,
+    clockOffsetMs,
+    roundTripMs: roundTripsMs[0] ?? 0,
   }
+}
+
+/** The round trip that was shortest tells the offset best; `roundTripsMs` begins with it. */
+export async function readClock(
+  redis: Redis,
+  clock: FactsClock,
+  times: number,
+): Promise<{ readonly clockOffsetMs: number; readonly roundTripsMs: readonly number[] }> {
+  const samples: { readonly roundTripMs: number; readonly clockOffsetMs: number }[] = []
+  for (let sample = 0; sample < times; sample++) {
+    const startedAt = clock.now()
+    const wallBefore = clock.wallNow()
+    const [seconds, micros] = await redis.time()
+    const roundTripMs = clock.now() - startedAt
+    const serverMs = Number(seconds) * 1_000 + Number(micros) / 1_000
+    samples.push({ roundTripMs, clockOffsetMs: serverMs - (wallBefore + roundTripMs / 2) })
+  }
+  samples.sort((a, b) => a.roundTripMs - b.roundTripMs)
+  const roundTripsMs = samples.map(({ roundTripMs }) => roundTripMs)
+  return { clockOffsetMs: samples[0]?.clockOffsetMs ?? 0, roundTripsMs }
 }
 
 /** See {@link ServerFacts.runId}; empty when the server does not tell. */

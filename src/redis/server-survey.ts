@@ -1,7 +1,6 @@
 /** What a server says of itself to an operator: more than a lock needs, and nothing of it is trusted by one. */
 import type { Redis } from 'ioredis'
-import type { FactsClock } from './server-facts.ts'
-import { identity, parseInfo } from './server-facts.ts'
+import { identity, parseInfo, readClock, type FactsClock } from './server-facts.ts'
 
 export interface ServerSurvey {
   /** As in {@link ServerFacts.runId}. */
@@ -29,6 +28,7 @@ const ROUND_TRIPS = 5
 export async function surveyServer(redis: Redis, clock: FactsClock): Promise<ServerSurvey> {
   const info = parseInfo(await redis.info())
   const [appendfsync, save] = [await setting(redis, 'appendfsync'), await setting(redis, 'save')]
+  const { clockOffsetMs, roundTripsMs } = await readClock(redis, clock, ROUND_TRIPS)
   const number = (field: string): number => Number(info.get(field) ?? 0)
   return {
     runId: identity(info),
@@ -42,7 +42,7 @@ export async function surveyServer(redis: Redis, clock: FactsClock): Promise<Ser
     persistence: persistenceOf(info, save),
     appendfsync,
     writesRefused: writesRefused(info),
-    ...(await readClock(redis, clock)),
+    ...{ clockOffsetMs, roundTripMs: roundTripsMs[Math.floor(ROUND_TRIPS / 2)] ?? 0 },
   }
 }
 
@@ -70,26 +70,5 @@ async function setting(redis: Redis, name: string): Promise<string | undefined> 
     return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
   } catch {
     return undefined // Denied: the report says that it does not know.
-  }
-}
-
-/** The round trip that was shortest tells the offset best. */
-async function readClock(
-  redis: Redis,
-  clock: FactsClock,
-): Promise<Pick<ServerSurvey, 'clockOffsetMs' | 'roundTripMs'>> {
-  const samples: { readonly roundTripMs: number; readonly clockOffsetMs: number }[] = []
-  for (let sample = 0; sample < ROUND_TRIPS; sample++) {
-    const startedAt = clock.now()
-    const wallBefore = clock.wallNow()
-    const [seconds, micros] = await redis.time()
-    const roundTripMs = clock.now() - startedAt
-    const serverMs = Number(seconds) * 1_000 + Number(micros) / 1_000
-    samples.push({ roundTripMs, clockOffsetMs: serverMs - (wallBefore + roundTripMs / 2) })
-  }
-  samples.sort((a, b) => a.roundTripMs - b.roundTripMs)
-  return {
-    clockOffsetMs: samples[0]?.clockOffsetMs ?? 0,
-    roundTripMs: samples[Math.floor(ROUND_TRIPS / 2)]?.roundTripMs ?? 0,
   }
 }

@@ -62,7 +62,8 @@ export function takeDirectory(name: string): ChildDirectory {
   return {
     path,
     async release() {
-      rmSync(path, { recursive: true, force: true })
+      // A child of the child may still write: a server that is copying its memory.
+      rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 })
       reaper.users -= 1
       if (reaper.users === 0) await stopReaper(reaper)
     },

@@ -7,8 +7,10 @@ import { endOfTurn, sleep, withinMs, type Clock } from '../clock.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
+import type { JobReports } from './job-report.ts'
 import type { Lines, Sleeper, Turn } from './lines.ts'
 import type { Passed } from './relay.ts'
+import { sleptBehindOthers } from './requeue.ts'
 import { ticketOf } from './ticket.ts'
 
 /** Not the job's turn: others of its resource stand before it. */
@@ -32,7 +34,13 @@ export interface Admission {
   /** From the job before it, which has just ended here. */
   readonly passed: Passed | undefined
   readonly clock: Clock
+  readonly reports: Pick<JobReports, 'misplaced'>
 }
+
+const KEEPS_NO_LINES =
+  "run jobs of a LockedQueue in a LockedWorker with order 'strict', or add them with an ordinary Queue: nobody wakes them here"
+const OTHER_LINE =
+  'give the LockedQueue the same `resource` and `namespace` as this worker. If they are, its line was deleted'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more than a short wait. */
 const SPLIT_TRIES = 3
@@ -49,6 +57,7 @@ export async function admit(
 ): Promise<Admitted | NotGranted | InLine> {
   const { lines, clock, passed } = admission
   if (lines === undefined) {
+    if (sleptBehindOthers(job)) admission.reports.misplaced(job, resources, KEEPS_NO_LINES)
     const outcome = await acquire(admission, resources)
     return outcome.status === 'granted' ? admitted(outcome.lease, undefined) : outcome
   }
@@ -69,7 +78,7 @@ export async function admit(
     return { status: 'granted', lease, following: followingOf(looking, clock) }
   }
   passed?.tookItOut(false)
-  const turn = await turnOf(lines, job, resources, clock).catch(async (error: unknown) => {
+  const turn = await turnOf(lines, job, resources, admission).catch(async (error: unknown) => {
     await lease?.release()
     throw error
   })
@@ -103,7 +112,7 @@ async function turnOf(
   lines: Lines,
   job: Job,
   resources: readonly string[],
-  clock: Clock,
+  { clock, reports }: Admission,
 ): Promise<Turn> {
   const ticket = ticketOf(job)
   if (!mayBeParked(job)) return lines.start(resources, ticket)
@@ -114,7 +123,9 @@ async function turnOf(
     await sleep(clock, waitMs)
     turn = await lines.wakeUp(resources, ticket, job.attemptsStarted)
   }
-  return turn.isLost === true ? { isTurn: await lines.join(resources, ticket) } : turn
+  if (turn.isLost !== true) return turn
+  if (sleptBehindOthers(job)) reports.misplaced(job, resources, OTHER_LINE)
+  return { isTurn: await lines.join(resources, ticket) }
 }
 
 /** Where no answer comes in time, nobody follows. */

@@ -4,6 +4,7 @@ import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../errors.ts'
 import type { EventLog } from '../event-log.ts'
 import type { Lease } from '../lock/lease.ts'
+import { labelOf } from '../lock/resources.ts'
 import type { Logger } from '../logger.ts'
 import type { JobTelemetry } from '../telemetry/job-telemetry.ts'
 import type { Passed } from './relay.ts'
@@ -41,6 +42,12 @@ export class JobReports {
     const fields = { resource, status, delayMs, reason }
     this.#log.event('job:requeued', { queue: job.queueName, job: job.id, ...fields })
     return why
+  }
+
+  /** It slept behind others in a line that is not looked at here. */
+  misplaced(job: Job, resources: readonly string[], fix: string): void {
+    const fields = { resource: labelOf(resources), fix }
+    this.#log.event('job:misplaced', { queue: job.queueName, job: job.id }, fields)
   }
 
   givenBack(job: Job): void {

@@ -33,7 +33,9 @@ import { encodeTicket, ticketOf } from './ticket.ts'
 
 /** One computation for all jobs of a resource, within a time. */
 export interface Dedupe<Data> {
+  /** How long a result is kept, and given to jobs that ask for the same. */
   readonly resultTtlMs: number
+  /** Names what is computed once. @defaultValue the job's resources */
   readonly key?: (job: Job<Data>) => string
 }
 
@@ -159,7 +161,7 @@ export class JobRuns<Data, Result, Name extends string> {
     }
     const passed = this.#relay.claim(ticketOf(job), resources)
     const { locks, leaseOptions } = this.#options
-    const admission = { locks, leaseOptions, lines, passed, clock }
+    const admission = { locks, leaseOptions, lines, passed, clock, reports }
     const outcome = await admit(admission, job, resources)
     if (outcome.status !== 'granted') return this.#wait(job, token, resources, outcome)
     const { lease, following } = outcome

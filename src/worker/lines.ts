@@ -16,7 +16,7 @@
  */
 import type { IQueueBackend } from 'bullmq'
 import { endOfTurn, sleep, type Clock } from '../clock.ts'
-import type { QueueConnection } from '../redis/queue-connection.ts'
+import { pairs, type QueueConnection } from '../redis/queue-connection.ts'
 import type { LineCensus } from '../telemetry/worker-source.ts'
 import { joinScript, lookScript, turnScript } from './line-scripts.ts'
 import { decodeTicket, encodeTicket, type Ticket } from './ticket.ts'
@@ -406,12 +406,4 @@ function markOf(priority: number, start: number): string {
 
 function priorityIn(mark: string | undefined): number {
   return Number(mark?.split(':')[0] ?? 0)
-}
-
-/** A flat reply as pairs. */
-function pairs(reply: unknown): readonly (readonly [string, string])[] {
-  const flat = reply as readonly string[]
-  return flat.flatMap((first, index) =>
-    index % 2 === 0 ? [[first, flat[index + 1] ?? ''] as const] : [],
-  )
 }

@@ -26,7 +26,7 @@ export interface LockedProcessorOptions<Data = unknown> {
    * strings of 1 to 512 characters at once; a job for which it does not fails with a `ResourceError`.
    */
   readonly resource: ResourceOf<Data>
-  /** @defaultValue the `leaseMs` of the Redlock */
+  /** The length of a job's lease, which is extended while the job runs. @defaultValue the `leaseMs` of the Redlock */
   readonly leaseMs?: number
   /** The longest time one job may hold its lease. @defaultValue the `maxHoldMs` of the Redlock */
   readonly maxHoldMs?: number
@@ -68,7 +68,7 @@ export interface LockRenewalEvents {
 
 /**
  * For workers that are made elsewhere (NestJS's `WorkerHost`, an existing `new Worker`); everybody else uses
- * {@link LockedWorker}.
+ * {@link LockedWorker}. It keeps no lines: add jobs with an ordinary `Queue`, nobody wakes those of a `LockedQueue`.
  * @throws TypeError for a bad option.
  * @example
  * const processor = lockedProcessor(redlock, { resource: (job) => `customer:${job.data.id}` }, charge)

@@ -10,6 +10,7 @@ import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import { integerOption, nameOption, refuse } from '../options.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
+import { Agreement } from './agreement.ts'
 import { Lines } from './lines.ts'
 import { addedAsleep, asleepPriority, awakePriority, parkedMs } from './requeue.ts'
 import { resourceOption, resourcesOf } from './resource.ts'
@@ -43,6 +44,7 @@ interface Entry<Data, Name extends string> {
   readonly asleep: boolean
 }
 
+/** For workers that are `LockedWorker`s with `order: 'strict'`; its `error` event reports others, and those with other settings. */
 export class LockedQueue<
   Data = unknown,
   Result = unknown,
@@ -51,6 +53,7 @@ export class LockedQueue<
   readonly #resource: (data: Data) => string | readonly string[]
   readonly #redis: QueueConnection
   readonly #lines: Lines
+  readonly #agreement: Agreement
   readonly #slots: number
   readonly #maxWaitMs: number
 
@@ -71,6 +74,9 @@ export class LockedQueue<
     this.#resource = resource
     this.#redis = openQueueConnection(queueOptions.connection, 'producer')
     this.#lines = new Lines(this.#redis, this.getBackend(), { namespace, slots }, systemClock)
+    const terms = { by: 'LockedQueue', namespace, order: 'strict', slots } as const
+    const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
+    this.#agreement = new Agreement(this.#redis, itself, terms, systemClock)
     this.#slots = slots
     this.#maxWaitMs = maxWaitMs
   }
@@ -103,6 +109,7 @@ export class LockedQueue<
       return this.#isDueLater(opts) ? undefined : resources
     })
     const ahead = new Map<string, number>()
+    void this.#agree()
     await Promise.all(
       [...new Set(named.flat())].map(async (resource) => {
         if (resource !== undefined) ahead.set(resource, await this.#lines.length(resource))
@@ -121,6 +128,15 @@ export class LockedQueue<
       const { name, data, opts } = job
       return { job: { name, data, opts: { ...opts, delay, priority } }, resources, asleep }
     })
+  }
+
+  /** Reports by its `error` event, whatever becomes of the jobs. */
+  async #agree(): Promise<void> {
+    try {
+      for (const difference of await this.#agreement.exchange()) this.emit('error', difference)
+    } catch {
+      // The queue's Redis is away: the jobs' own commands say so.
+    }
   }
 
   async #join(

@@ -3,20 +3,22 @@
  * their checkpoints go, when they have finished.
  */
 import type { IQueueBackend, Job } from 'bullmq'
-import { endOfTurn, systemClock, withinMs } from '../clock.ts'
+import { endOfTurn, systemClock, withinMs, type Timer } from '../clock.ts'
 import { OneWrite } from '../redis/one-write.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
 import type { LineCensus } from '../telemetry/worker-source.ts'
 import { stepsStore } from './job-runs.ts'
+import { Agreement, SAY_EVERY_MS } from './agreement.ts'
 import { KeptValues } from './kept-values.ts'
 import { LineKeeper } from './line-keeper.ts'
 import { Lines } from './lines.ts'
 import type { Ending } from './relay.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
-import { ticketOf } from './ticket.ts'
+import { ticketOf, type Ticket } from './ticket.ts'
 
 export interface QueueSideOptions<Data> {
   readonly connection: unknown
+  readonly queue: Pick<Ticket, 'prefix' | 'queue'>
   readonly backend: Pick<IQueueBackend, 'forQueue'>
   readonly nobodyElseWaits: () => boolean
   readonly namespace: string
@@ -43,6 +45,8 @@ export class QueueSide<Data> {
   readonly #options: QueueSideOptions<Data>
   readonly #redis: QueueConnection
   readonly #keeper: LineKeeper | undefined
+  readonly #agreement: Agreement
+  #agreeing: Timer | undefined
   readonly #finishing = new Set<Promise<void>>()
   #closed = false
 
@@ -60,6 +64,9 @@ export class QueueSide<Data> {
         onError: options.onError,
       })
     }
+    const terms = { ...options, by: 'LockedWorker' } as const
+    this.#agreement = new Agreement(this.#redis, options.queue, terms, systemClock)
+    void this.#agree()
   }
 
   completed(job: Job<Data>): void {
@@ -91,7 +98,18 @@ export class QueueSide<Data> {
     this.#keeper?.stop()
     if (!force) await this.settle()
     this.#closed = true
+    this.#agreeing?.cancel()
     this.#redis.close()
+  }
+
+  async #agree(): Promise<void> {
+    try {
+      for (const difference of await this.#agreement.exchange()) this.#options.onError(difference)
+    } catch {
+      // The queue's Redis is away: others report that.
+    }
+    if (this.#closed) return
+    this.#agreeing = systemClock.after(SAY_EVERY_MS, () => void this.#agree())
   }
 
   #finish(job: Job<Data>, leave: boolean, forget: boolean): void {

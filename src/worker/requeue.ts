@@ -124,6 +124,14 @@ export function addedAsleep(job: Pick<Job, 'delay' | 'attemptsStarted'>): boolea
   return job.delay >= PARKED_MS && job.attemptsStarted === 0
 }
 
+/** Whether a job that starts for the first time was added asleep, behind others. */
+export function sleptBehindOthers({
+  opts,
+  attemptsStarted,
+}: Pick<Job, 'opts' | 'attemptsStarted'>): boolean {
+  return attemptsStarted === 1 && isSleep(opts.delay)
+}
+
 /** When a job could first have run, on the wall clock: a delay of its own counts, the sleep behind others does not. */
 export function dueAt({ opts, timestamp }: Pick<Job, 'opts' | 'timestamp'>): number {
   const { delay = 0 } = opts

@@ -134,6 +134,23 @@ describe('enqueue', () => {
     expect(anew.json()).toMatchObject({ added: 50 })
   })
 
+  it('says that the workers look for these jobs elsewhere, and ends with 1', async () => {
+    const other = new LockedQueue<Data>(queue, {
+      ...{ connection: { url: fixture.fleet.queue.url }, namespace: 'other' },
+      resource: ({ customerId }) => `customer:${customerId}`,
+    })
+    fixture.defer(() => other.close())
+    await other.add('post', { customerId: 1 })
+    const path = await file(rows(3))
+    const args = ['enqueue', queue, path, '--resource-field', 'customerId', '--json']
+    const said = await cli(args, { env: env() })
+    expect(said).toMatchObject({ code: 1 })
+    expect(said.json()).toMatchObject({ end: 'done', added: 3 })
+    expect(said.err).toContain(
+      `\`namespace\` is ${fixture.namespace} in this LockedQueue and other`,
+    )
+  })
+
   it('bad lines are reported with their number; it stops there and goes on when the line is mended', async () => {
     const good = rows(3)
     const path = await file([good[0] ?? '', '', '{"id": ', good[1] ?? '', '[1]', '{"a":1}'])

@@ -33,6 +33,7 @@ async function facts(
   }
 }
 
+const STALL_MS = 500
 const DURABLE = { appendonly: 'yes', appendfsync: 'always' }
 
 it('names the process, its version, role and policy, and the distance of its clock', async () => {
@@ -53,6 +54,26 @@ it('names the process, its version, role and policy, and the distance of its clo
 
   await server.restart()
   expect((await facts(server)).runId).not.toBe(found.runId)
+})
+
+it('is not deceived by a program that is busy while it starts', async () => {
+  const stalled = (redis: Redis): Promise<unknown> => {
+    const time = redis.time.bind(redis)
+    let asked = 0
+    redis.time = () => {
+      const answer = time()
+      asked += 1
+      const until = performance.now() + (asked === 1 ? STALL_MS : 0)
+      // The command has left; nobody reads its reply meanwhile.
+      setImmediate(() => {
+        while (performance.now() < until) continue
+      })
+      return answer
+    }
+    return redis.ping()
+  }
+  const { roundTripMs } = await facts(await start(), stalled)
+  expect(roundTripMs).toBeLessThan(STALL_MS)
 })
 
 it.each([

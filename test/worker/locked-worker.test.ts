@@ -11,6 +11,7 @@ import { describe, expect, test } from 'vitest'
 import type { LeaseLostError } from '../../src/index.ts'
 import {
   JobLockLostError,
+  LockedQueue,
   LockedWorker,
   lockedProcessor,
   type JobLease,
@@ -78,6 +79,15 @@ async function ended(queue: ChargeQueue, id: string): Promise<string> {
 async function failure(queue: ChargeQueue, id: string): Promise<string> {
   expect(await ended(queue, id)).toBe('failed')
   return (await queue.getJob(id))?.failedReason ?? ''
+}
+
+/** Deletes a lease's keys behind its holder's back. */
+async function forget(name: string): Promise<void> {
+  for (const server of fixture.fleet.masters) {
+    const master = new Redis(server.url)
+    await master.del(`${fixture.namespace}:lease:${name}`)
+    await master.quit()
+  }
 }
 
 describe('jobs of one resource', () => {
@@ -179,11 +189,7 @@ describe('a step', () => {
     const worker = work(redlock, async (job, lease) => {
       await lease.step('load', async ({ signal }) => {
         steps.push('load')
-        for (const server of fixture.fleet.masters) {
-          const master = new Redis(server.url)
-          await master.del(`${fixture.namespace}:lease:${resource(job)}`)
-          await master.quit()
-        }
+        await forget(resource(job))
         await aborted(signal)
       })
       await lease.step('charge', () => steps.push('charge'))
@@ -211,6 +217,37 @@ describe('the end of a job', () => {
     expect(await failure(queue, failed)).toBe('card declined')
     await (await redlock.acquire('customer:1', { waitMs: 500 })).release()
     await (await redlock.acquire('customer:2', { waitMs: 500 })).release()
+  })
+
+  test('work that finished stays finished when its lease was lost meanwhile, and the loss is told', async () => {
+    const queue = new LockedQueue<Charge, unknown>(fixture.namespace, {
+      ...{ connection: connection(), namespace: fixture.namespace },
+      resource: ({ customer }) => `customer:${customer}`,
+    })
+    fixture.defer(() => queue.close())
+    const redlock = await fixture.redlock({ leaseMs: 1_000 })
+    const lost: (string | undefined)[] = []
+    const tokens: number[] = []
+    const worker = work(redlock, async (job, lease) => {
+      tokens.push(lease.fencingToken)
+      if (tokens.length === 1) {
+        await forget(resource(job))
+        await aborted(lease.signal)
+      }
+      return 'charged'
+    })
+    worker.on('leaseLost', (job) => lost.push(job.id))
+    const first = await add(queue, 1, { attempts: 1 })
+    const second = await add(queue, 1)
+    expect(await ended(queue, second)).toBe('completed')
+    const job = await queue.getJob(first)
+    expect([job?.returnvalue, job?.failedReason, job?.attemptsMade]).toEqual([
+      'charged',
+      undefined,
+      1,
+    ])
+    expect(lost).toEqual([first])
+    expect(tokens[1]).toBeGreaterThan(tokens[0] ?? Infinity)
   })
 
   test("passes BullMQ's own control errors through", async () => {

@@ -18,6 +18,7 @@ test('a forced close does not wait for a queue server that is gone, and says not
   const errors: unknown[] = []
   const side = new QueueSide<unknown>({
     connection: { host: '127.0.0.1', port },
+    queue: { prefix: 'bull', queue: 'q' },
     backend: { forQueue: () => Promise.reject(new Error('not asked')) as never },
     nobodyElseWaits: () => false,
     namespace: 'n',

@@ -314,7 +314,8 @@ describe('a job that was passed a lease', () => {
       },
     }
     const leaseOptions = { autoExtend: true }
-    const admission = { locks: redlock, leaseOptions, lines, passed, clock: systemClock }
+    const reports = { misplaced: () => undefined }
+    const admission = { locks: redlock, leaseOptions, lines, passed, clock: systemClock, reports }
     return { admission, job, told: async () => await done, line, other }
   }
 })
@@ -329,6 +330,7 @@ test.each([
     const job = await queue.add('charge', { customers: ['a'], nr: 0 })
     const side = new QueueSide<Charge>({
       connection: connection(),
+      queue: { prefix: 'bull', queue: queue.name },
       backend: queue.getBackend(),
       nobodyElseWaits: () => false,
       namespace: fixture.namespace,

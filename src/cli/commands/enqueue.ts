@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Command } from 'commander'
+import type { SettingsDifferError } from '../../errors.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { enqueueLines, type EnqueueEnd } from '../enqueue/enqueue-lines.ts'
 import { JobAdder } from '../enqueue/job-adder.ts'
@@ -94,7 +95,13 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
       ...{ event: 'resumed', line: position.line },
     })
   }
-  const adder = new JobAdder({ ...job, ...settings, queue, url })
+  const different: SettingsDifferError[] = []
+  const onDifference = (error: SettingsDifferError): void => {
+    different.push(error)
+    progress.end()
+    out.note(error.message, { event: 'settings-differ', problem: error.message })
+  }
+  const adder = new JobAdder({ ...job, ...settings, queue, url, onDifference })
   cli.defer(() => adder.close())
   const start = { line: position?.line ?? 0, offset: position?.offset ?? 0 }
   const progress = new Progress(out, source.totalBytes, start.offset)
@@ -120,7 +127,7 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
     describe(end, tally, queue, positionFile),
   )
   if (end === 'interrupted') return EXIT.interrupted
-  return tally.bad > 0 ? EXIT.attention : EXIT.done
+  return tally.bad > 0 || different.length > 0 ? EXIT.attention : EXIT.done
 }
 
 function jobOptions(flags: Flags, runId: string): JobLineOptions {

@@ -3,6 +3,7 @@
  * BullMQ adds it and outlives it, so it tells for certain whether a line was added before a crash.
  */
 import { Queue, type ConnectionOptions } from 'bullmq'
+import { SettingsDifferError } from '../../errors.ts'
 import { LockedQueue } from '../../worker/locked-queue.ts'
 import { resourceOf, type JobData, type NewJob } from './job-line.ts'
 
@@ -14,6 +15,8 @@ export interface JobAdderOptions {
   /** With it jobs stand in line for their resource. */
   readonly resourceField?: string
   readonly resourcePrefix: string
+  /** The workers of the queue would not wake these jobs. */
+  readonly onDifference: (error: SettingsDifferError) => void
 }
 
 export interface Added {
@@ -25,7 +28,8 @@ export class JobAdder {
   readonly #queue: Queue<JobData, unknown, string, JobData, unknown, string>
   readonly #inLine: boolean
 
-  constructor({ queue, url, prefix, namespace, resourceField, resourcePrefix }: JobAdderOptions) {
+  constructor({ queue, url, prefix, namespace, onDifference, ...naming }: JobAdderOptions) {
+    const { resourceField, resourcePrefix } = naming
     // A server that goes away ends the command, which can be resumed; it does not fill the memory meanwhile.
     const connection: ConnectionOptions = { url, maxRetriesPerRequest: 3, enableOfflineQueue: true }
     this.#inLine = resourceField !== undefined
@@ -37,7 +41,10 @@ export class JobAdder {
             // A line without one was refused before.
             resource: (data) => resourceOf(data, resourceField, resourcePrefix) ?? '',
           })
-    this.#queue.on('error', () => undefined) // Whoever adds gets the rejection.
+    this.#queue.on('error', (error) => {
+      if (error instanceof SettingsDifferError) onDifference(error)
+      // Of anything else whoever adds gets the rejection.
+    })
   }
 
   async add(jobs: readonly NewJob[]): Promise<Added> {
