@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { firstAnswer } from './first-answer.ts'
 import { returnPort, takePort } from './free-port.ts'
-import { LAUNCH, type ChildDirectory, takeDirectory } from './reaper.ts'
+import { LAUNCH, removeTree, takeDirectory, type ChildDirectory } from './reaper.ts'
 import { configText, passwordOf, serverUrl } from './server-config.ts'
 import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 
@@ -153,7 +153,7 @@ export class ProcessServer implements TestServer {
 
   #empty(): void {
     for (const entry of readdirSync(this.#directory.path)) {
-      rmSync(this.#file(entry), { recursive: true, force: true })
+      removeTree(this.#file(entry))
     }
   }
 

@@ -62,12 +62,16 @@ export function takeDirectory(name: string): ChildDirectory {
   return {
     path,
     async release() {
-      // A child of the child may still write: a server that is copying its memory.
-      rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 })
+      removeTree(path)
       reaper.users -= 1
       if (reaper.users === 0) await stopReaper(reaper)
     },
   }
+}
+
+/** Also where a child of the child may still write: a server that was saving its memory. */
+export function removeTree(path: string): void {
+  rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 })
 }
 
 function startReaper(): Reaper {

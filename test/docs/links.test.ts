@@ -48,6 +48,14 @@ test.each(pages())('%s: every link leads somewhere', (page) => {
   expect(brokenLinksOf(page)).toEqual([])
 })
 
+test.each(pages())('%s: every test and benchmark that it names is there', (page) => {
+  const text = readFileSync(join(ROOT, page), 'utf8')
+  const named = [...text.matchAll(/`((?:test|bench)\/[^\s`*]*)`/g)].map(([, path = '']) => path)
+  const roots = [ROOT, join(ROOT, dirname(page))]
+  const gone = named.filter((path) => !roots.some((root) => existsSync(join(root, path))))
+  expect(gone).toEqual([])
+})
+
 test('every page of docs/ can be reached from the README', () => {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
   const lost = pages().filter((page) => page.startsWith('docs/') && !readme.includes(`(${page})`))
