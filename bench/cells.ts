@@ -65,7 +65,7 @@ async function throughput(cells: number, seconds: number): Promise<number> {
       const name = `cell-${cell}-master-${nr}`
       const options = { name, random: random.fork(), wall: wall(), durable: false }
       const master = new BusyMaster({ ...options, trueNow: () => time.now }, time)
-      master.eval('bootstrap', ['redlock:master'], [master.runId, MAX_LEASE_MS])
+      master.eval('bootstrap', ['redlock:master'], [master.runId, MAX_LEASE_MS, MASTERS_PER_CELL])
       masters.set(name, master)
       ;(names[`cell-${cell}`] ??= []).push(`redis://${name}`)
     }

@@ -52,7 +52,7 @@ export class Fleet {
       connectTimeoutMs: settings.connectTimeoutMs,
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
     }
-    const standing = standingOf(settings)
+    const standing = standingOf(settings, settings.addresses.length)
     this.masters = settings.addresses.map((address) =>
       settings.connect({
         address,
@@ -133,7 +133,7 @@ export class Fleet {
     const ended: string[] = []
     for (const master of this.masters) {
       if (master.state.status !== 'enrolled') continue
-      const args = [master.runId, this.settings.maxLeaseMs]
+      const args = [master.runId, this.settings.maxLeaseMs, this.masters.length]
       await master.eval(bootstrapScript, [this.keys.master], args)
       this.#grantsFrom.set(master, this.settings.clock.now())
       ended.push(master.name)
@@ -159,19 +159,25 @@ export class Fleet {
         settings.maxLeaseMs,
         quarantineMs(settings.maxLeaseMs, settings.driftFactor),
         facts.durable ? 1 : 0,
+        settings.addresses.length,
       ],
-    )) as [string, number | string]
-    if (reply[0] !== 'enrolled') {
-      return {
-        admitted: false,
-        problem: `the fleet's \`maxLeaseMs\` is ${reply[1]}, this client's is ${settings.maxLeaseMs}`,
-        fix:
-          'give every client the same value (to change it: stop all workers, wait for it, then delete the key `' +
-          `${this.keys.master}\` on every master)`,
-      }
-    }
-    this.#grantsFrom.set(master, settings.clock.now() + Number(reply[1]))
+    )) as ['enrolled', number] | ['mismatch', string, string]
+    if (reply[0] === 'mismatch') return { admitted: false, ...this.#mismatch(reply[1], reply[2]) }
+    this.#grantsFrom.set(master, settings.clock.now() + reply[1])
     return { admitted: true }
+  }
+
+  /** What a master says of the fleet, and this client otherwise. */
+  #mismatch(name: string, theirs: string): { problem: string; fix: string } {
+    const { maxLeaseMs, addresses } = this.settings
+    const problem =
+      name === 'maxLeaseMs'
+        ? `the fleet's \`maxLeaseMs\` is ${theirs}, this client's is ${maxLeaseMs}`
+        : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
+    const fix =
+      'give every client the same (to change it: stop all workers, wait one `maxLeaseMs`, then delete the key `' +
+      `${this.keys.master}\` on every master)`
+    return { problem, fix }
   }
 
   #refusal(master: Master, facts: ServerFacts): { problem: string; fix: string } | undefined {

@@ -14,9 +14,10 @@ import type { Settings } from './settings.ts'
 /** What the calls of one client have in common, in the order in which `PRELUDE` reads it. */
 export function standingOf(
   settings: Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>,
+  fleetSize: number,
 ): readonly string[] {
   const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
-  return [namespace, String(maxLeaseMs), String(fenceTtlMs), String(maxClockSkewMs)]
+  return [namespace, ...[maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize].map(String)]
 }
 
 /**
@@ -24,12 +25,12 @@ export function standingOf(
  * are none, nobody looks for them, which saves a quarter of what a lease costs. Whoever has written one says how long it lives.
  */
 const PRELUDE = `
-local namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs = unpack(standing)
+local namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize = unpack(standing)
 ${luaKeys}
 local time = redis.call('TIME')
 local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-local record = redis.call('HMGET', masterKey, 'runId', 'maxLeaseMs', 'votesFromMs')
-local enrolled = record[1] == runId and record[2] == maxLeaseMs
+local record = redis.call('HMGET', masterKey, 'runId', 'maxLeaseMs', 'votesFromMs', 'fleetSize')
+local enrolled = record[1] == runId and record[2] == maxLeaseMs and record[4] == fleetSize
 local quarantineMs = tonumber(record[3] or '0') - nowMs
 local rare = redis.call('EXISTS', rareKey) == 1
 local function keepRare(forMs)
@@ -275,16 +276,18 @@ export const leaseLibrary: Library = {
 
 /**
  * KEYS  1 master
- * ARGV  1 runId · 2 maxLeaseMs · 3 quarantineMs · 4 durable, 1 or 0
- * Returns  enrolled, ms until it may grant | mismatch, the fleet's maxLeaseMs
+ * ARGV  1 runId · 2 maxLeaseMs · 3 quarantineMs · 4 durable, 1 or 0 · 5 fleetSize, of how many masters it is one
+ * Returns  enrolled, ms until it may grant | mismatch, maxLeaseMs or fleetSize, what it is for the fleet
  * Keeps: a server process that is new to the fleet grants nothing until every lease that an earlier
- * memory may have held is over. Only memory that was durable before and after needs no wait.
+ * memory may have held is over. Only memory that was durable before and after needs no wait. Quorums of clients that count another
+ * number of masters need not meet.
  */
 export const enrolScript: Script = defineScript(
   'enrol',
   `
-local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'votesFromMs', 'durable')
-if known[2] and known[2] ~= ARGV[2] then return {'mismatch', known[2]} end
+local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'votesFromMs', 'durable', 'fleetSize')
+if known[2] and known[2] ~= ARGV[2] then return {'mismatch', 'maxLeaseMs', known[2]} end
+if known[5] and known[5] ~= ARGV[5] then return {'mismatch', 'fleetSize', known[5]} end
 local time = redis.call('TIME')
 local nowMs = time[1] * 1000 + math.ceil(time[2] / 1000)
 local votesFromMs = tonumber(known[3] or '0')
@@ -293,21 +296,22 @@ if known[1] ~= ARGV[1] then
   if not kept then votesFromMs = nowMs + tonumber(ARGV[3]) end
 end
 redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2],
-  'votesFromMs', string.format('%.0f', votesFromMs), 'durable', ARGV[4])
+  'votesFromMs', string.format('%.0f', votesFromMs), 'durable', ARGV[4], 'fleetSize', ARGV[5])
 return {'enrolled', math.max(0, votesFromMs - nowMs)}
 `,
 )
 
 /**
  * KEYS  1 master
- * ARGV  1 runId · 2 maxLeaseMs
+ * ARGV  1 runId · 2 maxLeaseMs · 3 fleetSize
  * Returns  enrolled, 0
  * Keeps: nothing; an operator states that no lease exists, so that the master may grant at once.
  */
 export const bootstrapScript: Script = defineScript(
   'bootstrap',
   `
-redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'votesFromMs', '0')
+redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'votesFromMs', '0',
+  'fleetSize', ARGV[3])
 return {'enrolled', 0}
 `,
 )

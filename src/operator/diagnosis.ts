@@ -48,7 +48,8 @@ export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): 
       return { master: where, state: 'unreachable', survey: undefined, clockOffMs: undefined }
     }
     const twin = twinOf(masters, index)
-    const found = checkMaster(answer.value, { commonOffsetMs, maxLeaseMs, twin, namespace })
+    const around = { commonOffsetMs, maxLeaseMs, fleetSize: masters.length, twin, namespace }
+    const found = checkMaster(answer.value, around)
     findings.push(...found.map(({ silences: _, ...finding }) => ({ ...finding, where })))
     return {
       master: where,

@@ -8,6 +8,8 @@ export interface Surroundings {
   readonly commonOffsetMs: number
   /** What the fleet's other masters have stored, or what the operator expects. */
   readonly maxLeaseMs: number | undefined
+  /** How many masters were named. */
+  readonly fleetSize: number
   /** The first master in the list that is the same server process as this one. */
   readonly twin: string | undefined
   readonly namespace: string
@@ -90,6 +92,15 @@ const sameMaxLease: Check = ({ enrolment }, { maxLeaseMs, namespace }) =>
         'max-lease-differs',
         `has maxLeaseMs ${enrolment.maxLeaseMs} stored, not ${maxLeaseMs}`,
         `give every client the same maxLeaseMs; to change it stop all workers for that long and delete \`${namespace}:master\` on every master`,
+      )
+
+const sameFleetSize: Check = ({ enrolment }, { fleetSize, namespace }) =>
+  enrolment === undefined || enrolment.fleetSize === fleetSize
+    ? undefined
+    : error(
+        'fleet-size-differs',
+        `is one of ${enrolment.fleetSize} masters for its clients, and ${fleetSize} are named here`,
+        `name the masters of your workers; to change their number stop all workers for one maxLeaseMs and delete \`${namespace}:master\` on every master`,
       )
 
 const enrolled: Check = ({ enrolment, runId }, { namespace, maxLeaseMs }) => {
@@ -183,6 +194,7 @@ const CHECKS: readonly Check[] = [
   keepsKeys,
   takesWrites,
   sameMaxLease,
+  sameFleetSize,
   enrolled,
   outOfQuarantine,
   rightClock,

@@ -10,6 +10,8 @@ export interface Enrolment {
   /** Of the server process that was enrolled. */
   readonly runId: string
   readonly maxLeaseMs: number
+  /** How many masters its clients list. */
+  readonly fleetSize: number
   /** How long it still grants nothing; 0 when it may grant. */
   readonly quarantineMs: number
 }
@@ -37,10 +39,10 @@ export async function surveyFleet(fleet: FleetProbe, queue?: Probe): Promise<Fle
 async function surveyMaster(probe: Probe, keys: Keyspace): Promise<MasterSurvey> {
   const server = await probe.survey()
   const reply = await probe.run(enrolmentScript, [keys.master], [])
-  const [runId, maxLeaseMs, quarantineMs] = reply as [string, number, number]
+  const [runId, maxLeaseMs, quarantineMs, fleetSize] = reply as [string, number, number, number]
   return {
     ...server,
-    enrolment: runId === '' ? undefined : { runId, maxLeaseMs, quarantineMs },
+    enrolment: runId === '' ? undefined : { runId, maxLeaseMs, quarantineMs, fleetSize },
   }
 }
 

@@ -86,7 +86,10 @@ function enrolled(procedure: Procedure): Procedure {
   return (scene) => {
     const { memory, keys, runId, standing } = scene
     const record = memory.hash(keys.master)
-    const known = record.get('runId') === runId && record.get('maxLeaseMs') === at(standing, 2)
+    const known =
+      record.get('runId') === runId &&
+      record.get('maxLeaseMs') === at(standing, 2) &&
+      record.get('fleetSize') === at(standing, 5)
     return known ? procedure(scene) : ['unenrolled']
   }
 }
@@ -238,23 +241,31 @@ function inspect(scene: Scene): Reply {
 }
 
 function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
-  const [runId, maxLeaseMs, durable] = [at(args, 1), at(args, 2), at(args, 4)]
+  const [runId, maxLeaseMs, durable, fleetSize] = [
+    at(args, 1),
+    at(args, 2),
+    at(args, 4),
+    at(args, 5),
+  ]
   const known = memory.hash(at(keys, 1))
-  const knownLeaseMs = known.get('maxLeaseMs')
-  if (knownLeaseMs !== undefined && knownLeaseMs !== maxLeaseMs) return ['mismatch', knownLeaseMs]
+  for (const [name, value] of Object.entries({ maxLeaseMs, fleetSize })) {
+    const stored = known.get(name)
+    if (stored !== undefined && stored !== value) return ['mismatch', name, stored]
+  }
   const nowMs = Math.floor(nowUs / 1e6) * 1000 + Math.ceil((nowUs % 1e6) / 1000)
   let votesFromMs = Number(known.get('votesFromMs') ?? '0')
   if (known.get('runId') !== runId) {
     const kept = known.has('runId') && known.get('durable') === '1' && durable === '1'
     if (!kept) votesFromMs = nowMs + Number(at(args, 3))
   }
-  memory.hashSet(at(keys, 1), { runId, maxLeaseMs, votesFromMs: votesFromMs.toFixed(0), durable })
+  const record = { runId, maxLeaseMs, votesFromMs: votesFromMs.toFixed(0), durable, fleetSize }
+  memory.hashSet(at(keys, 1), record)
   return ['enrolled', Math.max(0, votesFromMs - nowMs)]
 }
 
 function bootstrap({ memory, keys, args }: ScriptCall): Reply {
-  const [runId, maxLeaseMs] = [at(args, 1), at(args, 2)]
-  memory.hashSet(at(keys, 1), { runId, maxLeaseMs, votesFromMs: '0' })
+  const [runId, maxLeaseMs, fleetSize] = [at(args, 1), at(args, 2), at(args, 3)]
+  memory.hashSet(at(keys, 1), { runId, maxLeaseMs, votesFromMs: '0', fleetSize })
   return ['enrolled', 0]
 }
 

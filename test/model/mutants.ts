@@ -121,6 +121,25 @@ export const mutants: readonly Mutant[] = [
     caughtBy: 'simulation',
   },
   {
+    rule: 'whoever counts another number of masters is not enrolled',
+    patches: [
+      lua(
+        "if known[5] and known[5] ~= ARGV[5] then return {'mismatch'",
+        "if false then return {'mismatch'",
+      ),
+      twin('Object.entries({ maxLeaseMs, fleetSize })', 'Object.entries({ maxLeaseMs })'),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'whoever counts another number of masters has no vote',
+    patches: [
+      lua(' and record[4] == fleetSize', ''),
+      twin(" &&\n      record.get('fleetSize') === at(standing, 5)", ''),
+    ],
+    caughtBy: 'tests',
+  },
+  {
     rule: 'proposals far ahead of the server are refused',
     patches: [
       lua('if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),

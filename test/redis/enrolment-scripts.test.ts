@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { bootstrapScript } from '../../src/lock/scripts.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { MAX_LEASE_MS, ScriptBench } from './script-bench.ts'
+import { FLEET_SIZE, MAX_LEASE_MS, ScriptBench } from './script-bench.ts'
 
 const leaks = watchLeaks()
 const QUARANTINE_MS = 30_302
@@ -30,6 +30,7 @@ describe('enrol', () => {
       runId: 'run-1',
       maxLeaseMs: String(MAX_LEASE_MS),
       durable: '0',
+      fleetSize: String(FLEET_SIZE),
     })
   })
 
@@ -66,23 +67,30 @@ describe('enrol', () => {
     expect(await votesFrom()).toBe(first)
   })
 
-  it('mismatch: another longest lease is refused, and what is stored stays', async () => {
-    await bench.enrol('run-1')
-    const before = await bench.redis.hgetall(bench.keys.master)
-    expect(await bench.enrol('run-2', { maxLeaseMs: 60_000 })).toEqual(['mismatch', '30000'])
-    expect(await bench.redis.hgetall(bench.keys.master)).toEqual(before)
-  })
+  it.each([
+    ['longest lease', 'maxLeaseMs', 60_000, '30000'],
+    ['number of masters', 'fleetSize', 3, '5'],
+  ])(
+    'mismatch: another %s is refused, and what is stored stays',
+    async (_, name, other, stored) => {
+      await bench.enrol('run-1')
+      const before = await bench.redis.hgetall(bench.keys.master)
+      expect(await bench.enrol('run-2', { [name]: other })).toEqual(['mismatch', name, stored])
+      expect(await bench.redis.hgetall(bench.keys.master)).toEqual(before)
+    },
+  )
 })
 
 it('bootstrap: ends the wait, and keeps what is known of the memory', async () => {
   await bench.enrol('run-1', { durable: true })
-  const args = ['run-1', MAX_LEASE_MS]
+  const args = ['run-1', MAX_LEASE_MS, FLEET_SIZE]
   expect(await bench.run(bootstrapScript, [bench.keys.master], args)).toEqual(['enrolled', 0])
   expect(await bench.redis.hgetall(bench.keys.master)).toEqual({
     runId: 'run-1',
     maxLeaseMs: String(MAX_LEASE_MS),
     votesFromMs: '0',
     durable: '1',
+    fleetSize: String(FLEET_SIZE),
   })
   expect(await bench.enrol('run-1')).toEqual(['enrolled', 0])
 })

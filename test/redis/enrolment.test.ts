@@ -192,8 +192,18 @@ it('a client with another longest lease is refused, and told both', async () => 
   const error: unknown = await client(server, { maxLeaseMs: 2_000 }).catch((e: unknown) => e)
   expect(error).toBeInstanceOf(MasterRefusedError)
   expect(String(error)).toContain("the fleet's `maxLeaseMs` is 1000, this client's is 2000")
-  expect(String(error)).toContain('give every client the same value')
+  expect(String(error)).toContain('give every client the same')
   expect((await record(server))['maxLeaseMs']).toBe('1000')
+})
+
+it('a client that counts another number of masters is refused: its quorums need not meet the others', async () => {
+  const [first, second, third] = await Promise.all([start(), start(), start()])
+  await client(first, { masters: [first.url, second.url, third.url] })
+  const error: unknown = await client(first).catch((e: unknown) => e)
+  expect(error).toBeInstanceOf(MasterRefusedError)
+  expect(String(error)).toContain("the fleet has 3 masters, this client's `masters` are 1")
+  expect(String(error)).toContain('delete the key `ns:master` on every master')
+  expect(await clients.at(-1)?.tryAcquire('r')).toMatchObject({ status: 'unreachable' })
 })
 
 it('bootstrap is refused where a lease exists, and otherwise ends the wait', async () => {

@@ -135,6 +135,7 @@ describe('acquire', () => {
   it.each([
     ['restarted since', ['another-run', 30_000]],
     ['has another longest lease', [RUN_ID, 20_000]],
+    ['is one of another number', [RUN_ID, 30_000, 3]],
     ['was enrolled by no one on this connection', ['', 30_000]],
   ] as const)('unenrolled: the server %s', async (_why, enrolment) => {
     expect(await bench.acquire('a', { enrolment })).toEqual(['unenrolled'])

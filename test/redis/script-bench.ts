@@ -36,8 +36,9 @@ export const SKEW_MS = 10_000
 const BATCH = batchScript(leaseLibrary).lua
 
 /** The run id and the longest lease that the caller believes in. */
-type Enrolment = readonly [runId: string, maxLeaseMs: number]
+type Enrolment = readonly [runId: string, maxLeaseMs: number, fleetSize?: number]
 const ENROLMENT: Enrolment = [RUN_ID, MAX_LEASE_MS]
+export const FLEET_SIZE = 5
 
 interface Caller {
   readonly skewMs?: number
@@ -70,7 +71,7 @@ export class ScriptBench {
   /** Forgets everything, and enrols the server for `RUN_ID` with no wait. */
   async reset(): Promise<void> {
     await this.redis.flushall()
-    await this.run(bootstrapScript, [this.keys.master], [RUN_ID, MAX_LEASE_MS])
+    await this.run(bootstrapScript, [this.keys.master], [RUN_ID, MAX_LEASE_MS, FLEET_SIZE])
   }
 
   async run(
@@ -151,9 +152,14 @@ export class ScriptBench {
 
   enrol(
     runId: string,
-    { maxLeaseMs = MAX_LEASE_MS, quarantineMs = 30_302, durable = false } = {},
+    {
+      maxLeaseMs = MAX_LEASE_MS,
+      quarantineMs = 30_302,
+      durable = false,
+      fleetSize = FLEET_SIZE,
+    } = {},
   ): Promise<Reply> {
-    const args = [runId, maxLeaseMs, quarantineMs, durable ? 1 : 0]
+    const args = [runId, maxLeaseMs, quarantineMs, durable ? 1 : 0, fleetSize]
     return this.run(enrolScript, [this.keys.master], args)
   }
 
@@ -199,10 +205,13 @@ export class ScriptBench {
 
   async #send(
     calls: readonly Call[],
-    { skewMs = SKEW_MS, enrolment: [runId, maxLeaseMs] = ENROLMENT }: Caller = {},
+    {
+      skewMs = SKEW_MS,
+      enrolment: [runId, maxLeaseMs, fleetSize = FLEET_SIZE] = ENROLMENT,
+    }: Caller = {},
   ): Promise<readonly Entry[]> {
     const terms = { maxLeaseMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: skewMs }
-    const standing = standingOf({ namespace: this.#namespace, ...terms })
+    const standing = standingOf({ namespace: this.#namespace, ...terms }, fleetSize)
     const sent = batchArgs(calls, runId, standing)
     return readBatch(await this.redis.eval(BATCH, 0, ...sent), calls.length)
   }

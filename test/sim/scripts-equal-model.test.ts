@@ -30,12 +30,16 @@ const TOLERANCE_MS = 10_000
 const KEYS = keyspace('twin')
 const TOKENS = ['a', 'b', 'c']
 
-/** An entry of a batch, by a client with this run id and this longest lease. */
+/** What a client believes of its fleet. */
+type Terms = readonly [maxLeaseMs: number, fleetSize: number]
+const TERMS: Terms = [MAX_LEASE_MS, 5]
+
+/** An entry of a batch, by a client with this run id and these terms. */
 interface Asked {
   readonly kind: 'procedure'
   readonly name: string
   readonly runId: string
-  readonly maxLeaseMs: number
+  readonly terms: Terms
   readonly args: readonly Argument[]
 }
 
@@ -53,7 +57,7 @@ const counter = fc.oneof(fc.integer({ min: 1, max: 8 }), fc.constant(1_000_000_0
 const resources = fc.constantFrom<readonly string[]>(['r'], ['r'], ['s'], ['r', 's'])
 const leaseMs = fc.constantFrom(...LONG_MS)
 const runId = fc.constantFrom(...RUN_IDS, 'run-1', 'run-1', 'run-1')
-const maxLeaseMs = fc.constantFrom(MAX_LEASE_MS, MAX_LEASE_MS, MAX_LEASE_MS, 300_000)
+const terms = fc.constantFrom<Terms>(TERMS, TERMS, TERMS, [300_000, 5], [MAX_LEASE_MS, 3])
 
 /** `far` proposals are an hour ahead of the clock and refused. */
 const proposal = fc.oneof(counter, fc.constant('near' as const), fc.constant('far' as const))
@@ -62,7 +66,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
   const acquire = fc
     .tuple(
       runId,
-      maxLeaseMs,
+      terms,
       token,
       lease,
       proposal,
@@ -78,10 +82,10 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
       return asked('acquire', run, max, [...own, ...predecessor])
     })
   const confirm = fc
-    .tuple(runId, maxLeaseMs, token, counter, resources)
+    .tuple(runId, terms, token, counter, resources)
     .map(([run, max, name, t, named]) => asked('confirm', run, max, [named, name, String(t)]))
   const renew = fc
-    .tuple(fc.constantFrom('extend', 'heal'), runId, maxLeaseMs, token, lease, counter, resources)
+    .tuple(fc.constantFrom('extend', 'heal'), runId, terms, token, lease, counter, resources)
     .map(([procedure, run, max, name, ms, t, named]) =>
       asked(procedure, run, max, [named, name, ms, String(t)]),
     )
@@ -95,18 +99,20 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     )
     .map(([name, tombstoneMs, named, graceMs, waiter]) => {
       const args = [named, name, tombstoneMs, graceMs, ...(waiter === '' ? [] : [waiter])]
-      return asked('release', 'run-1', MAX_LEASE_MS, args)
+      return asked('release', 'run-1', TERMS, args)
     })
   const withdraw = fc
     .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
-    .map(([waiter, named]) => asked('withdraw', 'run-1', MAX_LEASE_MS, [named, waiter]))
-  const inspect = resources.map(([name = '']) => asked('inspect', 'run-1', MAX_LEASE_MS, [name]))
+    .map(([waiter, named]) => asked('withdraw', 'run-1', TERMS, [named, waiter]))
+  const inspect = resources.map(([name = '']) => asked('inspect', 'run-1', TERMS, [name]))
   const enrol = fc
-    .tuple(runId, maxLeaseMs, fc.constantFrom(-60_000, 300_000), fc.constantFrom(0, 1))
-    .map((args): Sent => ({ kind: 'script', name: 'enrol', args }))
+    .tuple(runId, terms, fc.constantFrom(-60_000, 300_000), fc.constantFrom(0, 1))
+    .map(([run, [max, size], quarantineMs, durable]): Sent => {
+      return { kind: 'script', name: 'enrol', args: [run, max, quarantineMs, durable, size] }
+    })
   const bootstrap = fc
-    .tuple(runId, maxLeaseMs)
-    .map((args): Sent => ({ kind: 'script', name: 'bootstrap', args }))
+    .tuple(runId, terms)
+    .map(([run, own]): Sent => ({ kind: 'script', name: 'bootstrap', args: [run, ...own] }))
   return fc.oneof(
     { arbitrary: acquire, weight: 8 },
     { arbitrary: confirm, weight: 3 },
@@ -121,8 +127,8 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
   )
 }
 
-function asked(name: string, run: string, max: number, args: readonly Argument[]): Asked {
-  return { kind: 'procedure', name, runId: run, maxLeaseMs: max, args }
+function asked(name: string, run: string, own: Terms, args: readonly Argument[]): Asked {
+  return { kind: 'procedure', name, runId: run, terms: own, args }
 }
 
 function proposalUs(proposed: number | 'near' | 'far'): number {
@@ -130,7 +136,7 @@ function proposalUs(proposed: number | 'near' | 'far'): number {
   return (Math.floor(Date.now() / 1000) + (proposed === 'near' ? 60 : 3_600)) * 1_000_000
 }
 
-const FIRST: Sent = { kind: 'script', name: 'bootstrap', args: ['run-1', MAX_LEASE_MS] }
+const FIRST: Sent = { kind: 'script', name: 'bootstrap', args: ['run-1', ...TERMS] }
 
 let server: TestServer
 let redis: Redis
@@ -157,11 +163,12 @@ async function onBoth(memory: SimulatedMemory, step: Asked | Sent): Promise<unkn
     expect(comparable(real), `${name} ${args.join(' ')}`).toEqual(comparable(simulated))
     return wordOf(simulated)
   }
-  const { runId: run, maxLeaseMs: max, args } = step
+  const { runId: run, args } = step
+  const [longestMs, fleetSize] = step.terms
   const procedure = PROCEDURES.get(name)
   if (procedure === undefined) throw new Error(`There is no procedure ${name}`)
-  const terms = { maxLeaseMs: max, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
-  const standing = standingOf({ namespace: 'twin', ...terms })
+  const limits = { maxLeaseMs: longestMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
+  const standing = standingOf({ namespace: 'twin', ...limits }, fleetSize)
   const answer = await redis.eval(
     BATCH,
     0,

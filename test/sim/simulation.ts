@@ -140,7 +140,8 @@ class World {
     })
     // The fleet was founded before the run: most masters know that they hold no leases.
     if (this.#random.chance(0.9)) {
-      master.eval('bootstrap', ['sim:master'], [master.runId, MAX_LEASE_MS])
+      const terms = [master.runId, MAX_LEASE_MS, this.#options.masters]
+      master.eval('bootstrap', ['sim:master'], terms)
     }
     return master
   }

@@ -44,7 +44,7 @@ export class SmallWorld {
         trueNow: () => this.time.now,
         durable: false,
       })
-      master.eval('bootstrap', [`${NAMESPACE}:master`], [master.runId, MAX_LEASE_MS])
+      master.eval('bootstrap', [`${NAMESPACE}:master`], [master.runId, MAX_LEASE_MS, masters])
       return master
     })
   }
