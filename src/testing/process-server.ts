@@ -87,7 +87,7 @@ export class ProcessServer implements TestServer {
   async restart({ keepData = true, config = {} }: RestartOptions = {}): Promise<void> {
     if (this.#closed) throw new Error(`${this.name} is closed, it cannot be restarted`)
     await this.kill()
-    if (!keepData) this.#empty()
+    if (!keepData) await this.#empty()
     this.#config = { ...this.#config, ...config }
     await this.#launch()
   }
@@ -151,9 +151,9 @@ export class ProcessServer implements TestServer {
     }
   }
 
-  #empty(): void {
+  async #empty(): Promise<void> {
     for (const entry of readdirSync(this.#directory.path)) {
-      removeTree(this.#file(entry))
+      await removeTree(this.#file(entry))
     }
   }
 

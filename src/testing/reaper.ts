@@ -14,9 +14,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 
 /** Every directory's name starts so; the process's id follows. */
 export const DIRECTORY_PREFIX = 'bullmq-redlock-fleet-'
@@ -33,6 +35,9 @@ for file in "$0.gone"/*/pid; do
 done
 rm -rf "$0.gone" || { sleep 1; rm -rf "$0.gone"; }
 `
+
+const REMOVE_TRIES = 100
+const REMOVE_RETRY_MS = 20
 
 /** A directory that goes away with its owner. */
 export interface ChildDirectory {
@@ -62,16 +67,24 @@ export function takeDirectory(name: string): ChildDirectory {
   return {
     path,
     async release() {
-      removeTree(path)
+      await removeTree(path)
       reaper.users -= 1
       if (reaper.users === 0) await stopReaper(reaper)
     },
   }
 }
 
-/** Also where a child of the child may still write: a server that was saving its memory. */
-export function removeTree(path: string): void {
-  rmSync(path, { recursive: true, force: true, maxRetries: 10, retryDelay: 20 })
+/** Also where a child of the child still writes: of a server that was saving its memory. (`maxRetries` does not look again.) */
+export async function removeTree(path: string): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await rm(path, { recursive: true, force: true })
+      return
+    } catch (error) {
+      if (tries === REMOVE_TRIES) throw error
+      await delay(REMOVE_RETRY_MS)
+    }
+  }
 }
 
 function startReaper(): Reaper {

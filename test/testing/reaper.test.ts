@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { startServer } from '../../src/testing/index.ts'
-import { DIRECTORY_PREFIX } from '../../src/testing/reaper.ts'
+import { DIRECTORY_PREFIX, takeDirectory } from '../../src/testing/reaper.ts'
 import { findServerBinary } from '../../src/testing/server-binary.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { ping } from './ask.ts'
@@ -132,4 +133,15 @@ itReaps('goes with the last server, and comes again with the next', async () => 
   await second.close()
   await leaks.assertNone()
   await (await startServer({ backend: 'processes' })).close()
+})
+
+it('removes a directory into which somebody goes on writing for a while', async () => {
+  const directory = takeDirectory('busy')
+  const write = 'i=0; while [ $i -lt 10000 ]; do i=$((i + 1)); echo >"$0/$i"; done'
+  const writer = spawn('/bin/sh', ['-c', write, directory.path], { stdio: 'ignore' })
+  const ended = once(writer, 'exit')
+  await vi.waitUntil(() => readdirSync(directory.path).length > 0, GONE_LIMIT)
+  await directory.release()
+  expect(existsSync(directory.path)).toBe(false)
+  await ended
 })
