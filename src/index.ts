@@ -1,5 +1,6 @@
 export { Redlock } from './lock/redlock.ts'
-export type { AcquireOptions, RedlockStatus } from './lock/redlock.ts'
+export type { RedlockStatus } from './lock/redlock.ts'
+export type { AcquireOptions } from './lock/acquire-options.ts'
 export { RedlockCells } from './lock/redlock-cells.ts'
 export type { RedlockCellsOptions } from './lock/redlock-cells.ts'
 export type { Inspection, MasterView } from './lock/inspection.ts'

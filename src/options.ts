@@ -40,3 +40,19 @@ export function choiceOption(option: string, value: unknown, choices: readonly s
     refuse(option, `one of ${choices.map((choice) => `'${choice}'`).join(', ')}`, value)
   }
 }
+
+/** @throws TypeError unless there are options by name; `expected` says which, in words. */
+export function objectOption(options: unknown, expected: string): asserts options is object {
+  if (typeof options !== 'object' || options === null) refuse('options', expected, options)
+}
+
+/** @throws TypeError for a name that is none of `known`: a typing error would change nothing, silently. */
+export function knownOptions(options: object, known: Readonly<Record<string, true>>): void {
+  for (const name in options) {
+    if (Object.hasOwn(known, name)) continue
+    const names = Object.keys(known)
+    const meant = names.find((each) => each.toLowerCase() === name.toLowerCase())
+    const hint = meant === undefined ? `There are ${names.join(', ')}` : `Is it \`${meant}\`?`
+    throw new TypeError(`There is no option \`${name}\`. ${hint}`)
+  }
+}

@@ -28,7 +28,8 @@ import { HeldLeases } from './reentrancy.ts'
 import { labelOf, resourceNames } from './resources.ts'
 import type { Listening } from './announcements.ts'
 import { acquireWithin } from './retrying.ts'
-import { Redlock, type AcquireOptions, type RedlockStatus } from './redlock.ts'
+import { callOptions, type AcquireOptions } from './acquire-options.ts'
+import { Redlock, type RedlockStatus } from './redlock.ts'
 import type { RedlockOptions } from './settings.ts'
 import { claimsFor, tryEach } from './slots.ts'
 
@@ -148,6 +149,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     const resources = resourceNames(resource)
+    callOptions(options)
     const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
     return this.#held.using(resources, acquire, routine)
   }

@@ -11,6 +11,7 @@ import {
 } from '../errors.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './announcements.ts'
+import { callOptions, type AcquireOptions } from './acquire-options.ts'
 import { attempt } from './attempt.ts'
 import { withdraw, type Predecessor, type Request } from './ballots.ts'
 import { Fleet, type MasterStatus } from './fleet.ts'
@@ -27,16 +28,6 @@ import { resourceNames } from './resources.ts'
 import { acquireWithin } from './retrying.ts'
 import { leaseOption, resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
 import { claimsFor, tryEach } from './slots.ts'
-
-export interface AcquireOptions extends LeaseOptions {
-  /**
-   * How long to go on trying. 0 tries once.
-   * @defaultValue one lease length: a dead holder's lease is over by then
-   */
-  readonly waitMs?: number
-  /** Ends the waiting; a lease that was granted meanwhile is released. */
-  readonly signal?: AbortSignal
-}
 
 export interface RedlockStatus {
   readonly quorum: number
@@ -198,6 +189,7 @@ export class Redlock implements LockService, AsyncDisposable {
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     const resources = resourceNames(resource)
+    callOptions(options)
     const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
     return this.#held.using(resources, acquire, routine)
   }
@@ -337,6 +329,7 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   #terms(options: LeaseOptions): LeaseTerms {
+    callOptions(options)
     const settings = this.#settings
     const any = Number.MAX_SAFE_INTEGER
     const leaseMs = leaseOption(options.leaseMs ?? settings.leaseMs, settings.maxLeaseMs)

@@ -22,6 +22,9 @@ export class HeldLeases {
     acquire: () => Promise<Lease>,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
+    if (typeof routine !== 'function') {
+      refuse('routine', 'a function of the lease, after the options (`{}` for none)', routine)
+    }
     const shared = this.#covering(resources)
     return this.#run(shared ?? { lease: await acquire(), resources, users: 0 }, routine)
   }

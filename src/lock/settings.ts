@@ -2,7 +2,14 @@ import { hostname } from 'node:os'
 import { systemClock, type Clock } from '../clock.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import { EventLog } from '../event-log.ts'
-import { integerOption, nameOption, numberOption, refuse } from '../options.ts'
+import {
+  integerOption,
+  knownOptions,
+  nameOption,
+  numberOption,
+  objectOption,
+  refuse,
+} from '../options.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { openTelemetry } from '../telemetry/open-telemetry.ts'
 import type { Observer } from './observer.ts'
@@ -94,9 +101,28 @@ export interface Settings {
 const MIN_LEASE_MS = 100
 const MAX_LEASE_MS = 24 * 3_600_000
 const ANY = Number.MAX_SAFE_INTEGER
+const KNOWN: Readonly<Record<keyof RedlockOptions, true>> = {
+  masters: true,
+  leaseMs: true,
+  maxLeaseMs: true,
+  namespace: true,
+  driftFactor: true,
+  masterTimeoutMs: true,
+  connectTimeoutMs: true,
+  maxClockSkewMs: true,
+  fenceTtlMs: true,
+  maxHoldMs: true,
+  maxExtensions: true,
+  owner: true,
+  logger: true,
+  observer: true,
+  clock: true,
+  connect: true,
+}
 
 export function resolveSettings(options: RedlockOptions): Settings {
-  if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
+  objectOption(options, 'an object with `masters`')
+  knownOptions(options, KNOWN)
   const maxLeaseMs = integerOption(
     'maxLeaseMs',
     options.maxLeaseMs ?? 30_000,

@@ -8,7 +8,7 @@
  */
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
-import { integerOption, nameOption, refuse } from '../options.ts'
+import { integerOption, nameOption, objectOption, refuse } from '../options.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
 import { Agreement } from './agreement.ts'
 import { Lines } from './lines.ts'
@@ -59,6 +59,7 @@ export class LockedQueue<
 
   /** @throws TypeError for a bad option. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
+    objectOption(options, 'an object with `connection` and `resource`')
     const {
       resource,
       namespace = 'redlock',

@@ -1,7 +1,7 @@
 /** The options of a `LockedWorker`: BullMQ's, the lease's, and what comes on top. */
 import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
-import { choiceOption, integerOption, refuse } from '../options.ts'
+import { choiceOption, integerOption, objectOption, refuse } from '../options.ts'
 import type { Dedupe } from './job-runs.ts'
 import type { LockedProcessorOptions } from './locked-processor.ts'
 
@@ -55,6 +55,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
     >
   bullmq: WorkerOptions
 } {
+  objectOption(options, 'an object with `connection`, `redlock` and `resource`')
   const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, logger, jobLogLevel, ...rest } = options
   const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
   const { dedupe, checkpoints = false, maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = others

@@ -68,6 +68,20 @@ it.each([
   await expectRefused(calls('r', options), `Expected \`${name}\` to be `, expected, value)
 })
 
+it('a duration instead of options, or under a name of another library', async () => {
+  const duration = 5_000 as unknown as AcquireOptions
+  await expectRefused(calls('r', duration), 'Expected `options` to be an object', '`5000` (number)')
+  const ttl = { ttl: 5_000 } as AcquireOptions
+  await expectRefused(calls('r', ttl), 'There is no option `ttl`. There are leaseMs, waitMs')
+})
+
+it('a routine in the place of the options', async () => {
+  const using = redlock.using.bind(redlock) as (...args: readonly unknown[]) => Promise<unknown>
+  const value = 'a value of type function'
+  await expectRefused([using('r', () => 1)], 'Expected `options` to be an object', value)
+  await expectRefused([using('r', {})], 'Expected `routine` to be a function of the lease, after')
+})
+
 it.each([[-1], [0.5], [Number.NaN], [Infinity]])('a waitMs of %s', async (waitMs) => {
   const waiting = [
     redlock.acquire('r', { waitMs }),

@@ -31,6 +31,14 @@ describe('masters', () => {
   })
 
   it.each([
+    ['leaseMS', 'Is it `leaseMs`?'],
+    ['quorum', 'There are masters, leaseMs, maxLeaseMs, '],
+  ])('an option that does not exist: %s', (name, hint) => {
+    const message = refusal(withFive({ [name]: 3 }))
+    expect(message).toContain(`There is no option \`${name}\`. ${hint}`)
+  })
+
+  it.each([
     ['missing', undefined, '`undefined`'],
     ['one URL instead of a list', 'redis://127.0.0.1:10001', '(string)'],
     ['an empty list', [], 'a value of type array'],

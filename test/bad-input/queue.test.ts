@@ -30,6 +30,11 @@ it.each([
   expect(make).toThrow(got)
 })
 
+it('no options at all', () => {
+  const make = (): unknown => new LockedQueue('q', undefined as never)
+  expect(make).toThrow('Expected `options` to be an object with `connection` and `resource`')
+})
+
 interface Data {
   readonly name?: unknown
 }

@@ -46,6 +46,11 @@ function refusals(options: object, work: unknown = processor): readonly string[]
   return [refusal(asWorker), refusal(asProcessor)]
 }
 
+it('no options at all', () => {
+  const message = refusal(() => new LockedWorker('q', processor, undefined as never))
+  expect(message).toContain('`options` to be an object with `connection`, `redlock` and `resource`')
+})
+
 it.each([
   ['no redlock', { redlock: undefined }, '`redlock` to be a Redlock, got `undefined`'],
   ['a URL as redlock', { redlock: 'redis://x' }, "a Redlock, got `'redis://x'` (string)"],

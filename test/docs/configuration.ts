@@ -40,7 +40,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'acquire(resource, options)',
     intro: 'Those of `tryAcquire`, and how long to wait. Also of `using`.',
-    file: 'lock/redlock.ts',
+    file: 'lock/acquire-options.ts',
     types: ['AcquireOptions'],
   },
   {

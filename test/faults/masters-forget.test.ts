@@ -144,6 +144,7 @@ it('a rolling restart slower than the quarantine: the lease that is kept alive s
     namespace,
     leaseMs: 1_000,
     maxLeaseMs: 1_000,
+    masterTimeoutMs: 300,
     logger: silentLogger,
   }
   await using redlock = new Redlock(options)

@@ -4,7 +4,8 @@
  */
 import { sleep } from '../../src/clock.ts'
 import type { Lease } from '../../src/lock/lease.ts'
-import type { AcquireOptions, Redlock, RedlockStatus } from '../../src/lock/redlock.ts'
+import type { AcquireOptions } from '../../src/lock/acquire-options.ts'
+import type { Redlock, RedlockStatus } from '../../src/lock/redlock.ts'
 import type { RedlockOptions } from '../../src/lock/settings.ts'
 import type { FaultCounts } from './fault-counts.ts'
 import type { Holding, Referee } from './referee.ts'

@@ -20,6 +20,7 @@ test('jobs of a cell that is gone wait, all others go on, each customer in order
     cells: { a: [a1, a2], b: [b1, b2] },
     leaseMs: 1_000,
     maxLeaseMs: 1_000,
+    masterTimeoutMs: 500,
     namespace,
     logger: silentLogger,
   })
