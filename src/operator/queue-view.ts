@@ -8,6 +8,7 @@ import type { Inspection } from '../lock/inspection.ts'
 import { Probe } from '../redis/probe.ts'
 import type { QueueConnection } from '../redis/queue-connection.ts'
 import { inspectResource, whyWaits, type LineEntry } from '../worker/inspection.ts'
+import { termsKey, type Terms } from '../worker/agreement.ts'
 import { stepsStore } from '../worker/job-runs.ts'
 import { encodeTicket } from '../worker/ticket.ts'
 import { globEscape } from './glob.ts'
@@ -144,6 +145,13 @@ export class QueueView {
   async why(job: Job, resources: readonly string[], look: Look): Promise<string> {
     const backend = this.#queue(job.queueName).getBackend()
     return whyWaits(job, () => [...resources], { inspect: look }, this.#lines(), backend)
+  }
+
+  /** The namespaces that the queue's workers and producers had lately. */
+  async namespaces(queue: string): Promise<readonly string[]> {
+    const key = termsKey({ prefix: this.#options.prefix, queue })
+    const said = (await this.#probe.command('ZRANGE', key, 0, -1)) as string[]
+    return [...new Set(said.map((terms) => (JSON.parse(terms) as Terms).namespace))]
   }
 
   /** The resources in whose lines the job stands. */

@@ -23,6 +23,11 @@ export const SAY_EVERY_MS = 60_000
 /** So long may a job still sleep that was put to sleep by whoever said it last. */
 const HEEDED_MS = parkedMs(1)
 
+/** Where they are said. Not under the namespace, which may be what differs. */
+export function termsKey({ prefix, queue }: Pick<Ticket, 'prefix' | 'queue'>): string {
+  return `redlock:terms:${prefix}:${queue}`
+}
+
 export class Agreement {
   readonly #redis: QueueConnection
   readonly #queue: string
@@ -33,14 +38,13 @@ export class Agreement {
 
   constructor(
     redis: QueueConnection,
-    { prefix, queue }: Pick<Ticket, 'prefix' | 'queue'>,
+    at: Pick<Ticket, 'prefix' | 'queue'>,
     { by, namespace, order, slots }: Terms,
     clock: Clock,
   ) {
     this.#redis = redis
-    this.#queue = queue
-    // Not under the namespace, which may be what differs.
-    this.#key = `redlock:terms:${prefix}:${queue}`
+    this.#queue = at.queue
+    this.#key = termsKey(at)
     this.#mine = { by, namespace, order, slots }
     this.#clock = clock
   }

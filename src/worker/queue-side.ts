@@ -103,12 +103,10 @@ export class QueueSide<Data> {
   }
 
   async #agree(): Promise<void> {
-    try {
-      for (const difference of await this.#agreement.exchange()) this.#options.onError(difference)
-    } catch {
-      // The queue's Redis is away: others report that.
-    }
+    // Where the queue's Redis is away others report that.
+    const differences = await this.#agreement.exchange().catch(() => [])
     if (this.#closed) return
+    for (const difference of differences) this.#options.onError(difference)
     this.#agreeing = systemClock.after(SAY_EVERY_MS, () => void this.#agree())
   }
 

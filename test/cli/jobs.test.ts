@@ -146,6 +146,8 @@ describe('enqueue', () => {
     const said = await cli(args, { env: env() })
     expect(said).toMatchObject({ code: 1 })
     expect(said.json()).toMatchObject({ end: 'done', added: 3 })
+    const why = await cli(['why', queue, '1'], { env: env() })
+    expect(why.out).toContain('or use another --namespace (lately: `other`, ')
     expect(said.err).toContain(
       `\`namespace\` is ${fixture.namespace} in this LockedQueue and other`,
     )
