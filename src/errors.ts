@@ -240,9 +240,9 @@ export class SettingsDifferError extends RedlockError {
       (each) => `\`${each.name}\` is ${each.here} in this ${here} and ${each.there} in a ${there}`,
     )
     super(
-      `Whatever works on queue \`${queue}\` must agree: ${differ.join(', ')} (seen ${seenAt.toISOString()}). Until then ` +
-        `jobs of one resource may run at once, or sleep for up to 11 minutes. ` +
-        `Give all of them the same; a LockedQueue needs workers with \`order: 'strict'\`.`,
+      `Whatever works on queue \`${queue}\` must agree: ${differ.join(', ')} (seen ${seenAt.toISOString()}). Until it does, ` +
+        `jobs of one resource may run at once, or sleep for up to 11 minutes. Give all of them the same; a LockedQueue ` +
+        `needs workers with \`order: 'strict'\`. In a deploy that changes it this ends 11 minutes after the last one without it.`,
     )
     this.queue = queue
     this.differences = differences

@@ -42,14 +42,20 @@ export function choiceOption(option: string, value: unknown, choices: readonly s
 }
 
 /** @throws TypeError unless there are options by name; `expected` says which, in words. */
-export function objectOption(options: unknown, expected: string): asserts options is object {
+export function objectOption(
+  options: unknown,
+  expected: string,
+): asserts options is Readonly<Record<string, unknown>> {
   if (typeof options !== 'object' || options === null) refuse('options', expected, options)
 }
 
 /** @throws TypeError for a name that is none of `known`: a typing error would change nothing, silently. */
-export function knownOptions(options: object, known: Readonly<Record<string, true>>): void {
+export function knownOptions(
+  options: Readonly<Record<string, unknown>>,
+  known: Readonly<Record<string, true>>,
+): void {
   for (const name in options) {
-    if (Object.hasOwn(known, name)) continue
+    if (Object.hasOwn(known, name) || options[name] === undefined) continue
     const names = Object.keys(known)
     const meant = names.find((each) => each.toLowerCase() === name.toLowerCase())
     const hint = meant === undefined ? `There are ${names.join(', ')}` : `Is it \`${meant}\`?`

@@ -12,18 +12,24 @@ export interface AcquireOptions extends LeaseOptions {
   readonly signal?: AbortSignal
 }
 
-const KNOWN: Readonly<Record<keyof AcquireOptions, true>> = {
+const OF_A_LEASE: Readonly<Record<keyof LeaseOptions, true>> = {
   leaseMs: true,
-  waitMs: true,
   slots: true,
   autoExtend: true,
   maxHoldMs: true,
   maxExtensions: true,
+}
+const OF_WAITING: Readonly<Record<keyof AcquireOptions, true>> = {
+  ...OF_A_LEASE,
+  waitMs: true,
   signal: true,
 }
 
-/** @throws TypeError for a number, which other libraries take as the duration, and for an option that does not exist. */
-export function callOptions(options: unknown): void {
+/**
+ * Of calls that do not wait, too, unless they are `waiting`.
+ * @throws TypeError for a number, which other libraries take as the duration, and for an option that does not exist.
+ */
+export function callOptions(options: unknown, waiting: boolean): void {
   objectOption(options, 'an object, such as { leaseMs: 5_000 }')
-  knownOptions(options, KNOWN)
+  knownOptions(options, waiting ? OF_WAITING : OF_A_LEASE)
 }

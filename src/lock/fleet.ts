@@ -43,6 +43,8 @@ export class Fleet {
   /** Which connection a server process votes through; a second one to the same server is refused. */
   readonly #voters = new Map<string, Master>()
   readonly #clocks: ClockWatch
+  /** What each master said last: whether this client belongs to its fleet. */
+  readonly #knownBy = new Map<Master, boolean>()
 
   constructor(settings: Settings, observer: Required<LockObserver>) {
     this.settings = settings
@@ -160,24 +162,39 @@ export class Fleet {
         quarantineMs(settings.maxLeaseMs, settings.driftFactor),
         facts.durable ? 1 : 0,
         settings.addresses.length,
+        this.#mayBeFirst(master) ? 1 : 0,
       ],
-    )) as ['enrolled', number] | ['mismatch', string, string]
-    if (reply[0] === 'mismatch') return { admitted: false, ...this.#mismatch(reply[1], reply[2]) }
+    )) as ['enrolled', number] | ['mismatch', string, string] | ['unfounded']
+    if (reply[0] !== 'enrolled') {
+      if (reply[0] === 'mismatch') this.#knownBy.set(master, false)
+      return { admitted: false, problem: this.#difference(reply), fix: this.#howToAgree }
+    }
+    this.#knownBy.set(master, true)
     this.#grantsFrom.set(master, settings.clock.now() + reply[1])
     return { admitted: true }
   }
 
   /** What a master says of the fleet, and this client otherwise. */
-  #mismatch(name: string, theirs: string): { problem: string; fix: string } {
+  #difference([word, name, theirs]: readonly string[]): string {
     const { maxLeaseMs, addresses } = this.settings
-    const problem =
-      name === 'maxLeaseMs'
-        ? `the fleet's \`maxLeaseMs\` is ${theirs}, this client's is ${maxLeaseMs}`
-        : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
-    const fix =
-      'give every client the same (to change it: stop all workers, wait one `maxLeaseMs`, then delete the key `' +
-      `${this.keys.master}\` on every master)`
-    return { problem, fix }
+    if (word === 'unfounded') return 'has no memory, and other masters refuse this client'
+    return name === 'maxLeaseMs'
+      ? `the fleet's \`maxLeaseMs\` is ${theirs}, this client's is ${maxLeaseMs}`
+      : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
+  }
+
+  /** Whom most others refuse must not be the first that a master without memory gets to know: it would refuse all but this one. */
+  #mayBeFirst(master: Master): boolean {
+    const others = [...this.#knownBy].filter(([other]) => other !== master)
+    const refusals = others.filter(([, isKnown]) => !isKnown).length
+    return refusals === 0 || refusals < others.length - refusals
+  }
+
+  get #howToAgree(): string {
+    return (
+      'give every client the same, or another `namespace` where they lock other things (to change it: stop all workers, ' +
+      `wait one \`maxLeaseMs\`, then delete the key \`${this.keys.master}\` on every master)`
+    )
   }
 
   #refusal(master: Master, facts: ServerFacts): { problem: string; fix: string } | undefined {

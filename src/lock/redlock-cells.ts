@@ -15,7 +15,7 @@
  */
 import { systemClock, type Clock } from '../clock.ts'
 import { QuorumUnreachableError } from '../errors.ts'
-import { integerOption, nameOption, refuse } from '../options.ts'
+import { integerOption, knownOptions, nameOption, objectOption, refuse } from '../options.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import type { Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
@@ -30,7 +30,7 @@ import type { Listening } from './announcements.ts'
 import { acquireWithin } from './retrying.ts'
 import { callOptions, type AcquireOptions } from './acquire-options.ts'
 import { Redlock, type RedlockStatus } from './redlock.ts'
-import type { RedlockOptions } from './settings.ts'
+import { REDLOCK_OPTIONS, type RedlockOptions } from './settings.ts'
 import { claimsFor, tryEach } from './slots.ts'
 
 export interface RedlockCellsOptions extends Omit<RedlockOptions, 'masters'> {
@@ -40,6 +40,12 @@ export interface RedlockCellsOptions extends Omit<RedlockOptions, 'masters'> {
   readonly spreadOver?: readonly string[]
   /** While cells change: those that resources lived in before. @defaultValue none: nothing moves */
   readonly formerlySpreadOver?: readonly string[]
+}
+
+const { masters: _, ...OF_A_FLEET } = REDLOCK_OPTIONS
+const KNOWN: Readonly<Record<keyof RedlockCellsOptions, true>> = {
+  ...OF_A_FLEET,
+  ...{ cells: true, spreadOver: true, formerlySpreadOver: true },
 }
 
 /** Where a resource lives; `from` while it moves. */
@@ -57,7 +63,10 @@ export class RedlockCells implements LockService, AsyncDisposable {
   readonly #held = new HeldLeases()
 
   /** @throws TypeError for a bad option, naming it. Connects in the background: see {@link RedlockCells.ready}. */
-  constructor({ cells, spreadOver, formerlySpreadOver, ...options }: RedlockCellsOptions) {
+  constructor(given: RedlockCellsOptions) {
+    objectOption(given, 'an object with `cells`')
+    knownOptions(given, KNOWN)
+    const { cells, spreadOver, formerlySpreadOver, ...options } = given
     if (typeof cells !== 'object' || Object.keys(cells).length === 0) {
       refuse('cells', 'an object with the masters of at least one cell, by its name', cells)
     }
@@ -113,6 +122,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options: LeaseOptions = {},
   ): Promise<AcquireOutcome> {
+    callOptions(options, false)
     const names = resourceNames(resource)
     const { from, to } = this.#placeOf(names)
     if (from === undefined) return to.tryAcquire(names, options)
@@ -128,6 +138,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options: AcquireOptions = {},
   ): Promise<Lease> {
+    callOptions(options, true)
     const { from, to } = this.#placeOf(resourceNames(resource))
     if (from === undefined) return to.acquire(resource, options)
     const { waitMs = options.leaseMs ?? this.leaseMs, signal, ...one } = options
@@ -149,7 +160,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     const resources = resourceNames(resource)
-    callOptions(options)
+    callOptions(options, true)
     const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
     return this.#held.using(resources, acquire, routine)
   }

@@ -138,6 +138,7 @@ export class Redlock implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options: LeaseOptions = {},
   ): Promise<AcquireOutcome> {
+    callOptions(options, false)
     return this.#trySlots(resourceNames(resource), options)
   }
 
@@ -152,6 +153,7 @@ export class Redlock implements LockService, AsyncDisposable {
     options: AcquireOptions = {},
   ): Promise<Lease> {
     const names = resourceNames(resource)
+    callOptions(options, true)
     const { leaseMs: defaultWaitMs } = this.#terms(options)
     const { clock } = this.#settings
     const startedAt = clock.now()
@@ -189,7 +191,7 @@ export class Redlock implements LockService, AsyncDisposable {
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     const resources = resourceNames(resource)
-    callOptions(options)
+    callOptions(options, true)
     const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
     return this.#held.using(resources, acquire, routine)
   }
@@ -203,6 +205,7 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
     this.#assertOpen()
+    callOptions(options, false)
     if (!(lease instanceof QuorumLease)) return refuse('lease', 'a lease of this Redlock', lease)
     const terms = this.#terms(options)
     const next = lease.passOn(terms)
@@ -329,7 +332,6 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   #terms(options: LeaseOptions): LeaseTerms {
-    callOptions(options)
     const settings = this.#settings
     const any = Number.MAX_SAFE_INTEGER
     const leaseMs = leaseOption(options.leaseMs ?? settings.leaseMs, settings.maxLeaseMs)

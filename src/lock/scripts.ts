@@ -277,7 +277,8 @@ export const leaseLibrary: Library = {
 /**
  * KEYS  1 master
  * ARGV  1 runId · 2 maxLeaseMs · 3 quarantineMs · 4 durable, 1 or 0 · 5 fleetSize, of how many masters it is one
- * Returns  enrolled, ms until it may grant | mismatch, maxLeaseMs or fleetSize, what it is for the fleet
+ *       6 1 where the caller may be the first, 0 where other masters refuse it
+ * Returns  enrolled, ms until it may grant | mismatch, maxLeaseMs or fleetSize, what it is for the fleet | unfounded
  * Keeps: a server process that is new to the fleet grants nothing until every lease that an earlier
  * memory may have held is over. Only memory that was durable before and after needs no wait. Quorums of clients that count another
  * number of masters need not meet.
@@ -288,6 +289,7 @@ export const enrolScript: Script = defineScript(
 local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'votesFromMs', 'durable', 'fleetSize')
 if known[2] and known[2] ~= ARGV[2] then return {'mismatch', 'maxLeaseMs', known[2]} end
 if known[5] and known[5] ~= ARGV[5] then return {'mismatch', 'fleetSize', known[5]} end
+if not known[1] and ARGV[6] == '0' then return {'unfounded'} end
 local time = redis.call('TIME')
 local nowMs = time[1] * 1000 + math.ceil(time[2] / 1000)
 local votesFromMs = tonumber(known[3] or '0')

@@ -101,7 +101,7 @@ export interface Settings {
 const MIN_LEASE_MS = 100
 const MAX_LEASE_MS = 24 * 3_600_000
 const ANY = Number.MAX_SAFE_INTEGER
-const KNOWN: Readonly<Record<keyof RedlockOptions, true>> = {
+export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, true>> = {
   masters: true,
   leaseMs: true,
   maxLeaseMs: true,
@@ -122,7 +122,7 @@ const KNOWN: Readonly<Record<keyof RedlockOptions, true>> = {
 
 export function resolveSettings(options: RedlockOptions): Settings {
   objectOption(options, 'an object with `masters`')
-  knownOptions(options, KNOWN)
+  knownOptions(options, REDLOCK_OPTIONS)
   const maxLeaseMs = integerOption(
     'maxLeaseMs',
     options.maxLeaseMs ?? 30_000,

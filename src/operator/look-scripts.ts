@@ -4,7 +4,7 @@ import { defineScript, type Script } from '../redis/script.ts'
 /**
  * KEYS  1 master
  * ARGV  none
- * Returns  run id or '' if it is not enrolled, its maxLeaseMs, ms until it may grant, how many masters its fleet has
+ * Returns  run id or '' if it is not enrolled, its maxLeaseMs, ms until it may grant, how many masters its fleet has or 0
  */
 export const enrolmentScript: Script = defineScript(
   'enrolment',

@@ -95,7 +95,7 @@ const sameMaxLease: Check = ({ enrolment }, { maxLeaseMs, namespace }) =>
       )
 
 const sameFleetSize: Check = ({ enrolment }, { fleetSize, namespace }) =>
-  enrolment === undefined || enrolment.fleetSize === fleetSize
+  enrolment?.fleetSize === undefined || enrolment.fleetSize === fleetSize
     ? undefined
     : error(
         'fleet-size-differs',

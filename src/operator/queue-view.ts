@@ -147,11 +147,13 @@ export class QueueView {
     return whyWaits(job, () => [...resources], { inspect: look }, this.#lines(), backend)
   }
 
-  /** The namespaces that the queue's workers and producers had lately. */
-  async namespaces(queue: string): Promise<readonly string[]> {
-    const key = termsKey({ prefix: this.#options.prefix, queue })
-    const said = (await this.#probe.command('ZRANGE', key, 0, -1)) as string[]
-    return [...new Set(said.map((terms) => (JSON.parse(terms) as Terms).namespace))]
+  /** The other namespaces that the queue's workers and producers had lately; none where that may not be read. */
+  async otherNamespaces(queue: string): Promise<readonly string[]> {
+    const { prefix, namespace } = this.#options
+    const reply = this.#probe.command('ZRANGE', termsKey({ prefix, queue }), 0, -1)
+    const said = (await reply.catch(() => [])) as string[]
+    const names = said.map((terms) => (JSON.parse(terms) as Terms).namespace)
+    return [...new Set(names)].filter((name) => name !== namespace)
   }
 
   /** The resources in whose lines the job stands. */

@@ -252,6 +252,7 @@ function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
     const stored = known.get(name)
     if (stored !== undefined && stored !== value) return ['mismatch', name, stored]
   }
+  if (!known.has('runId') && at(args, 6) === '0') return ['unfounded']
   const nowMs = Math.floor(nowUs / 1e6) * 1000 + Math.ceil((nowUs % 1e6) / 1000)
   let votesFromMs = Number(known.get('votesFromMs') ?? '0')
   if (known.get('runId') !== runId) {

@@ -55,12 +55,15 @@ export class Agreement {
     if (now - this.#saidAt < SAY_EVERY_MS) return []
     this.#saidAt = now
     const wallNow = this.#clock.wallNow()
-    const heeded = wallNow - HEEDED_MS
-    const [found] = await Promise.all([
-      this.#redis.command('ZRANGEBYSCORE', this.#key, heeded, '+inf', 'WITHSCORES'),
+    const [, found] = await Promise.all([
+      this.#redis.command('ZREMRANGEBYSCORE', this.#key, '-inf', wallNow - HEEDED_MS),
+      this.#redis.command('ZRANGE', this.#key, 0, -1, 'WITHSCORES'),
       this.#redis.command('ZADD', this.#key, wallNow, JSON.stringify(this.#mine)),
       this.#redis.command('PEXPIRE', this.#key, HEEDED_MS),
-    ])
+    ]).catch((error: unknown) => {
+      this.#saidAt = -Infinity
+      throw error
+    })
     return pairs(found).flatMap(([said, at]) => {
       const theirs = JSON.parse(said) as Terms
       const differences = COMPARED.flatMap((name) => {

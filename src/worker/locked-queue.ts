@@ -44,7 +44,7 @@ interface Entry<Data, Name extends string> {
   readonly asleep: boolean
 }
 
-/** For workers that are `LockedWorker`s with `order: 'strict'`; its `error` event reports others, and those with other settings. */
+/** For `LockedWorker`s with `order: 'strict'`; its `error` event reports those with other settings (`SettingsDifferError`). */
 export class LockedQueue<
   Data = unknown,
   Result = unknown,

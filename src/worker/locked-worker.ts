@@ -109,6 +109,7 @@ export class LockedWorker<
     this.#side = new QueueSide<Data>({
       ...ours,
       connection: options.connection,
+      clock: systemClock,
       queue: { prefix: bullmq.prefix ?? 'bull', queue: name },
       backend: this.getBackend(),
       nobodyElseWaits: () => idle.nobodyElseWaits,

@@ -3,7 +3,7 @@
  * their checkpoints go, when they have finished.
  */
 import type { IQueueBackend, Job } from 'bullmq'
-import { endOfTurn, systemClock, withinMs, type Timer } from '../clock.ts'
+import { endOfTurn, withinMs, type Clock, type Timer } from '../clock.ts'
 import { OneWrite } from '../redis/one-write.ts'
 import { openQueueConnection, type QueueConnection } from '../redis/queue-connection.ts'
 import type { LineCensus } from '../telemetry/worker-source.ts'
@@ -18,6 +18,7 @@ import { ticketOf, type Ticket } from './ticket.ts'
 
 export interface QueueSideOptions<Data> {
   readonly connection: unknown
+  readonly clock: Clock
   readonly queue: Pick<Ticket, 'prefix' | 'queue'>
   readonly backend: Pick<IQueueBackend, 'forQueue'>
   readonly nobodyElseWaits: () => boolean
@@ -53,19 +54,20 @@ export class QueueSide<Data> {
   constructor(options: QueueSideOptions<Data>) {
     this.#options = options
     this.#redis = openQueueConnection(options.connection)
-    this.lines = new Lines(this.#redis, options.backend, options, systemClock)
+    const { clock } = options
+    this.lines = new Lines(this.#redis, options.backend, options, clock)
     this.kept = new KeptValues(this.#redis, options.namespace, options.maxValueBytes)
     this.oneWrite = new OneWrite(clientOf(options.backend))
     if (options.order === 'strict') {
       this.#keeper = new LineKeeper(this.lines, {
-        clock: systemClock,
+        clock,
         everyMs: LINE_KEEPER_MS,
         keepFailed: options.onFailure === 'block',
         onError: options.onError,
       })
     }
     const terms = { ...options, by: 'LockedWorker' } as const
-    this.#agreement = new Agreement(this.#redis, options.queue, terms, systemClock)
+    this.#agreement = new Agreement(this.#redis, options.queue, terms, clock)
     void this.#agree()
   }
 
@@ -87,7 +89,7 @@ export class QueueSide<Data> {
   /** How many jobs wait in their lines; undefined when the queue's Redis does not answer soon. */
   async census(): Promise<LineCensus | undefined> {
     try {
-      return await withinMs(systemClock, CENSUS_LIMIT_MS, this.lines.census(CENSUS_LINES))
+      return await withinMs(this.#options.clock, CENSUS_LIMIT_MS, this.lines.census(CENSUS_LINES))
     } catch {
       return undefined // The queue's Redis is away: others report that.
     }
@@ -107,7 +109,7 @@ export class QueueSide<Data> {
     const differences = await this.#agreement.exchange().catch(() => [])
     if (this.#closed) return
     for (const difference of differences) this.#options.onError(difference)
-    this.#agreeing = systemClock.after(SAY_EVERY_MS, () => void this.#agree())
+    this.#agreeing = this.#options.clock.after(SAY_EVERY_MS, () => void this.#agree())
   }
 
   #finish(job: Job<Data>, leave: boolean, forget: boolean): void {

@@ -124,12 +124,12 @@ export function addedAsleep(job: Pick<Job, 'delay' | 'attemptsStarted'>): boolea
   return job.delay >= PARKED_MS && job.attemptsStarted === 0
 }
 
-/** Whether a job that starts for the first time was added asleep, behind others. */
+/** Whether a job that starts for the first time was added asleep, behind others; false for one with a priority of its own. */
 export function sleptBehindOthers({
   opts,
   attemptsStarted,
 }: Pick<Job, 'opts' | 'attemptsStarted'>): boolean {
-  return attemptsStarted === 1 && isSleep(opts.delay)
+  return attemptsStarted === 1 && isSleep(opts.delay) && opts.priority === ASLEEP_PRIORITY
 }
 
 /** When a job could first have run, on the wall clock: a delay of its own counts, the sleep behind others does not. */

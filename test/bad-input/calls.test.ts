@@ -72,7 +72,9 @@ it('a duration instead of options, or under a name of another library', async ()
   const duration = 5_000 as unknown as AcquireOptions
   await expectRefused(calls('r', duration), 'Expected `options` to be an object', '`5000` (number)')
   const ttl = { ttl: 5_000 } as AcquireOptions
-  await expectRefused(calls('r', ttl), 'There is no option `ttl`. There are leaseMs, waitMs')
+  await expectRefused(calls('r', ttl), 'There is no option `ttl`. There are leaseMs, ')
+  const unheeded = redlock.tryAcquire('r', { waitMs: 5_000 } as AcquireOptions)
+  await expectRefused([unheeded], 'There is no option `waitMs`')
 })
 
 it('a routine in the place of the options', async () => {

@@ -4,6 +4,7 @@ import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type ServerConfig } from '../../src/testing/index.ts'
 import type { Diagnosis } from '../../src/operator/diagnosis.ts'
 import { compileShim } from '../faults/shimmed-clock.ts'
+import { ask } from '../testing/ask.ts'
 import { cli, fleetEnv } from './run-cli.ts'
 
 // Every command is a process of its own, and this machine may be busy.
@@ -92,6 +93,15 @@ describe('doctor', () => {
       // Ahead it grants; with the two others gone just a quorum is left.
       expect(ahead).toMatchObject({ voting: 3, margin: 0 })
     }
+  })
+
+  it('masters that were enrolled before they knew of how many they are one', async () => {
+    const fleet = await bootstrapped(3)
+    for (const { url } of fleet.masters) {
+      await ask(url, (redis) => redis.hdel(`${NAMESPACE}:master`, 'fleetSize'))
+    }
+    const said = await cli(['doctor'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    expect(said).toMatchObject({ code: 0 })
   })
 
   it('just a quorum: exit code 1, because one more failure stops everything', async () => {

@@ -142,14 +142,23 @@ describe('enqueue', () => {
     fixture.defer(() => other.close())
     await other.add('post', { customerId: 1 })
     const path = await file(rows(3))
-    const args = ['enqueue', queue, path, '--resource-field', 'customerId', '--json']
+    const args = [
+      'enqueue',
+      queue,
+      path,
+      '--resource-field',
+      'customerId',
+      '--slots',
+      '2',
+      '--json',
+    ]
     const said = await cli(args, { env: env() })
     expect(said).toMatchObject({ code: 1 })
     expect(said.json()).toMatchObject({ end: 'done', added: 3 })
     const why = await cli(['why', queue, '1'], { env: env() })
-    expect(why.out).toContain('or use another --namespace (lately: `other`, ')
+    expect(why.out).toContain('or use another --namespace (lately: `other`)')
     expect(said.err).toContain(
-      `\`namespace\` is ${fixture.namespace} in this LockedQueue and other`,
+      `\`namespace\` is ${fixture.namespace} in this LockedQueue and other in a LockedQueue, \`slots\` is 2`,
     )
   })
 

@@ -1,7 +1,14 @@
 /** Several fleets as one lock service, and a change of them under load: no resource is trusted in two cells at once. */
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { LeaseLostError, RedlockCells, silentLogger, type Lease } from '../../src/index.ts'
+import {
+  LeaseLostError,
+  RedlockCells,
+  silentLogger,
+  type AcquireOptions,
+  type Lease,
+  type RedlockCellsOptions,
+} from '../../src/index.ts'
 import { keyspace } from '../../src/lock/keyspace.ts'
 import { cellOf } from '../../src/lock/placement.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -113,6 +120,10 @@ describe('cells', () => {
   test('refuse options that cannot be right', () => {
     const some = { a: ['redis://127.0.0.1:1'] }
     expect(() => new RedlockCells({ cells: {} })).toThrow(/`cells`/)
+    const misspelt = { cells: some, spreadover: ['a'] } as RedlockCellsOptions
+    expect(() => new RedlockCells(misspelt)).toThrow(
+      'There is no option `spreadover`. Is it `spreadOver`?',
+    )
     expect(() => new RedlockCells({ cells: some, spreadOver: ['b'] })).toThrow(
       /`spreadOver`.*\(a\)/,
     )
@@ -124,6 +135,13 @@ describe('cells', () => {
 
 describe('while cells change', () => {
   const moving = resourceFrom('a', 'c')
+
+  test('a duration in the place of the options is refused, also where a resource moves', async () => {
+    const cells = await openCells(STEPS[1])
+    const duration = 5_000 as AcquireOptions
+    await expect(cells.tryAcquire(moving, duration)).rejects.toThrow('`5000` (number)')
+    await expect(cells.acquire(moving, duration)).rejects.toThrow('`5000` (number)')
+  })
 
   test.each([
     [1, 2],

@@ -132,6 +132,17 @@ export const mutants: readonly Mutant[] = [
     caughtBy: 'tests',
   },
   {
+    rule: 'whom other masters refuse founds no fleet',
+    patches: [
+      lua("if not known[1] and ARGV[6] == '0'", "if not known[1] and ARGV[6] == '-'"),
+      twin(
+        "if (!known.has('runId') && at(args, 6) === '0')",
+        "if (!known.has('runId') && at(args, 6) === '-')",
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
     rule: 'whoever counts another number of masters has no vote',
     patches: [
       lua(' and record[4] == fleetSize', ''),

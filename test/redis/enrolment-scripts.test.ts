@@ -79,6 +79,14 @@ describe('enrol', () => {
       expect(await bench.redis.hgetall(bench.keys.master)).toEqual(before)
     },
   )
+
+  it('unfounded: whom other masters refuse is not the first that a master gets to know', async () => {
+    const foreign = { mayBeFirst: false }
+    expect(await bench.enrol('run-1', foreign)).toEqual(['unfounded'])
+    expect(await bench.redis.dbsize()).toBe(0)
+    await bench.enrol('run-1')
+    expect(await bench.enrol('run-1', foreign)).toEqual(['enrolled', expect.any(Number)])
+  })
 })
 
 it('bootstrap: ends the wait, and keeps what is known of the memory', async () => {

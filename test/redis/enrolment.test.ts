@@ -206,6 +206,38 @@ it('a client that counts another number of masters is refused: its quorums need 
   expect(await clients.at(-1)?.tryAcquire('r')).toMatchObject({ status: 'unreachable' })
 })
 
+it('a client that is refused does not win the masters over that come back without memory', async () => {
+  const [first, second, third] = await Promise.all([start(), start(), start()])
+  const masters = [first.url, second.url, third.url]
+  const right = await client(first, { masters })
+  await client(first, { masters: [first.url, second.url] }).catch(() => undefined)
+  const states = (): readonly string[] => right.status().masters.map(({ state }) => state)
+  for (let restarts = 0; restarts < 5; restarts++) {
+    for (const server of [first, second]) {
+      await server.restart({ keepData: false })
+      const size = async (): Promise<string | undefined> => (await record(server))['fleetSize']
+      await until('somebody is known to it', async () => (await size()) !== undefined)
+      expect(await size()).toBe('3')
+      await until('its own client is', () => !/connecting|enrolling/.test(states().join(' ')))
+      expect(states()).not.toContain('refused')
+    }
+  }
+})
+
+it('a server with the record of another fleet, once among the masters, does not stop its clients for good', async () => {
+  const [first, second, third] = await Promise.all([start(), start(), start()])
+  await (await client(third, { masters: [third.url] })).close()
+  await Promise.all([first.freeze(), second.freeze()]) // It answers before the others do.
+  const refused = client(first, { masters: [first.url, second.url, third.url] })
+  const right = clients.at(-1)
+  const state = (index: number): string | undefined => right?.status().masters[index]?.state
+  await until('it is refused', () => state(2) === 'refused')
+  await Promise.all([first.thaw(), second.thaw()])
+  await expect(refused).rejects.toThrow('the fleet has 1 masters')
+  await third.restart({ keepData: false })
+  await until('all vote', () => [0, 1, 2].every((index) => state(index) === 'voting'))
+})
+
 it('bootstrap is refused where a lease exists, and otherwise ends the wait', async () => {
   const server = await start()
   const redlock = await client(server)

@@ -157,9 +157,10 @@ export class ScriptBench {
       quarantineMs = 30_302,
       durable = false,
       fleetSize = FLEET_SIZE,
+      mayBeFirst = true,
     } = {},
   ): Promise<Reply> {
-    const args = [runId, maxLeaseMs, quarantineMs, durable ? 1 : 0, fleetSize]
+    const args = [runId, maxLeaseMs, quarantineMs, durable ? 1 : 0, fleetSize, mayBeFirst ? 1 : 0]
     return this.run(enrolScript, [this.keys.master], args)
   }
 

@@ -106,9 +106,12 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     .map(([waiter, named]) => asked('withdraw', 'run-1', TERMS, [named, waiter]))
   const inspect = resources.map(([name = '']) => asked('inspect', 'run-1', TERMS, [name]))
   const enrol = fc
-    .tuple(runId, terms, fc.constantFrom(-60_000, 300_000), fc.constantFrom(0, 1))
-    .map(([run, [max, size], quarantineMs, durable]): Sent => {
-      return { kind: 'script', name: 'enrol', args: [run, max, quarantineMs, durable, size] }
+    .tuple(
+      ...([runId, terms, fc.constantFrom(-60_000, 300_000)] as const),
+      ...([fc.constantFrom(0, 1), fc.constantFrom(0, 1, 1)] as const),
+    )
+    .map(([run, [max, size], quarantineMs, durable, first]): Sent => {
+      return { kind: 'script', name: 'enrol', args: [run, max, quarantineMs, durable, size, first] }
     })
   const bootstrap = fc
     .tuple(runId, terms)

@@ -11,7 +11,9 @@ import {
 } from '../../src/index.ts'
 import { openQueueConnection } from '../../src/redis/queue-connection.ts'
 import { FakeClock } from '../../src/testing/index.ts'
-import { Agreement } from '../../src/worker/agreement.ts'
+import type { Timer } from '../../src/clock.ts'
+import { Agreement, termsKey } from '../../src/worker/agreement.ts'
+import { QueueSide } from '../../src/worker/queue-side.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Charge {
@@ -119,6 +121,13 @@ test('of a queue and a worker with different namespaces the second one says so, 
 
 test('two workers with different slots say so', async () => {
   await worker({ slots: 1 })
+  const redis = openQueueConnection(connection())
+  fixture.defer(() => {
+    redis.close()
+    return Promise.resolve()
+  })
+  const key = termsKey({ prefix: 'bull', queue: fixture.namespace })
+  await until('the first has said it', async () => (await redis.command('EXISTS', key)) === 1)
   const { errors } = await worker({ slots: 2 })
   await until('the second says so', () => errors.length > 0)
   expect(errors[0]).toMatchObject({ differences: [{ name: 'slots', here: 2, there: 1 }] })
@@ -147,6 +156,76 @@ test('a queue that names a resource otherwise than its workers: their jobs go on
   expect(misplaced).toEqual([expect.stringMatching(/^2: .*the same `resource`/)])
 })
 
+/** Knows which timers were started and have neither run nor been cancelled. */
+class CountedClock extends FakeClock {
+  readonly waiting = new Set<object>()
+
+  override after(delayMs: number, run: () => void): Timer {
+    const timer = super.after(delayMs, () => {
+      this.waiting.delete(timer)
+      run()
+    })
+    this.waiting.add(timer)
+    return {
+      cancel: () => {
+        this.waiting.delete(timer)
+        timer.cancel()
+      },
+    }
+  }
+}
+
+test('a worker says it again every minute, until it is closed', async () => {
+  const clock = new CountedClock()
+  const errors: unknown[] = []
+  const side = (slots: number): QueueSide<Charge> =>
+    new QueueSide<Charge>({
+      ...{ connection: connection(), queue: { prefix: 'bull', queue: fixture.namespace } },
+      ...{ clock, slots, namespace: fixture.namespace, order: 'relaxed', onFailure: 'continue' },
+      ...{
+        checkpoints: false,
+        maxValueBytes: 1,
+        resource: () => 'r',
+        nobodyElseWaits: () => false,
+      },
+      backend: { forQueue: () => Promise.reject(new Error('not asked')) as never },
+      endingOf: () => undefined,
+      onError: (error) => errors.push(error),
+    })
+  const sides = [side(1), side(2)]
+  for (let minute = 0; minute < 3; minute++) {
+    await until('both have said it', () => clock.waiting.size === 2)
+    if (minute > 0) expect(errors.splice(0)).toHaveLength(2)
+    errors.length = 0
+    await clock.advance(60_000)
+  }
+  await until('both have said it', () => clock.waiting.size === 2)
+  await Promise.all(sides.map((each) => each.close(false)))
+  expect(clock.waiting.size).toBe(0)
+})
+
+test('a producer that could not say it says it with a later job', async () => {
+  await worker()
+  const { queue, errors } = producer({
+    ...{ connection: { ...connection(), enableOfflineQueue: false }, slots: 2 },
+  })
+  const add = (): Promise<unknown> => queue.add('charge', { customer: 1 })
+  await expect(add()).rejects.toThrow('enableOfflineQueue')
+  await until('it says so', async () => {
+    await add().catch(() => undefined) // It may still not be connected.
+    return errors.some((error) => error instanceof SettingsDifferError)
+  })
+})
+
+test('a job that was added with a delay of ten minutes is in its place', async () => {
+  const { queue } = producer()
+  const { misplaced, done } = await worker()
+  const job = await queue.add('charge', { customer: 1 }, { delay: 600_000 })
+  await job.promote()
+  await until('it is done', () => done.length === 1)
+  expect(misplaced).toEqual([])
+})
+
 test('what somebody said counts as long as a job may sleep, and is said once a minute', async () => {
   const redis = openQueueConnection(connection())
   fixture.defer(() => {
@@ -168,4 +247,5 @@ test('what somebody said counts as long as a job may sleep, and is said once a m
   expect(await other.exchange()).toHaveLength(1)
   await clock.advance(61_000)
   expect(await other.exchange()).toEqual([])
+  expect(await redis.command('ZCARD', termsKey(at))).toBe(1)
 })

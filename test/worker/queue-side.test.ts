@@ -1,6 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Job } from 'bullmq'
 import { expect, test } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
 import { QueueSide } from '../../src/worker/queue-side.ts'
 
 /** Takes whatever is sent and answers nothing. */
@@ -19,6 +20,7 @@ test('a forced close does not wait for a queue server that is gone, and says not
   const side = new QueueSide<unknown>({
     connection: { host: '127.0.0.1', port },
     queue: { prefix: 'bull', queue: 'q' },
+    clock: systemClock,
     backend: { forQueue: () => Promise.reject(new Error('not asked')) as never },
     nobodyElseWaits: () => false,
     namespace: 'n',

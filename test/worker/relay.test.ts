@@ -331,6 +331,7 @@ test.each([
     const side = new QueueSide<Charge>({
       connection: connection(),
       queue: { prefix: 'bull', queue: queue.name },
+      clock: systemClock,
       backend: queue.getBackend(),
       nobodyElseWaits: () => false,
       namespace: fixture.namespace,

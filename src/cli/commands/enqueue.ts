@@ -15,6 +15,7 @@ import { numberFlag, queueRedisOf } from '../settings.ts'
 interface Flags extends SharedFlags {
   readonly resourceField?: string
   readonly resourcePrefix: string
+  readonly slots: string
   readonly jobName: string
   readonly idField?: string
   readonly attempts: string
@@ -47,6 +48,13 @@ export function enqueueCommand(run: Run): Command {
       'jobs stand in line for what this field names (LockedQueue)',
     )
     .addOption(defaulted('--resource-prefix <text>', 'goes before it, as in the workers', ''))
+    .addOption(
+      defaulted(
+        '--slots <n>',
+        'how many jobs of a resource may run at once, as in the workers',
+        '1',
+      ),
+    )
     .addOption(defaulted('--job-name <name>', 'of every job', 'job'))
     .option(
       '--id-field <field>',
@@ -101,7 +109,8 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
     progress.end()
     out.note(error.message, { event: 'settings-differ', problem: error.message })
   }
-  const adder = new JobAdder({ ...job, ...settings, queue, url, onDifference })
+  const slots = numberFlag('--slots', flags.slots, 1, 1_000)
+  const adder = new JobAdder({ ...job, ...settings, queue, url, slots, onDifference })
   cli.defer(() => adder.close())
   const start = { line: position?.line ?? 0, offset: position?.offset ?? 0 }
   const progress = new Progress(out, source.totalBytes, start.offset)

@@ -80,7 +80,7 @@ async function reasonOf(
   if (!complete) {
     return `Job ${id} (${state}) was found in no line, but not all keys were looked at: name its --resource.`
   }
-  const namespaces = (await view.namespaces(job.queueName)).map((name) => `\`${name}\``)
+  const namespaces = (await view.otherNamespaces(job.queueName)).map((name) => `\`${name}\``)
   const lately = namespaces.length === 0 ? '' : ` (lately: ${namespaces.join(', ')})`
   return (
     `Job ${id} (${state}) stands in no line: it was not added through a LockedQueue and has not been started yet, ` +

@@ -15,6 +15,7 @@ export interface JobAdderOptions {
   /** With it jobs stand in line for their resource. */
   readonly resourceField?: string
   readonly resourcePrefix: string
+  readonly slots: number
   /** The workers of the queue would not wake these jobs. */
   readonly onDifference: (error: SettingsDifferError) => void
 }
@@ -29,7 +30,7 @@ export class JobAdder {
   readonly #inLine: boolean
 
   constructor({ queue, url, prefix, namespace, onDifference, ...naming }: JobAdderOptions) {
-    const { resourceField, resourcePrefix } = naming
+    const { resourceField, resourcePrefix, slots } = naming
     // A server that goes away ends the command, which can be resumed; it does not fill the memory meanwhile.
     const connection: ConnectionOptions = { url, maxRetriesPerRequest: 3, enableOfflineQueue: true }
     this.#inLine = resourceField !== undefined
@@ -37,7 +38,7 @@ export class JobAdder {
       resourceField === undefined
         ? new Queue(queue, { connection, prefix })
         : new LockedQueue<JobData>(queue, {
-            ...{ connection, prefix, namespace },
+            ...{ connection, prefix, namespace, slots },
             // A line without one was refused before.
             resource: (data) => resourceOf(data, resourceField, resourcePrefix) ?? '',
           })
