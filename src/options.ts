@@ -49,14 +49,14 @@ export function objectOption(
   if (typeof options !== 'object' || options === null) refuse('options', expected, options)
 }
 
-/** @throws TypeError for a name that is none of `known`: a typing error would change nothing, silently. */
+/** @throws TypeError for a name that is none of `known`: a typing error would change nothing, silently. It does not name those that are `false`. */
 export function knownOptions(
   options: Readonly<Record<string, unknown>>,
-  known: Readonly<Record<string, true>>,
+  known: Readonly<Record<string, boolean>>,
 ): void {
   for (const name in options) {
     if (Object.hasOwn(known, name) || options[name] === undefined) continue
-    const names = Object.keys(known)
+    const names = Object.keys(known).filter((each) => known[each] === true)
     const meant = names.find((each) => each.toLowerCase() === name.toLowerCase())
     const hint = meant === undefined ? `There are ${names.join(', ')}` : `Is it \`${meant}\`?`
     throw new TypeError(`There is no option \`${name}\`. ${hint}`)

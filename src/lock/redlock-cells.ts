@@ -43,7 +43,7 @@ export interface RedlockCellsOptions extends Omit<RedlockOptions, 'masters'> {
 }
 
 const { masters: _, ...OF_A_FLEET } = REDLOCK_OPTIONS
-const KNOWN: Readonly<Record<keyof RedlockCellsOptions, true>> = {
+const KNOWN: Readonly<Record<keyof RedlockCellsOptions, boolean>> = {
   ...OF_A_FLEET,
   ...{ cells: true, spreadOver: true, formerlySpreadOver: true },
 }

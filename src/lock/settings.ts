@@ -101,7 +101,8 @@ export interface Settings {
 const MIN_LEASE_MS = 100
 const MAX_LEASE_MS = 24 * 3_600_000
 const ANY = Number.MAX_SAFE_INTEGER
-export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, true>> = {
+/** False: internal. */
+export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
   masters: true,
   leaseMs: true,
   maxLeaseMs: true,
@@ -116,8 +117,8 @@ export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, true>> = {
   owner: true,
   logger: true,
   observer: true,
-  clock: true,
-  connect: true,
+  clock: false,
+  connect: false,
 }
 
 export function resolveSettings(options: RedlockOptions): Settings {

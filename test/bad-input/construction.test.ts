@@ -36,6 +36,7 @@ describe('masters', () => {
   ])('an option that does not exist: %s', (name, hint) => {
     const message = refusal(withFive({ [name]: 3 }))
     expect(message).toContain(`There is no option \`${name}\`. ${hint}`)
+    expect(message).not.toMatch(/\b(clock|connect)\b/)
   })
 
   it.each([
