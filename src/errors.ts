@@ -242,7 +242,7 @@ export class SettingsDifferError extends RedlockError {
     super(
       `Whatever works on queue \`${queue}\` must agree: ${differ.join(', ')} (seen ${seenAt.toISOString()}). Until it does, ` +
         `jobs of one resource may run at once, or sleep for up to 11 minutes. Give all of them the same; a LockedQueue ` +
-        `needs workers with \`order: 'strict'\`. In a deploy that changes it this ends 11 minutes after the last one without it.`,
+        `needs workers with \`order: 'strict'\`. After a deploy that changed them the old ones are reported for 11 minutes.`,
     )
     this.queue = queue
     this.differences = differences

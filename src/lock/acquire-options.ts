@@ -26,7 +26,7 @@ const OF_WAITING: Readonly<Record<keyof AcquireOptions, true>> = {
 }
 
 /**
- * Of calls that do not wait, too, unless they are `waiting`.
+ * `waiting`: the call has `waitMs` and `signal` too.
  * @throws TypeError for a number, which other libraries take as the duration, and for an option that does not exist.
  */
 export function callOptions(options: unknown, waiting: boolean): void {

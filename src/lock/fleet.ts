@@ -183,7 +183,7 @@ export class Fleet {
       : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
   }
 
-  /** Whom most others refuse must not be the first that a master without memory gets to know: it would refuse all but this one. */
+  /** Only whom more of the others know than refuse may be the first that a master without memory gets to know: that one decides for all. */
   #mayBeFirst(master: Master): boolean {
     const others = [...this.#knownBy].filter(([other]) => other !== master)
     const refusals = others.filter(([, isKnown]) => !isKnown).length

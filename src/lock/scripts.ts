@@ -280,8 +280,8 @@ export const leaseLibrary: Library = {
  *       6 1 where the caller may be the first, 0 where other masters refuse it
  * Returns  enrolled, ms until it may grant | mismatch, maxLeaseMs or fleetSize, what it is for the fleet | unfounded
  * Keeps: a server process that is new to the fleet grants nothing until every lease that an earlier
- * memory may have held is over. Only memory that was durable before and after needs no wait. Quorums of clients that count another
- * number of masters need not meet.
+ * memory may have held is over. Only memory that was durable before and after needs no wait. Clients that count another number of
+ * masters are refused, because two quorums of them need not meet; whom other masters refuse is not the first to write the record.
  */
 export const enrolScript: Script = defineScript(
   'enrol',

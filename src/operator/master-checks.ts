@@ -95,7 +95,7 @@ const sameMaxLease: Check = ({ enrolment }, { maxLeaseMs, namespace }) =>
       )
 
 const sameFleetSize: Check = ({ enrolment }, { fleetSize, namespace }) =>
-  enrolment?.fleetSize === undefined || enrolment.fleetSize === fleetSize
+  enrolment === undefined || [0, fleetSize].includes(enrolment.fleetSize)
     ? undefined
     : error(
         'fleet-size-differs',

@@ -10,8 +10,8 @@ export interface Enrolment {
   /** Of the server process that was enrolled. */
   readonly runId: string
   readonly maxLeaseMs: number
-  /** How many masters its clients list; undefined where none has said so. */
-  readonly fleetSize: number | undefined
+  /** How many masters its clients list; 0 where none has said so. */
+  readonly fleetSize: number
   /** How long it still grants nothing; 0 when it may grant. */
   readonly quarantineMs: number
 }
@@ -42,10 +42,7 @@ async function surveyMaster(probe: Probe, keys: Keyspace): Promise<MasterSurvey>
   const [runId, maxLeaseMs, quarantineMs, fleetSize] = reply as [string, number, number, number]
   return {
     ...server,
-    enrolment:
-      runId === ''
-        ? undefined
-        : { runId, maxLeaseMs, quarantineMs, fleetSize: fleetSize === 0 ? undefined : fleetSize },
+    enrolment: runId === '' ? undefined : { runId, maxLeaseMs, quarantineMs, fleetSize },
   }
 }
 

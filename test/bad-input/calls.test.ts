@@ -73,6 +73,7 @@ it('a duration instead of options, or under a name of another library', async ()
   await expectRefused(calls('r', duration), 'Expected `options` to be an object', '`5000` (number)')
   const ttl = { ttl: 5_000 } as AcquireOptions
   await expectRefused(calls('r', ttl), 'There is no option `ttl`. There are leaseMs, ')
+  await redlock.using('r', { ttl: undefined } as AcquireOptions, () => undefined)
   const unheeded = redlock.tryAcquire('r', { waitMs: 5_000 } as AcquireOptions)
   await expectRefused([unheeded], 'There is no option `waitMs`')
 })

@@ -238,6 +238,23 @@ it('a server with the record of another fleet, once among the masters, does not 
   await until('all vote', () => [0, 1, 2].every((index) => state(index) === 'voting'))
 })
 
+it('a master without memory gets to know a client that most others know, though one refuses it', async () => {
+  const five = await Promise.all([start(), start(), start(), start(), start()])
+  const [first, , , , last] = five
+  await (await client(last, { masters: [last.url] })).close()
+  await last.freeze() // The others know the client before this one refuses it.
+  const refused = client(first, { masters: five.map(({ url }) => url) })
+  const right = clients.at(-1)
+  const count = (wanted: string): number =>
+    right?.status().masters.filter(({ state }) => state === wanted).length ?? 0
+  await until('four know it', () => count('quarantined') + count('voting') === 4)
+  await last.thaw()
+  await refused.catch(() => undefined) // It may have been known by a quorum before.
+  await until('one refuses it', () => count('refused') === 1)
+  await first.restart({ keepData: false })
+  await until('it is known again', async () => (await record(first))['fleetSize'] === '5')
+})
+
 it('bootstrap is refused where a lease exists, and otherwise ends the wait', async () => {
   const server = await start()
   const redlock = await client(server)

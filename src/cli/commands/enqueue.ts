@@ -90,6 +90,7 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
   const { out, settings, signal } = cli
   const input = file === '-' ? 'standard input' : file
   const batch = numberFlag('--batch', flags.batch, 1, 10_000)
+  const slots = numberFlag('--slots', flags.slots, 1, 1_000)
   const maxLineBytes = numberFlag('--max-line-bytes', flags.maxLineBytes, 1, 256 * 1_048_576)
   const { runId, positionFile } = identity(queue, file, flags)
   const job = jobOptions(flags, runId)
@@ -109,7 +110,6 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
     progress.end()
     out.note(error.message, { event: 'settings-differ', problem: error.message })
   }
-  const slots = numberFlag('--slots', flags.slots, 1, 1_000)
   const adder = new JobAdder({ ...job, ...settings, queue, url, slots, onDifference })
   cli.defer(() => adder.close())
   const start = { line: position?.line ?? 0, offset: position?.offset ?? 0 }
