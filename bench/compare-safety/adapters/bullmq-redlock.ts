@@ -43,7 +43,7 @@ async function open({ urls, namespace, masterTimeoutMs, quorum, fresh }: Setup):
     namespace,
     logger: { debug: ignore, info: ignore, warn: ignore, error: ignore },
     ...(masterTimeoutMs !== undefined && { masterTimeoutMs }),
-    ...(quorum !== undefined && { quorum }), // There is no such option, and this must not make one.
+    ...(quorum !== undefined && { quorum }), // There is no such option; it is refused.
   })
   await redlock.ready()
   if (fresh === true) await redlock.bootstrap()
