@@ -74,18 +74,18 @@ const KINDS = {
   },
   'job:requeued': {
     level: 'debug',
-    message: 'job was given back: it may not run yet',
+    message: 'job requeued',
     fields: ['queue', 'job', 'resource', 'status', 'delayMs', 'reason'],
   },
   'job:given-back': {
     level: 'debug',
-    message: 'job was given back: the worker shuts down',
+    message: 'job given back: it could not run here',
     fields: ['queue', 'job'],
   },
-  'job:misplaced': {
+  'job:start-retried': {
     level: 'warn',
-    message: 'job slept behind others in a line that this worker does not look at',
-    fields: ['queue', 'job', 'resource', 'fix'],
+    message: 'a server refused what the job needs to start; it is tried again',
+    fields: ['job', 'reason'],
   },
   'job:lease-lost': {
     level: 'warn',

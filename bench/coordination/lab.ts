@@ -4,7 +4,6 @@ import { Queue, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedQueue, Redlock } from '../built.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { asleepPriority, parkedMs } from '../../src/worker/requeue.ts'
 import { Crew } from './crew.ts'
 import { addToGroups } from './groupmq.ts'
 import { wokenId, type Contender, type KeyedJob, type Orders, type Tally } from './job.ts'
@@ -137,7 +136,6 @@ export class Lab implements AsyncDisposable {
 function asleep({ key, nr }: KeyedJob): JobsOptions {
   return {
     jobId: wokenId(key, nr),
-    ...(nr > 0 && { delay: parkedMs(0), priority: asleepPriority(0) }),
   }
 }
 

@@ -47,8 +47,6 @@ export interface DashboardHandler {
 
 /** So many streams at most are open at once. */
 const MAX_VIEWERS = 50
-/** So many keys of the queue's Redis are looked at to find the lines of a job. */
-const MAX_LOOKED = 100_000
 /** As long as a resource's name may be. */
 const MAX_NAME = 512
 
@@ -125,12 +123,11 @@ class Dashboard {
     const view = this.#queue
     const job = await view?.job(queue, jobId)
     if (view === undefined || job === undefined || job.finishedOn) return undefined
-    const { resources, complete } = await view.placesOf(queue, jobId, MAX_LOOKED)
+    const resources = await view.placesOf(queue, jobId)
     if (resources.length > 0) {
       return view.why(job, resources, (resource) => viewResource(this.#fleet, resource))
     }
-    const beyond = complete ? '' : ` among the ${MAX_LOOKED} keys that were looked at`
-    return `Job ${jobId} (${await job.getState()}) stands in no line${beyond}.`
+    return `Job ${jobId} (${await job.getState()}) has no place in a line.`
   }
 
   async close(): Promise<void> {

@@ -2,7 +2,7 @@
 import type { FleetProbe } from '../operator/fleet-probe.ts'
 import type { QueueView } from '../operator/queue-view.ts'
 import { viewResource, type ResourceView } from '../operator/resource-view.ts'
-import type { LineEntry } from '../worker/inspection.ts'
+import type { LineEntry } from '../worker/line/inspection.ts'
 
 export interface ResourceDetail extends ResourceView {
   /** Null where no queue is named. */

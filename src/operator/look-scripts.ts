@@ -48,22 +48,3 @@ for i, key in ipairs(KEYS) do found[i] = redis.call('PTTL', key) end
 return found
 `,
 )
-
-/**
- * KEYS  1 line · 2 parked
- * ARGV  1 how many of its head
- * Returns  ticket, its place (µs), 1 if it sleeps else 0 of each
- */
-export const headsScript: Script = defineScript(
-  'heads',
-  `
-local found = {}
-local heads = redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1, 'WITHSCORES')
-for i = 1, #heads, 2 do
-  table.insert(found, heads[i])
-  table.insert(found, heads[i + 1])
-  table.insert(found, redis.call('HEXISTS', KEYS[2], heads[i]))
-end
-return found
-`,
-)

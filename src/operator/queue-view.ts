@@ -1,18 +1,15 @@
 /**
- * What an operator asks of the queue's Redis without the application: a job, the lines it stands in, and why it waits.
- * Lines are found by their keys, so nobody needs the function that names a job's resource.
+ * What an operator asks of the queue's Redis without the application: a job, the lines it stands in,
+ * and why it waits. A job's hash names its lines, so the function that names a resource is not needed.
  */
 import { Job, Queue } from 'bullmq'
 import { systemClock, type Clock } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { Probe } from '../redis/probe.ts'
-import type { QueueConnection } from '../redis/queue-connection.ts'
-import { inspectResource, whyWaits, type LineEntry } from '../worker/inspection.ts'
-import { termsKey, type Terms } from '../worker/agreement.ts'
-import { stepsStore } from '../worker/job-runs.ts'
-import { encodeTicket } from '../worker/ticket.ts'
-import { globEscape } from './glob.ts'
-import { LineHeads } from './line-heads.ts'
+import { LineBackend } from '../worker/bullmq/line-backend.ts'
+import { inspectResource, membersOf, whyWaits, type LineEntry } from '../worker/line/inspection.ts'
+import { settingsKey, type SharedSettings } from '../worker/line/settings-check.ts'
+import { stepsKey } from '../worker/run/result-store.ts'
 
 export interface QueueViewOptions {
   /** `redis://` or `rediss://`. */
@@ -27,13 +24,7 @@ export interface QueueViewOptions {
 /** What the masters say about a resource. */
 export type Look = (resource: string) => Promise<Inspection>
 
-export interface JobPlaces {
-  readonly resources: readonly string[]
-  /** False when the queue's Redis has more keys than were looked at. */
-  readonly complete: boolean
-}
-
-/** Lines in which somebody waits. */
+/** Lines in which jobs wait. */
 export interface WaitingLines {
   /** The longest first. */
   readonly lines: readonly WaitingLine[]
@@ -62,7 +53,6 @@ export interface LineSearch {
 
 /** The last lines of a job's log that are shown: requeues say there why. */
 const LOG_LINES = 5
-const MAX_LOOKED = 1_000_000
 /** So many jobs of a line are shown. */
 const MAX_HEADS = 100
 /** As checkpoints are kept. */
@@ -86,34 +76,35 @@ export class QueueView {
     return this.#probe
   }
 
-  /** Who waits in the line of a resource, from its head on, and what for. */
+  /** The jobs in the line of a resource, from its head on, and what each waits for. */
   async line(resource: string, look: Look): Promise<readonly LineEntry[]> {
-    const backend = this.#queue('any').getBackend()
-    const { line } = await inspectResource(resource, { inspect: look }, this.#lines(), backend)
+    const { line } = await inspectResource(resource, { inspect: look }, this.#lines(), MAX_HEADS)
     return line
   }
 
-  /** Where jobs wait, and what for. A line is found here when somebody sleeps in it. */
+  /** Where jobs wait, and what for. A line is found here when a job sleeps in it. */
   async waiting({ text = '', limit, heads }: LineSearch, look: Look): Promise<WaitingLines> {
-    const index = `${this.#options.namespace}:lines`
+    const index = `${this.#options.namespace}:sleeping-lines`
     const [total, names] = (await Promise.all([
       this.#probe.command('ZCARD', index),
       this.#probe.command('ZRANGE', index, 0, MAX_LINES - 1),
     ])) as [number, string[]]
-    const lines = this.#lines(heads)
+    const lines = this.#lines()
     const lengths = await Promise.all(
       names
         .filter((resource) => resource.includes(text))
-        .map(async (resource) => ({ resource, jobs: await lines.length(resource) })),
+        .map(async (resource) => {
+          const { length } = await membersOf(resource, lines, 0)
+          return { resource, jobs: length }
+        }),
     )
     const longest = lengths
       .filter(({ jobs }) => jobs > 0)
       .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
-    const backend = this.#queue('any').getBackend()
     return {
       lines: await Promise.all(
         longest.slice(0, limit).map(async ({ resource, jobs }) => {
-          const { line } = await inspectResource(resource, { inspect: look }, lines, backend)
+          const { line } = await inspectResource(resource, { inspect: look }, lines, heads)
           return { resource, jobs, first: line }
         }),
       ),
@@ -125,8 +116,8 @@ export class QueueView {
   /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
   async completedSteps(queue: string, jobId: string): Promise<readonly string[]> {
     const { namespace, prefix } = this.#options
-    const store = stepsStore({ id: jobId, prefix, queueName: queue })
-    const fields = await this.#probe.command('HKEYS', `${namespace}:{${store}}:values`)
+    const store = stepsKey({ id: jobId, prefix, queueName: queue })
+    const fields = await this.#probe.command('HKEYS', `${namespace}:${store}`)
     return (fields as string[]).flatMap((field) =>
       field.startsWith(STEP_FIELD) ? [field.slice(STEP_FIELD.length)] : [],
     )
@@ -143,37 +134,24 @@ export class QueueView {
   }
 
   async why(job: Job, resources: readonly string[], look: Look): Promise<string> {
-    const backend = this.#queue(job.queueName).getBackend()
-    return whyWaits(job, () => [...resources], { inspect: look }, this.#lines(), backend)
+    return whyWaits(job, resources, { inspect: look }, this.#lines())
   }
 
-  /** The other namespaces that the queue's workers and producers had lately; none where that may not be read. */
+  /** The other namespaces that the queue's workers and producers had lately. */
   async otherNamespaces(queue: string): Promise<readonly string[]> {
     const { prefix, namespace } = this.#options
-    const reply = this.#probe.command('ZRANGE', termsKey({ prefix, queue }), 0, -1)
-    const said = (await reply.catch(() => [])) as string[]
-    const names = said.map((terms) => (JSON.parse(terms) as Terms).namespace)
+    const reply = this.#probe.command('ZRANGE', settingsKey({ prefix, queue }), 0, -1)
+    const said = (await reply.catch(() => [])) as string[] // Where that may not be read: none.
+    const names = said.map((terms) => (JSON.parse(terms) as SharedSettings).namespace)
     return [...new Set(names)].filter((name) => name !== namespace)
   }
 
   /** The resources in whose lines the job stands. */
-  async placesOf(queue: string, jobId: string, maxLooked: number = MAX_LOOKED): Promise<JobPlaces> {
-    const { namespace, prefix } = this.#options
-    const ticket = encodeTicket({ prefix, queue, jobId })
-    const [before, after] = [`${namespace}:{`, '}:line']
-    const resources = new Set<string>()
-    const pages = this.#probe.scan(`${globEscape(namespace)}:{*}:line`, maxLooked)
-    for (;;) {
-      const page = await pages.next()
-      if (page.done === true) return { resources: [...resources].sort(), complete: page.value }
-      const scores = await Promise.all(
-        page.value.map((key) => this.#probe.command('ZSCORE', key, ticket)),
-      )
-      for (const [index, key] of page.value.entries()) {
-        if (scores[index] === null || scores[index] === undefined) continue
-        resources.add(key.slice(before.length, -after.length))
-      }
-    }
+  async placesOf(queue: string, jobId: string): Promise<readonly string[]> {
+    const { prefix } = this.#options
+    const key = `${prefix}:${queue}:${jobId}`
+    const recorded = await this.#probe.command('HGET', key, 'redlock:lines')
+    return typeof recorded === 'string' ? (JSON.parse(recorded) as string[]) : []
   }
 
   async close(): Promise<void> {
@@ -184,22 +162,18 @@ export class QueueView {
   #queue(name: string): Queue {
     const known = this.#queues.get(name)
     if (known !== undefined) return known
-    const { url, prefix } = this.#options
+    const { url, prefix, namespace } = this.#options
     const connection = { url, maxRetriesPerRequest: 1, retryStrategy: () => null }
-    const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true })
-    queue.on('error', () => undefined) // Whoever asks gets the rejection.
+    const lines = { namespace, slots: 1, within: 'added', maxWaitMs: Infinity } as const
+    const factory = LineBackend.factory({ ...lines, onFailure: 'continue' })
+    const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true }, factory)
+    queue.on('error', () => undefined) // The question that failed rejects.
     this.#queues.set(name, queue)
     return queue
   }
 
-  #lines(heads: number = MAX_HEADS): LineHeads {
-    const connection: QueueConnection = {
-      run: (script, keys, args) => this.#probe.run(script, keys, args),
-      command: (name, ...args) => this.#probe.command(name, ...args),
-      close: () => undefined,
-    }
-    const backend = this.#queue('any').getBackend()
-    const { namespace, clock = systemClock } = this.#options
-    return new LineHeads(connection, backend, { namespace, heads }, clock)
+  /** Any queue will do: lines belong to no queue. */
+  #lines(): LineBackend {
+    return this.#queue('any').getBackend() as LineBackend
   }
 }

@@ -5,22 +5,27 @@ import type { LeaseLostError } from '../errors.ts'
 import { EventLog } from '../event-log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import { JobTelemetry } from '../telemetry/job-telemetry.ts'
-import { JobReports } from './job-report.ts'
+import { JobReports } from './run/job-report.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { leaseOption } from '../lock/settings.ts'
 import { choiceOption, integerOption, refuse } from '../options.ts'
-import type { JobLease } from './job-lease.ts'
-import { JobRuns, type JobRunsOptions } from './job-runs.ts'
-import { MAX_UNREACHABLE_MS, type Requeue } from './requeue.ts'
-import { resourceOption, type ResourceOf } from './resource.ts'
+import type { JobLease } from './run/job-lease.ts'
+import { JobRuns, type JobRunsOptions } from './run/job-runs.ts'
+import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
+import { resourceOption, type ResourceOf } from './run/resource.ts'
 
-/** Runs one job under its lease. */
+/**
+ * Runs one job under its lease. The lease takes the place of BullMQ's token, and stands for it where
+ * BullMQ's methods take one: `job.moveToDelayed(timestamp, lease)`. `signal` is `lease.signal`.
+ */
 export type LeasedProcessor<Data, Result, Name extends string = string> = (
   job: Job<Data, Result, Name>,
   lease: JobLease,
+  signal: AbortSignal,
 ) => Promise<Result>
 
-export interface LockedProcessorOptions<Data = unknown> {
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
+export interface LockedProcessorOptions<Data = any> {
   /**
    * Names what a job touches, for example `customer:42`, or several names that are taken together. Must return
    * strings of 1 to 512 characters at once; a job for which it does not fails with a `ResourceError`.
@@ -74,11 +79,12 @@ export interface LockRenewalEvents {
  * const processor = lockedProcessor(redlock, { resource: (job) => `customer:${job.data.id}` }, charge)
  * processor.watch(new Worker('invoices', processor, { connection }))
  */
-export function lockedProcessor<Data = unknown, Result = unknown, Name extends string = string>(
+export function lockedProcessor<Data = any, Result = any, Name extends string = string>(
   redlock: LockService,
   options: LockedProcessorOptions<Data>,
   processor: LeasedProcessor<Data, Result, Name>,
 ): LockedProcessor<Data, Result, Name> {
+  checkProcessorOptions(redlock, options, processor)
   const runs = jobRuns(redlock, options, processor)
   const run = (
     job: Job<Data, Result, Name>,
@@ -93,7 +99,7 @@ export function lockedProcessor<Data = unknown, Result = unknown, Name extends s
   return Object.assign(run, { watch })
 }
 
-/** @internal What `lockedProcessor` and `LockedWorker` have in common; the latter adds what needs a connection. */
+/** @internal What `lockedProcessor` and `LockedWorker` have in common. */
 export function jobRuns<Data, Result, Name extends string>(
   redlock: LockService,
   options: LockedProcessorOptions<Data>,
@@ -101,7 +107,6 @@ export function jobRuns<Data, Result, Name extends string>(
   extras: Partial<JobRunsOptions<Data, Result, Name>> = {},
   telemetry: JobTelemetry = new JobTelemetry(),
 ): JobRuns<Data, Result, Name> {
-  const resource = checkOptions(redlock, options, processor)
   return new JobRuns<Data, Result, Name>({
     locks: redlock,
     leaseOptions: {
@@ -111,16 +116,20 @@ export function jobRuns<Data, Result, Name extends string>(
       ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
     },
     clock: systemClock,
-    resource,
+    resource: options.resource,
     processor,
     maxWaitMs: options.maxWaitMs ?? Infinity,
+    burstMs: 0,
     dedupe: undefined,
     checkpoints: false,
     maxUnreachableMs: MAX_UNREACHABLE_MS,
+    lines: undefined,
+    ordered: false,
+    results: undefined,
     reports: new JobReports(eventLog(options), telemetry),
-    services: () => ({}),
     onRequeued: (job, why) => options.onRequeued?.(job, why),
     onLeaseLost: (job, error) => options.onLeaseLost?.(job, error),
+    onLocksClosed: () => undefined,
     ...extras,
   })
 }
@@ -133,11 +142,12 @@ function eventLog({
   return new EventLog(logger, jobLogLevel)
 }
 
-function checkOptions<Data>(
+/** @internal @throws TypeError for a bad option. */
+export function checkProcessorOptions<Data>(
   redlock: LockService,
   options: LockedProcessorOptions<Data>,
   processor: unknown,
-): ResourceOf<Data> {
+): void {
   const given: unknown = redlock // Callers without types may leave it out.
   if (typeof given !== 'object' || given === null || !('tryAcquire' in given)) {
     refuse('redlock', 'a Redlock', given)
@@ -155,5 +165,5 @@ function checkOptions<Data>(
   if (options.maxWaitMs !== undefined) {
     integerOption('maxWaitMs', options.maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
   }
-  return resourceOption<Data>(options.resource)
+  resourceOption<Data>(options.resource)
 }

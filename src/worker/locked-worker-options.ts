@@ -2,11 +2,12 @@
 import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
 import { choiceOption, integerOption, objectOption, refuse } from '../options.ts'
-import type { Dedupe } from './job-runs.ts'
+import type { Dedupe } from './run/result-store.ts'
 import type { LockedProcessorOptions } from './locked-processor.ts'
 
 /** BullMQ's worker options and the lease's. */
-export interface LockedWorkerOptions<Data = unknown>
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
+export interface LockedWorkerOptions<Data = any>
   extends
     WorkerOptions,
     Pick<
@@ -37,11 +38,18 @@ export interface LockedWorkerOptions<Data = unknown>
    * @defaultValue false
    */
   readonly checkpoints?: boolean
+  /**
+   * Milliseconds of work that jobs of one resource may do in a row while jobs of other resources
+   * wait; then its next job goes behind them. A smaller number is fairer to others; within a burst
+   * the lease is handed on, which costs the lock masters little. @defaultValue 50
+   */
+  readonly burstMs?: number
   /** The largest result or checkpoint that is kept, as JSON. @defaultValue 1 MiB */
   readonly maxValueBytes?: number
 }
 
 const MAX_VALUE_BYTES = 1_048_576
+const BURST_MS = 50
 
 /** Our options, checked and with their defaults, and BullMQ's. */
 export function separate<Data>(options: LockedWorkerOptions<Data>): {
@@ -50,7 +58,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
   } & Required<
       Pick<
         LockedWorkerOptions<Data>,
-        'order' | 'onFailure' | 'checkpoints' | 'maxValueBytes' | 'slots'
+        'order' | 'onFailure' | 'checkpoints' | 'maxValueBytes' | 'slots' | 'burstMs' | 'maxWaitMs'
       >
     >
   bullmq: WorkerOptions
@@ -58,7 +66,8 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
   const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, logger, jobLogLevel, ...rest } = options
   const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
-  const { dedupe, checkpoints = false, maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = others
+  const { dedupe, checkpoints = false, burstMs = BURST_MS, ...more } = others
+  const { maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = more
   refuseUnsafe(bullmq)
   choiceOption('order', order, ['strict', 'relaxed'])
   choiceOption('onFailure', onFailure, ['continue', 'block'])
@@ -66,8 +75,12 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
   if (dedupe !== undefined) {
     integerOption('dedupe.resultTtlMs', dedupe.resultTtlMs, 1, Number.MAX_SAFE_INTEGER)
   }
-  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints, maxValueBytes }
-  return { ours, bullmq }
+  integerOption('burstMs', burstMs, 0, Number.MAX_SAFE_INTEGER)
+  if (dedupe?.fresh === true && order !== 'strict') {
+    refuse('dedupe.fresh', "absent with order 'relaxed': only a line knows what was added when", true)
+  }
+  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints }
+  return { ours: { ...ours, maxValueBytes, burstMs, maxWaitMs: maxWaitMs ?? Infinity }, bullmq }
 }
 
 function refuseUnsafe(options: WorkerOptions): void {

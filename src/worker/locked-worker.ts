@@ -3,27 +3,32 @@
  * crash recovery that is derived from the lease's length, and a start that waits for the lock masters.
  */
 import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullmq'
-import { jitteredMs } from '../backoff.ts'
-import { sleep, systemClock } from '../clock.ts'
+import pRetry from 'p-retry'
+import { sleep, systemClock, withinMs, type Timer } from '../clock.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
-import type { LockService } from '../lock/lock-service.ts'
-import { integerOption } from '../options.ts'
 import { EventLog } from '../event-log.ts'
+import type { LockService } from '../lock/lock-service.ts'
 import { defaultLogger } from '../logger.ts'
+import { integerOption } from '../options.ts'
 import { JobTelemetry } from '../telemetry/job-telemetry.ts'
-import { Breaker } from './breaker.ts'
-import { IdleWait } from './idle-wait.ts'
-import type { JobRuns, Services } from './job-runs.ts'
-import { jobRuns, type LeasedProcessor } from './locked-processor.ts'
+import type { LineCensus } from '../telemetry/worker-source.ts'
+import { disconnectNow } from './bullmq/force-close.ts'
+import { LineBackend } from './bullmq/line-backend.ts'
+import { inspectResource, whyWaits, type ResourceInspection } from './line/inspection.ts'
+import { PUBLISH_INTERVAL_MS, SettingsCheck } from './line/settings-check.ts'
+import { LineSweep } from './line/sweep.ts'
+import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
-import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
-import { QueueSide } from './queue-side.ts'
-import type { Requeue } from './requeue.ts'
-import type { ResourceOf } from './resource.ts'
+import { Breaker } from './run/breaker.ts'
+import type { JobRuns } from './run/job-runs.ts'
+import type { Requeue } from './run/requeue.ts'
+import { resourcesOf, type ResourceOf } from './run/resource.ts'
+import { ResultStore, stepsKey } from './run/result-store.ts'
 
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export interface LockedWorkerListener<
-  Data = unknown,
-  Result = unknown,
+  Data = any,
+  Result = any,
   Name extends string = string,
 > extends WorkerListener<Data, Result, Name> {
   /** A job may not run yet and went back to the queue; no attempt was used. */
@@ -43,32 +48,41 @@ export interface DrainOptions {
 const READY_RETRY_MS = { min: 500, max: 5_000 }
 /** How long the queue's Redis may stay silent at the start before that is reported. */
 const QUEUE_PATIENCE_MS = 5_000
-/** A job survives this many crashed or frozen workers; BullMQ's default is 1, and a deploy may be two. */
+/** A job survives this many crashed or frozen workers; BullMQ's default is 1, a deploy may be two. */
 const MAX_STALLED_COUNT = 3
 /** Jobs need not sleep long in an outage: the breaker keeps them from being started in vain. */
 const OUTAGE_SLEEP_MS = 1_000
 /** How long jobs that are told to stop may take for it. */
 const DRAIN_GRACE_MS = 2_000
+/** How long BullMQ may wait for connections when no job runs any more. */
+const CLOSE_LIMIT_MS = 3_000
 const IDLE_LOOK_MS = 10
+/** A scrape waits this long at most, and looks at this many lines. */
+const CENSUS_LIMIT_MS = 500
+const CENSUS_LINES = 1_000
 
 export class LockedWorker<
-  Data = unknown,
-  Result = unknown,
+  Data = any,
+  Result = any,
   Name extends string = string,
 > extends Worker<Data, Result, Name> {
   readonly #redlock: LockService
   readonly #resource: ResourceOf<Data>
   readonly #closing = new AbortController()
   readonly #runs: JobRuns<Data, Result, Name>
-  readonly #side: QueueSide<Data>
+  readonly #lines: LineBackend
+  readonly #sweep: LineSweep | undefined
   readonly #breaker: Breaker
   readonly #telemetry: JobTelemetry
+  readonly #timers = new Set<Timer>()
+  #lockRenewedAt = -Infinity
   #pausedByUser = false
   #starting: Promise<void> | undefined
+  #closed: Promise<void> | undefined
 
   /**
-   * @throws TypeError for a bad option, among them `maxStartedAttempts`: a job that waits for its resource is started
-   * several times, so that option would fail jobs that did nothing wrong.
+   * @throws TypeError for a bad option, among them `maxStartedAttempts`: a job that waits for its
+   * resource is started several times, so that option would fail jobs that did nothing wrong.
    */
   constructor(
     name: string,
@@ -76,17 +90,34 @@ export class LockedWorker<
     options: LockedWorkerOptions<Data>,
   ) {
     const { ours, bullmq } = separate(options)
-    const seat: { services: Services } = { services: {} }
-    const { redlock, order, checkpoints, dedupe } = ours
+    checkProcessorOptions(options.redlock, options, processor)
+    const { redlock, order, checkpoints, dedupe, slots, maxWaitMs, onFailure } = ours
+    const { namespace } = redlock
+    const late: { runs?: JobRuns<Data, Result, Name> } = {}
+    const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
+    super(
+      name,
+      // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
+      (job, token) => {
+        if (late.runs === undefined) throw new Error('The worker is not ready')
+        return late.runs.run(job, token)
+      },
+      { ...recovery, ...bullmq, autorun: false },
+      LineBackend.factory({ namespace, slots, within: 'added', maxWaitMs, onFailure }),
+    )
+    const lines = this.getBackend() as LineBackend
     const { logger = defaultLogger() } = options
     const log = new EventLog(logger)
     const telemetry = new JobTelemetry()
-    const given = { ...options, logger }
+    const results = new ResultStore(lines, ours.maxValueBytes)
     const extras: Parameters<typeof jobRuns<Data, Result, Name>>[3] = {
       dedupe,
       checkpoints,
+      lines,
+      results,
+      ordered: order === 'strict',
+      burstMs: ours.burstMs,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
-      services: () => seat.services,
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
         this.#emit('requeued', job, why)
@@ -94,34 +125,18 @@ export class LockedWorker<
       onLeaseLost: (job, error) => {
         this.#emit('leaseLost', job, error)
       },
+      onLocksClosed: () => void super.pause(true),
     }
-    const runs = jobRuns<Data, Result, Name>(redlock, given, processor, extras, telemetry)
-    // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
-    super(name, (job, token) => runs.run(job, token), {
-      ...recovery(options.leaseMs ?? redlock.leaseMs),
-      ...bullmq,
-      autorun: false,
-    })
-    const idle = new IdleWait(this.getBackend(), systemClock)
+    const given = { ...options, logger }
+    this.#runs = jobRuns<Data, Result, Name>(redlock, given, processor, extras, telemetry)
+    late.runs = this.#runs
     this.#redlock = redlock
     this.#resource = options.resource
-    this.#runs = runs
-    this.#side = new QueueSide<Data>({
-      ...ours,
-      connection: options.connection,
-      clock: systemClock,
-      queue: { prefix: bullmq.prefix ?? 'bull', queue: name },
-      backend: this.getBackend(),
-      nobodyElseWaits: () => idle.nobodyElseWaits,
-      namespace: redlock.namespace,
-      endingOf: (job) => runs.endingOf(job),
-      onError: (error) => {
-        this.emit('error', error as Error)
-      },
-    })
-    const { lines, kept, oneWrite } = this.#side
-    seat.services = { kept, oneWrite, ...(order === 'strict' && { lines }) }
-    this.#settleBeforeClosing()
+    this.#lines = lines
+    const onError = (error: unknown): void => {
+      this.emit('error', error as Error)
+    }
+    this.#sweep = order === 'strict' ? new LineSweep(lines, systemClock, onError) : undefined
     this.#breaker = new Breaker({
       locks: redlock,
       clock: systemClock,
@@ -141,39 +156,52 @@ export class LockedWorker<
     this.#telemetry = telemetry
     telemetry.opened({
       queue: name,
-      namespace: redlock.namespace,
+      namespace,
       breakerOpen: () => this.#breaker.isOpen,
-      census: order === 'strict' ? () => this.#side.census() : undefined,
+      census: order === 'strict' ? () => this.#census() : undefined,
     })
     this.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) runs.jobLockLost(jobId)
+      for (const jobId of jobIds) this.#runs.jobLockLost(jobId)
     })
-    this.on('active', (job) => {
-      runs.fetched(job)
-    })
-    this.on('completed', (job) => {
-      this.#side.completed(job)
-    })
-    this.on('failed', (job) => {
-      if (job !== undefined) this.#side.failed(job)
-    })
-    if (bullmq.autorun !== false) {
-      this.run().catch((error: unknown) => {
-        this.emit('error', error as Error)
+    if (checkpoints) {
+      // A job that failed for good may be retried by hand, and goes on where it stopped.
+      this.on('completed', (job) => {
+        results.drop(stepsKey(job)).catch(onError)
       })
     }
+    const terms = { by: 'LockedWorker', namespace, order, slots } as const
+    const itself = { prefix: bullmq.prefix ?? 'bull', queue: name }
+    const settings = new SettingsCheck(lines, itself, terms, systemClock)
+    this.#repeat(PUBLISH_INTERVAL_MS, async () => {
+      for (const difference of await settings.exchange()) onError(difference)
+    })
+    const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
+    this.#repeat(Math.ceil(lockMs / 4), () => {
+      this.#runs.loseLocksBefore(this.#lockRenewedAt, lockMs)
+      return Promise.resolve()
+    })
+    if (bullmq.autorun !== false) this.run().catch(onError)
     void this.#reportSilentQueue()
   }
 
   /**
-   * Starts fetching as soon as the lock masters are ready; until then emits `error` with what is wrong and tries
-   * again. Called by the constructor unless `autorun` is false.
+   * Starts fetching as soon as the lock masters are ready; until then emits `error` with what is
+   * wrong and tries again. Called by the constructor unless `autorun` is false.
+   * @throws Error when it runs already.
    */
-  override run(): Promise<void> {
-    this.#starting ??= this.#fleetReady().finally(() => {
+  override async run(): Promise<void> {
+    if (this.isRunning()) throw new Error('Worker is already running.')
+    this.#starting = this.#fleetReady()
+    try {
+      await this.#starting
+    } finally {
       this.#starting = undefined
-    })
-    return this.#starting.then(() => (this.isRunning() ? undefined : super.run()))
+    }
+    await super.run()
+  }
+
+  override isRunning(): boolean {
+    return this.#starting !== undefined || super.isRunning()
   }
 
   override pause(doNotWaitActive?: boolean): Promise<void> {
@@ -183,7 +211,8 @@ export class LockedWorker<
 
   override async resume(): Promise<void> {
     this.#pausedByUser = false
-    if (!this.#breaker.isOpen) await super.resume()
+    if (this.#starting !== undefined) this.paused = false
+    else if (!this.#breaker.isOpen) await super.resume()
   }
 
   override cancelJob(jobId: string, reason?: string): boolean {
@@ -209,24 +238,46 @@ export class LockedWorker<
     return this.close(!idle)
   }
 
-  /** Who holds a resource, and the jobs in its line with what each waits for. */
+  /**
+   * A job that is fetched by hand has no lease.
+   * @throws TypeError always; says what to do instead.
+   */
+  override getNextJob(): Promise<never> {
+    const instead = 'Fetch it with an ordinary `Worker` and run it inside `redlock.using(resource, …)`'
+    return Promise.reject(new TypeError(`A LockedWorker gives no job without a lease. ${instead}`))
+  }
+
+  /** BullMQ renews its locks on all running jobs by this method. */
+  override async extendJobLocks(
+    ...args: Parameters<Worker['extendJobLocks']>
+  ): ReturnType<Worker['extendJobLocks']> {
+    const askedAt = systemClock.now()
+    const lost = await super.extendJobLocks(...args)
+    this.#lockRenewedAt = askedAt
+    return lost
+  }
+
+  /** The holder of a resource, and the jobs in its line with what each waits for. */
   async inspect(resource: string): Promise<ResourceInspection> {
-    return inspectResource(resource, this.#redlock, this.#side.lines, this.getBackend())
+    return inspectResource(resource, this.#redlock, this.#lines)
   }
 
   /** Why a job of this queue does not run, in words. */
   async why(jobId: string): Promise<string> {
     const job = await this.Job.fromId<Data>(this, jobId)
     if (job === undefined) return `There is no job ${jobId} in queue \`${this.name}\`.`
-    return whyWaits(job, this.#resource, this.#redlock, this.#side.lines, this.getBackend())
+    const recorded = await this.#lines.recordedResources(jobId)
+    const resources = recorded ?? resourcesOf(() => this.#resource(job), jobId)
+    return whyWaits(job, resources, this.#redlock, this.#lines)
   }
 
-  override async close(force = false): Promise<void> {
-    this.#closing.abort()
-    this.#telemetry.closed()
-    await super.close(force)
-    await this.#runs.close()
-    await this.#side.close(force)
+  /**
+   * As BullMQ's: waits for running jobs, or with `force` aborts their signals and releases what they
+   * hold. Ends also when the queue's Redis does not answer.
+   */
+  override close(force = false): Promise<void> {
+    this.#closed ??= this.#close(force)
+    return this.#closed
   }
 
   override on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
@@ -250,16 +301,42 @@ export class LockedWorker<
     return super.off(event as never, listener as never)
   }
 
-  /**
-   * Whoever is next is woken through BullMQ's connection, which must still be there when the last job has ended. (To pause first
-   * would make BullMQ reconnect what it is about to close, and wait for that.)
-   */
-  #settleBeforeClosing(): void {
-    const backend = this.getBackend()
-    const close = backend.close.bind(backend)
-    backend.close = async (force) => {
-      if (force !== true) await this.#side.settle()
-      await close(force)
+  async #close(force: boolean): Promise<void> {
+    this.#closing.abort()
+    this.#telemetry.closed()
+    this.#sweep?.stop()
+    for (const timer of this.#timers) timer.cancel()
+    if (force) {
+      this.#runs.stop(new ShutdownError())
+      await this.#runs.close(true)
+    }
+    const closing = super.close(force).then(() => 'closed')
+    const limitMs = CLOSE_LIMIT_MS
+    // BullMQ waits for running jobs without a limit, and for connections too: for those not here.
+    const idle = this.#idleWithin(Infinity).then(() => withinMs(systemClock, limitMs, closing))
+    if ((await Promise.race([closing, idle])) === undefined) {
+      disconnectNow(this.#lines)
+      await withinMs(systemClock, limitMs, closing)
+    }
+    await this.#runs.close(false)
+  }
+
+  /** Runs `action` now and again until the worker closes. Its errors are others' to report. */
+  #repeat(everyMs: number, action: () => Promise<void>): void {
+    void action().catch(() => undefined)
+    const timer = systemClock.after(everyMs, () => {
+      this.#timers.delete(timer)
+      if (!this.#closing.signal.aborted) this.#repeat(everyMs, action)
+    })
+    this.#timers.add(timer)
+  }
+
+  /** How many jobs wait in their lines; undefined when the queue's Redis does not answer soon. */
+  async #census(): Promise<LineCensus | undefined> {
+    try {
+      return await withinMs(systemClock, CENSUS_LIMIT_MS, this.#lines.census(CENSUS_LINES))
+    } catch {
+      return undefined // The queue's Redis is away: others report that.
     }
   }
 
@@ -277,22 +354,19 @@ export class LockedWorker<
   }
 
   async #fleetReady(): Promise<void> {
-    const { signal } = this.#closing
-    for (let tries = 0; !signal.aborted; tries++) {
-      try {
-        await this.#redlock.ready()
-        return
-      } catch (error) {
-        this.emit('error', error as Error)
-      }
-      const { min, max } = READY_RETRY_MS
-      await sleep(systemClock, jitteredMs(tries, min, max, systemClock.random()), signal).catch(
-        () => undefined, // Closing: the loop's condition ends it.
-      )
-    }
+    await pRetry(() => this.#redlock.ready(), {
+      retries: Infinity,
+      minTimeout: READY_RETRY_MS.min,
+      maxTimeout: READY_RETRY_MS.max,
+      randomize: true,
+      signal: this.#closing.signal,
+      onFailedAttempt: ({ error }) => {
+        this.emit('error', error)
+      },
+    }).catch(() => undefined) // Closing.
   }
 
-  /** BullMQ tries forever, with bare socket errors or in silence; say once what that means. */
+  /** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */
   async #reportSilentQueue(): Promise<void> {
     const ready = new AbortController()
     this.waitUntilReady().then(
@@ -313,7 +387,7 @@ export class LockedWorker<
  * After `kill -9` the job itself runs again soon after its resource is free: BullMQ's defaults take 89 s, and
  * later jobs of the same resource overtake it. Its stalled check marks in one pass and moves in the next.
  */
-function recovery(
+function recoveryOptions(
   leaseMs: number,
 ): Pick<WorkerOptions, 'lockDuration' | 'stalledInterval' | 'maxStalledCount'> {
   return {

@@ -9,8 +9,9 @@ import {
   type LockedWorkerOptions,
   type Redlock,
 } from '../../src/index.ts'
-import { openQueueConnection } from '../../src/redis/queue-connection.ts'
-import { KeptValues } from '../../src/worker/kept-values.ts'
+import type { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
+import { ResultStore } from '../../src/worker/run/result-store.ts'
+import { Redis } from 'ioredis'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Report {
@@ -145,16 +146,10 @@ describe('checkpoints', () => {
     await allDone(queue, 1)
     expect(ran).toEqual(['load', 'charge', 'charge'])
     expect((await queue.getJob(job.id ?? ''))?.returnvalue).toEqual({ invoice: 7 })
-    const redis = openQueueConnection(connection())
+    const redis = new Redis(connection())
     const left = `${fixture.namespace}:*values`
-    await until('nothing is kept', async () => {
-      const [, keys] = (await redis.command('SCAN', 0, 'MATCH', left, 'COUNT', 10_000)) as [
-        string,
-        string[],
-      ]
-      return keys.length === 0
-    })
-    redis.close()
+    await until('no result is kept', async () => (await redis.keys(left)).length === 0)
+    await redis.quit()
   })
 
   test('a step name may be used once in a job', async () => {
@@ -170,16 +165,14 @@ describe('checkpoints', () => {
   })
 
   test('an older holder cannot overwrite what a later one has claimed', async () => {
-    const redis = openQueueConnection(connection())
-    const kept = new KeptValues(redis, fixture.namespace, 1_000)
+    const results = new ResultStore(makeQueue().getBackend() as LineBackend, 1_000)
     const older = { resource: 'r', fencingToken: 1_700_000_000_000_001 }
     const later = { resource: 'r', fencingToken: 1_700_000_000_000_002 }
-    await kept.keep('store', older, 60_000, 'step', 'old')
-    expect((await kept.claim('store', later, 60_000)).get('step')).toBe('old')
-    await expect(kept.keep('store', older, 60_000, 'step', 'stale')).rejects.toThrow(/is lost/)
-    await kept.keep('store', later, 60_000, 'step', 'new')
-    expect((await kept.peek('store', 'step'))?.value).toBe('new')
-    redis.close()
+    await results.keep('store', older, 60_000, 'old', 'step')
+    expect((await results.claimAll('store', later, 60_000)).get('step')).toBe('old')
+    await expect(results.keep('store', older, 60_000, 'stale', 'step')).rejects.toThrow(/is lost/)
+    await results.keep('store', later, 60_000, 'new', 'step')
+    expect((await results.claimAll('store', later, 60_000)).get('step')).toBe('new')
   })
 })
 
@@ -420,12 +413,12 @@ describe('inspect and why', () => {
     expect(lease?.masters).toHaveLength(5)
     expect(line.map(({ jobId, state }) => [jobId, state])).toEqual([
       [first?.id, 'active'],
-      [second?.id, 'delayed'],
-      [third?.id, 'delayed'],
+      [second?.id, 'waiting'],
+      [third?.id, 'waiting'],
     ])
-    expect(line[2]?.waitsFor).toBe('its turn: 2 before it')
+    expect(line[2]?.waitsFor).toBe('its turn: 2 ahead of it')
     expect(await worker.why(first?.id ?? '')).toMatch(/is being processed/)
-    expect(await worker.why(third?.id ?? '')).toMatch(/its turn: 2 before it/)
+    expect(await worker.why(third?.id ?? '')).toMatch(/its turn: 2 ahead of it/)
     expect(await worker.why('404')).toMatch(/There is no job 404/)
     finish()
     await allDone(queue, 3)

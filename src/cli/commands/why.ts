@@ -14,8 +14,8 @@ export function whyCommand(run: Run): Command {
   return command('why <queue> <jobId>', {
     summary: 'why a job does not run',
     description:
-      'Why a job does not run: its state, the lines it stands in, who is before it, who holds the lease. The lines are found ' +
-      "by a bounded scan of the queue's Redis; --resource skips it.",
+      'Why a job does not run: its state, its lines, the jobs ahead of it, and the holder of the lease. ' +
+      'A job that was started or added through a LockedQueue names its lines; --resource names them for others.',
     servers: 'both',
     examples: ['why invoices 7', 'why invoices 7 --resource customer:42 --json'],
   })
@@ -44,16 +44,13 @@ async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promis
     out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
     return EXIT.attention
   }
-  const places =
-    flags.resource === undefined
-      ? await view.placesOf(queue, jobId)
-      : { resources: flags.resource, complete: true }
+  const resources = flags.resource ?? (await view.placesOf(queue, jobId))
   const state = await job.getState()
   const [reason, log] = [
-    await reasonOf(view, job, state, places, look),
+    await reasonOf(view, job, state, resources, look),
     await view.log(queue, jobId),
   ]
-  const result = { queue, jobId, state, ...places, why: reason, log }
+  const result = { queue, jobId, state, resources, why: reason, log }
   out.result(result, () =>
     [
       printable(reason),
@@ -63,27 +60,23 @@ async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promis
   return EXIT.done
 }
 
-type Found = Awaited<ReturnType<QueueView['placesOf']>>
 type FoundJob = NonNullable<Awaited<ReturnType<QueueView['job']>>>
 
 async function reasonOf(
   view: QueueView,
   job: FoundJob,
   state: string,
-  { resources, complete }: Found,
+  resources: readonly string[],
   look: Look,
 ): Promise<string> {
   const over = state === 'completed' || state === 'failed'
   if (resources.length > 0) return view.why(job, resources, look)
   const id = job.id ?? ''
   if (over) return `Job ${id} has ${state}.${job.failedReason ? ` ${job.failedReason}` : ''}`
-  if (!complete) {
-    return `Job ${id} (${state}) was found in no line, but not all keys were looked at: name its --resource.`
-  }
   const namespaces = (await view.otherNamespaces(job.queueName)).map((name) => `\`${name}\``)
   const lately = namespaces.length === 0 ? '' : ` (lately: ${namespaces.join(', ')})`
   return (
-    `Job ${id} (${state}) stands in no line: it was not added through a LockedQueue and has not been started yet, ` +
+    `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
     `or its workers keep no lines (order: 'relaxed'), or use another --namespace${lately}.`
   )
 }

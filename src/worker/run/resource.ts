@@ -1,6 +1,6 @@
 import type { Job } from 'bullmq'
-import { ResourceError } from '../errors.ts'
-import { refuse } from '../options.ts'
+import { ResourceError } from '../../errors.ts'
+import { refuse } from '../../options.ts'
 
 /** Names what a job touches: jobs that share a name never run at the same time. */
 export type ResourceOf<Data = unknown> = (job: Job<Data>) => string | readonly string[]

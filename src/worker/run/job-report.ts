@@ -1,13 +1,11 @@
 /** What is said of jobs, to logs and to telemetry. A lease knows its resource; only a worker knows the queue and the job. */
 import type { Job } from 'bullmq'
-import { systemClock } from '../clock.ts'
-import type { LeaseLostError } from '../errors.ts'
-import type { EventLog } from '../event-log.ts'
-import type { Lease } from '../lock/lease.ts'
-import { labelOf } from '../lock/resources.ts'
-import type { Logger } from '../logger.ts'
-import type { JobTelemetry } from '../telemetry/job-telemetry.ts'
-import type { Passed } from './relay.ts'
+import { systemClock } from '../../clock.ts'
+import type { LeaseLostError } from '../../errors.ts'
+import type { EventLog } from '../../event-log.ts'
+import type { Lease } from '../../lock/lease.ts'
+import type { Logger } from '../../logger.ts'
+import type { JobTelemetry } from '../../telemetry/job-telemetry.ts'
 import { dueAt, type Requeue } from './requeue.ts'
 
 export class JobReports {
@@ -24,30 +22,27 @@ export class JobReports {
     return this.#telemetry.within(job, run)
   }
 
-  started(job: Job, lease: Lease, passed: Passed | undefined): RunReport {
+  /** @param handedOverAt when the job before it on this worker had done its work. */
+  started(job: Job, lease: Lease, handedOverAt: number | undefined): RunReport {
     if (job.attemptsMade === 0 && job.stalledCounter === 0) {
       this.#telemetry.waited(job, systemClock.wallNow() - dueAt(job))
     }
-    if (passed !== undefined) {
-      this.#telemetry.handedOff(job, systemClock.now() - passed.passedAt)
+    if (handedOverAt !== undefined) {
+      this.#telemetry.handedOff(job, systemClock.now() - handedOverAt)
     }
     return new RunReport(job, lease, this.#log, this.#telemetry)
   }
 
-  async requeueing(job: Job, giving: Promise<Requeue>): Promise<Requeue> {
-    const startedAt = systemClock.now()
-    const why = await giving
-    const { status, delayMs, resource, reason } = why
-    this.#telemetry.requeued(job, status, delayMs, systemClock.now() - startedAt)
+  requeued(job: Job, { status, delayMs, resource, reason }: Requeue, tookMs: number): void {
+    this.#telemetry.requeued(job, status, delayMs, tookMs)
     const fields = { resource, status, delayMs, reason }
     this.#log.event('job:requeued', { queue: job.queueName, job: job.id, ...fields })
-    return why
   }
 
-  /** It slept behind others in a line that is not looked at here. */
-  misplaced(job: Job, resources: readonly string[], fix: string): void {
-    const fields = { resource: labelOf(resources), fix }
-    this.#log.event('job:misplaced', { queue: job.queueName, job: job.id }, fields)
+  /** A server refused what a job needs before it can start; it is tried again. */
+  retrying(jobId: string | undefined, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#log.event('job:start-retried', { job: jobId }, { reason })
   }
 
   givenBack(job: Job): void {

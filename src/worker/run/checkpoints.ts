@@ -1,4 +1,4 @@
-import type { KeptValues, Writer } from './kept-values.ts'
+import type { ResultStore, Writer } from './result-store.ts'
 
 /** The results of one job's completed steps. */
 export interface Checkpoints {
@@ -10,7 +10,11 @@ export interface Checkpoints {
 /** Forgotten after this long without a step, should nobody remove them with the job. */
 const CHECKPOINT_TTL_MS = 7 * 24 * 3_600_000
 
-export function checkpointsOf(kept: KeptValues, store: string, writer: Writer): Checkpoints {
+export function checkpointsOf(
+  results: ResultStore,
+  store: string,
+  writer: Writer,
+): Checkpoints {
   const seen = new Set<string>()
   let earlier: Promise<ReadonlyMap<string, unknown>> | undefined
   return {
@@ -22,10 +26,10 @@ export function checkpointsOf(kept: KeptValues, store: string, writer: Writer): 
       }
       seen.add(name)
       // Read once, and claimed: from now on an older holder of this job cannot write.
-      earlier ??= kept.claim(store, writer, CHECKPOINT_TTL_MS)
+      earlier ??= results.claimAll(store, writer, CHECKPOINT_TTL_MS)
       const values = await earlier
       return values.has(name) ? { value: values.get(name) } : undefined
     },
-    save: (name, value) => kept.keep(store, writer, CHECKPOINT_TTL_MS, name, value),
+    save: (name, value) => results.keep(store, writer, CHECKPOINT_TTL_MS, value, name),
   }
 }

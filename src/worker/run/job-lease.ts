@@ -2,11 +2,12 @@
  * The lease as a processor sees it. A step is the unit that a lease protects: it begins with (nearly) a whole lease
  * ahead of it and its result counts only if the lease still stood when it ended.
  */
-import type { ExtendOutcome, Lease } from '../lock/lease.ts'
-import { isFresh } from '../lock/trust.ts'
-import type { Logger } from '../logger.ts'
+import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
+import { isFresh } from '../../lock/trust.ts'
+import type { Logger } from '../../logger.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { JobSignal } from './job-signal.ts'
+import { asError } from './job-runs.ts'
 import type { RunReport } from './job-report.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
@@ -25,9 +26,12 @@ export interface JobLease {
   readonly trustedUntil: number
   remainingMs(): number
   extend(): Promise<ExtendOutcome>
+  /** BullMQ's token for the job, so `job.moveToDelayed(timestamp, lease)` works as with a token. */
+  toString(): string
   /**
    * Checks the lease, extends it, runs `fn`, and checks again. With `checkpoints`, a step that an earlier run of the job
-   * completed is not run again: its result comes back as JSON kept it.
+   * completed is not run again: its result comes back as JSON keeps it, so a `Date` comes back as a
+   * string and `undefined` as null.
    * @throws the signal's reason (a LeaseLostError, …) when the job may not go on; else what `fn` throws.
    * @example const invoice = await lease.step('load', ({ signal }) => load(job.data.id, { signal }))
    */
@@ -46,6 +50,7 @@ export class SteppedLease implements JobLease {
   readonly #signal: JobSignal
   readonly #checkpoints: Checkpoints | undefined
   readonly #report: RunReport
+  readonly #jobToken: string | undefined
   #currentStep: string | undefined
 
   constructor(
@@ -53,7 +58,9 @@ export class SteppedLease implements JobLease {
     signal: JobSignal,
     checkpoints: Checkpoints | undefined,
     report: RunReport,
+    jobToken: string | undefined,
   ) {
+    this.#jobToken = jobToken
     this.#report = report
     this.#lease = lease
     this.#signal = signal
@@ -92,6 +99,10 @@ export class SteppedLease implements JobLease {
     return this.#lease.remainingMs()
   }
 
+  toString(): string {
+    return this.#jobToken ?? ''
+  }
+
   extend(): Promise<ExtendOutcome> {
     return this.#lease.extend()
   }
@@ -121,7 +132,7 @@ export class SteppedLease implements JobLease {
   }
 
   #assertMayGoOn(): void {
-    this.signal.throwIfAborted()
+    if (this.#signal.isAborted || this.#signal.signal.aborted) throw asError(this.#signal.reason)
     this.#lease.assertHeld()
   }
 }

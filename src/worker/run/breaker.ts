@@ -2,8 +2,8 @@
  * Keeps a worker from fetching jobs that it would only give back: open while the lock masters have no quorum. A
  * probe finds out when they have one again.
  */
-import { sleep, type Clock } from '../clock.ts'
-import type { LockService } from '../lock/lock-service.ts'
+import { sleep, type Clock } from '../../clock.ts'
+import type { LockService } from '../../lock/lock-service.ts'
 
 export interface BreakerOptions {
   readonly locks: LockService

@@ -1,0 +1,93 @@
+/**
+ * Refuses a BullMQ whose scripts are not as the composed scripts need them. Looks at the texts and
+ * at the arguments that BullMQ's backend builds; no server is asked and no key is touched.
+ */
+import * as bullmq from 'bullmq'
+import { bullmqScripts } from './bullmq-scripts.ts'
+
+/** Scripts of BullMQ that are composed, and text on which the composition relies. */
+const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
+  addStandardJob: [/rcall\("HMSET", jobIdKey/, /rcall\(pushCmd, targetKey, jobId\)/],
+  addPrioritizedJob: [/rcall\("HMSET", jobIdKey/, /rcall\("ZADD", prioritizedKey, score, jobId\)/],
+  addDelayedJob: [/rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],
+  addParentJob: [],
+  moveToFinished: [/rcall\("RPOPLPUSH", waitKey, activeKey\)/],
+  moveToActive: [/rcall\("RPOPLPUSH", waitKey, activeKey\)/],
+  moveToDelayed: [/rcall\("ZADD", delayedKey, score, jobId\)/],
+  moveToWaitingChildren: [],
+  promote: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
+  changeDelay: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
+  changePriority: [],
+  moveJobsToWait: [/rcall\('ZRANGEBYSCORE', KEYS\[3\]/],
+  removeJob: [],
+  drain: [],
+  cleanJobsInSet: [],
+  getCounts: [],
+  getJobs: [],
+  getRanges: [],
+  getState: [],
+  getStateV2: [],
+}
+
+type Args = readonly unknown[] | undefined
+
+let result: { readonly problem: string | undefined } | undefined
+
+/** @throws TypeError that says what to install. */
+export function requireKnownBullmq(): void {
+  result ??= { problem: findProblem() }
+  if (result.problem === undefined) return
+  const fix = 'Install a release of bullmq 6 that docs/compatibility.md names'
+  throw new TypeError(`This release of bullmq is not supported: ${result.problem}. ${fix}`)
+}
+
+function findProblem(): string | undefined {
+  const { RedisQueueBackend, createRedisBackend } = bullmq as Partial<typeof bullmq>
+  if (RedisQueueBackend === undefined || createRedisBackend === undefined) {
+    return 'it exports no RedisQueueBackend'
+  }
+  const scripts = bullmqScripts()
+  for (const [name, texts] of Object.entries(SCRIPTS)) {
+    const script = scripts.get(name)
+    if (script === undefined) return `it has no script \`${name}\``
+    const missing = texts.find((text) => !text.test(script.lua))
+    if (missing !== undefined) return `its script \`${name}\` does not contain ${String(missing)}`
+  }
+  for (const [name, args, positions] of argumentsOf(new RedisQueueBackend(...nowhere()))) {
+    const keys = scripts.get(name)?.numberOfKeys ?? 0
+    for (const [at, value] of Object.entries(positions)) {
+      if (args?.[keys + Number(at)] !== value) {
+        return `argument ${Number(at) + 1} of its script \`${name}\` is not as expected`
+      }
+    }
+  }
+  return undefined
+}
+
+/** What the backend would send for a known job, and where the composed scripts look for what. */
+function argumentsOf(
+  backend: object,
+): readonly (readonly [string, Args, Readonly<Record<number, unknown>>])[] {
+  const build = backend as Readonly<Record<string, (...args: unknown[]) => Args>>
+  const job = { id: '7', name: 'n', opts: { attempts: 1 }, data: '{"a":1}', timestamp: 1 }
+  const finished = build['moveToCompletedArgs']?.(job, '1', false, 't', true)
+  const parked = build['moveToDelayedArgs']?.('7', 1, 't', 1, {})
+  const yielded = build['moveToWaitingChildrenArgs']?.('7', 't', {})
+  const changed = build['changePriorityArgs']?.('7', 3, true)
+  return [
+    ['moveToFinished', finished, { 0: '7', 4: 'completed', 5: 1 }],
+    ['moveToDelayed', parked, { 0: 'bull:q:', 2: '7' }],
+    ['moveToWaitingChildren', yielded, { 3: '7' }],
+    ['removeJob', build['removeArgs']?.('7', false), { 0: '7' }],
+    ['changePriority', changed, { 0: 3, 2: '7', 3: 1 }],
+    ['addStandardJob', build['addStandardJobArgs']?.(job, {}, []), { 1: '{"a":1}' }],
+  ]
+}
+
+/** A backend that is never connected. */
+function nowhere(): ConstructorParameters<typeof bullmq.RedisQueueBackend> {
+  const keys = new bullmq.QueueKeys('bull')
+  const connection = { on: () => undefined } as unknown as bullmq.RedisConnection
+  const toKey = (type: string): string => keys.toKey('q', type)
+  return [connection, 'q', keys.getKeys('q'), toKey, { connection: {} }]
+}

@@ -1,0 +1,425 @@
+/**
+ * BullMQ's Redis backend with lines: a subclass that sends the composed scripts where BullMQ would
+ * send its own. Everything that BullMQ does to jobs passes `execCommand`, so a job and its places
+ * change in the same trip.
+ */
+import {
+  createRedisBackend,
+  RedisQueueBackend,
+  type BackendFactory,
+  type JobJson,
+  type QueueBaseOptions,
+} from 'bullmq'
+import { systemClock } from '../../clock.ts'
+import type { LineCensus } from '../../telemetry/worker-source.ts'
+import { ASLEEP_DELAY_MS } from '../line/line-library.ts'
+import { lineScripts, type LineScripts } from '../line/line-scripts.ts'
+import type { ComposedScript } from './composed-script.ts'
+import { requireKnownBullmq } from './known-bullmq.ts'
+
+/** What a queue and its workers agree on. */
+export interface LineSettings {
+  readonly namespace: string
+  readonly slots: number
+  /** The order inside a line: that of adding, or BullMQ's order of waiting jobs. */
+  readonly within: 'added' | 'priority'
+  /** A job that was added this long ago is looked at, whether or not it is its turn. */
+  readonly maxWaitMs: number
+  /** What a job that failed for good does to its lines. */
+  readonly onFailure: 'continue' | 'block'
+  /** Names the resources of a job that is added here; undefined for a worker. */
+  readonly resources?: (data: unknown) => readonly string[]
+}
+
+/** Whether a fetched job may run. */
+export interface Turn {
+  /**
+   * `woken`: the job before it woke it in the trip that fetched it. `yes`: nothing stands before
+   * it. `no`: it has to look. `none`: it has no place yet.
+   */
+  readonly turn: 'woken' | 'yes' | 'no' | 'none'
+  /** Its resources as the queue's Redis has them (JSON); '' where it has none. */
+  readonly lines: string
+  /** What its line has used of its burst. */
+  readonly spentMs: number
+}
+
+/** How a job's last trip moves its lines. */
+export interface Ending {
+  readonly timestamp: number
+  /** As {@link Turn.lines}. */
+  readonly lines: string
+  /** Where the next job goes: before the jobs that wait, or behind them. */
+  readonly next: 'front' | 'back'
+  readonly spentMs: number
+  /** The next job is left to other workers: this trip fetches none. */
+  readonly offers: boolean
+  /** The trip is under way. */
+  sent(): void
+  /** The trip is back with the job that it fetched, if any. */
+  returned(next: NextJob | undefined): void
+}
+
+export interface NextJob extends Turn {
+  readonly jobId: string
+}
+
+interface Client {
+  readonly isCluster?: boolean
+  hget(key: string, field: string): Promise<string | null | undefined>
+  runCommand(name: string, args: unknown[]): Promise<unknown>
+  defineCommand(name: string, definition: { numberOfKeys: number; lua: string }): void
+}
+
+type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
+  ...args: infer Args
+) => infer Reply
+  ? { readonly args: Args; readonly reply: Reply }
+  : never
+type Completed = Awaited<Method<'moveToCompleted'>['reply']>
+
+const NO_TURN: Turn = { turn: 'none', lines: '', spentMs: 0 }
+/** Replies of the park script. */
+const ITS_TURN = -100
+const TOO_LATE = -101
+/** Lines that one look of a sweep takes. */
+const SWEEP_LIMIT = 200
+const MAX_LOOKS = 500
+
+export class LineBackend extends RedisQueueBackend {
+  readonly #settings: LineSettings
+  readonly #scripts: LineScripts
+  readonly #turns = new Map<string, Turn>()
+  readonly #endings = new WeakMap<object, Ending>()
+  readonly #endingIds = new Map<string, Ending>()
+  readonly #defined = new Set<string>()
+  /** What the names of our keys begin with. On a cluster they share the queue's hash tag. */
+  #space: string
+
+  /**
+   * What `Queue` and `Worker` take as their backend.
+   * @throws TypeError for a BullMQ whose scripts are not as known.
+   */
+  static factory(settings: LineSettings): BackendFactory<LineBackend> {
+    requireKnownBullmq()
+    return (name, options, more) =>
+      new LineBackend(createRedisBackend(name, options, more), name, settings)
+  }
+
+  private constructor(inner: RedisQueueBackend, name: string, settings: LineSettings) {
+    const { connection, blockingConnection, keys } = inner
+    // This backend forwards what the connections emit; the inner one must not do it as well.
+    for (const each of [connection, blockingConnection]) {
+      for (const event of ['error', 'ready', 'close']) each?.removeAllListeners(event)
+    }
+    const { queue, ownsConnection } = inner as unknown as {
+      readonly queue: { readonly opts: QueueBaseOptions }
+      readonly ownsConnection: boolean
+    }
+    const toKey = (type: string): string => inner.toKey(type)
+    super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
+    this.#settings = settings
+    this.#scripts = lineScripts()
+    this.#space = `${settings.namespace}:`
+    connection.client.then(
+      (client) => {
+        this.#define(client as unknown as Client)
+      },
+      () => undefined, // BullMQ reports a connection that fails.
+    )
+  }
+
+  get scripts(): LineScripts {
+    return this.#scripts
+  }
+
+  /** Says how the trip that ends `job` moves its lines. Without a word the job leaves them. */
+  ends(job: object, ending: Ending): void {
+    this.#endings.set(job, ending)
+  }
+
+  /** Whether it is the turn of a job that was fetched. Known once. */
+  takeTurn(jobId: string): Turn {
+    const turn = this.#turns.get(jobId) ?? NO_TURN
+    this.#turns.delete(jobId)
+    return turn
+  }
+
+  /**
+   * Takes the job's places, and parks it if others stand before it.
+   * @returns `turn`: nothing stands before it; `late`: it has waited for `maxWaitMs`.
+   */
+  async park(
+    { id, timestamp }: { readonly id: string; readonly timestamp: number },
+    resources: readonly string[],
+    token: string | undefined,
+  ): Promise<'parked' | 'turn' | 'late'> {
+    const now = systemClock.wallNow()
+    const delayMs = ASLEEP_DELAY_MS - now
+    const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
+    const due = timestamp + this.#settings.maxWaitMs
+    const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due <= now ? 'late' : due
+    const ours = [id, timestamp, JSON.stringify(resources), deadline, this.keys['limiter']]
+    const client = await this.#client()
+    const reply = await this.#heard(this.#send(client, this.#scripts.park, args, ours))
+    if (reply === ITS_TURN) return 'turn'
+    if (reply === TOO_LATE) return 'late'
+    if (typeof reply === 'number' && reply < 0) {
+      throw this.finishedErrors({ code: reply, jobId: id, command: 'park', state: 'active' })
+    }
+    return 'parked'
+  }
+
+  /**
+   * Restarts lines that stand still, a bounded number of them. Of all workers one does it every
+   * `everyMs`.
+   */
+  async sweep(everyMs: number): Promise<void> {
+    await this.#sweep(Math.ceil(everyMs), '')
+  }
+
+  /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
+  async recordedResources(jobId: string): Promise<readonly string[] | undefined> {
+    const client = await this.#client()
+    const lines = await client.hget(this.toKey(jobId), 'redlock:lines')
+    return lines === null || lines === undefined ? undefined : (JSON.parse(lines) as string[])
+  }
+
+  /** Lines in which jobs sleep, of which `limit` are looked at for the longest. */
+  async census(limit: number): Promise<LineCensus> {
+    const args = [this.keys['delayed'] ?? '', limit]
+    const reply = await this.run(this.#scripts.census, 'sleeping-lines', args)
+    const [lines, parked, longest] = reply as [number, number, number]
+    return { lines, parked, longest }
+  }
+
+  /** Runs a script of ours on BullMQ's connection; `key` follows the space of our keys. */
+  async run(
+    script: ComposedScript,
+    key: string,
+    args: readonly (string | number)[],
+  ): Promise<unknown> {
+    await this.#client() // The space is known once it is connected.
+    return this.runOn(script, this.#space + key, args)
+  }
+
+  /** As {@link run}, with the whole name of a key. */
+  async runOn(
+    script: ComposedScript,
+    key: string,
+    args: readonly (string | number)[],
+  ): Promise<unknown> {
+    const client = await this.#client()
+    const { command, numberOfKeys, lua } = script
+    if (!this.#defined.has(command)) client.defineCommand(command, { numberOfKeys, lua })
+    this.#defined.add(command)
+    const ours = [this.#space, this.#settings.slots]
+    return client.runCommand(command, [key, ...ours, ...args])
+  }
+
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
+  override execCommand(client: unknown, name: string, args: any[]): any {
+    const script = this.#scripts.composed.get(name)
+    if (script === undefined) return super.execCommand(client as never, name, args)
+    const to = client as Client
+    const argv = args.slice(script.numberOfKeys) as (string | number)[]
+    switch (name) {
+      case 'addStandardJob':
+      case 'addPrioritizedJob':
+        return this.#add(to, script, args, String(argv[1]))
+      case 'moveToFinished':
+        return this.#finish(to, script, args, argv)
+      case 'moveToActive':
+      case 'moveToDelayed':
+        return this.#heard(this.#send(to, script, args, []))
+      case 'removeJob':
+        return this.#send(to, script, args, [argv[0]])
+      case 'moveToWaitingChildren':
+        return this.#send(to, script, args, [argv[3]])
+      case 'changePriority':
+        return this.#send(to, script, args, [argv[2], argv[0], argv[3], this.#settings.within])
+      case 'drain':
+        return this.#send(to, script, args, ['both'])
+      case 'cleanJobsInSet':
+        return this.#clean(to, script, args, argv)
+      default:
+        return this.#send(to, script, args, [])
+    }
+  }
+
+  override moveToCompleted(
+    ...args: Method<'moveToCompleted'>['args']
+  ): Method<'moveToCompleted'>['reply'] {
+    return this.#trip(args[0], () => super.moveToCompleted(...args))
+  }
+
+  override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
+    return this.#trip(args[0], () => super.moveToFailed(...args))
+  }
+
+  override async drain(delayed: boolean): Promise<void> {
+    await super.drain(delayed)
+    await this.#sweepAll()
+  }
+
+  override async cleanJobsByState(
+    ...args: Method<'cleanJobsByState'>['args']
+  ): Method<'cleanJobsByState'>['reply'] {
+    const removed = await super.cleanJobsByState(...args)
+    if (removed.length > 0) await this.#sweepAll()
+    return removed
+  }
+
+  override async obliterate(
+    ...args: Method<'obliterate'>['args']
+  ): Method<'obliterate'>['reply'] {
+    const cursor = await super.obliterate(...args)
+    if (cursor === 0) await this.#sweepAll()
+    return cursor
+  }
+
+  override async isJobInState(
+    ...[state, jobId]: Method<'isJobInState'>['args']
+  ): Method<'isJobInState'>['reply'] {
+    const found = await this.getState(jobId)
+    return found === 'waiting' ? state === 'waiting' || state === 'wait' : found === state
+  }
+
+  override async getJobData(jobId: string): Method<'getJobData'>['reply'] {
+    const job = await super.getJobData(jobId)
+    return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : (job as JobJson)
+  }
+
+  #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
+    const { resources, within, maxWaitMs } = this.#settings
+    if (resources === undefined) return super.execCommand(client as never, script.replaces, args)
+    const due = systemClock.wallNow() + maxWaitMs
+    const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due
+    const names = JSON.stringify(resources(JSON.parse(data)))
+    const ours = [names, within, deadline]
+    return client.runCommand(script.command, this.#arguments(script, args, ours))
+  }
+
+  #clean(
+    client: Client,
+    script: ComposedScript,
+    args: unknown[],
+    [, , , state]: readonly (string | number)[],
+  ): Promise<unknown> {
+    const { cleanWaiting } = this.#scripts
+    if (state === 'prioritized') return this.#send(client, cleanWaiting, args, [state])
+    if (state !== 'wait' && state !== 'paused') return this.#send(client, script, args, [])
+    return this.#send(client, cleanWaiting, args, ['wait'])
+  }
+
+  #finish(
+    client: Client,
+    script: ComposedScript,
+    args: unknown[],
+    argv: readonly (string | number)[],
+  ): Promise<unknown> {
+    const [id = '', , , , target, fetches] = argv
+    const ending = this.#endingIds.get(String(id))
+    const given = [...args]
+    if (ending?.offers === true) given[script.numberOfKeys + 5] = 0
+    const leaves = target === 'completed' || this.#settings.onFailure === 'continue'
+    const reply = this.#heard(
+      this.#send(client, script, given, [
+        id,
+        ...[fetches ? '1' : '', leaves ? 'leave' : 'hold', ending?.next ?? 'back'],
+        ...[ending === undefined ? '' : ending.lines || '-', ending?.timestamp ?? ''],
+        ending?.spentMs ?? 0,
+      ]),
+    )
+    ending?.sent()
+    return reply
+  }
+
+  /** Tells a job's ending what became of the trip that ends it. */
+  async #trip(job: { readonly id?: string }, trip: () => Promise<Completed>): Promise<Completed> {
+    const ending = this.#endings.get(job)
+    const { id } = job
+    if (ending === undefined || id === undefined) return trip()
+    // BullMQ tries again after a broken connection: it is an ordinary ending then.
+    this.#endings.delete(job)
+    this.#endingIds.set(id, ending)
+    let next: NextJob | undefined
+    try {
+      const completed = await trip()
+      const jobId = Array.isArray(completed.result) ? completed.result[1] : undefined
+      const turn = jobId === undefined ? undefined : this.#turns.get(jobId)
+      if (jobId !== undefined && turn !== undefined) next = { jobId, ...turn }
+      return completed
+    } finally {
+      this.#endingIds.delete(id)
+      ending.returned(next)
+    }
+  }
+
+  /** Keeps what a reply says about the turn of the job that it brings. */
+  async #heard(sent: Promise<unknown>): Promise<unknown> {
+    const reply = await sent
+    if (Array.isArray(reply) && Array.isArray(reply[0])) {
+      const [, jobId, , , turn, lines, spentMs] = reply as readonly (string | undefined)[]
+      this.#turns.set(String(jobId), {
+        turn: (turn ?? 'none') as Turn['turn'],
+        lines: lines ?? '',
+        spentMs: Number(spentMs ?? 0),
+      })
+    }
+    return reply
+  }
+
+  async #sweepAll(): Promise<void> {
+    let before = ''
+    for (let looks = 0; looks < MAX_LOOKS; looks++) {
+      const [lines, look] = await this.#sweep('', before)
+      if (before === '') before = String(look)
+      if (lines < SWEEP_LIMIT) return
+    }
+  }
+
+  async #sweep(everyMs: number | '', before: string): Promise<readonly [number, number]> {
+    const args = [SWEEP_LIMIT, everyMs, before]
+    const reply = await this.run(this.#scripts.sweep, 'sleeping-lines', args)
+    const [lines, , look] = reply as [number, number, number]
+    return [lines, look]
+  }
+
+  #send(
+    client: Client,
+    script: ComposedScript,
+    args: readonly unknown[],
+    ours: readonly unknown[],
+  ): Promise<unknown> {
+    const all = this.#arguments(script, args, [this.keys[''], ...ours])
+    return client.runCommand(script.command, all)
+  }
+
+  /** BullMQ's keys, our arguments, BullMQ's arguments. */
+  #arguments(
+    { numberOfKeys }: ComposedScript,
+    args: readonly unknown[],
+    ours: readonly unknown[],
+  ): unknown[] {
+    const common = [this.#space, this.#settings.slots]
+    return [...args.slice(0, numberOfKeys), ...common, ...ours, ...args.slice(numberOfKeys)]
+  }
+
+  async #client(): Promise<Client> {
+    return (await this.connection.client) as unknown as Client
+  }
+
+  /** Pipelines and transactions know only what was defined before they were made. */
+  #define(client: Client): void {
+    const tag = /\{[^}]+\}/.exec(this.keys[''] ?? '')?.[0]
+    if (client.isCluster === true && tag !== undefined) {
+      this.#space = `${tag}:${this.#settings.namespace}:`
+    }
+    const { composed, ...others } = this.#scripts
+    for (const { command, numberOfKeys, lua } of [...composed.values(), ...Object.values(others)]) {
+      client.defineCommand(command, { numberOfKeys, lua })
+      this.#defined.add(command)
+    }
+  }
+}

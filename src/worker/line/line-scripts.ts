@@ -1,0 +1,404 @@
+/**
+ * The scripts by which lines move, each in the trip that BullMQ makes anyway: a job and its place
+ * are added together; a finished job leaves, wakes the next and fetches; look and park are one.
+ */
+import { composedScript, ownScript, type ComposedScript } from '../bullmq/composed-script.ts'
+import { ASLEEP_VIEW } from './asleep-view.ts'
+import { LINE_LIBRARY } from './line-library.ts'
+
+const library = LINE_LIBRARY
+
+/**
+ * Takes the place of BullMQ's scripts that add a job to be run as soon as possible.
+ *
+ * ARGV  1 space · 2 slots · 3 resources (JSON) · 4 'added' | 'priority' · 5 deadline ms or ''
+ * Returns  as BullMQ's
+ * Keeps: a job that is stored has its places, and it sleeps where others stand before it.
+ * BullMQ decides whether a job is stored, with all its rules for ids and deduplication.
+ */
+const addBody = `
+local added = cmsgpack.unpack(theirs[1])
+local base, timestamp = added[1], string.format('%.17g', added[4])
+local resources, behind = cjson.decode(ARGV[3]), false
+for _, resource in ipairs(resources) do
+  local heads = headsOf(resource)
+  if #heads >= SLOTS then
+    behind = true
+    for _, head in ipairs(heads) do wake(head, false, 0) end -- The one ahead of it was removed.
+  end
+end
+
+-- The score of a place. 'priority': as BullMQ orders waiting jobs.
+local function rank(seq)
+  if ARGV[4] ~= 'priority' then return seq end
+  local opts = cmsgpack.unpack(theirs[3])
+  local priority = opts['priority'] or 0
+  if priority == 0 and opts['lifo'] then return -seq end
+  return priority * 0x100000000 + seq % 0x100000000
+end
+
+local stored
+local function enqueue(id, priority, ...)
+  local jobKey = base .. id
+  if jobKey ~= stored then return redis.call(...) end
+  local place, seq = placeOf(base, id, timestamp), redis.call('INCR', SPACE .. 'line-seq')
+  local score = string.format('%.0f', rank(seq))
+  for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), score, place) end
+  if not behind then
+    redis.call('HSET', jobKey, 'redlock:lines', ARGV[3])
+    return redis.call(...)
+  end
+  redis.call('HSET', jobKey, 'redlock:lines', ARGV[3], 'delay', ASLEEP_DELAY)
+  redis.call('ZADD', base .. 'delayed', asleepScore(seq, priority), id)
+  for _, resource in ipairs(resources) do
+    redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
+  end
+  if ARGV[5] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[5], place) end
+end
+
+local wait, prioritized, marker = base .. 'wait', base .. 'prioritized', base .. 'marker'
+local adding = {pcall = redis.pcall, call = function(...)
+  local command, key, first, second = ...
+  if command == 'HMSET' then stored = key
+  elseif (command == 'LPUSH' or command == 'RPUSH') and key == wait then return enqueue(first, 0, ...)
+  elseif command == 'ZADD' and key == prioritized then return enqueue(second, 1, ...)
+  elseif command == 'ZADD' and key == marker and behind then return 0
+  elseif command == 'ZREM' then return viewOf(base).call(...) end
+  return redis.call(...)
+end}
+return bullmq(adding, KEYS, theirs)
+`
+
+/**
+ * Takes the place of \`moveToFinished\`.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 fetches ('1' | '') · 6 'leave' | 'hold' | 'stay'
+ *       7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
+ *       9 timestamp of the job · 10 spentMs of the line's burst
+ * Returns  as BullMQ's, a fetched job with its turn
+ * Keeps: a job that another worker owns leaves nothing.
+ */
+const finishBody = `
+local base, id, fetches, ending, lines, timestamp = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[8], ARGV[9]
+local jobKey, woken, place = base .. id, {}, nil
+if lines == '' then
+  local job = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
+  lines, timestamp = job[1] or '-', job[2]
+end
+local resources = lines ~= '-' and cjson.decode(lines) or {}
+if ending == 'leave' and #resources > 0 then
+  place = placeOf(base, id, timestamp)
+  woken = wakeHeads(resources, ARGV[7] == 'front', ARGV[10], base, place)
+end
+local result = bullmq(redis, KEYS, theirs)
+local isFinished = type(result) == 'table' or result == 0 or result == -1
+if isFinished and place then
+  for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
+elseif isFinished and ending == 'hold' and redis.call('EXISTS', jobKey) == 1 then
+  redis.call('HSET', jobKey, 'redlock:holds', 1)
+end
+local fetched = type(result) == 'table' and type(result[1]) == 'table'
+if not fetched then mark(woken, base) end -- A fetch leaves a mark by itself.
+return withTurn(result, base, woken)
+`
+
+/**
+ * Takes the place of \`moveToActive\` and of \`moveToDelayed\`.
+ *
+ * ARGV  1 space · 2 slots · 3 base
+ * Returns  as BullMQ's, a fetched job with its turn
+ */
+const fetchBody = `
+return withTurn(bullmq(redis, KEYS, theirs), ARGV[3])
+`
+
+/**
+ * Takes the place of \`moveToDelayed\` for a job that has to wait for its turn, if it has to.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 timestamp of the job · 6 resources (JSON)
+ *       7 deadline ms, 'late' where it has passed, or '' · 8 limiter key
+ * Returns  -100 it is its turn | -101 it is not, and too late to wait | as BullMQ's
+ * Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
+ * leaves before it: both looks are in one script.
+ */
+const parkBody = `
+local base, id = ARGV[3], ARGV[4]
+local jobKey, place = base .. id, placeOf(base, id, ARGV[5])
+local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp')
+if not job[4] then return -1 end
+local lines = job[1] or ARGV[6]
+local resources = cjson.decode(lines)
+local seq = redis.call('INCR', SPACE .. 'line-seq')
+for _, resource in ipairs(resources) do
+  redis.call('ZADD', lineKey(resource), 'NX', job[2] or seq, place)
+end
+if not job[1] then redis.call('HSET', jobKey, 'redlock:lines', lines) end
+-- It was in its lines before, and has come back: the one behind it may have started meanwhile.
+local overtaken = false
+if job[2] then
+  redis.call('HDEL', jobKey, 'redlock:since')
+  for _, resource in ipairs(resources) do
+    local second = redis.call('ZRANGE', lineKey(resource), 1, 1)[1]
+    local other = second and jobAt(second)
+    if other and redis.call('EXISTS', other.jobKey .. ':lock') == 1 then overtaken = true end
+  end
+end
+if not overtaken and isTurn(lines, place) then return -100 end
+if ARGV[7] == 'late' then return -101 end
+local result = bullmq(redis, KEYS, theirs)
+if type(result) == 'number' and result < 0 then return result end
+redis.call('ZADD', base .. 'delayed', 'XX', asleepScore(seq, tonumber(job[3]) or 0), id)
+redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
+for _, resource in ipairs(resources) do
+  redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
+end
+if ARGV[7] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[7], place) end
+-- A start in vain uses no token of a rate limit.
+local used = tonumber(redis.call('GET', ARGV[8]) or 0)
+if used > 0 and used < 9007199254740991 then redis.call('DECR', ARGV[8]) end
+if not overtaken then
+  for _, resource in ipairs(resources) do
+    for _, head in ipairs(headsOf(resource)) do
+      if head.place ~= place then wake(head, false, 0) end
+    end
+  end
+end
+return withTurn(result, base)
+`
+
+/**
+ * Takes the place of \`removeJob\`.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 job id
+ * Returns  as BullMQ's
+ * Keeps: who is removed leaves its lines, and the next is woken.
+ */
+const removeBody = `
+local base, id = ARGV[3], ARGV[4]
+local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp')
+local result = bullmq(redis, KEYS, theirs)
+if result == 1 and job[1] then
+  local resources, place = cjson.decode(job[1]), placeOf(base, id, job[2])
+  for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
+  mark(wakeHeads(resources, false, 0, base), base)
+end
+return result
+`
+
+/**
+ * Takes the place of \`moveToWaitingChildren\`.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 job id
+ * Returns  as BullMQ's
+ * Keeps: a job that waits for its children does not stand before them. It takes its old place again
+ * when it goes on.
+ */
+const yieldBody = `
+local base, id = ARGV[3], ARGV[4]
+local jobKey = base .. id
+local result = bullmq(redis, KEYS, theirs)
+local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
+if job and job[1] then
+  local resources, place = cjson.decode(job[1]), placeOf(base, id, job[2])
+  local since
+  for _, resource in ipairs(resources) do
+    since = redis.call('ZSCORE', lineKey(resource), place) or since
+    redis.call('ZREM', lineKey(resource), place)
+  end
+  if since then redis.call('HSET', jobKey, 'redlock:since', since) end
+  mark(wakeHeads(resources, false, 0, base), base)
+end
+return result
+`
+
+/**
+ * Takes the place of \`changePriority\`.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 priority · 6 lifo ('1' | '0') · 7 'added' | 'priority'
+ * Returns  as BullMQ's
+ * Keeps: a sleeping job's new priority holds when it is woken, and in its lines where they have one.
+ */
+const priorityBody = `
+local base, id, priority = ARGV[3], ARGV[4], tonumber(ARGV[5])
+local jobKey, delayed = base .. id, base .. 'delayed'
+local result = bullmq(redis, KEYS, theirs)
+local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp', 'delay')
+if not (job and job[1]) then return result end
+if job[3] == ASLEEP_DELAY then
+  local score = tonumber(redis.call('ZSCORE', delayed, id) or 0)
+  local seq = (score - (score >= ASLEEP_PRIORITIZED and ASLEEP_PRIORITIZED or ASLEEP)) / 4
+  if seq >= 0 then redis.call('ZADD', delayed, 'XX', asleepScore(seq, priority), id) end
+end
+if ARGV[7] == 'priority' then
+  local seq, place = redis.call('INCR', SPACE .. 'line-seq'), placeOf(base, id, job[2])
+  local rank = priority * 0x100000000 + seq % 0x100000000
+  if ARGV[6] == '1' then rank = priority == 0 and -seq or priority * 0x100000000 end
+  for _, resource in ipairs(cjson.decode(job[1])) do
+    redis.call('ZADD', lineKey(resource), 'XX', string.format('%.0f', rank), place)
+  end
+end
+return result
+`
+
+/**
+ * Takes the place of \`drain\` and of \`cleanJobsInSet\` for jobs that wait: sleeping jobs are put
+ * among those that wait, BullMQ removes what it removes, and the others sleep again.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 'wait' | 'prioritized' | 'both'
+ */
+const removeWaitingBody = `
+local base, which = ARGV[3], ARGV[4]
+local delayed, wait, prioritized = base .. 'delayed', base .. 'wait', base .. 'prioritized'
+local from = which == 'prioritized' and ASLEEP_PRIORITIZED or ASLEEP
+local to = which == 'wait' and '(' .. string.format('%.0f', ASLEEP_PRIORITIZED) or '+inf'
+local sleepers = redis.call('ZRANGEBYSCORE', delayed, string.format('%.0f', from), to, 'WITHSCORES')
+for i = 1, #sleepers, 2 do
+  local id, score = sleepers[i], tonumber(sleepers[i + 1])
+  redis.call('ZREM', delayed, id)
+  if score < ASLEEP_PRIORITIZED then redis.call('LPUSH', wait, id)
+  else redis.call('ZADD', prioritized, sleepers[i + 1], id) end
+end
+local result = bullmq(redis, KEYS, theirs)
+for i = #sleepers - 1, 1, -2 do
+  local id, score = sleepers[i], tonumber(sleepers[i + 1])
+  if redis.call('EXISTS', base .. id) == 1 then
+    if score < ASLEEP_PRIORITIZED then redis.call('LREM', wait, 1, id)
+    else redis.call('ZREM', prioritized, id) end
+    redis.call('ZADD', delayed, sleepers[i + 1], id)
+  end
+end
+return result
+`
+
+/** ARGV  1 space · 2 slots · 3 base. Returns as BullMQ's, with sleeping jobs among those that wait. */
+const viewBody = `
+return bullmq(viewOf(ARGV[3]), KEYS, theirs)
+`
+
+/**
+ * Looks at lines in which jobs sleep, those first that were not looked at for longest, and wakes
+ * heads that sleep and jobs whose deadline has passed.
+ *
+ * KEYS  1 sleeping-lines
+ * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now · 5 only lines before this look
+ * Returns  lines looked at, jobs woken, number of this look; -1 lines where another worker did it
+ * less than everyMs ago
+ */
+const sweepBody = `
+local limit = tonumber(ARGV[3])
+if ARGV[4] ~= '' and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
+  return {-1, 0, 0}
+end
+local look = redis.call('INCR', SPACE .. 'line-seq')
+local before = ARGV[5] == '' and '+inf' or '(' .. ARGV[5]
+local lines = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before, 'LIMIT', 0, limit)
+local woken = 0
+for _, resource in ipairs(lines) do
+  for _, head in ipairs(headsOf(resource)) do
+    if wake(head, false, 0) then woken = woken + 1 end
+  end
+  if redis.call('ZCARD', lineKey(resource)) <= SLOTS then redis.call('ZREM', KEYS[1], resource)
+  else redis.call('ZADD', KEYS[1], 'XX', look, resource) end
+end
+local time = redis.call('TIME')
+local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
+local deadlines = SPACE .. 'line-deadlines'
+for _, place in ipairs(redis.call('ZRANGEBYSCORE', deadlines, '-inf', nowMs, 'LIMIT', 0, limit)) do
+  redis.call('ZREM', deadlines, place)
+  local job = jobAt(place)
+  if job then
+    job.lines = '[]' -- Its turn does not matter: it is too late.
+    if wake(job, false, 0) then woken = woken + 1 end
+  end
+end
+return {#lines, woken, look}
+`
+
+/**
+ * KEYS  1 line
+ * ARGV  1 space · 2 slots · 3 the most places
+ * Returns  places in the line, then base, id, timestamp, state of each living one: asleep, active,
+ * delayed, prioritized, waiting, failed
+ */
+const placesBody = `
+local line, limit = KEYS[1], tonumber(ARGV[3])
+local found = {redis.call('ZCARD', line)}
+for _, place in ipairs(redis.call('ZRANGE', line, 0, limit - 1)) do
+  local job = jobAt(place)
+  if job then
+    local state = 'waiting'
+    if job.finished then state = 'failed'
+    elseif job.asleep then state = 'asleep'
+    elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
+    elseif redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'delayed'
+    elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized' end
+    local timestamp = string.match(place, '(%S+)$')
+    for _, field in ipairs({job.base, job.id, timestamp, state}) do found[#found + 1] = field end
+  end
+end
+return found
+`
+
+/**
+ * KEYS  1 sleeping-lines
+ * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines
+ * Returns  lines in which jobs sleep, sleeping jobs of the queue, places in the longest line
+ */
+const censusBody = `
+local longest = 0
+for _, resource in ipairs(redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[4]) - 1)) do
+  longest = math.max(longest, redis.call('ZCARD', lineKey(resource)))
+end
+local asleep = redis.call('ZCOUNT', ARGV[3], string.format('%.0f', ASLEEP), '+inf')
+return {redis.call('ZCARD', KEYS[1]), asleep, longest}
+`
+
+export interface LineScripts {
+  /** By the name of BullMQ's script whose place they take. */
+  readonly composed: ReadonlyMap<string, ComposedScript>
+  readonly park: ComposedScript
+  /** Takes the place of `cleanJobsInSet` for jobs that wait. */
+  readonly cleanWaiting: ComposedScript
+  readonly sweep: ComposedScript
+  readonly places: ComposedScript
+  readonly census: ComposedScript
+}
+
+/** BullMQ's scripts that show or move sleeping jobs, and must take them for waiting ones. */
+const VIEWED = [
+  ...['getCounts', 'getJobs', 'getRanges', 'getState', 'getStateV2'],
+  ...['promote', 'changeDelay', 'moveJobsToWait', 'cleanJobsInSet'],
+  ...['addDelayedJob', 'addParentJob'],
+]
+
+let scripts: LineScripts | undefined
+
+export function lineScripts(): LineScripts {
+  scripts ??= defineAll()
+  return scripts
+}
+
+function defineAll(): LineScripts {
+  const withView = library + ASLEEP_VIEW
+  const composed = [
+    composedScript('addStandardJob', { ours: 5, library: withView, body: addBody }),
+    composedScript('addPrioritizedJob', { ours: 5, library: withView, body: addBody }),
+    composedScript('moveToFinished', { ours: 10, library, body: finishBody }),
+    composedScript('moveToActive', { ours: 3, library, body: fetchBody }),
+    composedScript('moveToDelayed', { ours: 3, library, body: fetchBody }),
+    composedScript('removeJob', { ours: 4, library, body: removeBody }),
+    composedScript('moveToWaitingChildren', { ours: 4, library, body: yieldBody }),
+    composedScript('changePriority', { ours: 7, library, body: priorityBody }),
+    composedScript('drain', { ours: 4, library, body: removeWaitingBody }),
+    ...VIEWED.map((name) => composedScript(name, { ours: 3, library: withView, body: viewBody })),
+  ]
+  const removing = { ours: 4, library, body: removeWaitingBody }
+  return {
+    composed: new Map(composed.map((script) => [script.replaces, script])),
+    cleanWaiting: composedScript('cleanJobsInSet', { ...removing, variant: ':waiting' }),
+    park: composedScript('moveToDelayed', { ours: 8, library, body: parkBody, variant: ':park' }),
+    sweep: ownScript('sweep', library, sweepBody),
+    places: ownScript('places', library, placesBody),
+    census: ownScript('census', library, censusBody),
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * How a line goes on in the worker that has just finished its job, without a question to the lock
+ * masters. The trip that finishes a job wakes the next job of its line and fetches it; meanwhile the
+ * lease is handed over to that job, with a fencing token of its own.
+ *
+ * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
+ * job goes behind the jobs that wait, and what was used too much counts against the next burst.
+ * A line that pauses starts anew.
+ */
+import type { Job } from 'bullmq'
+import type { Clock, Timer } from '../../clock.ts'
+import type { Lease } from '../../lock/lease.ts'
+import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
+import type { AcquireOutcome } from '../../lock/outcome.ts'
+import type { Ending, NextJob } from '../bullmq/line-backend.ts'
+
+/** What the job before left for the next one of its line. */
+export interface Kept {
+  readonly outcome: Promise<AcquireOutcome>
+  readonly spentMs: number
+  /** When the job before it had done its work, on the monotonic clock. */
+  readonly endedAt: number
+}
+
+interface Waiting extends Kept {
+  readonly lines: string
+  readonly timer: Timer
+}
+
+export interface ChainOptions {
+  readonly locks: LockService
+  readonly leaseOptions: LeaseOptions
+  readonly clock: Clock
+  /** Milliseconds of work that a line may do in front of others. */
+  readonly burstMs: number
+}
+
+/** An empty job counts as this much work: else empty jobs would never end a burst. */
+const MIN_JOB_MS = 1
+/** A lease is given up if BullMQ does not finish its job in this time. */
+const FINISH_LIMIT_MS = 1_000
+/** A fetched job starts when BullMQ's loop has done what it is at. */
+const START_LIMIT_MS = 500
+
+export class Chain {
+  readonly #options: ChainOptions
+  readonly #kept = new Map<string, Waiting>()
+
+  constructor(options: ChainOptions) {
+    this.#options = options
+  }
+
+  /** What was kept for a job, for the worker that runs it now. */
+  claim(jobId: string, lines: string): Kept | undefined {
+    const kept = this.#kept.get(jobId)
+    if (kept === undefined) return undefined
+    this.#kept.delete(jobId)
+    kept.timer.cancel()
+    if (kept.lines === lines) return kept
+    void release(kept.outcome)
+    return undefined
+  }
+
+  /**
+   * The end of a job that has done its work, whose lease goes to the next job of its lines if the
+   * same worker is given that job, and is released if not.
+   * @param spentMs what the line had used of its burst before this job.
+   */
+  end(
+    job: Pick<Job, 'timestamp'>,
+    lines: string,
+    lease: Lease,
+    { spentMs, workedMs, offers }: {
+      readonly spentMs: number
+      readonly workedMs: number
+      /** Whether other workers shall be given the next job, once the burst is spent. */
+      readonly offers: boolean
+    },
+  ): Ending {
+    const { clock, burstMs, locks } = this.#options
+    const usedMs = spentMs + Math.max(MIN_JOB_MS, workedMs)
+    const isSpent = usedMs >= burstMs
+    const leftMs = isSpent ? Math.min(usedMs - burstMs, burstMs) : usedMs
+    const endedAt = clock.now()
+    let outcome: Promise<AcquireOutcome> | undefined
+    let isOver = false
+    const over = (next: NextJob | undefined): void => {
+      if (isOver) return
+      isOver = true
+      late.cancel()
+      if (next?.turn === 'woken' && next.lines === lines && locks.handOver !== undefined) {
+        outcome ??= this.#handOver(lease)
+        this.#keep(next.jobId, { outcome, spentMs: leftMs, endedAt, lines })
+      } else {
+        void (outcome === undefined ? lease.release() : release(outcome))
+      }
+    }
+    const late = clock.after(FINISH_LIMIT_MS, () => {
+      over(undefined)
+    })
+    return {
+      timestamp: job.timestamp,
+      lines,
+      next: isSpent ? 'back' : 'front',
+      spentMs: Math.round(leftMs),
+      offers: isSpent && offers,
+      sent: () => {
+        // Behind the bytes of the trip, and while it is under way.
+        if (!isSpent && !isOver && locks.handOver !== undefined) outcome = this.#handOver(lease)
+        else if (isSpent && offers) over(undefined)
+      },
+      returned: over,
+    }
+  }
+
+  /** Releases what nothing has come for. */
+  async close(): Promise<void> {
+    const kept = [...this.#kept.values()]
+    this.#kept.clear()
+    await Promise.all(
+      kept.map(({ timer, outcome }) => {
+        timer.cancel()
+        return release(outcome)
+      }),
+    )
+  }
+
+  #keep(jobId: string, kept: Kept & { readonly lines: string }): void {
+    const timer = this.#options.clock.after(START_LIMIT_MS, () => {
+      this.#kept.delete(jobId)
+      void release(kept.outcome)
+    })
+    this.#kept.set(jobId, { ...kept, timer })
+  }
+
+  async #handOver(lease: Lease): Promise<AcquireOutcome> {
+    const { locks, leaseOptions } = this.#options
+    const { slots: _, ...options } = leaseOptions
+    try {
+      if (locks.handOver !== undefined && lease.remainingMs() > 0) {
+        return await locks.handOver(lease, options)
+      }
+    } catch {
+      // The lease was lost in this moment, or the service is closing: the next job asks itself.
+    }
+    await lease.release()
+    return { status: 'split', resource: lease.resource, answers: [] }
+  }
+}
+
+/** The end of a job whose lease is released already. */
+export function plainEnding({ timestamp }: Pick<Job, 'timestamp'>, lines: string): Ending {
+  const nothing = (): undefined => undefined
+  return {
+    ...{ timestamp, lines, next: 'back', spentMs: 0, offers: false },
+    ...{ sent: nothing, returned: nothing },
+  }
+}
+
+async function release(outcome: Promise<AcquireOutcome>): Promise<void> {
+  const kept = await outcome
+  if (kept.status === 'granted') await kept.lease.release()
+}

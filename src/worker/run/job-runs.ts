@@ -1,0 +1,462 @@
+/**
+ * Runs jobs under their leases:
+ *
+ *   name the resource ─ its turn? ─ no ──▶ park behind the others, no attempt used
+ *                          │
+ *                       lease ─ not granted ─▶ requeue with a random delay, no attempt used
+ *                          │
+ *                          └ granted ─▶ run the user's processor under one signal ─▶ hand over or release
+ *
+ * What the processor returns or throws is what BullMQ gets. Finished work stays finished if the
+ * lease was lost in its last moment: fencing tokens are for the writes of a lost lease. With
+ * `dedupe`, a stored result is returned without a lease and without running anything.
+ *
+ * Until the processor has been called, no error of a server costs an attempt: the step is tried
+ * again in place, or the job is given back.
+ */
+import { DelayedError, UnrecoverableError, type Job } from 'bullmq'
+import pRetry from 'p-retry'
+import { withinMs, type Clock } from '../../clock.ts'
+import {
+  JobLockLostError,
+  LeaseLostError,
+  RedlockClosedError,
+  ResourceError,
+  ShutdownError,
+  WaitedTooLongError,
+} from '../../errors.ts'
+import type { Lease } from '../../lock/lease.ts'
+import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
+import type { NotGranted } from '../../lock/outcome.ts'
+import { labelOf } from '../../lock/resources.ts'
+import type { LineBackend, Turn } from '../bullmq/line-backend.ts'
+import { leaseFor } from './admission.ts'
+import { Chain, plainEnding, type Kept } from './chain.ts'
+import { checkpointsOf } from './checkpoints.ts'
+import { SteppedLease, type JobLease } from './job-lease.ts'
+import type { JobReports, RunReport } from './job-report.ts'
+import { JobSignal } from './job-signal.ts'
+import { giveBack, requeue, type Requeue } from './requeue.ts'
+import { resourcesOf, type ResourceOf } from './resource.ts'
+import { askerOf, resultKey, stepsKey, type Dedupe, type ResultStore } from './result-store.ts'
+
+export interface JobRunsOptions<Data, Result, Name extends string> {
+  readonly locks: LockService
+  readonly leaseOptions: LeaseOptions
+  readonly clock: Clock
+  readonly resource: ResourceOf<Data>
+  readonly processor: (
+    job: Job<Data, Result, Name>,
+    lease: JobLease,
+    signal: AbortSignal,
+  ) => Promise<Result>
+  readonly maxWaitMs: number
+  readonly burstMs: number
+  readonly dedupe: Dedupe<Data> | undefined
+  readonly checkpoints: boolean
+  /** The longest sleep of a job that met an outage of the masters. */
+  readonly maxUnreachableMs: number
+  /** The lines of the queue; a worker that is made elsewhere has none. */
+  readonly lines: LineBackend | undefined
+  /** Whether a job waits for its turn in its lines. */
+  readonly ordered: boolean
+  /** What outlives a worker; undefined without a connection to the queue's Redis. */
+  readonly results: ResultStore | undefined
+  readonly reports: JobReports
+  readonly onRequeued: (job: Job<Data>, requeue: Requeue) => void
+  readonly onLeaseLost: (job: Job<Data>, error: LeaseLostError) => void
+  /** The lock service is closed: jobs can only be given back. */
+  readonly onLocksClosed: () => void
+}
+
+interface Running {
+  readonly jobId: string | undefined
+  readonly signal: JobSignal
+  /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
+  readonly startedAt: number
+  /** Once it has its lease. */
+  lease: Lease | undefined
+  report: RunReport | undefined
+}
+
+const NO_TURN: Turn = { turn: 'none', lines: '', spentMs: 0 }
+const RETRY_MS = { min: 50, max: 2_000 }
+/** A queue that does not take a job back in this time gets it when BullMQ finds it stalled. */
+const GIVE_BACK_LIMIT_MS = 1_000
+
+export class JobRuns<Data, Result, Name extends string> {
+  readonly #options: JobRunsOptions<Data, Result, Name>
+  /** A job is here twice when another run began while the first one works without its lock. */
+  readonly #running = new Set<Running>()
+  readonly #chain: Chain
+  readonly #stopping = new AbortController()
+
+  constructor(options: JobRunsOptions<Data, Result, Name>) {
+    this.#options = options
+    this.#chain = new Chain(options)
+  }
+
+  /** Jobs that run here, or are about to. */
+  get active(): number {
+    return this.#running.size
+  }
+
+  jobLockLost(jobId: string): void {
+    for (const run of this.#runsOf(jobId)) this.#lockLost(run)
+  }
+
+  /**
+   * BullMQ's locks were renewed last at this time: a job whose lock is older than `lockMs` may run
+   * elsewhere.
+   */
+  loseLocksBefore(renewedAt: number, lockMs: number): void {
+    const now = this.#options.clock.now()
+    for (const run of this.#running) {
+      if (now - Math.max(renewedAt, run.startedAt) > lockMs) this.#lockLost(run)
+    }
+  }
+
+  /** As BullMQ's own: false for a job that does not run here. */
+  cancelJob(jobId: string, reason: string | undefined): boolean {
+    const runs = this.#runsOf(jobId)
+    for (const { signal } of runs) signal.abort(reason)
+    return runs.length > 0
+  }
+
+  cancelAllJobs(reason: string | undefined): void {
+    for (const { signal } of this.#running) signal.abort(reason)
+  }
+
+  /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
+  stop(reason: ShutdownError): void {
+    this.#stopping.abort(reason)
+    for (const { signal } of this.#running) signal.abort(reason)
+  }
+
+  /** Releases what is held: leases that wait for a next job, and with `all` those of running jobs. */
+  async close(all: boolean): Promise<void> {
+    const held = all ? [...this.#running].map(({ lease }) => lease?.release()) : []
+    await Promise.all([this.#chain.close(), ...held])
+  }
+
+  /** `signal` is BullMQ's, of a worker that asks for it. */
+  async run(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<Result> {
+    const running: Running = {
+      jobId: job.id,
+      signal: new JobSignal(),
+      startedAt: this.#options.clock.now(),
+      lease: undefined,
+      report: undefined,
+    }
+    if (signal !== undefined) running.signal.follow(() => signal)
+    this.#running.add(running)
+    try {
+      return await this.#options.reports.within(job, () => this.#run(job, token, running))
+    } finally {
+      this.#running.delete(running)
+    }
+  }
+
+  async #run(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    running: Running,
+  ): Promise<Result> {
+    const { resource, lines } = this.#options
+    const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
+    const kept = this.#chain.claim(job.id ?? '', turn.lines)
+    // A paused BullMQ worker that was waiting for a job still takes one.
+    if (this.#stopping.signal.aborted) return this.#giveBack(job, token, kept)
+    const resources =
+      turn.lines === ''
+        ? resourcesOf(() => resource(job), job.id)
+        : (JSON.parse(turn.lines) as string[])
+    try {
+      const stored = await this.#storedResult(job, resources, running)
+      if (stored !== undefined) {
+        await dropped(kept)
+        lines?.ends(job, plainEnding(job, turn.lines))
+        return stored.value
+      }
+      const recorded = await this.#takeTurn(job, token, resources, turn, running)
+      const lease = await this.#lease(job, token, resources, kept, running)
+      const chain = { lines: recorded, spentMs: kept?.spentMs ?? turn.spentMs, kept }
+      return await this.#runUnder(lease, job, token, chain, running)
+    } catch (error) {
+      if (error instanceof NotStarted) return await this.#giveBack(job, token, kept)
+      throw error
+    }
+  }
+
+  /** Parks a job that others of its resource stand before. @returns its lines, '' for none */
+  async #takeTurn(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    resources: readonly string[],
+    { turn, lines: recorded }: Turn,
+    running: Running,
+  ): Promise<string> {
+    const { lines, ordered, maxWaitMs, reports, onRequeued } = this.#options
+    if (lines === undefined || !ordered || turn === 'woken' || turn === 'yes') return recorded
+    const { timestamp } = job
+    const id = job.id ?? ''
+    const answer = await this.#untilDone(running, () =>
+      lines.park({ id, timestamp }, resources, token),
+    )
+    if (answer === 'turn') return recorded === '' ? JSON.stringify(resources) : recorded
+    const label = labelOf(resources)
+    if (answer === 'late') {
+      throw new UnrecoverableError(new WaitedTooLongError(label, maxWaitMs).message)
+    }
+    const reason = `other jobs of \`${label}\` stand before it`
+    const why: Requeue = { status: 'in-line', resource: label, delayMs: 0, reason }
+    reports.requeued(job, why, 0)
+    onRequeued(job, why)
+    throw new DelayedError(reason)
+  }
+
+  async #lease(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    resources: readonly string[],
+    kept: Kept | undefined,
+    running: Running,
+  ): Promise<Lease> {
+    const { locks, leaseOptions, clock, ordered, lines } = this.#options
+    const isTurn = lines !== undefined && ordered
+    const outcome = await this.#untilDone(running, () =>
+      leaseFor(resources, kept, { locks, leaseOptions, clock, isTurn }),
+    )
+    if (outcome.status === 'granted') {
+      if (!this.#stopping.signal.aborted) return outcome.lease
+      await outcome.lease.release()
+      throw new NotStarted()
+    }
+    return this.#requeue(job, token, resources, outcome, running)
+  }
+
+  /** BullMQ knows by the error, which must come from the outermost frame, that the job was moved. */
+  async #requeue(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    resources: readonly string[],
+    outcome: NotGranted,
+    running: Running,
+  ): Promise<never> {
+    const { clock, maxWaitMs, maxUnreachableMs, onRequeued, reports } = this.#options
+    if (job.timestamp + maxWaitMs <= clock.wallNow()) {
+      throw new UnrecoverableError(new WaitedTooLongError(labelOf(resources), maxWaitMs).message)
+    }
+    const startedAt = clock.now()
+    const why = await this.#untilDone(running, () =>
+      requeue(job, token, outcome, clock, maxUnreachableMs),
+    )
+    reports.requeued(job, why, clock.now() - startedAt)
+    onRequeued(job, why)
+    throw new DelayedError(why.reason)
+  }
+
+  async #runUnder(
+    lease: Lease,
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    chain: {
+      readonly lines: string
+      readonly spentMs: number
+      readonly kept: Kept | undefined
+    },
+    running: Running,
+  ): Promise<Result> {
+    const { clock, reports, lines } = this.#options
+    const { signal } = running
+    signal.follow(() => lease.signal)
+    const report = reports.started(job, lease, chain.kept?.endedAt)
+    running.report = report
+    running.lease = lease
+    const startedAt = clock.now()
+    let isDone = false
+    try {
+      const result = await this.#process(lease, job, signal, report, running)
+      isDone = true
+      return result
+    } catch (error) {
+      if (error instanceof NotStarted || !isGivenBack(signal.reason)) throw error
+      return await this.#giveBack(job, token, undefined)
+    } finally {
+      signal.end()
+      const lost = lossOf(lease)
+      if (lines === undefined) await lease.release()
+      else if (isDone && lost === undefined && chain.lines !== '' && !this.#stopping.signal.aborted) {
+        const workedMs = clock.now() - startedAt
+        const use = { spentMs: chain.spentMs, workedMs, offers: this.#running.size > 1 }
+        lines.ends(job, this.#chain.end(job, chain.lines, lease, use))
+      } else {
+        void lease.release()
+        lines.ends(job, plainEnding(job, chain.lines))
+      }
+      report.ended(isDone ? 'done' : 'failed')
+      if (lost !== undefined) {
+        report.leaseLost(lost)
+        this.#options.onLeaseLost(job, lost)
+      }
+    }
+  }
+
+  async #process(
+    lease: Lease,
+    job: Job<Data, Result, Name>,
+    jobSignal: JobSignal,
+    report: RunReport,
+    running: Running,
+  ): Promise<Result> {
+    const { dedupe, processor, checkpoints, results } = this.#options
+    const key = results && dedupe && resultKey(job, lease.resources, dedupe)
+    if (key !== undefined) {
+      // Another job may have stored a result between the first look and the lease.
+      const asker = dedupe?.fresh === true ? askerOf(job, lease.resources) : undefined
+      const stored = await this.#untilDone(running, () =>
+        results?.claim(key, lease, dedupe?.resultTtlMs ?? 0, asker),
+      )
+      if (stored !== undefined) return stored.value as Result
+    }
+    const steps = results && checkpoints ? checkpointsOf(results, stepsKey(job), lease) : undefined
+    try {
+      const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token)
+      const result = await (processor.length > 2
+        ? processor(job, jobLease, jobSignal.signal)
+        : (processor as (job: Job<Data, Result, Name>, lease: JobLease) => Promise<Result>)(
+            job,
+            jobLease,
+          ))
+      if (key !== undefined) await results?.keep(key, lease, dedupe?.resultTtlMs ?? 0, result)
+      return result
+    } catch (error) {
+      // I/O that was stopped by the signal says only "aborted"; the reason says why.
+      const { isAborted, reason } = jobSignal
+      const isReason = !(error instanceof Error) || error.name === 'AbortError'
+      throw isAborted && isReason ? asError(reason) : error
+    }
+  }
+
+  async #storedResult(
+    job: Job<Data, Result, Name>,
+    resources: readonly string[],
+    running: Running,
+  ): Promise<{ readonly value: Result } | undefined> {
+    const { dedupe, results } = this.#options
+    if (dedupe === undefined || results === undefined) return undefined
+    const key = resultKey(job, resources, dedupe)
+    const asker = dedupe.fresh === true ? askerOf(job, resources) : undefined
+    const found = await this.#untilDone(running, () => results.peek(key, asker))
+    return found as { readonly value: Result } | undefined
+  }
+
+  /** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
+  async #untilDone<Value>(running: Running, action: () => Promise<Value> | undefined): Promise<Value> {
+    try {
+      return (await action()) as Value
+    } catch (error) {
+      return await this.#retry(running, action, error)
+    }
+  }
+
+  async #retry<Value>(
+    running: Running,
+    action: () => Promise<Value> | undefined,
+    first: unknown,
+  ): Promise<Value> {
+    if (causeOf(first) === 'temporary') {
+      this.#options.reports.retrying(running.jobId, first)
+      try {
+        return await pRetry(async () => (await action()) as Value, {
+          retries: Infinity,
+          minTimeout: RETRY_MS.min,
+          maxTimeout: RETRY_MS.max,
+          randomize: true,
+          signal: running.signal.signal,
+          shouldRetry: ({ error }) => causeOf(error) === 'temporary',
+        })
+      } catch (error) {
+        return this.#refuse(error)
+      }
+    }
+    return this.#refuse(first)
+  }
+
+  #refuse(error: unknown): never {
+    if (error instanceof RedlockClosedError) this.#options.onLocksClosed()
+    throw causeOf(error) === 'final' ? error : new NotStarted()
+  }
+
+  #runsOf(jobId: string): readonly Running[] {
+    return [...this.#running].filter((running) => running.jobId === jobId)
+  }
+
+  #lockLost({ jobId, report, signal }: Running): void {
+    if (signal.isAborted) return
+    report?.lockLost()
+    signal.abort(new JobLockLostError(jobId ?? ''))
+  }
+
+  async #giveBack(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    kept: Kept | undefined,
+  ): Promise<never> {
+    const { clock, reports } = this.#options
+    await dropped(kept)
+    // A queue that does not answer finds the job stalled later: no attempt is used either way.
+    await withinMs(clock, GIVE_BACK_LIMIT_MS, giveBack(job, token, clock)).catch(() => undefined)
+    reports.givenBack(job)
+    throw new DelayedError('given back: it could not run here')
+  }
+}
+
+/** A job that was not started has to be given back. */
+class NotStarted extends Error {}
+
+async function dropped(kept: Kept | undefined): Promise<void> {
+  const outcome = await kept?.outcome
+  if (outcome?.status === 'granted') await outcome.lease.release()
+}
+
+/**
+ * What to do about an error before the processor was called. `temporary`: try again; servers and
+ * connections recover. `elsewhere`: the job cannot run here. `final`: the job fails.
+ */
+function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
+  if (!(error instanceof Error)) return 'elsewhere'
+  if (error instanceof TypeError || error instanceof UnrecoverableError) return 'final'
+  if (error instanceof DelayedError || error instanceof ResourceError) return 'final'
+  if (error instanceof RedlockClosedError || error instanceof ShutdownError) return 'elsewhere'
+  if (error instanceof LeaseLostError || error instanceof JobLockLostError) return 'elsewhere'
+  // BullMQ numbers its refusals: the job is no longer this worker's.
+  return 'code' in error && typeof error.code === 'number' ? 'elsewhere' : 'temporary'
+}
+
+/** The worker, or the lock service, was closed under a running job. */
+function isGivenBack(reason: unknown): boolean {
+  if (reason instanceof ShutdownError || reason instanceof RedlockClosedError) return true
+  return reason instanceof LeaseLostError && reason.cause instanceof RedlockClosedError
+}
+
+/** What a job fails with that was stopped for a reason; BullMQ cancels with any value, or none. */
+export function asError(reason: unknown): Error {
+  if (reason instanceof Error && reason.name !== 'AbortError') return reason
+  const why = typeof reason === 'string' ? `: ${reason}` : ''
+  return new Error(`The job was cancelled${why}`, { cause: reason })
+}
+
+/** Why a lease that was not released may not be trusted any more, if so. */
+function lossOf(lease: Lease): LeaseLostError | undefined {
+  try {
+    lease.assertHeld()
+    return undefined
+  } catch (error) {
+    return error instanceof LeaseLostError ? error : undefined
+  }
+}

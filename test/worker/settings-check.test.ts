@@ -1,0 +1,179 @@
+/** What is reported when the processes of one queue have different settings. */
+import { Redis } from 'ioredis'
+import { expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  SettingsDifferError,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { FakeClock } from '../../src/testing/index.ts'
+import type { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
+import { SettingsCheck, settingsKey } from '../../src/worker/line/settings-check.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+interface Charge {
+  readonly customer: number
+}
+
+const fixture = useFleet({ masters: 3 })
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+interface Reports {
+  /** Of the `error` event. */
+  readonly errors: Error[]
+}
+
+function redis(): Redis {
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  return client
+}
+
+async function worker(
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+  namespace: string = fixture.namespace,
+): Promise<Reports & { readonly done: (string | undefined)[] }> {
+  const redlock = await fixture.redlock({ namespace })
+  const [errors, done]: [Error[], (string | undefined)[]] = [[], []]
+  const made = new LockedWorker<Charge>(
+    fixture.namespace,
+    ({ id }) => Promise.resolve(done.push(id)),
+    {
+      ...{ connection: connection(), redlock },
+      resource: ({ data }) => `customer:${data.customer}`,
+      ...options,
+    },
+  )
+  made.on('error', (error) => errors.push(error))
+  fixture.defer(() => made.close())
+  await made.waitUntilReady()
+  return { errors, done }
+}
+
+interface Producer extends Reports {
+  readonly queue: LockedQueue<Charge>
+}
+
+function producer(options: Partial<LockedQueueOptions<Charge>> = {}): Producer {
+  const errors: Error[] = []
+  const queue = new LockedQueue<Charge>(fixture.namespace, {
+    ...{ connection: connection(), namespace: fixture.namespace },
+    resource: ({ customer }) => `customer:${customer}`,
+    ...options,
+  })
+  queue.on('error', (error) => errors.push(error))
+  fixture.defer(() => queue.close())
+  return { queue, errors }
+}
+
+const two = [
+  { name: 'charge', data: { customer: 1 } },
+  { name: 'charge', data: { customer: 1 } },
+]
+
+test('a queue and workers that agree report nothing, and other queues are not compared', async () => {
+  const { queue, errors } = producer()
+  await queue.addBulk(two)
+  const first = await worker()
+  const second = await worker()
+  const elsewhere = new LockedQueue<Charge>('elsewhere', {
+    ...{ connection: connection(), namespace: 'another', resource: () => 'a' },
+  })
+  elsewhere.on('error', (error) => errors.push(error))
+  fixture.defer(() => elsewhere.close())
+  await elsewhere.add('charge', { customer: 1 })
+  await until('both are done', () => first.done.length + second.done.length === 2)
+  await queue.add('charge', { customer: 2 })
+  expect([...errors, ...first.errors, ...second.errors]).toEqual([])
+})
+
+test('of a queue and a worker with different namespaces the second one reports it', async () => {
+  const { queue, errors } = producer({ namespace: 'other' })
+  await queue.add('charge', { customer: 1 })
+  const { errors: found } = await worker()
+  await until('the worker says so', () => found.length > 0)
+  expect(found[0]).toBeInstanceOf(SettingsDifferError)
+  expect(found[0]).toMatchObject({ code: 'SETTINGS_DIFFER', queue: fixture.namespace })
+  expect(found[0]?.message).toContain(
+    `\`namespace\` is ${fixture.namespace} in this LockedWorker and other in a LockedQueue`,
+  )
+  expect(errors).toEqual([])
+
+  const late = producer({ namespace: 'other' })
+  await late.queue.add('charge', { customer: 1 })
+  await until('the queue says so', () => late.errors.length > 0)
+  expect(late.errors[0]?.message).toContain(
+    `\`namespace\` is other in this LockedQueue and ${fixture.namespace} in a LockedWorker`,
+  )
+})
+
+test('two workers with different slots report it', async () => {
+  await worker({ slots: 1 })
+  const key = settingsKey({ prefix: 'bull', queue: fixture.namespace })
+  await until('the first has said it', async () => (await redis().exists(key)) === 1)
+  const { errors } = await worker({ slots: 2 })
+  await until('the second says so', () => errors.length > 0)
+  expect(errors[0]).toMatchObject({ differences: [{ name: 'slots', here: 2, there: 1 }] })
+})
+
+test('a worker without order reports it; the jobs of a LockedQueue run all the same', async () => {
+  const { queue } = producer()
+  await queue.addBulk(two)
+  const { errors, done } = await worker({ order: 'relaxed' })
+  await until('it is reported', () => errors.length > 0)
+  expect(errors[0]?.message).toContain(
+    '`order` is relaxed in this LockedWorker and strict in a LockedQueue',
+  )
+  await until('both are done', () => done.length === 2)
+})
+
+test('a queue that names a resource otherwise than its workers: its jobs run under its name', async () => {
+  const { queue } = producer({ resource: ({ customer }) => `account:${customer}` })
+  await queue.addBulk(two)
+  const { done } = await worker()
+  await until('both are done', () => done.length === 2)
+})
+
+test('a producer that could not say it says it with a later job', async () => {
+  await worker()
+  const { queue, errors } = producer({
+    ...{ connection: { ...connection(), maxRetriesPerRequest: 0 }, slots: 2 },
+  })
+  await queue.waitUntilReady()
+  await fixture.fleet.queue.stop()
+  await expect(queue.add('charge', { customer: 1 })).rejects.toThrow()
+  expect(errors.filter((error) => error instanceof SettingsDifferError)).toEqual([])
+  await fixture.fleet.queue.restart()
+  await worker()
+  await until('it is said', async () => {
+    await queue.add('charge', { customer: 1 }).catch(() => undefined) // Not connected yet.
+    return errors.some((error) => error instanceof SettingsDifferError)
+  })
+})
+
+test('what a process said counts for ten minutes, and is said once a minute', async () => {
+  const { queue } = producer()
+  const backend = queue.getBackend() as LineBackend
+  const clock = new FakeClock()
+  const one = { by: 'LockedWorker', namespace: 'n', order: 'strict', slots: 1 } as const
+  const at = { prefix: 'bull', queue: fixture.namespace }
+  const said = new SettingsCheck(backend, at, one, clock)
+  const other = new SettingsCheck(backend, at, { ...one, slots: 2 }, clock)
+  expect(await said.exchange()).toEqual([])
+  expect(await other.exchange()).toHaveLength(1)
+  await clock.advance(59_000)
+  expect(await other.exchange()).toEqual([])
+  await clock.advance(1_000)
+  expect(await other.exchange()).toHaveLength(1)
+
+  const elevenMinutesAgo = Date.now() - 660_000
+  await redis().zadd(settingsKey(at), elevenMinutesAgo, JSON.stringify(one))
+  await clock.advance(60_000)
+  expect(await other.exchange()).toEqual([])
+  expect(await redis().zcard(settingsKey(at))).toBe(1)
+})
