@@ -41,10 +41,7 @@ sameAndAsSoon(
 
 sameAndAsSoon(
   'a delayed job that is deduplicated stays delayed, and holds up nothing',
-  addedAgain(
-    { deduplication: { id: 'd' }, delay: 610_000 },
-    { deduplication: { id: 'd' } },
-  ),
+  addedAgain({ deduplication: { id: 'd' }, delay: 610_000 }, { deduplication: { id: 'd' } }),
   STILL_DELAYED,
 )
 
@@ -225,8 +222,14 @@ same(
     const queue = side.queue()
     await side.add(queue, 'a', [1])
     await side.add(queue, 'a', [2], { deduplication: { id: 'w', reschedule: true } })
-    await side.add(queue, 'a', [3], { deduplication: { id: 'w', reschedule: true }, delay: 3_600_000 })
-    await side.add(queue, 'a', [4], { deduplication: { id: 'd', reschedule: true }, delay: 3_600_000 })
+    await side.add(queue, 'a', [3], {
+      deduplication: { id: 'w', reschedule: true },
+      delay: 3_600_000,
+    })
+    await side.add(queue, 'a', [4], {
+      deduplication: { id: 'd', reschedule: true },
+      delay: 3_600_000,
+    })
     await side.add(queue, 'a', [5], { deduplication: { id: 'd', reschedule: true }, delay: 200 })
     side.worker()
     await side.ended(3)

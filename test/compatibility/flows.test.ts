@@ -187,9 +187,12 @@ same(
     const flows = side.flows()
     const queueName = side.queueName
     const gate = side.gate()
-    side.worker(async ({ data }) => {
-      if (data.nr === 2) await gate.passed
-    }, { concurrency: 1 })
+    side.worker(
+      async ({ data }) => {
+        if (data.nr === 2) await gate.passed
+      },
+      { concurrency: 1 },
+    )
     const { job } = await flows.add({
       name: 'parent',
       queueName,
