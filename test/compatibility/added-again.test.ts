@@ -291,12 +291,15 @@ differs(
     const options = { ours: { dedupe: { resultTtlMs: 60_000 } } }
     const results = new Map<string, unknown[]>()
     for (const name of [one, two]) {
-      const worker = side.worker(() => `by ${name === one ? 'one' : 'two'}`, { name, ...options })
+      const worker = side.worker(() => `by ${name === one ? 'one' : 'two'}`, {
+        queueName: name,
+        ...options,
+      })
       worker.on('completed', (_, result) => {
         results.set(name, [...(results.get(name) ?? []), result])
       })
     }
-    for (const name of [one, two]) await side.add(side.queue({ name }), 'a', [1, 2])
+    for (const name of [one, two]) await side.add(side.queue({ queueName: name }), 'a', [1, 2])
     await side.until('all are done', () => [...results.values()].flat().length === 4)
     return { one: results.get(one), two: results.get(two), runs: side.runs.length }
   },

@@ -23,16 +23,17 @@ let servers: Servers | undefined
 /** To be called once in every file of differential tests. */
 export function useSides(): void {
   beforeAll(async () => {
-    fleet = await startFleet({ masters: 3 })
-    const redlock = new Redlock({
-      masters: fleet.urls,
-      leaseMs: 2_000,
-      maxLeaseMs: 3_000,
-      namespace: `t${randomBytes(5).toString('hex')}`,
-      logger: silentLogger,
-    })
+    const { urls, queue } = (fleet = await startFleet({ masters: 3 }))
+    const namespace = `t${randomBytes(5).toString('hex')}`
+    const options = { masters: urls, leaseMs: 2_000, maxLeaseMs: 3_000, namespace }
+    const newRedlock = async (): Promise<Redlock> => {
+      const redlock = new Redlock({ ...options, logger: silentLogger })
+      await redlock.ready()
+      return redlock
+    }
+    const redlock = await newRedlock()
     await redlock.bootstrap()
-    servers = { connection: { host: fleet.queue.host, port: fleet.queue.port }, redlock }
+    servers = { connection: { host: queue.host, port: queue.port }, redlock, newRedlock }
   })
   afterAll(async () => {
     await servers?.redlock.close()

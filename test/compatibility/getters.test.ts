@@ -38,7 +38,6 @@ const COUNTS = {
   completed: 0,
   delayed: 2,
   failed: 0,
-  paused: 0,
   prioritized: 0,
   waiting: 6,
   'waiting-children': 0,

@@ -53,7 +53,10 @@ export interface Gate {
 
 export interface Servers {
   readonly connection: { readonly host: string; readonly port: number }
+  /** Shared by all sides of a file. */
   readonly redlock: Redlock
+  /** Another one for the same masters and the same namespace. */
+  newRedlock(): Promise<Redlock>
 }
 
 /** How long a scenario waits for what should happen within milliseconds. */
@@ -82,27 +85,34 @@ export class Side {
     return this.#servers.redlock
   }
 
+  /** A Redlock that the scenario may close. */
+  async ownRedlock(): Promise<Redlock> {
+    const redlock = await this.#servers.newRedlock()
+    this.#closers.push(() => redlock.close())
+    return redlock
+  }
+
   /** Every side has resources of its own, as all share the masters. */
   resourceOf = (customer: string): string => `${this.queueName}:${customer}`
 
   /** `Queue`, or `LockedQueue` with `ours` for options of its own. */
   queue({
     ours = {},
-    name = this.queueName,
+    queueName = this.queueName,
     ...options
   }: Partial<QueueOptions> & {
-    readonly name?: string
+    readonly queueName?: string
     readonly ours?: Partial<LockedQueueOptions<Work>>
   } = {}): WorkQueue {
     const given = { connection: this.connection, ...options }
     const queue = this.isOurs
-      ? new LockedQueue<Work>(name, {
+      ? new LockedQueue<Work>(queueName, {
           ...given,
           resource: ({ customer }) => this.resourceOf(customer),
           namespace: this.redlock.namespace,
           ...ours,
         })
-      : new Queue<Work, unknown>(name, given)
+      : new Queue<Work, unknown>(queueName, given)
     return this.#watched(queue)
   }
 
@@ -118,17 +128,17 @@ export class Side {
     process: Process = () => undefined,
     {
       ours = {},
-      name = this.queueName,
+      queueName = this.queueName,
       ...options
     }: Partial<WorkerOptions> & {
-      readonly name?: string
+      readonly queueName?: string
       readonly ours?: Partial<LockedWorkerOptions<Work>>
     } = {},
   ): WorkWorker {
     const given = { connection: this.connection, ...options }
     const worker = this.isOurs
       ? new LockedWorker<Work>(
-          name,
+          queueName,
           (job, lease) =>
             this.#record(job, () => process(job, { token: job.token ?? '', signal: lease.signal })),
           {
@@ -140,7 +150,7 @@ export class Side {
           },
         )
       : new Worker<Work, unknown>(
-          name,
+          queueName,
           (job, token, signal) =>
             this.#record(job, () =>
               process(job, { token: token ?? '', signal: signal ?? AbortSignal.abort() }),
