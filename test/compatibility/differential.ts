@@ -72,6 +72,17 @@ export function ours(title: string, scenario: Scenario, expected: Facts): void {
   })
 }
 
+/** As `same`, but with nothing beside it: for scenarios that start processes. */
+export function sameAlone(title: string, scenario: Scenario, expected: Facts): void {
+  test(title, async () => {
+    const bullmq = await factsOf('bullmq', scenario)
+    expect({ bullmq, ours: await factsOf('ours', scenario) }).toEqual({
+      bullmq: expected,
+      ours: expected,
+    })
+  })
+}
+
 /** As `same`, and the next job starts about as soon. Alone, and measured again where the machine was busy. */
 export function sameAndAsSoon(title: string, scenario: Scenario, expected: Facts): void {
   test(title, async () => {
