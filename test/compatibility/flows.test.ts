@@ -164,8 +164,12 @@ same(
       { continueParentOnFailure: true },
       { removeDependencyOnFailure: true },
     ]
-    side.worker(({ data }) => {
-      if (data.nr < 9) throw new Error('on purpose')
+    const failures: unknown[] = []
+    side.worker(async (job) => {
+      if (job.data.nr < 9) throw new Error('on purpose')
+      const ignored = Object.values(await job.getIgnoredChildrenFailures())
+      const failed = Object.values(await job.getFailedChildrenValues())
+      failures[job.data.nr - 10] = { ignored, failed }
     })
     for (const [index, opts] of options.entries()) {
       await flows.add({
@@ -176,9 +180,16 @@ same(
       })
     }
     await side.ended(6)
-    return { ran: side.ran }
+    return { ran: side.ran, failures }
   },
-  { ran: [0, 1, 2, 10, 11, 12] },
+  {
+    ran: [0, 1, 2, 10, 11, 12],
+    failures: [
+      { ignored: ['on purpose'], failed: ['on purpose'] },
+      { ignored: ['on purpose'], failed: ['on purpose'] },
+      { ignored: [], failed: [] },
+    ],
+  },
 )
 
 same(
@@ -203,15 +214,32 @@ same(
     const counts = await job.getDependenciesCount()
     const { unprocessed = [] } = await job.getDependencies()
     const flow = await flows.getFlow({ queueName, id: job.id ?? '' })
+    const queue = side.queue()
+    const pending = await queue.getDependencies(job.id ?? '', 'pending', 0, -1)
+    const parents = (await queue.getWaitingChildren()).map(({ data }) => data.nr)
+    const parentsCount = await queue.getWaitingChildrenCount()
+    const isParent = await job.isWaitingChildren()
     gate.open()
     await side.ended(4)
     return {
       counts: { processed: counts.processed, unprocessed: counts.unprocessed },
       unprocessed: unprocessed.length,
       children: flow.children?.length,
+      pending: pending.total,
+      parents,
+      parentsCount,
+      isParent,
     }
   },
-  { counts: { processed: 1, unprocessed: 2 }, unprocessed: 2, children: 3 },
+  {
+    counts: { processed: 1, unprocessed: 2 },
+    unprocessed: 2,
+    children: 3,
+    pending: 2,
+    parents: [9],
+    parentsCount: 1,
+    isParent: true,
+  },
 )
 
 same(
