@@ -159,6 +159,7 @@ same(
     const removed = await job?.removeDeduplicationKey()
     await side.add(queue, 'a', [3], { deduplication })
     const again = await queue.removeDeduplicationKey('d')
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- It is public all the same.
     const last = await queue.removeDebounceKey('d')
     side.worker()
     await side.ended(3)

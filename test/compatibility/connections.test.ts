@@ -103,7 +103,8 @@ ours(
     side.defer(() => server.close())
     const connection = { host: server.host, port: server.port }
     const queue = side.queue({ connection })
-    const worker = side.worker(() => undefined, { connection }) as LockedWorker
+    const worker = side.worker(() => undefined, { connection })
+    if (!(worker instanceof LockedWorker)) throw new TypeError('it is for our worker')
     await side.add(queue, 'a', [1])
     await side.ended(1)
     await server.kill()

@@ -102,13 +102,13 @@ export function compile(kind: 'bullmq' | 'ours'): ReadonlyMap<Use, readonly stri
   ])
   const options = compilerOptions()
   const host = ts.createCompilerHost(options)
-  const { getSourceFile, fileExists, readFile } = host
-  host.fileExists = (path) => texts.has(path) || fileExists(path)
-  host.readFile = (path) => texts.get(path) ?? readFile(path)
+  const real = { ...host }
+  host.fileExists = (path) => texts.has(path) || real.fileExists(path)
+  host.readFile = (path) => texts.get(path) ?? real.readFile(path)
   host.getSourceFile = (path, ...rest) => {
     const text = texts.get(path)
     return text === undefined
-      ? getSourceFile(path, ...rest)
+      ? real.getSourceFile(path, ...rest)
       : ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true)
   }
   const program = ts.createProgram([...texts.keys()], options, host)

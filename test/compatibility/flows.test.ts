@@ -168,6 +168,7 @@ same(
     side.worker(async (job) => {
       if (job.data.nr < 9) throw new Error('on purpose')
       const ignored = Object.values(await job.getIgnoredChildrenFailures())
+      // eslint-disable-next-line @typescript-eslint/no-deprecated -- It is public all the same.
       const failed = Object.values(await job.getFailedChildrenValues())
       failures[job.data.nr - 10] = { ignored, failed }
     })

@@ -2,7 +2,7 @@
 import { Job, RedisQueueBackend, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { differs, same, useSides } from './differential.ts'
-import { pause, range, type Work } from './side.ts'
+import { fetched, pause, range, type Work } from './side.ts'
 
 useSides()
 
@@ -16,9 +16,9 @@ same(
     })
     await side.add(queue, 'a', [0])
     await side.started(0)
-    await Job.create<Work>(queue as never, 'work', { customer: 'a', nr: 1 })
+    await Job.create<Work>(queue, 'work', { customer: 'a', nr: 1 })
     const data = range(2, 3).map((nr) => ({ name: 'work', data: { customer: 'a', nr } }))
-    await Job.createBulk<Work>(queue as never, data)
+    await Job.createBulk<Work>(queue, data)
     await side.add(queue, 'a', [4])
     const waiting = await queue.getWaitingCount()
     gate.open()
@@ -33,10 +33,10 @@ same(
   async (side) => {
     const queue = side.queue()
     const [, job] = await side.add(queue, 'a', [1, 2], { attempts: 2 })
-    const found = await Job.fromId<Work>(queue as never, job?.id ?? '')
+    const found = await Job.fromId<Work>(queue, job?.id ?? '')
     const { data, attemptsMade, delay } = found?.toJSON() ?? {}
     const json = found?.asJSON()
-    const copy = json && Job.fromJSON<Work>(queue as never, json, job?.id)
+    const copy = json && Job.fromJSON<Work>(queue, json, job?.id)
     return {
       id: found?.id === job?.id,
       json: { data, attemptsMade, delay },
@@ -181,7 +181,7 @@ differs(
       },
       { autorun: false },
     )
-    const job = await worker.getNextJob('one')
+    const job = await fetched(worker, 'one')
     if (job !== undefined) await worker.processJob(job, 'one', () => false)
     return { state: await job?.getState(), order: side.order, found }
   },
@@ -276,6 +276,7 @@ same(
     const worker = side.worker(
       async ({ data }) => {
         if (data.nr === 1 && limited++ === 0) {
+          // eslint-disable-next-line @typescript-eslint/no-deprecated -- It is public all the same.
           await worker.rateLimit(100)
           throw Worker.RateLimitError()
         }
@@ -305,7 +306,7 @@ same(
     const worker = side.worker(() => undefined, { autorun: false, stalledInterval: 100 })
     await worker.startStalledCheckTimer()
     await side.until('it waits again', async () => (await job?.getState()) === 'waiting')
-    const again = await worker.getNextJob('two')
+    const again = await fetched(worker, 'two')
     return { again: again?.data.nr }
   },
   { again: 1 },

@@ -187,7 +187,7 @@ sameAndAsSoon(
     await side.add(queue, 'b', [6], { delay: 3_600_000 })
     await side.add(queue, 'a', [7])
     const from = performance.now()
-    worker.resume()
+    await worker.resume()
     await side.ended(2)
     return { order: side.order, gapMs: side.startOf(7) - from }
   },

@@ -190,8 +190,11 @@ export class Side {
     const passed = new Promise<void>((resolve) => {
       open = resolve
     })
-    this.#closers.push(() => Promise.resolve(open()))
-    return { passed, open: () => open() }
+    this.#closers.push(() => {
+      open()
+      return Promise.resolve()
+    })
+    return { passed, open }
   }
 
   /** The jobs in the order in which they were started. */
@@ -296,6 +299,15 @@ export class Side {
     })
     return made
   }
+}
+
+/** BullMQ's types do not say that there may be no job. */
+export async function fetched(
+  worker: WorkWorker,
+  token: string,
+  options: { readonly block?: boolean } = {},
+): Promise<WorkJob | undefined> {
+  return worker.getNextJob(token, options)
 }
 
 export function pause(ms: number): Promise<void> {

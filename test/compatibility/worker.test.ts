@@ -1,7 +1,7 @@
 /** The worker itself: starting, pausing, stopping, cancelling, limits, and fetching by hand. */
 import { expect } from 'vitest'
 import { differs, ours, refused, same, sameAndAsSoon, useSides } from './differential.ts'
-import { pause, range, type Side, type WorkJob } from './side.ts'
+import { fetched, pause, range, type Side, type WorkJob } from './side.ts'
 
 useSides()
 
@@ -145,7 +145,7 @@ same(
     await side.add(queue, 'a', [2, 3])
     await pause(150)
     const before = side.order
-    worker.resume()
+    await worker.resume()
     await side.ended(3)
     return { paused, before, order: side.order, after: worker.isPaused() }
   },
@@ -327,10 +327,10 @@ differs(
     const queue = side.queue()
     await side.add(queue, 'a', [1, 2])
     const worker = side.worker(() => undefined, { autorun: false })
-    const first = await worker.getNextJob('one')
-    const second = await worker.getNextJob('two', { block: false })
+    const first = await fetched(worker, 'one')
+    const second = await fetched(worker, 'two', { block: false })
     await first?.moveToCompleted('by hand', 'one', false)
-    const third = second ?? (await worker.getNextJob('three'))
+    const third = second ?? (await fetched(worker, 'three'))
     return { first: first?.data.nr, second: second?.data.nr, third: third?.data.nr }
   },
   {
@@ -345,7 +345,7 @@ same(
     const queue = side.queue()
     await side.add(queue, 'a', [1, 2])
     const worker = side.worker(() => undefined, { autorun: false })
-    const job = await worker.getNextJob('one')
+    const job = await fetched(worker, 'one')
     const [data, id] = ((await job?.moveToCompleted('by hand', 'one', true)) ?? []) as [
       { readonly data?: string } | undefined,
       string | undefined,
@@ -361,10 +361,10 @@ same(
     const queue = side.queue()
     await side.add(queue, 'a', [1], { attempts: 2 })
     const worker = side.worker(() => undefined, { autorun: false })
-    const first = await worker.getNextJob('one')
+    const first = await fetched(worker, 'one')
     await first?.moveToFailed(new Error('on purpose'), 'one', false)
     const again = await first?.getState()
-    const second = await worker.getNextJob('two')
+    const second = await fetched(worker, 'two')
     await second?.moveToFailed(new Error('on purpose'), 'two', false)
     return { again, last: await second?.getState(), made: second?.attemptsMade }
   },
@@ -420,7 +420,7 @@ same(
     await side.ended(2)
     await side.until('it was drained', () => drained > 0)
     await worker.pause()
-    worker.resume()
+    await worker.resume()
     await worker.close()
     return { seen }
   },
@@ -534,7 +534,7 @@ same(
         },
       },
       contextManager: {
-        with: <T extends (...args: unknown[]) => unknown>(_: unknown, run: T) => run() as never,
+        with: (_: unknown, run: () => unknown) => run(),
         active: () => ({}),
         getMetadata: () => '',
         fromMetadata: () => ({}),
