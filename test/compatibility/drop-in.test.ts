@@ -1,0 +1,211 @@
+/** What is written as for BullMQ: types, processors, options; and BullMQ's worker beside our queue. */
+import { fileURLToPath } from 'node:url'
+import { DelayedError, Worker } from 'bullmq'
+import { lockedProcessor, LockedWorker } from '../../src/index.ts'
+import { differs, ours, refused, same, useSides, type Scenario } from './differential.ts'
+import { compile, type Use } from './drop-in-types.ts'
+import { pause, range, type Process, type Side, type Work, type WorkJob } from './side.ts'
+
+useSides()
+
+const compiled = new Map<string, ReturnType<typeof compile>>()
+
+function compiles(use: Use): Scenario {
+  return (side) => {
+    const kind = side.isOurs ? 'ours' : 'bullmq'
+    const errors = compiled.get(kind) ?? compile(kind)
+    compiled.set(kind, errors)
+    return Promise.resolve({ errors: errors.get(use) })
+  }
+}
+
+const COMPILES = { errors: [] }
+
+same('types: a queue and a worker of any data', compiles('any data'), COMPILES)
+same('types: a queue and a worker of typed data', compiles('typed data'), COMPILES)
+same('types: data, result and name', compiles('typed data, result and name'), COMPILES)
+same('types: addBulk and schedulers', compiles('addBulk and schedulers'), COMPILES)
+same('types: listeners', compiles('listeners'), COMPILES)
+same('types: a variable of BullMQ’s type', compiles('a variable of BullMQ’s type'), COMPILES)
+same('types: a class of one’s own', compiles('a class of one’s own'), COMPILES)
+same(
+  'types: a function of the job as BullMQ’s Processor',
+  compiles('a function of job as BullMQ’s Processor'),
+  COMPILES,
+)
+same('types: a Processor of job, token and signal', compiles('job, token and signal'), COMPILES)
+same(
+  'types: the second parameter as the token',
+  compiles('the second parameter as the token'),
+  COMPILES,
+)
+same(
+  'types: BullMQ’s options in a variable',
+  compiles('the options of BullMQ in a variable'),
+  COMPILES,
+)
+
+type Processor = (job: WorkJob, second: unknown, third: unknown) => Promise<unknown>
+
+/** A worker with a processor that is called as the class calls it. */
+function bareWorker(side: Side, processor: Processor): void {
+  const { connection, redlock, queueName } = side
+  const worker: Worker<Work> = side.isOurs
+    ? new LockedWorker<Work>(queueName, processor as never, {
+        connection,
+        redlock,
+        resource: ({ data }) => side.resourceOf(data.customer),
+      })
+    : new Worker<Work>(queueName, (job, token, signal) => processor(job, token, signal), {
+        connection,
+      })
+  worker.on('error', () => undefined)
+  side.defer(() => worker.close())
+}
+
+same(
+  'the second parameter of a processor stands for the token in BullMQ’s own methods',
+  async (side) => {
+    const queue = side.queue()
+    const found: unknown[] = []
+    bareWorker(side, async (job, token) => {
+      if (job.attemptsStarted > 1) return
+      found.push(await job.extendLock(token as string, 5_000))
+      await job.moveToDelayed(Date.now() + 50, token as string)
+      found.push('moved')
+      throw new DelayedError()
+    })
+    const [job] = await side.add(queue, 'a', [1])
+    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    return { found, token: typeof job?.id }
+  },
+  { found: [1, 'moved'], token: 'string' },
+)
+
+differs(
+  'the third parameter of a processor: the signal is the lease’s',
+  async (side) => {
+    const queue = side.queue()
+    const found: unknown[] = []
+    bareWorker(side, (_, second, third) => {
+      const { signal } = Object(second) as { readonly signal?: unknown }
+      found.push(third instanceof AbortSignal, signal instanceof AbortSignal)
+      return Promise.resolve()
+    })
+    await side.add(queue, 'a', [1])
+    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    return { third: found[0], ofSecond: found[1] }
+  },
+  { bullmq: { third: true, ofSecond: false }, ours: { third: false, ofSecond: true } },
+)
+
+const FILE = fileURLToPath(import.meta.url)
+
+refused(
+  'a sandboxed processor is refused',
+  async (side) => {
+    const worker: Worker = side.isOurs
+      ? new LockedWorker(side.queueName, FILE as never, {
+          connection: side.connection,
+          redlock: side.redlock,
+          resource: () => 'x',
+        })
+      : new Worker(side.queueName, FILE, { connection: side.connection, autorun: false })
+    worker.on('error', () => undefined)
+    side.defer(() => worker.close())
+    return Promise.resolve({})
+  },
+  /sandboxed.*lease/,
+)
+
+refused(
+  'an option of the worker that does not exist is refused',
+  (side) => {
+    side.worker(() => undefined, { concurency: 3 } as object)
+    return Promise.resolve({})
+  },
+  /concurency/,
+)
+
+refused(
+  'an option of the queue that does not exist is refused',
+  (side) => {
+    side.queue({ defaultJobOption: {} } as object)
+    return Promise.resolve({})
+  },
+  /defaultJobOption/,
+)
+
+refused(
+  'a resource that is made of an undefined value is refused when the job is added',
+  async (side) => {
+    const queue = side.queue({
+      ours: { resource: ({ step }) => `customer:${String(step)}` },
+    })
+    await side.add(queue, 'a', [1])
+    return {}
+  },
+  /undefined/,
+)
+
+same(
+  'lockedProcessor in a plain Worker: no two jobs of a customer at once, and every job runs',
+  async (side) => {
+    const { connection, redlock, queueName } = side
+    const queue = side.plainQueue()
+    const runs: Process = () => pause(5)
+    if (side.isOurs) {
+      const seen = { now: 0 }
+      const processor = lockedProcessor<Work>(
+        redlock,
+        { resource: ({ data }) => side.resourceOf(data.customer) },
+        async ({ data: { customer, nr } }) => {
+          const run = {
+            customer,
+            nr,
+            startedAt: performance.now(),
+            endedAt: undefined as number | undefined,
+          }
+          side.runs.push(run)
+          seen.now++
+          await pause(5)
+          run.endedAt = performance.now()
+        },
+      )
+      const worker = new Worker<Work>(queueName, processor, { connection, concurrency: 3 })
+      worker.on('error', () => undefined)
+      side.defer(() => worker.close())
+    } else side.worker(runs)
+    await side.add(queue, 'a', range(1, 5))
+    await side.ended(5, 6_000)
+    return { ran: side.ran, overlaps: side.overlaps }
+  },
+  { ran: range(1, 5), overlaps: 0 },
+)
+
+ours(
+  'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string',
+  async (side) => {
+    const queue = side.queue()
+    const found: unknown[] = []
+    const worker = new LockedWorker<Work>(
+      side.queueName,
+      async (job, lease) => {
+        const at = await lease.step('now', () => new Date(0))
+        found.push(typeof at)
+        if (job.attemptsMade === 0) throw new Error('on purpose')
+      },
+      {
+        connection: side.connection,
+        redlock: side.redlock,
+        resource: ({ data }) => side.resourceOf(data.customer),
+        checkpoints: true,
+      },
+    )
+    side.defer(() => worker.close())
+    await side.add(queue, 'a', [1], { attempts: 2 })
+    await side.until('it ran twice', () => found.length === 2)
+    return { found }
+  },
+  { found: ['object', 'string'] },
+)

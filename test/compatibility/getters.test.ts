@@ -1,0 +1,459 @@
+/** What a queue says of its jobs: those that wait in line are waiting ones. */
+import { differs, same, useSides } from './differential.ts'
+import { pause, range, type Side, type WorkJob, type WorkQueue } from './side.ts'
+
+useSides()
+
+const numbers = (jobs: readonly WorkJob[]): number[] => jobs.map(({ data }) => data.nr)
+
+/** Two customers whose jobs alternate, one of each delayed; no worker. */
+async function filled(side: Side): Promise<{ queue: WorkQueue; jobs: WorkJob[] }> {
+  const queue = side.queue()
+  const jobs: WorkJob[] = []
+  for (const nr of range(1, 6)) {
+    jobs.push(...(await side.add(queue, nr % 2 === 1 ? 'a' : 'b', [nr])))
+  }
+  jobs.push(...(await side.add(queue, 'a', [7], { delay: 3_600_000 })))
+  jobs.push(...(await side.add(queue, 'b', [8], { delay: 3_600_000 })))
+  return { queue, jobs }
+}
+
+/** Job 0 runs, 1 to 3 wait in line behind it, 4 failed before. */
+async function running(side: Side): Promise<{ queue: WorkQueue; jobs: WorkJob[] }> {
+  const queue = side.queue()
+  const gate = side.gate()
+  side.worker(async ({ data }) => {
+    if (data.nr === 4) throw new Error('on purpose')
+    await gate.passed
+  })
+  const [failed] = await side.add(queue, 'a', [4])
+  await side.until('it failed', async () => (await failed?.getState()) === 'failed')
+  const jobs = await side.add(queue, 'a', range(0, 3))
+  await side.started(0)
+  return { queue, jobs: [...jobs, ...(failed === undefined ? [] : [failed])] }
+}
+
+const COUNTS = {
+  active: 0,
+  completed: 0,
+  delayed: 2,
+  failed: 0,
+  prioritized: 0,
+  waiting: 6,
+  'waiting-children': 0,
+}
+
+same(
+  'getJobCounts before any worker starts',
+  async (side) => {
+    const { queue } = await filled(side)
+    return { counts: await queue.getJobCounts() }
+  },
+  { counts: COUNTS },
+)
+
+same(
+  'getJobCounts of some types, getJobCountByTypes and count',
+  async (side) => {
+    const { queue } = await filled(side)
+    return {
+      some: await queue.getJobCounts('delayed', 'failed', 'wait'),
+      waiting: await queue.getJobCountByTypes('waiting'),
+      both: await queue.getJobCountByTypes('waiting', 'delayed'),
+      count: await queue.count(),
+    }
+  },
+  { some: { delayed: 2, failed: 0, wait: 6 }, waiting: 6, both: 8, count: 8 },
+)
+
+same(
+  'getWaitingCount, getDelayedCount, getActiveCount and the other counts while a job runs',
+  async (side) => {
+    const { queue } = await running(side)
+    return {
+      waiting: await queue.getWaitingCount(),
+      delayed: await queue.getDelayedCount(),
+      active: await queue.getActiveCount(),
+      completed: await queue.getCompletedCount(),
+      failed: await queue.getFailedCount(),
+      prioritized: await queue.getPrioritizedCount(),
+      children: await queue.getWaitingChildrenCount(),
+    }
+  },
+  { waiting: 3, delayed: 0, active: 1, completed: 0, failed: 1, prioritized: 0, children: 0 },
+)
+
+same(
+  'getDelayedCount up to a time',
+  async (side) => {
+    const { queue } = await filled(side)
+    const now = Date.now()
+    return {
+      soon: await queue.getDelayedCount(now + 60_000),
+      later: await queue.getDelayedCount(now + 7_200_000),
+      ever: await queue.getDelayedCount(now + 20 * 365 * 86_400_000),
+    }
+  },
+  { soon: 0, later: 2, ever: 2 },
+)
+
+same(
+  'getWaiting, getDelayed and getJobs before any worker starts',
+  async (side) => {
+    const { queue } = await filled(side)
+    return {
+      waiting: numbers(await queue.getWaiting()),
+      delayed: numbers(await queue.getDelayed()),
+      both: numbers(await queue.getJobs(['waiting', 'delayed'], 0, -1, true)).length,
+      all: numbers(await queue.getJobs()).length,
+    }
+  },
+  { waiting: [1, 2, 3, 4, 5, 6], delayed: [7, 8], both: 8, all: 8 },
+)
+
+same(
+  'getWaiting and getJobs in pages',
+  async (side) => {
+    const { queue } = await filled(side)
+    const pages: number[][] = []
+    for (const start of [0, 2, 4, 6]) pages.push(numbers(await queue.getWaiting(start, start + 1)))
+    return {
+      pages,
+      one: numbers(await queue.getWaiting(1, 1)),
+      tail: numbers(await queue.getJobs('waiting', 4, -1, true)),
+      delayed: numbers(await queue.getDelayed(1, 1)),
+    }
+  },
+  { pages: [[1, 2], [3, 4], [5, 6], []], one: [2], tail: [5, 6], delayed: [8] },
+)
+
+same(
+  'getJobs in descending order',
+  async (side) => {
+    const { queue } = await filled(side)
+    return {
+      waiting: numbers(await queue.getJobs('waiting', 0, -1, false)),
+      page: numbers(await queue.getJobs(['waiting'], 0, 2, false)),
+      delayed: numbers(await queue.getJobs('delayed', 0, -1, false)),
+    }
+  },
+  { waiting: [6, 5, 4, 3, 2, 1], page: [6, 5, 4], delayed: [8, 7] },
+)
+
+same(
+  'getRanges gives the ids of those that wait',
+  async (side) => {
+    const { queue, jobs } = await filled(side)
+    const ids = await queue.getRanges(['waiting'], 0, -1, true)
+    const waiting = jobs.slice(0, 6).map(({ id }) => id)
+    return { same: JSON.stringify(ids) === JSON.stringify(waiting) }
+  },
+  { same: true },
+)
+
+same(
+  'getActive, getFailed and getWaiting while a job runs',
+  async (side) => {
+    const { queue } = await running(side)
+    return {
+      active: numbers(await queue.getActive()),
+      waiting: numbers(await queue.getWaiting()),
+      failed: numbers(await queue.getFailed()),
+      delayed: numbers(await queue.getDelayed()),
+      completed: numbers(await queue.getCompleted()),
+      children: numbers(await queue.getWaitingChildren()),
+    }
+  },
+  { active: [0], waiting: [1, 2, 3], failed: [4], delayed: [], completed: [], children: [] },
+)
+
+same(
+  'getPrioritized, getPrioritizedCount and getCountsPerPriority see those that wait in line',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1, 2], { priority: 3 })
+    await side.add(queue, 'b', [3], { priority: 1 })
+    await side.add(queue, 'b', [4])
+    const prioritized = numbers(await queue.getPrioritized())
+    return {
+      prioritized: prioritized.toSorted((a, b) => a - b),
+      count: await queue.getPrioritizedCount(),
+      counts: await queue.getJobCounts('waiting', 'prioritized', 'delayed'),
+      perPriority: await queue.getCountsPerPriority([0, 1, 3]),
+    }
+  },
+  {
+    prioritized: [1, 2, 3],
+    count: 3,
+    counts: { waiting: 1, prioritized: 3, delayed: 0 },
+    perPriority: { 0: 1, 1: 1, 3: 2 },
+  },
+)
+
+same(
+  'getState, getJobState and isWaiting of a job that waits in line',
+  async (side) => {
+    const { queue, jobs } = await running(side)
+    const states = await Promise.all(jobs.map((job) => job.getState()))
+    const [first, second, , , failed] = jobs
+    return {
+      states,
+      asked: await queue.getJobState(second?.id ?? ''),
+      waiting: await second?.isWaiting(),
+      delayed: await second?.isDelayed(),
+      active: await first?.isActive(),
+      failed: await failed?.isFailed(),
+      completed: await failed?.isCompleted(),
+      children: await failed?.isWaitingChildren(),
+      unknown: await queue.getJobState('none'),
+    }
+  },
+  {
+    states: ['active', 'waiting', 'waiting', 'waiting', 'failed'],
+    asked: 'waiting',
+    waiting: true,
+    delayed: false,
+    active: true,
+    failed: true,
+    completed: false,
+    children: false,
+    unknown: 'unknown',
+  },
+)
+
+same(
+  'getState of a delayed job and of a prioritized one that waits in line',
+  async (side) => {
+    const queue = side.queue()
+    const [, prioritized] = await side.add(queue, 'a', [1, 2], { priority: 4 })
+    const [delayed] = await side.add(queue, 'a', [3], { delay: 3_600_000 })
+    return {
+      delayed: await delayed?.getState(),
+      isDelayed: await delayed?.isDelayed(),
+      prioritized: await prioritized?.getState(),
+    }
+  },
+  { delayed: 'delayed', isDelayed: true, prioritized: 'prioritized' },
+)
+
+same(
+  'getJob and Job.fromId of a job that waits in line',
+  async (side) => {
+    const { queue, jobs } = await filled(side)
+    const job = await queue.getJob(jobs[2]?.id ?? '')
+    return {
+      data: job?.data,
+      name: job?.name,
+      delay: job?.delay,
+      none: await queue.getJob('none'),
+    }
+  },
+  { data: { customer: 'a', nr: 3 }, name: 'work', delay: 0, none: undefined },
+)
+
+same(
+  'exportPrometheusMetrics and recordJobCountsMetric count those that wait in line as waiting',
+  async (side) => {
+    const { queue } = await filled(side)
+    const text = await queue.exportPrometheusMetrics({ app: 'test' })
+    const lines = text.split('\n').filter((line) => /state="(waiting|delayed)"/.test(line))
+    return {
+      lines: lines.map((line) => line.replace(side.queueName, 'q')).toSorted(),
+      recorded: await queue.recordJobCountsMetric('waiting', 'delayed'),
+    }
+  },
+  {
+    lines: [
+      'bullmq_job_count{queue="q", state="delayed", app="test"} 2',
+      'bullmq_job_count{queue="q", state="waiting", app="test"} 6',
+    ],
+    recorded: { waiting: 6, delayed: 2 },
+  },
+)
+
+same(
+  'getJobLogs, addJobLog, job.log and clearLogs',
+  async (side) => {
+    const queue = side.queue()
+    side.worker((job) => job.log('by the processor'))
+    const [job] = await side.add(queue, 'a', [1])
+    await side.ended(1)
+    const id = job?.id ?? ''
+    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    await queue.addJobLog(id, 'by hand')
+    const { logs, count } = await queue.getJobLogs(id)
+    await job?.clearLogs(1)
+    return { logs, count, kept: (await queue.getJobLogs(id)).logs }
+  },
+  { logs: ['by the processor', 'by hand'], count: 2, kept: ['by hand'] },
+)
+
+same(
+  'job.updateProgress and queue.updateJobProgress of a job that waits in line',
+  async (side) => {
+    const queue = side.queue()
+    const jobs = await side.add(queue, 'a', [1, 2])
+    await jobs[1]?.updateProgress(40)
+    const first = await queue.getJob(jobs[1]?.id ?? '')
+    await queue.updateJobProgress(jobs[1]?.id ?? '', { part: 2 })
+    const second = await queue.getJob(jobs[1]?.id ?? '')
+    side.worker()
+    await side.ended(2)
+    return { first: first?.progress, second: second?.progress, order: side.order }
+  },
+  { first: 40, second: { part: 2 }, order: [1, 2] },
+)
+
+differs(
+  'queue events of three jobs of one customer: those that wait in line are delayed first',
+  async (side) => {
+    const events = await side.events()
+    const seen = new Map<string, number>()
+    const count = (name: string): void => {
+      seen.set(name, (seen.get(name) ?? 0) + 1)
+    }
+    events.on('added', () => {
+      count('added')
+    })
+    events.on('waiting', () => {
+      count('waiting')
+    })
+    events.on('delayed', () => {
+      count('delayed')
+    })
+    events.on('active', () => {
+      count('active')
+    })
+    events.on('completed', () => {
+      count('completed')
+    })
+    const queue = side.queue()
+    await side.add(queue, 'a', [1, 2, 3])
+    side.worker()
+    await side.ended(3)
+    await side.until('all events are there', () => seen.get('completed') === 3)
+    await pause(50)
+    return Object.fromEntries(seen)
+  },
+  {
+    bullmq: { added: 3, waiting: 3, active: 3, completed: 3 },
+    ours: { added: 3, waiting: 3, delayed: 2, active: 3, completed: 3 },
+  },
+)
+
+same(
+  'queue.on("waiting") is told of every job that is added',
+  async (side) => {
+    const queue = side.queue()
+    const seen: number[] = []
+    queue.on('waiting', (job) => {
+      seen.push(job.data.nr)
+    })
+    await side.add(queue, 'a', [1, 2])
+    await queue.addBulk([{ name: 'work', data: { customer: 'a', nr: 3 } }])
+    return { seen }
+  },
+  { seen: [1, 2] },
+)
+
+same(
+  'queue.on: cleaned, removed, progress, paused and resumed',
+  async (side) => {
+    const queue = side.queue()
+    const seen: string[] = []
+    queue.on('cleaned', (ids, type) => seen.push(`cleaned ${ids.length} ${type}`))
+    queue.on('removed', () => seen.push('removed'))
+    queue.on('progress', (_, progress) => seen.push(`progress ${JSON.stringify(progress)}`))
+    queue.on('paused', () => seen.push('paused'))
+    queue.on('resumed', () => seen.push('resumed'))
+    const jobs = await side.add(queue, 'a', [1, 2, 3])
+    await jobs[1]?.updateProgress(5)
+    await jobs[1]?.remove()
+    await queue.pause()
+    await queue.resume()
+    await queue.clean(0, 10, 'wait')
+    return { seen }
+  },
+  { seen: ['progress 5', 'removed', 'paused', 'resumed', 'cleaned 2 wait'] },
+)
+
+same(
+  'queueEvents: progress, removed, cleaned, drained, deduplicated, duplicated, failed and retries-exhausted',
+  async (side) => {
+    const events = await side.events()
+    const seen = new Set<string>()
+    for (const name of ['progress', 'removed', 'cleaned', 'drained', 'deduplicated'] as const) {
+      events.on(name, () => seen.add(name))
+    }
+    for (const name of [
+      'duplicated',
+      'failed',
+      'retries-exhausted',
+      'paused',
+      'resumed',
+    ] as const) {
+      events.on(name, () => seen.add(name))
+    }
+    const queue = side.queue()
+    await queue.pause()
+    const jobs = await side.add(queue, 'a', [1, 2, 3, 4])
+    await jobs[1]?.updateProgress(5)
+    await jobs[2]?.remove()
+    for (let time = 0; time < 2; time++) {
+      await side.add(queue, 'a', [5], { deduplication: { id: 'd' } })
+      await side.add(queue, 'a', [6], { jobId: 'j' })
+    }
+    await queue.clean(0, 1, 'wait')
+    side.worker(() => {
+      throw new Error('on purpose')
+    })
+    await queue.resume()
+    await side.until(
+      () => `all events are there: ${[...seen].join()}`,
+      () => seen.size === 10,
+    )
+    return { seen: seen.size }
+  },
+  { seen: 10 },
+)
+
+same(
+  'getWorkers, getWorkersCount, getMeta and getVersion',
+  async (side) => {
+    const queue = side.queue()
+    const worker = side.worker(() => undefined, { name: 'mine' })
+    await worker.waitUntilReady()
+    await queue.setGlobalConcurrency(3)
+    const meta = await queue.getMeta()
+    await side.until('it is listed', async () => (await queue.getWorkersCount()) > 0)
+    return {
+      workers: (await queue.getWorkers()).map((one) => one['rawname']?.includes('mine')),
+      count: await queue.getWorkersCount(),
+      concurrency: meta.concurrency,
+      version: await queue.getVersion(),
+    }
+  },
+  { workers: [true], count: 1, concurrency: 3, version: 'bullmq:6.7.0' },
+)
+
+same(
+  'getMetrics counts finished jobs once',
+  async (side) => {
+    const queue = side.queue()
+    side.worker(
+      ({ data }) => {
+        if (data.nr === 2) throw new Error('on purpose')
+      },
+      { metrics: { maxDataPoints: 10 } },
+    )
+    await side.add(queue, 'a', range(1, 4))
+    await side.ended(4)
+    await side.until('the last is done', async () => (await queue.getCompletedCount()) === 3)
+    const [completed, failed] = [
+      await queue.getMetrics('completed'),
+      await queue.getMetrics('failed'),
+    ]
+    return { completed: completed.meta.count, failed: failed.meta.count }
+  },
+  { completed: 3, failed: 1 },
+)

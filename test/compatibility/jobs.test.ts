@@ -1,0 +1,327 @@
+/** The job as an object, what is done with it by hand, and the options that it is added with. */
+import { Job, RedisQueueBackend, Worker } from 'bullmq'
+import { Redis } from 'ioredis'
+import { differs, same, useSides } from './differential.ts'
+import { fetched, pause, range, type Work } from './side.ts'
+
+useSides()
+
+same(
+  'Job.create and Job.createBulk add to the line as queue.add does',
+  async (side) => {
+    const queue = side.queue()
+    const gate = side.gate()
+    side.worker(async ({ data }) => {
+      if (data.nr === 0) await gate.passed
+    })
+    await side.add(queue, 'a', [0])
+    await side.started(0)
+    await Job.create<Work>(queue, 'work', { customer: 'a', nr: 1 })
+    const data = range(2, 3).map((nr) => ({ name: 'work', data: { customer: 'a', nr } }))
+    await Job.createBulk<Work>(queue, data)
+    await side.add(queue, 'a', [4])
+    const waiting = await queue.getWaitingCount()
+    gate.open()
+    await side.ended(5)
+    return { waiting, order: side.order }
+  },
+  { waiting: 4, order: range(0, 4) },
+)
+
+same(
+  'Job.fromId, Job.fromJSON, toJSON and asJSON of a job that waits in line',
+  async (side) => {
+    const queue = side.queue()
+    const [, job] = await side.add(queue, 'a', [1, 2], { attempts: 2 })
+    const found = await Job.fromId<Work>(queue, job?.id ?? '')
+    const { data, attemptsMade, delay } = found?.toJSON() ?? {}
+    const json = found?.asJSON()
+    const copy = json && Job.fromJSON<Work>(queue, json, job?.id)
+    return {
+      id: found?.id === job?.id,
+      json: { data, attemptsMade, delay },
+      stored: json?.data,
+      attempts: json?.opts.attempts,
+      copy: copy?.data,
+      sandbox: found?.asJSONSandbox().queueName === side.queueName,
+    }
+  },
+  {
+    id: true,
+    json: { data: { customer: 'a', nr: 2 }, attemptsMade: 0, delay: 0 },
+    stored: '{"customer":"a","nr":2}',
+    attempts: 2,
+    copy: { customer: 'a', nr: 2 },
+    sandbox: true,
+  },
+)
+
+same(
+  'a timestamp of one’s own: the order of adding holds, and the job shows it',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1])
+    const [job] = await side.add(queue, 'a', [2], { timestamp: 1_000 })
+    await side.add(queue, 'a', [3], { timestamp: Date.now() + 3_600_000 })
+    await side.add(queue, 'a', [4])
+    const shown = (await queue.getJob(job?.id ?? ''))?.timestamp
+    side.worker()
+    await side.ended(4)
+    return { shown, order: side.order }
+  },
+  { shown: 1_000, order: range(1, 4) },
+)
+
+same(
+  'sizeLimit refuses a job that is too large, and leaves no place behind',
+  async (side) => {
+    const queue = side.queue()
+    side.worker()
+    const refusal = await side.add(queue, 'a', [1], { sizeLimit: 5 }).then(
+      () => 'accepted',
+      () => 'refused',
+    )
+    await side.add(queue, 'a', [2])
+    await side.ended(1)
+    return { refusal, order: side.order }
+  },
+  { refusal: 'refused', order: [2] },
+)
+
+same(
+  'addBulk with one job that is refused adds none, and leaves no place behind',
+  async (side) => {
+    const queue = side.queue()
+    side.worker()
+    const refusal = await queue
+      .addBulk([
+        { name: 'work', data: { customer: 'a', nr: 1 } },
+        { name: 'work', data: { customer: 'a', nr: 2 }, opts: { sizeLimit: 5 } },
+      ])
+      .then(
+        () => 'accepted',
+        () => 'refused',
+      )
+    await side.add(queue, 'a', [3])
+    await side.until('the last one ran', () => side.order.includes(3))
+    return { refusal, order: side.order }
+  },
+  { refusal: 'refused', order: [3] },
+)
+
+same(
+  'add with a parent that does not exist is refused, and leaves no place behind',
+  async (side) => {
+    const queue = side.queue()
+    side.worker()
+    const parent = { id: 'none', queue: queue.qualifiedName }
+    const refusal = await side.add(queue, 'a', [1], { parent }).then(
+      () => 'accepted',
+      (error: unknown) => (error as Error).message.replace(side.queueName, 'q'),
+    )
+    await side.add(queue, 'a', [2])
+    await side.ended(1)
+    return { refusal, order: side.order }
+  },
+  { refusal: 'Missing key for parent job bull:q:none. addJob', order: [2] },
+)
+
+same(
+  'keepLogs and stackTraceLimit of a job that waited in line',
+  async (side) => {
+    const queue = side.queue()
+    side.worker(async (job) => {
+      for (const row of ['one', 'two', 'three']) await job.log(row)
+      throw new Error('on purpose')
+    })
+    const [, job] = await side.add(queue, 'a', [1, 2], {
+      keepLogs: 2,
+      stackTraceLimit: 1,
+      attempts: 2,
+    })
+    await side.until('both failed', async () => (await queue.getFailedCount()) === 2)
+    const { logs } = await queue.getJobLogs(job?.id ?? '')
+    const failed = await queue.getJob(job?.id ?? '')
+    return { logs: logs.length, traces: failed?.stacktrace?.length }
+  },
+  { logs: 2, traces: 1 },
+)
+
+same(
+  'backoff: fixed, exponential and with jitter give as many attempts',
+  async (side) => {
+    const queue = side.queue()
+    side.worker(() => {
+      throw new Error('on purpose')
+    })
+    for (const [nr, backoff] of [
+      { type: 'fixed', delay: 20 },
+      { type: 'exponential', delay: 10 },
+      { type: 'fixed', delay: 20, jitter: 0.5 },
+    ].entries()) {
+      await side.add(queue, `c${nr}`, [nr], { attempts: 3, backoff })
+    }
+    await side.ended(9)
+    return { ran: side.ran }
+  },
+  { ran: [0, 0, 0, 1, 1, 1, 2, 2, 2] },
+)
+
+differs(
+  'processJob by hand: the processor runs under a lease, and the job completes',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1])
+    const found: unknown[] = []
+    const worker = side.worker(
+      async () => {
+        if (!side.isOurs) return
+        const resource = side.resourceOf('a')
+        found.push((await side.redlock.tryAcquire(resource)).status)
+      },
+      { autorun: false },
+    )
+    const job = await fetched(worker, 'one')
+    if (job !== undefined) await worker.processJob(job, 'one', () => false)
+    return { state: await job?.getState(), order: side.order, found }
+  },
+  {
+    bullmq: { state: 'completed', order: [1], found: [] },
+    ours: { state: 'completed', order: [1], found: ['taken'] },
+  },
+)
+
+differs(
+  'lockRenewalFailed: the signal aborts when BullMQ’s lock on the job is lost',
+  async (side) => {
+    const queue = side.queue()
+    const found: unknown[] = []
+    const redis = new Redis(side.connection)
+    side.defer(() => redis.quit())
+    let failed: string[] = []
+    side
+      .worker(
+        async (job, { signal }) => {
+          await redis.del(queue.toKey(`${job.id ?? ''}:lock`))
+          await side.until('the renewal fails', () => failed.length > 0)
+          await pause(20)
+          found.push(signal.aborted)
+        },
+        { lockDuration: 2_000, lockRenewTime: 80, skipStalledCheck: true },
+      )
+      .on('lockRenewalFailed', (ids) => {
+        failed = ids
+      })
+    const [job] = await side.add(queue, 'a', [1])
+    await side.ended(1)
+    return { failed: failed.map((id) => id === job?.id), found }
+  },
+  { bullmq: { failed: [true], found: [false] }, ours: { failed: [true], found: [true] } },
+)
+
+differs(
+  'worker.opts: lockDuration, stalledInterval and maxStalledCount follow from the lease',
+  (side) => {
+    const { opts } = side.worker(() => undefined, { autorun: false })
+    const { lockDuration, stalledInterval, maxStalledCount, concurrency } = opts
+    return Promise.resolve({
+      lockDuration,
+      stalledInterval,
+      maxStalledCount,
+      concurrency: concurrency === (side.isOurs ? 4 : 1),
+    })
+  },
+  {
+    bullmq: {
+      lockDuration: 30_000,
+      stalledInterval: 30_000,
+      maxStalledCount: 1,
+      concurrency: true,
+    },
+    ours: { lockDuration: 2_000, stalledInterval: 500, maxStalledCount: 3, concurrency: true },
+  },
+)
+
+same(
+  'lockDuration, stalledInterval and maxStalledCount that are given are kept',
+  (side) => {
+    const given = { lockDuration: 7_000, stalledInterval: 900, maxStalledCount: 2 }
+    const { opts } = side.worker(() => undefined, { autorun: false, ...given })
+    const { lockDuration, stalledInterval, maxStalledCount } = opts
+    return Promise.resolve({ lockDuration, stalledInterval, maxStalledCount })
+  },
+  { lockDuration: 7_000, stalledInterval: 900, maxStalledCount: 2 },
+)
+
+same(
+  'getBackend is BullMQ’s Redis backend, of queue and worker',
+  async (side) => {
+    const [queue, worker] = [side.queue(), side.worker()]
+    return Promise.resolve({
+      queue: queue.getBackend() instanceof RedisQueueBackend,
+      worker: worker.getBackend() instanceof RedisQueueBackend,
+      name: queue.name === side.queueName && worker.name === side.queueName,
+      qualified: queue.qualifiedName === `bull:${side.queueName}`,
+    })
+  },
+  { queue: true, worker: true, name: true, qualified: true },
+)
+
+same(
+  'worker.rateLimit and RateLimitError: the job runs again',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1, 2])
+    let limited = 0
+    const worker = side.worker(
+      async ({ data }) => {
+        if (data.nr === 1 && limited++ === 0) {
+          // eslint-disable-next-line @typescript-eslint/no-deprecated -- It is public all the same.
+          await worker.rateLimit(100)
+          throw Worker.RateLimitError()
+        }
+      },
+      { limiter: { max: 100, duration: 500 } },
+    )
+    await side.ended(3)
+    return { order: side.order }
+  },
+  { order: [1, 1, 2] },
+)
+
+same(
+  'startStalledCheckTimer by hand finds a job whose worker died',
+  async (side) => {
+    const queue = side.queue()
+    const [gate, redlock] = [side.gate(), await side.ownRedlock()]
+    const dead = side.worker(() => gate.passed, {
+      lockDuration: 200,
+      skipStalledCheck: true,
+      ours: { redlock },
+    })
+    const [job] = await side.add(queue, 'a', [1])
+    await side.started(1)
+    await dead.close(true)
+    await redlock.close()
+    const worker = side.worker(() => undefined, { autorun: false, stalledInterval: 100 })
+    await worker.startStalledCheckTimer()
+    await side.until('it waits again', async () => (await job?.getState()) === 'waiting')
+    const again = await fetched(worker, 'two')
+    return { again: again?.data.nr }
+  },
+  { again: 1 },
+)
+
+same(
+  'a job that fails for good while others wait: they go on',
+  async (side) => {
+    const queue = side.queue()
+    side.worker(({ data }) => {
+      if (data.nr === 1) throw new Error('on purpose')
+    })
+    await side.add(queue, 'a', [1, 2, 3])
+    await side.ended(3)
+    return { order: side.order, failed: await queue.getFailedCount() }
+  },
+  { order: [1, 2, 3], failed: 1 },
+)

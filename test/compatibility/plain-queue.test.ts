@@ -1,0 +1,169 @@
+/** Jobs of BullMQ's own `Queue`, `FlowProducer` and schedulers: they take their place at their first start. */
+import { differs, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
+import { pause, range } from './side.ts'
+
+useSides()
+
+/** A worker that starts when jobs already wait, in several queues one after the other. */
+function coldWorker(concurrency: number): Scenario {
+  return async (side) => {
+    const orders: string[] = []
+    for (const round of range(1, 5)) {
+      const customer = `a${round}`
+      const queue = side.plainQueue()
+      await side.add(queue, customer, range(1, 5))
+      const worker = side.worker(() => pause(2), side.isOurs ? { concurrency } : {})
+      await side.ended(round * 5)
+      await worker.close()
+      orders.push(side.orderOf(customer).join())
+    }
+    return { orders: [...new Set(orders)], overlaps: side.overlaps }
+  }
+}
+
+const IN_ORDER = { orders: ['1,2,3,4,5'], overlaps: 0 }
+
+same('jobs of a plain Queue and a cold worker of concurrency 2: in order', coldWorker(2), IN_ORDER)
+same('jobs of a plain Queue and a cold worker of concurrency 5: in order', coldWorker(5), IN_ORDER)
+same(
+  'jobs of a plain Queue and a cold worker of concurrency 16: in order',
+  coldWorker(16),
+  IN_ORDER,
+)
+
+same(
+  'jobs of a plain Queue and a running worker: in order',
+  async (side) => {
+    const queue = side.plainQueue()
+    side.worker(() => pause(3))
+    await side.add(queue, 'a', range(1, 20))
+    await side.ended(20)
+    return { order: side.order, overlaps: side.overlaps }
+  },
+  { order: range(1, 20), overlaps: 0 },
+)
+
+same(
+  'jobs of a plain Queue beside those of a LockedQueue: none is lost, none overlaps',
+  async (side) => {
+    const [plain, queue] = [side.plainQueue(), side.queue()]
+    side.worker(() => pause(2))
+    for (const nr of range(1, 10)) await side.add(nr % 2 === 0 ? plain : queue, 'a', [nr])
+    await side.ended(10)
+    return { ran: side.ran, overlaps: side.overlaps }
+  },
+  { ran: range(1, 10), overlaps: 0 },
+)
+
+differs(
+  'active events and attemptsStarted of jobs of a plain Queue: one more for each that waited',
+  async (side) => {
+    const queue = side.plainQueue()
+    const gate = side.gate()
+    let active = 0
+    side
+      .worker(async ({ data }) => {
+        if (data.nr === 1) await gate.passed
+      })
+      .on('active', () => {
+        active++
+      })
+    const jobs = await side.add(queue, 'a', [1])
+    await side.started(1)
+    jobs.push(...(await side.add(queue, 'a', [2, 3])))
+    await pause(150)
+    gate.open()
+    await side.ended(3)
+    await side.until('all are done', async () => (await queue.getCompletedCount()) === 3)
+    const done = await Promise.all(jobs.map(({ id }) => queue.getJob(id ?? '')))
+    return {
+      order: side.order,
+      active,
+      started: done.map((job) => job?.attemptsStarted),
+      made: done.map((job) => job?.attemptsMade),
+    }
+  },
+  {
+    bullmq: { order: [1, 2, 3], active: 3, started: [1, 1, 1], made: [1, 1, 1] },
+    ours: { order: [1, 2, 3], active: 5, started: [1, 2, 2], made: [1, 1, 1] },
+  },
+)
+
+sameAndAsSoon(
+  'a limiter counts jobs of a plain Queue once, though some start in vain',
+  async (side) => {
+    const queue = side.plainQueue()
+    await side.add(queue, 'a', range(1, 9))
+    const from = performance.now()
+    side.worker(() => undefined, { limiter: { max: 3, duration: 400 } })
+    await side.ended(9)
+    return { order: side.order, gapMs: performance.now() - from }
+  },
+  { order: range(1, 9) },
+)
+
+sameAndAsSoon(
+  'a limiter with jobs of a LockedQueue',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', range(1, 9))
+    const from = performance.now()
+    side.worker(() => undefined, { limiter: { max: 3, duration: 400 } })
+    await side.ended(9)
+    return { order: side.order, gapMs: performance.now() - from }
+  },
+  { order: range(1, 9) },
+)
+
+same(
+  'upsertJobScheduler: its jobs run one at a time, and behind what waits in line',
+  async (side) => {
+    const queue = side.queue()
+    side.worker(() => pause(10))
+    await queue.upsertJobScheduler('s', { every: 60, limit: 3 }, { data: { customer: 'a', nr: 1 } })
+    await side.add(queue, 'a', [2, 3])
+    await side.ended(5)
+    await pause(150)
+    return { ran: side.ran, overlaps: side.overlaps, failed: await queue.getFailedCount() }
+  },
+  { ran: [1, 1, 1, 2, 3], overlaps: 0, failed: 0 },
+)
+
+same(
+  'getJobScheduler, getJobSchedulers, getJobSchedulersCount and removeJobScheduler',
+  async (side) => {
+    const queue = side.queue()
+    await queue.upsertJobScheduler('s', { every: 3_600_000 }, { data: { customer: 'a', nr: 1 } })
+    const one = await queue.getJobScheduler('s')
+    const all = await queue.getJobSchedulers()
+    const count = await queue.getJobSchedulersCount()
+    const removed = await queue.removeJobScheduler('s')
+    return {
+      one: one?.every,
+      all: all.length,
+      count,
+      removed,
+      left: await queue.getJobSchedulersCount(),
+    }
+  },
+  { one: 3_600_000, all: 1, count: 1, removed: true, left: 0 },
+)
+
+same(
+  'a scheduler with a pattern and immediately, startDate and endDate',
+  async (side) => {
+    const queue = side.queue()
+    side.worker()
+    const repeat = { pattern: '0 0 1 1 *', immediately: true, endDate: Date.now() + 10 ** 12 }
+    await queue.upsertJobScheduler('s', repeat, { data: { customer: 'a', nr: 1 } })
+    await queue.upsertJobScheduler(
+      't',
+      { every: 50, startDate: Date.now() + 200, limit: 1 },
+      { data: { customer: 'a', nr: 2 } },
+    )
+    await side.ended(2)
+    const { delayed } = await queue.getJobCounts('delayed')
+    return { order: side.order, delayed }
+  },
+  { order: [1, 2], delayed: 1 },
+)

@@ -1,0 +1,809 @@
+/**
+ * What becomes of every member of BullMQ's public surface with `LockedQueue` and `LockedWorker`. The page
+ * docs/compatibility.md is written from these rows. A row names the differential test that shows it, or says why it
+ * cannot differ.
+ */
+import type { Section } from './surface.ts'
+
+export type Verdict = 'same' | 'differs' | 'refused'
+
+/** `In use` has what is no member: how the classes are written, and what they meet. */
+export type RowSection = Section | 'In use'
+
+export interface Row {
+  readonly section: RowSection
+  readonly member: string
+  readonly verdict: Verdict
+  /** One sentence: what happens and, where it is refused, what to do. */
+  readonly how: string
+  /** The title of a differential test. Without one the row says why it cannot differ. */
+  readonly test: string | undefined
+}
+
+type Members = Partial<Readonly<Record<RowSection, readonly string[]>>>
+
+const AS_BULLMQ = 'As BullMQ.'
+const IN_LINE = 'Also for a job that waits in line.'
+const WAITING = 'Jobs that wait in line are waiting ones.'
+
+export const ROWS: readonly Row[] = [
+  // Adding
+  same('Jobs take their place in the order of adding.', {
+    'a worker that was busy starts the next job of a customer within milliseconds': {
+      Queue: ['add'],
+    },
+    'addBulk adds in order, for every customer': { Queue: ['addBulk'] },
+    'Job.create and Job.createBulk add to the line as queue.add does': {
+      Job: ['Job.create', 'Job.createBulk', 'addJob'],
+    },
+    'a timestamp of one’s own: the order of adding holds, and the job shows it': {
+      JobsOptions: ['timestamp'],
+      Job: ['timestamp'],
+    },
+  }),
+  same('A refused job leaves no place behind.', {
+    'sizeLimit refuses a job that is too large, and leaves no place behind': {
+      JobsOptions: ['sizeLimit'],
+    },
+    'addBulk with one job that is refused adds none, and leaves no place behind': {
+      'In use': ['`addBulk` with a job that is refused'],
+    },
+    'add with a parent that does not exist is refused, and leaves no place behind': {
+      JobsOptions: ['parent', 'parent.id', 'parent.queue'],
+    },
+  }),
+  same('A job that was there before keeps its place, data and delay.', {
+    'a job that waits in line and is added again by its jobId keeps its place, data and state': {
+      JobsOptions: ['jobId'],
+      'queueEvents.on': ['added'],
+    },
+    'a delayed job that is added again by its jobId stays delayed, and holds up nothing': {
+      'In use': ['a delayed job, added again by its `jobId`'],
+    },
+    'a job with a delay of ten minutes that is added again by its jobId stays delayed': {
+      'In use': ['a job with a delay of ten minutes, added again'],
+    },
+    'a job with a delay of an hour that is added again by its jobId stays delayed': {
+      'In use': ['a job with a delay of an hour, added again'],
+    },
+    'a delayed job that is added again runs when it is due': {
+      'In use': ['a job with a short delay, added again'],
+    },
+    'a delayed job that is deduplicated stays delayed, and holds up nothing': {
+      'In use': ['a delayed job, deduplicated'],
+    },
+    'a finished job that is added again by its jobId holds up nothing': {
+      'In use': ['a finished job, added again by its `jobId`'],
+    },
+    'a flow’s parent that is added again by its jobId holds up nothing': {
+      'In use': ['a flow’s parent, added again by its `jobId`'],
+    },
+  }),
+  same('What a killed producer has added runs within seconds, once.', {
+    'producers that are killed while they add: every job that exists runs, once': {
+      'In use': ['a producer that dies in `add`'],
+    },
+    'producers that are killed while they addBulk: every job that exists runs, once': {
+      'In use': ['a producer that dies in `addBulk`'],
+    },
+  }),
+
+  // Deduplication
+  same('The id is free when the job is done.', {
+    'deduplication without a ttl: the id is free again when the job is done': {
+      DeduplicationOptions: ['id'],
+    },
+    'deduplication with a ttl: what is added after the job is done holds up nothing': {
+      DeduplicationOptions: ['ttl'],
+    },
+  }),
+  same(IN_LINE, {
+    'deduplication of a job that waits in line: the first one runs, once': {
+      JobsOptions: ['deduplication'],
+      Queue: ['getDeduplicationJobId', 'getDebounceJobId'],
+      Job: ['deduplicationId'],
+      'queueEvents.on': ['deduplicated'],
+    },
+    'removeDeduplicationKey: the id is free while its job waits in line': {
+      Queue: ['removeDeduplicationKey', 'removeDebounceKey'],
+      Job: ['removeDeduplicationKey'],
+    },
+    'deduplication.extend starts the ttl again': { DeduplicationOptions: ['extend'] },
+  }),
+  same('Replaces a delayed job; one that waits in line is waiting, and is spared.', {
+    'deduplication.replace replaces a delayed job, and holds up nothing': {
+      DeduplicationOptions: ['replace'],
+    },
+    'deduplication.replace spares a job that waits in line, as one that waits': {
+      'In use': ['`deduplication.replace` of a job that waits in line'],
+    },
+  }),
+  same('Moves a delayed job; one that waits in line is spared.', {
+    'deduplication.reschedule moves a delayed job, and spares one that waits in line': {
+      DeduplicationOptions: ['reschedule'],
+    },
+  }),
+  same('The last job that was added while the first ran runs after it.', {
+    'deduplication.keepLastIfActive runs the last that was added while the first ran': {
+      DeduplicationOptions: ['keepLastIfActive'],
+    },
+    'deduplication.keepLastIfActive while the first waits in line: one run, as for any that waits':
+      {
+        'In use': ['`deduplication.keepLastIfActive` while the first waits in line'],
+      },
+  }),
+  differs('Jobs of one queue, name and resource share one result; other queues have their own.', {
+    'dedupe: jobs of two queues that name one resource keep their own results': {
+      'In use': ['`dedupe` in two queues'],
+    },
+  }),
+
+  // Removing
+  same('What is removed holds up nothing: the next job starts at once.', {
+    'drain removes all that wait in line, and the next job starts at once': { Queue: ['drain'] },
+    'drain(true) removes those that wait in line, and the next job starts at once': {
+      'In use': ['`drain(true)` of jobs that wait in line'],
+    },
+    'drain(true) removes delayed jobs, and the next job starts at once': {
+      'In use': ['`drain(true)` of delayed jobs'],
+    },
+    'drain counts and leaves what BullMQ leaves': { 'In use': ['what `drain` leaves'] },
+    'clean("wait") removes those that wait in line, and the next job starts at once': {
+      'In use': ['`clean("wait")`, and the next job'],
+    },
+    'clean("delayed") removes delayed jobs, and the next job starts at once': {
+      'In use': ['`clean("delayed")`, and the next job'],
+    },
+    'job.remove of jobs that wait in line: the next job starts at once': {
+      Job: ['remove'],
+      'queueEvents.on': ['removed'],
+    },
+    'queue.remove of jobs that wait in line: the next job starts at once': { Queue: ['remove'] },
+    'a plain queue removes jobs that wait in line: the next job starts at once': {
+      'In use': ['a plain `Queue` or a dashboard that removes jobs'],
+    },
+    'the head of a line is removed while no job of it runs: the next one starts at once': {
+      'In use': ['the first of a line is removed before any runs'],
+    },
+    'obliterate leaves no place behind: ids begin again, and the next job starts at once': {
+      Queue: ['obliterate'],
+    },
+    'removeUnprocessedChildren: the next job of the children’s customer starts at once': {
+      Job: ['removeUnprocessedChildren'],
+    },
+  }),
+  same('`wait` cleans those that wait in line; `delayed` spares them.', {
+    'clean("wait") takes up to its limit of those that wait in line, and returns their ids': {
+      Queue: ['clean'],
+    },
+    'clean("wait") spares jobs that are younger than its grace': {
+      'In use': ['`clean("wait")` with a grace'],
+    },
+    'clean("delayed") spares those that wait in line': {
+      'In use': ['`clean("delayed")` beside a line'],
+    },
+    'clean("completed") and clean("failed") remove finished jobs': {
+      'In use': ['`clean` of finished jobs'],
+    },
+  }),
+  same(AS_BULLMQ, {
+    'obliterate needs force while a job runs': { 'In use': ['`obliterate` without `force`'] },
+    'a job that runs cannot be removed': { 'In use': ['`remove` of a job that runs'] },
+    'removeOnComplete and removeOnFail leave nothing behind': {
+      JobsOptions: ['removeOnComplete', 'removeOnFail'],
+    },
+    'removeOnComplete keeps as many as it says': {
+      JobsOptions: ['removeOnComplete.count', 'removeOnComplete.age', 'removeOnComplete.limit'],
+    },
+    'removeOnComplete and removeOnFail of the worker': {
+      WorkerOptions: ['removeOnComplete', 'removeOnFail'],
+    },
+    'removeOrphanedJobs removes nothing that waits in line, and none of our keys': {
+      Queue: ['removeOrphanedJobs'],
+    },
+  }),
+
+  // Order
+  differs('The order of adding wins; `within: "priority"` gives BullMQ’s.', {
+    'priorities within a customer: the order of adding wins': { JobsOptions: ['priority'] },
+    'lifo within a customer: the order of adding wins': { JobsOptions: ['lifo'] },
+  }),
+  same('With `within: "priority"` as in BullMQ.', {
+    'within: "priority": priorities within a customer mean what they mean in BullMQ': {
+      'In use': ['`within: "priority"`'],
+    },
+    'within: "priority": the order of jobs that were added before any worker started': {
+      'In use': ['`within: "priority"` before any worker starts'],
+    },
+    'within: "priority": changePriority of a job that waits in line': {
+      'In use': ['`within: "priority"` and `changePriority`'],
+    },
+    'within: "priority": lifo within a customer means what it means in BullMQ': {
+      'In use': ['`within: "priority"` and `lifo`'],
+    },
+  }),
+  same('Between customers as in BullMQ.', {
+    'priorities between customers mean what they mean in BullMQ': {
+      'In use': ['priorities between customers'],
+    },
+    'lifo between customers means what it means in BullMQ': {
+      'In use': ['`lifo` between customers'],
+    },
+    'changePriority of a job that waits in line counts against other customers': {
+      Job: ['changePriority'],
+    },
+  }),
+  same('A job that waits in line shows what it was given.', {
+    'a job that waited in line shows the priority, delay and options that it was given': {
+      Job: ['opts', 'priority', 'delay'],
+    },
+    'Job.fromId, Job.fromJSON, toJSON and asJSON of a job that waits in line': {
+      Job: ['Job.fromId', 'Job.fromJSON', 'Job.optsFromJSON', 'toJSON', 'asJSON', 'asJSONSandbox'],
+    },
+    'getJob and Job.fromId of a job that waits in line': {
+      Queue: ['getJob'],
+      Job: ['data', 'name', 'id'],
+    },
+  }),
+  same('A delayed job holds up nothing until it is due.', {
+    'a delayed job runs when it is due, and holds up nothing until then': {
+      JobsOptions: ['delay'],
+      'queueEvents.on': ['duplicated'],
+    },
+    'changeDelay of a delayed job': { Job: ['changeDelay'] },
+    'promote of a delayed job': { Job: ['promote'] },
+    'promoteJobs wakes delayed jobs, and those that wait in line keep their order': {
+      Queue: ['promoteJobs'],
+    },
+  }),
+  same('Refused by BullMQ: a job that waits in line is not delayed.', {
+    'changeDelay and promote of a job that waits in line are refused, as of any that waits': {
+      'In use': ['`changeDelay` and `promote` of a job that waits in line'],
+    },
+  }),
+  differs('The customer’s other jobs wait for it; `order: "relaxed"` lets them pass.', {
+    'a retry with backoff: the customer’s other jobs wait for it': {
+      JobsOptions: ['backoff'],
+    },
+    'a retry without backoff runs at once, before the customer’s other jobs': {
+      JobsOptions: ['attempts'],
+    },
+    'moveToDelayed and DelayedError: the customer’s other jobs wait for it': {
+      Job: ['moveToDelayed'],
+    },
+  }),
+  same('As BullMQ: others pass.', {
+    'order: "relaxed": a retry with backoff lets others pass': {
+      'In use': ['a retry with `order: "relaxed"`'],
+    },
+  }),
+  same(AS_BULLMQ, {
+    'attempts, attemptsMade, attemptsStarted and failedReason of a job that fails for good': {
+      Job: ['attemptsMade', 'attemptsStarted', 'failedReason', 'stacktrace'],
+    },
+    'a job that fails for good while others wait: they go on': {
+      'queueEvents.on': ['failed'],
+    },
+    'backoff: fixed, exponential and with jitter give as many attempts': {
+      JobsOptions: ['backoff.type', 'backoff.delay', 'backoff.jitter'],
+    },
+    'settings.backoffStrategy is asked, and the job runs again': {
+      WorkerOptions: ['settings', 'settings.backoffStrategy'],
+    },
+    'UnrecoverableError ends a job without another attempt': {
+      'In use': ['`UnrecoverableError`'],
+    },
+    'moveToWait and WaitingError: the job runs again at once': { Job: ['moveToWait'] },
+    'job.retry of a failed job puts it behind those that wait': { Job: ['retry'] },
+    'retryJobs runs all that failed again, in their order': { Queue: ['retryJobs'] },
+    'retryJobs of completed jobs runs them again': { 'In use': ['`retryJobs` of completed jobs'] },
+    'keepLogs and stackTraceLimit of a job that waited in line': {
+      JobsOptions: ['keepLogs', 'stackTraceLimit'],
+    },
+  }),
+
+  // Jobs of a plain queue, and schedulers
+  same('They take their place at their first start, in the order of adding.', {
+    'jobs of a plain Queue and a cold worker of concurrency 2: in order': {
+      'In use': ['a plain `Queue`, and a worker of concurrency 2 that starts late'],
+    },
+    'jobs of a plain Queue and a cold worker of concurrency 5: in order': {
+      'In use': ['a plain `Queue`, and a worker of concurrency 5 that starts late'],
+    },
+    'jobs of a plain Queue and a cold worker of concurrency 16: in order': {
+      'In use': ['a plain `Queue`, and a worker of concurrency 16 that starts late'],
+    },
+    'jobs of a plain Queue and a running worker: in order': {
+      'In use': ['a plain `Queue` and a running worker'],
+    },
+  }),
+  same('No job is lost, and no two of a customer overlap.', {
+    'jobs of a plain Queue beside those of a LockedQueue: none is lost, none overlaps': {
+      'In use': ['a plain `Queue` beside a `LockedQueue`'],
+    },
+    'lockedProcessor in a plain Worker: no two jobs of a customer at once, and every job runs': {
+      'In use': ['`lockedProcessor` in a plain `Worker`'],
+    },
+    'upsertJobScheduler: its jobs run one at a time, and behind what waits in line': {
+      Queue: ['upsertJobScheduler'],
+      RepeatOptions: ['every', 'limit', 'count'],
+      Job: ['repeatJobKey'],
+    },
+  }),
+  differs(
+    'Jobs of a plain `Queue` that wait are started once more: that is how they join the line.',
+    {
+      'active events and attemptsStarted of jobs of a plain Queue: one more for each that waited': {
+        'In use': ['`active` events of jobs of a plain `Queue`'],
+      },
+    },
+  ),
+  same(AS_BULLMQ, {
+    'getJobScheduler, getJobSchedulers, getJobSchedulersCount and removeJobScheduler': {
+      Queue: [
+        'getJobScheduler',
+        'getJobSchedulers',
+        'getJobSchedulersCount',
+        'removeJobScheduler',
+        'jobScheduler',
+      ],
+      Worker: ['jobScheduler'],
+    },
+    'a scheduler with a pattern and immediately, startDate and endDate': {
+      RepeatOptions: ['pattern', 'immediately', 'startDate', 'endDate'],
+    },
+  }),
+  untouched('BullMQ’s scheduler works out the next time; no job takes part.', {
+    RepeatOptions: ['key', 'offset', 'prevMillis', 'jobId', 'tz'],
+    QueueOptions: ['settings'],
+    WorkerOptions: ['settings.repeatStrategy', 'settings.repeatKeyHashAlgorithm'],
+  }),
+
+  // What a queue says of its jobs
+  same(WAITING, {
+    'getJobCounts before any worker starts': { Queue: ['getJobCounts'] },
+    'getJobCounts of some types, getJobCountByTypes and count': {
+      Queue: ['getJobCountByTypes', 'count'],
+    },
+    'getWaitingCount, getDelayedCount, getActiveCount and the other counts while a job runs': {
+      Queue: ['getWaitingCount', 'getActiveCount', 'getCompletedCount', 'getFailedCount'],
+    },
+    'getDelayedCount up to a time': { Queue: ['getDelayedCount'] },
+    'getWaiting, getDelayed and getJobs before any worker starts': {
+      Queue: ['getWaiting', 'getDelayed', 'getJobs'],
+    },
+    'getWaiting and getJobs in pages': { 'In use': ['pages of `getWaiting` and `getJobs`'] },
+    'getJobs in descending order': { 'In use': ['`getJobs` in descending order'] },
+    'getRanges gives the ids of those that wait': { Queue: ['getRanges'] },
+    'getActive, getFailed and getWaiting while a job runs': {
+      Queue: ['getActive', 'getFailed', 'getCompleted'],
+    },
+    'getPrioritized, getPrioritizedCount and getCountsPerPriority see those that wait in line': {
+      Queue: ['getPrioritized', 'getPrioritizedCount', 'getCountsPerPriority'],
+    },
+    'getState, getJobState and isWaiting of a job that waits in line': {
+      Queue: ['getJobState'],
+      Job: ['getState', 'isWaiting', 'isActive', 'isFailed', 'isCompleted', 'isWaitingChildren'],
+    },
+    'getState of a delayed job and of a prioritized one that waits in line': {
+      Job: ['isDelayed'],
+    },
+    'exportPrometheusMetrics and recordJobCountsMetric count those that wait in line as waiting': {
+      Queue: ['exportPrometheusMetrics', 'recordJobCountsMetric'],
+    },
+  }),
+  same(AS_BULLMQ, {
+    'getJobLogs, addJobLog, job.log and clearLogs': {
+      Queue: ['getJobLogs', 'addJobLog'],
+      Job: ['log', 'clearLogs', 'Job.addJobLog'],
+    },
+    'job.updateProgress and queue.updateJobProgress of a job that waits in line': {
+      Queue: ['updateJobProgress'],
+      Job: ['updateProgress', 'progress'],
+    },
+    'getMetrics counts finished jobs once': {
+      Queue: ['getMetrics'],
+      WorkerOptions: ['metrics', 'metrics.maxDataPoints'],
+    },
+    'getWorkers, getWorkersCount, getMeta and getVersion': {
+      Queue: ['getWorkers', 'getWorkersCount', 'getMeta', 'getVersion'],
+      WorkerOptions: ['name'],
+    },
+    'worker.name is shown by the job as processedBy': {
+      Job: ['processedBy', 'processedOn', 'finishedOn'],
+    },
+    'the result of a job is what its processor returned': {
+      Job: ['returnvalue', 'waitUntilFinished'],
+      'queueEvents.on': ['completed'],
+    },
+  }),
+
+  // Events
+  differs('A job that waits in line is delayed first, and `waiting` when its turn comes.', {
+    'queue events of three jobs of one customer: those that wait in line are delayed first': {
+      'queueEvents.on': ['waiting', 'delayed', 'active'],
+    },
+  }),
+  same(AS_BULLMQ, {
+    'queue.on("waiting") is told of every job that is added': { 'queue.on': ['waiting'] },
+    'queue.on: cleaned, removed, progress, paused and resumed': {
+      'queue.on': ['cleaned', 'removed', 'progress', 'paused', 'resumed'],
+    },
+    'queueEvents: progress, removed, cleaned, drained, deduplicated, duplicated, failed and retries-exhausted':
+      {
+        'queueEvents.on': [
+          'progress',
+          'cleaned',
+          'drained',
+          'retries-exhausted',
+          'paused',
+          'resumed',
+        ],
+      },
+    'worker.on: ready, active, progress, completed, failed, drained, paused, resumed, closing, closed':
+      {
+        'worker.on': [
+          'ready',
+          'active',
+          'progress',
+          'completed',
+          'failed',
+          'drained',
+          'paused',
+          'resumed',
+          'closing',
+          'closed',
+        ],
+      },
+    'the stalled event names a job whose worker died': {
+      'worker.on': ['stalled'],
+      'queueEvents.on': ['stalled'],
+    },
+    'locksRenewed is emitted while a job runs': {
+      'worker.on': ['locksRenewed'],
+      WorkerOptions: ['lockRenewTime'],
+    },
+  }),
+  differs('The signal aborts as well.', {
+    'lockRenewalFailed: the signal aborts when BullMQ’s lock on the job is lost': {
+      'worker.on': ['lockRenewalFailed'],
+    },
+  }),
+  untouched('The connection’s own event; no job takes part.', {
+    'queue.on': ['error', 'ioredis:close'],
+    'worker.on': ['error', 'ioredis:close'],
+    'queueEvents.on': ['error', 'ioredis:close'],
+  }),
+
+  // Flows
+  same('Children run before their parent, also those of its customer.', {
+    'a flow of one customer: the children run, then their parent': {
+      FlowProducer: ['add'],
+      Job: ['getChildrenValues', 'parent', 'parentKey'],
+    },
+    'a flow of three levels and two customers runs from the leaves to the root': {
+      FlowProducer: ['addBulk'],
+    },
+  }),
+  same('The parent’s place yields to its children.', {
+    'moveToWaitingChildren with children of the same customer: they run, then the parent goes on': {
+      Job: ['moveToWaitingChildren'],
+      'queueEvents.on': ['waiting-children'],
+    },
+    'moveToWaitingChildren: what was added behind the parent runs after it, or between': {
+      'In use': ['`moveToWaitingChildren` while others wait'],
+    },
+    'moveToWaitingChildren without pending children goes on at once': {
+      'In use': ['`moveToWaitingChildren` without children'],
+    },
+  }),
+  same(AS_BULLMQ, {
+    'failParentOnFailure: the parent of a failed child fails, and the next job starts': {
+      JobsOptions: ['failParentOnFailure'],
+      Job: ['deferredFailure'],
+    },
+    'ignoreDependencyOnFailure, continueParentOnFailure and removeDependencyOnFailure let the parent run':
+      {
+        JobsOptions: [
+          'ignoreDependencyOnFailure',
+          'continueParentOnFailure',
+          'removeDependencyOnFailure',
+        ],
+        Job: ['getIgnoredChildrenFailures', 'getFailedChildrenValues'],
+      },
+    'getFlow, getDependencies and getDependenciesCount see a child that waits in line as unprocessed':
+      {
+        FlowProducer: ['getFlow'],
+        Queue: ['getDependencies', 'getWaitingChildren', 'getWaitingChildrenCount'],
+        Job: ['getDependencies', 'getDependenciesCount'],
+      },
+    'removeChildDependency frees the parent, and both run': { Job: ['removeChildDependency'] },
+  }),
+
+  // The worker
+  same(AS_BULLMQ, {
+    'run a second time throws, and isRunning is true from the start': {
+      Worker: ['run', 'isRunning'],
+    },
+    'autorun: false: nothing is fetched until run is called': {
+      WorkerOptions: ['autorun'],
+      Worker: ['waitUntilReady'],
+    },
+    'concurrency can be changed at run time': {
+      Worker: ['concurrency'],
+      WorkerOptions: ['concurrency'],
+    },
+    'setGlobalConcurrency bounds all workers, and isMaxed says so': {
+      Queue: ['setGlobalConcurrency', 'getGlobalConcurrency', 'removeGlobalConcurrency', 'isMaxed'],
+    },
+    'global concurrency of one and two customers: every job runs, in order': {
+      'In use': ['a global concurrency of 1 with several customers'],
+    },
+    'setGlobalRateLimit bounds the queue, and removeGlobalRateLimit lifts it': {
+      Queue: ['setGlobalRateLimit', 'getGlobalRateLimit', 'removeGlobalRateLimit'],
+    },
+    'queue.rateLimit, getRateLimitTtl and removeRateLimitKey': {
+      Queue: ['getRateLimitTtl', 'removeRateLimitKey'],
+    },
+    'queue.rateLimit and RateLimitError: the job runs again, no attempt is used': {
+      Queue: ['rateLimit'],
+      Worker: ['Worker.RateLimitError'],
+    },
+    'worker.rateLimit and RateLimitError: the job runs again': { Worker: ['rateLimit'] },
+    'a limiter with jobs of a LockedQueue': {
+      WorkerOptions: ['limiter', 'limiter.max', 'limiter.duration'],
+    },
+    'a limiter counts jobs of a plain Queue once, though some start in vain': {
+      'In use': ['`limiter` with jobs of a plain `Queue`'],
+    },
+    'worker.pause, isPaused and resume': { Worker: ['resume', 'isPaused'] },
+    'worker.pause waits for the running job, and the customer’s next one is left for others': {
+      Worker: ['pause'],
+    },
+    'queue.pause, isPaused and resume: what waits in line stays, and goes on': {
+      Queue: ['pause', 'resume', 'isPaused'],
+    },
+    'jobs that are added while the queue is paused run in order when it goes on': {
+      'In use': ['adding to a queue that is paused'],
+    },
+    'worker.close waits for the running job': { Worker: ['close'] },
+    'stalledCounter, the stalled event and maxStalledCount': {
+      Job: ['stalledCounter'],
+    },
+    'startStalledCheckTimer by hand finds a job whose worker died': {
+      Worker: ['startStalledCheckTimer'],
+      WorkerOptions: ['skipStalledCheck'],
+    },
+    'extendLock and extendJobLocks with job.token': {
+      Job: ['extendLock', 'token'],
+      Worker: ['extendJobLocks'],
+    },
+    'moveToCompleted by hand fetches the customer’s next job': { Job: ['moveToCompleted'] },
+    'moveToFailed by hand, with attempts left and without': { Job: ['moveToFailed'] },
+    'telemetry: a span for each add and each process': {
+      QueueOptions: ['telemetry'],
+      WorkerOptions: ['telemetry'],
+      JobsOptions: ['telemetry'],
+    },
+    'a prefix of its own for queue and worker': {
+      QueueOptions: ['prefix'],
+      WorkerOptions: ['prefix'],
+      Queue: ['toKey', 'keys'],
+    },
+    'defaultJobOptions of the queue: attempts, priority and delay': {
+      QueueOptions: ['defaultJobOptions'],
+      Queue: ['defaultJobOptions', 'jobsOpts'],
+    },
+  }),
+  differs('They follow from the length of the lease, unless they are given.', {
+    'worker.opts: lockDuration, stalledInterval and maxStalledCount follow from the lease': {
+      Worker: ['opts'],
+      WorkerOptions: ['lockDuration', 'stalledInterval', 'maxStalledCount'],
+    },
+  }),
+  same('What is given is kept.', {
+    'lockDuration, stalledInterval and maxStalledCount that are given are kept': {
+      'In use': ['`lockDuration`, `stalledInterval` and `maxStalledCount` that are given'],
+    },
+  }),
+  differs('The reason of the signal is an error that has the given one as its message.', {
+    'cancelJob: the signal aborts with an error that has the reason': {
+      Worker: ['cancelJob', 'cancelAllJobs'],
+    },
+  }),
+  differs('Jobs that are fetched by hand come in turn, but without a lease.', {
+    'getNextJob by hand: the customer’s next job comes when the first one is finished': {
+      Worker: ['getNextJob'],
+    },
+  }),
+  differs('The processor runs under a lease.', {
+    'processJob by hand: the processor runs under a lease, and the job completes': {
+      Worker: ['processJob'],
+    },
+  }),
+  differs('The job runs again when its lease has ended, as its processor may still run.', {
+    'worker.close(true): the abandoned job runs again when its lease has ended': {
+      'In use': ['`worker.close(true)`'],
+    },
+  }),
+  differs('The customer’s other jobs wait until it ran again.', {
+    'a job whose worker died runs again, and the customer’s others wait for it': {
+      'In use': ['a worker that dies'],
+    },
+  }),
+  refused('A job that waits for its resource may be started several times; use `attempts`.', {
+    'maxStartedAttempts is refused': { WorkerOptions: ['maxStartedAttempts'] },
+  }),
+  refused('A job without its BullMQ lock runs twice; leave the renewal to the worker.', {
+    'skipLockRenewal is refused': { WorkerOptions: ['skipLockRenewal'] },
+  }),
+  refused('A processor file cannot be given a lease; call it from a function.', {
+    'a sandboxed processor is refused': {
+      WorkerOptions: ['useWorkerThreads', 'workerForkOptions', 'workerThreadsOptions'],
+    },
+  }),
+
+  // How it is written
+  same('The resource is recorded with the place; later data do not change it.', {
+    'updateData that changes the customer: the next job of the first customer starts in order': {
+      Job: ['updateData'],
+    },
+    'updateData that removes the customer: the retry runs under the same lease': {
+      'In use': ['`updateData` that removes what `resource` reads'],
+    },
+  }),
+  same('The lease stands for the token in BullMQ’s own methods.', {
+    'the second parameter of a processor stands for the token in BullMQ’s own methods': {
+      'In use': ['a processor’s second parameter, used as the token'],
+    },
+    'types: the second parameter as the token': {
+      'In use': ['types: the second parameter as the token'],
+    },
+  }),
+  differs('The signal is the lease’s: `lease.signal`.', {
+    'the third parameter of a processor: the signal is the lease’s': {
+      'In use': ['a processor’s third parameter'],
+    },
+  }),
+  same('Compiles as with BullMQ.', {
+    'types: a queue and a worker of any data': { 'In use': ['types: any data'] },
+    'types: a queue and a worker of typed data': { 'In use': ['types: typed data'] },
+    'types: data, result and name': { 'In use': ['types: data, result and name'] },
+    'types: addBulk and schedulers': { 'In use': ['types: `addBulk` and schedulers'] },
+    'types: listeners': { 'In use': ['types: listeners'] },
+    'types: a variable of BullMQ’s type': { 'In use': ['types: a variable of BullMQ’s type'] },
+    'types: a class of one’s own': { 'In use': ['types: a class of one’s own'] },
+    'types: a function of the job as BullMQ’s Processor': {
+      'In use': ['types: a `Processor` of the job'],
+    },
+    'types: a Processor of job, token and signal': {
+      'In use': ['types: a `Processor` of job, token and signal'],
+    },
+    'types: BullMQ’s options in a variable': {
+      'In use': ['types: BullMQ’s options in a variable'],
+    },
+  }),
+  refused('An error names the option.', {
+    'an option of the worker that does not exist is refused': {
+      'In use': ['an option of the worker that does not exist'],
+    },
+    'an option of the queue that does not exist is refused': {
+      'In use': ['an option of the queue that does not exist'],
+    },
+    'a queue without `resource` is refused': { 'In use': ['a `LockedQueue` without `resource`'] },
+  }),
+  refused(
+    'An error says that the name is made of a missing value; give `resource` what it reads.',
+    {
+      'a resource that is made of an undefined value is refused when the job is added': {
+        'In use': ['a resource made of an undefined value'],
+      },
+    },
+  ),
+  differs('A step’s kept result comes back as JSON keeps it; a `Date` is a string then.', {
+    'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string': {
+      'In use': ['`checkpoints` and a `Date`'],
+    },
+  }),
+
+  // Connections
+  same(AS_BULLMQ, {
+    'a node-redis client as the connection': {
+      'In use': ['a node-redis client as the connection'],
+    },
+    'an ioredis client as the connection': {
+      QueueOptions: ['connection'],
+      WorkerOptions: ['connection'],
+      Queue: ['close'],
+    },
+    'skipVersionCheck, skipWaitingForReady, skipMetasUpdate and streams are taken': {
+      QueueOptions: ['skipVersionCheck', 'skipWaitingForReady', 'skipMetasUpdate', 'streams'],
+      WorkerOptions: ['skipVersionCheck', 'skipWaitingForReady'],
+      Queue: ['waitUntilReady'],
+    },
+    'jobs go on in order when the queue’s Redis is back': {
+      'In use': ['the queue’s Redis restarts'],
+    },
+    'getBackend is BullMQ’s Redis backend, of queue and worker': {
+      Queue: ['getBackend', 'name', 'qualifiedName'],
+      Worker: ['getBackend', 'name', 'qualifiedName'],
+    },
+  }),
+  differs('Ends, where BullMQ waits for the server.', {
+    'worker.close ends while the queue’s Redis is away': {
+      'In use': ['`worker.close` while the queue’s Redis is away'],
+    },
+    'drain ends within its time while the queue’s Redis is away': {
+      'In use': ['`worker.drain` while the queue’s Redis is away'],
+    },
+  }),
+  differs('There are lock masters; a worker runs while a quorum of them votes.', {
+    'a master that is refused does not keep a worker from starting while a quorum votes': {
+      'In use': ['a lock master that is refused'],
+    },
+    'redlock.close while a job runs gives it back, and no attempt is used': {
+      'In use': ['`redlock.close` before `worker.close`'],
+    },
+  }),
+  untouched('BullMQ’s own connection, name or key; no job takes part.', {
+    Queue: ['backend', 'closing', 'disconnect', 'getQueueEvents', 'trace', 'token', 'opts'],
+    Worker: ['id', 'toKey', 'keys', 'closing', 'backend', 'disconnect', 'trace'],
+    FlowProducer: [
+      'toKey',
+      'keys',
+      'closing',
+      'opts',
+      'waitUntilReady',
+      'getBackend',
+      'close',
+      'disconnect',
+    ],
+    Job: ['queueQualifiedName', 'queueName', 'prefix', 'toFlowEntry'],
+    QueueOptions: ['blockingConnection'],
+    WorkerOptions: ['blockingConnection'],
+  }),
+  untouched('BullMQ’s own code sets or reads a value of the queue; no job takes part.', {
+    Queue: ['metaValues', 'trimEvents', 'removeDeprecatedPriorityKey'],
+  }),
+  untouched('How long BullMQ’s own loop waits; handed to it as it is.', {
+    Worker: ['minimumBlockTimeout', 'maximumBlockTimeout', 'delay'],
+    WorkerOptions: ['maximumRateLimitDelay', 'drainDelay', 'runRetryDelay'],
+  }),
+  untouched('Node’s event emitter; the events have rows of their own.', {
+    Queue: ['emit', 'off', 'on', 'once'],
+    Worker: ['emit', 'off', 'on', 'once'],
+    FlowProducer: ['emit', 'off', 'on', 'once'],
+  }),
+  untouched('Set by BullMQ’s scheduler, not by those who add.', {
+    JobsOptions: ['repeatJobKey', 'prevMillis'],
+  }),
+].flat()
+
+type Tests = Readonly<Record<string, Members>>
+
+function same(how: string, tests: Tests): Row[] {
+  return shown('same', how, tests)
+}
+
+function differs(how: string, tests: Tests): Row[] {
+  return shown('differs', how, tests)
+}
+
+function refused(how: string, tests: Tests): Row[] {
+  return shown('refused', how, tests)
+}
+
+/** `why` it cannot differ. */
+function untouched(why: string, members: Members): Row[] {
+  return rowsOf('same', why, undefined, members)
+}
+
+function shown(verdict: Verdict, how: string, tests: Tests): Row[] {
+  return Object.entries(tests).flatMap(([test, members]) => rowsOf(verdict, how, test, members))
+}
+
+function rowsOf(verdict: Verdict, how: string, test: string | undefined, members: Members): Row[] {
+  return Object.entries(members).flatMap(([section, names]) =>
+    names.map((member) => ({ section: section as RowSection, member, verdict, how, test })),
+  )
+}
