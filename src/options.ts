@@ -62,3 +62,33 @@ export function knownOptions(
     throw new TypeError(`There is no option \`${name}\`. ${hint}`)
   }
 }
+
+/**
+ * @throws TypeError for a name that is nearly one of `known`: a typing error would change nothing,
+ * silently. Other names pass, since a later release of a library may know them.
+ */
+export function refuseMisspelled(
+  options: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+): void {
+  for (const name in options) {
+    if (known.includes(name)) continue
+    const meant = known.find((each) => isMisspelling(name.toLowerCase(), each.toLowerCase()))
+    if (meant !== undefined)
+      throw new TypeError(`There is no option \`${name}\`. Is it \`${meant}\`?`)
+  }
+}
+
+/** At most two letters are missing, superfluous or others. */
+function isMisspelling(given: string, known: string): boolean {
+  let row = Array.from({ length: known.length + 1 }, (_, index) => index)
+  for (const [index, letter] of [...given].entries()) {
+    const next = [index + 1]
+    for (let at = 1; at <= known.length; at++) {
+      const replaced = (row[at - 1] ?? 0) + (known[at - 1] === letter ? 0 : 1)
+      next.push(Math.min(replaced, (row[at] ?? 0) + 1, (next[at - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return (row.at(-1) ?? 0) <= (known.length > 5 ? 2 : 1)
+}

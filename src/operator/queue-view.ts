@@ -174,6 +174,6 @@ export class QueueView {
 
   /** Any queue will do: lines belong to no queue. */
   #lines(): LineBackend {
-    return this.#queue('any').getBackend() as LineBackend
+    return LineBackend.of(this.#queue('any'))
   }
 }

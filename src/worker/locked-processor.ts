@@ -15,12 +15,13 @@ import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
 import { resourceOption, type ResourceOf } from './run/resource.ts'
 
 /**
- * Runs one job under its lease. The lease takes the place of BullMQ's token, and stands for it where
- * BullMQ's methods take one: `job.moveToDelayed(timestamp, lease)`. `signal` is `lease.signal`.
+ * Runs one job under its lease. A BullMQ `Processor` is one, too: the lease stands where BullMQ has
+ * the job's token, and is one for BullMQ's methods: `job.moveToDelayed(timestamp, lease)`. `signal`
+ * is `lease.signal`.
  */
 export type LeasedProcessor<Data, Result, Name extends string = string> = (
   job: Job<Data, Result, Name>,
-  lease: JobLease,
+  lease: JobLease & string,
   signal: AbortSignal,
 ) => Promise<Result>
 

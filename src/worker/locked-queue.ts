@@ -5,7 +5,13 @@
  */
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
-import { choiceOption, integerOption, nameOption, objectOption } from '../options.ts'
+import {
+  choiceOption,
+  integerOption,
+  nameOption,
+  objectOption,
+  refuseMisspelled,
+} from '../options.ts'
 import { LineBackend } from './bullmq/line-backend.ts'
 import { SettingsCheck } from './line/settings-check.ts'
 import { resourceOption, resourcesOf } from './run/resource.ts'
@@ -31,6 +37,13 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
   readonly maxWaitMs?: number
 }
 
+const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, true>> = {
+  ...{ resource: true, namespace: true, slots: true, within: true, maxWaitMs: true },
+  ...{ connection: true, prefix: true, defaultJobOptions: true, streams: true, telemetry: true },
+  ...{ blockingConnection: true, skipMetasUpdate: true, settings: true },
+  ...{ skipVersionCheck: true, skipWaitingForReady: true },
+}
+
 interface NewJob<Data, Name extends string> {
   name: Name
   data: Data
@@ -52,6 +65,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
     objectOption(options, 'an object with `connection` and `resource`')
+    refuseMisspelled(options, Object.keys(KNOWN))
     const { resource, namespace = 'redlock', slots = 1, within = 'added', ...rest } = options
     const { maxWaitMs, ...queueOptions } = rest
     nameOption('namespace', namespace)
@@ -67,7 +81,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     this.#resource = resource
     const terms = { by: 'LockedQueue', namespace, order: 'strict', slots } as const
     const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
-    const backend = this.getBackend() as LineBackend
+    const backend = LineBackend.of(this)
     this.#settings = new SettingsCheck(backend, itself, terms, systemClock)
   }
 

@@ -1,7 +1,7 @@
 /** The options of a `LockedWorker`: BullMQ's, the lease's, and what comes on top. */
 import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
-import { choiceOption, integerOption, objectOption, refuse } from '../options.ts'
+import { choiceOption, integerOption, objectOption, refuse, refuseMisspelled } from '../options.ts'
 import type { Dedupe } from './run/result-store.ts'
 import type { LockedProcessorOptions } from './locked-processor.ts'
 
@@ -48,6 +48,18 @@ export interface LockedWorkerOptions<Data = any>
   readonly maxValueBytes?: number
 }
 
+const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, true>> = {
+  ...{ redlock: true, resource: true, leaseMs: true, maxHoldMs: true, slots: true, order: true },
+  ...{ maxWaitMs: true, logger: true, jobLogLevel: true, onFailure: true, dedupe: true },
+  ...{ checkpoints: true, burstMs: true, maxValueBytes: true },
+  ...{ connection: true, prefix: true, name: true, autorun: true, concurrency: true },
+  ...{ blockingConnection: true, limiter: true, metrics: true, telemetry: true, settings: true },
+  ...{ lockDuration: true, lockRenewTime: true, stalledInterval: true, maxStalledCount: true },
+  ...{ maxStartedAttempts: true, removeOnComplete: true, removeOnFail: true, drainDelay: true },
+  ...{ runRetryDelay: true, skipLockRenewal: true, skipStalledCheck: true },
+  ...{ skipVersionCheck: true, skipWaitingForReady: true, maximumRateLimitDelay: true },
+  ...{ useWorkerThreads: true, workerForkOptions: true, workerThreadsOptions: true },
+}
 const MAX_VALUE_BYTES = 1_048_576
 const BURST_MS = 50
 
@@ -64,6 +76,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
   bullmq: WorkerOptions
 } {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
+  refuseMisspelled(options, Object.keys(KNOWN))
   const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, logger, jobLogLevel, ...rest } = options
   const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
   const { dedupe, checkpoints = false, burstMs = BURST_MS, ...more } = others
@@ -77,7 +90,11 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
   }
   integerOption('burstMs', burstMs, 0, Number.MAX_SAFE_INTEGER)
   if (dedupe?.fresh === true && order !== 'strict') {
-    refuse('dedupe.fresh', "absent with order 'relaxed': only a line knows what was added when", true)
+    refuse(
+      'dedupe.fresh',
+      "absent with order 'relaxed': only a line knows what was added when",
+      true,
+    )
   }
   const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints }
   return { ours: { ...ours, maxValueBytes, burstMs, maxWaitMs: maxWaitMs ?? Infinity }, bullmq }

@@ -55,17 +55,18 @@ const OUTAGE_SLEEP_MS = 1_000
 /** How long jobs that are told to stop may take for it. */
 const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
-const CLOSE_LIMIT_MS = 3_000
+const CLOSE_LIMIT_MS = 2_000
+const DISCONNECT_LIMIT_MS = 500
 const IDLE_LOOK_MS = 10
 /** A scrape waits this long at most, and looks at this many lines. */
 const CENSUS_LIMIT_MS = 500
 const CENSUS_LINES = 1_000
 
-export class LockedWorker<
-  Data = any,
-  Result = any,
-  Name extends string = string,
-> extends Worker<Data, Result, Name> {
+export class LockedWorker<Data = any, Result = any, Name extends string = string> extends Worker<
+  Data,
+  Result,
+  Name
+> {
   readonly #redlock: LockService
   readonly #resource: ResourceOf<Data>
   readonly #closing = new AbortController()
@@ -105,7 +106,7 @@ export class LockedWorker<
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({ namespace, slots, within: 'added', maxWaitMs, onFailure }),
     )
-    const lines = this.getBackend() as LineBackend
+    const lines = LineBackend.of(this)
     const { logger = defaultLogger() } = options
     const log = new EventLog(logger)
     const telemetry = new JobTelemetry()
@@ -238,15 +239,6 @@ export class LockedWorker<
     return this.close(!idle)
   }
 
-  /**
-   * A job that is fetched by hand has no lease.
-   * @throws TypeError always; says what to do instead.
-   */
-  override getNextJob(): Promise<never> {
-    const instead = 'Fetch it with an ordinary `Worker` and run it inside `redlock.using(resource, …)`'
-    return Promise.reject(new TypeError(`A LockedWorker gives no job without a lease. ${instead}`))
-  }
-
   /** BullMQ renews its locks on all running jobs by this method. */
   override async extendJobLocks(
     ...args: Parameters<Worker['extendJobLocks']>
@@ -311,12 +303,13 @@ export class LockedWorker<
       await this.#runs.close(true)
     }
     const closing = super.close(force).then(() => 'closed')
-    const limitMs = CLOSE_LIMIT_MS
-    // BullMQ waits for running jobs without a limit, and for connections too: for those not here.
-    const idle = this.#idleWithin(Infinity).then(() => withinMs(systemClock, limitMs, closing))
+    // BullMQ waits for running jobs without a limit, and for connections too. Only the first is meant.
+    const idle = this.#idleWithin(Infinity).then(() =>
+      withinMs(systemClock, CLOSE_LIMIT_MS, closing),
+    )
     if ((await Promise.race([closing, idle])) === undefined) {
       disconnectNow(this.#lines)
-      await withinMs(systemClock, limitMs, closing)
+      await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
     }
     await this.#runs.close(false)
   }

@@ -9,7 +9,7 @@ import {
   type LockedWorkerOptions,
   type Redlock,
 } from '../../src/index.ts'
-import type { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
+import { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
 import { ResultStore } from '../../src/worker/run/result-store.ts'
 import { Redis } from 'ioredis'
 import { until, useFleet } from '../fixtures.ts'
@@ -75,7 +75,7 @@ describe('dedupe', () => {
     await queue.addBulk(many(100))
     await allDone(queue, 100)
     expect(computed).toBe(1)
-    const results = (await queue.getCompleted()).map((job) => job.returnvalue)
+    const results = (await queue.getCompleted()).map((job) => job.returnvalue as unknown)
     expect(results).toHaveLength(100)
     expect(results.every((result) => JSON.stringify(result) === '{"total":42}')).toBe(true)
   }, 40_000)
@@ -165,7 +165,7 @@ describe('checkpoints', () => {
   })
 
   test('an older holder cannot overwrite what a later one has claimed', async () => {
-    const results = new ResultStore(makeQueue().getBackend() as LineBackend, 1_000)
+    const results = new ResultStore(LineBackend.of(makeQueue()), 1_000)
     const older = { resource: 'r', fencingToken: 1_700_000_000_000_001 }
     const later = { resource: 'r', fencingToken: 1_700_000_000_000_002 }
     await results.keep('store', older, 60_000, 'old', 'step')

@@ -9,7 +9,7 @@ import {
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { FakeClock } from '../../src/testing/index.ts'
-import type { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
+import { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
 import { SettingsCheck, settingsKey } from '../../src/worker/line/settings-check.ts'
 import { until, useFleet } from '../fixtures.ts'
 
@@ -145,7 +145,7 @@ test('a producer that could not say it says it with a later job', async () => {
     ...{ connection: { ...connection(), maxRetriesPerRequest: 0 }, slots: 2 },
   })
   await queue.waitUntilReady()
-  await fixture.fleet.queue.stop()
+  await fixture.fleet.queue.kill()
   await expect(queue.add('charge', { customer: 1 })).rejects.toThrow()
   expect(errors.filter((error) => error instanceof SettingsDifferError)).toEqual([])
   await fixture.fleet.queue.restart()
@@ -158,7 +158,7 @@ test('a producer that could not say it says it with a later job', async () => {
 
 test('what a process said counts for ten minutes, and is said once a minute', async () => {
   const { queue } = producer()
-  const backend = queue.getBackend() as LineBackend
+  const backend = LineBackend.of(queue)
   const clock = new FakeClock()
   const one = { by: 'LockedWorker', namespace: 'n', order: 'strict', slots: 1 } as const
   const at = { prefix: 'bull', queue: fixture.namespace }

@@ -25,7 +25,12 @@ const REVISION = 1
  */
 export function composedScript(
   replaces: string,
-  { ours, library, body, variant = '' }: {
+  {
+    ours,
+    library,
+    body,
+    variant = '',
+  }: {
     readonly ours: number
     readonly library: string
     readonly body: string

@@ -7,10 +7,9 @@ import {
   createRedisBackend,
   RedisQueueBackend,
   type BackendFactory,
-  type JobJson,
   type QueueBaseOptions,
 } from 'bullmq'
-import { systemClock } from '../../clock.ts'
+import { systemClock, withinMs } from '../../clock.ts'
 import type { LineCensus } from '../../telemetry/worker-source.ts'
 import { ASLEEP_DELAY_MS } from '../line/line-library.ts'
 import { lineScripts, type LineScripts } from '../line/line-scripts.ts'
@@ -78,6 +77,11 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
   : never
 type Completed = Awaited<Method<'moveToCompleted'>['reply']>
 
+interface Join {
+  readonly earlier: Promise<unknown>
+  readonly done: () => void
+}
+
 const NO_TURN: Turn = { turn: 'none', lines: '', spentMs: 0 }
 /** Replies of the park script. */
 const ITS_TURN = -100
@@ -85,6 +89,8 @@ const TOO_LATE = -101
 /** Lines that one look of a sweep takes. */
 const SWEEP_LIMIT = 200
 const MAX_LOOKS = 500
+/** A job waits this long at most for jobs that this worker was given before it. */
+const JOIN_LIMIT_MS = 50
 
 export class LineBackend extends RedisQueueBackend {
   readonly #settings: LineSettings
@@ -93,6 +99,9 @@ export class LineBackend extends RedisQueueBackend {
   readonly #endings = new WeakMap<object, Ending>()
   readonly #endingIds = new Map<string, Ending>()
   readonly #defined = new Set<string>()
+  /** Jobs without a place take theirs in the order in which this worker was given them. */
+  readonly #joins = new Map<string, Join>()
+  #lastJoin: Promise<unknown> = Promise.resolve()
   /** What the names of our keys begin with. On a cluster they share the queue's hash tag. */
   #space: string
 
@@ -104,6 +113,13 @@ export class LineBackend extends RedisQueueBackend {
     requireKnownBullmq()
     return (name, options, more) =>
       new LineBackend(createRedisBackend(name, options, more), name, settings)
+  }
+
+  /** The backend of a queue or worker that was made with {@link LineBackend.factory}. */
+  static of(owner: { getBackend(): unknown }): LineBackend {
+    const backend = owner.getBackend()
+    if (backend instanceof LineBackend) return backend
+    throw new TypeError('This queue or worker keeps no lines')
   }
 
   private constructor(inner: RedisQueueBackend, name: string, settings: LineSettings) {
@@ -123,7 +139,7 @@ export class LineBackend extends RedisQueueBackend {
     this.#space = `${settings.namespace}:`
     connection.client.then(
       (client) => {
-        this.#define(client as unknown as Client)
+        this.#define(client)
       },
       () => undefined, // BullMQ reports a connection that fails.
     )
@@ -145,6 +161,12 @@ export class LineBackend extends RedisQueueBackend {
     return turn
   }
 
+  /** The job takes no place, or has sent for it: those behind it need not wait for it. */
+  joined(jobId: string): void {
+    this.#joins.get(jobId)?.done()
+    this.#joins.delete(jobId)
+  }
+
   /**
    * Takes the job's places, and parks it if others stand before it.
    * @returns `turn`: nothing stands before it; `late`: it has waited for `maxWaitMs`.
@@ -161,7 +183,11 @@ export class LineBackend extends RedisQueueBackend {
     const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due <= now ? 'late' : due
     const ours = [id, timestamp, JSON.stringify(resources), deadline, this.keys['limiter']]
     const client = await this.#client()
-    const reply = await this.#heard(this.#send(client, this.#scripts.park, args, ours))
+    const earlier = this.#joins.get(id)?.earlier
+    if (earlier !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, earlier)
+    const sent = this.#heard(this.#send(client, this.#scripts.park, args, ours))
+    this.joined(id)
+    const reply = await sent
     if (reply === ITS_TURN) return 'turn'
     if (reply === TOO_LATE) return 'late'
     if (typeof reply === 'number' && reply < 0) {
@@ -226,12 +252,16 @@ export class LineBackend extends RedisQueueBackend {
     switch (name) {
       case 'addStandardJob':
       case 'addPrioritizedJob':
+      case 'addDelayedJob':
+      case 'addParentJob':
         return this.#add(to, script, args, String(argv[1]))
       case 'moveToFinished':
         return this.#finish(to, script, args, argv)
       case 'moveToActive':
       case 'moveToDelayed':
         return this.#heard(this.#send(to, script, args, []))
+      case 'promote':
+        return this.#send(to, script, args, [argv[1]])
       case 'removeJob':
         return this.#send(to, script, args, [argv[0]])
       case 'moveToWaitingChildren':
@@ -270,9 +300,7 @@ export class LineBackend extends RedisQueueBackend {
     return removed
   }
 
-  override async obliterate(
-    ...args: Method<'obliterate'>['args']
-  ): Method<'obliterate'>['reply'] {
+  override async obliterate(...args: Method<'obliterate'>['args']): Method<'obliterate'>['reply'] {
     const cursor = await super.obliterate(...args)
     if (cursor === 0) await this.#sweepAll()
     return cursor
@@ -287,16 +315,20 @@ export class LineBackend extends RedisQueueBackend {
 
   override async getJobData(jobId: string): Method<'getJobData'>['reply'] {
     const job = await super.getJobData(jobId)
-    return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : (job as JobJson)
+    return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
   }
 
   #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
     const { resources, within, maxWaitMs } = this.#settings
-    if (resources === undefined) return super.execCommand(client as never, script.replaces, args)
+    const { replaces: name } = script
+    if (resources === undefined) {
+      return super.execCommand(client as never, name, args) as Promise<unknown>
+    }
     const due = systemClock.wallNow() + maxWaitMs
     const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due
     const names = JSON.stringify(resources(JSON.parse(data)))
-    const ours = [names, within, deadline]
+    const mayStart = name === 'addStandardJob' || name === 'addPrioritizedJob'
+    const ours = [names, within, deadline, mayStart ? '1' : '']
     return client.runCommand(script.command, this.#arguments(script, args, ours))
   }
 
@@ -346,7 +378,10 @@ export class LineBackend extends RedisQueueBackend {
     let next: NextJob | undefined
     try {
       const completed = await trip()
-      const jobId = Array.isArray(completed.result) ? completed.result[1] : undefined
+      const [, jobId] = (completed.result ?? []) as readonly unknown[] as readonly [
+        unknown,
+        string?,
+      ]
       const turn = jobId === undefined ? undefined : this.#turns.get(jobId)
       if (jobId !== undefined && turn !== undefined) next = { jobId, ...turn }
       return completed
@@ -366,8 +401,18 @@ export class LineBackend extends RedisQueueBackend {
         lines: lines ?? '',
         spentMs: Number(spentMs ?? 0),
       })
+      if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     }
     return reply
+  }
+
+  #expectJoin(jobId: string): void {
+    let done = (): void => undefined
+    const earlier = this.#lastJoin
+    this.#lastJoin = new Promise<void>((resolve) => {
+      done = resolve
+    })
+    this.#joins.set(jobId, { earlier, done })
   }
 
   async #sweepAll(): Promise<void> {
@@ -407,7 +452,7 @@ export class LineBackend extends RedisQueueBackend {
   }
 
   async #client(): Promise<Client> {
-    return (await this.connection.client) as unknown as Client
+    return await this.connection.client
   }
 
   /** Pipelines and transactions know only what was defined before they were made. */

@@ -2,7 +2,7 @@
  * How BullMQ's scripts see a queue in which jobs sleep in line: a sleeping job waits. It stands in
  * `wait` or `prioritized` behind the jobs that could start, and is not in `delayed`.
  */
-export const ASLEEP_VIEW = `
+export const ASLEEP_VIEW: string = `
 local function viewOf(base)
   local wait, delayed, prioritized = base .. 'wait', base .. 'delayed', base .. 'prioritized'
   local W, P = string.format('%.0f', ASLEEP), string.format('%.0f', ASLEEP_PRIORITIZED)
@@ -40,6 +40,11 @@ local function viewOf(base)
     local score = scoreOf(id)
     if score >= ASLEEP and score < ASLEEP_PRIORITIZED then return 0 end
     return redis.call('LPOS', wait, id)
+  end
+  reads['ZCOUNT' .. prioritized] = function(from, to)
+    local asleep = redis.call('ZCOUNT', delayed, string.format('%.0f', ASLEEP_PRIORITIZED + from),
+      string.format('%.0f', ASLEEP_PRIORITIZED + to))
+    return redis.call('ZCOUNT', prioritized, from, to) + asleep
   end
   reads['ZSCORE' .. delayed] = function(id)
     local score = redis.call('ZSCORE', delayed, id)

@@ -96,9 +96,7 @@ export async function whyWaits(
   if (state === 'completed' || state === 'failed') return `Job ${id} has ${state}.`
   for (const name of resources) {
     const { line } = await inspectResource(name, locks, backend)
-    const ahead = line.findIndex(
-      ({ queue, jobId }) => jobId === job.id && queue === job.queueName,
-    )
+    const ahead = line.findIndex(({ queue, jobId }) => jobId === job.id && queue === job.queueName)
     const entry = line[ahead]
     if (entry === undefined) continue
     if (ahead > 0) {

@@ -15,14 +15,14 @@
  */
 
 /** What a sleeping job's hash has for `delay`: 2^42 ms. */
-export const ASLEEP_DELAY_MS = 2 ** 42
+export const ASLEEP_DELAY_MS: number = 2 ** 42
 /** The scores of sleeping jobs in `delayed`: 2^54 and more, exact in steps of four. */
 const ASLEEP = (2 ** 54).toFixed(0)
-/** The scores of sleeping jobs with a priority. */
+/** The scores of sleeping jobs with a priority, which they begin with. */
 const ASLEEP_PRIORITIZED = (1.5 * 2 ** 54).toFixed(0)
 
 /** ARGV  1 the space of our keys · 2 slots */
-export const LINE_LIBRARY = `
+export const LINE_LIBRARY: string = `
 local SPACE, SLOTS = ARGV[1], tonumber(ARGV[2])
 local ASLEEP_DELAY = '${ASLEEP_DELAY_MS}'
 local ASLEEP, ASLEEP_PRIORITIZED = ${ASLEEP}, ${ASLEEP_PRIORITIZED}
@@ -31,7 +31,9 @@ local MAX_DEAD = 5000
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
 local function placeOf(base, id, timestamp) return base .. id .. ' ' .. #base .. ' ' .. timestamp end
 local function asleepScore(seq, priority)
-  return string.format('%.0f', (priority > 0 and ASLEEP_PRIORITIZED or ASLEEP) + seq * 4)
+  local score = ASLEEP + seq * 4
+  if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end
+  return string.format('%.0f', score)
 end
 
 -- The job of a place, or nil for a dead one.
@@ -122,6 +124,26 @@ local function wakeHeads(lines, front, spentMs, base, leaving)
     end
   end
   return woken
+end
+
+-- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
+-- delay or its children have ended, takes its places now.
+local function joining(base)
+  local wait, prioritized = base .. 'wait', base .. 'prioritized'
+  local function join(id)
+    local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'redlock:since')
+    if not job[1] then return end
+    local score = job[3] or redis.call('INCR', SPACE .. 'line-seq')
+    for _, resource in ipairs(cjson.decode(job[1])) do
+      redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(base, id, job[2]))
+    end
+  end
+  return {pcall = redis.pcall, join = join, call = function(...)
+    local command, key, first, second = ...
+    if (command == 'LPUSH' or command == 'RPUSH') and key == wait then join(first)
+    elseif command == 'ZADD' and key == prioritized then join(second) end
+    return redis.call(...)
+  end}
 end
 
 -- Jobs were woken that nothing fetches in this script: an idle worker has to look.

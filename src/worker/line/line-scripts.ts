@@ -9,18 +9,19 @@ import { LINE_LIBRARY } from './line-library.ts'
 const library = LINE_LIBRARY
 
 /**
- * Takes the place of BullMQ's scripts that add a job to be run as soon as possible.
+ * Takes the place of BullMQ's scripts that add a job.
  *
  * ARGV  1 space · 2 slots · 3 resources (JSON) · 4 'added' | 'priority' · 5 deadline ms or ''
+ *       6 '1' for a job that may start at once, '' for one that waits for a delay or for children
  * Returns  as BullMQ's
- * Keeps: a job that is stored has its places, and it sleeps where others stand before it.
- * BullMQ decides whether a job is stored, with all its rules for ids and deduplication.
+ * Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
+ * stand before it. BullMQ decides whether a job is stored, with its rules for ids and deduplication.
  */
 const addBody = `
 local added = cmsgpack.unpack(theirs[1])
 local base, timestamp = added[1], string.format('%.17g', added[4])
 local resources, behind = cjson.decode(ARGV[3]), false
-for _, resource in ipairs(resources) do
+for _, resource in ipairs(ARGV[6] == '1' and resources or {}) do
   local heads = headsOf(resource)
   if #heads >= SLOTS then
     behind = true
@@ -38,17 +39,21 @@ local function rank(seq)
 end
 
 local stored
-local function enqueue(id, priority, ...)
-  local jobKey = base .. id
-  if jobKey ~= stored then return redis.call(...) end
+local function store(...)
+  local fields = {...}
+  stored = fields[2]
+  fields[#fields + 1], fields[#fields + 2] = 'redlock:lines', ARGV[3]
+  if behind then fields[#fields + 1], fields[#fields + 2] = 'delay', ASLEEP_DELAY end
+  return redis.call(unpack(fields))
+end
+local function enqueue(id, ...)
+  if base .. id ~= stored then return redis.call(...) end
   local place, seq = placeOf(base, id, timestamp), redis.call('INCR', SPACE .. 'line-seq')
   local score = string.format('%.0f', rank(seq))
   for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), score, place) end
-  if not behind then
-    redis.call('HSET', jobKey, 'redlock:lines', ARGV[3])
-    return redis.call(...)
-  end
-  redis.call('HSET', jobKey, 'redlock:lines', ARGV[3], 'delay', ASLEEP_DELAY)
+  if not behind then return redis.call(...) end
+  local command, _, priority = ...
+  priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
   redis.call('ZADD', base .. 'delayed', asleepScore(seq, priority), id)
   for _, resource in ipairs(resources) do
     redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
@@ -59,11 +64,11 @@ end
 local wait, prioritized, marker = base .. 'wait', base .. 'prioritized', base .. 'marker'
 local adding = {pcall = redis.pcall, call = function(...)
   local command, key, first, second = ...
-  if command == 'HMSET' then stored = key
-  elseif (command == 'LPUSH' or command == 'RPUSH') and key == wait then return enqueue(first, 0, ...)
-  elseif command == 'ZADD' and key == prioritized then return enqueue(second, 1, ...)
+  if command == 'HMSET' then return store(...)
+  elseif (command == 'LPUSH' or command == 'RPUSH') and key == wait then return enqueue(first, ...)
+  elseif command == 'ZADD' and key == prioritized then return enqueue(second, ...)
   elseif command == 'ZADD' and key == marker and behind then return 0
-  elseif command == 'ZREM' then return viewOf(base).call(...) end
+  elseif command == 'ZREM' or command == 'ZSCORE' then return viewOf(base).call(...) end
   return redis.call(...)
 end}
 return bullmq(adding, KEYS, theirs)
@@ -90,7 +95,7 @@ if ending == 'leave' and #resources > 0 then
   place = placeOf(base, id, timestamp)
   woken = wakeHeads(resources, ARGV[7] == 'front', ARGV[10], base, place)
 end
-local result = bullmq(redis, KEYS, theirs)
+local result = bullmq(joining(base), KEYS, theirs)
 local isFinished = type(result) == 'table' or result == 0 or result == -1
 if isFinished and place then
   for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
@@ -109,7 +114,7 @@ return withTurn(result, base, woken)
  * Returns  as BullMQ's, a fetched job with its turn
  */
 const fetchBody = `
-return withTurn(bullmq(redis, KEYS, theirs), ARGV[3])
+return withTurn(bullmq(joining(ARGV[3]), KEYS, theirs), ARGV[3])
 `
 
 /**
@@ -224,13 +229,12 @@ local jobKey, delayed = base .. id, base .. 'delayed'
 local result = bullmq(redis, KEYS, theirs)
 local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp', 'delay')
 if not (job and job[1]) then return result end
+local seq = redis.call('INCR', SPACE .. 'line-seq')
 if job[3] == ASLEEP_DELAY then
-  local score = tonumber(redis.call('ZSCORE', delayed, id) or 0)
-  local seq = (score - (score >= ASLEEP_PRIORITIZED and ASLEEP_PRIORITIZED or ASLEEP)) / 4
-  if seq >= 0 then redis.call('ZADD', delayed, 'XX', asleepScore(seq, priority), id) end
+  redis.call('ZADD', delayed, 'XX', asleepScore(seq, priority), id)
 end
 if ARGV[7] == 'priority' then
-  local seq, place = redis.call('INCR', SPACE .. 'line-seq'), placeOf(base, id, job[2])
+  local place = placeOf(base, id, job[2])
   local rank = priority * 0x100000000 + seq % 0x100000000
   if ARGV[6] == '1' then rank = priority == 0 and -seq or priority * 0x100000000 end
   for _, resource in ipairs(cjson.decode(job[1])) do
@@ -353,6 +357,19 @@ local asleep = redis.call('ZCOUNT', ARGV[3], string.format('%.0f', ASLEEP), '+in
 return {redis.call('ZCARD', KEYS[1]), asleep, longest}
 `
 
+/**
+ * Takes the place of \`promote\`.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 job id
+ * Returns  as BullMQ's; a sleeping job is not delayed
+ * Keeps: a delayed job that may start takes its places before jobs that are added later.
+ */
+const promoteBody = `
+local result = bullmq(viewOf(ARGV[3]), KEYS, theirs)
+if result == 0 then joining(ARGV[3]).join(ARGV[4]) end
+return result
+`
+
 export interface LineScripts {
   /** By the name of BullMQ's script whose place they take. */
   readonly composed: ReadonlyMap<string, ComposedScript>
@@ -364,11 +381,12 @@ export interface LineScripts {
   readonly census: ComposedScript
 }
 
+const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob']
+
 /** BullMQ's scripts that show or move sleeping jobs, and must take them for waiting ones. */
 const VIEWED = [
-  ...['getCounts', 'getJobs', 'getRanges', 'getState', 'getStateV2'],
-  ...['promote', 'changeDelay', 'moveJobsToWait', 'cleanJobsInSet'],
-  ...['addDelayedJob', 'addParentJob'],
+  ...['getCounts', 'getCountsPerPriority', 'getJobs', 'getRanges', 'getState', 'getStateV2'],
+  ...['changeDelay', 'moveJobsToWait', 'cleanJobsInSet'],
 ]
 
 let scripts: LineScripts | undefined
@@ -381,8 +399,8 @@ export function lineScripts(): LineScripts {
 function defineAll(): LineScripts {
   const withView = library + ASLEEP_VIEW
   const composed = [
-    composedScript('addStandardJob', { ours: 5, library: withView, body: addBody }),
-    composedScript('addPrioritizedJob', { ours: 5, library: withView, body: addBody }),
+    ...ADDS.map((name) => composedScript(name, { ours: 6, library: withView, body: addBody })),
+    composedScript('promote', { ours: 4, library: withView, body: promoteBody }),
     composedScript('moveToFinished', { ours: 10, library, body: finishBody }),
     composedScript('moveToActive', { ours: 3, library, body: fetchBody }),
     composedScript('moveToDelayed', { ours: 3, library, body: fetchBody }),

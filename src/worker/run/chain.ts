@@ -70,7 +70,11 @@ export class Chain {
     job: Pick<Job, 'timestamp'>,
     lines: string,
     lease: Lease,
-    { spentMs, workedMs, offers }: {
+    {
+      spentMs,
+      workedMs,
+      offers,
+    }: {
       readonly spentMs: number
       readonly workedMs: number
       /** Whether other workers shall be given the next job, once the burst is spent. */

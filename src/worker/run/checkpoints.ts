@@ -10,11 +10,7 @@ export interface Checkpoints {
 /** Forgotten after this long without a step, should nobody remove them with the job. */
 const CHECKPOINT_TTL_MS = 7 * 24 * 3_600_000
 
-export function checkpointsOf(
-  results: ResultStore,
-  store: string,
-  writer: Writer,
-): Checkpoints {
+export function checkpointsOf(results: ResultStore, store: string, writer: Writer): Checkpoints {
   const seen = new Set<string>()
   let earlier: Promise<ReadonlyMap<string, unknown>> | undefined
   return {

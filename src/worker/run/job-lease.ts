@@ -45,12 +45,12 @@ export interface JobLease {
   readonly logger: Logger
 }
 
-export class SteppedLease implements JobLease {
+/** A String, so that it stands for BullMQ's token where BullMQ's methods take one. */
+export class SteppedLease extends String implements JobLease {
   readonly #lease: Lease
   readonly #signal: JobSignal
   readonly #checkpoints: Checkpoints | undefined
   readonly #report: RunReport
-  readonly #jobToken: string | undefined
   #currentStep: string | undefined
 
   constructor(
@@ -60,7 +60,7 @@ export class SteppedLease implements JobLease {
     report: RunReport,
     jobToken: string | undefined,
   ) {
-    this.#jobToken = jobToken
+    super(jobToken ?? '')
     this.#report = report
     this.#lease = lease
     this.#signal = signal
@@ -97,10 +97,6 @@ export class SteppedLease implements JobLease {
 
   remainingMs(): number {
     return this.#lease.remainingMs()
-  }
-
-  toString(): string {
-    return this.#jobToken ?? ''
   }
 
   extend(): Promise<ExtendOutcome> {

@@ -47,8 +47,8 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly resource: ResourceOf<Data>
   readonly processor: (
     job: Job<Data, Result, Name>,
-    lease: JobLease,
-    signal: AbortSignal,
+    lease: JobLease & string,
+    ...signal: AbortSignal[]
   ) => Promise<Result>
   readonly maxWaitMs: number
   readonly burstMs: number
@@ -158,6 +158,7 @@ export class JobRuns<Data, Result, Name extends string> {
       return await this.#options.reports.within(job, () => this.#run(job, token, running))
     } finally {
       this.#running.delete(running)
+      this.#options.lines?.joined(job.id ?? '')
     }
   }
 
@@ -290,7 +291,12 @@ export class JobRuns<Data, Result, Name extends string> {
       signal.end()
       const lost = lossOf(lease)
       if (lines === undefined) await lease.release()
-      else if (isDone && lost === undefined && chain.lines !== '' && !this.#stopping.signal.aborted) {
+      else if (
+        isDone &&
+        lost === undefined &&
+        chain.lines !== '' &&
+        !this.#stopping.signal.aborted
+      ) {
         const workedMs = clock.now() - startedAt
         const use = { spentMs: chain.spentMs, workedMs, offers: this.#running.size > 1 }
         lines.ends(job, this.#chain.end(job, chain.lines, lease, use))
@@ -326,12 +332,8 @@ export class JobRuns<Data, Result, Name extends string> {
     const steps = results && checkpoints ? checkpointsOf(results, stepsKey(job), lease) : undefined
     try {
       const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token)
-      const result = await (processor.length > 2
-        ? processor(job, jobLease, jobSignal.signal)
-        : (processor as (job: Job<Data, Result, Name>, lease: JobLease) => Promise<Result>)(
-            job,
-            jobLease,
-          ))
+      const args = processor.length > 2 ? [jobSignal.signal] : []
+      const result = await processor(job, jobLease as unknown as JobLease & string, ...args)
       if (key !== undefined) await results?.keep(key, lease, dedupe?.resultTtlMs ?? 0, result)
       return result
     } catch (error) {
@@ -356,7 +358,10 @@ export class JobRuns<Data, Result, Name extends string> {
   }
 
   /** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
-  async #untilDone<Value>(running: Running, action: () => Promise<Value> | undefined): Promise<Value> {
+  async #untilDone<Value>(
+    running: Running,
+    action: () => Promise<Value> | undefined,
+  ): Promise<Value> {
     try {
       return (await action()) as Value
     } catch (error) {

@@ -26,7 +26,8 @@ export class JobSignal {
 
   /** Why it was aborted, if it was. */
   get reason(): unknown {
-    return this.#abort === undefined ? this.#early?.reason : this.#abort.signal.reason
+    const abort: { readonly signal: { readonly reason: unknown } } | undefined = this.#abort
+    return abort === undefined ? this.#early?.reason : abort.signal.reason
   }
 
   abort(reason: unknown): void {

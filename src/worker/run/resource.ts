@@ -6,6 +6,8 @@ import { refuse } from '../../options.ts'
 export type ResourceOf<Data = unknown> = (job: Job<Data>) => string | readonly string[]
 
 const MAX_RESOURCE_LENGTH = 512
+/** What a template string makes of a value that is missing or has no name. */
+const NOT_A_NAME = /(?<![\w-])(?:undefined|NaN|\[object \w+\])(?![\w-])/
 
 export function resourceOption<Data>(value: unknown): ResourceOf<Data> {
   if (typeof value !== 'function') {
@@ -36,6 +38,14 @@ function checkedName(name: unknown, jobId: string | undefined): string {
   if (name.length > MAX_RESOURCE_LENGTH) {
     throw new ResourceError(jobId, `returned ${name.length} characters`)
   }
+  const gap = NOT_A_NAME.exec(name)?.[0]
+  if (gap !== undefined) {
+    throw new ResourceError(
+      jobId,
+      `returned \`${name}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`,
+    )
+  }
+  if (/\p{Surrogate}/u.test(name)) throw new ResourceError(jobId, 'returned half a surrogate pair')
   return name
 }
 
