@@ -1,8 +1,8 @@
 /** All masters of a fleet as an operator looks at them: in whatever state they are, each by itself. */
 import { systemClock, type Clock } from '../clock.ts'
-import { keyspace, type Keyspace } from '../lock/keyspace.ts'
-import { quorumOf } from '../lock/quorum.ts'
-import { leaseLibrary } from '../lock/scripts.ts'
+import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
+import { quorumOf } from '../redlock/quorum/quorum.ts'
+import { leaseLibrary } from '../redlock/verbs/scripts.ts'
 import { batchArgs, batchScript, EntryError, readBatch, type Call } from '../redis/batch.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'

@@ -1,7 +1,8 @@
 /** What every master says about one resource, also where a Redlock would refuse the fleet. */
-import { holderOf, type Inspection, type Seen } from '../lock/inspection.ts'
-import { inspectProcedure } from '../lock/scripts.ts'
-import { describeToken } from '../lock/votes.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import { holderOf, type Seen } from '../redlock/verbs/inspect.ts'
+import { inspectProcedure } from '../redlock/verbs/scripts.ts'
+import { describeToken } from '../redlock/verbs/votes.ts'
 import { Call } from '../redis/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 

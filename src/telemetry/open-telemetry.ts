@@ -13,7 +13,7 @@ import type {
   Observer,
   Question,
   VoteOutcome,
-} from '../lock/observer.ts'
+} from './lock-observer.ts'
 import { somebodyWatches, tell } from './activity.ts'
 import type { Instruments, Tally } from './instruments.ts'
 import { CurrentInstruments, CurrentTracer } from './providers.ts'

@@ -1,6 +1,6 @@
 import { systemClock } from '../clock.ts'
-import { Redlock } from '../lock/redlock.ts'
-import type { RedlockOptions } from '../lock/settings.ts'
+import { Redlock } from '../redlock/redlock.ts'
+import type { RedlockOptions } from '../redlock/settings.ts'
 import { silentLogger } from '../logger.ts'
 import type { FakeClock } from './fake-clock.ts'
 import { MemoryMaster } from './memory-master.ts'

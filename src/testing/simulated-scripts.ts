@@ -1,9 +1,9 @@
 /**
- * What `src/lock/scripts.ts` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts` holds each of
+ * What `src/redlock/verbs/scripts.ts` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts` holds each of
  * them against the Lua on a real server, reply by reply and key by key.
  */
-import { keyspace, type Keyspace } from '../lock/keyspace.ts'
-import { TOKENS_PER_GRANT } from '../lock/scripts.ts'
+import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
+import { TOKENS_PER_GRANT } from '../redlock/verbs/scripts.ts'
 import type { Argument } from '../redis/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 

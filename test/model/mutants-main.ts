@@ -27,7 +27,7 @@ const DIRECTED = ['abandoned-attempts', 'healing', 'late-extension'].map(
 )
 const TWINS = 'test/sim/scripts-equal-model.test.ts'
 /** In this order. */
-const FURTHER = ['test/redis', 'test/lock', 'test/hazards'] as const
+const FURTHER = ['test/redis', 'test/lock', 'test/redlock', 'test/hazards'] as const
 const stopping = new AbortController()
 
 /** Longer than any of the judges takes when it works. */

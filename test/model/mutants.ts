@@ -25,7 +25,7 @@ export interface Mutant {
 }
 
 const lua = (find: string, replace: string): Patch => ({
-  file: 'src/lock/scripts.ts',
+  file: 'src/redlock/verbs/scripts.ts',
   find,
   replace,
 })
@@ -35,28 +35,32 @@ const twin = (find: string, replace: string): Patch => ({
   replace,
 })
 const source = (file: string, find: string, replace: string): Patch => ({
-  file: `src/lock/${file}.ts`,
+  file: `src/${file}.ts`,
   find,
   replace,
 })
 
 export function isLua(patch: Patch): boolean {
-  return patch.file === 'src/lock/scripts.ts'
+  return patch.file === 'src/redlock/verbs/scripts.ts'
 }
 
 export const mutants: readonly Mutant[] = [
   {
     rule: 'quorum is a majority',
     patches: [
-      source('quorum', 'return Math.floor(masters / 2) + 1', 'return Math.floor(masters / 2)'),
+      source(
+        'redlock/quorum/quorum',
+        'return Math.floor(masters / 2) + 1',
+        'return Math.floor(masters / 2)',
+      ),
     ],
     caughtBy: 'simulation',
   },
   {
     rule: 'fresh token for every attempt',
     patches: [
-      source('attempt', '`${randomUUID()}@${owner}`', '`${resource}@${owner}`'),
-      source('attempt', "import { randomUUID } from 'node:crypto'\n", ''),
+      source('redlock/attempt', '`${randomUUID()}@${owner}`', '`${resource}@${owner}`'),
+      source('redlock/attempt', "import { randomUUID } from 'node:crypto'\n", ''),
     ],
     caughtBy: 'simulation',
   },
@@ -64,7 +68,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'time counts from before the first command',
     patches: [
       source(
-        'attempt',
+        'redlock/attempt',
         'const end = { startedAt, tookMs, trust, ...asked, complete: ballot.complete }',
         'const end = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor), ...asked, complete: ballot.complete }',
       ),
@@ -75,7 +79,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'drift margin',
     patches: [
       source(
-        'trust',
+        'lock/trust',
         'return Math.ceil(leaseMs * driftFactor) + 2\n}\n\nexport function trustFrom',
         'return 0 * leaseMs * driftFactor\n}\n\nexport function trustFrom',
       ),
@@ -86,7 +90,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'the wall clock ends a lease too',
     patches: [
       source(
-        'trust',
+        'lock/trust',
         'Math.min(trust.until - at.now, trust.wallUntil - at.wallNow)',
         'trust.until - at.now',
       ),
@@ -97,7 +101,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'trust is checked after the votes',
     patches: [
       source(
-        'attempt',
+        'redlock/attempt',
         'if (remainingMs(trust, now) <= 0) {',
         'if (remainingMs(trust, now) < 0) {',
       ),
@@ -162,7 +166,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'proposals follow the clock',
     patches: [
       source(
-        'proposal',
+        'redlock/proposal',
         'return Math.floor(this.#clock.wallNow() * 1000)',
         'return Math.floor(this.#clock.wallNow() * 0)',
       ),
@@ -200,7 +204,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'confirm counts only the exact token',
     patches: [
       source(
-        'ballots',
+        'redlock/verbs/ballots',
         "vote.kind === 'counter' && vote.counter === fencingToken",
         "vote.kind === 'counter'",
       ),
@@ -226,8 +230,12 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'grants that differ are confirmed',
     patches: [
-      source('attempt', 'if (!exactlyOnQuorum(ballot.votes, counter)) {', 'if (counter < 0) {'),
-      source('attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
+      source(
+        'redlock/attempt',
+        'if (!exactlyOnQuorum(ballot.votes, counter)) {',
+        'if (counter < 0) {',
+      ),
+      source('redlock/attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
     ],
     model: 'confirmRound',
     caughtBy: 'model',
@@ -291,7 +299,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'an extension counts only inside the old trust',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         'this.assertHeld() // An answer counts only inside the old trust.\n',
         '',
       ),
@@ -302,7 +310,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'healing waits for a quorum',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         '    const verdict = await ballot.verdict\n',
         '    const verdict = await ballot.verdict\n    this.#healMissing(ballot.votes, new Set())\n',
       ),
@@ -344,7 +352,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'the old holder stops before it hands over',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         "    this.#end('handed-over')\n    this.#released = Promise.resolve()\n",
         '',
       ),
@@ -369,7 +377,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'a lease is passed on only as often as it has tokens',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         'if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined',
         'if (this.#passes === -TOKENS_PER_GRANT) return undefined',
       ),
@@ -380,7 +388,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'a lease that is passed on is no longer than it was',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         'this.#trust = before.#trust\n',
         'this.#trust = trustFrom(grant.startedAt, grant.leaseMs, fleet.settings.driftFactor)\n',
       ),
@@ -389,14 +397,14 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'a lease that is passed on knows which keys are being given back',
-    patches: [source('quorum-lease', '      this.#healing = before.#healing\n', '')],
+    patches: [source('redlock/quorum-lease', '      this.#healing = before.#healing\n', '')],
     caughtBy: 'tests',
   },
   {
     rule: 'a failed attempt is released on every master',
     patches: [
       source(
-        'ballots',
+        'redlock/verbs/ballots',
         'master.call(unsettled(index) ? releaseForGood : release, masterTimeoutMs)',
         'unsettled(index) ? Promise.resolve({ ok: true, serverMs: 0, reply: 0 }) : master.call(release, masterTimeoutMs)',
       ),
@@ -407,7 +415,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'a release on another connection than its question leaves a tombstone',
     patches: [
       source(
-        'attempt',
+        'redlock/attempt',
         'return unknown && masters[index]?.state !== states[index]',
         'return unknown && masters.length < 0 && states.length < 0',
       ),

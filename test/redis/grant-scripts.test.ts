@@ -1,6 +1,10 @@
 /** Every answer of the scripts that grant and fix a fencing token, on a real server. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { acquireProcedure, releaseProcedure, TOKENS_PER_GRANT } from '../../src/lock/scripts.ts'
+import {
+  acquireProcedure,
+  releaseProcedure,
+  TOKENS_PER_GRANT,
+} from '../../src/redlock/verbs/scripts.ts'
 import { Call } from '../../src/redis/batch.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'

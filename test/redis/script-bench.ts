@@ -1,7 +1,8 @@
 /** One real server on which the lock's scripts are called by hand, each test under its own resource and namespace. */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { keyspace, type Keyspace } from '../../src/lock/keyspace.ts'
+import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
+import { standingOf } from '../../src/redlock/settings.ts'
 import {
   acquireProcedure,
   bootstrapScript,
@@ -11,9 +12,8 @@ import {
   healProcedure,
   leaseLibrary,
   releaseProcedure,
-  standingOf,
   withdrawProcedure,
-} from '../../src/lock/scripts.ts'
+} from '../../src/redlock/verbs/scripts.ts'
 import {
   batchArgs,
   batchScript,

@@ -7,8 +7,9 @@ import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { batchArgs, batchScript, Call, readBatch, type Argument } from '../../src/redis/batch.ts'
-import { bootstrapScript, enrolScript, leaseLibrary, standingOf } from '../../src/lock/scripts.ts'
-import { keyspace } from '../../src/lock/keyspace.ts'
+import { bootstrapScript, enrolScript, leaseLibrary } from '../../src/redlock/verbs/scripts.ts'
+import { standingOf } from '../../src/redlock/settings.ts'
+import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import {
   simulateProcedure,

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Redlock } from '../../lock/redlock.ts'
+import { Redlock } from '../../redlock/redlock.ts'
 import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'

@@ -1,8 +1,8 @@
 /**
  * One lease in two cells, while a resource moves from one to the other: held as long as both are, under one fencing token.
  */
-import { labelOf } from './resources.ts'
-import type { ExtendOutcome, Lease } from './lease.ts'
+import { labelOf } from '../../lock/resources.ts'
+import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 
 export class MovingLease implements Lease {
   readonly resource: string

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { clockSample, jumpMs } from '../../src/lock/clock-watch.ts'
+import { clockSample, jumpMs } from '../../../src/redlock/fleet/clock-watch.ts'
 
 const DRIFT = 0.01
 const TOLERANCE = 20

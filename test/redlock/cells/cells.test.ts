@@ -8,10 +8,10 @@ import {
   type AcquireOptions,
   type Lease,
   type RedlockCellsOptions,
-} from '../../src/index.ts'
-import { keyspace } from '../../src/lock/keyspace.ts'
-import { cellOf } from '../../src/lock/placement.ts'
-import { until, useFleet } from '../fixtures.ts'
+} from '../../../src/index.ts'
+import { keyspace } from '../../../src/redlock/keyspace.ts'
+import { cellOf } from '../../../src/redlock/cells/placement.ts'
+import { until, useFleet } from '../../fixtures.ts'
 
 const fixture = useFleet({ masters: 6, queue: false })
 

@@ -11,8 +11,9 @@ import {
   refuse,
 } from '../options.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
+import { leaseOption, MIN_LEASE_MS } from '../lock/lease-option.ts'
 import { openTelemetry } from '../telemetry/open-telemetry.ts'
-import type { Observer } from './observer.ts'
+import type { Observer } from '../telemetry/lock-observer.ts'
 import { MasterConnection } from '../redis/master-connection.ts'
 import type { Connect } from '../redis/master.ts'
 
@@ -99,7 +100,6 @@ export interface Settings {
   readonly connect: Connect
 }
 
-const MIN_LEASE_MS = 100
 const MAX_LEASE_MS = 24 * 3_600_000
 const ANY = Number.MAX_SAFE_INTEGER
 /** False: internal. */
@@ -172,18 +172,6 @@ export function resolveSettings(options: RedlockOptions): Settings {
   }
 }
 
-/** @throws TypeError when the lease is too short to be trusted at all, or longer than the fleet allows. */
-export function leaseOption(leaseMs: unknown, maxLeaseMs: number): number {
-  if (typeof leaseMs === 'number' && leaseMs > maxLeaseMs) {
-    refuse(
-      'leaseMs',
-      `at most \`maxLeaseMs\` (${maxLeaseMs}, one value for the whole fleet)`,
-      leaseMs,
-    )
-  }
-  return integerOption('leaseMs', leaseMs, MIN_LEASE_MS, maxLeaseMs)
-}
-
 function observerOption(observer: unknown = openTelemetry()): Observer {
   const opened: unknown = (observer as Partial<Observer> | null)?.opened
   if (typeof opened === 'function') return observer as Observer
@@ -223,4 +211,13 @@ function addressOption(address: unknown, index: number): MasterAddress {
     return refuse(name, why, address)
   }
   return address
+}
+
+/** What the calls of one client have in common, in the order in which `PRELUDE` reads it. */
+export function standingOf(
+  settings: Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>,
+  fleetSize: number,
+): readonly string[] {
+  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
+  return [namespace, ...[maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize].map(String)]
 }

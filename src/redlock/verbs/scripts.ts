@@ -6,19 +6,10 @@
  * written with `%.0f`, because Lua's `tostring` loses the last digits of a microsecond count. `unenrolled` means that this server is not, or no longer, the
  * one that the caller's connection enrolled: it restarted, lost its data, or serves another fleet.
  */
-import { defineProcedure, type Library, type Procedure } from '../redis/batch.ts'
-import { defineScript, type Script } from '../redis/script.ts'
-import { luaKeys } from './keyspace.ts'
-import type { Settings } from './settings.ts'
-
-/** What the calls of one client have in common, in the order in which `PRELUDE` reads it. */
-export function standingOf(
-  settings: Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>,
-  fleetSize: number,
-): readonly string[] {
-  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
-  return [namespace, ...[maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize].map(String)]
-}
+import { defineProcedure, type Library, type Procedure } from '../../redis/batch.ts'
+import { defineScript, type Script } from '../../redis/script.ts'
+import { luaKeys } from '../keyspace.ts'
+import { RESERVED } from './votes.ts'
 
 /**
  * No procedure of a batch changes what is read here, except for `rare`: whether there may be waiters, reservations or tombstones. While there
@@ -39,8 +30,6 @@ local function keepRare(forMs)
 end
 `
 
-/** Stands in a reply in place of a holder: the resource is free, and kept for those who are next. */
-export const RESERVED = 'reserved@those who waited longer'
 /** A grant's counter is so far past every earlier one that a lease can be passed on this often under a fencing token of its own. */
 export const TOKENS_PER_GRANT = 64
 /** So many waiters are named when a resource is released, and may have it for a moment. */

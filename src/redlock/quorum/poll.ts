@@ -2,7 +2,7 @@
  * Asks all masters at once and counts. The only place where votes are collected: acquire, confirm,
  * extend and release differ in their question and in what counts as a vote for them.
  */
-import type { CallResult, Master } from '../redis/master.ts'
+import type { CallResult, Master } from '../../redis/master.ts'
 import { decide, type Verdict } from './quorum.ts'
 
 export interface Poll<V> {

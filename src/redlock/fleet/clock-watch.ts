@@ -5,8 +5,8 @@
  * the longest lease may last. (Our monotonic clock alone stands still while this machine sleeps, our wall clock alone
  * may have been set itself.)
  */
-import type { Master } from '../redis/master.ts'
-import type { Instant } from './trust.ts'
+import type { Master } from '../../redis/master.ts'
+import type { Instant } from '../../lock/trust.ts'
 
 /** A server's clock as seen through one reply. */
 export interface ClockSample {

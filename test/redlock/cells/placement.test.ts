@@ -1,7 +1,7 @@
 /** Where resources live, and that workers of neighbouring steps of a change meet in a cell. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { cellOf, placementKey } from '../../src/lock/placement.ts'
+import { cellOf, placementKey } from '../../../src/redlock/cells/placement.ts'
 
 const names = Array.from({ length: 5_000 }, (_, index) => `customer:${index}`)
 const shares = (cells: readonly string[]): Map<string, number> => {

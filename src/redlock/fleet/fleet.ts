@@ -6,29 +6,16 @@
  * long as the longest lease could last; extending, healing and releasing go on. The record is kept on the
  * master itself, so that all clients agree on when it may vote again.
  */
-import type { ServerFacts } from '../redis/server-facts.ts'
-import { describeState, type Admission, type Master, type MasterState } from '../redis/master.ts'
-import type { MasterAnswer, MasterProblem } from '../errors.ts'
-import { keyspace, type Keyspace } from './keyspace.ts'
-import type { LockObserver } from './observer.ts'
-import { quorumOf } from './quorum.ts'
-import { bootstrapScript, enrolScript, leaseLibrary, standingOf } from './scripts.ts'
-import type { Settings } from './settings.ts'
+import type { ServerFacts } from '../../redis/server-facts.ts'
+import { describeState, type Admission, type Master, type MasterState } from '../../redis/master.ts'
+import type { MasterAnswer, MasterProblem } from '../../errors.ts'
+import { keyspace, type Keyspace } from '../keyspace.ts'
+import type { LockObserver, MasterStatus } from '../../telemetry/lock-observer.ts'
+import { quorumOf } from '../quorum/quorum.ts'
+import { bootstrapScript, enrolScript, leaseLibrary } from '../verbs/scripts.ts'
+import { standingOf, type Settings } from '../settings.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { driftMs, instant, quarantineMs, type Instant } from './trust.ts'
-
-/** One master as `redlock.status()` shows it. */
-export interface MasterStatus {
-  readonly name: string
-  readonly state:
-    'voting' | 'quarantined' | 'suspended' | 'connecting' | 'enrolling' | 'refused' | 'closed'
-  /** Why it does not vote, and what to do. */
-  readonly reason?: string
-  /** Milliseconds until a quarantined or suspended master votes again. */
-  readonly votesInMs?: number
-  /** The server's clock minus ours when it was enrolled. */
-  readonly clockOffsetMs?: number
-}
+import { driftMs, instant, quarantineMs, type Instant } from '../../lock/trust.ts'
 
 export class Fleet {
   readonly settings: Settings

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
-import { Redlock, silentLogger } from '../../src/index.ts'
-import { granted, until, useFleet } from '../fixtures.ts'
+import { Redlock, silentLogger } from '../../../src/index.ts'
+import { granted, until, useFleet } from '../../fixtures.ts'
 
 const fixture = useFleet({
   masters: 2,

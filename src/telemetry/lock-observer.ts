@@ -3,12 +3,25 @@
  * on as before if it throws: with and without one, the same commands leave in the same order.
  */
 import type { EventLog } from '../event-log.ts'
-import type { MasterStatus } from './fleet.ts'
-import type { AcquireOutcome } from './outcome.ts'
-import type { Vote } from './votes.ts'
 
 /** What a master was asked. */
 export type Question = 'acquire' | 'confirm' | 'extend' | 'heal' | 'release'
+
+/** What an attempt came to. */
+export type AttemptStatus = 'granted' | 'taken' | 'split' | 'unreachable'
+
+/** One master as `redlock.status()` shows it. */
+export interface MasterStatus {
+  readonly name: string
+  readonly state:
+    'voting' | 'quarantined' | 'suspended' | 'connecting' | 'enrolling' | 'refused' | 'closed'
+  /** Why it does not vote, and what to do. */
+  readonly reason?: string
+  /** Milliseconds until a quarantined or suspended master votes again. */
+  readonly votesInMs?: number
+  /** The server's clock minus ours when it was enrolled. */
+  readonly clockOffsetMs?: number
+}
 
 /** A lock from its construction to its close. */
 export interface ObservedLock {
@@ -19,7 +32,7 @@ export interface ObservedLock {
 
 export interface ObservedAttempt {
   readonly resources: readonly string[]
-  readonly status: AcquireOutcome['status']
+  readonly status: AttemptStatus
   /** It continues a lease that its holder has given up. */
   readonly handOver: boolean
   /** Where it was granted. */
@@ -58,12 +71,11 @@ export interface Observer {
 
 export type ExtendResult = 'extended' | 'limit' | 'unreachable' | 'lost'
 
-type Failed = Extract<Vote, { kind: 'failed' }>
-export type VoteOutcome = Exclude<Vote, Failed>['kind'] | Failed['reason']
-
-export function outcomeOf(vote: Vote): VoteOutcome {
-  return vote.kind === 'failed' ? vote.reason : vote.kind
-}
+/** How a master answered, or why it did not. */
+export type VoteOutcome =
+  | ('granted' | 'taken' | 'quarantined' | 'skewed' | 'abandoned' | 'suspended')
+  | ('counter' | 'lost' | 'extended' | 'healed' | 'missing' | 'released')
+  | ('not-ready' | 'timeout' | 'closed' | 'error' | 'malformed' | 'unenrolled')
 
 /** An observer that cannot throw into the lock; its first error is logged. */
 export function observe(

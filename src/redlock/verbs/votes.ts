@@ -1,5 +1,6 @@
 /** One master's answer to one question, read from a script's reply. Anything unexpected is no vote. */
-import type { CallResult } from '../redis/master.ts'
+import type { CallResult } from '../../redis/master.ts'
+import type { VoteOutcome } from '../../telemetry/lock-observer.ts'
 
 /** A master that gave no answer to the question, and why. */
 export interface FailedVote {
@@ -40,6 +41,14 @@ export type HealVote =
 export type ReleaseVote = FailedVote | { readonly kind: 'released' }
 
 export type Vote = AcquireVote | ConfirmVote | ExtendVote | HealVote | ReleaseVote
+
+/** The vote in one word, for metrics. */
+export function outcomeOf(vote: Vote): VoteOutcome {
+  return vote.kind === 'failed' ? vote.reason : vote.kind
+}
+
+/** Stands in a reply in place of a holder: the resource is free, and kept for those who are next. */
+export const RESERVED = 'reserved@those who waited longer'
 
 type Fields = readonly unknown[]
 const malformed = (reply: unknown): FailedVote => ({

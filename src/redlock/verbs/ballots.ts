@@ -2,12 +2,12 @@
  * The questions that are put to the fleet, one function each: which script, which keys, which
  * arguments, and what counts as a vote for.
  */
-import { sleep } from '../clock.ts'
-import { Call, type Argument, type Procedure } from '../redis/batch.ts'
-import type { CallResult, Master } from '../redis/master.ts'
-import type { Fleet } from './fleet.ts'
-import { outcomeOf, type Question as Asked } from './observer.ts'
-import { poll, type Poll } from './poll.ts'
+import { sleep } from '../../clock.ts'
+import { Call, type Argument, type Procedure } from '../../redis/batch.ts'
+import type { CallResult, Master } from '../../redis/master.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import type { Question as Asked } from '../../telemetry/lock-observer.ts'
+import { poll, type Poll } from '../quorum/poll.ts'
 import {
   acquireProcedure,
   confirmProcedure,
@@ -16,8 +16,9 @@ import {
   releaseProcedure,
   withdrawProcedure,
 } from './scripts.ts'
-import { instant, type Instant } from './trust.ts'
+import { instant, type Instant } from '../../lock/trust.ts'
 import {
+  outcomeOf,
   readAcquireVote,
   readConfirmVote,
   readExtendVote,

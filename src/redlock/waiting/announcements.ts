@@ -5,7 +5,7 @@
  * so far does not wait for the quorum, because its question reaches the other masters behind the release; where it does not, it goes again when
  * the quorum is there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a waiter one delay and nothing else.
  */
-import type { Master, Subscription } from '../redis/master.ts'
+import type { Master, Subscription } from '../../redis/master.ts'
 
 /** Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it. */
 export type OnTurn = (place: number) => void

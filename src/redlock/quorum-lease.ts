@@ -13,11 +13,11 @@
  */
 import type { Timer } from '../clock.ts'
 import { LeaseLostError, type MasterAnswer } from '../errors.ts'
-import { turnMs } from './announcements.ts'
+import { turnMs } from './waiting/announcements.ts'
 import { mayStillGrant, type Grant } from './attempt.ts'
-import { labelOf } from './resources.ts'
-import { canBeKept, keep, type Keeper } from './keeper.ts'
-import type { ExtendOutcome, Lease } from './lease.ts'
+import { labelOf } from '../lock/resources.ts'
+import { canBeKept, keep, type Keeper } from '../lock/keeper.ts'
+import type { ExtendOutcome, Lease } from '../lock/lease.ts'
 import {
   heal,
   pollConfirm,
@@ -25,12 +25,12 @@ import {
   pollRelease,
   type Claim,
   type Predecessor,
-} from './ballots.ts'
-import type { Fleet } from './fleet.ts'
-import type { ExtendResult, LeaseEnd, LossReason } from './observer.ts'
-import { TOKENS_PER_GRANT } from './scripts.ts'
-import { instant, isFresh, longer, remainingMs, trustFrom, type Trust } from './trust.ts'
-import { describeVote, type ExtendVote } from './votes.ts'
+} from './verbs/ballots.ts'
+import type { Fleet } from './fleet/fleet.ts'
+import type { ExtendResult, LeaseEnd, LossReason } from '../telemetry/lock-observer.ts'
+import { TOKENS_PER_GRANT } from './verbs/scripts.ts'
+import { instant, isFresh, longer, remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
+import { describeVote, type ExtendVote } from './verbs/votes.ts'
 
 /** What the owner of the leases needs to hear. */
 export interface LeaseOwner {

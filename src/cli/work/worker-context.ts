@@ -1,4 +1,4 @@
-import type { Redlock } from '../lock/redlock.ts'
+import type { Redlock } from '../../redlock/redlock.ts'
 
 /** What `bullmq-redlock work` gives to the function that a worker module exports. */
 export interface WorkerContext {

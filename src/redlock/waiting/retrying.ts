@@ -4,12 +4,12 @@
  * longer than a round trip.
  */
 import pRetry from 'p-retry'
-import { jitteredMs } from '../backoff.ts'
-import type { Clock } from '../clock.ts'
-import { ResourceTakenError } from '../errors.ts'
+import { jitteredMs } from '../../backoff.ts'
+import type { Clock } from '../../clock.ts'
+import { ResourceTakenError } from '../../errors.ts'
 import { turnMs, type Listening } from './announcements.ts'
-import type { Lease } from './lease.ts'
-import { outcomeError, type AcquireOutcome } from './outcome.ts'
+import type { Lease } from '../../lock/lease.ts'
+import { outcomeError, type AcquireOutcome } from '../../lock/outcome.ts'
 
 export interface RetryOptions {
   readonly clock: Clock

@@ -12,15 +12,16 @@
  * quorum shares a master with this one, and that master grants more than t.
  */
 import { randomUUID } from 'node:crypto'
-import { pollAcquire, pollConfirm, pollRelease, type Claim, type Request } from './ballots.ts'
-import type { Fleet } from './fleet.ts'
-import { explain, holderOf, type NotGranted, type Unreachable } from './outcome.ts'
-import type { Poll } from './poll.ts'
+import { pollAcquire, pollConfirm, pollRelease, type Claim, type Request } from './verbs/ballots.ts'
+import type { Fleet } from './fleet/fleet.ts'
+import type { NotGranted, Unreachable } from '../lock/outcome.ts'
+import { explain, holderOf } from './quorum/explain.ts'
+import type { Poll } from './quorum/poll.ts'
 import type { ProposalClock } from './proposal.ts'
-import { quorumOf } from './quorum.ts'
-import { labelOf } from './resources.ts'
-import { instant, remainingMs, trustFrom, type Instant, type Trust } from './trust.ts'
-import { describeVote, type AcquireVote, type ConfirmVote } from './votes.ts'
+import { quorumOf } from './quorum/quorum.ts'
+import { labelOf } from '../lock/resources.ts'
+import { instant, remainingMs, trustFrom, type Instant, type Trust } from '../lock/trust.ts'
+import { describeVote, type AcquireVote, type ConfirmVote } from './verbs/votes.ts'
 
 /** What a completed attempt hands to the lease. */
 export interface Grant {
@@ -123,13 +124,13 @@ function explainConfirm(
   }))
   const answered = votes.filter((vote) => vote !== undefined && vote.kind !== 'failed').length
   if (answered >= fleet.quorum) return { status: 'split', resource, answers }
-  return { status: 'unreachable', resource, retryAfterMs: 0, answers }
+  return { status: 'unreachable', resource, retryAfterMs: 0, quorum: fleet.quorum, answers }
 }
 
 function tooLate(fleet: Fleet, resource: string, leaseMs: number, tookMs: number): Unreachable {
   const answer = `a quorum granted, but after ${Math.ceil(tookMs)} ms a lease of ${leaseMs} ms (\`leaseMs\`) was already over`
   const answers = names(fleet).map((master) => ({ master, answer }))
-  return { status: 'unreachable', resource, retryAfterMs: 0, answers }
+  return { status: 'unreachable', resource, retryAfterMs: 0, quorum: fleet.quorum, answers }
 }
 
 function names(fleet: Fleet): readonly string[] {
