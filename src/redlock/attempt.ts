@@ -12,15 +12,18 @@
  * quorum shares a master with this one, and that master grants more than t.
  */
 import { randomUUID } from 'node:crypto'
-import { pollAcquire, pollConfirm, pollRelease, type Claim, type Request } from './verbs/ballots.ts'
-import type { Fleet } from './fleet/fleet.ts'
 import type { NotGranted, Unreachable } from '../lock/outcome.ts'
-import { explain, holderOf } from './quorum/explain.ts'
-import type { Poll } from './quorum/poll.ts'
-import type { ProposalClock } from './proposal.ts'
-import { quorumOf } from './quorum/quorum.ts'
 import { labelOf } from '../lock/resources.ts'
 import { instant, remainingMs, trustFrom, type Instant, type Trust } from '../lock/trust.ts'
+import type { Fleet } from './fleet/fleet.ts'
+import type { ProposalClock } from './proposal.ts'
+import { explain, holderBy } from './quorum/explain.ts'
+import { Poll } from './quorum/poll.ts'
+import { quorumOf } from './quorum/quorum.ts'
+import { Acquire, type Wish } from './verbs/acquire.ts'
+import type { Claim } from './verbs/claim.ts'
+import { Confirm } from './verbs/confirm.ts'
+import { Release } from './verbs/release.ts'
 import { describeVote, type AcquireVote, type ConfirmVote } from './verbs/votes.ts'
 
 /** What a completed attempt hands to the lease. */
@@ -28,7 +31,7 @@ export interface Grant {
   readonly status: 'granted'
   readonly claim: Claim
   readonly leaseMs: number
-  /** By what name it may have waited, and has a place in the line until it is released; '' for none. */
+  /** By what name it may have waited, and has a place until it is released; '' for none. */
   readonly waiter: string
   /** What a quorum has for it: the first fencing token of the grant. */
   readonly counter: number
@@ -37,79 +40,85 @@ export interface Grant {
   readonly tookMs: number
   readonly trust: Trust
   /** Still being filled in: a master that has not answered may yet grant. */
-  readonly votes: Poll<AcquireVote>['votes']
+  readonly poll: Poll<AcquireVote>
   /** Of the masters, when they were asked. */
   readonly states: Fleet['states']
-  /** When every master has answered or run into its deadline. */
-  readonly complete: Promise<void>
 }
+
+type Votes = readonly (AcquireVote | undefined)[]
 
 export async function attempt(
   fleet: Fleet,
   proposals: ProposalClock,
   resources: readonly string[],
-  request: Request,
-  background: (work: Promise<void>) => void,
+  wish: Wish,
 ): Promise<Grant | NotGranted> {
   const { clock, driftFactor, owner } = fleet.settings
-  const { leaseMs, waiter } = request
-  const resource = labelOf(resources)
+  const { leaseMs, waiter } = wish
   const startedAt = instant(clock)
   const trust = trustFrom(startedAt, leaseMs, driftFactor)
   const claim: Claim = { resources, token: `${randomUUID()}@${owner}` }
-  const ballot = pollAcquire(fleet, claim, request, proposals.next())
-  const asked = { votes: ballot.votes, states: fleet.states }
-  const giveUp = (): void => {
-    const unsettled = (index: number): boolean => mayStillGrant(fleet, asked, index)
-    background(pollRelease(fleet, claim, leaseMs, unsettled, background).complete)
-  }
+  const poll = new Poll(fleet, new Acquire(fleet, claim, wish, proposals.next()))
+  const { states } = fleet
 
-  if ((await ballot.verdict) === 'against') {
-    giveUp()
-    if (holderOf(ballot.votes) === undefined) await ballot.complete
-    return explain(resource, ballot.votes, names(fleet))
+  if ((await poll.verdict) === 'against') {
+    abandon(fleet, claim, leaseMs, { poll, states })
+    if (holderBy(poll.votes) === undefined) await poll.complete
+    return explain(labelOf(resources), poll.votes, names(fleet))
   }
-  const counter = highestCounter(ballot.votes)
+  const counter = highestCounter(poll.votes)
   proposals.observe(counter)
-  if (!exactlyOnQuorum(ballot.votes, counter)) {
-    const confirm = pollConfirm(fleet, claim, counter)
+  if (!exactlyOnQuorum(poll.votes, counter)) {
+    const confirm = new Poll(fleet, new Confirm(fleet, claim, counter))
     if ((await confirm.verdict) === 'against') {
-      giveUp()
+      abandon(fleet, claim, leaseMs, { poll, states })
       await confirm.complete
-      return explainConfirm(fleet, resource, confirm.votes)
+      return explainConfirm(fleet, labelOf(resources), confirm.votes)
     }
   }
   const now = instant(clock)
   const tookMs = now.now - startedAt.now
   if (remainingMs(trust, now) <= 0) {
-    giveUp()
-    return tooLate(fleet, resource, leaseMs, tookMs)
+    abandon(fleet, claim, leaseMs, { poll, states })
+    return tooLate(fleet, labelOf(resources), leaseMs, tookMs)
   }
-  const end = { startedAt, tookMs, trust, ...asked, complete: ballot.complete }
-  return { status: 'granted', claim, leaseMs, waiter, counter, ...end }
+  const when = { startedAt, tookMs, trust }
+  return { status: 'granted', claim, leaseMs, waiter, counter, ...when, poll, states }
 }
 
+/** Releases on every master what the attempt may have been granted. */
+function abandon(fleet: Fleet, claim: Claim, leaseMs: number, asked: Asked): void {
+  const isUnsettled = (index: number): boolean => mayStillGrant(fleet, asked, index)
+  new Poll(fleet, new Release(fleet, { claim, leaseMs, isUnsettled, graceMs: 0, waiter: '' }))
+}
+
+type Asked = Pick<Grant, 'poll' | 'states'>
+
 /**
- * Whether a master may grant after a release that leaves now. No answer, or none that says the script did not run, and on another
- * connection: what follows the question on its own comes behind it, because a server runs in order what arrives on one.
+ * Whether a master may grant after a release that leaves now: it gave no answer, or none that says
+ * the script did not run, and it has another connection now. On the same connection the release
+ * comes behind the question, because a server runs in order what arrives on one.
  */
-export function mayStillGrant(
-  { masters }: Fleet,
-  { votes, states }: Pick<Grant, 'votes' | 'states'>,
-  index: number,
-): boolean {
-  const vote = votes[index]
+export function mayStillGrant({ masters }: Fleet, { poll, states }: Asked, index: number): boolean {
+  const vote = poll.votes[index]
   const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
   return unknown && masters[index]?.state !== states[index]
 }
 
-function highestCounter(votes: readonly (AcquireVote | undefined)[]): number {
-  return Math.max(...votes.map((vote) => (vote?.kind === 'granted' ? vote.counter : 0)))
+function highestCounter(votes: Votes): number {
+  let highest = 0
+  for (const vote of votes) {
+    if (vote?.kind === 'granted' && vote.counter > highest) highest = vote.counter
+  }
+  return highest
 }
 
-function exactlyOnQuorum(votes: readonly (AcquireVote | undefined)[], counter: number): boolean {
-  const exact = votes.filter((vote) => vote?.kind === 'granted' && vote.counter === counter)
-  return exact.length >= quorumOf(votes.length)
+function exactlyOnQuorum(votes: Votes, counter: number): boolean {
+  let exact = 0
+  for (const vote of votes) {
+    if (vote?.kind === 'granted' && vote.counter === counter) exact++
+  }
+  return exact >= quorumOf(votes.length)
 }
 
 /** The key or the counter changed hands between the two rounds, or masters went away. */
@@ -128,7 +137,9 @@ function explainConfirm(
 }
 
 function tooLate(fleet: Fleet, resource: string, leaseMs: number, tookMs: number): Unreachable {
-  const answer = `a quorum granted, but after ${Math.ceil(tookMs)} ms a lease of ${leaseMs} ms (\`leaseMs\`) was already over`
+  const answer =
+    `a quorum granted, but after ${Math.ceil(tookMs)} ms ` +
+    `a lease of ${leaseMs} ms (\`leaseMs\`) was already over`
   const answers = names(fleet).map((master) => ({ master, answer }))
   return { status: 'unreachable', resource, retryAfterMs: 0, quorum: fleet.quorum, answers }
 }

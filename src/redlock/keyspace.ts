@@ -14,8 +14,8 @@ export interface Keyspace {
   readonly master: string
   /** Present while an abandoned token must not be granted any more. */
   tombstone(token: string): string
-  /** Present while there may be waiters, a reservation or a tombstone: a batch that does not find it looks for none of them. */
-  readonly rare: string
+  /** Present while there may be waiters, a reservation or a tombstone. */
+  readonly flag: string
   /** Matches every lease key, for SCAN. */
   readonly leasePattern: string
 }
@@ -29,14 +29,14 @@ export function keyspace(namespace: string): Keyspace {
     releases: `${namespace}:released`,
     master: `${namespace}:master`,
     tombstone: (token) => `${namespace}:tomb:${token}`,
-    rare: `${namespace}:rare`,
+    flag: `${namespace}:rare`,
     leasePattern: `${namespace.replace(/[\\*?[\]]/g, '\\$&')}:lease:*`,
   }
 }
 
 /** The same in Lua, for a `namespace`. A call names resources, not keys: that is half of its bytes. */
 export const luaKeys = `
-local masterKey, releasesChannel, rareKey = namespace .. ':master', namespace .. ':released', namespace .. ':rare'
+local releasesChannel = namespace .. ':released'
 local function leaseKey(resource) return namespace .. ':lease:' .. resource end
 local function fenceKey(resource) return namespace .. ':fence:' .. resource end
 local function waitersKey(resource) return namespace .. ':wait:' .. resource end

@@ -13,28 +13,25 @@
  */
 import type { Timer } from '../clock.ts'
 import { LeaseLostError, type MasterAnswer } from '../errors.ts'
-import { turnMs } from './waiting/announcements.ts'
-import { mayStillGrant, type Grant } from './attempt.ts'
-import { labelOf } from '../lock/resources.ts'
 import { canBeKept, keep, type Keeper } from '../lock/keeper.ts'
 import type { ExtendOutcome, Lease } from '../lock/lease.ts'
-import {
-  heal,
-  pollConfirm,
-  pollExtend,
-  pollRelease,
-  type Claim,
-  type Predecessor,
-} from './verbs/ballots.ts'
-import type { Fleet } from './fleet/fleet.ts'
-import type { ExtendResult, LeaseEnd, LossReason } from '../telemetry/lock-observer.ts'
-import { TOKENS_PER_GRANT } from './verbs/scripts.ts'
+import { labelOf } from '../lock/resources.ts'
 import { instant, isFresh, longer, remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
+import type { ExtendResult, LeaseEnd, LossReason } from '../telemetry/lock-observer.ts'
+import { mayStillGrant, type Grant } from './attempt.ts'
+import type { Fleet } from './fleet/fleet.ts'
+import { Poll } from './quorum/poll.ts'
+import { TOKENS_PER_GRANT } from './verbs/acquire.ts'
+import type { Claim, Predecessor } from './verbs/claim.ts'
+import { Confirm } from './verbs/confirm.ts'
+import { Extend } from './verbs/extend.ts'
+import { heal } from './verbs/heal.ts'
+import { Release } from './verbs/release.ts'
 import { describeVote, type ExtendVote } from './verbs/votes.ts'
+import { turnMs } from './waiting/announcements.ts'
 
 /** What the owner of the leases needs to hear. */
 export interface LeaseOwner {
-  background(work: Promise<void>): void
   ended(lease: QuorumLease): void
 }
 
@@ -146,9 +143,8 @@ export class QuorumLease implements Lease {
   /** Takes a larger fencing token, if a quorum agrees: every later lease has a larger one still. */
   async raise(fencingToken: number): Promise<boolean> {
     this.assertHeld()
-    const ballot = pollConfirm(this.#fleet, this.#claim, fencingToken)
-    this.#owner.background(ballot.complete)
-    if ((await ballot.verdict) === 'against') return false
+    const poll = new Poll(this.#fleet, new Confirm(this.#fleet, this.#claim, fencingToken))
+    if ((await poll.verdict) === 'against') return false
     this.#counter = fencingToken
     this.#passes = 0
     return this.remainingMs() > 0
@@ -185,17 +181,12 @@ export class QuorumLease implements Lease {
 
   /** Deletes the keys everywhere, whatever became of the lease. */
   async releaseKeys(): Promise<void> {
-    const unsettled = (index: number): boolean =>
+    const { claim, tookMs, waiter } = this.#grant
+    const isUnsettled = (index: number): boolean =>
       mayStillGrant(this.#fleet, this.#grant, index) || this.#healing?.has(index) === true
-    const background = (work: Promise<void>): void => {
-      this.#owner.background(work)
-    }
-    const { tookMs, waiter } = this.#grant
-    const { masterTimeoutMs } = this.#fleet.settings
-    const line = { graceMs: Math.min(masterTimeoutMs, turnMs(tookMs)), waiter }
-    const ballot = pollRelease(this.#fleet, this.#claim, this.leaseMs, unsettled, background, line)
-    background(ballot.complete)
-    await ballot.verdict
+    const graceMs = Math.min(this.#fleet.settings.masterTimeoutMs, turnMs(tookMs))
+    const terms = { claim, leaseMs: this.leaseMs, isUnsettled, graceMs, waiter }
+    await new Poll(this.#fleet, new Release(this.#fleet, terms)).verdict
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -234,21 +225,22 @@ export class QuorumLease implements Lease {
     const startedAt = instant(clock)
     const leftMs = remainingMs(this.#trust, startedAt)
     const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
-    const ballot = pollExtend(this.#fleet, this.#claim, this.#counter, this.leaseMs, timeoutMs)
-    const verdict = await ballot.verdict
+    const verb = new Extend(this.#claim, this.#counter, this.leaseMs, timeoutMs)
+    const poll = new Poll(this.#fleet, verb)
+    const verdict = await poll.verdict
     this.assertHeld() // An answer counts only inside the old trust.
     if (verdict === 'against') {
-      await ballot.complete
+      await poll.complete
       this.assertHeld()
-      return this.#notExtended(ballot.votes)
+      return this.#notExtended(poll.votes)
     }
     this.#trust = longer(this.#trust, trustFrom(startedAt, this.leaseMs, driftFactor))
     this.assertHeld()
     const asked = new Set<number>()
-    this.#healMissing(ballot.votes, asked)
-    this.#owner.background(
-      ballot.complete.then(() => {
-        this.#healMissing(ballot.votes, asked)
+    this.#healMissing(poll.votes, asked)
+    this.#fleet.inBackground(
+      poll.complete.then(() => {
+        this.#healMissing(poll.votes, asked)
       }),
     )
     return { status: 'extended', remainingMs: this.remainingMs() }
@@ -273,7 +265,7 @@ export class QuorumLease implements Lease {
       const healing = (this.#healing ??= new Set())
       healing.add(index)
       const healed = heal(this.#fleet, master, this.#claim, this.#counter, this.leaseMs)
-      this.#owner.background(
+      this.#fleet.inBackground(
         healed.then((answer) => {
           if (answer.kind !== 'failed' || !answer.mayHaveRun) healing.delete(index)
         }),

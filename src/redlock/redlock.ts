@@ -12,8 +12,10 @@ import {
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
 import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
-import { attempt } from './attempt.ts'
-import { withdraw, type Predecessor, type Request } from './verbs/ballots.ts'
+import { attempt, type Grant } from './attempt.ts'
+import type { Wish } from './verbs/acquire.ts'
+import type { Predecessor } from './verbs/claim.ts'
+import { withdraw } from './verbs/withdraw.ts'
 import { Fleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
@@ -49,7 +51,6 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #announcements: Announcements
   readonly #held = new HeldLeases()
   readonly #leases = new Set<QuorumLease>()
-  readonly #background = new Set<Promise<void>>()
   #closed: Promise<void> | undefined
   /** Of the last attempt that a quorum answered; retries wait longer than this. */
   #roundTripMs = 0
@@ -171,7 +172,7 @@ export class Redlock implements LockService, AsyncDisposable {
       stopped: (granted) => {
         // A place in the line for what was granted ends with the lease.
         if (granted && all.length === names.length) return
-        this.#inBackground(withdraw(this.#fleet, all, waiter))
+        this.#fleet.inBackground(withdraw(this.#fleet, all, waiter))
       },
     })
     const waited = (granted: boolean) => (): void => {
@@ -220,7 +221,9 @@ export class Redlock implements LockService, AsyncDisposable {
       predecessor,
     )
     // Where the successor was not granted, the old keys would stand in its way until they expire.
-    this.#inBackground(everywhere().then((granted) => (granted ? undefined : lease.releaseKeys())))
+    this.#fleet.inBackground(
+      everywhere().then((granted) => (granted ? undefined : lease.releaseKeys())),
+    )
     this.#assertOpen() // Closed meanwhile: what was granted is released.
     return outcome
   }
@@ -254,7 +257,7 @@ export class Redlock implements LockService, AsyncDisposable {
     await Promise.all([...this.#leases].map((lease) => lease.release()))
     await new Promise<void>((resolve) => {
       const timer = clock.after(masterTimeoutMs, resolve)
-      void Promise.all(this.#background).then(() => {
+      void this.#fleet.quiet().then(() => {
         timer.cancel()
         resolve()
       })
@@ -263,13 +266,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#observer.closed()
   }
 
-  readonly #inBackground = (work: Promise<void>): void => {
-    this.#background.add(work)
-    void work.finally(() => this.#background.delete(work))
-  }
-
   readonly #owner: LeaseOwner = {
-    background: this.#inBackground,
     ended: (lease) => this.#leases.delete(lease),
   }
 
@@ -306,14 +303,8 @@ export class Redlock implements LockService, AsyncDisposable {
     const { clock } = this.#settings
     const { leaseMs } = terms
     const startedAt = clock.now()
-    const request = { leaseMs, ...waiting, ...(predecessor !== undefined && { predecessor }) }
-    const grant = await attempt(
-      this.#fleet,
-      this.#proposals,
-      resources,
-      request,
-      this.#inBackground,
-    )
+    const wish: Wish = { leaseMs, ...waiting, predecessor }
+    const grant = await attempt(this.#fleet, this.#proposals, resources, wish)
     const durationMs = clock.now() - startedAt
     if (grant.status !== 'unreachable') this.#roundTripMs = durationMs
     const { status } = grant
@@ -325,12 +316,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const lease = new QuorumLease(this.#fleet, grant, terms, this.#owner)
     if (lease.remainingMs() > 0) this.#leases.add(lease)
     if (this.#closed !== undefined) await lease.release()
-    const { votes, complete } = grant
-    const everywhere = async (): Promise<boolean> => {
-      await complete
-      return votes.every((vote) => vote?.kind === 'granted')
-    }
-    return { outcome: { status: 'granted', lease }, everywhere }
+    return { outcome: { status: 'granted', lease }, everywhere: () => grantedOnAll(grant) }
   }
 
   #terms(options: LeaseOptions): LeaseTerms {
@@ -352,6 +338,11 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 }
 
-type Waiting = Pick<Request, 'waitMs' | 'waiter'>
+async function grantedOnAll({ poll }: Grant): Promise<boolean> {
+  await poll.complete
+  return poll.votes.every((vote) => vote?.kind === 'granted')
+}
+
+type Waiting = Pick<Wish, 'waitMs' | 'waiter'>
 
 const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }

@@ -212,12 +212,3 @@ function addressOption(address: unknown, index: number): MasterAddress {
   }
   return address
 }
-
-/** What the calls of one client have in common, in the order in which `PRELUDE` reads it. */
-export function standingOf(
-  settings: Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>,
-  fleetSize: number,
-): readonly string[] {
-  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
-  return [namespace, ...[maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize].map(String)]
-}

@@ -7,7 +7,8 @@ import { promisify } from 'node:util'
 import { QueueEvents } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
-import { bootstrapScript, enrolScript, leaseLibrary } from '../../src/redlock/verbs/scripts.ts'
+import { bootstrapScript, enrolScript } from '../../src/redlock/fleet/enrol-scripts.ts'
+import { leaseLibrary } from '../../src/redlock/verbs/library.ts'
 import { batchScript } from '../../src/redis/batch.ts'
 import { cli } from '../cli/run-cli.ts'
 import { until } from '../fixtures.ts'
@@ -101,10 +102,10 @@ describe('the files as they are', () => {
   it("the worker's commands are those of the scripts and of the connection, and no others", () => {
     const [, rules = ''] = /^user worker (.*)$/m.exec(textOf(MASTER_ACL)) ?? []
     const allowed = rules.split(' ').flatMap((rule) => (rule.startsWith('+') ? rule.slice(1) : []))
-    const scripts = [batchScript(leaseLibrary), enrolScript, bootstrapScript]
+    const scripts = [batchScript(leaseLibrary, {}), enrolScript, bootstrapScript]
       .map(({ lua }) => lua)
       .join('\n')
-    const called = [...scripts.matchAll(/redis\.call\('(\w+)'/g)].map(([, name = '']) =>
+    const called = [...scripts.matchAll(/call(?:\(|, )'(\w+)'/g)].map(([, name = '']) =>
       name.toLowerCase(),
     )
     const connection = ['info', 'config|get', 'client|setname', 'script|load', 'eval', 'evalsha']

@@ -13,6 +13,8 @@ export interface Patch {
   /** Must occur exactly once. */
   readonly find: string
   readonly replace: string
+  /** It changes Lua, which the simulated master has in TypeScript. */
+  readonly lua?: true
 }
 
 export interface Mutant {
@@ -24,10 +26,12 @@ export interface Mutant {
   readonly caughtBy: 'simulation' | 'model' | 'tests'
 }
 
-const lua = (find: string, replace: string): Patch => ({
-  file: 'src/redlock/verbs/scripts.ts',
+/** In the long form, the short form or the enrolment: `file` below `src/redlock`. */
+const lua = (file: string, find: string, replace: string): Patch => ({
+  file: `src/redlock/${file}.ts`,
   find,
   replace,
+  lua: true,
 })
 const twin = (find: string, replace: string): Patch => ({
   file: 'src/testing/simulated-scripts.ts',
@@ -41,7 +45,7 @@ const source = (file: string, find: string, replace: string): Patch => ({
 })
 
 export function isLua(patch: Patch): boolean {
-  return patch.file === 'src/redlock/verbs/scripts.ts'
+  return patch.lua === true
 }
 
 export const mutants: readonly Mutant[] = [
@@ -59,7 +63,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'fresh token for every attempt',
     patches: [
-      source('redlock/attempt', '`${randomUUID()}@${owner}`', '`${resource}@${owner}`'),
+      source('redlock/attempt', '`${randomUUID()}@${owner}`', '`${resources.join()}@${owner}`'),
       source('redlock/attempt', "import { randomUUID } from 'node:crypto'\n", ''),
     ],
     caughtBy: 'simulation',
@@ -69,8 +73,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'redlock/attempt',
-        'const end = { startedAt, tookMs, trust, ...asked, complete: ballot.complete }',
-        'const end = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor), ...asked, complete: ballot.complete }',
+        'const when = { startedAt, tookMs, trust }',
+        'const when = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor) }',
       ),
     ],
     caughtBy: 'simulation',
@@ -111,7 +115,11 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a master that may have forgotten is quarantined',
     patches: [
-      lua('votesFromMs = nowMs + tonumber(ARGV[3]) end', 'votesFromMs = nowMs end'),
+      lua(
+        'fleet/enrol-scripts',
+        'votesFromMs = nowMs + tonumber(ARGV[3]) end',
+        'votesFromMs = nowMs end',
+      ),
       twin('votesFromMs = nowMs + Number(at(args, 3))', 'votesFromMs = nowMs'),
     ],
     caughtBy: 'simulation',
@@ -119,7 +127,11 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'the run id must match, a kept record proves nothing',
     patches: [
-      lua('if known[1] ~= ARGV[1] then\n  local kept', 'if not known[1] then\n  local kept'),
+      lua(
+        'fleet/enrol-scripts',
+        'if known[1] ~= ARGV[1] then\n  local kept',
+        'if not known[1] then\n  local kept',
+      ),
       twin("if (known.get('runId') !== runId) {", "if (!known.has('runId')) {"),
     ],
     caughtBy: 'simulation',
@@ -128,6 +140,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'whoever counts another number of masters is not enrolled',
     patches: [
       lua(
+        'fleet/enrol-scripts',
         "if known[5] and known[5] ~= ARGV[5] then return {'mismatch'",
         "if false then return {'mismatch'",
       ),
@@ -138,7 +151,11 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'whom other masters refuse founds no fleet',
     patches: [
-      lua("if not known[1] and ARGV[6] == '0'", "if not known[1] and ARGV[6] == '-'"),
+      lua(
+        'fleet/enrol-scripts',
+        "if not known[1] and ARGV[6] == '0'",
+        "if not known[1] and ARGV[6] == '-'",
+      ),
       twin(
         "if (!known.has('runId') && at(args, 6) === '0')",
         "if (!known.has('runId') && at(args, 6) === '-')",
@@ -149,15 +166,15 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'whoever counts another number of masters has no vote',
     patches: [
-      lua(' and record[4] == fleetSize', ''),
-      twin(" &&\n      record.get('fleetSize') === at(standing, 5)", ''),
+      lua('verbs/library', ' and record[4] == fleetSize', ''),
+      twin(" &&\n      record.get('fleetSize') === constants['fleetSize']", ''),
     ],
     caughtBy: 'tests',
   },
   {
     rule: 'proposals far ahead of the server are refused',
     patches: [
-      lua('if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),
+      lua('verbs/acquire', 'if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),
       twin('if (aheadMs > maxClockSkewMs)', 'if (aheadMs > maxClockSkewMs + Infinity)'),
     ],
     caughtBy: 'simulation',
@@ -177,6 +194,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'every grant raises the counter',
     patches: [
       lua(
+        'verbs/acquire',
         "fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end",
         "fence = string.format('%.0f', counter) end",
       ),
@@ -191,7 +209,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a lease that is held is not granted',
     patches: [
-      lua('if not free then', 'if not free and holder == token then'),
+      lua('verbs/acquire', 'if not free then', 'if not free and holder == token then'),
       twin(
         'if (holder !== undefined && holder !== token && !handedOver) {',
         'if (holder === token && !handedOver && nowMs < 0) {',
@@ -204,8 +222,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'confirm counts only the exact token',
     patches: [
       source(
-        'redlock/verbs/ballots',
-        "vote.kind === 'counter' && vote.counter === fencingToken",
+        'redlock/verbs/confirm',
+        "vote.kind === 'counter' && vote.counter === this.#fencingToken",
         "vote.kind === 'counter'",
       ),
     ],
@@ -216,6 +234,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'confirm checks that the key is mine',
     patches: [
       lua(
+        'verbs/confirm',
         "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nlocal highest",
         "if token == '' then return {'lost'} end\nend\nlocal highest",
       ),
@@ -232,7 +251,7 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'redlock/attempt',
-        'if (!exactlyOnQuorum(ballot.votes, counter)) {',
+        'if (!exactlyOnQuorum(poll.votes, counter)) {',
         'if (counter < 0) {',
       ),
       source('redlock/attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
@@ -244,6 +263,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend checks that nobody was granted since',
     patches: [
       lua(
+        'verbs/extend',
         "if counter > tonumber(fence) then return {'lost', holder or ''} end\n  if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
         "if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
       ),
@@ -259,6 +279,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend checks that the key is mine',
     patches: [
       lua(
+        'verbs/extend',
         "if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
         'if not holder then missing',
       ),
@@ -274,6 +295,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'an extension never makes a lease shorter',
     patches: [
       lua(
+        'verbs/extend',
         "for _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')",
         "for _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs)",
       ),
@@ -284,6 +306,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend never creates a key',
     patches: [
       lua(
+        'verbs/extend',
         "if missing then return {'missing'} end\nfor _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')",
         "for _, resource in ipairs(resources) do\n  redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)",
       ),
@@ -311,8 +334,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       source(
         'redlock/quorum-lease',
-        '    const verdict = await ballot.verdict\n',
-        '    const verdict = await ballot.verdict\n    this.#healMissing(ballot.votes, new Set())\n',
+        '    const verdict = await poll.verdict\n',
+        '    const verdict = await poll.verdict\n    this.#healMissing(poll.votes, new Set())\n',
       ),
     ],
     model: 'healWaitsForQuorum',
@@ -322,6 +345,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'heal never replaces another holder',
     patches: [
       lua(
+        'verbs/heal',
         "if holder and holder ~= token then return {'lost', holder} end\nend\nfor _, resource in ipairs(resources) do\n  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs, 'NX') == false then",
         "end\nfor _, resource in ipairs(resources) do\n  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs) == false then",
       ),
@@ -337,6 +361,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'heal checks that nobody was granted since',
     patches: [
       lua(
+        'verbs/heal',
         "if counter > tonumber(fence) then return {'lost', holder or ''} end\n  if holder and holder ~= token then return {'lost', holder} end\nend",
         "if holder and holder ~= token then return {'lost', holder} end\nend",
       ),
@@ -363,6 +388,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'a grant leaves room for the tokens of those it is passed on to',
     patches: [
       lua(
+        'verbs/acquire',
         "if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end",
         "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end",
       ),
@@ -404,9 +430,9 @@ export const mutants: readonly Mutant[] = [
     rule: 'a failed attempt is released on every master',
     patches: [
       source(
-        'redlock/verbs/ballots',
-        'master.call(unsettled(index) ? releaseForGood : release, masterTimeoutMs)',
-        'unsettled(index) ? Promise.resolve({ ok: true, serverMs: 0, reply: 0 }) : master.call(release, masterTimeoutMs)',
+        'redlock/verbs/release',
+        'ask(_master: Master, index: number): Call {\n    return this.#terms.isUnsettled(index) ? this.#forGood : this.#call',
+        'ask(_master: Master, index: number): Call | CallResult {\n    return this.#terms.isUnsettled(index) ? { ok: true, serverMs: 0, reply: 0 } : this.#call',
       ),
     ],
     caughtBy: 'tests',
@@ -425,9 +451,9 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'whoever leaves a tombstone says that there is one',
     patches: [
-      lua('  keepRare(quarantineMs)\n', ''),
-      lua('  keepRare(tombstoneMs)\n', ''),
-      twin("'1', forMs)\n  keepRare(scene, forMs)\n", "'1', forMs)\n"),
+      lua('verbs/heal', '  flag(quarantineMs)\n', ''),
+      lua('verbs/release', '  flag(tombstoneMs)\n', ''),
+      twin("'1', forMs)\n  flag(scene, forMs)\n", "'1', forMs)\n"),
     ],
     caughtBy: 'tests',
   },
@@ -435,11 +461,80 @@ export const mutants: readonly Mutant[] = [
     rule: 'an abandoned token leaves a tombstone',
     patches: [
       lua(
+        'verbs/acquire',
         "  if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\n",
         '',
       ),
       twin("if (isAbandoned(scene, token)) return ['abandoned']\n  let counter", 'let counter'),
     ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form grants no lease that is held',
+    patches: [lua('verbs/acquire', "token, 'NX', 'PX', leaseMs, 'GET')", "token, 'PX', leaseMs)")],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form grants nothing in quarantine',
+    patches: [lua('verbs/acquire', 'if not grants or flagged', 'if not enrolled or flagged')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form refuses proposals far ahead',
+    patches: [lua('verbs/acquire', ' or proposed > latestUs', '')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form looks for tombstones and reservations',
+    patches: [lua('verbs/acquire', 'if not grants or flagged or', 'if not grants or')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form raises the counter',
+    patches: [
+      lua(
+        'verbs/acquire',
+        'if least <= proposed then return true end',
+        'if least then return true end',
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form extends only my key',
+    patches: [lua('verbs/extend', " or call('GET', leaseKey) ~= token", '')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form extends nothing after a later grant',
+    patches: [
+      lua(
+        'verbs/extend',
+        "\n      or tonumber(call('GET', fenceKey) or '0') > tonumber(fence)",
+        '',
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form never makes a lease shorter',
+    patches: [
+      lua(
+        'verbs/extend',
+        "call('PEXPIRE', leaseKey, leaseMs, 'GT')",
+        "call('PEXPIRE', leaseKey, leaseMs)",
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form releases only my key',
+    patches: [lua('verbs/release', "if call('GET', leaseKey) ~= token then return 0 end", '')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form leaves tombstones to the long one',
+    patches: [lua('verbs/release', " or tombstoneMs ~= '0'", '')],
     caughtBy: 'tests',
   },
 ]

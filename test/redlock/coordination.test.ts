@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/clock.ts'
 import { LeaseLostError } from '../../src/index.ts'
-import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/scripts.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
 import type { Lease, LeaseOptions, Observer, Redlock } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 

@@ -6,7 +6,8 @@ import { Announcements, turnOrder } from '../../src/redlock/waiting/announcement
 import { explain } from '../../src/redlock/quorum/explain.ts'
 import { ProposalClock } from '../../src/redlock/proposal.ts'
 import { decide, quorumOf } from '../../src/redlock/quorum/quorum.ts'
-import { describeToken, RESERVED, type AcquireVote } from '../../src/redlock/verbs/votes.ts'
+import { RESERVED } from '../../src/redlock/quorum/holder.ts'
+import { describeToken, type AcquireVote } from '../../src/redlock/verbs/votes.ts'
 import type { Master } from '../../src/redis/master.ts'
 
 const fleetSize = fc.integer({ min: 1, max: 15 })

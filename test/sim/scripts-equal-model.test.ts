@@ -7,8 +7,8 @@ import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { batchArgs, batchScript, Call, readBatch, type Argument } from '../../src/redis/batch.ts'
-import { bootstrapScript, enrolScript, leaseLibrary } from '../../src/redlock/verbs/scripts.ts'
-import { standingOf } from '../../src/redlock/settings.ts'
+import { bootstrapScript, enrolScript } from '../../src/redlock/fleet/enrol-scripts.ts'
+import { constantsFor, leaseLibrary } from '../../src/redlock/verbs/library.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import {
@@ -20,7 +20,6 @@ import { SimulatedMemory } from '../../src/testing/simulated-memory.ts'
 
 const SCRIPTS = new Map([enrolScript, bootstrapScript].map((script) => [script.name, script]))
 const PROCEDURES = new Map(leaseLibrary.procedures.map((procedure) => [procedure.name, procedure]))
-const BATCH = batchScript(leaseLibrary).lua
 const RUN_IDS = ['run-1', 'run-2']
 const MAX_LEASE_MS = 600_000
 const LONG_MS = [200_000, 400_000, 600_000]
@@ -172,15 +171,16 @@ async function onBoth(memory: SimulatedMemory, step: Asked | Sent): Promise<unkn
   const procedure = PROCEDURES.get(name)
   if (procedure === undefined) throw new Error(`There is no procedure ${name}`)
   const limits = { maxLeaseMs: longestMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
-  const standing = standingOf({ namespace: 'twin', ...limits }, fleetSize)
+  const constants = constantsFor({ namespace: 'twin', ...limits }, fleetSize)
+  const call = new Call(procedure, args)
   const answer = await redis.eval(
-    BATCH,
+    batchScript(leaseLibrary, constants).lua,
     0,
-    ...batchArgs([new Call(procedure, args)], run, standing),
+    ...batchArgs([call], run),
   )
   const publish = (): void => undefined
-  const simulated = simulateProcedure(name, { memory, args, runId: run, standing, nowUs, publish })
-  const [real] = readBatch(answer, 1)
+  const simulated = simulateProcedure(name, { memory, args, runId: run, constants, nowUs, publish })
+  const [real] = readBatch(answer, [call])
   expect(comparable(real?.reply), `${name} ${args.join(' ')}`).toEqual(comparable(simulated))
   return wordOf(simulated)
 }

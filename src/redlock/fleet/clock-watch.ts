@@ -79,6 +79,7 @@ export class ClockWatch {
 
   /** Milliseconds for which the master does not count; 0 when it does. */
   suspendedMs(master: Master, now: number): number {
+    if (this.#suspendedUntil.size === 0) return 0
     const until = this.#suspendedUntil.get(master)
     if (until === undefined) return 0
     if (until > now) return Math.ceil(until - now)

@@ -10,12 +10,15 @@ import type { ServerFacts } from '../../redis/server-facts.ts'
 import { describeState, type Admission, type Master, type MasterState } from '../../redis/master.ts'
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
-import type { LockObserver, MasterStatus } from '../../telemetry/lock-observer.ts'
+import type { LockObserver, MasterStatus, Question } from '../../telemetry/lock-observer.ts'
 import { quorumOf } from '../quorum/quorum.ts'
-import { bootstrapScript, enrolScript, leaseLibrary } from '../verbs/scripts.ts'
-import { standingOf, type Settings } from '../settings.ts'
+import { Deadlines, type Deadline, type Expiring } from '../../deadlines.ts'
+import type { Settings } from '../settings.ts'
+import { constantsFor, leaseLibrary } from '../verbs/library.ts'
+import { outcomeOf, type Vote } from '../verbs/votes.ts'
+import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
-import { driftMs, instant, quarantineMs, type Instant } from '../../lock/trust.ts'
+import { driftMs, instant, quarantineMs } from '../../lock/trust.ts'
 
 export class Fleet {
   readonly settings: Settings
@@ -30,6 +33,10 @@ export class Fleet {
   /** Which connection a server process votes through; a second one to the same server is refused. */
   readonly #voters = new Map<string, Master>()
   readonly #clocks: ClockWatch
+  readonly #deadlines: Deadlines
+  readonly #background = new Set<Promise<void>>()
+  #openPolls = 0
+  #whenQuiet: (() => void) | undefined
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
 
@@ -41,17 +48,21 @@ export class Fleet {
       connectTimeoutMs: settings.connectTimeoutMs,
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
     }
-    const standing = standingOf(settings, settings.addresses.length)
+    const constants = constantsFor(settings, settings.addresses.length)
+    this.#deadlines = new Deadlines(settings.clock)
     this.masters = settings.addresses.map((address) =>
       settings.connect({
         address,
         limits,
         clock: settings.clock,
         library: leaseLibrary,
-        standing,
+        constants,
         admit: (master, facts) => this.#admit(master, facts),
         onState: (master, state) => {
           this.#onState(master, state)
+        },
+        onTime: (master, serverMs, sentAt) => {
+          this.#clocks.observe(master, serverMs, sentAt, instant(settings.clock))
         },
       }),
     )
@@ -67,9 +78,40 @@ export class Fleet {
     })
   }
 
-  /** A reply to a call that began at `before` says what time it is on the master. */
-  observeClock(master: Master, serverMs: number, before: Instant): void {
-    this.#clocks.observe(master, serverMs, before, instant(this.settings.clock))
+  /** A poll that is open until `pollEnds`; it expires after `timeoutMs`. */
+  pollBegins(timeoutMs: number, poll: Expiring): Deadline {
+    this.#openPolls++
+    return this.#deadlines.in(timeoutMs, poll)
+  }
+
+  pollEnds(deadline: Deadline): void {
+    deadline.leave()
+    this.#openPolls--
+    if (this.#openPolls === 0) this.#whenQuiet?.()
+  }
+
+  /** A master answered, or failed to. */
+  voted(master: Master, question: Question, vote: Vote): void {
+    if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
+      master.reenrol('its enrolment is gone: it restarted or lost its data')
+    }
+    this.observer.voted(master.name, question, outcomeOf(vote))
+  }
+
+  /** What `quiet` waits for. */
+  readonly inBackground = (work: Promise<void>): void => {
+    this.#background.add(work)
+    void work.finally(() => this.#background.delete(work))
+  }
+
+  /** When no poll is open and the background work of this moment is done. */
+  async quiet(): Promise<void> {
+    if (this.#openPolls > 0) {
+      await new Promise<void>((resolve) => {
+        this.#whenQuiet = resolve
+      })
+    }
+    await Promise.all(this.#background)
   }
 
   /** For how long a master may not vote because its clock jumped. */
@@ -185,10 +227,10 @@ export class Fleet {
   }
 
   #refusal(master: Master, facts: ServerFacts): { problem: string; fix: string } | undefined {
-    const twin = this.#voters.get(facts.runId)
-    if (twin !== undefined && twin !== master) {
+    const duplicate = this.#voters.get(facts.runId)
+    if (duplicate !== undefined && duplicate !== master) {
       return {
-        problem: `is the same server as ${twin.name}`,
+        problem: `is the same server as ${duplicate.name}`,
         fix: 'list distinct servers in `masters`: two addresses of one server are two votes of one',
       }
     }

@@ -1,28 +1,20 @@
 /** Why an attempt was not granted, read from its votes. Pure. */
 import type { NotGranted } from '../../lock/outcome.ts'
-import { describeToken, describeVote, RESERVED, type AcquireVote } from '../verbs/votes.ts'
+import { describeToken, describeVote, type AcquireVote } from '../verbs/votes.ts'
+import { holderOf } from './holder.ts'
 import { quorumOf } from './quorum.ts'
 
 type Votes = readonly (AcquireVote | undefined)[]
 
-/**
- * Whom a quorum of the masters has it for, if there is anybody: masters that keep it for those who are next
- * count for whoever holds it on others, and is likely to be one of them.
- */
-export function holderOf(votes: Votes): string | undefined {
-  const holders = votes.flatMap((vote) => (vote?.kind === 'taken' ? [vote.holder] : []))
-  const hasQuorum = (name: string): boolean => {
-    const count = holders.filter((holder) => holder === name || holder === RESERVED).length
-    return count >= quorumOf(votes.length)
-  }
-  const named = holders.find((name) => name !== RESERVED && hasQuorum(name))
-  return named ?? (hasQuorum(RESERVED) ? RESERVED : undefined)
+/** The token that a quorum of the votes names as the holder's. */
+export function holderBy(votes: Votes): string | undefined {
+  return holderOf(votes.map((vote) => (vote?.kind === 'taken' ? vote.holder : undefined)))
 }
 
 /** `votes` are complete, or name a holder with a quorum. */
 export function explain(resource: string, votes: Votes, names: readonly string[]): NotGranted {
   const answers = names.map((master, index) => ({ master, answer: describeVote(votes[index]) }))
-  const holder = holderOf(votes)
+  const holder = holderBy(votes)
   if (holder !== undefined) {
     const ttls = votes.map((vote) => (vote?.kind === 'taken' ? vote.ttlMs : 0))
     const retryAfterMs = Math.max(0, ...ttls)

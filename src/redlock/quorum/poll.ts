@@ -1,52 +1,114 @@
 /**
- * Asks all masters at once and counts. The only place where votes are collected: acquire, confirm,
- * extend and release differ in their question and in what counts as a vote for them.
+ * Asks all masters at once and counts. The only place where votes are collected: the verbs differ
+ * in what they ask, how they read an answer, and what counts as a vote for.
  */
-import type { CallResult, Master } from '../../redis/master.ts'
+import type { Deadline, Expiring } from '../../deadlines.ts'
+import type { Call } from '../../redis/batch.ts'
+import { noReply, type CallResult, type Master, type PendingCall } from '../../redis/master.ts'
+import type { Question } from '../../telemetry/lock-observer.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import type { Vote } from '../verbs/votes.ts'
 import { decide, type Verdict } from './quorum.ts'
 
-export interface Poll<V> {
-  /** By master, in the fleet's order; filled in as answers arrive, also after the verdict. */
+/** None of these may throw. */
+export interface Verb<V extends Vote> {
+  readonly question: Question
+  readonly timeoutMs: number
+  /** What this master is asked; or, without asking it, its answer. */
+  ask(master: Master, index: number): Call | CallResult
+  read(master: Master, result: CallResult): V
+  isFor(vote: V): boolean
+}
+
+export class Poll<V extends Vote> implements Expiring {
+  /** In the fleet's order; filled in as answers arrive, also after the verdict. */
   readonly votes: readonly (V | undefined)[]
   /** As early as the outstanding votes cannot change it. */
   readonly verdict: Promise<Verdict>
-  /** When every master has answered or run into its deadline. */
-  readonly complete: Promise<void>
-}
+  readonly #fleet: Fleet
+  readonly #verb: Verb<V>
+  readonly #deadline: Deadline
+  readonly #requests: PolledMaster<V>[] = []
+  #granted = 0
+  #refused = 0
+  #settle: (verdict: Verdict) => void = () => undefined
+  #complete: Promise<void> | undefined
+  #completed: (() => void) | undefined
 
-/** What the masters are asked, how an answer is read, and what counts as a vote for it. None of these may throw. */
-export interface Question<V> {
-  ask(master: Master, index: number): Promise<CallResult>
-  read(master: Master, result: CallResult): V
-  isFor(vote: V): boolean
-  /** May do nothing but count. */
-  heard(master: Master, vote: V): void
-}
-
-export function poll<V>(masters: readonly Master[], question: Question<V>): Poll<V> {
-  const votes = new Array<V | undefined>(masters.length).fill(undefined)
-  let granted = 0
-  let refused = 0
-  let settle: (verdict: Verdict) => void = () => undefined
-  let settleAll: () => void = () => undefined
-  const verdict = new Promise<Verdict>((resolve) => {
-    settle = resolve
-  })
-  const complete = new Promise<void>((resolve) => {
-    settleAll = resolve
-  })
-  // One function for each answer and no more: every answer of every master passes here.
-  for (const [index, master] of masters.entries()) {
-    void question.ask(master, index).then((result) => {
-      const vote = question.read(master, result)
-      votes[index] = vote
-      if (question.isFor(vote)) granted++
-      else refused++
-      const decided = decide(masters.length, granted, refused)
-      if (decided !== undefined) settle(decided)
-      question.heard(master, vote)
-      if (granted + refused === masters.length) settleAll()
+  constructor(fleet: Fleet, verb: Verb<V>) {
+    this.#fleet = fleet
+    this.#verb = verb
+    this.votes = new Array<V | undefined>(fleet.masters.length).fill(undefined)
+    this.verdict = new Promise((resolve) => {
+      this.#settle = resolve
     })
+    this.#deadline = fleet.pollBegins(verb.timeoutMs, this)
+    for (const [index, master] of fleet.masters.entries()) {
+      const asked = verb.ask(master, index)
+      if ('ok' in asked) this.hear(index, asked)
+      else {
+        const request = new PolledMaster(this, index, asked)
+        this.#requests.push(request)
+        master.ask(request)
+      }
+    }
   }
-  return { votes, verdict, complete }
+
+  /** When every master has answered or run into its deadline. */
+  get complete(): Promise<void> {
+    this.#complete ??= this.#isComplete
+      ? Promise.resolve()
+      : new Promise((resolve) => {
+          this.#completed = resolve
+        })
+    return this.#complete
+  }
+
+  hear(index: number, result: CallResult): void {
+    const votes = this.votes as (V | undefined)[]
+    const master = this.#fleet.masters[index]
+    if (votes[index] !== undefined || master === undefined) return
+    const vote = this.#verb.read(master, result)
+    votes[index] = vote
+    if (this.#verb.isFor(vote)) this.#granted++
+    else this.#refused++
+    const verdict = decide(votes.length, this.#granted, this.#refused)
+    if (verdict !== undefined) this.#settle(verdict)
+    this.#fleet.voted(master, this.#verb.question, vote)
+    if (!this.#isComplete) return
+    this.#fleet.pollEnds(this.#deadline)
+    this.#completed?.()
+  }
+
+  expire(timeoutMs: number): void {
+    for (const { settled, index, left } of this.#requests) {
+      if (!settled) this.hear(index, noReply(timeoutMs, left))
+    }
+  }
+
+  get #isComplete(): boolean {
+    return this.#granted + this.#refused === this.votes.length
+  }
+}
+
+/** One master's part of a poll. */
+class PolledMaster<V extends Vote> implements PendingCall {
+  readonly call: Call
+  readonly index: number
+  left = false
+  readonly #poll: Poll<V>
+
+  constructor(poll: Poll<V>, index: number, call: Call) {
+    this.#poll = poll
+    this.index = index
+    this.call = call
+  }
+
+  get settled(): boolean {
+    return this.#poll.votes[this.index] !== undefined
+  }
+
+  hear(result: CallResult): void {
+    this.#poll.hear(this.index, result)
+  }
 }

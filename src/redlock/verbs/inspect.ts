@@ -1,12 +1,24 @@
 /** Asks every master about one resource, and says who holds it. */
 import { QuorumUnreachableError } from '../../errors.ts'
 import type { Inspection, MasterView } from '../../lock/inspection.ts'
-import { Call } from '../../redis/batch.ts'
-import type { Master } from '../../redis/master.ts'
+import { Call, defineProcedure } from '../../redis/batch.ts'
+import { callMaster, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
+import { holderOf } from '../quorum/holder.ts'
 import { quorumOf } from '../quorum/quorum.ts'
-import { inspectProcedure } from './scripts.ts'
 import { describeToken } from './votes.ts'
+
+/**
+ * Returns  the holder's token or nil, its PTTL ms, the counter or nil
+ * Keeps: changes nothing.
+ */
+export const inspectProcedure = defineProcedure({
+  name: 'inspect',
+  parameters: ['resource'],
+  lua: `
+return {redis.call('GET', leaseKey(resource)), redis.call('PTTL', leaseKey(resource)), redis.call('GET', fenceKey(resource))}
+`,
+})
 
 /** A view with the whole token, which is not shown to people. */
 export interface Seen extends MasterView {
@@ -20,13 +32,14 @@ export async function inspect(fleet: Fleet, resource: string): Promise<Inspectio
     const answers = masters.map(({ master, problem }) => ({ master, answer: problem ?? 'ok' }))
     throw new QuorumUnreachableError(resource, fleet.quorum, 0, answers)
   }
-  const holder = holderOf(seen)
+  const holder = holderAmong(seen)
   return { resource, masters, ...(holder !== undefined && { holder }) }
 }
 
 async function look(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
   const call = new Call(inspectProcedure, [resource])
-  const result = await master.call(call, fleet.settings.masterTimeoutMs)
+  const { clock, masterTimeoutMs } = fleet.settings
+  const result = await callMaster(master, clock, call, masterTimeoutMs)
   if (!result.ok) return { master: master.name, problem: result.detail }
   const [token, ttlMs, counter] = result.reply as [string | null, number, string | null]
   return {
@@ -37,19 +50,17 @@ async function look(fleet: Fleet, master: Master, resource: string): Promise<See
 }
 
 /** Who holds a quorum; `seen` has one entry for every master of the fleet. */
-export function holderOf(seen: readonly Seen[]): Inspection['holder'] {
+export function holderAmong(seen: readonly Seen[]): Inspection['holder'] {
+  const holder = holderOf(seen.map(({ token }) => token))
+  if (holder === undefined) return undefined
+  const same = seen.filter(({ token }) => token === holder)
   const quorum = quorumOf(seen.length)
-  for (const { token, holder } of seen) {
-    const same = seen.filter((view) => token !== undefined && view.token === token)
-    if (same.length < quorum || holder === undefined) continue
-    const ttls = same.map(({ ttlMs = 0 }) => ttlMs).sort((a, b) => b - a)
-    const counters = same.map(({ counter = 0 }) => counter).sort((a, b) => a - b)
-    return {
-      name: holder,
-      // A quorum stores exactly the token that was granted; a straggler may be above it.
-      fencingToken: counters[quorum - 1] ?? 0,
-      freeInMs: ttls[quorum - 1] ?? 0,
-    }
+  const ttls = same.map(({ ttlMs = 0 }) => ttlMs).sort((a, b) => b - a)
+  const counters = same.map(({ counter = 0 }) => counter).sort((a, b) => a - b)
+  return {
+    name: describeToken(holder),
+    // A quorum stores exactly the token that was granted; a straggler may be above it.
+    fencingToken: counters[quorum - 1] ?? 0,
+    freeInMs: ttls[quorum - 1] ?? 0,
   }
-  return undefined
 }

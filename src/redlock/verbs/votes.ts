@@ -1,4 +1,4 @@
-/** One master's answer to one question, read from a script's reply. Anything unexpected is no vote. */
+/** One master's answer to one question. A reply that no verb knows is no vote. */
 import type { CallResult } from '../../redis/master.ts'
 import type { VoteOutcome } from '../../telemetry/lock-observer.ts'
 
@@ -47,26 +47,20 @@ export function outcomeOf(vote: Vote): VoteOutcome {
   return vote.kind === 'failed' ? vote.reason : vote.kind
 }
 
-/** Stands in a reply in place of a holder: the resource is free, and kept for those who are next. */
-export const RESERVED = 'reserved@those who waited longer'
-
 type Fields = readonly unknown[]
-const malformed = (reply: unknown): FailedVote => ({
-  kind: 'failed',
-  reason: 'malformed',
-  detail: `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200),
-  mayHaveRun: true,
-})
 
 /**
- * Turns a call's result (a word, and what belongs to it) into a vote; a bare number, the usual reply, is read by whoever calls this;
- * `parse` returns undefined for a reply it does not know.
+ * Turns a reply that is a word and its fields into a vote. A verb reads its usual reply itself;
+ * `parse` returns undefined for a reply that it does not know.
  */
-function read<V extends Vote>(
+export function readVote<V extends Vote>(
   result: CallResult,
   parse: (word: unknown, fields: Fields) => V | undefined,
 ): V | FailedVote {
-  if (!result.ok) return { kind: 'failed', ...withoutOk(result) }
+  if (!result.ok) {
+    const { reason, detail, mayHaveRun } = result
+    return { kind: 'failed', reason, detail, mayHaveRun }
+  }
   if (!Array.isArray(result.reply)) return malformed(result.reply)
   const [word, ...fields] = result.reply as unknown[]
   if (word === 'unenrolled') {
@@ -76,50 +70,12 @@ function read<V extends Vote>(
   return parse(word, fields) ?? malformed(result.reply)
 }
 
-function withoutOk(result: Extract<CallResult, { ok: false }>): Omit<FailedVote, 'kind'> {
-  return { reason: result.reason, detail: result.detail, mayHaveRun: result.mayHaveRun }
+function malformed(reply: unknown): FailedVote {
+  const detail = `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200)
+  return { kind: 'failed', reason: 'malformed', detail, mayHaveRun: true }
 }
 
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
-
-/** No lease lasts longer than `maxLeaseMs`, whatever a master says whose clock was set back. */
-export function readAcquireVote(result: CallResult, maxLeaseMs: number): AcquireVote {
-  if (result.ok && isCount(result.reply)) return { kind: 'granted', counter: result.reply }
-  return read<AcquireVote>(result, (word, [first, second]) => {
-    if (word === 'taken' && typeof first === 'string' && isCount(second)) {
-      return { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) }
-    }
-    if (word === 'quarantined' && isCount(first)) return { kind: 'quarantined', waitMs: first }
-    if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }
-    return word === 'abandoned' ? { kind: 'abandoned' } : undefined
-  })
-}
-
-export function readConfirmVote(result: CallResult): ConfirmVote {
-  return read<ConfirmVote>(result, (word, [first]) => {
-    if (word === 'counter' && isCount(first)) return { kind: 'counter', counter: first }
-    return word === 'lost' ? { kind: 'lost' } : undefined
-  })
-}
-
-export function readExtendVote(result: CallResult): ExtendVote {
-  return read<ExtendVote>(result, (word, [first]) => {
-    if (word === 'extended' || word === 'healed' || word === 'missing') return { kind: word }
-    return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
-  })
-}
-
-export function readHealVote(result: CallResult): HealVote {
-  return read<HealVote>(result, (word, [first]) => {
-    if (word === 'healed' || word === 'abandoned') return { kind: word }
-    return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
-  })
-}
-
-export function readReleaseVote(result: CallResult): ReleaseVote {
-  if (result.ok && isCount(result.reply)) return { kind: 'released' }
-  return read<ReleaseVote>(result, () => undefined)
-}
+export const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 
 /** The vote in words, for errors and logs. */
 export function describeVote(vote: Vote | undefined): string {
