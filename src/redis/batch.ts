@@ -40,11 +40,6 @@ export interface Library {
   readonly procedures: readonly Procedure[]
 }
 
-/** Keeps the literal's type checked where it is defined. */
-export function defineProcedure(procedure: Procedure): Procedure {
-  return procedure
-}
-
 export type Constants = Readonly<Record<string, string>>
 export type Argument = string | number | readonly string[]
 

@@ -3,13 +3,13 @@ import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import { Redlock, type AcquireOutcome, silentLogger } from '../../src/index.ts'
-import { Call, defineProcedure } from '../../src/redis/batch.ts'
+import { Call, type Procedure } from '../../src/redis/batch.ts'
 import { CallQueue } from '../../src/redis/call-queue.ts'
 import type { PendingCall } from '../../src/redis/master.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 
 const TIME = '1763838000123'
-const echo = defineProcedure({ name: 'echo', parameters: ['word'], lua: 'return {word}' })
+const echo: Procedure = { name: 'echo', parameters: ['word'], lua: 'return {word}' }
 
 interface Sent {
   readonly names: readonly string[]

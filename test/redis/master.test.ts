@@ -2,7 +2,7 @@
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
-import { Call, defineProcedure } from '../../src/redis/batch.ts'
+import { Call, type Procedure } from '../../src/redis/batch.ts'
 import type { MasterAddress } from '../../src/redis/connection-settings.ts'
 import { MasterConnection } from '../../src/redis/master-connection.ts'
 import { callMaster, type Admission } from '../../src/redis/master.ts'
@@ -13,11 +13,11 @@ import { startProxy } from '../support/proxy.ts'
 import { LIMITS } from './connection.ts'
 
 const leaks = watchLeaks()
-const countProcedure = defineProcedure({
+const countProcedure: Procedure = {
   name: 'count',
   parameters: ['key'],
   lua: `return redis.call('INCR', key)`,
-})
+}
 const count = new Call(countProcedure, ['runs'])
 const library = {
   constants: [],

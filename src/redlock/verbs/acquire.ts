@@ -1,5 +1,5 @@
 /** Asks every master to grant resources to a token that it has not seen before. */
-import { Call, defineProcedure, USUAL } from '../../redis/batch.ts'
+import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
 import type { CallResult, Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { RESERVED } from '../quorum/holder.ts'
@@ -26,7 +26,7 @@ export const TOKENS_PER_GRANT = 64
  * call, so that no release can slip in between. Places are in the order of arrival plus patience,
  * `waitMs`, of which no more than the longest lease counts.
  */
-export const acquireProcedure = defineProcedure({
+export const acquireProcedure: Procedure = {
   name: 'acquire',
   parameters: [
     ...['resources', 'token', 'leaseMs', 'proposal', 'waitMs', 'waiter'],
@@ -101,7 +101,7 @@ return tonumber(fence)
 `,
     usualReply: ([, , , proposal]) => Number(proposal),
   },
-})
+}
 
 /** What an attempt asks for. */
 export interface Wish {

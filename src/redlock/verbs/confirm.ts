@@ -1,5 +1,5 @@
 /** Raises the counter to the largest one that a quorum granted, where the key is still mine. */
-import { Call, defineProcedure } from '../../redis/batch.ts'
+import { Call, type Procedure } from '../../redis/batch.ts'
 import type { CallResult, Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
@@ -10,7 +10,7 @@ import { isCount, readVote, type ConfirmVote } from './votes.ts'
  * Returns  counter, highest value after the write | lost | unenrolled
  * Keeps: a counter is raised only for the token that holds every one of the leases.
  */
-export const confirmProcedure = defineProcedure({
+export const confirmProcedure: Procedure = {
   name: 'confirm',
   parameters: ['resources', 'token', 'fence'],
   lua: `
@@ -26,7 +26,7 @@ for _, resource in ipairs(resources) do
 end
 return {'counter', highest}
 `,
-})
+}
 
 export class Confirm implements Verb<ConfirmVote> {
   readonly question = 'confirm'

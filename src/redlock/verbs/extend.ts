@@ -1,5 +1,5 @@
 /** Asks every master to keep the lease for its full length again. */
-import { Call, defineProcedure, USUAL } from '../../redis/batch.ts'
+import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
 import type { CallResult, Master } from '../../redis/master.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Claim } from './claim.ts'
@@ -11,7 +11,7 @@ import { readVote, type ExtendVote } from './votes.ts'
  * `healed` is no vote: the key is kept alive, but it was given back within the quarantine that is
  * still on.
  */
-export const extendProcedure = defineProcedure({
+export const extendProcedure: Procedure = {
   name: 'extend',
   parameters: ['resources', 'token', 'leaseMs', 'fence'],
   lua: `
@@ -48,7 +48,7 @@ return {'extended'}
 `,
     usualReply: () => ['extended'],
   },
-})
+}
 
 const EXTENDED: ExtendVote = { kind: 'extended' }
 

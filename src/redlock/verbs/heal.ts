@@ -1,5 +1,5 @@
 /** Gives the key back to one master that lost it, once a quorum has confirmed an extension. */
-import { Call, defineProcedure } from '../../redis/batch.ts'
+import { Call, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type CallResult, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Claim } from './claim.ts'
@@ -13,7 +13,7 @@ import { readVote, type HealVote } from './votes.ts'
  * vote for that attempt and for this lease, so a key that is healed now votes only when the
  * quarantine is over (tombstone).
  */
-export const healProcedure = defineProcedure({
+export const healProcedure: Procedure = {
   name: 'heal',
   parameters: ['resources', 'token', 'leaseMs', 'fence'],
   lua: `
@@ -37,7 +37,7 @@ if quarantineMs > 0 then
 end
 return {'healed'}
 `,
-})
+}
 
 export async function heal(
   fleet: Fleet,

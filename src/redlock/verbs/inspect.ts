@@ -1,7 +1,7 @@
 /** Asks every master about one resource, and says who holds it. */
 import { QuorumUnreachableError } from '../../errors.ts'
 import type { Inspection, MasterView } from '../../lock/inspection.ts'
-import { Call, defineProcedure } from '../../redis/batch.ts'
+import { Call, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { holderOf } from '../quorum/holder.ts'
@@ -12,13 +12,13 @@ import { describeToken } from './votes.ts'
  * Returns  the holder's token or nil, its PTTL ms, the counter or nil
  * Keeps: changes nothing.
  */
-export const inspectProcedure = defineProcedure({
+export const inspectProcedure: Procedure = {
   name: 'inspect',
   parameters: ['resource'],
   lua: `
 return {redis.call('GET', leaseKey(resource)), redis.call('PTTL', leaseKey(resource)), redis.call('GET', fenceKey(resource))}
 `,
-})
+}
 
 /** A view with the whole token, which is not shown to people. */
 export interface Seen extends MasterView {

@@ -1,6 +1,6 @@
 /** Deletes a claim's keys on every master, whatever each of them answered before. */
 import { sleep } from '../../clock.ts'
-import { Call, defineProcedure, USUAL } from '../../redis/batch.ts'
+import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type CallResult, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
@@ -20,7 +20,7 @@ const NAMED = 4
  * still travels is refused when it arrives. A release is announced only where a client waits: with
  * the beginning of the token, which tells one release from another, and the next waiters.
  */
-export const releaseProcedure = defineProcedure({
+export const releaseProcedure: Procedure = {
   name: 'release',
   parameters: ['resources', 'token', 'tombstoneMs', 'graceMs', 'waiter'],
   lua: `
@@ -67,7 +67,7 @@ return deleted
 `,
     usualReply: () => 1,
   },
-})
+}
 
 /** A tombstone outlives every command of its attempt that may still travel. */
 const TOMBSTONE_LEASES = 2

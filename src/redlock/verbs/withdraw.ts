@@ -1,17 +1,17 @@
 /** A waiter that stops waiting leaves its place; where that is not heard, its place expires. */
-import { Call, defineProcedure } from '../../redis/batch.ts'
+import { Call, type Procedure } from '../../redis/batch.ts'
 import { callMaster } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 
 /** Returns  withdrawn */
-export const withdrawProcedure = defineProcedure({
+export const withdrawProcedure: Procedure = {
   name: 'withdraw',
   parameters: ['resources', 'waiter'],
   lua: `
 for _, resource in ipairs(resources) do redis.call('ZREM', waitersKey(resource), waiter) end
 return {'withdrawn'}
 `,
-})
+}
 
 export async function withdraw(
   { masters, settings }: Fleet,
