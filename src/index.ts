@@ -1,5 +1,5 @@
 export { Redlock } from './redlock/redlock.ts'
-export type { RedlockStatus } from './redlock/redlock.ts'
+export type { BootstrapOptions, RedlockStatus } from './redlock/redlock.ts'
 export type { AcquireOptions } from './lock/acquire-options.ts'
 export { RedlockCells } from './redlock/cells/redlock-cells.ts'
 export type { RedlockCellsOptions } from './redlock/cells/redlock-cells.ts'

@@ -35,11 +35,19 @@ export type CallResult =
       readonly mayHaveRun: boolean
     }
 
+/** Why a server must not vote. */
+export interface Refusal {
+  readonly problem: string
+  readonly fix: string
+  /** `client`: the client's own settings are wrong, whatever becomes of the server. */
+  readonly fault: 'server' | 'client'
+}
+
 export type MasterState =
   | { readonly status: 'connecting'; readonly detail: string }
   | { readonly status: 'enrolling'; readonly detail: string }
   | { readonly status: 'enrolled'; readonly facts: ServerFacts }
-  | { readonly status: 'refused'; readonly problem: string; readonly fix: string }
+  | ({ readonly status: 'refused' } & Refusal)
   | { readonly status: 'closed' }
 
 /** How the layer above makes its masters; tests put simulated ones in their place. */
@@ -78,9 +86,7 @@ export interface Master {
   close(): void
 }
 
-export type Admission =
-  | { readonly admitted: true }
-  | { readonly admitted: false; readonly problem: string; readonly fix: string }
+export type Admission = { readonly admitted: true } | ({ readonly admitted: false } & Refusal)
 
 export interface MasterConnectionOptions {
   readonly address: MasterAddress

@@ -6,7 +6,8 @@
  *    ├─ release() ─────────────────────────────────────────────▶ released
  *    ├─ passOn(), giveUp() ────────────────────────────────────▶ released, and its keys are the next lease's
  *    ├─ its own timer finds the trust over (either clock) ──────▶ lost, `signal` aborts
- *    └─ so many masters gave it up that no quorum can extend it ▶ lost, `signal` aborts
+ *    ├─ so many masters gave it up that no quorum can extend it ▶ lost, `signal` aborts
+ *    └─ its Redlock closes ────────────────────────────────────▶ lost, `signal` aborts; then released
  *
  * Nothing leads back to held: a lease that lapsed is lost for good, because somebody else may have held
  * the resource since. The timer needs no network; it is the last line when all masters are gone.
@@ -138,6 +139,12 @@ export class QuorumLease implements Lease {
   release(): Promise<void> {
     this.#released ??= this.#release()
     return this.#released
+  }
+
+  /** Its Redlock closes: work under this lease must stop before another client may be granted. */
+  close(): Promise<void> {
+    if (this.remainingMs() > 0) this.#lose('its Redlock was closed while it was held', [], 'closed')
+    return this.release()
   }
 
   /** Takes a larger fencing token, if a quorum agrees: every later lease has a larger one still. */
@@ -312,16 +319,15 @@ export class QuorumLease implements Lease {
     )
   }
 
+  /** The only way to lose a lease: the signal first, then those who want to know. */
   #lose(reason: string, answers: readonly MasterAnswer[], kind: LossReason): LeaseLostError {
     if (this.#loss !== undefined) return this.#loss
     const loss = this.#lostError(reason, answers)
     if (this.#released !== undefined) return loss
     this.#loss = loss
-    this.#end('lost')
     this.#abort?.abort(loss)
-    const { resource, fencingToken } = this
-    this.#fleet.observer.lost(this, kind)
-    this.#fleet.settings.log.event('lease:lost', { resource, fencingToken, reason: kind })
+    this.#end('lost')
+    this.#fleet.leaseLost(this, kind)
     return loss
   }
 
@@ -329,7 +335,7 @@ export class QuorumLease implements Lease {
     if (!this.#isOver) {
       this.#isOver = true
       const heldMs = this.#fleet.settings.clock.now() - this.#grant.startedAt.now
-      this.#fleet.observer.ended(this, how, heldMs)
+      this.#fleet.observer.ended(this, this.#loss === undefined ? how : 'lost', heldMs)
     }
     this.#timer?.cancel()
     this.#timer = undefined

@@ -6,6 +6,7 @@ import {
   LeaseExistsError,
   LeaseTooShortError,
   MasterRefusedError,
+  NotNewFleetError,
   QuorumUnreachableError,
   RedlockClosedError,
 } from '../errors.ts'
@@ -38,6 +39,13 @@ export interface RedlockStatus {
   readonly masters: readonly MasterStatus[]
   /** Leases this instance holds now. */
   readonly leases: number
+}
+
+export interface BootstrapOptions {
+  /** Says that no client has ever used this fleet. */
+  readonly newFleet: true
+  /** @internal An operator has confirmed it, also where clients have enrolled the masters. */
+  readonly confirmed?: boolean
 }
 
 /** A lease shorter than this many round trips is spent on talking to the masters. */
@@ -90,9 +98,10 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * Resolves when a quorum of the masters is connected, checked and enrolled (they may still be quarantined:
-   * see `status()`), and all others have been tried.
-   * @throws MasterRefusedError when a master must not be used: a replica, an evicting policy, the same server twice, …
+   * Resolves when all masters have been tried and a quorum of them is connected, checked and
+   * enrolled. They may still be quarantined, and some of the others refused: see `status()`.
+   * @throws MasterRefusedError when the client's own settings are wrong (the same server twice,
+   * another `maxLeaseMs` than the fleet's), or when refused masters leave no quorum.
    * @throws QuorumUnreachableError when fewer than a quorum answered.
    * @throws LeaseTooShortError when `leaseMs` leaves no room for the round trips.
    */
@@ -100,11 +109,12 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#assertOpen()
     await Promise.all(this.#fleet.masters.map(({ firstAnswer }) => firstAnswer))
     this.#assertOpen()
-    const problems = this.#fleet.problems()
-    if (problems.length > 0) throw new MasterRefusedError(problems)
-    const roundTripsMs = this.#fleet.roundTripsMs()
-    const roundTripMs = roundTripsMs[this.quorum - 1]
+    const ownFaults = this.#fleet.problems('client')
+    if (ownFaults.length > 0) throw new MasterRefusedError(ownFaults)
+    const roundTripMs = this.#fleet.roundTripsMs()[this.quorum - 1]
     if (roundTripMs === undefined) {
+      const problems = this.#fleet.problems()
+      if (problems.length > 0) throw new MasterRefusedError(problems)
       throw new QuorumUnreachableError(undefined, this.quorum, 0, this.#fleet.answers())
     }
     const neededMs = Math.ceil(roundTripMs * ROUND_TRIPS_PER_LEASE)
@@ -120,15 +130,25 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * States that this fleet is new and holds no leases, so that its masters vote at once instead of after one
-   * `maxLeaseMs`. Safe only when no worker has run on it within the last `maxLeaseMs`.
+   * States that this fleet is new, so that its masters vote at once instead of after one
+   * `maxLeaseMs`. A fleet that restarted without its memory is not new: its leases may still be
+   * trusted. So this is refused unless this client was the first to enrol every master. Does
+   * nothing where no master is quarantined.
    * @returns the names of the masters that vote now.
-   * @throws LeaseExistsError when a connected master holds a lease; and what {@link Redlock.ready} throws.
+   * @throws NotNewFleetError when a client has used the fleet before, or a master cannot be asked;
+   * LeaseExistsError when a connected master holds a lease; what {@link Redlock.ready} throws;
+   * TypeError without `newFleet: true`.
    */
-  async bootstrap(): Promise<readonly string[]> {
+  async bootstrap(options: BootstrapOptions): Promise<readonly string[]> {
+    const { newFleet, confirmed = false } = (options as BootstrapOptions | undefined) ?? {}
+    if (newFleet !== true) {
+      refuse('newFleet', 'true, which says that no client has ever used this fleet', newFleet)
+    }
     await this.ready()
     const found = await this.#fleet.findLease()
     if (found !== undefined) throw new LeaseExistsError(found.master, found.key)
+    const signs = confirmed ? [] : this.#fleet.signsOfUse()
+    if (signs.length > 0) throw new NotNewFleetError(signs)
     return this.#fleet.endQuarantine()
   }
 
@@ -242,7 +262,10 @@ export class Redlock implements LockService, AsyncDisposable {
     return inspect(this.#fleet, resourceNames(resource)[0] ?? resource)
   }
 
-  /** Releases every lease, waits for the masters at most one `masterTimeoutMs`, and disconnects. */
+  /**
+   * Loses every lease that is still held, so that its `signal` aborts, and then releases it. Waits
+   * for the masters at most one `masterTimeoutMs`, and disconnects.
+   */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
@@ -254,7 +277,7 @@ export class Redlock implements LockService, AsyncDisposable {
 
   async #close(): Promise<void> {
     const { clock, masterTimeoutMs } = this.#settings
-    await Promise.all([...this.#leases].map((lease) => lease.release()))
+    await Promise.all([...this.#leases].map((lease) => lease.close()))
     await new Promise<void>((resolve) => {
       const timer = clock.after(masterTimeoutMs, resolve)
       void this.#fleet.quiet().then(() => {

@@ -10,7 +10,7 @@ import {
   objectOption,
   refuse,
 } from '../options.ts'
-import type { MasterAddress } from '../redis/connection-settings.ts'
+import { masterName, type MasterAddress } from '../redis/connection-settings.ts'
 import { leaseOption, MIN_LEASE_MS } from '../lock/lease-option.ts'
 import { openTelemetry } from '../telemetry/open-telemetry.ts'
 import type { Observer } from '../telemetry/lock-observer.ts'
@@ -187,7 +187,8 @@ function mastersOption(masters: unknown): readonly MasterAddress[] {
   for (const address of addresses) {
     const key = typeof address === 'string' ? address.replace(/\/+$/, '') : JSON.stringify(address)
     if (seen.has(key)) {
-      refuse('masters', 'distinct servers (two addresses of one server are two votes of one)', key)
+      const why = 'distinct servers (two addresses of one server are two votes of one)'
+      refuse('masters', why, masterName(address))
     }
     seen.add(key)
   }

@@ -46,7 +46,7 @@ export interface ObservedLease {
   readonly fencingToken: number
 }
 
-export type LossReason = 'lapsed' | 'majority-gone' | 'max-hold' | 'max-extensions'
+export type LossReason = 'lapsed' | 'majority-gone' | 'max-hold' | 'max-extensions' | 'closed'
 export type LeaseEnd = 'released' | 'handed-over' | 'lost'
 
 /** What there is to tell of one lock. Every method is called synchronously, after the fact, in the asynchronous context of its user. */

@@ -81,7 +81,7 @@ export function memoryFleet({ masters: size = 5, clock }: MemoryFleetOptions = {
       await redlock.ready()
       // The first one meets servers that nobody has used; nobody waits for that in a test.
       const isNew = redlock.status().masters.every(({ state }) => state === 'quarantined')
-      if (isNew) await redlock.bootstrap()
+      if (isNew) await redlock.bootstrap({ newFleet: true })
       return redlock
     },
   }

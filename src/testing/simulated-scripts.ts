@@ -260,9 +260,11 @@ function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
     const kept = known.has('runId') && known.get('durable') === '1' && durable === '1'
     if (!kept) votesFromMs = nowMs + Number(at(args, 3))
   }
-  const record = { runId, maxLeaseMs, votesFromMs: votesFromMs.toFixed(0), durable, fleetSize }
+  const founder = known.has('runId') ? (known.get('founder') ?? '') : at(args, 7)
+  const votesFrom = votesFromMs.toFixed(0)
+  const record = { runId, maxLeaseMs, votesFromMs: votesFrom, durable, fleetSize, founder }
   memory.hashSet(at(keys, 1), record)
-  return ['enrolled', Math.max(0, votesFromMs - nowMs)]
+  return ['enrolled', Math.max(0, votesFromMs - nowMs), founder]
 }
 
 function bootstrap({ memory, keys, args }: ScriptCall): Reply {

@@ -125,7 +125,7 @@ describe('users of a lock master', () => {
       ...{ masters: servers.map(operatorUrl), leaseMs: 2_000, maxLeaseMs: 3_000 },
       logger: silentLogger,
     })
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
   })
   afterEach(async () => {
     for (const server of servers) await refusals(server)
@@ -308,7 +308,7 @@ it('without SUBSCRIBE waiters find out by looking again', async () => {
   const server = await serverWith((await withPasswords(MASTER_ACL)).replaceAll(' +subscribe', ''))
   closers.push(() => server.close())
   const operator = redlockOn([operatorUrl(server)])
-  await operator.bootstrap()
+  await operator.bootstrap({ newFleet: true })
   const [holder, waiter] = [redlockOn([workerUrl(server)]), redlockOn([workerUrl(server)])]
   const lease = await holder.acquire('a', { autoExtend: true })
   const waiting = waiter.acquire('a', { waitMs: 30_000 })
@@ -326,7 +326,7 @@ describe("the user of the queue's Redis", () => {
       () => master.close(),
     )
     const redlock = redlockOn([operatorUrl(master)])
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const { host, port } = server
     const connection = { host, port, username: 'jobs', password: PASSWORDS.JOBS_PASSWORD }
     interface Invoice {

@@ -41,7 +41,7 @@ export class Lab implements AsyncDisposable {
     const proxies = await Promise.all(servers.map(({ port }) => startProxy(port)))
     const urls = servers.map(({ url }) => url)
     const lab = new Lab(proxies, urls, maxLeaseMs)
-    await (await lab.client({ direct: true })).bootstrap()
+    await (await lab.client({ direct: true })).bootstrap({ newFleet: true })
     return lab
   }
 

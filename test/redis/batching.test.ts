@@ -156,7 +156,7 @@ describe('on a real server', () => {
   async function connect(): Promise<Redlock> {
     const redlock = new Redlock({ masters: [server.url], namespace: 'batch', logger: silentLogger })
     open.push(redlock)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     return redlock
   }
 

@@ -152,9 +152,11 @@ export class ScriptBench {
       durable = false,
       fleetSize = FLEET_SIZE,
       mayBeFirst = true,
+      client = 'client-1',
     } = {},
   ): Promise<Reply> {
-    const args = [runId, maxLeaseMs, quarantineMs, durable ? 1 : 0, fleetSize, mayBeFirst ? 1 : 0]
+    const flags = [durable ? 1 : 0, fleetSize, mayBeFirst ? 1 : 0]
+    const args = [runId, maxLeaseMs, quarantineMs, ...flags, client]
     return this.run(enrolScript, [this.keys.master], args)
   }
 

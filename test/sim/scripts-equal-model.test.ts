@@ -70,7 +70,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
       token,
       lease,
       proposal,
-      fc.constantFrom('', ...TOKENS),
+      fc.constantFrom('', '', '', ...TOKENS),
       counter,
       resources,
       fc.constantFrom('', 'w1', 'w2', 'w3'),
@@ -108,10 +108,11 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
   const enrol = fc
     .tuple(
       ...([runId, terms, fc.constantFrom(-60_000, 300_000)] as const),
-      ...([fc.constantFrom(0, 1), fc.constantFrom(0, 1, 1)] as const),
+      ...([fc.constantFrom(0, 1), fc.constantFrom(0, 1, 1), fc.constantFrom('c1', 'c2')] as const),
     )
-    .map(([run, [max, size], quarantineMs, durable, first]): Sent => {
-      return { kind: 'script', name: 'enrol', args: [run, max, quarantineMs, durable, size, first] }
+    .map(([run, [max, size], quarantineMs, durable, first, client]): Sent => {
+      const args = [run, max, quarantineMs, durable, size, first, client]
+      return { kind: 'script', name: 'enrol', args }
     })
   const bootstrap = fc
     .tuple(runId, terms)
@@ -123,7 +124,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     { arbitrary: release, weight: 3 },
     { arbitrary: withdraw, weight: 1 },
     { arbitrary: inspect, weight: 1 },
-    { arbitrary: enrol, weight: 1 },
+    { arbitrary: enrol, weight: 2 },
     { arbitrary: bootstrap, weight: 1 },
     { arbitrary: fc.constant<Step>({ kind: 'flush' }), weight: waitable ? 0 : 1 },
     { arbitrary: fc.constant<Step>({ kind: 'wait' }), weight: waitable ? 4 : 0 },

@@ -6,11 +6,24 @@
  * long as the longest lease could last; extending, healing and releasing go on. The record is kept on the
  * master itself, so that all clients agree on when it may vote again.
  */
+import { randomUUID } from 'node:crypto'
 import type { ServerFacts } from '../../redis/server-facts.ts'
-import { describeState, type Admission, type Master, type MasterState } from '../../redis/master.ts'
+import {
+  describeState,
+  type Admission,
+  type Master,
+  type MasterState,
+  type Refusal,
+} from '../../redis/master.ts'
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
-import type { LockObserver, MasterStatus, Question } from '../../telemetry/lock-observer.ts'
+import type {
+  LockObserver,
+  LossReason,
+  MasterStatus,
+  ObservedLease,
+  Question,
+} from '../../telemetry/lock-observer.ts'
 import { quorumOf } from '../quorum/quorum.ts'
 import { Deadlines, type Deadline, type Expiring } from '../../deadlines.ts'
 import type { Settings } from '../settings.ts'
@@ -18,6 +31,7 @@ import { constantsFor, leaseLibrary } from '../verbs/library.ts'
 import { outcomeOf, type Vote } from '../verbs/votes.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
+import { MasterLog } from './master-log.ts'
 import { driftMs, instant, quarantineMs } from '../../lock/trust.ts'
 
 export class Fleet {
@@ -33,7 +47,11 @@ export class Fleet {
   /** Which connection a server process votes through; a second one to the same server is refused. */
   readonly #voters = new Map<string, Master>()
   readonly #clocks: ClockWatch
+  readonly #clientId = randomUUID()
+  /** Masters that no client had enrolled before this one. */
+  readonly #foundedHere = new Set<Master>()
   readonly #deadlines: Deadlines
+  readonly #masterLog: MasterLog
   readonly #background = new Set<Promise<void>>()
   #openPolls = 0
   #whenQuiet: (() => void) | undefined
@@ -50,6 +68,7 @@ export class Fleet {
     }
     const constants = constantsFor(settings, settings.addresses.length)
     this.#deadlines = new Deadlines(settings.clock)
+    this.#masterLog = new MasterLog(settings.log, settings.clock)
     this.masters = settings.addresses.map((address) =>
       settings.connect({
         address,
@@ -98,6 +117,13 @@ export class Fleet {
     this.observer.voted(master.name, question, outcomeOf(vote))
   }
 
+  /** Tells those who want to know of a loss; the lease's signal has aborted. */
+  leaseLost(lease: ObservedLease & { readonly resource: string }, reason: LossReason): void {
+    const { resource, fencingToken } = lease
+    this.observer.lost(lease, reason)
+    this.settings.log.event('lease:lost', { resource, fencingToken, reason })
+  }
+
   /** What `quiet` waits for. */
   readonly inBackground = (work: Promise<void>): void => {
     this.#background.add(work)
@@ -136,9 +162,12 @@ export class Fleet {
     }))
   }
 
-  problems(): readonly MasterProblem[] {
+  /** Refused masters, or only those that this client's settings are to blame for. */
+  problems(fault?: Refusal['fault']): readonly MasterProblem[] {
     return this.masters.flatMap(({ name, state }) =>
-      state.status === 'refused' ? [{ master: name, problem: state.problem, fix: state.fix }] : [],
+      state.status === 'refused' && (fault ?? state.fault) === state.fault
+        ? [{ master: name, problem: state.problem, fix: state.fix }]
+        : [],
     )
   }
 
@@ -159,6 +188,21 @@ export class Fleet {
     return undefined
   }
 
+  /**
+   * Why this fleet is not new, one line for each master that says so: this client was not the first
+   * to enrol it, or it cannot be asked. Empty also where no master is quarantined.
+   */
+  signsOfUse(): readonly MasterAnswer[] {
+    const isQuarantined = this.status().some(({ state }) => state === 'quarantined')
+    if (!isQuarantined) return []
+    return this.masters.flatMap((master) => {
+      const { name, state } = master
+      if (state.status !== 'enrolled') return [{ master: name, answer: describeState(state) }]
+      const answer = 'another client has enrolled it before'
+      return this.#foundedHere.has(master) ? [] : [{ master: name, answer }]
+    })
+  }
+
   /** Ends the quarantine of every enrolled master; returns their names. */
   async endQuarantine(): Promise<readonly string[]> {
     const ended: string[] = []
@@ -174,6 +218,7 @@ export class Fleet {
 
   close(): void {
     for (const master of this.masters) master.close()
+    this.#masterLog.close()
   }
 
   async #admit(master: Master, facts: ServerFacts): Promise<Admission> {
@@ -192,13 +237,17 @@ export class Fleet {
         facts.durable ? 1 : 0,
         settings.addresses.length,
         this.#mayBeFirst(master) ? 1 : 0,
+        this.#clientId,
       ],
-    )) as ['enrolled', number] | ['mismatch', string, string] | ['unfounded']
+    )) as ['enrolled', number, string] | ['mismatch', string, string] | ['unfounded']
     if (reply[0] !== 'enrolled') {
       if (reply[0] === 'mismatch') this.#knownBy.set(master, false)
-      return { admitted: false, problem: this.#difference(reply), fix: this.#howToAgree }
+      const problem = this.#difference(reply)
+      return { admitted: false, problem, fix: this.#howToAgree, fault: 'client' }
     }
     this.#knownBy.set(master, true)
+    if (reply[2] === this.#clientId) this.#foundedHere.add(master)
+    else this.#foundedHere.delete(master)
     this.#grantsFrom.set(master, settings.clock.now() + reply[1])
     return { admitted: true }
   }
@@ -226,30 +275,41 @@ export class Fleet {
     )
   }
 
-  #refusal(master: Master, facts: ServerFacts): { problem: string; fix: string } | undefined {
+  #refusal(master: Master, facts: ServerFacts): Refusal | undefined {
     const duplicate = this.#voters.get(facts.runId)
     if (duplicate !== undefined && duplicate !== master) {
       return {
         problem: `is the same server as ${duplicate.name}`,
         fix: 'list distinct servers in `masters`: two addresses of one server are two votes of one',
+        fault: 'client',
       }
     }
     if (facts.runId === '') {
-      return { problem: 'does not tell its run_id', fix: 'allow INFO to this user' }
+      return {
+        problem: 'does not tell its run_id',
+        fix: 'allow INFO to this user',
+        fault: 'server',
+      }
     }
     if (Number.parseInt(facts.version, 10) < 7) {
-      return { problem: `runs version ${facts.version}`, fix: 'use Redis >= 7.0 or Valkey' }
+      return {
+        problem: `runs version ${facts.version}`,
+        fix: 'use Redis >= 7.0 or Valkey',
+        fault: 'server',
+      }
     }
     if (facts.role !== 'master') {
       return {
         problem: `is a ${facts.role === 'slave' ? 'replica' : facts.role}`,
         fix: 'list only independent masters in `masters`',
+        fault: 'server',
       }
     }
     if (facts.maxmemoryPolicy !== 'noeviction') {
       return {
         problem: `may evict leases (maxmemory-policy is ${facts.maxmemoryPolicy})`,
         fix: 'set `maxmemory-policy noeviction`',
+        fault: 'server',
       }
     }
     return undefined
@@ -262,26 +322,14 @@ export class Fleet {
         if (voter === master) this.#voters.delete(runId)
       }
     }
-    const { log } = this.settings
-    const { name } = master
-    if (state.status === 'refused') {
-      log.event('master:refused', { master: name, problem: state.problem, fix: state.fix })
-    } else if (state.status === 'connecting') {
-      log.event('master:connecting', { master: name, detail: state.detail })
-    } else if (state.status === 'enrolled') {
-      this.#logEnrolled(master, state.facts.clockOffsetMs)
-    }
+    this.#masterLog.entered(master, state, this.#statusOf(master).votesInMs)
+    if (state.status === 'enrolled') this.#reportSkew(master.name, state.facts.clockOffsetMs)
   }
 
-  #logEnrolled(master: Master, offsetMs: number): void {
+  #reportSkew(master: string, offsetMs: number): void {
     const { log, maxClockSkewMs } = this.settings
-    const { votesInMs } = this.#statusOf(master)
-    if (votesInMs === undefined) log.event('master:enrolled', { master: master.name })
-    else log.event('master:quarantined', { master: master.name, votesInMs })
-    if (Math.abs(offsetMs) > maxClockSkewMs) {
-      const clockOffsetMs = Math.round(offsetMs)
-      log.event('master:clock-skew', { master: master.name, clockOffsetMs })
-    }
+    if (Math.abs(offsetMs) <= maxClockSkewMs) return
+    log.event('master:clock-skew', { master, clockOffsetMs: Math.round(offsetMs) })
   }
 
   #statusOf(master: Master): MasterStatus {

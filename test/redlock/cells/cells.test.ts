@@ -41,7 +41,8 @@ async function openCells(spread: Spread = {}): Promise<RedlockCells> {
   fixture.defer(() => cells.close())
   await cells.ready()
   for (const cell of cells.cells.values()) {
-    if (cell.status().masters.some(({ state }) => state === 'quarantined')) await cell.bootstrap()
+    if (cell.status().masters.some(({ state }) => state === 'quarantined'))
+      await cell.bootstrap({ newFleet: true, confirmed: true })
   }
   return cells
 }
