@@ -37,7 +37,7 @@ export interface BatchSenderOptions {
 }
 
 export function batchSender(options: BatchSenderOptions): BatchSender {
-  return isKnownIoredis() ? new ByteSender(options) : new CommandSender(options)
+  return usesOwnCommands() ? new ByteSender(options) : new CommandSender(options)
 }
 
 /** Works with every ioredis. */
@@ -171,7 +171,8 @@ function bulk(text: string): string {
 
 let isKnown: boolean | undefined
 
-function isKnownIoredis(): boolean {
+/** Whether the installed ioredis is one that this file knows. */
+export function usesOwnCommands(): boolean {
   return (isKnown ??= isKnownVersion(ioredisVersion()) && hasExpectedShape())
 }
 

@@ -9,7 +9,7 @@ describe('close', () => {
   test('aborts the signal of a held lease before the masters are told', async () => {
     const losses: LossReason[] = []
     const observer = { opened: () => ({ lost: (_: unknown, why: LossReason) => losses.push(why) }) }
-    const redlock = await fixture.redlock({ observer: observer as never })
+    const redlock = await fixture.redlock({ observer: observer })
     const other = await fixture.redlock()
     const lease = await granted(redlock, 'r')
     const { signal } = lease
