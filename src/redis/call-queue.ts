@@ -6,13 +6,13 @@
  */
 import { atEndOfTurn, type Clock, type Timer } from '../clock.ts'
 import { BatchAnswer, EntryError } from './batch.ts'
-import type { Batch } from './batch-sender.ts'
+import type { BatchSender } from './batch-sender.ts'
 import { unanswered, type PendingCall, type SentAt } from './master.ts'
 
 export interface CallQueueOptions {
   readonly clock: Clock
   readonly runId: () => string
-  readonly send: (batch: Batch) => void
+  readonly sender: Pick<BatchSender, 'send'>
   /** Hears the server's time with an answer, before the callers hear theirs. */
   readonly onTime: (serverMs: number, sentAt: SentAt) => void
   /** Hears of every error before its callers do. */
@@ -78,10 +78,10 @@ export class CallQueue {
   }
 
   #send(requests: readonly PendingCall[], entries: string, bytes: number): void {
-    const { clock, runId, send, onError } = this.#options
+    const { clock, runId, sender, onError } = this.#options
     const sentAt = { now: clock.now(), wallNow: clock.wallNow() }
     this.#inFlight++
-    send({
+    sender.send({
       ...{ entries, bytes, runId: runId() },
       answered: (answer) => {
         this.#arrived()

@@ -35,6 +35,8 @@ export class MasterConnection implements Master {
   readonly #calls: CallQueue
   readonly #listeners: Redis[] = []
   #lastError = 'not connected yet'
+  #isEnrolled = false
+  #runId = ''
 
   constructor(options: MasterConnectionOptions) {
     this.name = masterName(options.address)
@@ -53,19 +55,18 @@ export class MasterConnection implements Master {
       },
       onState: (state) => {
         options.onState(this, state)
-        const isEnrolled = state.status === 'enrolled'
-        sender.setSending(isEnrolled)
-        if (isEnrolled) return
+        this.#isEnrolled = state.status === 'enrolled'
+        this.#runId = state.status === 'enrolled' ? state.facts.runId : ''
+        sender.setSending(this.#isEnrolled)
+        if (this.#isEnrolled) return
         const gone = unanswered(new Error(describeState(state)), false)
         for (const request of this.#calls.clear()) request.hear(gone)
       },
     })
     this.#calls = new CallQueue({
       clock,
-      runId: () => this.runId,
-      send: (batch) => {
-        sender.send(batch)
-      },
+      sender,
+      runId: () => this.#runId,
       onTime: (serverMs, sentAt) => {
         options.onTime(this, serverMs, sentAt)
       },
@@ -89,7 +90,7 @@ export class MasterConnection implements Master {
   }
 
   get runId(): string {
-    return this.#enrolment.runId
+    return this.#runId
   }
 
   get firstAnswer(): Promise<void> {
@@ -97,7 +98,7 @@ export class MasterConnection implements Master {
   }
 
   ask(request: PendingCall): void {
-    if (this.state.status === 'enrolled') this.#calls.add(request)
+    if (this.#isEnrolled) this.#calls.add(request)
     else request.hear(notReady(this.state))
   }
 

@@ -57,6 +57,8 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #fleet: Fleet
   readonly #proposals: ProposalClock
   readonly #announcements: Announcements
+  /** Of a call without options. */
+  readonly #usualTerms: LeaseTerms
   readonly #held = new HeldLeases()
   readonly #leases = new Set<QuorumLease>()
   #closed: Promise<void> | undefined
@@ -78,7 +80,8 @@ export class Redlock implements LockService, AsyncDisposable {
     )
     this.#fleet = new Fleet(this.#settings, this.#observer)
     const { masters, keys, quorum } = this.#fleet
-    this.#announcements = new Announcements(masters, keys.releases, quorum)
+    this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
+    this.#usualTerms = this.#terms({})
   }
 
   get namespace(): string {
@@ -159,10 +162,10 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async tryAcquire(
     resource: string | readonly string[],
-    options: LeaseOptions = {},
+    options?: LeaseOptions,
   ): Promise<AcquireOutcome> {
-    callOptions(options, false)
-    return this.#trySlots(resourceNames(resource), options)
+    if (options !== undefined) callOptions(options, false)
+    return this.#try(resourceNames(resource), options, NOT_WAITING)
   }
 
   /**
@@ -171,26 +174,30 @@ export class Redlock implements LockService, AsyncDisposable {
    * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt failed.
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
    */
-  async acquire(
-    resource: string | readonly string[],
-    options: AcquireOptions = {},
-  ): Promise<Lease> {
+  async acquire(resource: string | readonly string[], options?: AcquireOptions): Promise<Lease> {
     const names = resourceNames(resource)
-    callOptions(options, true)
-    const { leaseMs: defaultWaitMs } = this.#terms(options)
+    if (options !== undefined) callOptions(options, true)
     const { clock } = this.#settings
+    const { signal, slots } = options ?? {}
+    signal?.throwIfAborted()
     const startedAt = clock.now()
-    const waiter = Math.floor(clock.random() * 2 ** 40).toString(36)
-    const all = claimsFor(names, options.slots ?? 1, 0).flat()
+    const waitMs = this.#waitMs(options)
+    const waiter = waitMs > 0 ? Math.floor(clock.random() * 2 ** 40).toString(36) : ''
+    // The first attempt takes a place among the waiters, if it has to wait, in the same call.
+    const outcome = await this.#try(names, options, { waitMs, waiter })
+    if (outcome.status === 'granted' && signal?.aborted !== true) {
+      this.#observer.waited(names, true, clock.now() - startedAt)
+      return outcome.lease
+    }
+    const all = claimsFor(names, slots ?? 1, 0).flat()
     const waiting = acquireWithin({
-      clock,
-      waitMs: integerOption('waitMs', options.waitMs ?? defaultWaitMs, 0, Number.MAX_SAFE_INTEGER),
-      signal: options.signal,
-      attempt: (waitMs) => this.#trySlots(names, options, { waitMs, waiter }),
+      ...{ clock, startedAt, waitMs, signal },
+      first: outcome,
+      attempt: (leftMs) => this.#try(names, options, { waitMs: leftMs, waiter }),
       roundTripMs: () => this.#roundTripMs,
-      listen: () => this.#announcements.listen(waiter, all),
+      listen: () => this.#announcements.listen(waiter, all, startedAt),
       stopped: (granted) => {
-        // A place in the line for what was granted ends with the lease.
+        // A place among the waiters for what was granted ends with the lease.
         if (granted && all.length === names.length) return
         this.#fleet.inBackground(withdraw(this.#fleet, all, waiter))
       },
@@ -302,19 +309,20 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /** The resources, or the slots of one resource in turn until one is granted. */
-  async #trySlots(
+  async #try(
     names: readonly string[],
-    options: LeaseOptions,
-    waiting = NOT_WAITING,
+    options: LeaseOptions | undefined,
+    waiting: Waiting,
   ): Promise<AcquireOutcome> {
     this.#assertOpen()
-    const terms = this.#terms(options)
-    const claims = claimsFor(names, options.slots ?? 1, this.#settings.clock.random())
-    return tryEach(claims, async (claim) => {
+    const terms = options === undefined ? this.#usualTerms : this.#terms(options)
+    const tryOne = async (claim: readonly string[]): Promise<AcquireOutcome> => {
       const { outcome } = await this.#attempt(claim, terms, waiting)
       this.#assertOpen() // Closed meanwhile: what was granted is released.
       return outcome
-    })
+    }
+    if (options?.slots === undefined) return tryOne(names)
+    return tryEach(claimsFor(names, options.slots, this.#settings.clock.random()), tryOne)
   }
 
   async #attempt(
@@ -340,6 +348,13 @@ export class Redlock implements LockService, AsyncDisposable {
     if (lease.remainingMs() > 0) this.#leases.add(lease)
     if (this.#closed !== undefined) await lease.release()
     return { outcome: { status: 'granted', lease }, everywhere: () => grantedOnAll(grant) }
+  }
+
+  #waitMs(options: AcquireOptions | undefined): number {
+    if (options === undefined) return this.leaseMs
+    const { waitMs, leaseMs = this.leaseMs } = options
+    if (waitMs === undefined) return leaseOption(leaseMs, this.maxLeaseMs)
+    return integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
   }
 
   #terms(options: LeaseOptions): LeaseTerms {

@@ -52,6 +52,8 @@ export type LeaseEnd = 'released' | 'handed-over' | 'lost'
 /** What there is to tell of one lock. Every method is called synchronously, after the fact, in the asynchronous context of its user. */
 export interface LockObserver {
   closed?(): void
+  /** False while `voted` would do nothing: it is called for every answer of every master. */
+  hearsVotes?(): boolean
   /** A master answered, or failed to: then `outcome` is the reason. */
   voted?(master: string, question: Question, outcome: VoteOutcome): void
   attempted?(attempt: ObservedAttempt): void
@@ -105,8 +107,17 @@ export function observe(
             report(error)
           }
         }
+  const hearsVotes = (): boolean => {
+    try {
+      return told.hearsVotes?.() ?? true
+    } catch (error) {
+      report(error)
+      return false
+    }
+  }
   return {
     closed: guard((): void => told.closed?.()) as () => void,
+    hearsVotes: told.hearsVotes === undefined ? always : hearsVotes,
     voted: guard(told.voted?.bind(told)),
     attempted: guard(told.attempted?.bind(told)) as Required<LockObserver>['attempted'],
     waited: guard(told.waited?.bind(told)),
@@ -118,3 +129,4 @@ export function observe(
 }
 
 const ignore = (): void => undefined
+const always = (): boolean => true

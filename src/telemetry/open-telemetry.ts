@@ -55,6 +55,10 @@ class ReportedLock implements LockObserver {
     for (const instruments of this.#joined) instruments.locks.delete(this.#lock)
   }
 
+  hearsVotes(): boolean {
+    return this.#instruments.get() !== undefined
+  }
+
   voted(master: string, question: Question, outcome: VoteOutcome): void {
     const instruments = this.#instruments.get()
     if (instruments === undefined) return

@@ -22,8 +22,10 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
   const calls = new CallQueue({
     clock: systemClock,
     runId: () => 'run-1',
-    send: ({ entries, answered, failed }) => {
-      sent.push({ names: namesIn(entries), answer: answered, fail: failed })
+    sender: {
+      send: ({ entries, answered, failed }) => {
+        sent.push({ names: namesIn(entries), answer: answered, fail: failed })
+      },
     },
     onTime: () => undefined,
     onError: () => undefined,

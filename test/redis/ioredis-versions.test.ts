@@ -71,7 +71,7 @@ async function lifeOn(directory: string, version?: string): Promise<unknown> {
     const args = ['--import', 'tsx', child, ...fleet.urls]
     const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: copy })
     // ioredis 5.4.0 prints lines of its own.
-    return JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
+    return JSON.parse(stdout.split('\n').find((line) => line.startsWith('{')) ?? '')
   } finally {
     await rm(copy, { recursive: true, force: true })
   }

@@ -142,7 +142,7 @@ function announcedBy(size: number): {
     listen: (_channel, heard) => ({ active: hears.push(heard) > 0 }),
   }))
   return {
-    announcements: new Announcements(masters as Master[], 'released', quorumOf(size)),
+    announcements: new Announcements(masters as Master[], 'released', quorumOf(size), systemClock),
     hears,
   }
 }
@@ -166,7 +166,7 @@ describe('whose turn it is', () => {
     const { announcements, hears } = announcedBy(5)
     const told: string[] = []
     for (const name of ['a', 'b', 'c']) {
-      const listening = announcements.listen(name, ['r'])
+      const listening = announcements.listen(name, ['r'], 0)
       listening.onTurn((place) => told.push(`${name} ${place}`))
     }
     hears[4]?.('round-1 a,b r')
@@ -178,9 +178,21 @@ describe('whose turn it is', () => {
     expect(told).toHaveLength(4)
   })
 
+  test('who listens late hears what was announced since its attempt began', () => {
+    const { announcements, hears } = announcedBy(1)
+    announcements.listen('z', ['r'], 0)
+    const since = systemClock.now()
+    hears[0]?.('round-1 a r')
+    const told: number[] = []
+    announcements.listen('a', ['r'], since).onTurn((place) => told.push(place))
+    expect(told).toEqual([0])
+    announcements.listen('a', ['r'], Infinity).onTurn((place) => told.push(place))
+    expect(told).toEqual([0])
+  })
+
   test('whoever went early and lost is told again by the quorum, also while it still asks', () => {
     const { announcements, hears } = announcedBy(3)
-    const listening = announcements.listen('a', ['r'])
+    const listening = announcements.listen('a', ['r'], 0)
     const told: number[] = []
     listening.onTurn((place) => told.push(place))
     hears[0]?.('round-1 a r')

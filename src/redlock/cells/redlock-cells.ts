@@ -142,10 +142,12 @@ export class RedlockCells implements LockService, AsyncDisposable {
     const { from, to } = this.#placeOf(resourceNames(resource))
     if (from === undefined) return to.acquire(resource, options)
     const { waitMs = options.leaseMs ?? this.leaseMs, signal, ...one } = options
+    integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
+    signal?.throwIfAborted()
+    const startedAt = this.#clock.now()
     return acquireWithin({
-      clock: this.#clock,
-      waitMs: integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER),
-      signal,
+      ...{ clock: this.#clock, startedAt, waitMs, signal },
+      first: await this.tryAcquire(resource, one),
       attempt: () => this.tryAcquire(resource, one),
       roundTripMs: () => 1,
       listen: () => NOTHING_IS_HEARD,

@@ -114,7 +114,9 @@ export class Fleet {
     if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
       master.reenrol('its enrolment is gone: it restarted or lost its data')
     }
-    this.observer.voted(master.name, question, outcomeOf(vote))
+    if (this.observer.hearsVotes()) {
+      this.observer.voted(master.name, question, outcomeOf(vote))
+    }
   }
 
   /** Tells those who want to know of a loss; the lease's signal has aborted. */

@@ -5,6 +5,7 @@
  * so far does not wait for the quorum, because its question reaches the other masters behind the release; where it does not, it goes again when
  * the quorum is there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a waiter one delay and nothing else.
  */
+import type { Clock } from '../../clock.ts'
 import type { Master, Subscription } from '../../redis/master.ts'
 
 /** Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it. */
@@ -28,6 +29,17 @@ export function turnMs(roundTripMs: number): number {
   return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs))
 }
 
+/** This many announcements are kept for those that begin to listen a moment later. */
+const RECENT = 64
+
+interface Heard {
+  readonly at: number
+  readonly master: Master
+  readonly round: string
+  readonly names: readonly string[]
+  readonly resource: string
+}
+
 /** Announcements of as many releases are kept, for those that come late from slow masters. */
 const ROUNDS = 8
 
@@ -35,31 +47,39 @@ export class Announcements {
   readonly #masters: readonly Master[]
   readonly #channel: string
   readonly #quorum: number
+  readonly #clock: Clock
   readonly #waiters = new Set<Waiter>()
+  /** For those that begin to listen after the attempt that made them wait. */
+  readonly #recent: Heard[] = []
   #subscriptions: readonly Subscription[] | undefined
 
-  constructor(masters: readonly Master[], channel: string, quorum: number) {
+  constructor(masters: readonly Master[], channel: string, quorum: number, clock: Clock) {
+    this.#clock = clock
     this.#masters = masters
     this.#channel = channel
     this.#quorum = quorum
   }
 
-  /** Begin before the attempt whose failure is to be waited out, so that no release slips in between. */
-  listen(name: string, resources: readonly string[]): Listening {
+  /** Hears also what was announced after `since`, the start of the attempt that has to wait. */
+  listen(name: string, resources: readonly string[], since: number): Listening {
     const waiter = new Waiter(name, new Set(resources), this.#quorum, this.#subscribe(), () =>
       this.#waiters.delete(waiter),
     )
     this.#waiters.add(waiter)
+    for (const each of this.#recent) {
+      if (each.at >= since) waiter.heard(each.master, each.round, each.names, each.resource)
+    }
     return waiter
   }
 
   #subscribe(): readonly Subscription[] {
     this.#subscriptions ??= this.#masters.map((master) =>
       master.listen(this.#channel, (message) => {
-        const [round = '', names = '', ...resource] = message.split(' ')
-        for (const waiter of this.#waiters) {
-          waiter.heard(master, round, names.split(','), resource.join(' '))
-        }
+        const [round = '', named = '', ...words] = message.split(' ')
+        const [names, resource] = [named.split(','), words.join(' ')]
+        this.#recent.push({ at: this.#clock.now(), master, round, names, resource })
+        if (this.#recent.length > RECENT) this.#recent.shift()
+        for (const waiter of this.#waiters) waiter.heard(master, round, names, resource)
       }),
     )
     return this.#subscriptions

@@ -13,7 +13,11 @@ import { outcomeError, type AcquireOutcome } from '../../lock/outcome.ts'
 
 export interface RetryOptions {
   readonly clock: Clock
+  /** Before the first attempt, from which `waitMs` counts. */
+  readonly startedAt: number
   readonly waitMs: number
+  /** What the first attempt came to. */
+  readonly first: AcquireOutcome
   readonly signal: AbortSignal | undefined
   /** One attempt; `waitMs` is what is left of the waiting. */
   attempt(waitMs: number): Promise<AcquireOutcome>
@@ -36,12 +40,14 @@ const RETRYABLE = new Set(['RESOURCE_TAKEN', 'SPLIT_VOTE', 'QUORUM_UNREACHABLE']
 /** @throws the last attempt's error, the signal's reason, or whatever `attempt` throws. */
 export async function acquireWithin(options: RetryOptions): Promise<Lease> {
   const { clock, signal } = options
-  const deadline = clock.now() + options.waitMs
+  const deadline = options.startedAt + options.waitMs
   const listening = options.waitMs > 0 ? options.listen() : undefined
   const tryOnce = async (): Promise<Lease> => {
     signal?.throwIfAborted()
     listening?.forget()
-    const outcome = await options.attempt(Math.max(0, Math.ceil(deadline - clock.now())))
+    return leaseOf(await options.attempt(Math.max(0, Math.ceil(deadline - clock.now()))))
+  }
+  const leaseOf = async (outcome: AcquireOutcome): Promise<Lease> => {
     if (outcome.status !== 'granted') throw outcomeError(outcome)
     if (signal?.aborted !== true) return outcome.lease
     await outcome.lease.release()
@@ -73,7 +79,7 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
     })
   }
   try {
-    return await tryOnce()
+    return await leaseOf(options.first)
   } catch (error) {
     if (!goesOn(error)) throw error
     const lease = await retry(error).catch((why: unknown) => {
