@@ -1,7 +1,7 @@
 import eslint from '@eslint/js'
 import tseslint from 'typescript-eslint'
 
-/** A layer may import from the layers below it and from the leaves clock, errors and logger. */
+/** A room may import from the rooms below it and from the leaves clock, errors and logger. */
 const forbid = (from, layers, why) => ({
   files: [`src/${from}/**/*.ts`],
   rules: {
@@ -11,6 +11,8 @@ const forbid = (from, layers, why) => ({
     ],
   },
 })
+
+const ABOVE = ['worker', 'operator', 'dashboard', 'cli', 'testing']
 
 export default tseslint.config(
   { ignores: ['dist', 'coverage', 'examples/nestjs'] },
@@ -39,28 +41,43 @@ export default tseslint.config(
   },
   forbid(
     'redis',
-    ['lock', 'worker', 'operator', 'dashboard', 'cli', 'testing', 'bullmq'],
+    ['lock', 'redlock', 'telemetry', ...ABOVE, 'bullmq'],
     'redis/ knows ioredis and nothing above it',
   ),
   forbid(
+    'telemetry',
+    ['lock', 'redlock', 'redis', ...ABOVE, 'bullmq', 'ioredis'],
+    'telemetry/ knows only what it is told',
+  ),
+  forbid(
     'lock',
-    ['worker', 'operator', 'dashboard', 'cli', 'testing', 'bullmq', 'ioredis'],
-    'lock/ knows time and votes, not BullMQ or ioredis',
+    ['redlock', 'redis', ...ABOVE, 'bullmq', 'ioredis'],
+    'lock/ is the contract of every lock service and knows none of them',
+  ),
+  forbid(
+    'redlock',
+    [...ABOVE, 'bullmq', 'ioredis'],
+    'redlock/ knows time and votes, not BullMQ or ioredis',
   ),
   forbid(
     'worker',
-    ['operator', 'dashboard', 'cli', 'testing', 'ioredis'],
-    'worker/ knows BullMQ; connections are the business of redis/',
+    ['redlock', 'operator', 'dashboard', 'cli', 'testing', 'ioredis'],
+    'worker/ knows BullMQ, and a lock service only by its contract in lock/',
   ),
   forbid(
     'operator',
     ['dashboard', 'cli', 'testing', 'ioredis', 'commander'],
-    'operator/ finds out, for whoever shows it; connections are the business of redis/',
+    'operator/ finds out, and cli/ and dashboard/ show it; connections belong to redis/',
   ),
   forbid(
     'dashboard',
     ['cli', 'testing', 'ioredis', 'bullmq', 'commander'],
     'dashboard/ shows what operator/ finds out',
+  ),
+  forbid(
+    'testing',
+    ['worker', 'operator', 'dashboard', 'cli', 'bullmq', 'commander'],
+    'testing/ gives users a fleet of lock masters and nothing else',
   ),
   forbid('cli', ['testing', 'ioredis'], 'cli/ shows what operator/ finds out'),
   {

@@ -153,7 +153,7 @@ async function round(viewers: number): Promise<object> {
 
 await using fleet = await startFleet({ masters: 5 })
 const redlock = new Redlock({ masters: fleet.urls, logger: silentLogger })
-await redlock.bootstrap()
+await redlock.bootstrap({ newFleet: true })
 await redlock.close()
 const dashboard = await serving(
   ['dashboard', '--port', '0', '--limit', String(2 * size)],

@@ -31,7 +31,7 @@ const client = (proxies: readonly FaultProxy[], namespace: string): Redlock =>
   new Redlock({ masters: proxies.map(({ url }) => url), namespace, logger })
 const healthy = client(healthyProxies, 'healthy')
 const sick = client(sickProxies, 'sick')
-await Promise.all([healthy.bootstrap(), sick.bootstrap()])
+await Promise.all([healthy.bootstrap({ newFleet: true }), sick.bootstrap({ newFleet: true })])
 await sickProxies[0]?.drop()
 await sickProxies[1]?.refuse()
 

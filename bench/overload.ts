@@ -29,7 +29,7 @@ const logger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignor
 await provisionServer({ install: true, say: console.error })
 await using fleet = await startFleet({ masters: 5, queue: false })
 const redlock = new Redlock({ masters: fleet.urls, leaseMs: 2_000, maxLeaseMs: 2_000, logger })
-await redlock.bootstrap()
+await redlock.bootstrap({ newFleet: true })
 const burners = Array.from({ length: Number(values.burners) }, () =>
   spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }),
 )

@@ -84,7 +84,7 @@ for (const [name, options] of VARIANTS) {
     namespace: name.replaceAll(' ', '-'),
     ...options,
   })
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   locks.set(name, redlock)
   measured.set(name, [])
 }

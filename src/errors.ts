@@ -146,6 +146,21 @@ export class LeaseExistsError extends RedlockError {
   }
 }
 
+/** `bootstrap` was asked to state that the fleet is new, and it is not, or that is not certain. */
+export class NotNewFleetError extends RedlockError {
+  readonly code = 'NOT_NEW_FLEET'
+  readonly answers: readonly MasterAnswer[]
+
+  constructor(answers: readonly MasterAnswer[]) {
+    super(
+      'This fleet is not new: its masters may have forgotten leases that are still trusted. ' +
+        'Wait one `maxLeaseMs`. If no worker has run on it within that time, an operator may run ' +
+        `\`bullmq-redlock bootstrap\`. ${list(answers)}`,
+    )
+    this.answers = answers
+  }
+}
+
 /** The lease ended before the work did. Whatever still runs must stop and must not write. */
 export class LeaseLostError extends RedlockError {
   readonly code = 'LEASE_LOST'

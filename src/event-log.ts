@@ -18,18 +18,19 @@ const KINDS = {
   'master:connecting': {
     level: 'warn',
     message: 'master does not vote',
-    fields: ['master', 'detail'],
+    fields: ['master', 'detail', 'times'],
   },
   'master:enrolled': { level: 'info', message: 'master votes', fields: ['master'] },
   'master:quarantined': {
     level: 'warn',
-    message: 'master is quarantined: it may have forgotten leases. New fleet? Use bootstrap',
-    fields: ['master', 'votesInMs'],
+    message:
+      'new or restarted masters grant nothing yet, because they may have forgotten leases. If this fleet is new, run: bullmq-redlock bootstrap',
+    fields: ['masters', 'votesInMs'],
   },
   'master:refused': {
     level: 'error',
     message: 'master refused',
-    fields: ['master', 'problem', 'fix'],
+    fields: ['master', 'problem', 'fix', 'times'],
   },
   'master:clock-jump': {
     level: 'error',

@@ -1,13 +1,12 @@
-export { Redlock } from './lock/redlock.ts'
-export type { RedlockStatus } from './lock/redlock.ts'
+export { Redlock } from './redlock/redlock.ts'
+export type { BootstrapOptions, RedlockStatus } from './redlock/redlock.ts'
 export type { AcquireOptions } from './lock/acquire-options.ts'
-export { RedlockCells } from './lock/redlock-cells.ts'
-export type { RedlockCellsOptions } from './lock/redlock-cells.ts'
+export { RedlockCells } from './redlock/cells/redlock-cells.ts'
+export type { RedlockCellsOptions } from './redlock/cells/redlock-cells.ts'
 export type { Inspection, MasterView } from './lock/inspection.ts'
 export type { LineEntry, ResourceInspection } from './worker/line/inspection.ts'
 export type { LeaseOptions, LockService } from './lock/lock-service.ts'
-export type { RedlockOptions } from './lock/settings.ts'
-export type { MasterStatus } from './lock/fleet.ts'
+export type { RedlockOptions } from './redlock/settings.ts'
 export type { Lease, ExtendOutcome } from './lock/lease.ts'
 export type { AcquireOutcome, NotGranted, Split, Taken, Unreachable } from './lock/outcome.ts'
 export type { MasterAddress } from './redis/connection-settings.ts'
@@ -18,13 +17,14 @@ export type {
   LeaseEnd,
   LockObserver,
   LossReason,
+  MasterStatus,
   ObservedAttempt,
   ObservedLease,
   ObservedLock,
   Observer,
   Question,
   VoteOutcome,
-} from './lock/observer.ts'
+} from './telemetry/lock-observer.ts'
 export { silentLogger, type Logger } from './logger.ts'
 export * from './errors.ts'
 export { LockedWorker } from './worker/locked-worker.ts'
@@ -43,4 +43,4 @@ export type { DrainOptions } from './worker/locked-worker.ts'
 export type { JobLease, StepContext } from './worker/run/job-lease.ts'
 export type { Requeue } from './worker/run/requeue.ts'
 export type { ResourceOf } from './worker/run/resource.ts'
-export type { WorkerContext } from './worker/worker-context.ts'
+export type { WorkerContext } from './cli/work/worker-context.ts'

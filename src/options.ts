@@ -82,8 +82,8 @@ export function refuseMisspelled(
 /** At most two letters are missing, superfluous or others. */
 function isMisspelling(given: string, known: string): boolean {
   let row = Array.from({ length: known.length + 1 }, (_, index) => index)
-  for (const [index, letter] of [...given].entries()) {
-    const next = [index + 1]
+  for (let index = 0; index < given.length; index++) {
+    const [next, letter] = [[index + 1], given[index]]
     for (let at = 1; at <= known.length; at++) {
       const replaced = (row[at - 1] ?? 0) + (known[at - 1] === letter ? 0 : 1)
       next.push(Math.min(replaced, (row[at] ?? 0) + 1, (next[at - 1] ?? 0) + 1))

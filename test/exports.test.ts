@@ -12,6 +12,7 @@ test('the public names are these and no others', () => {
       "LockedQueue",
       "LockedWorker",
       "MasterRefusedError",
+      "NotNewFleetError",
       "QueueUnreachableError",
       "QuorumUnreachableError",
       "Redlock",

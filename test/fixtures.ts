@@ -59,7 +59,7 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       // Only the first Redlock of a test meets a new fleet; later ones may find leases on it.
       await redlock.ready()
       if (redlock.status().masters.some(({ state }) => state === 'quarantined')) {
-        await redlock.bootstrap()
+        await redlock.bootstrap({ newFleet: true, confirmed: true })
       }
       return redlock
     },

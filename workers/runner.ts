@@ -83,7 +83,7 @@ async function run<Data, Result, Kept extends Store>(
 
 async function bootstrap({ masters, leaseMs, maxLeaseMs }: Flags, say: Say): Promise<void> {
   await using redlock = new Redlock({ masters, leaseMs, maxLeaseMs })
-  const voting = await redlock.bootstrap()
+  const voting = await redlock.bootstrap({ newFleet: true })
   say('bootstrap', `${voting.length} masters vote`, { voting })
 }
 

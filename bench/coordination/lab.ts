@@ -43,7 +43,7 @@ export class Lab implements AsyncDisposable {
     const fleet = await startFleet({ masters: 5 })
     const lab = new Lab(fleet, await Crew.start(WORKERS))
     const founder = new Redlock({ ...lab.lock, maxLeaseMs: LEASE_MS, logger: silentLogger })
-    await founder.bootstrap()
+    await founder.bootstrap({ newFleet: true })
     await founder.close()
     return lab
   }

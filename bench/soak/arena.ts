@@ -81,7 +81,7 @@ export class Arena implements AsyncDisposable {
       maxLeaseMs: MAX_LEASE_MS,
       logger: silentLogger,
     })
-    await founder.bootstrap()
+    await founder.bootstrap({ newFleet: true })
     await founder.close()
     const setup: WorkerSetup = {
       queue: namespace,

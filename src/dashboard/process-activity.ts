@@ -3,7 +3,7 @@
  * step that each lease is at. Only who runs in a worker's process can know these.
  */
 import type { Clock } from '../clock.ts'
-import { TOKENS_PER_GRANT } from '../lock/scripts.ts'
+import { TOKENS_PER_GRANT } from '../redlock/verbs/acquire.ts'
 import { watchActivity, type Activity } from '../telemetry/activity.ts'
 
 export interface Loss {

@@ -1,11 +1,4 @@
-/** What the masters say about one resource, for people who look for whoever holds it. */
-import { QuorumUnreachableError } from '../errors.ts'
-import { Call } from '../redis/batch.ts'
-import type { Master } from '../redis/master.ts'
-import type { Fleet } from './fleet.ts'
-import { quorumOf } from './quorum.ts'
-import { inspectProcedure } from './scripts.ts'
-import { describeToken } from './votes.ts'
+/** What the servers say about one resource, for people who look for its holder. */
 
 /** One master's view. */
 export interface MasterView {
@@ -31,50 +24,4 @@ export interface Inspection {
     readonly freeInMs: number
   }
   readonly masters: readonly MasterView[]
-}
-
-/** A view with the whole token, which is not shown to people. */
-export interface Seen extends MasterView {
-  readonly token?: string
-}
-
-export async function inspect(fleet: Fleet, resource: string): Promise<Inspection> {
-  const seen = await Promise.all(fleet.masters.map((master) => look(fleet, master, resource)))
-  const masters = seen.map(({ token, ...view }) => view)
-  if (seen.filter(({ problem }) => problem === undefined).length < fleet.quorum) {
-    const answers = masters.map(({ master, problem }) => ({ master, answer: problem ?? 'ok' }))
-    throw new QuorumUnreachableError(resource, fleet.quorum, 0, answers)
-  }
-  const holder = holderOf(seen)
-  return { resource, masters, ...(holder !== undefined && { holder }) }
-}
-
-async function look(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
-  const call = new Call(inspectProcedure, [resource])
-  const result = await master.call(call, fleet.settings.masterTimeoutMs)
-  if (!result.ok) return { master: master.name, problem: result.detail }
-  const [token, ttlMs, counter] = result.reply as [string | null, number, string | null]
-  return {
-    master: master.name,
-    ...(token !== null && { token, holder: describeToken(token), ttlMs }),
-    ...(counter !== null && { counter: Number(counter) }),
-  }
-}
-
-/** Who holds a quorum; `seen` has one entry for every master of the fleet. */
-export function holderOf(seen: readonly Seen[]): Inspection['holder'] {
-  const quorum = quorumOf(seen.length)
-  for (const { token, holder } of seen) {
-    const same = seen.filter((view) => token !== undefined && view.token === token)
-    if (same.length < quorum || holder === undefined) continue
-    const ttls = same.map(({ ttlMs = 0 }) => ttlMs).sort((a, b) => b - a)
-    const counters = same.map(({ counter = 0 }) => counter).sort((a, b) => a - b)
-    return {
-      name: holder,
-      // A quorum stores exactly the token that was granted; a straggler may be above it.
-      fencingToken: counters[quorum - 1] ?? 0,
-      freeInMs: ttls[quorum - 1] ?? 0,
-    }
-  }
-  return undefined
 }

@@ -1,4 +1,4 @@
-/** What became of an attempt that was not granted, read from its votes. Pure. */
+/** What became of an attempt. */
 import {
   QuorumUnreachableError,
   ResourceTakenError,
@@ -7,9 +7,6 @@ import {
   type RedlockError,
 } from '../errors.ts'
 import type { Lease } from './lease.ts'
-import { quorumOf } from './quorum.ts'
-import { RESERVED } from './scripts.ts'
-import { describeToken, describeVote, type AcquireVote } from './votes.ts'
 
 /** Somebody holds a quorum: wait for it to end, at most `retryAfterMs`. */
 export interface Taken {
@@ -34,48 +31,13 @@ export interface Unreachable {
   readonly resource: string
   /** When enough quarantined masters vote again; 0 when that is not what is missing. */
   readonly retryAfterMs: number
+  /** How many of the masters must vote. */
+  readonly quorum: number
   readonly answers: readonly MasterAnswer[]
 }
 
 export type NotGranted = Taken | Split | Unreachable
 export type AcquireOutcome = { readonly status: 'granted'; readonly lease: Lease } | NotGranted
-
-type Votes = readonly (AcquireVote | undefined)[]
-
-/**
- * Whom a quorum of the masters has it for, if there is anybody: masters that keep it for those who are next
- * count for whoever holds it on others, and is likely to be one of them.
- */
-export function holderOf(votes: Votes): string | undefined {
-  const holders = votes.flatMap((vote) => (vote?.kind === 'taken' ? [vote.holder] : []))
-  const hasQuorum = (name: string): boolean => {
-    const count = holders.filter((holder) => holder === name || holder === RESERVED).length
-    return count >= quorumOf(votes.length)
-  }
-  const named = holders.find((name) => name !== RESERVED && hasQuorum(name))
-  return named ?? (hasQuorum(RESERVED) ? RESERVED : undefined)
-}
-
-/** `votes` are complete, or name a holder with a quorum. */
-export function explain(resource: string, votes: Votes, names: readonly string[]): NotGranted {
-  const answers = names.map((master, index) => ({ master, answer: describeVote(votes[index]) }))
-  const holder = holderOf(votes)
-  if (holder !== undefined) {
-    const ttls = votes.map((vote) => (vote?.kind === 'taken' ? vote.ttlMs : 0))
-    const retryAfterMs = Math.max(0, ...ttls)
-    return { status: 'taken', resource, holder: describeToken(holder), retryAfterMs, answers }
-  }
-  const quorum = quorumOf(votes.length)
-  const usable = votes.filter((vote) => vote?.kind === 'granted' || vote?.kind === 'taken').length
-  if (usable >= quorum) return { status: 'split', resource, answers }
-  const waits = votes
-    .flatMap((vote) =>
-      vote?.kind === 'quarantined' || vote?.kind === 'suspended' ? [vote.waitMs] : [],
-    )
-    .sort((a, b) => a - b)
-  const retryAfterMs = waits[quorum - usable - 1] ?? 0
-  return { status: 'unreachable', resource, retryAfterMs, answers }
-}
 
 export function outcomeError(outcome: NotGranted): RedlockError {
   const { resource, answers } = outcome
@@ -84,9 +46,7 @@ export function outcomeError(outcome: NotGranted): RedlockError {
       return new ResourceTakenError(resource, outcome.holder, outcome.retryAfterMs, answers)
     case 'split':
       return new SplitVoteError(resource, answers)
-    case 'unreachable': {
-      const quorum = quorumOf(answers.length)
-      return new QuorumUnreachableError(resource, quorum, outcome.retryAfterMs, answers)
-    }
+    case 'unreachable':
+      return new QuorumUnreachableError(resource, outcome.quorum, outcome.retryAfterMs, answers)
   }
 }

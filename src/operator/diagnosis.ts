@@ -1,5 +1,5 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
-import { quorumOf } from '../lock/quorum.ts'
+import { quorumOf } from '../redlock/quorum/quorum.ts'
 import type { Answer } from './fleet-probe.ts'
 import type { Finding } from './finding.ts'
 import { checkMaster, inWords, unreachable } from './master-checks.ts'

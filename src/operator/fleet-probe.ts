@@ -1,11 +1,12 @@
 /** All masters of a fleet as an operator looks at them: in whatever state they are, each by itself. */
 import { systemClock, type Clock } from '../clock.ts'
-import { keyspace, type Keyspace } from '../lock/keyspace.ts'
-import { quorumOf } from '../lock/quorum.ts'
-import { leaseLibrary } from '../lock/scripts.ts'
+import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
+import { quorumOf } from '../redlock/quorum/quorum.ts'
+import { leaseLibrary } from '../redlock/verbs/library.ts'
 import { batchArgs, batchScript, EntryError, readBatch, type Call } from '../redis/batch.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
+import type { Script } from '../redis/script.ts'
 
 export interface FleetProbeOptions {
   readonly masters: readonly MasterAddress[]
@@ -14,8 +15,6 @@ export interface FleetProbeOptions {
   readonly timeoutMs: number
   readonly clock?: Clock
 }
-
-const leaseBatch = batchScript(leaseLibrary)
 
 /** What one master said, or why it said nothing. */
 export type Answer<Value> =
@@ -27,9 +26,11 @@ export class FleetProbe {
   readonly keys: Keyspace
   readonly quorum: number
   readonly #probes: readonly Probe[]
+  readonly #batch: Script
 
   constructor({ masters, namespace, timeoutMs, clock = systemClock }: FleetProbeOptions) {
     this.namespace = namespace
+    this.#batch = batchScript(leaseLibrary, { namespace })
     this.keys = keyspace(namespace)
     this.quorum = quorumOf(masters.length)
     this.#probes = masters.map((address) => new Probe(address, { timeoutMs, clock }))
@@ -46,8 +47,8 @@ export class FleetProbe {
 
   /** Runs one procedure of the lock that asks for no enrolment. */
   async call(probe: Probe, call: Call): Promise<unknown> {
-    const answer = await probe.run(leaseBatch, [], batchArgs([call], '', [this.namespace]))
-    const [entry] = readBatch(answer, 1)
+    const answer = await probe.run(this.#batch, [], batchArgs([call], ''))
+    const [entry] = readBatch(answer, [call])
     if (entry?.reply instanceof EntryError) throw entry.reply
     return entry?.reply
   }

@@ -5,8 +5,8 @@
  * Each token that was seen is released by name, so that a lease that began in the meantime is not touched; its
  * tombstone refuses what the old holder still sends to get its keys back.
  */
-import { releaseProcedure } from '../lock/scripts.ts'
-import { describeToken } from '../lock/votes.ts'
+import { releaseProcedure } from '../redlock/verbs/release.ts'
+import { describeToken } from '../redlock/verbs/votes.ts'
 import { Call } from '../redis/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { seeResource } from './resource-view.ts'

@@ -3,8 +3,8 @@
  * every name, so that the votes of a lease are counted over all masters however far each scan came.
  */
 import type { Probe } from '../redis/probe.ts'
-import type { Keyspace } from '../lock/keyspace.ts'
-import { describeToken } from '../lock/votes.ts'
+import type { Keyspace } from '../redlock/keyspace.ts'
+import { describeToken } from '../redlock/verbs/votes.ts'
 import { silentOnes, type Answer, type FleetProbe } from './fleet-probe.ts'
 import { leasesScript } from './look-scripts.ts'
 

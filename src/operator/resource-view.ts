@@ -1,7 +1,7 @@
 /** What every master says about one resource, also where a Redlock would refuse the fleet. */
-import { holderOf, type Inspection, type Seen } from '../lock/inspection.ts'
-import { inspectProcedure } from '../lock/scripts.ts'
-import { describeToken } from '../lock/votes.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import { holderAmong, inspectProcedure, type Seen } from '../redlock/verbs/inspect.ts'
+import { describeToken } from '../redlock/verbs/votes.ts'
 import { Call } from '../redis/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 
@@ -12,7 +12,7 @@ export interface ResourceView extends Inspection {
 
 export async function viewResource(fleet: FleetProbe, resource: string): Promise<ResourceView> {
   const seen = await seeResource(fleet, resource)
-  const holder = holderOf(seen)
+  const holder = holderAmong(seen)
   return {
     resource,
     answered: seen.filter(({ problem }) => problem === undefined).length,

@@ -1,5 +1,5 @@
 /** The facts about every master, and about the queue's Redis, from which a diagnosis is made. */
-import type { Keyspace } from '../lock/keyspace.ts'
+import type { Keyspace } from '../redlock/keyspace.ts'
 import type { Probe } from '../redis/probe.ts'
 import type { ServerSurvey } from '../redis/server-survey.ts'
 import { answerOf, type Answer, type FleetProbe } from './fleet-probe.ts'

@@ -1,92 +1,191 @@
 /**
- * Many calls in one trip: one script that knows every procedure of a library and runs those that its entries name, each with arguments and a
- * reply of its own. What one entry does or fails to do changes nothing for the others: they run one after the other, as
- * they would have alone.
+ * Many calls in one trip: one script that knows every procedure of a library and runs those that
+ * its entries name. Each entry has arguments and a reply of its own, and fails alone.
+ *
+ * A usual call has a short form: its arguments end with NUL and are decoded by one
+ * `struct.unpack`, and its usual reply is one character. Other calls travel as JSON and are
+ * answered in full. The functions of the long form are made only when an entry needs one, because
+ * making them costs more than running a short form. What all calls of one client have in common is
+ * part of the script's text, not of every batch.
  */
 import { defineScript, type Script } from './script.ts'
 
-/** A Lua function on a server. It sees its parameters, and what the library's prelude defines. */
+/** A Lua function on a server. It sees its parameters, and what the library defines. */
 export interface Procedure {
   readonly name: string
   readonly parameters: readonly string[]
   readonly lua: string
+  readonly short?: ShortForm
+}
+
+/** How a call for one resource travels when nothing about it is unusual. */
+export interface ShortForm {
+  /** Unique in the library, and not `J`. */
+  readonly letter: string
+  /** The procedure's first parameters, all text, with `resource` in the place of `resources`. */
+  readonly parameters: readonly string[]
+  /** Returns true for the usual outcome, else a reply. `procedure(name)` is any long form. */
+  readonly lua: string
+  /** What the long form replies in the usual outcome. */
+  readonly usualReply: (args: readonly Argument[]) => unknown
 }
 
 export interface Library {
-  /** Runs once for each batch. It sees `runId` and `standing`, and defines `nowMs`, the server's time. */
+  /** Names of the constants that a client gives, each as text or nil. */
+  readonly constants: readonly string[]
+  /** Runs once a batch. It sees `call`, `runId` and the constants, and declares `nowMs`. */
   readonly prelude: string
+  /** Runs before the first long form of a batch. */
+  readonly longPrelude: string
   readonly procedures: readonly Procedure[]
 }
 
+export type Constants = Readonly<Record<string, string>>
 export type Argument = string | number | readonly string[]
 
-export function defineProcedure(
-  name: string,
-  parameters: readonly string[],
-  lua: string,
-): Procedure {
-  return { name, parameters, lua }
-}
+/** The reply to a short form whose outcome is the usual one. */
+export const USUAL = true
 
 /** What one master is asked, or all of them: made once, and encoded once. */
 export class Call {
   readonly procedure: string
   readonly args: readonly Argument[]
-  #encoded: string | undefined
+  /** An entry of a batch. */
+  readonly entry: string
+  /** The length of `entry` as UTF-8. */
+  readonly bytes: number
+  readonly #short: ShortForm | undefined
 
-  constructor({ name }: Procedure, args: readonly Argument[]) {
+  constructor({ name, short }: Procedure, args: readonly Argument[]) {
     this.procedure = name
     this.args = args
+    this.#short = short
+    const entry = short === undefined ? undefined : shortEntry(short, args)
+    this.entry = entry ?? `J${JSON.stringify([name, ...args])}\0`
+    this.bytes = Buffer.byteLength(this.entry)
   }
 
-  /** An entry of a batch. */
-  get encoded(): string {
-    return (this.#encoded ??= JSON.stringify([this.procedure, ...this.args]))
+  /** What the long form would have replied instead of `USUAL`. */
+  get usualReply(): unknown {
+    return this.#short?.usualReply(this.args)
   }
 }
 
-/** The word that begins the reply of an entry that failed; then the message, as the server would have sent it. */
+/** Undefined for a call that only the long form can carry. */
+function shortEntry(
+  { letter, parameters }: ShortForm,
+  args: readonly Argument[],
+): string | undefined {
+  const [resources] = args
+  if (args.length !== parameters.length) return undefined
+  if (typeof resources !== 'object' || resources.length !== 1) return undefined
+  let entry = letter
+  for (const arg of args) {
+    const text = typeof arg === 'object' ? (arg[0] ?? '') : String(arg)
+    if (text.includes('\0')) return undefined // The server would read it as the end.
+    entry += `${text}\0`
+  }
+  return entry
+}
+
+/** The word that begins the reply of an entry that failed; the server's message follows. */
 const FAILED = 'failed:'
 
 /**
- * ARGV  1 the entries as JSON: [name of the procedure, its arguments …], … · 2 run id of the server that the caller enrolled · 3… `standing`
- * Returns  nowMs, [of each entry: its procedure's reply | failed:, error message]
- * Keeps: an entry that fails does not keep the others from running. One argument, because a client spends more on many
- * small ones than on their contents; a lock master is never a cluster, which would want to see the keys.
+ * ARGV  1 the entries, one behind the other and each ended by NUL: the letter of a short form and
+ *       its parameters, or `J` and [name of the procedure, its arguments …] as JSON
+ *       2 run id of the server that the caller enrolled
+ * Returns  the server's time in ms where an entry read it, a space, and one mark for each entry:
+ *          `+` usual, `*` not. Where there is a `*`: a list of this text and of their replies,
+ *          what the procedure returned | failed:, error message
+ * Keeps: an entry that fails does not keep the others from running. A lock master is never a
+ * cluster, so no keys are named.
  */
-export function batchScript({ prelude, procedures }: Library): Script {
-  const functions = procedures.map(
-    ({ name, parameters, lua }) => `${name} = function(${parameters.join(', ')})${lua}end,`,
-  )
+export function batchScript(library: Library, constants: Constants): Script {
+  const { prelude, longPrelude, procedures } = library
   return defineScript(
     'batch',
     `
-local runId, standing = ARGV[2], {unpack(ARGV, 3)}
+local call, sub, unpackText = redis.call, string.sub, struct.unpack
+local entries, runId = ARGV[1], ARGV[2]
+${library.constants.map((name) => `local ${name} = ${luaText(constants[name])}`).join('\n')}
 ${prelude}
-local procedures = {
-${functions.join('\n')}
-}
-local replies = {}
-for i, entry in ipairs(cjson.decode(ARGV[1])) do
-  local ok, reply = pcall(procedures[entry[1]], unpack(entry, 2))
-  if not ok then
-    local message = type(reply) == 'table' and reply.err or tostring(reply)
-    reply = {'${FAILED}', message}
+local procedures
+local function procedure(name)
+  if not procedures then
+    ${longPrelude}
+    procedures = {
+    ${procedures.map(longForm).join('\n')}
+    }
   end
-  replies[i] = reply
+  return procedures[name]
 end
-return {nowMs, replies}
+local at, size = 1, #entries
+local function run()
+  local letter = sub(entries, at, at)
+  ${procedures.map(shortForm).join('')}
+  if letter ~= 'J' then error('unknown entry') end
+  local text
+  text, at = unpackText('s', entries, at + 1)
+  local entry = cjson.decode(text)
+  return procedure(entry[1])(unpack(entry, 2))
+end
+local count, marks, replies = 0, nil, nil
+while at <= size do
+  local from = at
+  local ok, reply = pcall(run)
+  local usual = ok and reply == true
+  count = count + 1
+  if not ok then
+    reply = {'${FAILED}', type(reply) == 'table' and reply.err or tostring(reply)}
+    if at == from then at = size + 1 end
+  end
+  if not usual then
+    if not marks then
+      marks, replies = {}, {false}
+      for i = 1, count - 1 do marks[i] = '+' end
+    end
+    replies[#replies + 1] = reply
+  end
+  if marks then marks[count] = usual and '+' or '*' end
+end
+if not marks then return (nowMs or '') .. ' ' .. string.rep('+', count) end
+replies[1] = (nowMs or '') .. ' ' .. table.concat(marks)
+return replies
 `,
   )
 }
 
+function longForm({ name, parameters, lua }: Procedure): string {
+  return `${name} = function(${parameters.join(', ')})${lua}end,`
+}
+
+function shortForm({ short }: Procedure): string {
+  if (short === undefined) return ''
+  const { letter, parameters, lua } = short
+  const names = parameters.join(', ')
+  return `if letter == '${letter}' then
+    local ${names}
+    ${names}, at = unpackText('${'s'.repeat(parameters.length)}', entries, at + 1)
+    ${lua}
+  end
+  `
+}
+
+/** Any text as a Lua string: bytes that could end or change it are written as numbers. */
+function luaText(text: string | undefined): string {
+  if (text === undefined) return 'nil'
+  const bytes = [...Buffer.from(text)].map((byte) =>
+    byte > 0x7e || byte < 0x20 || byte === 0x22 || byte === 0x5c
+      ? `\\${String(byte).padStart(3, '0')}`
+      : String.fromCharCode(byte),
+  )
+  return `"${bytes.join('')}"`
+}
+
 /** The arguments of a batch. */
-export function batchArgs(
-  calls: readonly Call[],
-  runId: string,
-  standing: readonly string[],
-): readonly string[] {
-  return [`[${calls.map(({ encoded }) => encoded).join(',')}]`, runId, ...standing]
+export function batchArgs(calls: readonly Call[], runId: string): readonly string[] {
+  return [calls.map(({ entry }) => entry).join(''), runId]
 }
 
 /** What a server said instead of a reply; ioredis gives such errors this name too. */
@@ -96,19 +195,49 @@ export class EntryError extends Error {
 
 /** What a call came to. */
 export interface Entry {
-  /** What the procedure returned, or what went wrong with it. */
+  readonly ok: true
+  /** What the procedure returned, `USUAL`, or an `EntryError`. */
   readonly reply: unknown
-  /** The server's clock at the beginning of the batch. */
+  /** The server's clock at the beginning of the batch; NaN where no entry read it. */
   readonly serverMs: number
 }
 
-/** Of every call of a batch, in their order. */
-export function readBatch(answer: unknown, size: number): readonly Entry[] {
-  const [serverMs, replies] = (Array.isArray(answer) ? answer : []) as unknown[]
-  return Array.from({ length: size }, (_, index) => ({
-    serverMs: typeof serverMs === 'number' ? serverMs : Number.NaN,
-    reply: entryReply(Array.isArray(replies) ? replies[index] : undefined),
-  }))
+/** A server's answer to a batch, read entry by entry in the order of the calls. */
+export class BatchAnswer {
+  readonly serverMs: number
+  readonly #marks: string
+  readonly #replies: readonly unknown[]
+  readonly #usual: Entry
+  #at: number
+  #replied = 1
+
+  constructor(answer: unknown) {
+    this.#replies = Array.isArray(answer) ? answer : []
+    const head = typeof answer === 'string' ? answer : this.#replies[0]
+    this.#marks = typeof head === 'string' ? head : ' '
+    this.#at = this.#marks.indexOf(' ')
+    this.serverMs = this.#at > 0 ? Number(this.#marks.slice(0, this.#at)) : Number.NaN
+    this.#usual = { ok: true, reply: USUAL, serverMs: this.serverMs }
+  }
+
+  next(): Entry {
+    this.#at++
+    if (this.#marks.charCodeAt(this.#at) === USUAL_MARK) return this.#usual
+    const isAnswered = this.#at < this.#marks.length
+    const reply = isAnswered ? this.#replies[this.#replied++] : undefined
+    return { ok: true, reply: entryReply(reply), serverMs: this.serverMs }
+  }
+}
+
+const USUAL_MARK = '+'.charCodeAt(0)
+
+/** Of every call of a batch, in their order, as the long forms reply. */
+export function readBatch(answer: unknown, calls: readonly Call[]): readonly Entry[] {
+  const entries = new BatchAnswer(answer)
+  return calls.map((call) => {
+    const entry = entries.next()
+    return entry.reply === USUAL ? { ...entry, reply: call.usualReply } : entry
+  })
 }
 
 function entryReply(reply: unknown): unknown {

@@ -1,27 +1,21 @@
 /**
- * How calls leave for one master: at the end of the turn while nothing is under way, otherwise when the answer to what is
- * under way is there; what has gathered by then is sent together. A call waits for others at most a millisecond, so that a master which does not
- * answer holds nobody up. Whoever waits for a call has a deadline of its own; one that passes before the call has
- * left takes the call back.
+ * Batches calls to one master. If no batch is in flight, calls made in the current turn of the
+ * event loop leave together. Otherwise they wait for the reply in flight, at most a millisecond, so
+ * a slow master cannot stall callers. Each caller has a deadline; one that passes before the call
+ * has left takes the call back.
  */
 import { atEndOfTurn, type Clock, type Timer } from '../clock.ts'
-import { EntryError, readBatch, type Call, type Entry } from './batch.ts'
-
-export interface QueuedCall {
-  readonly call: Call
-  /** Nobody waits for it any more: when it has not left yet, it never will. */
-  readonly settled: boolean
-  left: boolean
-  onReply(entry: Entry): void
-  /** An `EntryError`, or what became of the connection. */
-  onError(error: unknown): void
-}
+import { BatchAnswer, EntryError } from './batch.ts'
+import type { BatchSender } from './batch-sender.ts'
+import { unanswered, type PendingCall, type SentAt } from './master.ts'
 
 export interface CallQueueOptions {
   readonly clock: Clock
-  /** Sends a batch of them and resolves to what the server answers. */
-  readonly send: (calls: readonly Call[]) => Promise<unknown>
-  /** Hears of every error before the call that met it does. */
+  readonly runId: () => string
+  readonly sender: Pick<BatchSender, 'send'>
+  /** Hears the server's time with an answer, before the callers hear theirs. */
+  readonly onTime: (serverMs: number, sentAt: SentAt) => void
+  /** Hears of every error before its callers do. */
   readonly onError: (error: unknown) => void
 }
 
@@ -31,76 +25,90 @@ const MAX_GATHER_MS = 1
 
 export class CallQueue {
   readonly #options: CallQueueOptions
-  #waiting: QueuedCall[] = []
-  #underWay = 0
+  #waiting: PendingCall[] = []
+  #inFlight = 0
   #timer: Timer | undefined
-  #scheduled = false
+  #isScheduled = false
 
   constructor(options: CallQueueOptions) {
     this.#options = options
   }
 
-  add(call: QueuedCall): void {
-    this.#waiting.push(call)
+  add(request: PendingCall): void {
+    this.#waiting.push(request)
     if (this.#waiting.length >= MAX_ENTRIES) this.#flush()
-    else if (this.#underWay === 0) this.#flushSoon()
-    else {
-      this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, () => {
-        this.#flush()
-      })
-    }
+    else if (this.#inFlight === 0) this.#flushSoon()
+    else this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, this.#flush)
   }
 
   /** Takes back what has not left. */
-  clear(): readonly QueuedCall[] {
+  clear(): readonly PendingCall[] {
     this.#timer?.cancel()
     this.#timer = undefined
-    return this.#waiting.splice(0).filter(({ settled }) => !settled)
+    const waiting = this.#waiting
+    this.#waiting = []
+    return waiting
   }
 
-  /** Callers that were all waiting for the same reply go on in the same turn, and ask the next thing together. */
+  /** Callers that waited for one reply go on in the same turn, and ask the next thing together. */
   #flushSoon(): void {
-    if (this.#scheduled) return
-    this.#scheduled = true
-    atEndOfTurn(() => {
-      this.#scheduled = false
-      this.#flush()
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    atEndOfTurn(this.#flush)
+  }
+
+  readonly #flush = (): void => {
+    this.#isScheduled = false
+    let entries = ''
+    let bytes = 0
+    let leaving: PendingCall[] = []
+    for (const request of this.clear()) {
+      if (request.settled) continue
+      request.left = true
+      entries += request.call.entry
+      bytes += request.call.bytes
+      leaving.push(request)
+      if (leaving.length < MAX_ENTRIES) continue
+      this.#send(leaving, entries, bytes)
+      entries = ''
+      bytes = 0
+      leaving = []
+    }
+    if (leaving.length > 0) this.#send(leaving, entries, bytes)
+  }
+
+  #send(requests: readonly PendingCall[], entries: string, bytes: number): void {
+    const { clock, runId, sender, onError } = this.#options
+    const sentAt = { now: clock.now(), wallNow: clock.wallNow() }
+    this.#inFlight++
+    sender.send({
+      ...{ entries, bytes, runId: runId() },
+      answered: (answer) => {
+        this.#arrived()
+        this.#tell(requests, new BatchAnswer(answer), sentAt)
+      },
+      failed: (error) => {
+        this.#arrived()
+        onError(error)
+        for (const request of requests) request.hear(unanswered(error, true))
+      },
     })
   }
 
-  #flush(): void {
-    const calls = this.clear()
-    for (let from = 0; from < calls.length; from += MAX_ENTRIES) {
-      this.#send(calls.slice(from, from + MAX_ENTRIES))
+  #tell(requests: readonly PendingCall[], answer: BatchAnswer, sentAt: SentAt): void {
+    const { onError, onTime } = this.#options
+    if (Number.isFinite(answer.serverMs)) onTime(answer.serverMs, sentAt)
+    for (const request of requests) {
+      const entry = answer.next()
+      if (entry.reply instanceof EntryError) {
+        onError(entry.reply)
+        request.hear(unanswered(entry.reply, true))
+      } else request.hear(entry)
     }
   }
 
-  #send(calls: readonly QueuedCall[]): void {
-    const { send, onError } = this.#options
-    for (const call of calls) call.left = true
-    this.#underWay++
-    send(calls.map(({ call }) => call)).then(
-      (answer) => {
-        this.#arrived()
-        const entries = readBatch(answer, calls.length)
-        for (const [index, entry] of entries.entries()) {
-          const { reply } = entry
-          if (reply instanceof EntryError) {
-            onError(reply)
-            calls[index]?.onError(reply)
-          } else calls[index]?.onReply(entry)
-        }
-      },
-      (error: unknown) => {
-        this.#arrived()
-        onError(error)
-        for (const call of calls) call.onError(error)
-      },
-    )
-  }
-
   #arrived(): void {
-    this.#underWay--
-    if (this.#underWay === 0) this.#flushSoon()
+    this.#inFlight--
+    if (this.#inFlight === 0 && this.#waiting.length > 0) this.#flushSoon()
   }
 }

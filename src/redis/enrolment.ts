@@ -126,7 +126,10 @@ export class Enrolment {
     try {
       const facts = await this.#options.readFacts()
       const admission = await this.#options.admit(facts)
-      if (!admission.admitted) return { status: 'refused', ...admission }
+      if (!admission.admitted) {
+        const { problem, fix, fault } = admission
+        return { status: 'refused', problem, fix, fault }
+      }
       await this.#options.loadScripts()
       return { status: 'enrolled', facts }
     } catch (error) {

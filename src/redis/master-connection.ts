@@ -3,9 +3,9 @@
  * server that was enrolled.
  */
 import { Redis } from 'ioredis'
-import type { Timer } from '../clock.ts'
-import { batchArgs, batchScript, type Call, type Entry } from './batch.ts'
-import { CallQueue, type QueuedCall } from './call-queue.ts'
+import { batchScript } from './batch.ts'
+import { batchSender } from './batch-sender.ts'
+import { CallQueue } from './call-queue.ts'
 import {
   connectionSettings,
   masterName,
@@ -14,10 +14,13 @@ import {
 } from './connection-settings.ts'
 import {
   describeState,
-  type CallResult,
+  isErrorReply,
+  notReady,
+  unanswered,
   type Master,
   type MasterConnectionOptions,
   type MasterState,
+  type PendingCall,
   type Subscription,
 } from './master.ts'
 import { Enrolment } from './enrolment.ts'
@@ -32,29 +35,41 @@ export class MasterConnection implements Master {
   readonly #calls: CallQueue
   readonly #listeners: Redis[] = []
   #lastError = 'not connected yet'
+  #isEnrolled = false
+  #runId = ''
 
   constructor(options: MasterConnectionOptions) {
     this.name = masterName(options.address)
     this.#options = options
     this.#redis = openConnection(options.address, options.limits)
-    const batch = batchScript(options.library)
+    const { clock, limits } = options
+    const script = batchScript(options.library, options.constants)
+    const { socketTimeoutMs } = limits
+    const sender = batchSender({ redis: this.#redis, script, clock, socketTimeoutMs })
     this.#enrolment = new Enrolment({
-      clock: options.clock,
-      readFacts: () => readServerFacts(this.#redis, options.clock),
+      clock,
+      readFacts: () => readServerFacts(this.#redis, clock),
       admit: (facts) => options.admit(this, facts),
       loadScripts: async () => {
-        await this.#redis.script('LOAD', batch.lua)
+        await this.#redis.script('LOAD', script.lua)
       },
       onState: (state) => {
         options.onState(this, state)
-        if (state.status === 'enrolled') return
-        for (const call of this.#calls.clear()) call.onError(new Error(describeState(state)))
+        this.#isEnrolled = state.status === 'enrolled'
+        this.#runId = state.status === 'enrolled' ? state.facts.runId : ''
+        sender.setSending(this.#isEnrolled)
+        if (this.#isEnrolled) return
+        const gone = unanswered(new Error(describeState(state)), false)
+        for (const request of this.#calls.clear()) request.hear(gone)
       },
     })
     this.#calls = new CallQueue({
-      clock: options.clock,
-      send: (calls) =>
-        this.#redis.evalsha(batch.sha1, 0, ...batchArgs(calls, this.runId, options.standing)),
+      clock,
+      sender,
+      runId: () => this.#runId,
+      onTime: (serverMs, sentAt) => {
+        options.onTime(this, serverMs, sentAt)
+      },
       onError: (error) => {
         if (isErrorReply(error)) this.#enrolment.onErrorReply(error.message)
       },
@@ -75,25 +90,16 @@ export class MasterConnection implements Master {
   }
 
   get runId(): string {
-    return this.#enrolment.runId
+    return this.#runId
   }
 
   get firstAnswer(): Promise<void> {
     return this.#enrolment.firstAnswer
   }
 
-  call(call: Call, timeoutMs: number): Promise<CallResult> {
-    if (this.state.status !== 'enrolled') {
-      const detail = describeState(this.state)
-      return Promise.resolve({ ok: false, reason: 'not-ready', detail, mayHaveRun: false })
-    }
-    return new Promise((resolve) => {
-      const pending = new PendingCall(call, resolve)
-      pending.deadline = this.#options.clock.after(timeoutMs, () => {
-        pending.expire(timeoutMs)
-      })
-      this.#calls.add(pending)
-    })
+  ask(request: PendingCall): void {
+    if (this.#isEnrolled) this.#calls.add(request)
+    else request.hear(notReady(this.state))
   }
 
   reenrol(why: string): void {
@@ -152,42 +158,6 @@ export class MasterConnection implements Master {
   }
 }
 
-/** A call on its way: settled once, by its reply, an error or its deadline. */
-class PendingCall implements QueuedCall {
-  readonly call: Call
-  settled = false
-  left = false
-  deadline: Timer | undefined
-  readonly #resolve: (result: CallResult) => void
-
-  constructor(call: Call, resolve: (result: CallResult) => void) {
-    this.call = call
-    this.#resolve = resolve
-  }
-
-  onReply({ reply, serverMs }: Entry): void {
-    this.#settle({ ok: true, reply, serverMs })
-  }
-
-  onError(error: unknown): void {
-    const detail = error instanceof Error ? error.message : String(error)
-    const mayHaveRun = this.left && !detail.startsWith('NOSCRIPT')
-    const reason = !this.left ? 'not-ready' : isErrorReply(error) ? 'error' : 'closed'
-    this.#settle({ ok: false, reason, detail, mayHaveRun })
-  }
-
-  expire(timeoutMs: number): void {
-    const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
-    this.#settle({ ok: false, reason: 'timeout', detail, mayHaveRun: this.left })
-  }
-
-  #settle(result: CallResult): void {
-    this.deadline?.cancel()
-    this.settled = true
-    this.#resolve(result)
-  }
-}
-
 function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis {
   const settings = connectionSettings(limits)
   const redis =
@@ -197,9 +167,4 @@ function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis
   // Without a listener Node would throw; what matters of an error shows in the state.
   redis.on('error', () => undefined)
   return redis
-}
-
-/** ioredis marks an error that the server sent as `ReplyError`. */
-function isErrorReply(error: unknown): error is Error {
-  return error instanceof Error && error.name === 'ReplyError'
 }

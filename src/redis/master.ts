@@ -1,15 +1,32 @@
 /**
- * One lock server, as the layers above see it: a thing that answers a script call within a deadline
- * or says why it did not. It never throws and never waits longer than asked. `MasterConnection` is the real one.
+ * One lock server, as the layers above see it: it answers a call, or says why it did not. It never
+ * throws. Deadlines belong to the caller. `MasterConnection` is the real one.
  */
 import type { Clock } from '../clock.ts'
-import type { Call, Entry, Library } from './batch.ts'
+import type { Call, Constants, Entry, Library } from './batch.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { ServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
 
+/** One call to one master, and its caller. */
+export interface PendingCall {
+  readonly call: Call
+  /** The caller waits no longer: a call that has not left yet never will. */
+  readonly settled: boolean
+  /** Set when the call leaves: from then on it may run. */
+  left: boolean
+  /** Does nothing once it is settled. */
+  hear(result: CallResult): void
+}
+
+/** When a batch left, on both clocks. */
+export interface SentAt {
+  readonly now: number
+  readonly wallNow: number
+}
+
 export type CallResult =
-  | ({ readonly ok: true } & Entry)
+  | Entry
   | {
       readonly ok: false
       readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error'
@@ -18,11 +35,19 @@ export type CallResult =
       readonly mayHaveRun: boolean
     }
 
+/** Why a server must not vote. */
+export interface Refusal {
+  readonly problem: string
+  readonly fix: string
+  /** `client`: the client's own settings are wrong, whatever becomes of the server. */
+  readonly fault: 'server' | 'client'
+}
+
 export type MasterState =
   | { readonly status: 'connecting'; readonly detail: string }
   | { readonly status: 'enrolling'; readonly detail: string }
   | { readonly status: 'enrolled'; readonly facts: ServerFacts }
-  | { readonly status: 'refused'; readonly problem: string; readonly fix: string }
+  | ({ readonly status: 'refused' } & Refusal)
   | { readonly status: 'closed' }
 
 /** How the layer above makes its masters; tests put simulated ones in their place. */
@@ -40,7 +65,8 @@ export interface Master {
   readonly state: MasterState
   /** The run id this connection enrolled; empty while it may not vote. */
   readonly runId: string
-  call(call: Call, timeoutMs: number): Promise<CallResult>
+  /** Answers as late as the connection breaks; at once while it may not vote. */
+  ask(request: PendingCall): void
   /** Reads the server's facts and enrols it again before it may vote. */
   reenrol(why: string): void
   /** Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed. */
@@ -60,9 +86,7 @@ export interface Master {
   close(): void
 }
 
-export type Admission =
-  | { readonly admitted: true }
-  | { readonly admitted: false; readonly problem: string; readonly fix: string }
+export type Admission = { readonly admitted: true } | ({ readonly admitted: false } & Refusal)
 
 export interface MasterConnectionOptions {
   readonly address: MasterAddress
@@ -70,10 +94,60 @@ export interface MasterConnectionOptions {
   readonly clock: Clock
   /** Loaded into the server once it is enrolled. */
   readonly library: Library
-  /** What all calls have in common; the library's prelude reads it. */
-  readonly standing: readonly string[]
+  /** What all calls have in common; the library names them. */
+  readonly constants: Constants
   admit(master: Master, facts: ServerFacts): Promise<Admission>
   onState(master: Master, state: MasterState): void
+  /** Hears the server's time with every answer, before the callers hear theirs. */
+  onTime(master: Master, serverMs: number, sentAt: SentAt): void
+}
+
+/** One call with a deadline of its own. */
+export function callMaster(
+  master: Master,
+  clock: Clock,
+  call: Call,
+  timeoutMs: number,
+): Promise<CallResult> {
+  return new Promise((resolve) => {
+    const request = {
+      call,
+      settled: false,
+      left: false,
+      hear(result: CallResult): void {
+        deadline.cancel()
+        request.settled = true
+        resolve(result)
+      },
+    }
+    const deadline = clock.after(timeoutMs, () => {
+      request.hear(noReply(timeoutMs, request.left))
+    })
+    master.ask(request)
+  })
+}
+
+export function noReply(timeoutMs: number, mayHaveRun: boolean): CallResult {
+  const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
+  return { ok: false, reason: 'timeout', detail, mayHaveRun }
+}
+
+/** Of a master that may not vote now. */
+export function notReady(state: MasterState): CallResult {
+  return { ok: false, reason: 'not-ready', detail: describeState(state), mayHaveRun: false }
+}
+
+/** What became of a call that has no reply, as far as it is known. */
+export function unanswered(error: unknown, left: boolean): CallResult {
+  const detail = error instanceof Error ? error.message : String(error)
+  const mayHaveRun = left && !detail.startsWith('NOSCRIPT')
+  const reason = !left ? 'not-ready' : isErrorReply(error) ? 'error' : 'closed'
+  return { ok: false, reason, detail, mayHaveRun }
+}
+
+/** ioredis marks an error that the server sent as `ReplyError`. */
+export function isErrorReply(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'ReplyError'
 }
 
 export function describeState(state: MasterState): string {

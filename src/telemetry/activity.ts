@@ -3,14 +3,13 @@
  * diagnostics channels, so nobody has to be introduced to anybody; without a subscriber it costs the look whether there is one.
  */
 import { channel, subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
-import type { AcquireOutcome } from '../lock/outcome.ts'
-import type { ExtendResult, LeaseEnd, LossReason } from '../lock/observer.ts'
+import type { AttemptStatus, ExtendResult, LeaseEnd, LossReason } from './lock-observer.ts'
 
 export type Activity =
   | {
       readonly kind: 'attempted'
       readonly namespace: string
-      readonly outcome: AcquireOutcome['status']
+      readonly outcome: AttemptStatus
     }
   | { readonly kind: 'extended'; readonly namespace: string; readonly outcome: ExtendResult }
   | {

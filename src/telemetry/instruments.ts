@@ -3,8 +3,7 @@
  * often is added up here and read at a scrape; only durations are recorded as they happen.
  */
 import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
-import type { MasterStatus } from '../lock/fleet.ts'
-import type { ObservedLock, Question, VoteOutcome } from '../lock/observer.ts'
+import type { MasterStatus, ObservedLock, Question, VoteOutcome } from './lock-observer.ts'
 import type { WorkerSource } from './worker-source.ts'
 
 type Kind = 'histogram' | 'counter' | 'observed counter' | 'gauge'

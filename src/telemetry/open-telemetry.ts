@@ -13,7 +13,7 @@ import type {
   Observer,
   Question,
   VoteOutcome,
-} from '../lock/observer.ts'
+} from './lock-observer.ts'
 import { somebodyWatches, tell } from './activity.ts'
 import type { Instruments, Tally } from './instruments.ts'
 import { CurrentInstruments, CurrentTracer } from './providers.ts'
@@ -53,6 +53,10 @@ class ReportedLock implements LockObserver {
 
   closed(): void {
     for (const instruments of this.#joined) instruments.locks.delete(this.#lock)
+  }
+
+  hearsVotes(): boolean {
+    return this.#instruments.get() !== undefined
   }
 
   voted(master: string, question: Question, outcome: VoteOutcome): void {

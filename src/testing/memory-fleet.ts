@@ -1,6 +1,6 @@
 import { systemClock } from '../clock.ts'
-import { Redlock } from '../lock/redlock.ts'
-import type { RedlockOptions } from '../lock/settings.ts'
+import { Redlock } from '../redlock/redlock.ts'
+import type { RedlockOptions } from '../redlock/settings.ts'
 import { silentLogger } from '../logger.ts'
 import type { FakeClock } from './fake-clock.ts'
 import { MemoryMaster } from './memory-master.ts'
@@ -81,7 +81,7 @@ export function memoryFleet({ masters: size = 5, clock }: MemoryFleetOptions = {
       await redlock.ready()
       // The first one meets servers that nobody has used; nobody waits for that in a test.
       const isNew = redlock.status().masters.every(({ state }) => state === 'quarantined')
-      if (isNew) await redlock.bootstrap()
+      if (isNew) await redlock.bootstrap({ newFleet: true })
       return redlock
     },
   }

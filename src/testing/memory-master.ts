@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../clock.ts'
-import type { Call, Entry } from '../redis/batch.ts'
+import type { Call, Constants, Entry } from '../redis/batch.ts'
 import { Enrolment } from '../redis/enrolment.ts'
-import type {
-  CallResult,
-  Master,
-  MasterConnectionOptions,
-  MasterState,
-  Subscription,
+import {
+  notReady,
+  type Master,
+  type MasterConnectionOptions,
+  type MasterState,
+  type PendingCall,
+  type Subscription,
 } from '../redis/master.ts'
 import type { Script } from '../redis/script.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
@@ -82,13 +83,13 @@ export class MemoryMaster {
   }
 
   /** @internal */
-  call({ procedure, args }: Call, runId: string, standing: readonly string[]): Entry {
+  call({ procedure, args }: Call, runId: string, constants: Constants): Entry {
     const { memory, nowUs } = this
     const publish = (channel: string, message: string): void => {
       for (const each of this.#subscribers) if (each.channel === channel) each.heard(message)
     }
-    const reply = simulateProcedure(procedure, { memory, args, runId, standing, nowUs, publish })
-    return { reply, serverMs: Math.floor(nowUs / 1_000) }
+    const reply = simulateProcedure(procedure, { memory, args, runId, constants, nowUs, publish })
+    return { ok: true, reply, serverMs: Math.floor(nowUs / 1_000) }
   }
 
   get nowUs(): number {
@@ -105,12 +106,12 @@ class MemoryConnection implements Master {
   readonly #master: MemoryMaster
   readonly #enrolment: Enrolment
   readonly #onClose: () => void
-  readonly #standing: readonly string[]
+  readonly #options: MasterConnectionOptions
 
   constructor(master: MemoryMaster, options: MasterConnectionOptions, onClose: () => void) {
     this.#master = master
     this.#onClose = onClose
-    this.#standing = options.standing
+    this.#options = options
     this.#enrolment = new Enrolment({
       clock: options.clock,
       readFacts: () =>
@@ -155,16 +156,19 @@ class MemoryConnection implements Master {
     this.#enrolment.disconnected('connect ECONNREFUSED')
   }
 
-  async call(call: Call, timeoutMs: number): Promise<CallResult> {
-    if (this.state.status !== 'enrolled') {
-      return { ok: false, reason: 'not-ready', detail: this.state.status, mayHaveRun: false }
+  ask(request: PendingCall): void {
+    if (this.state.status !== 'enrolled') request.hear(notReady(this.state))
+    else if (this.#master.state !== 'silent') {
+      const { clock, constants } = this.#options
+      const sentAt = { now: clock.now(), wallNow: clock.wallNow() }
+      queueMicrotask(() => {
+        if (request.settled) return
+        request.left = true
+        const entry = this.#master.call(request.call, this.runId, constants)
+        this.#options.onTime(this, entry.serverMs, sentAt)
+        request.hear(entry)
+      })
     }
-    if (this.#master.state === 'silent') {
-      await new Promise<void>((resolve) => this.#master.clock.after(timeoutMs, resolve))
-      const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
-      return { ok: false, reason: 'timeout', detail, mayHaveRun: false }
-    }
-    return { ok: true, ...this.#master.call(call, this.runId, this.#standing) }
   }
 
   reenrol(why: string): void {

@@ -1,10 +1,11 @@
 /**
- * What `src/lock/scripts.ts` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts` holds each of
+ * What `src/redlock` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts` holds each of
  * them against the Lua on a real server, reply by reply and key by key.
  */
-import { keyspace, type Keyspace } from '../lock/keyspace.ts'
-import { TOKENS_PER_GRANT } from '../lock/scripts.ts'
-import type { Argument } from '../redis/batch.ts'
+import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
+import { RESERVED } from '../redlock/quorum/holder.ts'
+import { TOKENS_PER_GRANT } from '../redlock/verbs/acquire.ts'
+import type { Argument, Constants } from '../redis/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 
 export type Reply = number | readonly (string | number | null)[]
@@ -19,7 +20,7 @@ interface Server {
 export interface ProcedureCall extends Server {
   readonly args: readonly Argument[]
   readonly runId: string
-  readonly standing: readonly string[]
+  readonly constants: Constants
   readonly publish: (channel: string, message: string) => void
 }
 
@@ -52,8 +53,8 @@ const procedures: Readonly<Record<string, Procedure>> = {
 const scripts: Readonly<Record<string, (call: ScriptCall) => Reply>> = { enrol, bootstrap }
 
 export function simulateProcedure(name: string, call: ProcedureCall): Reply {
-  const [namespace, , fenceTtlMs, maxClockSkewMs] = call.standing
-  const keys = keyspace(namespace ?? '')
+  const { namespace = '', fenceTtlMs, maxClockSkewMs } = call.constants
+  const keys = keyspace(namespace)
   const nowMs = nowMsOf(call)
   return named(
     procedures,
@@ -84,12 +85,12 @@ function at<Value>(values: readonly Value[], index: number): Value {
 
 function enrolled(procedure: Procedure): Procedure {
   return (scene) => {
-    const { memory, keys, runId, standing } = scene
+    const { memory, keys, runId, constants } = scene
     const record = memory.hash(keys.master)
     const known =
       record.get('runId') === runId &&
-      record.get('maxLeaseMs') === at(standing, 2) &&
-      record.get('fleetSize') === at(standing, 5)
+      record.get('maxLeaseMs') === constants['maxLeaseMs'] &&
+      record.get('fleetSize') === constants['fleetSize']
     return known ? procedure(scene) : ['unenrolled']
   }
 }
@@ -98,7 +99,7 @@ function acquire(scene: Scene): Reply {
   const { memory, keys, args, nowMs, quarantineMs, maxClockSkewMs, fenceTtlMs } = scene
   const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
   const [proposal, waiter] = [Number(at(args, 4)), textOf(args, 6)]
-  const [predecessor, itsFence] = [args[6], Number(args[7])]
+  const [predecessor, predecessorCounter] = [args[6], Number(args[7])]
   if (quarantineMs > 0) return ['quarantined', quarantineMs]
   const aheadMs = proposal / 1000 - nowMs
   if (aheadMs > maxClockSkewMs) return ['skewed', Math.ceil(aheadMs)]
@@ -109,14 +110,14 @@ function acquire(scene: Scene): Reply {
     const lease = keys.lease(resource)
     const holder = memory.get(lease)
     const count = counterOf(scene, resource)
-    const handedOver = holder === predecessor && count <= itsFence
+    const handedOver = holder === predecessor && count <= predecessorCounter
     if (holder !== undefined && holder !== token && !handedOver) {
       return refused(scene, resource, holder, lease)
     }
     const named =
-      memory.exists(keys.rare) && holder === undefined ? memory.get(keys.next(resource)) : undefined
+      memory.exists(keys.flag) && holder === undefined ? memory.get(keys.next(resource)) : undefined
     if (named !== undefined && (waiter === '' || !named.includes(waiter))) {
-      return refused(scene, resource, 'reserved@those who waited longer', keys.next(resource))
+      return refused(scene, resource, RESERVED, keys.next(resource))
     }
     if (holder !== token) mine = false
     counter = Math.max(counter, count)
@@ -126,21 +127,21 @@ function acquire(scene: Scene): Reply {
   for (const resource of resources) {
     memory.set(keys.lease(resource), token, leaseMs)
     memory.set(keys.fence(resource), next.toFixed(0), fenceTtlMs)
-    if (memory.exists(keys.rare)) memory.delete(keys.next(resource))
+    if (memory.exists(keys.flag)) memory.delete(keys.next(resource))
   }
   return next
 }
 
 /** Whoever goes on waiting gets a place, or keeps the one it has. */
 function refused(scene: Scene, resource: string, holder: string, holderKey: string): Reply {
-  const { memory, keys, args, nowMs, standing } = scene
+  const { memory, keys, args, nowMs, constants } = scene
   const waitMs = Number(at(args, 5))
   if (waitMs > 0) {
     const waiters = keys.waiters(resource)
-    const score = nowMs + Math.min(waitMs, Number(at(standing, 2)))
+    const score = nowMs + Math.min(waitMs, Number(constants['maxLeaseMs']))
     memory.rankedTrim(waiters, nowMs)
     memory.rankedAdd(waiters, textOf(args, 6), score, waitMs)
-    keepRare(scene, waitMs)
+    flag(scene, waitMs)
   }
   return ['taken', holder, memory.pttl(holderKey)]
 }
@@ -208,18 +209,18 @@ function release(scene: Scene): Reply {
   for (const resource of resources) {
     const [lease, line] = [keys.lease(resource), keys.waiters(resource)]
     const mine = memory.get(lease) === token
-    const rare = memory.exists(keys.rare)
-    const left = rare && (!mine || memory.rankedFrom(line, nowMs).length > 0)
-    if (waiter !== undefined && left) memory.rankedRemove(line, String(waiter))
+    const flagged = memory.exists(keys.flag)
+    const left = flagged && (!mine || memory.rankedFrom(line, nowMs).length > 0)
+    if (waiter !== undefined && waiter !== '' && left) memory.rankedRemove(line, String(waiter))
     if (!mine) continue
     memory.delete(lease)
     deleted++
-    if (!rare) continue
+    if (!flagged) continue
     const named = memory.rankedFrom(line, nowMs).slice(0, 4).join(',')
     if (named === '') continue
     if (graceMs > 0) {
       memory.set(keys.next(resource), named, graceMs)
-      keepRare(scene, graceMs)
+      flag(scene, graceMs)
     }
     publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
   }
@@ -259,9 +260,11 @@ function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
     const kept = known.has('runId') && known.get('durable') === '1' && durable === '1'
     if (!kept) votesFromMs = nowMs + Number(at(args, 3))
   }
-  const record = { runId, maxLeaseMs, votesFromMs: votesFromMs.toFixed(0), durable, fleetSize }
+  const founder = known.has('runId') ? (known.get('founder') ?? '') : at(args, 7)
+  const votesFrom = votesFromMs.toFixed(0)
+  const record = { runId, maxLeaseMs, votesFromMs: votesFrom, durable, fleetSize, founder }
   memory.hashSet(at(keys, 1), record)
-  return ['enrolled', Math.max(0, votesFromMs - nowMs)]
+  return ['enrolled', Math.max(0, votesFromMs - nowMs), founder]
 }
 
 function bootstrap({ memory, keys, args }: ScriptCall): Reply {
@@ -271,17 +274,17 @@ function bootstrap({ memory, keys, args }: ScriptCall): Reply {
 }
 
 function isAbandoned({ memory, keys }: Scene, token: string): boolean {
-  return memory.exists(keys.rare) && memory.exists(keys.tombstone(token))
+  return memory.exists(keys.flag) && memory.exists(keys.tombstone(token))
 }
 
 function abandon(scene: Scene, token: string, forMs: number): void {
   scene.memory.set(scene.keys.tombstone(token), '1', forMs)
-  keepRare(scene, forMs)
+  flag(scene, forMs)
 }
 
 /** For as long as it lives, whoever comes looks for waiters, reservations and tombstones. */
-function keepRare({ memory, keys }: Scene, forMs: number): void {
-  if (forMs > memory.pttl(keys.rare)) memory.set(keys.rare, '1', forMs)
+function flag({ memory, keys }: Scene, forMs: number): void {
+  if (forMs > memory.pttl(keys.flag)) memory.set(keys.flag, '1', forMs)
 }
 
 function listOf(args: readonly Argument[], index: number): readonly string[] {

@@ -78,9 +78,15 @@ describe('masters', () => {
     const message = refusal({ masters: [...FIVE, `${FIVE[0] ?? ''}/`] })
     expect(message).toContain('Expected `masters` to be distinct servers')
     expect(message).toContain('two addresses of one server are two votes of one')
-    expect(message).toContain(`'${FIVE[0] ?? ''}'`)
+    expect(message).toContain(`'${new URL(FIVE[0] ?? '').host}'`)
     const options = { host: '127.0.0.1', port: 10_001 }
-    expect(refusal({ masters: [options, { ...options }] })).toContain('distinct servers')
+    const password = 'correct-horse'
+    for (const twice of [{ ...options, password }, `redis://:${password}@127.0.0.1:10001`]) {
+      const said = refusal({ masters: [twice, twice] })
+      expect(said).toContain('distinct servers')
+      expect(said).toContain('127.0.0.1:10001')
+      expect(said).not.toContain(password)
+    }
   })
 
   it('a connection that somebody else made, such as the one of the queue', () => {

@@ -1,4 +1,5 @@
 /** Servers that answer and must not vote, and servers that do not answer: each is named, with what to do about it. */
+import { Redis } from 'ioredis'
 import { afterAll, afterEach, expect, it } from 'vitest'
 import {
   LeaseExistsError,
@@ -109,23 +110,57 @@ it('the same server twice, through a proxy, is never two votes', async () => {
   await redlock.close()
 })
 
-it('a replica', async () => {
-  const fleet = await masters(2)
-  const first = item(fleet.masters, 0)
+/** One refused master of three. */
+async function expectOneRefused(
+  refused: TestServer,
+  problem: RegExp,
+  fix: string,
+): Promise<Redlock> {
+  const redlock = open([...(await masters(2)).urls, refused.url], { maxLeaseMs: 500, leaseMs: 500 })
+  const status = await redlock.ready()
+  const [one, ...others] = status.masters.filter(({ state }) => state === 'refused')
+  expect(others).toEqual([])
+  expect(one?.name).toBe(nameOf(refused.url))
+  expect(one?.reason).toMatch(problem)
+  expect(one?.reason).toContain(fix)
+  return redlock
+}
+
+it('a replica does not vote; the others do', async () => {
+  const first = item((await masters(1)).masters, 0)
   const replica = await server({ replicaof: `${first.host} ${first.port}` })
-  const error = await whyNotReady(open([...fleet.urls, replica.url]))
-  expect(error).toBeInstanceOf(MasterRefusedError)
-  expect(String(error)).toContain(`${nameOf(replica.url)}: is a replica`)
-  expect(String(error)).toContain('list only independent masters in `masters`')
+  const fix = 'list only independent masters in `masters`'
+  await expectOneRefused(replica, /^is a replica/, fix)
 })
 
-it.each([['allkeys-lru'], ['volatile-ttl']])('a server that evicts (%s)', async (policy) => {
-  const fleet = await masters(2)
-  const evicting = await server({ 'maxmemory-policy': policy })
-  const error = await whyNotReady(open([...fleet.urls, evicting.url]))
+it.each([['allkeys-lru'], ['volatile-ttl']])(
+  'a server that evicts (%s) does not vote until it is repaired; the others do',
+  async (policy) => {
+    const evicting = await server({ 'maxmemory-policy': policy })
+    const problem = new RegExp(`^may evict leases .*maxmemory-policy is ${policy}`)
+    const fix = 'set `maxmemory-policy noeviction`'
+    const redlock = await expectOneRefused(evicting, problem, fix)
+    const granted = async (): Promise<boolean> => {
+      const outcome = await redlock.tryAcquire('r')
+      if (outcome.status === 'granted') await outcome.lease.release()
+      return outcome.status === 'granted'
+    }
+    await until('two of three grant', granted)
+
+    const admin = new Redis(evicting.url)
+    await admin.config('SET', 'maxmemory-policy', 'noeviction')
+    admin.disconnect()
+    const refused = (): boolean => redlock.status().masters.some(({ state }) => state === 'refused')
+    await until('it is looked at again', () => !refused())
+  },
+)
+
+it('two refused masters of three leave no quorum: says which, why, and what to do', async () => {
+  const evicting = [0, 1].map(() => server({ 'maxmemory-policy': 'allkeys-lru' }))
+  const urls = (await Promise.all(evicting)).map(({ url }) => url)
+  const error = await whyNotReady(open([...(await masters(1)).urls, ...urls]))
   expect(error).toBeInstanceOf(MasterRefusedError)
-  expect(String(error)).toContain(`${nameOf(evicting.url)}: may evict leases`)
-  expect(String(error)).toContain(`maxmemory-policy is ${policy}`)
+  for (const url of urls) expect(String(error)).toContain(`${nameOf(url)}: may evict leases`)
   expect(String(error)).toContain('set `maxmemory-policy noeviction`')
 })
 
@@ -154,7 +189,7 @@ it('a bootstrap where a lease exists, also under a key prefix of the address', a
   clients.push(redlock)
   await redlock.ready()
   await using lease = await redlock.acquire('r', { waitMs: 5_000, autoExtend: true })
-  const error: unknown = await redlock.bootstrap().catch((e: unknown) => e)
+  const error: unknown = await redlock.bootstrap({ newFleet: true }).catch((e: unknown) => e)
   expect(error).toBeInstanceOf(LeaseExistsError)
   expect(String(error)).toContain(`${host}:${port} holds a lease`)
   expect(String(error)).toContain('Bootstrap only a fleet on which no worker has run')

@@ -139,7 +139,7 @@ it('no quorum at the start: the worker says so and takes no job, until there is 
 
   await Promise.all(masters.slice(0, 2).map((master) => master.restart()))
   await until('back', () => redlock.status().masters.every(({ state }) => state !== 'connecting'))
-  await (await lab.client({ direct: true })).bootstrap()
+  await (await lab.client({ direct: true })).bootstrap({ newFleet: true, confirmed: true })
   await until('the job is done', async () => job.isCompleted())
   expect(jobs.ran).toEqual([job.id])
 })

@@ -30,7 +30,7 @@ async function bootstrapped(masters: number, config: ServerConfig = {}) {
     namespace: NAMESPACE,
     logger: silentLogger,
   })
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   return fleet
 }
 

@@ -154,7 +154,7 @@ ours(
     // All three are fine when the fleet is new; then one is set up wrongly.
     const founder = new Redlock({ masters: fleet.urls, ...options, logger: silentLogger })
     await founder.ready()
-    await founder.bootstrap()
+    await founder.bootstrap({ newFleet: true })
     await founder.close()
     const redlock = new Redlock({ masters, ...options, logger: silentLogger })
     side.defer(() => redlock.close())

@@ -32,7 +32,7 @@ export function useSides(): void {
       return redlock
     }
     const redlock = await newRedlock()
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     servers = { connection: { host: queue.host, port: queue.port }, redlock, newRedlock }
   })
   afterAll(async () => {

@@ -7,7 +7,8 @@ import { promisify } from 'node:util'
 import { QueueEvents } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
-import { bootstrapScript, enrolScript, leaseLibrary } from '../../src/lock/scripts.ts'
+import { bootstrapScript, enrolScript } from '../../src/redlock/fleet/enrol-scripts.ts'
+import { leaseLibrary } from '../../src/redlock/verbs/library.ts'
 import { batchScript } from '../../src/redis/batch.ts'
 import { cli } from '../cli/run-cli.ts'
 import { until } from '../fixtures.ts'
@@ -101,10 +102,10 @@ describe('the files as they are', () => {
   it("the worker's commands are those of the scripts and of the connection, and no others", () => {
     const [, rules = ''] = /^user worker (.*)$/m.exec(textOf(MASTER_ACL)) ?? []
     const allowed = rules.split(' ').flatMap((rule) => (rule.startsWith('+') ? rule.slice(1) : []))
-    const scripts = [batchScript(leaseLibrary), enrolScript, bootstrapScript]
+    const scripts = [batchScript(leaseLibrary, {}), enrolScript, bootstrapScript]
       .map(({ lua }) => lua)
       .join('\n')
-    const called = [...scripts.matchAll(/redis\.call\('(\w+)'/g)].map(([, name = '']) =>
+    const called = [...scripts.matchAll(/call(?:\(|, )'(\w+)'/g)].map(([, name = '']) =>
       name.toLowerCase(),
     )
     const connection = ['info', 'config|get', 'client|setname', 'script|load', 'eval', 'evalsha']
@@ -124,7 +125,7 @@ describe('users of a lock master', () => {
       ...{ masters: servers.map(operatorUrl), leaseMs: 2_000, maxLeaseMs: 3_000 },
       logger: silentLogger,
     })
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
   })
   afterEach(async () => {
     for (const server of servers) await refusals(server)
@@ -307,7 +308,7 @@ it('without SUBSCRIBE waiters find out by looking again', async () => {
   const server = await serverWith((await withPasswords(MASTER_ACL)).replaceAll(' +subscribe', ''))
   closers.push(() => server.close())
   const operator = redlockOn([operatorUrl(server)])
-  await operator.bootstrap()
+  await operator.bootstrap({ newFleet: true })
   const [holder, waiter] = [redlockOn([workerUrl(server)]), redlockOn([workerUrl(server)])]
   const lease = await holder.acquire('a', { autoExtend: true })
   const waiting = waiter.acquire('a', { waitMs: 30_000 })
@@ -325,7 +326,7 @@ describe("the user of the queue's Redis", () => {
       () => master.close(),
     )
     const redlock = redlockOn([operatorUrl(master)])
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const { host, port } = server
     const connection = { host, port, username: 'jobs', password: PASSWORDS.JOBS_PASSWORD }
     interface Invoice {

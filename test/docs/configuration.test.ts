@@ -7,7 +7,7 @@ test('docs/configuration.md says what the option types say (npm run docs:configu
 })
 
 test('every option says what it does', () => {
-  const options = optionsOf('lock/settings.ts', 'RedlockOptions')
+  const options = optionsOf('redlock/settings.ts', 'RedlockOptions')
   expect(options.map(({ name }) => name)).toContain('maxLeaseMs')
   expect(options.map(({ name }) => name)).not.toContain('connect')
   const silent = [

@@ -22,13 +22,13 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'new Redlock(options)',
     intro: 'The fleet of masters and the leases that it grants.',
-    file: 'lock/settings.ts',
+    file: 'redlock/settings.ts',
     types: ['RedlockOptions'],
   },
   {
     title: 'new RedlockCells(options)',
     intro: 'Those of `Redlock`, with `cells` in place of `masters` ([cells.md](cells.md)).',
-    file: 'lock/redlock-cells.ts',
+    file: 'redlock/cells/redlock-cells.ts',
     types: ['RedlockCellsOptions'],
   },
   {

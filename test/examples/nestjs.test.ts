@@ -67,7 +67,7 @@ it('jobs of one customer run one at a time, others beside them, and it closes cl
   const { urls, queue: server } = fixture.fleet
   // The namespace and the longest lease that the example has by default.
   await using redlock = new Redlock({ masters: urls, logger: silentLogger })
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   const connection = { host: server.host, port: server.port }
   const queue = new Queue<{ customerId: number }, number>('charges', { connection })
   const events = new QueueEvents('charges', { connection })

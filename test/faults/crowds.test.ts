@@ -47,7 +47,7 @@ async function clients(count: number): Promise<readonly Redlock[]> {
         logger: silentLogger,
       }),
   )
-  await all[0]?.bootstrap()
+  await all[0]?.bootstrap({ newFleet: true })
   await Promise.all(all.map((redlock) => redlock.ready()))
   return all
 }

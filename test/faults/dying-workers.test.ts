@@ -36,7 +36,7 @@ it('jobs survive kill -9 in every state, a frozen queue, and masters that are aw
     maxLeaseMs: MAX_LEASE_MS,
     logger: silentLogger,
   })
-  await founder.bootstrap()
+  await founder.bootstrap({ newFleet: true })
   await founder.close()
   const setup = {
     queue: namespace,

@@ -56,7 +56,7 @@ it.each(cases)(
       maxLeaseMs: 600,
       logger: silentLogger,
     })
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const kill = (): Promise<unknown> =>
       Promise.all(fleet.masters.slice(0, dead).map((master) => master.kill()))
 

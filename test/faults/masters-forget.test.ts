@@ -148,7 +148,7 @@ it('a rolling restart slower than the quarantine: the lease that is kept alive s
     logger: silentLogger,
   }
   await using redlock = new Redlock(options)
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   await using lease = await redlock.acquire('r', { autoExtend: true })
   await using rival = new Redlock(options)
   await rival.ready()

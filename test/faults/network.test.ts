@@ -203,7 +203,7 @@ it('byte by byte, to two masters and then to three', async () => {
       )
       const namespace = `trickle-${process.pid}-${slow}`
       await using redlock = new Redlock({ masters: urls, namespace, ...options })
-      await redlock.bootstrap()
+      await redlock.bootstrap({ newFleet: true })
       await using lease = await redlock.acquire('r', { waitMs: 5_000 })
       expect((await lease.extend()).status).toBe('extended')
     }

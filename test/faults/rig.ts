@@ -69,7 +69,7 @@ export class Rig implements AsyncDisposable {
       maxLeaseMs,
       logger: silentLogger,
     })
-    await founder.bootstrap()
+    await founder.bootstrap({ newFleet: true })
     await founder.close()
     const { masterTimeoutMs = 50, loops = 2, holdMs = leaseMs / 20, pauses, stubborn } = options
     const shared = {

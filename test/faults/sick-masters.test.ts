@@ -60,7 +60,7 @@ async function isNoVote(
 describe('no vote comes from a server that', () => {
   it('is out of memory', async () => {
     await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const full = (count: number): Promise<unknown> =>
       Promise.all(clients.slice(0, count).map((redis) => redis.config('SET', 'maxmemory', '1')))
     try {
@@ -72,7 +72,7 @@ describe('no vote comes from a server that', () => {
 
   it('has become a replica', async () => {
     await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const demote = (count: number): Promise<unknown> =>
       Promise.all(clients.slice(0, count).map((redis) => redis.replicaof('127.0.0.1', 1)))
     try {
@@ -84,7 +84,7 @@ describe('no vote comes from a server that', () => {
 
   it('has a key of another type in the way', async () => {
     await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const inTheWay = (count: number): Promise<unknown> =>
       Promise.all(
         clients.slice(0, count).flatMap((redis) =>
@@ -99,7 +99,7 @@ describe('no vote comes from a server that', () => {
 
   it('wants a password all of a sudden', async () => {
     await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const lock = async (count: number): Promise<void> => {
       for (const redis of clients.slice(0, count)) {
         await redis.config('SET', 'requirepass', 'secret')
@@ -118,7 +118,7 @@ describe('no vote comes from a server that', () => {
 
   it('forgets its scripts', async () => {
     await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     await Promise.all(clients.slice(0, 2).map((redis) => redis.script('FLUSH')))
     await using lease = await redlock.acquire('r')
     expect(lease.remainingMs()).toBeGreaterThan(0)
@@ -129,7 +129,7 @@ describe('no vote comes from a server that', () => {
 
   it('is busy with an endless script', async () => {
     await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const stuck = new Set<number>()
     const busy = async (count: number): Promise<void> => {
       for (let index = 0; index < count; index++) {
@@ -160,7 +160,7 @@ describe('no vote comes from a server that', () => {
 
   it('has no connections left', async () => {
     await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const closed = async (count: number): Promise<void> => {
       for (const redis of clients.slice(0, count)) {
         await redis.config('SET', 'maxclients', '1')
@@ -176,7 +176,7 @@ describe('no vote comes from a server that', () => {
 
   it('cannot write to its disk', async () => {
     await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     const isBroken = new Set<Redis>()
     const broken = async (count: number): Promise<void> => {
       for (const redis of clients.slice(0, count)) {

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { AcquireOutcome } from '../../src/index.ts'
-import { TOKENS_PER_GRANT } from '../../src/lock/scripts.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { until } from '../fixtures.ts'

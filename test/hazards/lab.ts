@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { Redlock, type RedlockOptions, silentLogger } from '../../src/index.ts'
-import { keyspace, type Keyspace } from '../../src/lock/keyspace.ts'
+import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
 import type { Fleet } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
@@ -41,7 +41,7 @@ export class Lab implements AsyncDisposable {
     const proxies = await Promise.all(servers.map(({ port }) => startProxy(port)))
     const urls = servers.map(({ url }) => url)
     const lab = new Lab(proxies, urls, maxLeaseMs)
-    await (await lab.client({ direct: true })).bootstrap()
+    await (await lab.client({ direct: true })).bootstrap({ newFleet: true })
     return lab
   }
 

@@ -27,7 +27,7 @@ const DIRECTED = ['abandoned-attempts', 'healing', 'late-extension'].map(
 )
 const TWINS = 'test/sim/scripts-equal-model.test.ts'
 /** In this order. */
-const FURTHER = ['test/redis', 'test/lock', 'test/hazards'] as const
+const FURTHER = ['test/redis', 'test/lock', 'test/redlock', 'test/hazards'] as const
 const stopping = new AbortController()
 
 /** Longer than any of the judges takes when it works. */
@@ -85,6 +85,8 @@ async function judge(mutant: Mutant, seeds: number): Promise<Verdict> {
       const found = await missedByModel(model)
       if (found !== undefined) return { rule, caughtBy: 'model', detail: found }
     }
+    // The simulation has no Lua: only tests with real servers can notice.
+    if (patches.every(isLua)) return judgeByTests(rule, directory)
     const simulation = await run(directory, [
       ...['--import', 'tsx', 'test/sim/main.ts', '--fail-fast', '--json'],
       ...['--seeds', String(seeds)],
@@ -102,12 +104,19 @@ async function judge(mutant: Mutant, seeds: number): Promise<Verdict> {
     if (await testsFail(directory, ...DIRECTED)) {
       return { rule, caughtBy: 'tests', detail: DIRECTED.join(' ') }
     }
-    for (const tests of FURTHER) {
-      if (await testsFail(directory, tests)) return { rule, caughtBy: 'tests', detail: tests }
-    }
-    if (patches.every(isLua)) return { rule, caughtBy: '-', detail: 'only the Lua differs' }
-    return { rule, caughtBy: 'NOBODY', detail: `${summary.seeds} seeds` }
+    return judgeByTests(rule, directory, `${summary.seeds} seeds`)
   })
+}
+
+async function judgeByTests(
+  rule: string,
+  directory: string,
+  survived = 'only the Lua differs',
+): Promise<Verdict> {
+  for (const tests of FURTHER) {
+    if (await testsFail(directory, tests)) return { rule, caughtBy: 'tests', detail: tests }
+  }
+  return { rule, caughtBy: 'NOBODY', detail: survived }
 }
 
 /** The Lua alone changed: its twin in the simulated master must be found to differ. */

@@ -13,6 +13,8 @@ export interface Patch {
   /** Must occur exactly once. */
   readonly find: string
   readonly replace: string
+  /** It changes Lua, which the simulated master has in TypeScript. */
+  readonly lua?: true
 }
 
 export interface Mutant {
@@ -24,10 +26,12 @@ export interface Mutant {
   readonly caughtBy: 'simulation' | 'model' | 'tests'
 }
 
-const lua = (find: string, replace: string): Patch => ({
-  file: 'src/lock/scripts.ts',
+/** In the long form, the short form or the enrolment: `file` below `src/redlock`. */
+const lua = (file: string, find: string, replace: string): Patch => ({
+  file: `src/redlock/${file}.ts`,
   find,
   replace,
+  lua: true,
 })
 const twin = (find: string, replace: string): Patch => ({
   file: 'src/testing/simulated-scripts.ts',
@@ -35,28 +39,32 @@ const twin = (find: string, replace: string): Patch => ({
   replace,
 })
 const source = (file: string, find: string, replace: string): Patch => ({
-  file: `src/lock/${file}.ts`,
+  file: `src/${file}.ts`,
   find,
   replace,
 })
 
 export function isLua(patch: Patch): boolean {
-  return patch.file === 'src/lock/scripts.ts'
+  return patch.lua === true
 }
 
 export const mutants: readonly Mutant[] = [
   {
     rule: 'quorum is a majority',
     patches: [
-      source('quorum', 'return Math.floor(masters / 2) + 1', 'return Math.floor(masters / 2)'),
+      source(
+        'redlock/quorum/quorum',
+        'return Math.floor(masters / 2) + 1',
+        'return Math.floor(masters / 2)',
+      ),
     ],
     caughtBy: 'simulation',
   },
   {
     rule: 'fresh token for every attempt',
     patches: [
-      source('attempt', '`${randomUUID()}@${owner}`', '`${resource}@${owner}`'),
-      source('attempt', "import { randomUUID } from 'node:crypto'\n", ''),
+      source('redlock/attempt', '`${randomUUID()}@${owner}`', '`${resources.join()}@${owner}`'),
+      source('redlock/attempt', "import { randomUUID } from 'node:crypto'\n", ''),
     ],
     caughtBy: 'simulation',
   },
@@ -64,9 +72,9 @@ export const mutants: readonly Mutant[] = [
     rule: 'time counts from before the first command',
     patches: [
       source(
-        'attempt',
-        'const end = { startedAt, tookMs, trust, ...asked, complete: ballot.complete }',
-        'const end = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor), ...asked, complete: ballot.complete }',
+        'redlock/attempt',
+        'const when = { startedAt, tookMs, trust }',
+        'const when = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor) }',
       ),
     ],
     caughtBy: 'simulation',
@@ -75,7 +83,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'drift margin',
     patches: [
       source(
-        'trust',
+        'lock/trust',
         'return Math.ceil(leaseMs * driftFactor) + 2\n}\n\nexport function trustFrom',
         'return 0 * leaseMs * driftFactor\n}\n\nexport function trustFrom',
       ),
@@ -86,7 +94,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'the wall clock ends a lease too',
     patches: [
       source(
-        'trust',
+        'lock/trust',
         'Math.min(trust.until - at.now, trust.wallUntil - at.wallNow)',
         'trust.until - at.now',
       ),
@@ -97,7 +105,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'trust is checked after the votes',
     patches: [
       source(
-        'attempt',
+        'redlock/attempt',
         'if (remainingMs(trust, now) <= 0) {',
         'if (remainingMs(trust, now) < 0) {',
       ),
@@ -107,7 +115,11 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a master that may have forgotten is quarantined',
     patches: [
-      lua('votesFromMs = nowMs + tonumber(ARGV[3]) end', 'votesFromMs = nowMs end'),
+      lua(
+        'fleet/enrol-scripts',
+        'votesFromMs = nowMs + tonumber(ARGV[3]) end',
+        'votesFromMs = nowMs end',
+      ),
       twin('votesFromMs = nowMs + Number(at(args, 3))', 'votesFromMs = nowMs'),
     ],
     caughtBy: 'simulation',
@@ -115,7 +127,11 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'the run id must match, a kept record proves nothing',
     patches: [
-      lua('if known[1] ~= ARGV[1] then\n  local kept', 'if not known[1] then\n  local kept'),
+      lua(
+        'fleet/enrol-scripts',
+        'if known[1] ~= ARGV[1] then\n  local kept',
+        'if not known[1] then\n  local kept',
+      ),
       twin("if (known.get('runId') !== runId) {", "if (!known.has('runId')) {"),
     ],
     caughtBy: 'simulation',
@@ -124,6 +140,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'whoever counts another number of masters is not enrolled',
     patches: [
       lua(
+        'fleet/enrol-scripts',
         "if known[5] and known[5] ~= ARGV[5] then return {'mismatch'",
         "if false then return {'mismatch'",
       ),
@@ -134,7 +151,11 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'whom other masters refuse founds no fleet',
     patches: [
-      lua("if not known[1] and ARGV[6] == '0'", "if not known[1] and ARGV[6] == '-'"),
+      lua(
+        'fleet/enrol-scripts',
+        "if not known[1] and ARGV[6] == '0'",
+        "if not known[1] and ARGV[6] == '-'",
+      ),
       twin(
         "if (!known.has('runId') && at(args, 6) === '0')",
         "if (!known.has('runId') && at(args, 6) === '-')",
@@ -145,15 +166,15 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'whoever counts another number of masters has no vote',
     patches: [
-      lua(' and record[4] == fleetSize', ''),
-      twin(" &&\n      record.get('fleetSize') === at(standing, 5)", ''),
+      lua('verbs/library', ' and record[4] == fleetSize', ''),
+      twin(" &&\n      record.get('fleetSize') === constants['fleetSize']", ''),
     ],
     caughtBy: 'tests',
   },
   {
     rule: 'proposals far ahead of the server are refused',
     patches: [
-      lua('if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),
+      lua('verbs/acquire', 'if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),
       twin('if (aheadMs > maxClockSkewMs)', 'if (aheadMs > maxClockSkewMs + Infinity)'),
     ],
     caughtBy: 'simulation',
@@ -162,7 +183,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'proposals follow the clock',
     patches: [
       source(
-        'proposal',
+        'redlock/proposal',
         'return Math.floor(this.#clock.wallNow() * 1000)',
         'return Math.floor(this.#clock.wallNow() * 0)',
       ),
@@ -173,6 +194,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'every grant raises the counter',
     patches: [
       lua(
+        'verbs/acquire',
         "fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end",
         "fence = string.format('%.0f', counter) end",
       ),
@@ -187,7 +209,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a lease that is held is not granted',
     patches: [
-      lua('if not free then', 'if not free and holder == token then'),
+      lua('verbs/acquire', 'if not free then', 'if not free and holder == token then'),
       twin(
         'if (holder !== undefined && holder !== token && !handedOver) {',
         'if (holder === token && !handedOver && nowMs < 0) {',
@@ -200,8 +222,8 @@ export const mutants: readonly Mutant[] = [
     rule: 'confirm counts only the exact token',
     patches: [
       source(
-        'ballots',
-        "vote.kind === 'counter' && vote.counter === fencingToken",
+        'redlock/verbs/confirm',
+        "vote.kind === 'counter' && vote.counter === this.#fencingToken",
         "vote.kind === 'counter'",
       ),
     ],
@@ -212,6 +234,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'confirm checks that the key is mine',
     patches: [
       lua(
+        'verbs/confirm',
         "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nlocal highest",
         "if token == '' then return {'lost'} end\nend\nlocal highest",
       ),
@@ -226,8 +249,12 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'grants that differ are confirmed',
     patches: [
-      source('attempt', 'if (!exactlyOnQuorum(ballot.votes, counter)) {', 'if (counter < 0) {'),
-      source('attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
+      source(
+        'redlock/attempt',
+        'if (!exactlyOnQuorum(poll.votes, counter)) {',
+        'if (counter < 0) {',
+      ),
+      source('redlock/attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
     ],
     model: 'confirmRound',
     caughtBy: 'model',
@@ -236,6 +263,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend checks that nobody was granted since',
     patches: [
       lua(
+        'verbs/extend',
         "if counter > tonumber(fence) then return {'lost', holder or ''} end\n  if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
         "if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
       ),
@@ -251,6 +279,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend checks that the key is mine',
     patches: [
       lua(
+        'verbs/extend',
         "if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
         'if not holder then missing',
       ),
@@ -266,6 +295,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'an extension never makes a lease shorter',
     patches: [
       lua(
+        'verbs/extend',
         "for _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')",
         "for _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs)",
       ),
@@ -276,6 +306,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'extend never creates a key',
     patches: [
       lua(
+        'verbs/extend',
         "if missing then return {'missing'} end\nfor _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')",
         "for _, resource in ipairs(resources) do\n  redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)",
       ),
@@ -291,7 +322,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'an extension counts only inside the old trust',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         'this.assertHeld() // An answer counts only inside the old trust.\n',
         '',
       ),
@@ -302,9 +333,9 @@ export const mutants: readonly Mutant[] = [
     rule: 'healing waits for a quorum',
     patches: [
       source(
-        'quorum-lease',
-        '    const verdict = await ballot.verdict\n',
-        '    const verdict = await ballot.verdict\n    this.#healMissing(ballot.votes, new Set())\n',
+        'redlock/quorum-lease',
+        '    const verdict = await poll.verdict\n',
+        '    const verdict = await poll.verdict\n    this.#healMissing(poll.votes, new Set())\n',
       ),
     ],
     model: 'healWaitsForQuorum',
@@ -314,6 +345,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'heal never replaces another holder',
     patches: [
       lua(
+        'verbs/heal',
         "if holder and holder ~= token then return {'lost', holder} end\nend\nfor _, resource in ipairs(resources) do\n  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs, 'NX') == false then",
         "end\nfor _, resource in ipairs(resources) do\n  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs) == false then",
       ),
@@ -329,6 +361,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'heal checks that nobody was granted since',
     patches: [
       lua(
+        'verbs/heal',
         "if counter > tonumber(fence) then return {'lost', holder or ''} end\n  if holder and holder ~= token then return {'lost', holder} end\nend",
         "if holder and holder ~= token then return {'lost', holder} end\nend",
       ),
@@ -344,7 +377,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'the old holder stops before it hands over',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         "    this.#end('handed-over')\n    this.#released = Promise.resolve()\n",
         '',
       ),
@@ -355,6 +388,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'a grant leaves room for the tokens of those it is passed on to',
     patches: [
       lua(
+        'verbs/acquire',
         "if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end",
         "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end",
       ),
@@ -369,7 +403,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'a lease is passed on only as often as it has tokens',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         'if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined',
         'if (this.#passes === -TOKENS_PER_GRANT) return undefined',
       ),
@@ -380,7 +414,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'a lease that is passed on is no longer than it was',
     patches: [
       source(
-        'quorum-lease',
+        'redlock/quorum-lease',
         'this.#trust = before.#trust\n',
         'this.#trust = trustFrom(grant.startedAt, grant.leaseMs, fleet.settings.driftFactor)\n',
       ),
@@ -389,16 +423,16 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'a lease that is passed on knows which keys are being given back',
-    patches: [source('quorum-lease', '      this.#healing = before.#healing\n', '')],
+    patches: [source('redlock/quorum-lease', '      this.#healing = before.#healing\n', '')],
     caughtBy: 'tests',
   },
   {
     rule: 'a failed attempt is released on every master',
     patches: [
       source(
-        'ballots',
-        'master.call(unsettled(index) ? releaseForGood : release, masterTimeoutMs)',
-        'unsettled(index) ? Promise.resolve({ ok: true, serverMs: 0, reply: 0 }) : master.call(release, masterTimeoutMs)',
+        'redlock/verbs/release',
+        'ask(_master: Master, index: number): Call {\n    return this.#terms.isUnsettled(index) ? this.#forGood : this.#call',
+        'ask(_master: Master, index: number): Call | CallResult {\n    return this.#terms.isUnsettled(index) ? { ok: true, serverMs: 0, reply: 0 } : this.#call',
       ),
     ],
     caughtBy: 'tests',
@@ -407,7 +441,7 @@ export const mutants: readonly Mutant[] = [
     rule: 'a release on another connection than its question leaves a tombstone',
     patches: [
       source(
-        'attempt',
+        'redlock/attempt',
         'return unknown && masters[index]?.state !== states[index]',
         'return unknown && masters.length < 0 && states.length < 0',
       ),
@@ -417,9 +451,9 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'whoever leaves a tombstone says that there is one',
     patches: [
-      lua('  keepRare(quarantineMs)\n', ''),
-      lua('  keepRare(tombstoneMs)\n', ''),
-      twin("'1', forMs)\n  keepRare(scene, forMs)\n", "'1', forMs)\n"),
+      lua('verbs/heal', '  flag(quarantineMs)\n', ''),
+      lua('verbs/release', '  flag(tombstoneMs)\n', ''),
+      twin("'1', forMs)\n  flag(scene, forMs)\n", "'1', forMs)\n"),
     ],
     caughtBy: 'tests',
   },
@@ -427,11 +461,80 @@ export const mutants: readonly Mutant[] = [
     rule: 'an abandoned token leaves a tombstone',
     patches: [
       lua(
+        'verbs/acquire',
         "  if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\n",
         '',
       ),
       twin("if (isAbandoned(scene, token)) return ['abandoned']\n  let counter", 'let counter'),
     ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form grants no lease that is held',
+    patches: [lua('verbs/acquire', "token, 'NX', 'PX', leaseMs, 'GET')", "token, 'PX', leaseMs)")],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form grants nothing in quarantine',
+    patches: [lua('verbs/acquire', 'if not grants or flagged', 'if not enrolled or flagged')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form refuses proposals far ahead',
+    patches: [lua('verbs/acquire', ' or proposed > latestUs', '')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form looks for tombstones and reservations',
+    patches: [lua('verbs/acquire', 'if not grants or flagged or', 'if not grants or')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form raises the counter',
+    patches: [
+      lua(
+        'verbs/acquire',
+        'if least <= proposed then return true end',
+        'if least then return true end',
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form extends only my key',
+    patches: [lua('verbs/extend', " or call('GET', leaseKey) ~= token", '')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form extends nothing after a later grant',
+    patches: [
+      lua(
+        'verbs/extend',
+        "\n      or tonumber(call('GET', fenceKey) or '0') > tonumber(fence)",
+        '',
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form never makes a lease shorter',
+    patches: [
+      lua(
+        'verbs/extend',
+        "call('PEXPIRE', leaseKey, leaseMs, 'GT')",
+        "call('PEXPIRE', leaseKey, leaseMs)",
+      ),
+    ],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form releases only my key',
+    patches: [lua('verbs/release', "if call('GET', leaseKey) ~= token then return 0 end", '')],
+    caughtBy: 'tests',
+  },
+  {
+    rule: 'the short form leaves tombstones to the long one',
+    patches: [lua('verbs/release', " or tombstoneMs ~= '0'", '')],
     caughtBy: 'tests',
   },
 ]

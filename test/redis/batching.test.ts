@@ -3,14 +3,16 @@ import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import { Redlock, type AcquireOutcome, silentLogger } from '../../src/index.ts'
-import { Call, defineProcedure, EntryError } from '../../src/redis/batch.ts'
-import { CallQueue, type QueuedCall } from '../../src/redis/call-queue.ts'
+import { Call, type Procedure } from '../../src/redis/batch.ts'
+import { CallQueue } from '../../src/redis/call-queue.ts'
+import type { PendingCall } from '../../src/redis/master.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 
-const echo = defineProcedure('echo', ['word'], 'return {word}')
+const TIME = '1763838000123'
+const echo: Procedure = { name: 'echo', parameters: ['word'], lua: 'return {word}' }
 
 interface Sent {
-  readonly calls: readonly Call[]
+  readonly names: readonly string[]
   answer(reply: unknown): void
   fail(error: Error): void
 }
@@ -19,19 +21,24 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
   const sent: Sent[] = []
   const calls = new CallQueue({
     clock: systemClock,
-    send: (together) => new Promise((answer, fail) => sent.push({ calls: together, answer, fail })),
+    runId: () => 'run-1',
+    sender: {
+      send: ({ entries, answered, failed }) => {
+        sent.push({ names: namesIn(entries), answer: answered, fail: failed })
+      },
+    },
+    onTime: () => undefined,
     onError: () => undefined,
   })
   return { calls, sent }
 }
 
-function call(name: string, heard: unknown[] = []): QueuedCall & { settled: boolean } {
+function call(name: string, heard: unknown[] = []): PendingCall & { settled: boolean } {
   return {
     call: new Call(echo, [name]),
     settled: false,
     left: false,
-    onReply: ({ reply }) => heard.push(reply),
-    onError: (error) => heard.push(error),
+    hear: (result) => heard.push(result.ok ? result.reply : result.detail),
   }
 }
 
@@ -40,10 +47,14 @@ async function turn(): Promise<void> {
   for (let turns = 0; turns < 3; turns++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** The names of the calls that were sent together. */
-function names({ calls }: Sent): readonly unknown[] {
-  return calls.map(({ args: [name] }) => name)
+/** The words of a batch's entries. */
+function namesIn(entries: string): readonly string[] {
+  return [...entries.matchAll(/J(\[.*?\])\0/g)].map(
+    ([, json = '[]']) => (JSON.parse(json) as string[])[1] ?? '',
+  )
 }
+
+const names = ({ names: sent }: Sent): readonly string[] => sent
 
 describe('a queue of calls', () => {
   test('an idle master is asked in the same turn', async () => {
@@ -63,15 +74,15 @@ describe('a queue of calls', () => {
     calls.add(call('c', three))
     calls.add(call('d'))
     expect(sent.map(names)).toEqual([['a', 'b']])
-    sent[0]?.answer([1, [['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']]])
+    sent[0]?.answer([`${TIME} **`, ['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']])
     await turn()
     expect(sent.map(names)).toEqual([
       ['a', 'b'],
       ['c', 'd'],
     ])
-    sent[1]?.answer([1, [['C'], ['D']]])
+    sent[1]?.answer([`${TIME} *+`, ['C']])
     await turn()
-    expect(heard).toEqual([[['A']], [new EntryError('WRONGTYPE of b')], [['C']]])
+    expect(heard).toEqual([[['A']], ['WRONGTYPE of b'], [['C']]])
   })
 
   test('nobody waits long behind a master that does not answer', async () => {
@@ -86,7 +97,7 @@ describe('a queue of calls', () => {
   test('no more than 64 leave together', () => {
     const { calls, sent } = queue()
     for (let index = 0; index < 192; index++) calls.add(call(String(index)))
-    expect(sent.map((one) => one.calls.length)).toEqual([64, 64, 64])
+    expect(sent.map((one) => one.names.length)).toEqual([64, 64, 64])
   })
 
   test('a call that was given up before it left never leaves', async () => {
@@ -110,7 +121,7 @@ describe('a queue of calls', () => {
     expect(calls.clear()).toEqual([waiting])
     sent[0]?.fail(new Error('closed'))
     await turn()
-    expect(heard).toEqual([new Error('closed')])
+    expect(heard).toEqual(['closed'])
     expect(sent).toHaveLength(1)
   })
 
@@ -119,9 +130,9 @@ describe('a queue of calls', () => {
     const heard: unknown[] = []
     for (const name of ['a', 'b']) calls.add(call(name, heard))
     await turn()
-    sent[0]?.answer([1, [['A']]])
+    sent[0]?.answer([`${TIME} *`, ['A']])
     await turn()
-    expect(heard).toEqual([['A'], new EntryError('the batch was not answered in full')])
+    expect(heard).toEqual([['A'], 'the batch was not answered in full'])
   })
 })
 
@@ -147,7 +158,7 @@ describe('on a real server', () => {
   async function connect(): Promise<Redlock> {
     const redlock = new Redlock({ masters: [server.url], namespace: 'batch', logger: silentLogger })
     open.push(redlock)
-    await redlock.bootstrap()
+    await redlock.bootstrap({ newFleet: true })
     return redlock
   }
 

@@ -116,7 +116,7 @@ it('a server that is known does not wait again, whoever connects', async () => {
 async function afterRestart(config: ServerConfig, restart: RestartOptions = {}): Promise<string> {
   const server = await start(config)
   const redlock = await client(server)
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   expect(only(redlock).state).toBe('voting')
   await redlock.close()
   const before = await record(server)
@@ -144,7 +144,7 @@ it.each([
 it('a server that lost its data while it ran is noticed by the next call, and waits', async () => {
   const server = await start()
   const redlock = await client(server)
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   await ask(server, (redis) => redis.flushall())
   const startedAt = performance.now()
   const refused = await untilGranted(redlock)
@@ -156,7 +156,7 @@ it('a server that lost its data while it ran is noticed by the next call, and wa
 it('a quarantined master goes on extending and releasing', async () => {
   const server = await start(EVERYSEC)
   const redlock = await client(server)
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   const lease = await redlock.acquire('r', { leaseMs: MAX_LEASE_MS })
   // While the disk is busy, Redis keeps what it is going to append.
   await until('the lease is in the file', async () => {
@@ -259,11 +259,11 @@ it('bootstrap is refused where a lease exists, and otherwise ends the wait', asy
   const server = await start()
   const redlock = await client(server)
   await ask(server, (redis) => redis.set('ns:lease:r', 'somebody', 'PX', 60_000))
-  await expect(redlock.bootstrap()).rejects.toThrow(LeaseExistsError)
-  await expect(redlock.bootstrap()).rejects.toThrow('`ns:lease:r`')
+  await expect(redlock.bootstrap({ newFleet: true })).rejects.toThrow(LeaseExistsError)
+  await expect(redlock.bootstrap({ newFleet: true })).rejects.toThrow('`ns:lease:r`')
   expect(only(redlock).state).toBe('quarantined')
   await ask(server, (redis) => redis.del('ns:lease:r'))
-  expect(await redlock.bootstrap()).toEqual([`127.0.0.1:${server.port}`])
+  expect(await redlock.bootstrap({ newFleet: true })).toEqual([`127.0.0.1:${server.port}`])
   expect(only(redlock).state).toBe('voting')
   const outcome = await redlock.tryAcquire('r')
   expect(outcome.status).toBe('granted')

@@ -1,6 +1,7 @@
 /** Every answer of the scripts that grant and fix a fencing token, on a real server. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { acquireProcedure, releaseProcedure, TOKENS_PER_GRANT } from '../../src/lock/scripts.ts'
+import { acquireProcedure, TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
+import { releaseProcedure } from '../../src/redlock/verbs/release.ts'
 import { Call } from '../../src/redis/batch.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
@@ -211,14 +212,14 @@ describe('what is rarely there, and is looked for only then', () => {
 
   const tellsOf = async (key: string): Promise<void> => {
     expect(await endOf(key)).toBeGreaterThan(0)
-    expect(await endOf(bench.keys.rare)).toBeGreaterThanOrEqual(await endOf(key))
+    expect(await endOf(bench.keys.flag)).toBeGreaterThanOrEqual(await endOf(key))
   }
 
   it('is not there where nobody waits and everybody is heard', async () => {
     await bench.granted('a')
     expect((await bench.acquire('b'))[0]).toBe('taken')
     await bench.release('a', { graceMs: 10_000 })
-    expect(await bench.redis.exists(bench.keys.rare)).toBe(0)
+    expect(await bench.redis.exists(bench.keys.flag)).toBe(0)
   })
 
   it('is known for as long as the longest of it lives', async () => {

@@ -2,10 +2,10 @@
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
-import { Call, defineProcedure } from '../../src/redis/batch.ts'
+import { Call, type Procedure } from '../../src/redis/batch.ts'
 import type { MasterAddress } from '../../src/redis/connection-settings.ts'
 import { MasterConnection } from '../../src/redis/master-connection.ts'
-import type { Admission } from '../../src/redis/master.ts'
+import { callMaster, type Admission } from '../../src/redis/master.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
@@ -13,9 +13,18 @@ import { startProxy } from '../support/proxy.ts'
 import { LIMITS } from './connection.ts'
 
 const leaks = watchLeaks()
-const countProcedure = defineProcedure('count', ['key'], `return redis.call('INCR', key)`)
+const countProcedure: Procedure = {
+  name: 'count',
+  parameters: ['key'],
+  lua: `return redis.call('INCR', key)`,
+}
 const count = new Call(countProcedure, ['runs'])
-const library = { prelude: 'local nowMs = 0', procedures: [countProcedure] }
+const library = {
+  constants: [],
+  prelude: 'local nowMs = 0',
+  longPrelude: '',
+  procedures: [countProcedure],
+}
 const NO_HURRY_MS = 10_000
 
 let server: TestServer
@@ -52,12 +61,13 @@ function connect(address: MasterAddress): Connected {
     limits: LIMITS,
     clock: systemClock,
     library,
-    standing: [],
+    constants: {},
     admit: (_master, { runId }): Promise<Admission> => {
       admitted.push(runId)
       return Promise.resolve({ admitted: true })
     },
     onState: () => undefined,
+    onTime: () => undefined,
   })
   opened.push(master)
   return { master, admitted }
@@ -65,13 +75,17 @@ function connect(address: MasterAddress): Connected {
 
 it('answers before it is ready: not now, and certainly not run', async () => {
   const { master } = connect(server.url)
-  expect(await master.call(count, NO_HURRY_MS)).toMatchObject({
+  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({
     ok: false,
     reason: 'not-ready',
     mayHaveRun: false,
   })
   expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)
-  expect(await master.call(count, NO_HURRY_MS)).toEqual({ ok: true, reply: 1, serverMs: 0 })
+  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
+    ok: true,
+    reply: 1,
+    serverMs: 0,
+  })
 })
 
 it('gives up at its deadline a call that may have run', async () => {
@@ -79,7 +93,7 @@ it('gives up at its deadline a call that may have run', async () => {
   const { master } = connect(proxy.url)
   await master.whenEnrolled(NO_HURRY_MS)
   const hold = proxy.holdReplies()
-  expect(await master.call(count, 20)).toMatchObject({
+  expect(await callMaster(master, systemClock, count, 20)).toMatchObject({
     reason: 'timeout',
     mayHaveRun: true,
   })
@@ -94,7 +108,7 @@ it('enrols a server again that does not know its scripts: it has restarted, or m
   const { master, admitted } = connect(server.url)
   await master.whenEnrolled(NO_HURRY_MS)
   await watcher.script('FLUSH')
-  const missed = await master.call(count, NO_HURRY_MS)
+  const missed = await callMaster(master, systemClock, count, NO_HURRY_MS)
   expect(missed).toMatchObject({ ok: false, reason: 'error', mayHaveRun: false })
   expect(JSON.stringify(missed)).toContain('NOSCRIPT')
   expect(master.state.status).toBe('enrolling')
@@ -103,20 +117,28 @@ it('enrols a server again that does not know its scripts: it has restarted, or m
 
   expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(admitted).toHaveLength(2)
-  expect(await master.call(count, NO_HURRY_MS)).toEqual({ ok: true, reply: 1, serverMs: 0 })
+  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
+    ok: true,
+    reply: 1,
+    serverMs: 0,
+  })
 })
 
 it('does not vote for a server that restarted before the new process is enrolled', async () => {
   const { master, admitted } = connect(server.url)
   await master.whenEnrolled(NO_HURRY_MS)
   await server.kill()
-  expect(await master.call(count, NO_HURRY_MS)).toMatchObject({ ok: false })
+  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({ ok: false })
   await server.restart()
   expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(admitted).toHaveLength(2)
   expect(new Set(admitted).size).toBe(2)
   expect(master.runId).toBe(admitted[1])
-  expect(await master.call(count, NO_HURRY_MS)).toEqual({ ok: true, reply: 1, serverMs: 0 })
+  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
+    ok: true,
+    reply: 1,
+    serverMs: 0,
+  })
 })
 
 /** Everything that would send a command later, again, or wait for it without an end. */
@@ -137,7 +159,7 @@ it('keeps its own settings whatever the options of the address say', async () =>
   expect(await watcher.client('LIST')).not.toContain('name=theirs')
 
   const hold = proxy.holdReplies()
-  const call = master.call(count, NO_HURRY_MS)
+  const call = callMaster(master, systemClock, count, NO_HURRY_MS)
   await hold.held
   hold.lose()
   expect(await call).toMatchObject({ ok: false, reason: 'closed', mayHaveRun: true })
@@ -146,7 +168,7 @@ it('keeps its own settings whatever the options of the address say', async () =>
 
   await proxy.drop()
   // A silent socket is replaced, long before the user's minute is over.
-  expect(await master.call(count, NO_HURRY_MS)).toMatchObject({ ok: false })
+  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({ ok: false })
   await proxy.pass()
   master.close()
   await until('it is closed', () => proxy.counters.open === 0)

@@ -205,7 +205,7 @@ describe('release', () => {
   it('does not depend on the line: where that is no line, all keys are gone all the same', async () => {
     const resources = ['x', 'y']
     await bench.granted('a', { resources })
-    await bench.redis.mset(bench.keys.waiters('x'), 'no line', bench.keys.rare, '1')
+    await bench.redis.mset(bench.keys.waiters('x'), 'no line', bench.keys.flag, '1')
     await expect(bench.release('a', { resources, waiter: 'a-waits' })).rejects.toThrow('WRONGTYPE')
     expect(await bench.redis.exists(resources.map((resource) => bench.keys.lease(resource)))).toBe(
       0,

@@ -1,19 +1,15 @@
 /** One real server on which the lock's scripts are called by hand, each test under its own resource and namespace. */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { keyspace, type Keyspace } from '../../src/lock/keyspace.ts'
-import {
-  acquireProcedure,
-  bootstrapScript,
-  confirmProcedure,
-  enrolScript,
-  extendProcedure,
-  healProcedure,
-  leaseLibrary,
-  releaseProcedure,
-  standingOf,
-  withdrawProcedure,
-} from '../../src/lock/scripts.ts'
+import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
+import { bootstrapScript, enrolScript } from '../../src/redlock/fleet/enrol-scripts.ts'
+import { acquireProcedure } from '../../src/redlock/verbs/acquire.ts'
+import { confirmProcedure } from '../../src/redlock/verbs/confirm.ts'
+import { extendProcedure } from '../../src/redlock/verbs/extend.ts'
+import { healProcedure } from '../../src/redlock/verbs/heal.ts'
+import { constantsFor, leaseLibrary } from '../../src/redlock/verbs/library.ts'
+import { releaseProcedure } from '../../src/redlock/verbs/release.ts'
+import { withdrawProcedure } from '../../src/redlock/verbs/withdraw.ts'
 import {
   batchArgs,
   batchScript,
@@ -33,7 +29,6 @@ export const RUN_ID = 'run-1'
 export const MAX_LEASE_MS = 30_000
 export const FENCE_TTL_MS = 86_400_000
 export const SKEW_MS = 10_000
-const BATCH = batchScript(leaseLibrary).lua
 
 /** The run id and the longest lease that the caller believes in. */
 type Enrolment = readonly [runId: string, maxLeaseMs: number, fleetSize?: number]
@@ -142,8 +137,7 @@ export class ScriptBench {
     token: string,
     { tombstoneMs = 0, graceMs = 0, resources = ['r'], waiter = '' } = {},
   ): Promise<Reply> {
-    const name = waiter === '' ? [] : [waiter]
-    return this.#call(releaseProcedure, [resources, token, tombstoneMs, graceMs, ...name])
+    return this.#call(releaseProcedure, [resources, token, tombstoneMs, graceMs, waiter])
   }
 
   withdraw(waiter: string, resources = ['r']): Promise<Reply> {
@@ -158,9 +152,11 @@ export class ScriptBench {
       durable = false,
       fleetSize = FLEET_SIZE,
       mayBeFirst = true,
+      client = 'client-1',
     } = {},
   ): Promise<Reply> {
-    const args = [runId, maxLeaseMs, quarantineMs, durable ? 1 : 0, fleetSize, mayBeFirst ? 1 : 0]
+    const flags = [durable ? 1 : 0, fleetSize, mayBeFirst ? 1 : 0]
+    const args = [runId, maxLeaseMs, quarantineMs, ...flags, client]
     return this.run(enrolScript, [this.keys.master], args)
   }
 
@@ -212,8 +208,8 @@ export class ScriptBench {
     }: Caller = {},
   ): Promise<readonly Entry[]> {
     const terms = { maxLeaseMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: skewMs }
-    const standing = standingOf({ namespace: this.#namespace, ...terms }, fleetSize)
-    const sent = batchArgs(calls, runId, standing)
-    return readBatch(await this.redis.eval(BATCH, 0, ...sent), calls.length)
+    const constants = constantsFor({ namespace: this.#namespace, ...terms }, fleetSize)
+    const { lua } = batchScript(leaseLibrary, constants)
+    return readBatch(await this.redis.eval(lua, 0, ...batchArgs(calls, runId)), calls)
   }
 }

@@ -116,7 +116,7 @@ async function simulateSeed(
   onTrace?: (line: string) => void,
 ): Promise<SimulationResult> {
   const { masters, clients, clocks, src } = settings
-  const lock = (await import(pathToFileURL(join(src, 'lock/redlock.ts')).href)) as {
+  const lock = (await import(pathToFileURL(join(src, 'redlock/redlock.ts')).href)) as {
     readonly Redlock: RedlockClass
   }
   return simulate({

@@ -7,8 +7,9 @@ import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { batchArgs, batchScript, Call, readBatch, type Argument } from '../../src/redis/batch.ts'
-import { bootstrapScript, enrolScript, leaseLibrary, standingOf } from '../../src/lock/scripts.ts'
-import { keyspace } from '../../src/lock/keyspace.ts'
+import { bootstrapScript, enrolScript } from '../../src/redlock/fleet/enrol-scripts.ts'
+import { constantsFor, leaseLibrary } from '../../src/redlock/verbs/library.ts'
+import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import {
   simulateProcedure,
@@ -19,7 +20,6 @@ import { SimulatedMemory } from '../../src/testing/simulated-memory.ts'
 
 const SCRIPTS = new Map([enrolScript, bootstrapScript].map((script) => [script.name, script]))
 const PROCEDURES = new Map(leaseLibrary.procedures.map((procedure) => [procedure.name, procedure]))
-const BATCH = batchScript(leaseLibrary).lua
 const RUN_IDS = ['run-1', 'run-2']
 const MAX_LEASE_MS = 600_000
 const LONG_MS = [200_000, 400_000, 600_000]
@@ -70,7 +70,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
       token,
       lease,
       proposal,
-      fc.constantFrom('', ...TOKENS),
+      fc.constantFrom('', '', '', ...TOKENS),
       counter,
       resources,
       fc.constantFrom('', 'w1', 'w2', 'w3'),
@@ -108,10 +108,11 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
   const enrol = fc
     .tuple(
       ...([runId, terms, fc.constantFrom(-60_000, 300_000)] as const),
-      ...([fc.constantFrom(0, 1), fc.constantFrom(0, 1, 1)] as const),
+      ...([fc.constantFrom(0, 1), fc.constantFrom(0, 1, 1), fc.constantFrom('c1', 'c2')] as const),
     )
-    .map(([run, [max, size], quarantineMs, durable, first]): Sent => {
-      return { kind: 'script', name: 'enrol', args: [run, max, quarantineMs, durable, size, first] }
+    .map(([run, [max, size], quarantineMs, durable, first, client]): Sent => {
+      const args = [run, max, quarantineMs, durable, size, first, client]
+      return { kind: 'script', name: 'enrol', args }
     })
   const bootstrap = fc
     .tuple(runId, terms)
@@ -123,7 +124,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     { arbitrary: release, weight: 3 },
     { arbitrary: withdraw, weight: 1 },
     { arbitrary: inspect, weight: 1 },
-    { arbitrary: enrol, weight: 1 },
+    { arbitrary: enrol, weight: 2 },
     { arbitrary: bootstrap, weight: 1 },
     { arbitrary: fc.constant<Step>({ kind: 'flush' }), weight: waitable ? 0 : 1 },
     { arbitrary: fc.constant<Step>({ kind: 'wait' }), weight: waitable ? 4 : 0 },
@@ -171,15 +172,16 @@ async function onBoth(memory: SimulatedMemory, step: Asked | Sent): Promise<unkn
   const procedure = PROCEDURES.get(name)
   if (procedure === undefined) throw new Error(`There is no procedure ${name}`)
   const limits = { maxLeaseMs: longestMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
-  const standing = standingOf({ namespace: 'twin', ...limits }, fleetSize)
+  const constants = constantsFor({ namespace: 'twin', ...limits }, fleetSize)
+  const call = new Call(procedure, args)
   const answer = await redis.eval(
-    BATCH,
+    batchScript(leaseLibrary, constants).lua,
     0,
-    ...batchArgs([new Call(procedure, args)], run, standing),
+    ...batchArgs([call], run),
   )
   const publish = (): void => undefined
-  const simulated = simulateProcedure(name, { memory, args, runId: run, standing, nowUs, publish })
-  const [real] = readBatch(answer, 1)
+  const simulated = simulateProcedure(name, { memory, args, runId: run, constants, nowUs, publish })
+  const [real] = readBatch(answer, [call])
   expect(comparable(real?.reply), `${name} ${args.join(' ')}`).toEqual(comparable(simulated))
   return wordOf(simulated)
 }

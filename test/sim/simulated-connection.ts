@@ -6,14 +6,16 @@
  * has its deadline on the process's own clock, and what a closed socket still carries may run later.
  */
 import type { Timer } from '../../src/clock.ts'
-import type {
-  CallResult,
-  Master,
-  MasterConnectionOptions,
-  MasterState,
-  Subscription,
+import {
+  notReady,
+  type CallResult,
+  type Master,
+  type MasterConnectionOptions,
+  type MasterState,
+  type PendingCall,
+  type Subscription,
 } from '../../src/redis/master.ts'
-import type { Call, Entry } from '../../src/redis/batch.ts'
+import type { Entry } from '../../src/redis/batch.ts'
 import { Enrolment } from '../../src/redis/enrolment.ts'
 import type { Script } from '../../src/redis/script.ts'
 import type { ServerFacts } from '../../src/redis/server-facts.ts'
@@ -91,29 +93,27 @@ export class SimulatedConnection implements Master {
     return this.#enrolment.firstAnswer
   }
 
-  call(call: Call, timeoutMs: number): Promise<CallResult> {
+  ask(request: PendingCall): void {
     if (this.state.status !== 'enrolled') {
-      const detail = this.state.status
-      return Promise.resolve({ ok: false, reason: 'not-ready', detail, mayHaveRun: false })
+      request.hear(notReady(this.state))
+      return
     }
+    const { call } = request
     const { master, clock, observe } = this.#wiring
     const { procedure, args } = call
     const { runId } = this
+    request.left = true
     observe('call', procedure, args)
-    return new Promise((resolve) => {
-      const deadline = clock.after(timeoutMs, () => {
-        const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
-        resolve({ ok: false, reason: 'timeout', detail, mayHaveRun: true })
-      })
-      const run = (): unknown => {
-        const entry = master.call(call, runId, this.#options.standing)
-        observe('reply', procedure, args, entry.reply)
-        return entry
-      }
-      void this.#ask(run).then((answer) => {
-        deadline.cancel()
-        resolve(this.#resultOf(answer))
-      })
+    const sentAt = { now: clock.now(), wallNow: clock.wallNow() }
+    const run = (): unknown => {
+      const entry = master.call(call, runId, this.#options.constants)
+      observe('reply', procedure, args, entry.reply)
+      return entry
+    }
+    void this.#ask(run).then((answer) => {
+      const result = this.#resultOf(answer)
+      if (result.ok) this.#options.onTime(this, result.serverMs, sentAt)
+      request.hear(result)
     })
   }
 
@@ -296,7 +296,7 @@ export class SimulatedConnection implements Master {
   }
 
   #resultOf(answer: Answer): CallResult {
-    if (answer.kind === 'reply') return { ok: true, ...(answer.reply as Entry) }
+    if (answer.kind === 'reply') return answer.reply as Entry
     const { detail } = answer
     if (answer.kind === 'closed') return { ok: false, reason: 'closed', detail, mayHaveRun: true }
     this.#enrolment.onErrorReply(detail)

@@ -6,7 +6,7 @@
  *   down ─restart(keep)─▶ up: another run id, no loaded scripts, and of its memory what `keep` says
  */
 import type { SeededRandom } from './seeded-random.ts'
-import type { Call, Entry } from '../../src/redis/batch.ts'
+import type { Call, Constants, Entry } from '../../src/redis/batch.ts'
 import {
   simulateProcedure,
   simulateScript,
@@ -84,13 +84,13 @@ export class SimulatedMaster {
   }
 
   /** @throws SimulatedReplyError when the library was not loaded since the process started. */
-  call({ procedure, args }: Call, runId: string, standing: readonly string[]): Entry {
+  call({ procedure, args }: Call, runId: string, constants: Constants): Entry {
     if (!this.#loaded) throw new SimulatedReplyError('NOSCRIPT No matching script.')
     const { memory, nowUs } = this
     const publish = this.#publish
-    const reply = simulateProcedure(procedure, { memory, args, runId, standing, nowUs, publish })
+    const reply = simulateProcedure(procedure, { memory, args, runId, constants, nowUs, publish })
     this.#count(procedure, reply)
-    return { reply, serverMs: Math.floor(nowUs / 1000) }
+    return { ok: true, reply, serverMs: Math.floor(nowUs / 1000) }
   }
 
   eval(name: string, keys: readonly string[], args: readonly (string | number)[]): Reply {

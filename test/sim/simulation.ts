@@ -3,7 +3,7 @@
  * then everything heals, every client must get every resource within the bound, and all is closed and
  * searched for remains. The same seed and the same code give the same run.
  */
-import { Redlock } from '../../src/lock/redlock.ts'
+import { Redlock } from '../../src/redlock/redlock.ts'
 import { FaultCounts } from './fault-counts.ts'
 import { Nemesis } from './nemesis.ts'
 import { Referee, type Violation } from './referee.ts'

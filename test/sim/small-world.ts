@@ -1,6 +1,6 @@
 /** A simulated fleet without a nemesis, for tests that do one thing at a time. */
-import { Redlock } from '../../src/lock/redlock.ts'
-import type { RedlockOptions } from '../../src/lock/settings.ts'
+import { Redlock } from '../../src/redlock/redlock.ts'
+import type { RedlockOptions } from '../../src/redlock/settings.ts'
 import { FaultCounts } from './fault-counts.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { SimulatedConnection } from './simulated-connection.ts'

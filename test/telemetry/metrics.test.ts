@@ -156,7 +156,7 @@ test('an SDK that is registered after the Redlock was made is found', async () =
     observer: openTelemetry({ resourceClass: (name) => name.slice(0, 3) }),
   })
   fixture.defer(() => redlock.close())
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   await (await granted(redlock, 'customer:1')).release()
   served = await openMetrics()
   await (await granted(redlock, 'customer:1')).release()

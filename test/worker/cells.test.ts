@@ -26,7 +26,7 @@ test('jobs of a cell that is gone wait, all others go on, each customer in order
   })
   fixture.defer(() => redlock.close())
   await redlock.ready()
-  for (const cell of redlock.cells.values()) await cell.bootstrap()
+  for (const cell of redlock.cells.values()) await cell.bootstrap({ newFleet: true })
   const resource = ({ customer }: Charge): string => `customer:${customer}`
   const queue = new LockedQueue<Charge>(namespace, {
     connection: { host, port },

@@ -22,6 +22,7 @@ const unreachable = (retryAfterMs: number): NotGranted => ({
   status: 'unreachable',
   resource: 'r',
   retryAfterMs,
+  quorum: 3,
   answers: [],
 })
 const split: NotGranted = { status: 'split', resource: 'r', answers: [] }

@@ -52,6 +52,6 @@ export async function startServers(
   queue.on('error', () => undefined)
   const observer = new Redlock({ masters: fleet.urls, leaseMs, maxLeaseMs, logger: silentLogger })
   closing.add(() => observer.close())
-  await observer.bootstrap()
+  await observer.bootstrap({ newFleet: true })
   return { fleet, databaseUrl: postgres.url, ledger, queue, observer }
 }

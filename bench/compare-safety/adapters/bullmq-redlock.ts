@@ -46,7 +46,7 @@ async function open({ urls, namespace, masterTimeoutMs, quorum, fresh }: Setup):
     ...(quorum !== undefined && { quorum }), // There is no such option; it is refused.
   })
   await redlock.ready()
-  if (fresh === true) await redlock.bootstrap()
+  if (fresh === true) await redlock.bootstrap({ newFleet: true })
   return redlock
 }
 

@@ -17,7 +17,7 @@ export const adapter: LockAdapter = {
       logger: { debug: ignore, info: ignore, warn: ignore, error: ignore },
     })
     await redlock.ready()
-    if (fresh === true) await redlock.bootstrap()
+    if (fresh === true) await redlock.bootstrap({ newFleet: true })
     return {
       acquire: async (resource, leaseMs) =>
         new HeldLease(await redlock.acquire(resource, { leaseMs, waitMs })),

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Command } from 'commander'
 import { systemClock } from '../../clock.ts'
-import { Redlock } from '../../lock/redlock.ts'
-import { keyspace } from '../../lock/keyspace.ts'
+import { Redlock } from '../../redlock/redlock.ts'
+import { keyspace } from '../../redlock/keyspace.ts'
 import { FleetProbe } from '../../operator/fleet-probe.ts'
 import { duration } from '../duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
@@ -56,7 +56,7 @@ async function bench(cli: Cli, flags: Flags): Promise<ExitCode> {
     ...{ masters, namespace, leaseMs: LEASE_MS, maxLeaseMs: LEASE_MS, logger: silentLogger },
   })
   // Nobody else knows this namespace, so there are no leases that a master could have forgotten.
-  await redlock.bootstrap()
+  await redlock.bootstrap({ newFleet: true })
   const samples: Samples = { acquireMs: [], releaseMs: [], refused: 0 }
   const startedAt = systemClock.now()
   const until = startedAt + seconds * 1_000

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { Redlock } from '../../lock/redlock.ts'
+import { Redlock } from '../../redlock/redlock.ts'
 import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
@@ -46,7 +46,7 @@ async function bootstrap(cli: Cli, { yes = false }: Flags): Promise<ExitCode> {
     maxLeaseMs,
     logger: silentLogger,
   })
-  const voting = await redlock.bootstrap()
+  const voting = await redlock.bootstrap({ newFleet: true, confirmed: true })
   const { masters } = redlock.status()
   const others = masters.filter(({ name }) => !voting.includes(name))
   out.result({ voting, others, maxLeaseMs }, () =>

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { sleep, systemClock } from '../../clock.ts'
-import { Redlock } from '../../lock/redlock.ts'
+import { Redlock } from '../../redlock/redlock.ts'
 import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -10,7 +10,7 @@ import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
 import { healthPages } from '../work/health.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
 import { servePages } from '../work/http-pages.ts'
-import type { WorkerContext } from '../../worker/worker-context.ts'
+import type { WorkerContext } from '../work/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
 
 interface Flags extends SharedFlags {

@@ -5,7 +5,7 @@
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { LockedWorker } from '../../worker/locked-worker.ts'
-import type { WorkerContext } from '../../worker/worker-context.ts'
+import type { WorkerContext } from './worker-context.ts'
 import { UsageError } from '../exit-code.ts'
 
 /** As much of a LockedWorker as this program uses: the module may have loaded another copy of the class. */

@@ -285,7 +285,8 @@ export class JobRuns<Data, Result, Name extends string> {
       isDone = true
       return result
     } catch (error) {
-      if (error instanceof NotStarted || !isGivenBack(signal.reason)) throw error
+      const isStopped = isGivenBack(signal.reason) || isGivenBack(lossOf(lease))
+      if (error instanceof NotStarted || !isStopped) throw error
       return await this.#giveBack(job, token, undefined)
     } finally {
       signal.end()

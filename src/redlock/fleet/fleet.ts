@@ -1,0 +1,353 @@
+/**
+ * The lock masters as one body: who may vote, and the delayed restart.
+ *
+ * On every connect a master is *enrolled* before it may vote. A server process that the fleet has
+ * not seen (another run id, or no record) may have forgotten leases, so it grants nothing for as
+ * long as the longest lease could last; extending, healing and releasing go on. The record is kept on the
+ * master itself, so that all clients agree on when it may vote again.
+ */
+import { randomUUID } from 'node:crypto'
+import type { ServerFacts } from '../../redis/server-facts.ts'
+import {
+  describeState,
+  type Admission,
+  type Master,
+  type MasterState,
+  type Refusal,
+} from '../../redis/master.ts'
+import type { MasterAnswer, MasterProblem } from '../../errors.ts'
+import { keyspace, type Keyspace } from '../keyspace.ts'
+import type {
+  LockObserver,
+  LossReason,
+  MasterStatus,
+  ObservedLease,
+  Question,
+} from '../../telemetry/lock-observer.ts'
+import { quorumOf } from '../quorum/quorum.ts'
+import { Deadlines, type Deadline, type Expiring } from '../../deadlines.ts'
+import type { Settings } from '../settings.ts'
+import { constantsFor, leaseLibrary } from '../verbs/library.ts'
+import { outcomeOf, type Vote } from '../verbs/votes.ts'
+import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
+import { ClockWatch } from './clock-watch.ts'
+import { MasterLog } from './master-log.ts'
+import { driftMs, instant, quarantineMs } from '../../lock/trust.ts'
+
+export class Fleet {
+  readonly settings: Settings
+  readonly keys: Keyspace
+  readonly masters: readonly Master[]
+  readonly quorum: number
+  /** Whoever measures the lock. */
+  readonly observer: Required<LockObserver>
+  /** The monotonic time from which an enrolled master may grant. */
+  readonly #grantsFrom = new Map<Master, number>()
+  #states: readonly MasterState[] | undefined
+  /** Which connection a server process votes through; a second one to the same server is refused. */
+  readonly #voters = new Map<string, Master>()
+  readonly #clocks: ClockWatch
+  readonly #clientId = randomUUID()
+  /** Masters that no client had enrolled before this one. */
+  readonly #foundedHere = new Set<Master>()
+  readonly #deadlines: Deadlines
+  readonly #masterLog: MasterLog
+  readonly #background = new Set<Promise<void>>()
+  #openPolls = 0
+  #whenQuiet: (() => void) | undefined
+  /** What each master said last: whether this client belongs to its fleet. */
+  readonly #knownBy = new Map<Master, boolean>()
+
+  constructor(settings: Settings, observer: Required<LockObserver>) {
+    this.settings = settings
+    this.observer = observer
+    this.keys = keyspace(settings.namespace)
+    const limits = {
+      connectTimeoutMs: settings.connectTimeoutMs,
+      socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
+    }
+    const constants = constantsFor(settings, settings.addresses.length)
+    this.#deadlines = new Deadlines(settings.clock)
+    this.#masterLog = new MasterLog(settings.log, settings.clock)
+    this.masters = settings.addresses.map((address) =>
+      settings.connect({
+        address,
+        limits,
+        clock: settings.clock,
+        library: leaseLibrary,
+        constants,
+        admit: (master, facts) => this.#admit(master, facts),
+        onState: (master, state) => {
+          this.#onState(master, state)
+        },
+        onTime: (master, serverMs, sentAt) => {
+          this.#clocks.observe(master, serverMs, sentAt, instant(settings.clock))
+        },
+      }),
+    )
+    this.quorum = quorumOf(this.masters.length)
+    this.#clocks = new ClockWatch({
+      driftFactor: settings.driftFactor,
+      // A smaller jump is covered by the allowance that every lease makes for drift.
+      toleranceMs: Math.max(5, driftMs(settings.leaseMs, settings.driftFactor) / 2),
+      suspensionMs: quarantineMs(settings.maxLeaseMs, settings.driftFactor),
+      jumped: (master, jumpedMs) => {
+        settings.log.event('master:clock-jump', { master: master.name, jumpedMs })
+      },
+    })
+  }
+
+  /** A poll that is open until `pollEnds`; it expires after `timeoutMs`. */
+  pollBegins(timeoutMs: number, poll: Expiring): Deadline {
+    this.#openPolls++
+    return this.#deadlines.in(timeoutMs, poll)
+  }
+
+  pollEnds(deadline: Deadline): void {
+    deadline.leave()
+    this.#openPolls--
+    if (this.#openPolls === 0) this.#whenQuiet?.()
+  }
+
+  /** A master answered, or failed to. */
+  voted(master: Master, question: Question, vote: Vote): void {
+    if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
+      master.reenrol('its enrolment is gone: it restarted or lost its data')
+    }
+    if (this.observer.hearsVotes()) {
+      this.observer.voted(master.name, question, outcomeOf(vote))
+    }
+  }
+
+  /** Tells those who want to know of a loss; the lease's signal has aborted. */
+  leaseLost(lease: ObservedLease & { readonly resource: string }, reason: LossReason): void {
+    const { resource, fencingToken } = lease
+    this.observer.lost(lease, reason)
+    this.settings.log.event('lease:lost', { resource, fencingToken, reason })
+  }
+
+  /** What `quiet` waits for. */
+  readonly inBackground = (work: Promise<void>): void => {
+    this.#background.add(work)
+    void work.finally(() => this.#background.delete(work))
+  }
+
+  /** When no poll is open and the background work of this moment is done. */
+  async quiet(): Promise<void> {
+    if (this.#openPolls > 0) {
+      await new Promise<void>((resolve) => {
+        this.#whenQuiet = resolve
+      })
+    }
+    await Promise.all(this.#background)
+  }
+
+  /** For how long a master may not vote because its clock jumped. */
+  suspendedMs(master: Master): number {
+    return this.#clocks.suspendedMs(master, this.settings.clock.now())
+  }
+
+  /** The state of every master: the same array until one of them changes. */
+  get states(): readonly MasterState[] {
+    return (this.#states ??= this.masters.map(({ state }) => state))
+  }
+
+  status(): readonly MasterStatus[] {
+    return this.masters.map((master) => this.#statusOf(master))
+  }
+
+  /** Every master's state in words. */
+  answers(): readonly MasterAnswer[] {
+    return this.status().map(({ name, state, reason }) => ({
+      master: name,
+      answer: reason ?? state,
+    }))
+  }
+
+  /** Refused masters, or only those that this client's settings are to blame for. */
+  problems(fault?: Refusal['fault']): readonly MasterProblem[] {
+    return this.masters.flatMap(({ name, state }) =>
+      state.status === 'refused' && (fault ?? state.fault) === state.fault
+        ? [{ master: name, problem: state.problem, fix: state.fix }]
+        : [],
+    )
+  }
+
+  /** Round trips measured when the masters were enrolled, shortest first. */
+  roundTripsMs(): readonly number[] {
+    return this.masters
+      .flatMap(({ state }) => (state.status === 'enrolled' ? [state.facts.roundTripMs] : []))
+      .sort((a, b) => a - b)
+  }
+
+  /** The first lease key found on any connected master. */
+  async findLease(): Promise<{ readonly master: string; readonly key: string } | undefined> {
+    for (const master of this.masters) {
+      if (master.state.status !== 'enrolled') continue
+      const key = await master.findKey(this.keys.leasePattern)
+      if (key !== undefined) return { master: master.name, key }
+    }
+    return undefined
+  }
+
+  /**
+   * Why this fleet is not new, one line for each master that says so: this client was not the first
+   * to enrol it, or it cannot be asked. Empty also where no master is quarantined.
+   */
+  signsOfUse(): readonly MasterAnswer[] {
+    const isQuarantined = this.status().some(({ state }) => state === 'quarantined')
+    if (!isQuarantined) return []
+    return this.masters.flatMap((master) => {
+      const { name, state } = master
+      if (state.status !== 'enrolled') return [{ master: name, answer: describeState(state) }]
+      const answer = 'another client has enrolled it before'
+      return this.#foundedHere.has(master) ? [] : [{ master: name, answer }]
+    })
+  }
+
+  /** Ends the quarantine of every enrolled master; returns their names. */
+  async endQuarantine(): Promise<readonly string[]> {
+    const ended: string[] = []
+    for (const master of this.masters) {
+      if (master.state.status !== 'enrolled') continue
+      const args = [master.runId, this.settings.maxLeaseMs, this.masters.length]
+      await master.eval(bootstrapScript, [this.keys.master], args)
+      this.#grantsFrom.set(master, this.settings.clock.now())
+      ended.push(master.name)
+    }
+    return ended
+  }
+
+  close(): void {
+    for (const master of this.masters) master.close()
+    this.#masterLog.close()
+  }
+
+  async #admit(master: Master, facts: ServerFacts): Promise<Admission> {
+    const refusal = this.#refusal(master, facts)
+    if (refusal !== undefined) return { admitted: false, ...refusal }
+    // Claimed before the first await, so that two connections to one server cannot both pass.
+    this.#voters.set(facts.runId, master)
+    const { settings } = this
+    const reply = (await master.eval(
+      enrolScript,
+      [this.keys.master],
+      [
+        facts.runId,
+        settings.maxLeaseMs,
+        quarantineMs(settings.maxLeaseMs, settings.driftFactor),
+        facts.durable ? 1 : 0,
+        settings.addresses.length,
+        this.#mayBeFirst(master) ? 1 : 0,
+        this.#clientId,
+      ],
+    )) as ['enrolled', number, string] | ['mismatch', string, string] | ['unfounded']
+    if (reply[0] !== 'enrolled') {
+      if (reply[0] === 'mismatch') this.#knownBy.set(master, false)
+      const problem = this.#difference(reply)
+      return { admitted: false, problem, fix: this.#howToAgree, fault: 'client' }
+    }
+    this.#knownBy.set(master, true)
+    if (reply[2] === this.#clientId) this.#foundedHere.add(master)
+    else this.#foundedHere.delete(master)
+    this.#grantsFrom.set(master, settings.clock.now() + reply[1])
+    return { admitted: true }
+  }
+
+  /** What a master says of the fleet, and this client otherwise. */
+  #difference([word, name, theirs]: readonly string[]): string {
+    const { maxLeaseMs, addresses } = this.settings
+    if (word === 'unfounded') return 'has no memory, and other masters refuse this client'
+    return name === 'maxLeaseMs'
+      ? `the fleet's \`maxLeaseMs\` is ${theirs}, this client's is ${maxLeaseMs}`
+      : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
+  }
+
+  /** Only whom more of the others know than refuse may be the first that a master without memory gets to know: that one decides for all. */
+  #mayBeFirst(master: Master): boolean {
+    const others = [...this.#knownBy].filter(([other]) => other !== master)
+    const refusals = others.filter(([, isKnown]) => !isKnown).length
+    return refusals === 0 || refusals < others.length - refusals
+  }
+
+  get #howToAgree(): string {
+    return (
+      'give every client the same, or another `namespace` where they lock other things (to change it: stop all workers, ' +
+      `wait one \`maxLeaseMs\`, then delete the key \`${this.keys.master}\` on every master)`
+    )
+  }
+
+  #refusal(master: Master, facts: ServerFacts): Refusal | undefined {
+    const duplicate = this.#voters.get(facts.runId)
+    if (duplicate !== undefined && duplicate !== master) {
+      return {
+        problem: `is the same server as ${duplicate.name}`,
+        fix: 'list distinct servers in `masters`: two addresses of one server are two votes of one',
+        fault: 'client',
+      }
+    }
+    if (facts.runId === '') {
+      return {
+        problem: 'does not tell its run_id',
+        fix: 'allow INFO to this user',
+        fault: 'server',
+      }
+    }
+    if (Number.parseInt(facts.version, 10) < 7) {
+      return {
+        problem: `runs version ${facts.version}`,
+        fix: 'use Redis >= 7.0 or Valkey',
+        fault: 'server',
+      }
+    }
+    if (facts.role !== 'master') {
+      return {
+        problem: `is a ${facts.role === 'slave' ? 'replica' : facts.role}`,
+        fix: 'list only independent masters in `masters`',
+        fault: 'server',
+      }
+    }
+    if (facts.maxmemoryPolicy !== 'noeviction') {
+      return {
+        problem: `may evict leases (maxmemory-policy is ${facts.maxmemoryPolicy})`,
+        fix: 'set `maxmemory-policy noeviction`',
+        fault: 'server',
+      }
+    }
+    return undefined
+  }
+
+  #onState(master: Master, state: MasterState): void {
+    this.#states = undefined
+    if (state.status !== 'enrolled') {
+      for (const [runId, voter] of this.#voters) {
+        if (voter === master) this.#voters.delete(runId)
+      }
+    }
+    this.#masterLog.entered(master, state, this.#statusOf(master).votesInMs)
+    if (state.status === 'enrolled') this.#reportSkew(master.name, state.facts.clockOffsetMs)
+  }
+
+  #reportSkew(master: string, offsetMs: number): void {
+    const { log, maxClockSkewMs } = this.settings
+    if (Math.abs(offsetMs) <= maxClockSkewMs) return
+    log.event('master:clock-skew', { master, clockOffsetMs: Math.round(offsetMs) })
+  }
+
+  #statusOf(master: Master): MasterStatus {
+    const { name, state } = master
+    if (state.status !== 'enrolled') {
+      return { name, state: state.status, reason: describeState(state) }
+    }
+    const clockOffsetMs = Math.round(state.facts.clockOffsetMs)
+    const suspendedMs = this.suspendedMs(master)
+    if (suspendedMs > 0) {
+      const reason = `its clock jumped; not counted for another ${suspendedMs} ms: check NTP`
+      return { name, state: 'suspended', reason, votesInMs: suspendedMs, clockOffsetMs }
+    }
+    const votesInMs = Math.ceil((this.#grantsFrom.get(master) ?? 0) - this.settings.clock.now())
+    if (votesInMs <= 0) return { name, state: 'voting', clockOffsetMs }
+    const reason = `quarantined for another ${votesInMs} ms after a restart or first use`
+    return { name, state: 'quarantined', reason, votesInMs, clockOffsetMs }
+  }
+}

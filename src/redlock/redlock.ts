@@ -1,0 +1,386 @@
+/**
+ * The public face of the quorum lock. Knows the fleet, hands out leases, and looks after what outlives a
+ * call: releases that a master has not confirmed yet, and the leases that are still held.
+ */
+import {
+  LeaseExistsError,
+  LeaseTooShortError,
+  MasterRefusedError,
+  NotNewFleetError,
+  QuorumUnreachableError,
+  RedlockClosedError,
+} from '../errors.ts'
+import { integerOption, refuse } from '../options.ts'
+import { Announcements } from './waiting/announcements.ts'
+import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
+import { attempt, type Grant } from './attempt.ts'
+import type { Wish } from './verbs/acquire.ts'
+import type { Predecessor } from './verbs/claim.ts'
+import { withdraw } from './verbs/withdraw.ts'
+import { Fleet } from './fleet/fleet.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import { inspect } from './verbs/inspect.ts'
+import type { Lease } from '../lock/lease.ts'
+import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
+import { observe, type LockObserver, type MasterStatus } from '../telemetry/lock-observer.ts'
+import type { AcquireOutcome } from '../lock/outcome.ts'
+import { ProposalClock } from './proposal.ts'
+import { QuorumLease, type LeaseOwner, type LeaseTerms } from './quorum-lease.ts'
+import { quorumOf } from './quorum/quorum.ts'
+import { HeldLeases } from '../lock/reentrancy.ts'
+import { resourceNames } from '../lock/resources.ts'
+import { acquireWithin } from './waiting/retrying.ts'
+import { leaseOption } from '../lock/lease-option.ts'
+import { resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
+import { claimsFor, tryEach } from '../lock/slots.ts'
+
+export interface RedlockStatus {
+  readonly quorum: number
+  readonly masters: readonly MasterStatus[]
+  /** Leases this instance holds now. */
+  readonly leases: number
+}
+
+export interface BootstrapOptions {
+  /** Says that no client has ever used this fleet. */
+  readonly newFleet: true
+  /** @internal An operator has confirmed it, also where clients have enrolled the masters. */
+  readonly confirmed?: boolean
+}
+
+/** A lease shorter than this many round trips is spent on talking to the masters. */
+const ROUND_TRIPS_PER_LEASE = 4
+
+export class Redlock implements LockService, AsyncDisposable {
+  readonly #settings: Settings
+  readonly #observer: Required<LockObserver>
+  readonly #fleet: Fleet
+  readonly #proposals: ProposalClock
+  readonly #announcements: Announcements
+  /** Of a call without options. */
+  readonly #usualTerms: LeaseTerms
+  readonly #held = new HeldLeases()
+  readonly #leases = new Set<QuorumLease>()
+  #closed: Promise<void> | undefined
+  /** Of the last attempt that a quorum answered; retries wait longer than this. */
+  #roundTripMs = 0
+
+  /** @throws TypeError for a bad option, naming it. Connects in the background: see {@link Redlock.ready}. */
+  constructor(options: RedlockOptions) {
+    this.#settings = resolveSettings(options)
+    this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
+    this.#observer = observe(
+      this.#settings.observer,
+      {
+        namespace: this.namespace,
+        quorum: quorumOf(this.#settings.addresses.length),
+        status: () => this.status(),
+      },
+      this.#settings.log,
+    )
+    this.#fleet = new Fleet(this.#settings, this.#observer)
+    const { masters, keys, quorum } = this.#fleet
+    this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
+    this.#usualTerms = this.#terms({})
+  }
+
+  get namespace(): string {
+    return this.#settings.namespace
+  }
+
+  get leaseMs(): number {
+    return this.#settings.leaseMs
+  }
+
+  get maxLeaseMs(): number {
+    return this.#settings.maxLeaseMs
+  }
+
+  get quorum(): number {
+    return this.#fleet.quorum
+  }
+
+  /**
+   * Resolves when all masters have been tried and a quorum of them is connected, checked and
+   * enrolled. They may still be quarantined, and some of the others refused: see `status()`.
+   * @throws MasterRefusedError when the client's own settings are wrong (the same server twice,
+   * another `maxLeaseMs` than the fleet's), or when refused masters leave no quorum.
+   * @throws QuorumUnreachableError when fewer than a quorum answered.
+   * @throws LeaseTooShortError when `leaseMs` leaves no room for the round trips.
+   */
+  async ready(): Promise<RedlockStatus> {
+    this.#assertOpen()
+    await Promise.all(this.#fleet.masters.map(({ firstAnswer }) => firstAnswer))
+    this.#assertOpen()
+    const ownFaults = this.#fleet.problems('client')
+    if (ownFaults.length > 0) throw new MasterRefusedError(ownFaults)
+    const roundTripMs = this.#fleet.roundTripsMs()[this.quorum - 1]
+    if (roundTripMs === undefined) {
+      const problems = this.#fleet.problems()
+      if (problems.length > 0) throw new MasterRefusedError(problems)
+      throw new QuorumUnreachableError(undefined, this.quorum, 0, this.#fleet.answers())
+    }
+    const neededMs = Math.ceil(roundTripMs * ROUND_TRIPS_PER_LEASE)
+    if (this.leaseMs < neededMs) {
+      throw new LeaseTooShortError(this.leaseMs, Math.ceil(roundTripMs), neededMs)
+    }
+    return this.status()
+  }
+
+  /** Who votes, who does not and why, and how many leases this instance holds. */
+  status(): RedlockStatus {
+    return { quorum: this.quorum, masters: this.#fleet.status(), leases: this.#leases.size }
+  }
+
+  /**
+   * States that this fleet is new, so that its masters vote at once instead of after one
+   * `maxLeaseMs`. A fleet that restarted without its memory is not new: its leases may still be
+   * trusted. So this is refused unless this client was the first to enrol every master. Does
+   * nothing where no master is quarantined.
+   * @returns the names of the masters that vote now.
+   * @throws NotNewFleetError when a client has used the fleet before, or a master cannot be asked;
+   * LeaseExistsError when a connected master holds a lease; what {@link Redlock.ready} throws;
+   * TypeError without `newFleet: true`.
+   */
+  async bootstrap(options: BootstrapOptions): Promise<readonly string[]> {
+    const { newFleet, confirmed = false } = (options as BootstrapOptions | undefined) ?? {}
+    if (newFleet !== true) {
+      refuse('newFleet', 'true, which says that no client has ever used this fleet', newFleet)
+    }
+    await this.ready()
+    const found = await this.#fleet.findLease()
+    if (found !== undefined) throw new LeaseExistsError(found.master, found.key)
+    const signs = confirmed ? [] : this.#fleet.signsOfUse()
+    if (signs.length > 0) throw new NotNewFleetError(signs)
+    return this.#fleet.endQuarantine()
+  }
+
+  /**
+   * One attempt, no waiting. Several resources are granted together or not at all, under one fencing token.
+   * Never throws for anything the masters say or do not say.
+   * @throws TypeError for a bad resource or option; RedlockClosedError.
+   */
+  async tryAcquire(
+    resource: string | readonly string[],
+    options?: LeaseOptions,
+  ): Promise<AcquireOutcome> {
+    if (options !== undefined) callOptions(options, false)
+    return this.#try(resourceNames(resource), options, NOT_WAITING)
+  }
+
+  /**
+   * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of arrival plus patience
+   * (`waitMs`, at most `maxLeaseMs`); this is advice to the waiters, and no promise when masters fail.
+   * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt failed.
+   * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
+   */
+  async acquire(resource: string | readonly string[], options?: AcquireOptions): Promise<Lease> {
+    const names = resourceNames(resource)
+    if (options !== undefined) callOptions(options, true)
+    const { clock } = this.#settings
+    const { signal, slots } = options ?? {}
+    signal?.throwIfAborted()
+    const startedAt = clock.now()
+    const waitMs = this.#waitMs(options)
+    const waiter = waitMs > 0 ? Math.floor(clock.random() * 2 ** 40).toString(36) : ''
+    // The first attempt takes a place among the waiters, if it has to wait, in the same call.
+    const outcome = await this.#try(names, options, { waitMs, waiter })
+    if (outcome.status === 'granted' && signal?.aborted !== true) {
+      this.#observer.waited(names, true, clock.now() - startedAt)
+      return outcome.lease
+    }
+    const all = claimsFor(names, slots ?? 1, 0).flat()
+    const waiting = acquireWithin({
+      ...{ clock, startedAt, waitMs, signal },
+      first: outcome,
+      attempt: (leftMs) => this.#try(names, options, { waitMs: leftMs, waiter }),
+      roundTripMs: () => this.#roundTripMs,
+      listen: () => this.#announcements.listen(waiter, all, startedAt),
+      stopped: (granted) => {
+        // A place among the waiters for what was granted ends with the lease.
+        if (granted && all.length === names.length) return
+        this.#fleet.inBackground(withdraw(this.#fleet, all, waiter))
+      },
+    })
+    const waited = (granted: boolean) => (): void => {
+      this.#observer.waited(names, granted, clock.now() - startedAt)
+    }
+    waiting.then(waited(true), waited(false))
+    return waiting
+  }
+
+  /**
+   * Runs `routine` under a lease that is kept alive, and releases it afterwards. When the lease is lost its `signal`
+   * aborts; what the routine returns or throws is passed on as it is. Inside another `using` on the same resource,
+   * in the same asynchronous context, it joins that lease.
+   * @throws what {@link Redlock.acquire} throws; TypeError when an outer lease covers only some of the resources.
+   */
+  async using<Result>(
+    resource: string | readonly string[],
+    options: AcquireOptions,
+    routine: (lease: Lease) => Promise<Result> | Result,
+  ): Promise<Result> {
+    const resources = resourceNames(resource)
+    callOptions(options, true)
+    const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
+    return this.#held.using(resources, acquire, routine)
+  }
+
+  /**
+   * Ends `lease` and acquires its resources anew without a moment in which somebody else could: for the next piece of work
+   * on the same resource. The successor has a larger fencing token of its own. When it is not granted, both are released.
+   * No master is asked, and what is left of `lease` passes to the successor, as long as that is nine tenths of a lease of the
+   * same length, or half of one that is kept alive (`autoExtend`); every 64th time they are asked all the same.
+   * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
+   */
+  async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
+    this.#assertOpen()
+    callOptions(options, false)
+    if (!(lease instanceof QuorumLease)) return refuse('lease', 'a lease of this Redlock', lease)
+    const terms = this.#terms(options)
+    const next = lease.passOn(terms)
+    if (next !== undefined) return this.#passedOn(next)
+    const predecessor = lease.giveUp()
+    const { outcome, everywhere } = await this.#attempt(
+      lease.resources,
+      terms,
+      { ...NOT_WAITING, waiter: predecessor.waiter },
+      predecessor,
+    )
+    // Where the successor was not granted, the old keys would stand in its way until they expire.
+    this.#fleet.inBackground(
+      everywhere().then((granted) => (granted ? undefined : lease.releaseKeys())),
+    )
+    this.#assertOpen() // Closed meanwhile: what was granted is released.
+    return outcome
+  }
+
+  /** Whether this instance holds the lease now. */
+  holds(lease: Lease): boolean {
+    return lease instanceof QuorumLease && this.#leases.has(lease)
+  }
+
+  /**
+   * Who holds a resource, and what every master says about it.
+   * @throws QuorumUnreachableError when fewer than a quorum answer; TypeError for a bad resource.
+   */
+  async inspect(resource: string): Promise<Inspection> {
+    this.#assertOpen()
+    return inspect(this.#fleet, resourceNames(resource)[0] ?? resource)
+  }
+
+  /**
+   * Loses every lease that is still held, so that its `signal` aborts, and then releases it. Waits
+   * for the masters at most one `masterTimeoutMs`, and disconnects.
+   */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    const { clock, masterTimeoutMs } = this.#settings
+    await Promise.all([...this.#leases].map((lease) => lease.close()))
+    await new Promise<void>((resolve) => {
+      const timer = clock.after(masterTimeoutMs, resolve)
+      void this.#fleet.quiet().then(() => {
+        timer.cancel()
+        resolve()
+      })
+    })
+    this.#fleet.close()
+    this.#observer.closed()
+  }
+
+  readonly #owner: LeaseOwner = {
+    ended: (lease) => this.#leases.delete(lease),
+  }
+
+  #passedOn(lease: QuorumLease): AcquireOutcome {
+    const { resources, fencingToken } = lease
+    this.#leases.add(lease)
+    const status = 'granted'
+    this.#observer.attempted({ resources, status, durationMs: 0, handOver: true, fencingToken })
+    return { status, lease }
+  }
+
+  /** The resources, or the slots of one resource in turn until one is granted. */
+  async #try(
+    names: readonly string[],
+    options: LeaseOptions | undefined,
+    waiting: Waiting,
+  ): Promise<AcquireOutcome> {
+    this.#assertOpen()
+    const terms = options === undefined ? this.#usualTerms : this.#terms(options)
+    const tryOne = async (claim: readonly string[]): Promise<AcquireOutcome> => {
+      const { outcome } = await this.#attempt(claim, terms, waiting)
+      this.#assertOpen() // Closed meanwhile: what was granted is released.
+      return outcome
+    }
+    if (options?.slots === undefined) return tryOne(names)
+    return tryEach(claimsFor(names, options.slots, this.#settings.clock.random()), tryOne)
+  }
+
+  async #attempt(
+    resources: readonly string[],
+    terms: LeaseTerms,
+    waiting: Waiting,
+    predecessor?: Predecessor,
+  ): Promise<{ readonly outcome: AcquireOutcome; readonly everywhere: () => Promise<boolean> }> {
+    const { clock } = this.#settings
+    const { leaseMs } = terms
+    const startedAt = clock.now()
+    const wish: Wish = { leaseMs, ...waiting, predecessor }
+    const grant = await attempt(this.#fleet, this.#proposals, resources, wish)
+    const durationMs = clock.now() - startedAt
+    if (grant.status !== 'unreachable') this.#roundTripMs = durationMs
+    const { status } = grant
+    const handOver = predecessor !== undefined
+    const fencingToken = status === 'granted' ? grant.counter : undefined
+    this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
+    if (grant.status !== 'granted')
+      return { outcome: grant, everywhere: () => Promise.resolve(false) }
+    const lease = new QuorumLease(this.#fleet, grant, terms, this.#owner)
+    if (lease.remainingMs() > 0) this.#leases.add(lease)
+    if (this.#closed !== undefined) await lease.release()
+    return { outcome: { status: 'granted', lease }, everywhere: () => grantedOnAll(grant) }
+  }
+
+  #waitMs(options: AcquireOptions | undefined): number {
+    if (options === undefined) return this.leaseMs
+    const { waitMs, leaseMs = this.leaseMs } = options
+    if (waitMs === undefined) return leaseOption(leaseMs, this.maxLeaseMs)
+    return integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
+  }
+
+  #terms(options: LeaseOptions): LeaseTerms {
+    const settings = this.#settings
+    const any = Number.MAX_SAFE_INTEGER
+    const leaseMs = leaseOption(options.leaseMs ?? settings.leaseMs, settings.maxLeaseMs)
+    const maxHoldMs = options.maxHoldMs ?? settings.maxHoldMs
+    const maxExtensions = options.maxExtensions ?? settings.maxExtensions
+    return {
+      leaseMs,
+      autoExtend: options.autoExtend ?? false,
+      maxHoldMs: integerOption('maxHoldMs', maxHoldMs, leaseMs, any),
+      maxExtensions: integerOption('maxExtensions', maxExtensions, 0, any),
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#closed !== undefined) throw new RedlockClosedError()
+  }
+}
+
+async function grantedOnAll({ poll }: Grant): Promise<boolean> {
+  await poll.complete
+  return poll.votes.every((vote) => vote?.kind === 'granted')
+}
+
+type Waiting = Pick<Wish, 'waitMs' | 'waiter'>
+
+const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }

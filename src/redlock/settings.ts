@@ -1,0 +1,215 @@
+import { hostname } from 'node:os'
+import { systemClock, type Clock } from '../clock.ts'
+import { defaultLogger, type Logger } from '../logger.ts'
+import { EventLog } from '../event-log.ts'
+import {
+  integerOption,
+  knownOptions,
+  nameOption,
+  numberOption,
+  objectOption,
+  refuse,
+} from '../options.ts'
+import { masterName, type MasterAddress } from '../redis/connection-settings.ts'
+import { leaseOption, MIN_LEASE_MS } from '../lock/lease-option.ts'
+import { openTelemetry } from '../telemetry/open-telemetry.ts'
+import type { Observer } from '../telemetry/lock-observer.ts'
+import { MasterConnection } from '../redis/master-connection.ts'
+import type { Connect } from '../redis/master.ts'
+
+/** How to build a {@link Redlock}. All durations are milliseconds. */
+export interface RedlockOptions {
+  /**
+   * The lock servers: `redis://` or `rediss://` URLs, or ioredis options (user, password, TLS).
+   * Independent Redis >= 7.0 or Valkey masters, not replicas of each other, `noeviction`, and not
+   * the queue's Redis. The same in every client: another number of them is refused. Five by default of the Redlock text; three survive
+   * one failure, one survives none.
+   */
+  readonly masters: readonly MasterAddress[]
+  /**
+   * Length of a lease when a call does not say. Longer survives longer pauses; shorter frees a
+   * dead holder's resource sooner.
+   * @defaultValue 10 000
+   */
+  readonly leaseMs?: number
+  /**
+   * The longest lease anyone in this fleet may take. One constant for the whole fleet, stored on the
+   * masters: a client with another value is refused. A master that lost its memory votes again after this time.
+   * @defaultValue 30 000
+   */
+  readonly maxLeaseMs?: number
+  /** Prefix of all keys on the masters. @defaultValue 'redlock' */
+  readonly namespace?: string
+  /**
+   * How different the rates of two clocks may be, as a fraction.
+   * @defaultValue 0.01
+   */
+  readonly driftFactor?: number
+  /**
+   * How long one master may take to answer before it counts as not voting. Never waited for when the
+   * other masters have decided.
+   * @defaultValue 5 % of `leaseMs`, within 50 to 500
+   */
+  readonly masterTimeoutMs?: number
+  /** How long a TCP connect may take. @defaultValue 2 000 */
+  readonly connectTimeoutMs?: number
+  /**
+   * How far a client's clock may be ahead of a master's before the master refuses its fencing
+   * tokens. Less than half of `maxLeaseMs`.
+   * @defaultValue a third of `maxLeaseMs`
+   */
+  readonly maxClockSkewMs?: number
+  /** How long a master remembers a resource's fencing counter after its last use. @defaultValue 24 h */
+  readonly fenceTtlMs?: number
+  /** The longest time one lease may be held, extensions included. @defaultValue 1 h */
+  readonly maxHoldMs?: number
+  /** How often one lease may be extended. @defaultValue 10 000 */
+  readonly maxExtensions?: number
+  /** Who holds a lease, as operators see it in a key's value and in errors. @defaultValue `hostname:pid` */
+  readonly owner?: string
+  /** Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard error */
+  readonly logger?: Logger
+  /**
+   * Told of every vote, attempt and lease; it can neither slow nor change them.
+   * @defaultValue `openTelemetry()`: metrics and spans for whatever OpenTelemetry SDK the process has registered
+   */
+  readonly observer?: Observer
+  /** @internal */
+  readonly clock?: Clock
+  /** @internal */
+  readonly connect?: Connect
+}
+
+/** Checked options with every default in place: the only place where defaults stand. */
+export interface Settings {
+  readonly addresses: readonly MasterAddress[]
+  readonly leaseMs: number
+  readonly maxLeaseMs: number
+  readonly namespace: string
+  readonly driftFactor: number
+  readonly masterTimeoutMs: number
+  readonly connectTimeoutMs: number
+  readonly maxClockSkewMs: number
+  readonly fenceTtlMs: number
+  readonly maxHoldMs: number
+  readonly maxExtensions: number
+  readonly owner: string
+  readonly log: EventLog
+  readonly observer: Observer
+  readonly clock: Clock
+  readonly connect: Connect
+}
+
+const MAX_LEASE_MS = 24 * 3_600_000
+const ANY = Number.MAX_SAFE_INTEGER
+/** False: internal. */
+export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
+  masters: true,
+  leaseMs: true,
+  maxLeaseMs: true,
+  namespace: true,
+  driftFactor: true,
+  masterTimeoutMs: true,
+  connectTimeoutMs: true,
+  maxClockSkewMs: true,
+  fenceTtlMs: true,
+  maxHoldMs: true,
+  maxExtensions: true,
+  owner: true,
+  logger: true,
+  observer: true,
+  clock: false,
+  connect: false,
+}
+
+export function resolveSettings(options: RedlockOptions): Settings {
+  objectOption(options, 'an object with `masters`')
+  knownOptions(options, REDLOCK_OPTIONS)
+  const maxLeaseMs = integerOption(
+    'maxLeaseMs',
+    options.maxLeaseMs ?? 30_000,
+    MIN_LEASE_MS,
+    MAX_LEASE_MS,
+  )
+  const leaseMs = leaseOption(options.leaseMs ?? Math.min(10_000, maxLeaseMs), maxLeaseMs)
+  return {
+    addresses: mastersOption(options.masters),
+    leaseMs,
+    maxLeaseMs,
+    namespace: nameOption('namespace', options.namespace ?? 'redlock'),
+    driftFactor: numberOption('driftFactor', options.driftFactor ?? 0.01, 0, 0.5),
+    masterTimeoutMs: integerOption(
+      'masterTimeoutMs',
+      options.masterTimeoutMs ?? Math.round(Math.min(500, Math.max(50, leaseMs * 0.05))),
+      1,
+      leaseMs,
+    ),
+    connectTimeoutMs: integerOption(
+      'connectTimeoutMs',
+      options.connectTimeoutMs ?? 2_000,
+      1,
+      60_000,
+    ),
+    maxClockSkewMs: integerOption(
+      'maxClockSkewMs',
+      options.maxClockSkewMs ?? Math.floor(maxLeaseMs / 3),
+      1,
+      Math.floor(maxLeaseMs / 2),
+    ),
+    fenceTtlMs: integerOption(
+      'fenceTtlMs',
+      options.fenceTtlMs ?? Math.max(24 * 3_600_000, 10 * maxLeaseMs),
+      10 * maxLeaseMs,
+      ANY,
+    ),
+    maxHoldMs: integerOption('maxHoldMs', options.maxHoldMs ?? 3_600_000, leaseMs, ANY),
+    maxExtensions: integerOption('maxExtensions', options.maxExtensions ?? 10_000, 0, ANY),
+    owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
+    log: new EventLog(options.logger ?? defaultLogger()),
+    observer: observerOption(options.observer),
+    clock: options.clock ?? systemClock,
+    connect: options.connect ?? ((connection) => new MasterConnection(connection)),
+  }
+}
+
+function observerOption(observer: unknown = openTelemetry()): Observer {
+  const opened: unknown = (observer as Partial<Observer> | null)?.opened
+  if (typeof opened === 'function') return observer as Observer
+  return refuse('observer', 'what `openTelemetry()` returns, or an Observer', observer)
+}
+
+function mastersOption(masters: unknown): readonly MasterAddress[] {
+  if (!Array.isArray(masters) || masters.length === 0) {
+    return refuse('masters', 'a list of redis:// URLs or ioredis options, five of them', masters)
+  }
+  const addresses = masters.map((address: unknown, index) => addressOption(address, index))
+  const seen = new Set<string>()
+  for (const address of addresses) {
+    const key = typeof address === 'string' ? address.replace(/\/+$/, '') : JSON.stringify(address)
+    if (seen.has(key)) {
+      const why = 'distinct servers (two addresses of one server are two votes of one)'
+      refuse('masters', why, masterName(address))
+    }
+    seen.add(key)
+  }
+  return addresses
+}
+
+function addressOption(address: unknown, index: number): MasterAddress {
+  const name = `masters[${index}]`
+  const expected = 'a redis:// or rediss:// URL without a query, or an ioredis options object'
+  if (typeof address === 'string') {
+    // No query: ioredis takes options from it, and prefers them to the safe ones.
+    if (!/^rediss?:\/\/[^/?#]+[^?#]*$/.test(address) || !URL.canParse(address)) {
+      refuse(name, expected, address.replace(/\/\/.*@/, '//***@'))
+    }
+    return address
+  }
+  if (typeof address !== 'object' || address === null) return refuse(name, expected, address)
+  if ('options' in address && 'status' in address) {
+    const why =
+      'an address, not a connection: Redlock makes its own, because a shared one queues and re-sends commands'
+    return refuse(name, why, address)
+  }
+  return address
+}

@@ -1,0 +1,173 @@
+/** Asks every master to grant resources to a token that it has not seen before. */
+import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
+import type { CallResult, Master } from '../../redis/master.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import { RESERVED } from '../quorum/holder.ts'
+import type { Verb } from '../quorum/poll.ts'
+import type { Claim, Predecessor } from './claim.ts'
+import { isCount, readVote, type AcquireVote } from './votes.ts'
+
+/**
+ * A grant's counter is so far past every earlier one that the lease can be passed on this often
+ * under a fencing token of its own.
+ */
+export const TOKENS_PER_GRANT = 64
+
+/**
+ * `proposal` is in µs. `waitMs` is how long the caller goes on waiting under the name `waiter` when
+ * it is not granted; 0 and '' if it does not. `predecessor` is the token to take over from, and
+ * `predecessorCounter` the counter it was granted; left out where there is none.
+ * Returns  counter, when granted | taken, holder's token, its PTTL ms | quarantined, ms to go
+ *          | skewed, ms the proposal is ahead | abandoned | unenrolled
+ * Keeps: all resources or none. The counter of a resource grows by `TOKENS_PER_GRANT` at least with
+ * every grant to a new token. A repeated call for the holder's own token grants again with the same
+ * counter and does not lengthen the lease. A lease is taken over only from the token that ended it,
+ * and only where no later grant was made. A caller that goes on waiting gets its place in the same
+ * call, so that no release can slip in between. Places are in the order of arrival plus patience,
+ * `waitMs`, of which no more than the longest lease counts.
+ */
+export const acquireProcedure: Procedure = {
+  name: 'acquire',
+  parameters: [
+    ...['resources', 'token', 'leaseMs', 'proposal', 'waitMs', 'waiter'],
+    ...['predecessor', 'predecessorCounter'],
+  ],
+  lua: `
+if not enrolled then return {'unenrolled'} end
+if quarantineMs > 0 then return {'quarantined', quarantineMs} end
+local aheadMs = tonumber(proposal) / 1000 - nowMs
+if aheadMs > tonumber(maxClockSkewMs) then return {'skewed', math.ceil(aheadMs)} end
+local reserved = false
+if flagged then
+  local refusals = {tombstoneKey(token)}
+  for _, resource in ipairs(resources) do refusals[#refusals + 1] = nextKey(resource) end
+  reserved = redis.call('EXISTS', unpack(refusals)) > 0
+  if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
+end
+local function refuse(resource, holder, holderKey)
+  if waitMs > 0 then
+    local waiters = waitersKey(resource)
+    redis.call('ZREMRANGEBYSCORE', waiters, '-inf', nowMs)
+    redis.call('ZADD', waiters, 'NX', nowMs + math.min(waitMs, tonumber(maxLeaseMs)), waiter)
+    if waitMs > redis.call('PTTL', waiters) then redis.call('PEXPIRE', waiters, waitMs) end
+    flag(waitMs)
+  end
+  return {'taken', holder, redis.call('PTTL', holderKey)}
+end
+local counter, mine = 0, true
+for _, resource in ipairs(resources) do
+  local holder = redis.call('GET', leaseKey(resource))
+  local count = tonumber(redis.call('GET', fenceKey(resource)) or '0')
+  local free = not holder or holder == token
+    or (holder == predecessor and count <= tonumber(predecessorCounter))
+  if not free then return refuse(resource, holder, leaseKey(resource)) end
+  local named = reserved and not holder and redis.call('GET', nextKey(resource))
+  if named and (waiter == '' or not string.find(named, waiter, 1, true)) then
+    return refuse(resource, '${RESERVED}', nextKey(resource))
+  end
+  if holder ~= token then mine = false end
+  counter = math.max(counter, count)
+end
+if mine then return counter end
+local fence = proposal
+if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end
+for _, resource in ipairs(resources) do
+  redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)
+  redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
+  if reserved then redis.call('DEL', nextKey(resource)) end
+end
+return tonumber(fence)
+`,
+  short: {
+    letter: 'A',
+    parameters: ['resource', 'token', 'leaseMs', 'proposal', 'waitMs', 'waiter'],
+    lua: `
+    if not nowMs then readRecord() end
+    local proposed = tonumber(proposal)
+    local leaseKey, fenceKey = leasePrefix .. resource, fencePrefix .. resource
+    if not grants or flagged or proposed > latestUs
+      or call('SET', leaseKey, token, 'NX', 'PX', leaseMs, 'GET') then
+      return procedure('acquire')({resource}, token, leaseMs, proposal, tonumber(waitMs), waiter)
+    end
+    local ok, counter = pcall(call, 'SET', fenceKey, proposal, 'PX', fenceTtlMs, 'GET')
+    if not ok then
+      call('DEL', leaseKey)
+      error(counter)
+    end
+    local least = tonumber(counter or '0') + ${TOKENS_PER_GRANT}
+    if least <= proposed then return true end
+    call('SET', fenceKey, string.format('%.0f', least), 'PX', fenceTtlMs)
+    return least
+`,
+    usualReply: ([, , , proposal]) => Number(proposal),
+  },
+}
+
+/** What an attempt asks for. */
+export interface Wish {
+  readonly leaseMs: number
+  /** The caller goes on waiting this long when it is not granted: it hears of releases. */
+  readonly waitMs: number
+  /** By what name it waits; '' for none. */
+  readonly waiter: string
+  readonly predecessor?: Predecessor | undefined
+}
+
+const NOT_ASKED: CallResult = {
+  ok: false,
+  reason: 'not-ready',
+  detail: 'its clock jumped',
+  mayHaveRun: false,
+}
+
+export class Acquire implements Verb<AcquireVote> {
+  readonly question = 'acquire'
+  readonly timeoutMs: number
+  readonly #fleet: Fleet
+  readonly #call: Call
+  readonly #granted: AcquireVote
+
+  constructor(
+    fleet: Fleet,
+    { resources, token }: Claim,
+    { leaseMs, waitMs, waiter, predecessor }: Wish,
+    proposal: number,
+  ) {
+    // An answer that comes after the lease would be over is none.
+    this.timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
+    this.#fleet = fleet
+    const args = [resources, token, leaseMs, String(proposal), waitMs, waiter]
+    if (predecessor !== undefined) args.push(predecessor.token, String(predecessor.counter))
+    this.#call = new Call(acquireProcedure, args)
+    this.#granted = { kind: 'granted', counter: proposal }
+  }
+
+  ask(master: Master): Call | CallResult {
+    return this.#fleet.suspendedMs(master) > 0 ? NOT_ASKED : this.#call
+  }
+
+  read(master: Master, result: CallResult): AcquireVote {
+    // This very reply may have shown that the master's clock jumped.
+    const waitMs = this.#fleet.suspendedMs(master)
+    if (waitMs > 0) return { kind: 'suspended', waitMs }
+    if (result.ok && result.reply === USUAL) return this.#granted
+    return readAcquireVote(result, this.#fleet.settings.maxLeaseMs)
+  }
+
+  isFor({ kind }: AcquireVote): boolean {
+    return kind === 'granted'
+  }
+}
+
+/** No lease lasts longer than `maxLeaseMs`, whatever a master says whose clock was set back. */
+function readAcquireVote(result: CallResult, maxLeaseMs: number): AcquireVote {
+  if (result.ok && isCount(result.reply)) return { kind: 'granted', counter: result.reply }
+  return readVote<AcquireVote>(result, (word, [first, second]) => {
+    if (word === 'taken' && typeof first === 'string' && isCount(second)) {
+      return { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) }
+    }
+    if (word === 'quarantined' && isCount(first)) return { kind: 'quarantined', waitMs: first }
+    if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }
+    return word === 'abandoned' ? { kind: 'abandoned' } : undefined
+  })
+}

@@ -1,0 +1,80 @@
+/** Asks every master to keep the lease for its full length again. */
+import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
+import type { CallResult, Master } from '../../redis/master.ts'
+import type { Verb } from '../quorum/poll.ts'
+import type { Claim } from './claim.ts'
+import { readVote, type ExtendVote } from './votes.ts'
+
+/**
+ * Returns  extended | healed | missing | lost, token that holds it or '' | unenrolled
+ * Keeps: a lease is never made shorter (GT), and is not extended where a later grant was made.
+ * `healed` is no vote: the key is kept alive, but it was given back within the quarantine that is
+ * still on.
+ */
+export const extendProcedure: Procedure = {
+  name: 'extend',
+  parameters: ['resources', 'token', 'leaseMs', 'fence'],
+  lua: `
+if not enrolled then return {'unenrolled'} end
+local missing = false
+for _, resource in ipairs(resources) do
+  local holder = redis.call('GET', leaseKey(resource))
+  local counter = tonumber(redis.call('GET', fenceKey(resource)) or '0')
+  if counter > tonumber(fence) then return {'lost', holder or ''} end
+  if holder and holder ~= token then return {'lost', holder} end
+  if not holder then missing = true end
+end
+if missing then return {'missing'} end
+for _, resource in ipairs(resources) do
+  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')
+  redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
+end
+if flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'healed'} end
+return {'extended'}
+`,
+  short: {
+    letter: 'E',
+    parameters: ['resource', 'token', 'leaseMs', 'fence'],
+    lua: `
+    if not nowMs then readRecord() end
+    local leaseKey, fenceKey = leasePrefix .. resource, fencePrefix .. resource
+    if not enrolled or flagged or call('GET', leaseKey) ~= token
+      or tonumber(call('GET', fenceKey) or '0') > tonumber(fence) then
+      return procedure('extend')({resource}, token, leaseMs, fence)
+    end
+    call('PEXPIRE', leaseKey, leaseMs, 'GT')
+    call('SET', fenceKey, fence, 'PX', fenceTtlMs)
+    return true
+`,
+    usualReply: () => ['extended'],
+  },
+}
+
+const EXTENDED: ExtendVote = { kind: 'extended' }
+
+export class Extend implements Verb<ExtendVote> {
+  readonly question = 'extend'
+  readonly timeoutMs: number
+  readonly #call: Call
+
+  constructor({ resources, token }: Claim, counter: number, leaseMs: number, timeoutMs: number) {
+    this.timeoutMs = timeoutMs
+    this.#call = new Call(extendProcedure, [resources, token, leaseMs, String(counter)])
+  }
+
+  ask(): Call {
+    return this.#call
+  }
+
+  read(_master: Master, result: CallResult): ExtendVote {
+    if (result.ok && result.reply === USUAL) return EXTENDED
+    return readVote<ExtendVote>(result, (word, [first]) => {
+      if (word === 'extended' || word === 'healed' || word === 'missing') return { kind: word }
+      return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
+    })
+  }
+
+  isFor({ kind }: ExtendVote): boolean {
+    return kind === 'extended'
+  }
+}

@@ -1,0 +1,61 @@
+/** Gives the key back to one master that lost it, once a quorum has confirmed an extension. */
+import { Call, type Procedure } from '../../redis/batch.ts'
+import { callMaster, type CallResult, type Master } from '../../redis/master.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import type { Claim } from './claim.ts'
+import { readVote, type HealVote } from './votes.ts'
+
+/**
+ * Returns  healed | lost, token that holds it or '' | abandoned | unenrolled
+ * Keeps: gives keys back only where the resource is free and no later grant was made. Sent only by
+ * a holder whose extension a quorum has just confirmed, and never counted as a vote. A quarantined
+ * master may have forgotten a grant to an attempt that still goes on and counts it. It must not
+ * vote for that attempt and for this lease, so a key that is healed now votes only when the
+ * quarantine is over (tombstone).
+ */
+export const healProcedure: Procedure = {
+  name: 'heal',
+  parameters: ['resources', 'token', 'leaseMs', 'fence'],
+  lua: `
+if not enrolled then return {'unenrolled'} end
+if flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
+for _, resource in ipairs(resources) do
+  local holder = redis.call('GET', leaseKey(resource))
+  local counter = tonumber(redis.call('GET', fenceKey(resource)) or '0')
+  if counter > tonumber(fence) then return {'lost', holder or ''} end
+  if holder and holder ~= token then return {'lost', holder} end
+end
+for _, resource in ipairs(resources) do
+  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs, 'NX') == false then
+    redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')
+  end
+  redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
+end
+if quarantineMs > 0 then
+  redis.call('SET', tombstoneKey(token), '1', 'PX', quarantineMs)
+  flag(quarantineMs)
+end
+return {'healed'}
+`,
+}
+
+export async function heal(
+  fleet: Fleet,
+  master: Master,
+  { resources, token }: Claim,
+  counter: number,
+  leaseMs: number,
+): Promise<HealVote> {
+  const { clock, masterTimeoutMs } = fleet.settings
+  const call = new Call(healProcedure, [resources, token, leaseMs, String(counter)])
+  const vote = readHealVote(await callMaster(master, clock, call, masterTimeoutMs))
+  fleet.voted(master, 'heal', vote)
+  return vote
+}
+
+function readHealVote(result: CallResult): HealVote {
+  return readVote<HealVote>(result, (word, [first]) => {
+    if (word === 'healed' || word === 'abandoned') return { kind: word }
+    return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
+  })
+}

@@ -1,0 +1,66 @@
+/** Asks every master about one resource, and says who holds it. */
+import { QuorumUnreachableError } from '../../errors.ts'
+import type { Inspection, MasterView } from '../../lock/inspection.ts'
+import { Call, type Procedure } from '../../redis/batch.ts'
+import { callMaster, type Master } from '../../redis/master.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+import { holderOf } from '../quorum/holder.ts'
+import { quorumOf } from '../quorum/quorum.ts'
+import { describeToken } from './votes.ts'
+
+/**
+ * Returns  the holder's token or nil, its PTTL ms, the counter or nil
+ * Keeps: changes nothing.
+ */
+export const inspectProcedure: Procedure = {
+  name: 'inspect',
+  parameters: ['resource'],
+  lua: `
+return {redis.call('GET', leaseKey(resource)), redis.call('PTTL', leaseKey(resource)), redis.call('GET', fenceKey(resource))}
+`,
+}
+
+/** A view with the whole token, which is not shown to people. */
+export interface Seen extends MasterView {
+  readonly token?: string
+}
+
+export async function inspect(fleet: Fleet, resource: string): Promise<Inspection> {
+  const seen = await Promise.all(fleet.masters.map((master) => look(fleet, master, resource)))
+  const masters = seen.map(({ token, ...view }) => view)
+  if (seen.filter(({ problem }) => problem === undefined).length < fleet.quorum) {
+    const answers = masters.map(({ master, problem }) => ({ master, answer: problem ?? 'ok' }))
+    throw new QuorumUnreachableError(resource, fleet.quorum, 0, answers)
+  }
+  const holder = holderAmong(seen)
+  return { resource, masters, ...(holder !== undefined && { holder }) }
+}
+
+async function look(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
+  const call = new Call(inspectProcedure, [resource])
+  const { clock, masterTimeoutMs } = fleet.settings
+  const result = await callMaster(master, clock, call, masterTimeoutMs)
+  if (!result.ok) return { master: master.name, problem: result.detail }
+  const [token, ttlMs, counter] = result.reply as [string | null, number, string | null]
+  return {
+    master: master.name,
+    ...(token !== null && { token, holder: describeToken(token), ttlMs }),
+    ...(counter !== null && { counter: Number(counter) }),
+  }
+}
+
+/** Who holds a quorum; `seen` has one entry for every master of the fleet. */
+export function holderAmong(seen: readonly Seen[]): Inspection['holder'] {
+  const holder = holderOf(seen.map(({ token }) => token))
+  if (holder === undefined) return undefined
+  const same = seen.filter(({ token }) => token === holder)
+  const quorum = quorumOf(seen.length)
+  const ttls = same.map(({ ttlMs = 0 }) => ttlMs).sort((a, b) => b - a)
+  const counters = same.map(({ counter = 0 }) => counter).sort((a, b) => a - b)
+  return {
+    name: describeToken(holder),
+    // A quorum stores exactly the token that was granted; a straggler may be above it.
+    fencingToken: counters[quorum - 1] ?? 0,
+    freeInMs: ttls[quorum - 1] ?? 0,
+  }
+}

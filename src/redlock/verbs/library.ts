@@ -1,0 +1,77 @@
+/**
+ * The Lua of all verbs as one script. Each verb runs atomically on one server and is safe to run
+ * twice; `src/redis/batch.ts` carries it there.
+ *
+ * Common to all: a reply is an array that begins with a word; the usual reply of a short form is
+ * one character. `TIME` is read once a batch (it moves inside a script before Redis 7.2) and is
+ * reported, so that clients notice a clock that jumps. Counters travel as strings and are written
+ * with `%.0f`, because Lua's `tostring` loses the last digits of a microsecond count. `unenrolled`
+ * means that this server is not, or no longer, the one that the caller's connection enrolled: it
+ * restarted, lost its data, or serves another fleet.
+ */
+import type { Constants, Library } from '../../redis/batch.ts'
+import { luaKeys } from '../keyspace.ts'
+import type { Settings } from '../settings.ts'
+import { acquireProcedure } from './acquire.ts'
+import { confirmProcedure } from './confirm.ts'
+import { extendProcedure } from './extend.ts'
+import { healProcedure } from './heal.ts'
+import { inspectProcedure } from './inspect.ts'
+import { releaseProcedure } from './release.ts'
+import { withdrawProcedure } from './withdraw.ts'
+
+/**
+ * `flagged` says that there may be waiters, reservations or tombstones. Without them no verb looks
+ * for them, which saves a quarter of a lease's cost. What writes one says how long it lives. A verb
+ * that needs the time or the enrolment calls `readRecord` first; no verb changes what it reads.
+ */
+const PRELUDE = `
+local leasePrefix, fencePrefix = namespace .. ':lease:', namespace .. ':fence:'
+local flagKey = namespace .. ':rare'
+local flagged = call('EXISTS', flagKey) == 1
+local nowMs, enrolled, quarantineMs, grants, latestUs
+local function readRecord()
+  local time = call('TIME')
+  nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
+  local record = call('HMGET', namespace .. ':master', 'runId', 'maxLeaseMs', 'votesFromMs', 'fleetSize')
+  enrolled = record[1] == runId and record[2] == maxLeaseMs and record[4] == fleetSize
+  quarantineMs = tonumber(record[3] or '0') - nowMs
+  grants = enrolled and quarantineMs <= 0
+  latestUs = (nowMs + (maxClockSkewMs or 0)) * 1000
+end
+`
+
+const LONG_PRELUDE = `
+if not nowMs then readRecord() end
+${luaKeys}
+local function flag(forMs)
+  flagged = true
+  if forMs > redis.call('PTTL', flagKey) then redis.call('SET', flagKey, '1', 'PX', forMs) end
+end
+`
+
+/** Loaded into every enrolled master, in one script. */
+export const leaseLibrary: Library = {
+  constants: ['namespace', 'maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize'],
+  prelude: PRELUDE,
+  longPrelude: LONG_PRELUDE,
+  procedures: [
+    acquireProcedure,
+    confirmProcedure,
+    extendProcedure,
+    healProcedure,
+    releaseProcedure,
+    withdrawProcedure,
+    inspectProcedure,
+  ],
+}
+
+type Shared = Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>
+
+/** What all calls of one client have in common. */
+export function constantsFor(settings: Shared, fleetSize: number): Constants {
+  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
+  const numbers = { maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize }
+  const texts = Object.entries(numbers).map(([name, number]) => [name, String(number)])
+  return { namespace, ...(Object.fromEntries(texts) as Constants) }
+}

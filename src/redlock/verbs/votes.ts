@@ -1,0 +1,107 @@
+/** One master's answer to one question. A reply that no verb knows is no vote. */
+import type { CallResult } from '../../redis/master.ts'
+import type { VoteOutcome } from '../../telemetry/lock-observer.ts'
+
+/** A master that gave no answer to the question, and why. */
+export interface FailedVote {
+  readonly kind: 'failed'
+  readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error' | 'malformed' | 'unenrolled'
+  readonly detail: string
+  /** The script may have run, or may still run, on the master. */
+  readonly mayHaveRun: boolean
+}
+
+export type AcquireVote =
+  | FailedVote
+  | { readonly kind: 'granted'; readonly counter: number }
+  | { readonly kind: 'taken'; readonly holder: string; readonly ttlMs: number }
+  | { readonly kind: 'quarantined'; readonly waitMs: number }
+  | { readonly kind: 'skewed'; readonly aheadMs: number }
+  | { readonly kind: 'abandoned' }
+  /** Its clock jumped a while ago, so that it may have dropped leases before their time. */
+  | { readonly kind: 'suspended'; readonly waitMs: number }
+
+export type ConfirmVote =
+  FailedVote | { readonly kind: 'counter'; readonly counter: number } | { readonly kind: 'lost' }
+
+export type ExtendVote =
+  | FailedVote
+  | { readonly kind: 'extended' }
+  /** It has the key, given back after it had lost its memory, and does not vote before its quarantine is over. */
+  | { readonly kind: 'healed' }
+  | { readonly kind: 'missing' }
+  | { readonly kind: 'lost'; readonly holder: string }
+
+export type HealVote =
+  | FailedVote
+  | { readonly kind: 'healed' }
+  | { readonly kind: 'abandoned' }
+  | { readonly kind: 'lost'; readonly holder: string }
+
+export type ReleaseVote = FailedVote | { readonly kind: 'released' }
+
+export type Vote = AcquireVote | ConfirmVote | ExtendVote | HealVote | ReleaseVote
+
+/** The vote in one word, for metrics. */
+export function outcomeOf(vote: Vote): VoteOutcome {
+  return vote.kind === 'failed' ? vote.reason : vote.kind
+}
+
+type Fields = readonly unknown[]
+
+/**
+ * Turns a reply that is a word and its fields into a vote. A verb reads its usual reply itself;
+ * `parse` returns undefined for a reply that it does not know.
+ */
+export function readVote<V extends Vote>(
+  result: CallResult,
+  parse: (word: unknown, fields: Fields) => V | undefined,
+): V | FailedVote {
+  if (!result.ok) {
+    const { reason, detail, mayHaveRun } = result
+    return { kind: 'failed', reason, detail, mayHaveRun }
+  }
+  if (!Array.isArray(result.reply)) return malformed(result.reply)
+  const [word, ...fields] = result.reply as unknown[]
+  if (word === 'unenrolled') {
+    const detail = 'the server restarted or lost its data since this connection enrolled it'
+    return { kind: 'failed', reason: 'unenrolled', detail, mayHaveRun: false }
+  }
+  return parse(word, fields) ?? malformed(result.reply)
+}
+
+function malformed(reply: unknown): FailedVote {
+  const detail = `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200)
+  return { kind: 'failed', reason: 'malformed', detail, mayHaveRun: true }
+}
+
+export const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
+
+/** The vote in words, for errors and logs. */
+export function describeVote(vote: Vote | undefined): string {
+  if (vote === undefined) return 'no answer yet'
+  switch (vote.kind) {
+    case 'failed':
+      return vote.reason === 'error' ? vote.detail : `${vote.reason}: ${vote.detail}`
+    case 'taken':
+      return `taken by ${describeToken(vote.holder)} for ${vote.ttlMs} ms`
+    case 'quarantined':
+      return `quarantined for ${vote.waitMs} ms (it may have lost leases; see "delayed restart")`
+    case 'suspended':
+      return `its clock jumped; not counted for another ${vote.waitMs} ms`
+    case 'skewed':
+      return `refused: this client's clock is ${vote.aheadMs} ms ahead of the master's`
+    case 'lost':
+      return 'holder' in vote && vote.holder !== ''
+        ? `held by ${describeToken(vote.holder)}`
+        : 'lost'
+    default:
+      return vote.kind
+  }
+}
+
+/** A token without most of its secret: the owner, and enough to tell two leases of one owner apart. */
+export function describeToken(token: string): string {
+  const at = token.indexOf('@')
+  return at < 0 ? `${token.slice(0, 6)}…` : `${token.slice(at + 1)} (${token.slice(0, 6)}…)`
+}

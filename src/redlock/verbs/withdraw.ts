@@ -1,0 +1,24 @@
+/** A waiter that stops waiting leaves its place; where that is not heard, its place expires. */
+import { Call, type Procedure } from '../../redis/batch.ts'
+import { callMaster } from '../../redis/master.ts'
+import type { Fleet } from '../fleet/fleet.ts'
+
+/** Returns  withdrawn */
+export const withdrawProcedure: Procedure = {
+  name: 'withdraw',
+  parameters: ['resources', 'waiter'],
+  lua: `
+for _, resource in ipairs(resources) do redis.call('ZREM', waitersKey(resource), waiter) end
+return {'withdrawn'}
+`,
+}
+
+export async function withdraw(
+  { masters, settings }: Fleet,
+  resources: readonly string[],
+  waiter: string,
+): Promise<void> {
+  const call = new Call(withdrawProcedure, [resources, waiter])
+  const { clock, masterTimeoutMs } = settings
+  await Promise.all(masters.map((master) => callMaster(master, clock, call, masterTimeoutMs)))
+}

@@ -1,0 +1,154 @@
+/**
+ * Tells waiting `acquire` calls whose turn it is when a resource is released. Masters announce a release only where somebody waits, and
+ * name those who are next; a turn is decided when a quorum of them has announced it. All
+ * that wait decide it alike, or nearly so: they go one after the other instead of splitting the votes. Whoever is first by all that was heard
+ * so far does not wait for the quorum, because its question reaches the other masters behind the release; where it does not, it goes again when
+ * the quorum is there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a waiter one delay and nothing else.
+ */
+import type { Clock } from '../../clock.ts'
+import type { Master, Subscription } from '../../redis/master.ts'
+
+/** Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it. */
+export type OnTurn = (place: number) => void
+
+export interface Listening {
+  /** A quorum of masters would be heard. */
+  readonly live: boolean
+  /** What is heard from now on, and what was heard since the last `forget`. */
+  onTurn(react: OnTurn): void
+  forget(): void
+  readonly stop: () => void
+}
+
+const TRIPS_PER_TURN = 4
+/** Processes are held up now and then for longer than their trips take. */
+const MIN_TURN_MS = 50
+
+/** How long whoever is named has to acquire, before the next one tries too, and before anybody may who was not named. */
+export function turnMs(roundTripMs: number): number {
+  return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs))
+}
+
+/** This many announcements are kept for those that begin to listen a moment later. */
+const RECENT = 64
+
+interface Heard {
+  readonly at: number
+  readonly master: Master
+  readonly round: string
+  readonly names: readonly string[]
+  readonly resource: string
+}
+
+/** Announcements of as many releases are kept, for those that come late from slow masters. */
+const ROUNDS = 8
+
+export class Announcements {
+  readonly #masters: readonly Master[]
+  readonly #channel: string
+  readonly #quorum: number
+  readonly #clock: Clock
+  readonly #waiters = new Set<Waiter>()
+  /** For those that begin to listen after the attempt that made them wait. */
+  readonly #recent: Heard[] = []
+  #subscriptions: readonly Subscription[] | undefined
+
+  constructor(masters: readonly Master[], channel: string, quorum: number, clock: Clock) {
+    this.#clock = clock
+    this.#masters = masters
+    this.#channel = channel
+    this.#quorum = quorum
+  }
+
+  /** Hears also what was announced after `since`, the start of the attempt that has to wait. */
+  listen(name: string, resources: readonly string[], since: number): Listening {
+    const waiter = new Waiter(name, new Set(resources), this.#quorum, this.#subscribe(), () =>
+      this.#waiters.delete(waiter),
+    )
+    this.#waiters.add(waiter)
+    for (const each of this.#recent) {
+      if (each.at >= since) waiter.heard(each.master, each.round, each.names, each.resource)
+    }
+    return waiter
+  }
+
+  #subscribe(): readonly Subscription[] {
+    this.#subscriptions ??= this.#masters.map((master) =>
+      master.listen(this.#channel, (message) => {
+        const [round = '', named = '', ...words] = message.split(' ')
+        const [names, resource] = [named.split(','), words.join(' ')]
+        this.#recent.push({ at: this.#clock.now(), master, round, names, resource })
+        if (this.#recent.length > RECENT) this.#recent.shift()
+        for (const waiter of this.#waiters) waiter.heard(master, round, names, resource)
+      }),
+    )
+    return this.#subscriptions
+  }
+}
+
+class Waiter implements Listening {
+  readonly stop: () => void
+  readonly #name: string
+  readonly #resources: ReadonlySet<string>
+  readonly #quorum: number
+  readonly #subscriptions: readonly Subscription[]
+  /** Who is next by each master, for each release. */
+  readonly #rounds = new Map<string, Map<Master, readonly string[]>>()
+  #place: number | undefined
+  #react: OnTurn | undefined
+
+  constructor(
+    name: string,
+    resources: ReadonlySet<string>,
+    quorum: number,
+    subscriptions: readonly Subscription[],
+    stop: () => void,
+  ) {
+    this.#name = name
+    this.#resources = resources
+    this.#quorum = quorum
+    this.#subscriptions = subscriptions
+    this.stop = stop
+  }
+
+  get live(): boolean {
+    return this.#subscriptions.filter(({ active }) => active).length >= this.#quorum
+  }
+
+  onTurn(react: OnTurn): void {
+    this.#react = react
+    if (this.#place !== undefined) react(this.#place)
+  }
+
+  forget(): void {
+    this.#react = undefined
+    this.#place = undefined
+  }
+
+  heard(master: Master, round: string, names: readonly string[], resource: string): void {
+    if (!this.#resources.has(resource)) return
+    const named = this.#rounds.get(round) ?? new Map<Master, readonly string[]>()
+    this.#rounds.set(round, named.set(master, names))
+    const [oldest] = this.#rounds.keys()
+    if (this.#rounds.size > ROUNDS && oldest !== undefined) this.#rounds.delete(oldest)
+    if (named.size > this.#quorum) return
+    const place = turnOrder([...named.values()]).indexOf(this.#name)
+    const decided = named.size === this.#quorum
+    if (place < 0 || (place > 0 && !decided)) return
+    if (decided) this.#place = place
+    this.#react?.(place)
+  }
+}
+
+/** The masters' orders in one: earlier in more of them comes first. Pure. */
+export function turnOrder(orders: readonly (readonly string[])[]): readonly string[] {
+  const points = new Map<string, number>()
+  for (const names of orders) {
+    for (const [place, name] of names.entries()) {
+      points.set(name, (points.get(name) ?? 0) + 1 / (place + 1))
+    }
+  }
+  return [...points]
+    .sort(([a, ofA], [b, ofB]) => ofB - ofA || (a < b ? -1 : 1))
+    .map(([name]) => name)
+}

@@ -1,0 +1,43 @@
+/** A Redlock that closes while leases are held: its work stops before another client is granted. */
+import { describe, expect, test } from 'vitest'
+import { LeaseLostError, type LossReason } from '../../src/index.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
+
+const fixture = useFleet({ masters: 3 })
+
+describe('close', () => {
+  test('aborts the signal of a held lease before the masters are told', async () => {
+    const losses: LossReason[] = []
+    const observer = { opened: () => ({ lost: (_: unknown, why: LossReason) => losses.push(why) }) }
+    const redlock = await fixture.redlock({ observer: observer })
+    const other = await fixture.redlock()
+    const lease = await granted(redlock, 'r')
+    const { signal } = lease
+    const events: string[] = []
+    signal.addEventListener('abort', () => events.push('aborted'))
+
+    const closed = redlock.close()
+    expect(signal.aborted).toBe(true)
+    expect(signal.reason).toBeInstanceOf(LeaseLostError)
+    expect(String(signal.reason)).toContain('its Redlock was closed while it was held')
+    expect(() => {
+      lease.assertHeld()
+    }).toThrow(LeaseLostError)
+    await until('another client is granted it', async () => {
+      const outcome = await other.tryAcquire('r')
+      if (outcome.status === 'granted') events.push('granted elsewhere')
+      return outcome.status === 'granted'
+    })
+    await closed
+    expect(events).toEqual(['aborted', 'granted elsewhere'])
+    expect(losses).toEqual(['closed'])
+  })
+
+  test('loses nothing that was released before', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'r')
+    await lease.release()
+    await redlock.close()
+    expect(lease.signal.aborted).toBe(false)
+  })
+})

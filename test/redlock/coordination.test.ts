@@ -1,0 +1,436 @@
+/** What one Redlock offers beyond a single lease: several resources, slots, reentrancy, hand over, wake-ups. */
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import { systemClock, type Clock } from '../../src/clock.ts'
+import { LeaseLostError } from '../../src/index.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
+import type { Lease, LeaseOptions, Observer, Redlock } from '../../src/index.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
+
+const fixture = useFleet({ masters: 5, queue: false })
+
+function master(index: number): Redis {
+  const client = new Redis(fixture.fleet.masters[index]?.url ?? '')
+  fixture.defer(() => client.quit())
+  return client
+}
+
+async function isFree(redlock: Redlock, resource: string): Promise<boolean> {
+  const outcome = await redlock.tryAcquire(resource)
+  if (outcome.status !== 'granted') return false
+  await outcome.lease.release()
+  return true
+}
+
+describe('several resources', () => {
+  test('are granted together, under one fencing token above all of their counters', async () => {
+    const redlock = await fixture.redlock()
+    const before = await granted(redlock, 'account:b')
+    await before.release()
+    const lease = await redlock.acquire(['account:b', 'account:a', 'account:b'])
+    expect(lease.resources).toEqual(['account:a', 'account:b'])
+    expect(lease.resource).toBe('account:a + account:b')
+    expect(lease.fencingToken).toBeGreaterThan(before.fencingToken)
+    expect(await isFree(redlock, 'account:a')).toBe(false)
+    expect(await isFree(redlock, 'account:b')).toBe(false)
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    await lease.release()
+    const after = await granted(redlock, 'account:a')
+    expect(after.fencingToken).toBeGreaterThan(lease.fencingToken)
+  })
+
+  test('or not at all', async () => {
+    const redlock = await fixture.redlock()
+    await granted(redlock, 'account:b')
+    expect(await redlock.tryAcquire(['account:a', 'account:b', 'account:c'])).toMatchObject({
+      status: 'taken',
+      resource: 'account:a + account:b + account:c',
+    })
+    await until('the others are free', () => isFree(redlock, 'account:a'))
+    expect(await isFree(redlock, 'account:c')).toBe(true)
+  })
+
+  test('crosswise transfers never deadlock', async () => {
+    const redlock = await fixture.redlock()
+    const accounts = ['a', 'b', 'c', 'd']
+    let transfers = 0
+    const inside = new Set<string>()
+    const transfer = async (from: string, to: string): Promise<void> => {
+      await redlock.using([from, to], { waitMs: 15_000 }, async () => {
+        expect(inside.has(from) || inside.has(to)).toBe(false)
+        inside.add(from).add(to)
+        await new Promise((resolve) => setTimeout(resolve, 1))
+        inside.delete(from)
+        inside.delete(to)
+        transfers++
+      })
+    }
+    const pairs = accounts.flatMap((from) =>
+      accounts.filter((to) => to !== from).map((to) => [from, to] as const),
+    )
+    await Promise.all(pairs.map(([from, to]) => transfer(from, to)))
+    expect(transfers).toBe(12)
+  })
+
+  test('are healed together on a master that lost one of them', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await redlock.acquire(['account:a', 'account:b'])
+    const key = `${fixture.namespace}:lease:account:b`
+    await until('it is everywhere', async () => (await master(0).get(key)) === lease.token)
+    await master(0).del(key)
+    await lease.extend()
+    await until('it is back', async () => (await master(0).get(key)) === lease.token)
+  })
+})
+
+describe('slots', () => {
+  test('admit so many holders and no more', async () => {
+    const redlock = await fixture.redlock()
+    const options = { slots: 3 }
+    const leases = [
+      await granted(redlock, 'gpu', options),
+      await granted(redlock, 'gpu', options),
+      await granted(redlock, 'gpu', options),
+    ]
+    expect(new Set(leases.map(({ resource }) => resource)).size).toBe(3)
+    expect(await redlock.tryAcquire('gpu', options)).toMatchObject({ status: 'taken' })
+    const waiting = redlock.acquire('gpu', { ...options, waitMs: 60_000 })
+    const places = (slot: number): Promise<number> =>
+      master(4).zcard(`${fixture.namespace}:wait:${leases[slot]?.resource}`)
+    await until('it is in line for each', async () => {
+      const all = await Promise.all([0, 1, 2].map(places))
+      return all.every((count) => count === 1)
+    })
+    await leases[1]?.release()
+    const lease = await waiting
+    expect(lease.resource).toBe(leases[1]?.resource)
+    // What it holds it leaves with its release; it does not stay in line for the others.
+    await until('it waits for the others no more', async () => {
+      return (await places(0)) + (await places(2)) === 0
+    })
+    await lease.release()
+    await until('nobody is in line', async () => (await places(1)) === 0)
+  })
+
+  test('are of one resource', async () => {
+    const redlock = await fixture.redlock()
+    await expect(redlock.tryAcquire(['a', 'b'], { slots: 2 })).rejects.toThrow(/`slots`/)
+  })
+})
+
+describe('using inside using', () => {
+  test('joins the lease, and the last user releases it', async () => {
+    const redlock = await fixture.redlock()
+    let outlives: Promise<unknown> = Promise.resolve()
+    let end: () => void = () => undefined
+    const mayEnd = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    await redlock.using(['a', 'b'], {}, async (outer) => {
+      await redlock.using('a', {}, (inner) => {
+        expect(inner).toBe(outer)
+      })
+      expect(outer.remainingMs()).toBeGreaterThan(0)
+      outlives = redlock.using('b', {}, () => mayEnd)
+    })
+    expect(await isFree(redlock, 'a')).toBe(false)
+    end()
+    await outlives
+    await until('it is free', () => isFree(redlock, 'a'))
+  })
+
+  test('does not wait for itself: a wider inner call says what to do', async () => {
+    const redlock = await fixture.redlock()
+    await redlock.using('a', {}, async () => {
+      const wider = redlock.using(['a', 'b'], {}, () => 'never')
+      await expect(wider).rejects.toThrow(/take all of them in the outer call/)
+    })
+  })
+
+  test('in another context is another holder', async () => {
+    const redlock = await fixture.redlock()
+    let inside = 0
+    const work = async (): Promise<void> => {
+      await redlock.using('a', {}, async () => {
+        expect(++inside).toBe(1)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+        inside--
+      })
+    }
+    await Promise.all([work(), work(), work()])
+  })
+
+  test('of a lost lease throws instead of running', async () => {
+    const redlock = await fixture.redlock()
+    await redlock.using('a', {}, async (lease) => {
+      for (let index = 0; index < 5; index++) {
+        await master(index).del(`${fixture.namespace}:lease:a`)
+      }
+      await expect(lease.extend()).rejects.toThrow(LeaseLostError)
+      await expect(redlock.using('a', {}, () => 'never')).rejects.toThrow(LeaseLostError)
+    })
+  })
+})
+
+/** The lease of the next one. */
+async function successorOf(
+  redlock: Redlock,
+  lease: Lease,
+  options?: Omit<LeaseOptions, 'slots'>,
+): Promise<Lease> {
+  const outcome = await redlock.handOver(lease, options)
+  if (outcome.status !== 'granted') throw new Error(JSON.stringify(outcome))
+  return outcome.lease
+}
+
+describe('hand over', () => {
+  test('gives the successor a larger token, and nobody a chance in between', async () => {
+    const redlock = await fixture.redlock()
+    const rival = await fixture.redlock()
+    let lease = await granted(redlock, 'a')
+    const first = lease
+    let rivalWins = 0
+    const over = new AbortController()
+    const rivalling = (async () => {
+      while (!over.signal.aborted) {
+        const outcome = await rival.tryAcquire('a')
+        if (outcome.status === 'granted') rivalWins++
+      }
+    })()
+    for (let turn = 0; turn < 50; turn++) {
+      // Of another length: the masters are asked.
+      const outcome = await redlock.handOver(lease, { leaseMs: 1_500 + turn })
+      if (outcome.status !== 'granted') throw new Error(JSON.stringify(outcome))
+      expect(outcome.lease.fencingToken).toBeGreaterThan(lease.fencingToken)
+      expect(lease.remainingMs()).toBe(0)
+      lease = outcome.lease
+    }
+    over.abort()
+    await rivalling
+    expect(rivalWins).toBe(0)
+    expect(first.signal.aborted).toBe(false)
+    expect(redlock.status().leases).toBe(1)
+    await lease.release()
+    await until('it is free', () => isFree(rival, 'a'))
+  })
+
+  test('of a lease that is as good as new asks no master, and lengthens nothing', async () => {
+    const asked: string[] = []
+    const observer: Observer = {
+      opened: () => ({ voted: (_master, question) => asked.push(question) }),
+    }
+    const redlock = await fixture.redlock({ observer })
+    const first = await granted(redlock, 'a')
+    await until('all have answered', () => asked.length === 5)
+    const second = await successorOf(redlock, first)
+    expect(asked).toHaveLength(5)
+    expect(second.token).toBe(first.token)
+    expect(second.fencingToken).toBe(first.fencingToken + 1)
+    expect(second.trustedUntil).toBe(first.trustedUntil)
+    expect(redlock.status().leases).toBe(1)
+
+    await first.release() // It is over, and takes nothing away from the next one.
+    await expect(first.extend()).rejects.toThrow(LeaseLostError)
+    expect(await isFree(redlock, 'a')).toBe(false)
+    expect(await second.extend()).toMatchObject({ status: 'extended' })
+    expect(second.trustedUntil).toBeGreaterThan(first.trustedUntil)
+    await second.release()
+    expect(second.remainingMs()).toBe(0)
+    await until('it is free', () => isFree(redlock, 'a'))
+  })
+
+  test('has a token for each, smaller than that of whoever comes next', async () => {
+    const redlock = await fixture.redlock()
+    const rival = await fixture.redlock()
+    const first = await granted(redlock, 'a')
+    let lease = first
+    for (let turn = 1; turn < TOKENS_PER_GRANT; turn++) {
+      lease = await successorOf(redlock, lease)
+      expect(lease.fencingToken).toBe(first.fencingToken + turn)
+    }
+    expect(lease.token).toBe(first.token)
+    // The last token is used up: the masters are asked, whose counters are behind these tokens, and clocks too.
+    const next = await successorOf(redlock, lease)
+    expect(next.token).not.toBe(first.token)
+    expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
+    await next.release()
+    await until('it is free', () => isFree(redlock, 'a'))
+    const far = await granted(rival, 'a')
+    // Whoever proposes a token of the past is granted one after all that may have been used.
+    for (let index = 0; index < 5; index++) {
+      const ahead = String(far.fencingToken + 1_000_000)
+      await master(index).set(`${fixture.namespace}:fence:a`, ahead)
+    }
+    await far.release()
+    const ahead = await granted(rival, 'a')
+    expect(ahead.fencingToken).toBe(far.fencingToken + 1_000_000 + TOKENS_PER_GRANT)
+  })
+
+  test('asks the masters when a tenth of the lease is gone', async () => {
+    const redlock = await fixture.redlock({ leaseMs: 1_000 })
+    const lease = await granted(redlock, 'a')
+    await until('a tenth is gone', () => lease.remainingMs() < 900)
+    const next = await successorOf(redlock, lease)
+    expect(next.token).not.toBe(lease.token)
+    expect(next.trustedUntil).toBeGreaterThan(lease.trustedUntil)
+  })
+
+  test('of a lease that is kept alive asks when half of it is gone, and what is left is kept alive', async () => {
+    const redlock = await fixture.redlock({ leaseMs: 3_000 })
+    const lease = await granted(redlock, 'a')
+    await until('a third is gone', () => lease.remainingMs() < 1_900)
+    const kept = await successorOf(redlock, lease, { autoExtend: true })
+    expect(kept.token).toBe(lease.token)
+    expect(kept.trustedUntil).toBe(lease.trustedUntil)
+    await until('it was renewed', () => kept.trustedUntil > lease.trustedUntil)
+    const last = await successorOf(redlock, kept)
+    await until('half is gone', () => last.remainingMs() < 1_500)
+    const anew = await successorOf(redlock, last, { autoExtend: true })
+    expect(anew.token).not.toBe(lease.token)
+  })
+
+  test('begins anew to count how long and how often', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'a', { maxExtensions: 1 })
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    expect(await lease.extend()).toMatchObject({ status: 'limit', option: 'maxExtensions' })
+    const next = await successorOf(redlock, lease, { maxExtensions: 1 })
+    expect(next.token).toBe(lease.token)
+    expect(await next.extend()).toMatchObject({ status: 'extended' })
+    expect(await next.extend()).toMatchObject({ status: 'limit' })
+  })
+
+  test('of a lease that is over throws', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'a')
+    await lease.release()
+    await expect(redlock.handOver(lease)).rejects.toThrow(LeaseLostError)
+  })
+
+  test('that fails releases both', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'a')
+    // Somebody was granted on a majority in between (which only happens when keys are deleted by hand).
+    for (let index = 0; index < 3; index++) {
+      await master(index).set(`${fixture.namespace}:lease:a`, 'somebody@else', 'PX', 60_000)
+    }
+    expect(await redlock.handOver(lease, { leaseMs: 1_500 })).toMatchObject({ status: 'taken' })
+    await until('the other two are free', async () => {
+      const left = await Promise.all(
+        [3, 4].map((index) => master(index).exists(`${fixture.namespace}:lease:a`)),
+      )
+      return left.every((exists) => exists === 0)
+    })
+  })
+})
+
+/** None of its delays ends, so that nothing but an announcement can wake a waiter, however long the machine stands still. */
+const WOKEN_ONLY: Clock = {
+  ...systemClock,
+  after: (delayMs, run) =>
+    delayMs > 1 ? { cancel: () => undefined } : systemClock.after(delayMs, run),
+}
+
+describe('waiting', () => {
+  test('ends when the release is announced', async () => {
+    const redlock = await fixture.redlock()
+    const waiter = await fixture.redlock({ clock: WOKEN_ONLY })
+    const channel = `${fixture.namespace}:released`
+    const masters = [0, 1, 2, 3, 4].map(master)
+    for (let turn = 0; turn < 10; turn++) {
+      const lease = await granted(redlock, 'a')
+      const waiting = waiter.acquire('a', { waitMs: 10_000 })
+      // The holder and the waiter may have raced for a minority; a quorum of marks is what counts.
+      await until('it waits and listens on a quorum', async () => {
+        const marks = await Promise.all(
+          masters.map(async (client) => {
+            const [, listeners] = await client.pubsub('NUMSUB', channel)
+            const marked = await client.exists(`${fixture.namespace}:wait:a`)
+            return Number(listeners === 1 && marked === 1)
+          }),
+        )
+        return marks.reduce((sum, mark) => sum + mark, 0) >= 3
+      })
+      await lease.release()
+      await (await waiting).release()
+    }
+  })
+
+  test('is in the order of arrival, and whoever comes when the resource is free waits behind', async () => {
+    const holder = await fixture.redlock({ clock: WOKEN_ONLY })
+    const lease = await granted(holder, 'a')
+    const order: number[] = []
+    const masters = [0, 1, 2, 3, 4].map(master)
+    const marks = async (): Promise<readonly number[]> =>
+      Promise.all(masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`)))
+    const waiting: Promise<void>[] = []
+    for (let index = 0; index < 6; index++) {
+      const redlock = await fixture.redlock({ clock: WOKEN_ONLY })
+      const waited = redlock.using('a', { waitMs: 20_000 }, async () => {
+        order.push(index)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      })
+      waiting.push(waited)
+      await until('it has its place everywhere', async () =>
+        (await marks()).every((count) => count === index + 1),
+      )
+    }
+    await lease.release()
+    // The holder again, at once: it is nearer than all that wait, and must not be asked before them.
+    await holder.using('a', { waitMs: 20_000 }, () => order.push(6))
+    await Promise.all(waiting)
+    expect(order).toEqual([0, 1, 2, 3, 4, 5, 6])
+    await until('nobody is left in the line', async () =>
+      (await marks()).every((count) => count === 0),
+    )
+  })
+
+  test('a waiter that died holds up the others for a moment only', async () => {
+    const holder = await fixture.redlock()
+    const lease = await granted(holder, 'a')
+    for (const index of [0, 1, 2, 3, 4]) {
+      await master(index).zadd(`${fixture.namespace}:wait:a`, Date.now() + 1_000, 'dead')
+    }
+    const waiting = (await fixture.redlock()).acquire('a', { waitMs: 20_000 })
+    await until('both are in line', async () => {
+      return (await master(4).zcard(`${fixture.namespace}:wait:a`)) === 2
+    })
+    const releasedAt = performance.now()
+    await lease.release()
+    await waiting
+    expect(performance.now() - releasedAt).toBeLessThan(900) // The one second for which it might sleep.
+  })
+
+  test.each([
+    ['where no answer has come by then', { pauseMs: 200, handedOver: false }],
+    ['of whoever it was handed over to', { pauseMs: 0, handedOver: true }],
+  ])('ends on every master with the lease, %s', async (_case, { pauseMs, handedOver }) => {
+    const holder = await fixture.redlock()
+    const waiter = await fixture.redlock()
+    const lease = await granted(holder, 'a')
+    const waiting = waiter.acquire('a', { waitMs: 60_000 })
+    const places = (): Promise<readonly number[]> =>
+      Promise.all(
+        [0, 1, 2, 3, 4].map((index) => master(index).zcard(`${fixture.namespace}:wait:a`)),
+      )
+    await until('it is in line', async () => (await places()).every((count) => count === 1))
+    if (pauseMs > 0) for (const index of [3, 4]) await master(index).client('PAUSE', pauseMs)
+    await lease.release()
+    const next = await waiting
+    // Of another length: the masters are asked.
+    const last = handedOver ? await successorOf(waiter, next, { leaseMs: 1_500 }) : next
+    await last.release()
+    await until('nobody is', async () => (await places()).every((count) => count === 0))
+  })
+
+  test('marks the resource only where somebody waits, and the mark expires', async () => {
+    const redlock = await fixture.redlock()
+    const lease = await granted(redlock, 'a')
+    const mark = `${fixture.namespace}:wait:a`
+    await redlock.tryAcquire('a')
+    expect(await master(0).exists(mark)).toBe(0)
+    await expect(redlock.acquire('a', { waitMs: 100 })).rejects.toThrow()
+    expect(await master(0).pttl(mark)).toBeLessThanOrEqual(100)
+    await lease.release()
+  })
+})

@@ -1,0 +1,47 @@
+import { Redis } from 'ioredis'
+import { expect, test } from 'vitest'
+import { Redlock, silentLogger } from '../../../src/index.ts'
+import { granted, until, useFleet } from '../../fixtures.ts'
+
+const fixture = useFleet({
+  masters: 2,
+  queue: false,
+  config: { 'repl-diskless-sync-delay': '0' },
+})
+
+test('a master that took over the data of a former replica waits, although its process never restarted', async () => {
+  const [a, b] = fixture.fleet.masters.map(({ url }) => new Redis(url))
+  const [serverA, serverB] = fixture.fleet.masters
+  if (a === undefined || b === undefined) throw new Error('unreachable')
+  if (serverA === undefined || serverB === undefined) throw new Error('unreachable')
+  fixture.defer(() => Promise.all([a.quit(), b.quit()]))
+  const follow = async (replica: Redis, master: { host: string; port: number }): Promise<void> => {
+    await replica.replicaof(master.host, master.port)
+    await until('it has the data', async () =>
+      (await replica.info('replication')).includes('master_link_status:up'),
+    )
+  }
+  const namespace = fixture.namespace
+  const options = { masters: [serverA.url], maxLeaseMs: 30_000, leaseMs: 30_000, namespace }
+  const first = await fixture.redlock(options)
+  await follow(b, serverA)
+  await b.replicaof('NO', 'ONE')
+  // B now has an old copy: the enrolment of A, and none of the leases that come.
+  const lease = await granted(first, 'customer:1')
+  await follow(a, serverB)
+  await a.replicaof('NO', 'ONE')
+  expect(await a.get(`${namespace}:lease:customer:1`)).toBeNull()
+  // Not through the fixture, which ends the quarantine of a new fleet.
+  const second = new Redlock({ ...options, logger: silentLogger })
+  fixture.defer(() => second.close())
+  await second.ready()
+  expect(await second.tryAcquire('customer:1')).toMatchObject({ status: 'unreachable' })
+  expect(second.status().masters[0]?.state).toBe('quarantined')
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+})
+
+test('the same without a failover is granted as usual', async () => {
+  const [server] = fixture.fleet.masters
+  const redlock = await fixture.redlock({ masters: [server?.url ?? ''] })
+  await granted(redlock, 'customer:1')
+})

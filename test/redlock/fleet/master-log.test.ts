@@ -1,0 +1,66 @@
+/** What is logged of masters: changes once, what repeats once a minute. */
+import { expect, test } from 'vitest'
+import { EventLog } from '../../../src/event-log.ts'
+import { silentLogger, type Logger } from '../../../src/index.ts'
+import { MasterLog } from '../../../src/redlock/fleet/master-log.ts'
+import type { Master, MasterState } from '../../../src/redis/master.ts'
+import { FakeClock } from '../../../src/testing/index.ts'
+import { until, useFleet } from '../../fixtures.ts'
+
+type Line = Readonly<Record<string, unknown>>
+
+function lines(): { readonly all: Line[]; readonly logger: Logger } {
+  const all: Line[] = []
+  const add = (line: unknown): void => {
+    all.push(line as Line)
+  }
+  return { all, logger: { ...silentLogger, info: add, warn: add, error: add } }
+}
+
+const master = (name: string): Master => ({ name }) as Master
+const away: MasterState = { status: 'connecting', detail: 'connect ECONNREFUSED' }
+const facts = { clockOffsetMs: 0 } as never
+
+test('a state that repeats is logged once a minute, with how often it occurred', async () => {
+  const { all, logger } = lines()
+  const clock = new FakeClock()
+  const log = new MasterLog(new EventLog(logger), clock)
+  const a = master('a:1')
+  for (let second = 0; second < 150; second++) {
+    log.entered(a, { status: 'enrolling', detail: 'again' }, undefined)
+    log.entered(a, away, undefined)
+    await clock.advance(1_000)
+  }
+  const line = { event: 'master:connecting', master: 'a:1', detail: 'connect ECONNREFUSED' }
+  expect(all).toEqual([line, { ...line, times: 60 }, { ...line, times: 60 }])
+
+  log.entered(a, { status: 'enrolled', facts }, undefined)
+  log.entered(a, away, undefined)
+  expect(all.slice(3)).toEqual([{ event: 'master:enrolled', master: 'a:1' }, line])
+})
+
+test('masters that are quarantined at once share one line', async () => {
+  const { all, logger } = lines()
+  const clock = new FakeClock()
+  const log = new MasterLog(new EventLog(logger), clock)
+  for (const [index, name] of ['a:1', 'b:2', 'c:3'].entries()) {
+    log.entered(master(name), { status: 'enrolled', facts }, 1_000 + index)
+  }
+  await clock.advance(1_000)
+  const masters = ['a:1', 'b:2', 'c:3']
+  expect(all).toEqual([{ event: 'master:quarantined', masters, votesInMs: 1_002 }])
+})
+
+const fixture = useFleet({ masters: 3 })
+
+test('a dead master is one line, however often it is tried', async () => {
+  const { all, logger } = lines()
+  const redlock = await fixture.redlock({ logger })
+  const [first] = fixture.fleet.masters
+  await first?.kill()
+  const tried = (): boolean => redlock.status().masters[0]?.reason?.includes('REFUSED') === true
+  await until('it has been tried again', tried)
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  const gone = all.filter(({ event }) => event === 'master:connecting')
+  expect(gone).toHaveLength(1)
+})

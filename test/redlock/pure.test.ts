@@ -1,0 +1,218 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { jitteredMs } from '../../src/backoff.ts'
+import { systemClock, type Clock } from '../../src/clock.ts'
+import { Announcements, turnOrder } from '../../src/redlock/waiting/announcements.ts'
+import { explain } from '../../src/redlock/quorum/explain.ts'
+import { ProposalClock } from '../../src/redlock/proposal.ts'
+import { decide, quorumOf } from '../../src/redlock/quorum/quorum.ts'
+import { RESERVED } from '../../src/redlock/quorum/holder.ts'
+import { describeToken, type AcquireVote } from '../../src/redlock/verbs/votes.ts'
+import type { Master } from '../../src/redis/master.ts'
+
+const fleetSize = fc.integer({ min: 1, max: 15 })
+
+describe('quorum', () => {
+  test('two quorums always share a master', () => {
+    fc.assert(fc.property(fleetSize, (n) => 2 * quorumOf(n) > n))
+  })
+
+  test('a quorum survives the loss of any minority', () => {
+    expect([1, 2, 3, 4, 5, 7].map(quorumOf)).toEqual([1, 2, 2, 3, 3, 4])
+  })
+
+  test('a verdict never changes as more votes come in, and is reached when all are in', () => {
+    const ballots = fc.array(fc.boolean(), { minLength: 1, maxLength: 15 })
+    fc.assert(
+      fc.property(ballots, (ballot) => {
+        let granted = 0
+        let refused = 0
+        let decided: string | undefined
+        for (const vote of ballot) {
+          if (vote) granted++
+          else refused++
+          const verdict = decide(ballot.length, granted, refused)
+          if (decided !== undefined) expect(verdict).toBe(decided)
+          decided = verdict
+        }
+        expect(decided).toBe(granted >= quorumOf(ballot.length) ? 'for' : 'against')
+      }),
+    )
+  })
+})
+
+describe('proposals', () => {
+  const at = (wall: { ms: number }): Clock => ({ ...systemClock, wallNow: () => wall.ms })
+
+  test('increase strictly, also when the wall clock stands still or is set back', () => {
+    const wall = { ms: 1_800_000_000_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    const first = proposals.next()
+    wall.ms -= 1_000
+    const second = proposals.next()
+    expect(first).toBe(1_800_000_000_000_000)
+    expect(second).toBeGreaterThan(first)
+    expect(proposals.next()).toBeGreaterThan(second)
+  })
+
+  test('a counter far ahead does not drag them past what masters accept', () => {
+    const wall = { ms: 1_800_000_000_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    proposals.observe((wall.ms + 3_600_000) * 1000)
+    expect(proposals.next()).toBe(wall.ms * 1000)
+  })
+
+  test('a wall clock that was far ahead and is set right leaves nothing behind', () => {
+    const wall = { ms: 1_800_003_600_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    proposals.next()
+    wall.ms -= 3_600_000
+    expect(proposals.next()).toBe(wall.ms * 1000)
+  })
+
+  test('a counter a little ahead is passed', () => {
+    const wall = { ms: 1_800_000_000_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    const counter = (wall.ms + 5_000) * 1000
+    proposals.observe(counter)
+    expect(proposals.next()).toBe(counter + 1)
+  })
+})
+
+describe('why an attempt was not granted', () => {
+  const names = ['a', 'b', 'c', 'd', 'e']
+  const taken = (holder: string, ttlMs: number): AcquireVote => ({ kind: 'taken', holder, ttlMs })
+  const down: AcquireVote = {
+    kind: 'failed',
+    reason: 'timeout',
+    detail: 'no reply within 50 ms',
+    mayHaveRun: true,
+  }
+  const mine: AcquireVote = { kind: 'granted', counter: 1 }
+
+  test('taken: one token on a quorum; wait for the longest time to live', () => {
+    const votes = [taken('x@web', 5), taken('x@web', 9), taken('x@web', 7), undefined, undefined]
+    expect(explain('r', votes, names)).toMatchObject({ status: 'taken', retryAfterMs: 9 })
+  })
+
+  test('split: three masters taken, but by two tokens', () => {
+    const votes = [taken('x', 5), taken('x', 9), taken('y', 7), mine, mine]
+    expect(explain('r', votes, names)).toMatchObject({ status: 'split' })
+  })
+
+  test('taken: kept for those who are next, of whom one may have been granted elsewhere', () => {
+    const [kept, x, y] = [taken(RESERVED, 40), taken('x', 9_000), taken('y', 9_000)]
+    const outcome = (...votes: AcquireVote[]): unknown => explain('r', votes, names)
+    expect(outcome(kept, kept, kept, mine, mine)).toMatchObject({
+      status: 'taken',
+      retryAfterMs: 40,
+    })
+    expect(outcome(kept, kept, x, mine, mine)).toMatchObject({ status: 'taken', holder: 'x…' })
+    expect(outcome(kept, x, y, mine, mine)).toMatchObject({ status: 'split' })
+  })
+
+  test('unreachable: fewer than a quorum could vote, and each says why', () => {
+    const outcome = explain('r', [down, down, down, mine, mine], names)
+    expect(outcome.status).toBe('unreachable')
+    expect(outcome.answers[0]).toEqual({
+      master: 'a',
+      answer: 'timeout: no reply within 50 ms',
+    })
+  })
+
+  test('unreachable by quarantine: wait until enough masters vote again', () => {
+    const quarantined = (waitMs: number): AcquireVote => ({ kind: 'quarantined', waitMs })
+    const votes = [quarantined(900), quarantined(300), quarantined(500), mine, down]
+    expect(explain('r', votes, names)).toMatchObject({ status: 'unreachable', retryAfterMs: 500 })
+  })
+
+  test('a token is shown without its secret', () => {
+    const shown = describeToken('0123456789abcdefghijklmnop@web-3:4121')
+    expect(shown).toBe('web-3:4121 (012345…)')
+  })
+})
+
+/** What so many masters announce is put into `hears`. */
+function announcedBy(size: number): {
+  readonly announcements: Announcements
+  readonly hears: readonly ((message: string) => void)[]
+} {
+  const hears: ((message: string) => void)[] = []
+  const masters = Array.from({ length: size }, (): Partial<Master> => ({
+    listen: (_channel, heard) => ({ active: hears.push(heard) > 0 }),
+  }))
+  return {
+    announcements: new Announcements(masters as Master[], 'released', quorumOf(size), systemClock),
+    hears,
+  }
+}
+
+describe('whose turn it is', () => {
+  test('as most masters have it, whatever the order in which they are heard', () => {
+    const heard = [
+      ['a', 'b', 'c'],
+      ['b', 'a'],
+      ['a', 'c', 'b'],
+    ]
+    expect(turnOrder(heard)).toEqual(['a', 'b', 'c'])
+    expect(turnOrder([...heard].reverse())).toEqual(['a', 'b', 'c'])
+  })
+
+  test('is decided alike by all where the masters are at odds', () => {
+    expect(turnOrder([['b'], ['a'], ['c']])).toEqual(['a', 'b', 'c'])
+  })
+
+  test('is first told to whoever is first by all that was heard, and to everybody by a quorum', () => {
+    const { announcements, hears } = announcedBy(5)
+    const told: string[] = []
+    for (const name of ['a', 'b', 'c']) {
+      const listening = announcements.listen(name, ['r'], 0)
+      listening.onTurn((place) => told.push(`${name} ${place}`))
+    }
+    hears[4]?.('round-1 a,b r')
+    expect(told).toEqual(['a 0'])
+    hears[2]?.('round-1 b,a r')
+    hears[0]?.('round-1 b,a r')
+    expect(told.slice(1)).toEqual(['a 0', 'a 1', 'b 0'])
+    hears[1]?.('round-1 b,a r')
+    expect(told).toHaveLength(4)
+  })
+
+  test('who listens late hears what was announced since its attempt began', () => {
+    const { announcements, hears } = announcedBy(1)
+    announcements.listen('z', ['r'], 0)
+    const since = systemClock.now()
+    hears[0]?.('round-1 a r')
+    const told: number[] = []
+    announcements.listen('a', ['r'], since).onTurn((place) => told.push(place))
+    expect(told).toEqual([0])
+    announcements.listen('a', ['r'], Infinity).onTurn((place) => told.push(place))
+    expect(told).toEqual([0])
+  })
+
+  test('whoever went early and lost is told again by the quorum, also while it still asks', () => {
+    const { announcements, hears } = announcedBy(3)
+    const listening = announcements.listen('a', ['r'], 0)
+    const told: number[] = []
+    listening.onTurn((place) => told.push(place))
+    hears[0]?.('round-1 a r')
+    listening.forget() // It asks.
+    hears[1]?.('round-1 a r')
+    listening.onTurn((place) => told.push(place))
+    expect(told).toEqual([0, 0])
+  })
+})
+
+describe('delays', () => {
+  test('full jitter stays within its bounds and grows', () => {
+    const random = fc.double({ min: 0, max: 0.999, noNaN: true })
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 100 }), random, (tries, r) => {
+        const delayMs = jitteredMs(tries, 25, 1_000, r)
+        expect(delayMs).toBeGreaterThanOrEqual(25)
+        expect(delayMs).toBeLessThanOrEqual(1_000)
+      }),
+    )
+    expect(jitteredMs(0, 25, 1_000, 0.5)).toBeLessThan(jitteredMs(4, 25, 1_000, 0.5))
+  })
+})
