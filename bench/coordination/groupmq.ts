@@ -83,10 +83,25 @@ export async function openGroupWorker(
   }
 }
 
-export async function addToGroups(place: Place, jobs: readonly KeyedJob[]): Promise<void> {
+/** Adds jobs to the groups of a queue. */
+export interface GroupProducer {
+  add(jobs: readonly KeyedJob[]): Promise<void>
+  close(): Promise<void>
+}
+
+export async function openGroupProducer(place: Place): Promise<GroupProducer> {
   const { redis, groups } = await open(place)
-  const orderMs = Date.now()
-  for (const data of jobs) await groups.add({ groupId: data.key, data, orderMs, maxAttempts: 3 })
-  await groups.close().catch(() => undefined)
-  redis.disconnect()
+  return {
+    async add(jobs) {
+      const orderMs = Date.now()
+      const adding = jobs.map((data) =>
+        groups.add({ groupId: data.key, data, orderMs, maxAttempts: 3 }),
+      )
+      await Promise.all(adding)
+    },
+    async close() {
+      await groups.close().catch(() => undefined) // It may close before it was ready.
+      redis.disconnect()
+    },
+  }
 }

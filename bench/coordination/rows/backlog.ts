@@ -1,0 +1,119 @@
+/** The same work with few and with very many jobs waiting behind it. */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Contender } from '../job.ts'
+import { median } from '../judge.ts'
+import { inTurns, newQueueName, type Harness } from '../harness.ts'
+import { reference, type Row } from '../row.ts'
+import { CONCURRENCY } from './rounds.ts'
+
+const FEW = { waiting: 1_000, lines: 100 }
+const MANY = { waiting: 100_000, lines: 10_000 }
+const SMOKE_MANY = { waiting: 4_000, lines: 400 }
+const PROCESSES = 4
+const SETTLE_MS = 1_500
+const IDLE_MS = 8_000
+const WARM_UP_JOBS = 100
+const JOBS = 600
+
+interface Waiting {
+  readonly waiting: number
+  readonly lines: number
+}
+
+interface Measured {
+  readonly bytesPerJob: number
+  /** Of the queue's Redis while every slot is busy with one long job. */
+  readonly idleCommandsPerSecond: number
+  readonly msPerJob: number
+}
+
+export const backlog: Row = {
+  name: 'backlog',
+  load: `1,000 and 100,000 waiting jobs of 1 ms over 10,000 lines, 4 processes × ${CONCURRENCY}`,
+  async run(harness, { rounds, smoke }) {
+    const many = smoke ? SMOKE_MANY : MANY
+    const idleMs = smoke ? IDLE_MS / 8 : IDLE_MS
+    const pairs: { readonly few: Measured; readonly many: Measured }[] = []
+    for (let round = 0; round < rounds; round++) {
+      pairs.push({
+        few: await withWaiting(harness, 'strict', FEW, idleMs),
+        many: await withWaiting(harness, 'strict', many, idleMs),
+      })
+    }
+    const plain = await withWaiting(harness, 'plain', FEW, idleMs)
+    const ratio = (of: (measured: Measured) => number): number =>
+      median(pairs.map(({ few, many }) => of(many) / of(few)))
+    const idle = ({ idleCommandsPerSecond }: Measured): number => idleCommandsPerSecond
+    return [
+      {
+        name: 'time per job, many waiting / few',
+        value: ratio(({ msPerJob }) => msPerJob),
+        unit: 'x',
+        must: { atMost: 1.2 },
+        kind: 'speed',
+      },
+      {
+        name: "idle commands per second at the queue's Redis, many / few",
+        value: ratio(idle),
+        unit: 'x',
+        must: { atMost: 1.2 },
+        kind: 'speed',
+      },
+      reference('… few', median(pairs.map(({ few }) => idle(few)))),
+      reference('… many', median(pairs.map(({ many }) => idle(many)))),
+      reference('… plain BullMQ, few', idle(plain)),
+      reference("bytes in the queue's Redis per waiting job", bytes(pairs), 'B'),
+      reference('… plain BullMQ', plain.bytesPerJob, 'B'),
+    ]
+  },
+}
+
+function bytes(pairs: readonly { readonly many: Measured }[]): number {
+  return median(pairs.map(({ many }) => many.bytesPerJob))
+}
+
+async function withWaiting(
+  harness: Harness,
+  contender: Contender,
+  { waiting, lines }: Waiting,
+  idleMs: number,
+): Promise<Measured> {
+  const queue = newQueueName()
+  const slots = PROCESSES * CONCURRENCY
+  const before = await usedMemory(harness)
+  // One long job for each slot: what happens meanwhile is not about running jobs.
+  await harness.add(
+    contender,
+    queue,
+    Array.from({ length: slots }, (_, nr) => ({
+      key: `${queue}-long-${nr}`,
+      nr: 0,
+      workMs: 0,
+      held: true as const,
+    })),
+  )
+  await harness.add(contender, queue, inTurns(lines, waiting / lines, 1))
+  const bytesPerJob = ((await usedMemory(harness)) - before) / (waiting + slots)
+  await harness.processes.work(harness.orders(contender, queue, CONCURRENCY))
+  await delay(SETTLE_MS)
+  const effortBefore = await harness.queueEffort()
+  const idleFrom = performance.now()
+  await delay(idleMs)
+  const effortAfter = await harness.queueEffort()
+  const seconds = (performance.now() - idleFrom) / 1_000
+  if (harness.processes.done > 0) throw new Error('A job ran although every slot was busy')
+  for (const worker of harness.processes.all) worker.release()
+  await harness.processes.completed(WARM_UP_JOBS)
+  const doneBefore = harness.processes.done
+  const startedAt = performance.now()
+  await harness.processes.completed(doneBefore + JOBS)
+  const msPerJob = (performance.now() - startedAt) / (harness.processes.done - doneBefore)
+  await harness.processes.stop()
+  await harness.queueRedis.flushall()
+  const commands = effortAfter.commands - effortBefore.commands
+  return { bytesPerJob, idleCommandsPerSecond: commands / seconds, msPerJob }
+}
+
+async function usedMemory(harness: Harness): Promise<number> {
+  return Number(/used_memory:(\d+)/.exec(await harness.queueRedis.info('memory'))?.[1])
+}
