@@ -1,4 +1,4 @@
-/** groupmq, the published library that comes closest: groups in order, in one Redis, without locks. */
+/** groupmq, the nearest published library: groups in order, in one Redis, without locks. */
 import { loadPeer } from '../peers/load.ts'
 import type { KeyedJob, Orders } from './job.ts'
 
@@ -55,7 +55,7 @@ async function open({ connection, queue, leaseMs }: Place): Promise<{
   const { Redis } = await loadPeer<PeerIoredis>('ioredis')
   const redis = new Redis({ ...connection, maxRetriesPerRequest: null })
   redis.on('error', () => undefined)
-  // Its time limit for a job is what a lease's length is here: how long a dead worker holds its group.
+  // Its time limit for a job is how long a dead worker holds its group: a lease's length here.
   const groups = new Queue({ redis, namespace: queue, jobTimeoutMs: leaseMs, maxAttempts: 3 })
   return { redis, groups, Worker }
 }

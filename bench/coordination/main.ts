@@ -8,7 +8,7 @@ import { isWrong, markdown, printRow, type RowResult } from './report.ts'
 import type { Extent, Row } from './row.ts'
 import { rows } from './rows/index.ts'
 
-const USAGE = `How well jobs that share a resource are coordinated: fairness, order, crashes, overhead.
+const USAGE = `How jobs that share a resource are coordinated: fairness, order, crashes, overhead.
 
   npm run bench:coordination -- [options]
 
@@ -59,8 +59,13 @@ if (!values.json) console.log(`${machine}, median of ${extent.rounds} rounds`)
 const results = await runAll(rows.filter(({ name }) => wanted.includes(name)))
 if (values.markdown && !values.json) console.log(`\n${markdown(results)}`)
 const ok = !results.some((result) => isWrong(result))
-if (values.json) console.log(JSON.stringify({ machine, ...extent, results, ok }))
+if (values.json) console.log(JSON.stringify({ machine, ...extent, results, ok }, neverInWords))
 process.exit(ok ? 0 : 1) // At once: a row that failed may have left connections open.
+
+/** JSON has no Infinity. */
+function neverInWords(_key: string, value: unknown): unknown {
+  return value === Infinity ? 'never' : value
+}
 
 async function runAll(chosen: readonly Row[]): Promise<readonly RowResult[]> {
   const done: RowResult[] = []

@@ -1,6 +1,9 @@
-/** Adds jobs as fast as it can until it is killed: first it opens its queue, then it waits for `go`. */
+/** Opens its queue, waits for `go`, and then adds jobs as fast as it can until it is killed. */
 import type { KeyedJob, ProducerOrders } from './job.ts'
 import { openQueue } from './open-queue.ts'
+
+/** Longer than it takes to add a job, so that lines are busy. */
+const WORK_MS = 3
 
 const orders = JSON.parse(process.argv[2] ?? '{}') as ProducerOrders
 const { contender, keys, atOnce } = orders
@@ -9,7 +12,7 @@ let nr = orders.firstNr
 
 function next(): KeyedJob {
   const key = keys[nr % keys.length] ?? ''
-  return { key, nr: nr++, workMs: 0 }
+  return { key, nr: nr++, workMs: WORK_MS }
 }
 
 async function addForever(): Promise<never> {

@@ -13,7 +13,7 @@ export interface Figure {
   readonly unit?: 'x' | 'ms' | 'µs' | 'B' | '%' | ''
   readonly must?: Limit
   readonly aim?: Limit
-  /** A correctness figure that misses its limit fails the command. A speed figure is only marked. */
+  /** A correctness figure that misses its limit fails the command; a speed figure is marked. */
   readonly kind: 'correctness' | 'speed' | 'reference'
   /** Details, for the reader. */
   readonly note?: string

@@ -100,6 +100,7 @@ async function lockedWork(
     redlock,
     resource: (job) => job.data.key,
     concurrency,
+    logger: silentLogger,
     order: contender === 'relaxed' ? 'relaxed' : 'strict',
     ...(contender === 'dedupe' && { dedupe: { resultTtlMs: 60_000 } }),
   })

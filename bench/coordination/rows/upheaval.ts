@@ -12,10 +12,12 @@ const PROCESSES = 3
 const CONCURRENCY = 8
 const LINES = 30
 const WORK_MS = 50
-/** How many jobs of each line are added at a time, so that the lines are always busy. */
-const DEPTH = 10
+/** How many jobs of each line are there at any time. */
+const DEPTH = 20
+const SMOKE_DEPTH = 8
+const TOP_UP_MS = 50
 const TIMES = 10
-const SMOKE_TIMES = 2
+const SMOKE_PART = 10
 const BETWEEN_MS = { min: 700, max: 1_300 }
 const OUTAGE_MS = 3_000
 const END_LIMIT_MS = 60_000
@@ -69,12 +71,11 @@ function upheaval(
 ): Row {
   return {
     name,
-    load: `${what}, ${times} times; ${LINES} lines, ${WORK_MS} ms jobs, ${PROCESSES} × ${CONCURRENCY}`,
+    load: `${what}, ${times} times; ${LINES} lines × ${WORK_MS} ms, ${PROCESSES} × ${CONCURRENCY}`,
     async run(harness, { smoke }) {
-      const scene = await Scene.open(harness, smoke ? Math.ceil(LINES / 3) : LINES)
-      const blows = smoke ? Math.min(times, SMOKE_TIMES) : times
+      const scene = await Scene.open(harness, smoke)
+      const blows = smoke ? Math.ceil(times / SMOKE_PART) : times
       for (let nr = 0; nr < blows; nr++) {
-        await scene.keepBusy()
         await delay(BETWEEN_MS.min + Math.random() * (BETWEEN_MS.max - BETWEEN_MS.min))
         await blow(scene)
       }
@@ -99,34 +100,52 @@ function upheaval(
   }
 }
 
+interface Line {
+  readonly key: string
+  added: number
+  /** How many of its jobs have run; one that runs again counts once. */
+  ran: number
+}
+
 class Scene {
   readonly harness: Harness
   readonly events: Event[] = []
-  added = 0
   wasted = 0
-  readonly #lines: number
   readonly #orders: Orders
   readonly #producer: Producer
   readonly #plain: Queue
+  readonly #lines: readonly Line[]
+  readonly #depth: number
+  readonly #over = new AbortController()
+  #toppingUp = Promise.resolve()
   /** The oldest first. */
   readonly #workers: { readonly process: number; readonly worker: WorkerProcess }[] = []
   #started = 0
 
-  static async open(harness: Harness, lines: number): Promise<Scene> {
+  static async open(harness: Harness, smoke: boolean): Promise<Scene> {
     const queue = newQueueName()
-    const scene = new Scene(harness, queue, await harness.producer('strict', queue), lines)
-    await scene.keepBusy()
+    const scene = new Scene(harness, queue, await harness.producer('strict', queue), smoke)
     const workers = await Promise.all(Array.from({ length: PROCESSES }, () => scene.startWorker()))
     await Promise.all(workers.map((work) => work()))
+    scene.#toppingUp = scene.#topUp()
     return scene
   }
 
-  private constructor(harness: Harness, queue: string, producer: Producer, lines: number) {
+  private constructor(harness: Harness, queue: string, producer: Producer, smoke: boolean) {
     this.harness = harness
-    this.#lines = lines
     this.#orders = { ...harness.orders('strict', queue, CONCURRENCY), announce: true, quiet: true }
     this.#producer = producer
     this.#plain = new Queue(queue, { connection: this.#orders.connection })
+    this.#depth = smoke ? SMOKE_DEPTH : DEPTH
+    this.#lines = Array.from({ length: smoke ? LINES / 3 : LINES }, (_, index) => ({
+      key: `${queue}-line-${index}`,
+      added: 0,
+      ran: 0,
+    }))
+  }
+
+  get added(): number {
+    return this.#lines.reduce((sum, { added }) => sum + added, 0)
   }
 
   /** Starts a process; the returned function makes it work. */
@@ -134,9 +153,11 @@ class Scene {
     const process = this.#started++
     const worker = await WorkerProcess.start()
     worker.listen((report) => {
-      if (report.report === 'entered' || report.report === 'left') {
-        this.events.push({ ...report, process })
-      }
+      if (report.report !== 'entered' && report.report !== 'left') return
+      this.events.push({ ...report, process })
+      const line = this.#lines.find(({ key }) => key === report.key)
+      if (report.report === 'left' && line !== undefined)
+        line.ran = Math.max(line.ran, report.nr + 1)
     })
     return async () => {
       await worker.work(this.#orders)
@@ -160,23 +181,28 @@ class Scene {
     await oldest.worker.leave()
   }
 
-  /** Adds jobs until each line has enough of them. */
-  async keepBusy(): Promise<void> {
-    while (this.added - (await this.#plain.getCompletedCount()) < this.#lines * DEPTH) {
-      const length = this.#lines * DEPTH
-      const first = this.added / this.#lines
-      const jobs = Array.from({ length }, (_, index) => ({
-        key: `${this.#orders.queue}-line-${index % this.#lines}`,
-        nr: first + Math.floor(index / this.#lines),
-        workMs: WORK_MS,
-      }))
+  /** No line ever runs dry, so that one that runs nothing stands still. */
+  async #topUp(): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      const jobs = this.#lines.flatMap((line) => {
+        const missing = Math.max(0, this.#depth - (line.added - line.ran))
+        const first = line.added
+        line.added += missing
+        return Array.from({ length: missing }, (_, index) => ({
+          key: line.key,
+          nr: first + index,
+          workMs: WORK_MS,
+        }))
+      })
       await this.#producer.add(jobs)
-      this.added += length
+      await delay(TOP_UP_MS)
     }
   }
 
   /** Waits until all jobs are done; returns how many are not. */
   async end(): Promise<number> {
+    this.#over.abort()
+    await this.#toppingUp
     const limit = monotonicMs() + END_LIMIT_MS
     const left = async (): Promise<number> => this.added - (await this.#plain.getCompletedCount())
     while ((await left()) > 0 && monotonicMs() < limit) await delay(POLL_MS)
