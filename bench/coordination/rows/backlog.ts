@@ -1,23 +1,27 @@
 /** The same work with few and with very many jobs waiting behind it. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Contender } from '../job.ts'
-import { median } from '../judge.ts'
+import { mean, median } from '../judge.ts'
 import { inTurns, newQueueName, type Harness } from '../harness.ts'
 import { reference, type Row } from '../row.ts'
 import { CONCURRENCY } from './rounds.ts'
 
-const FEW = { waiting: 1_000, lines: 100 }
-const MANY = { waiting: 100_000, lines: 10_000 }
-const SMOKE_MANY = { waiting: 4_000, lines: 400 }
+const FEW = { waiting: 1_000, lines: 100, timed: 600 }
+const MANY = { waiting: 100_000, lines: 10_000, timed: 4_000 }
+const SMOKE_MANY = { waiting: 4_000, lines: 400, timed: 600 }
 const PROCESSES = 4
 const IDLE = { settleMs: 1_500, measuredMs: 8_000 }
 const SMOKE_IDLE = { settleMs: 500, measuredMs: 1_000 }
+const AT_ONCE = { settleMs: 0, measuredMs: 0 }
 const WARM_UP_JOBS = 100
-const JOBS = 600
+/** So few jobs are done soon: with few waiting they are timed several times. */
+const FEW_TIMES = 4
 
 interface Waiting {
   readonly waiting: number
   readonly lines: number
+  /** For how many jobs the time is taken. */
+  readonly timed: number
 }
 
 interface Measured {
@@ -35,8 +39,13 @@ export const backlog: Row = {
     const idle = smoke ? SMOKE_IDLE : IDLE
     const pairs: { readonly few: Measured; readonly many: Measured }[] = []
     for (let round = 0; round < rounds; round++) {
+      const few = await withWaiting(harness, 'strict', FEW, idle)
+      const times = [few.msPerJob]
+      while (!smoke && times.length < FEW_TIMES) {
+        times.push((await withWaiting(harness, 'strict', FEW, AT_ONCE)).msPerJob)
+      }
       pairs.push({
-        few: await withWaiting(harness, 'strict', FEW, idle),
+        few: { ...few, msPerJob: mean(times) },
         many: await withWaiting(harness, 'strict', many, idle),
       })
     }
@@ -80,7 +89,7 @@ function bytes(pairs: readonly { readonly many: Measured }[]): number {
 async function withWaiting(
   harness: Harness,
   contender: Contender,
-  { waiting, lines }: Waiting,
+  { waiting, lines, timed }: Waiting,
   idle: { readonly settleMs: number; readonly measuredMs: number },
 ): Promise<Measured> {
   const queue = newQueueName()
@@ -111,7 +120,7 @@ async function withWaiting(
   await harness.processes.completed(WARM_UP_JOBS)
   const doneBefore = harness.processes.done
   const startedAt = performance.now()
-  await harness.processes.completed(doneBefore + JOBS)
+  await harness.processes.completed(Math.min(doneBefore + timed, waiting))
   const msPerJob = (performance.now() - startedAt) / (harness.processes.done - doneBefore)
   await harness.processes.stop()
   await harness.queueRedis.flushall()
