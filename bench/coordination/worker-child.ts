@@ -1,4 +1,5 @@
 /** One worker process of the benchmark: works as it is told, and reports every run. */
+import { once } from 'node:events'
 import { Worker, type Job } from 'bullmq'
 import { LockedWorker, Redlock } from '../built.ts'
 import { silentLogger } from '../../src/index.ts'
@@ -27,7 +28,8 @@ let done = 0
 let reporting: NodeJS.Timeout | undefined
 let working: Working | undefined
 let cpu = process.cpuUsage()
-const holding = new Set<() => void>()
+/** Aborted by `release`; a held job that starts after that does not wait. */
+let hold = new AbortController()
 
 function send(report: Report): void {
   if (process.connected) process.send?.(report)
@@ -37,7 +39,7 @@ async function run({ key, nr, workMs, held }: KeyedJob, announce: boolean): Prom
   const startedAt = monotonicMs()
   if (announce) send({ report: 'entered', key, nr, at: startedAt })
   if (workMs > 0) await new Promise((resolve) => setTimeout(resolve, workMs))
-  if (held === true) await new Promise<void>((resolve) => holding.add(resolve))
+  if (held === true && !hold.signal.aborted) await once(hold.signal, 'abort')
   const endedAt = monotonicMs()
   runs.push({ key, nr, startedAt, endedAt })
   if (announce) send({ report: 'left', key, nr, at: endedAt })
@@ -121,13 +123,13 @@ async function lockedWork(
 
 async function obey(message: Command): Promise<void> {
   if (message.command === 'release') {
-    for (const resolve of holding) resolve()
-    holding.clear()
+    hold.abort()
     return
   }
   if (message.command === 'work') {
     runs = []
     done = 0
+    hold = new AbortController()
     working = await work(message.orders)
     cpu = process.cpuUsage()
     send({ report: 'working' })
