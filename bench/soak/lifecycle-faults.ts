@@ -6,7 +6,7 @@ import { patiently, type ScratchQueue } from './scratch-queue.ts'
 
 const ADDED = 20
 const MAX_REMOVED = 8
-const CLEANED = ['wait', 'prioritized', 'delayed', 'active', 'completed'] as const
+const CLEANED = ['wait', 'wait', 'delayed', 'active', 'completed'] as const
 const PRODUCER_LIMIT_MS = 15_000
 
 /** Does it to jobs that were just added; counted by the jobs that are gone afterwards. */

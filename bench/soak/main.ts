@@ -108,7 +108,7 @@ async function soak(): Promise<Report> {
     writes: history.writes.length,
     staleWrites: history.staleWrites,
     jobs: { added: arena.ledger.added, open },
-    removedJobs: arena.scratch.gone,
+    scratchJobs: { gone: arena.scratch.gone, fetched: arena.scratch.fetched },
     watchedSeconds: Math.round(arena.standstill.watchedMs / 1_000),
     longestStandstillMs: Math.round(arena.standstill.longestMs),
     anomalies: [...anomalies, ...left],

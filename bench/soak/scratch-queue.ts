@@ -29,9 +29,9 @@ export interface Span {
 
 interface Instance {
   readonly key: string
-  /** When it was seen to be there no more; it may not start after that. */
+  /** When it was seen to be there no more; no worker may fetch it after that. */
   goneAt: number | undefined
-  readonly starts: { readonly at: number; readonly pid: number }[]
+  readonly fetches: { readonly at: number; readonly pid: number }[]
 }
 
 export class ScratchQueue {
@@ -61,6 +61,11 @@ export class ScratchQueue {
     return [...this.#instances.values()].filter(({ goneAt }) => goneAt !== undefined).length
   }
 
+  /** How often workers fetched its jobs. */
+  get fetched(): number {
+    return [...this.#instances.values()].reduce((sum, { fetches }) => sum + fetches.length, 0)
+  }
+
   /** For some jobs of one customer after the other. */
   nextCustomer(): string {
     return this.#customers[this.#customer++ % this.#customers.length] ?? ''
@@ -82,9 +87,9 @@ export class ScratchQueue {
   }
 
   see(sighting: Sighting, pid: number): void {
-    if (sighting.state !== 'admitted' || sighting.queue !== this.name) return
+    if (sighting.state !== 'fetched' || sighting.queue !== this.name) return
     const id = sighting.instance.slice(0, sighting.instance.indexOf('@'))
-    this.#instance(sighting.instance, id).starts.push({ at: sighting.at, pid })
+    this.#instance(sighting.instance, id).fetches.push({ at: sighting.at, pid })
   }
 
   /** Notes which jobs there are, and which are gone. */
@@ -101,15 +106,18 @@ export class ScratchQueue {
   }
 
   /**
-   * `stops`: when each process was stopped. A process that stands still between taking a job and
-   * starting it cannot know that the job was removed; its lease is what protects the customer then.
+   * No worker may take a job that is gone. One that it took before may go on: `obliterate` with
+   * `force` removes running jobs. `stops`: when each process was stopped; it took jobs before it
+   * stood still, and says so afterwards.
    */
   async anomalies(stops: ReadonlyMap<number, readonly Span[]>): Promise<readonly string[]> {
     await this.look()
-    const ghosts = [...this.#instances].flatMap(([name, { goneAt = Infinity, starts }]) =>
-      starts
+    const ghosts = [...this.#instances].flatMap(([name, { goneAt = Infinity, fetches }]) =>
+      fetches
         .filter(({ at, pid }) => at > goneAt && !wasStopped(stops.get(pid) ?? [], goneAt, at))
-        .map(({ at }) => `job ${name} started ${(at - goneAt).toFixed(1)} ms after it was gone`),
+        .map(
+          ({ at }) => `job ${name} was fetched ${(at - goneAt).toFixed(1)} ms after it was gone`,
+        ),
     )
     const failed = await this.plain.getFailed()
     const open = await this.undone()
@@ -138,7 +146,7 @@ export class ScratchQueue {
 
   #instance(name: string, id: string): Instance {
     const key = this.plain.toKey(id)
-    const instance = this.#instances.get(name) ?? { key, goneAt: undefined, starts: [] }
+    const instance = this.#instances.get(name) ?? { key, goneAt: undefined, fetches: [] }
     this.#instances.set(name, instance)
     return instance
   }
@@ -180,8 +188,8 @@ export function openScratch({
   })
 }
 
-function wasStopped(stops: readonly Span[], goneAt: number, startedAt: number): boolean {
-  return stops.some(({ from, to }) => from < goneAt && to > goneAt && from < startedAt)
+function wasStopped(stops: readonly Span[], goneAt: number, fetchedAt: number): boolean {
+  return stops.some(({ from, to }) => from < goneAt && to > goneAt && from < fetchedAt)
 }
 
 /** The queue's clients are killed on purpose: what failed is done again. */

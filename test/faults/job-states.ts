@@ -1,8 +1,8 @@
 /** Where a job is, in the order in which it gets there. */
 export const JOB_STATES = ['admitted', 'read', 'worked', 'written'] as const
 
-/** `requeued` when the job has to wait instead. */
-export type JobState = (typeof JOB_STATES)[number] | 'requeued'
+/** `fetched` before it asks for its lease; `requeued` when the job has to wait instead. */
+export type JobState = (typeof JOB_STATES)[number] | 'fetched' | 'requeued'
 
 export interface CustomerJob {
   readonly customer: string

@@ -66,6 +66,9 @@ const serve = (queue: string): LockedWorker<CustomerJob, string> => {
       maxStalledCount: 1_000,
     },
   )
+  worker.on('active', (job) => {
+    tell('fetched', job)
+  })
   worker.on('requeued', (job) => {
     tell('requeued', job)
   })
