@@ -1,4 +1,4 @@
-/** groupmq, the published library that comes closest: groups in order, in one Redis, without locks. */
+/** groupmq, the nearest published library: groups in order, in one Redis, without locks. */
 import { loadPeer } from '../peers/load.ts'
 import type { KeyedJob, Orders } from './job.ts'
 
@@ -55,7 +55,7 @@ async function open({ connection, queue, leaseMs }: Place): Promise<{
   const { Redis } = await loadPeer<PeerIoredis>('ioredis')
   const redis = new Redis({ ...connection, maxRetriesPerRequest: null })
   redis.on('error', () => undefined)
-  // Its time limit for a job is what a lease's length is here: how long a dead worker holds its group.
+  // Its time limit for a job is how long a dead worker holds its group: a lease's length here.
   const groups = new Queue({ redis, namespace: queue, jobTimeoutMs: leaseMs, maxAttempts: 3 })
   return { redis, groups, Worker }
 }
@@ -83,10 +83,25 @@ export async function openGroupWorker(
   }
 }
 
-export async function addToGroups(place: Place, jobs: readonly KeyedJob[]): Promise<void> {
+/** Adds jobs to the groups of a queue. */
+export interface GroupProducer {
+  add(jobs: readonly KeyedJob[]): Promise<void>
+  close(): Promise<void>
+}
+
+export async function openGroupProducer(place: Place): Promise<GroupProducer> {
   const { redis, groups } = await open(place)
-  const orderMs = Date.now()
-  for (const data of jobs) await groups.add({ groupId: data.key, data, orderMs, maxAttempts: 3 })
-  await groups.close().catch(() => undefined)
-  redis.disconnect()
+  return {
+    async add(jobs) {
+      const orderMs = Date.now()
+      const adding = jobs.map((data) =>
+        groups.add({ groupId: data.key, data, orderMs, maxAttempts: 3 }),
+      )
+      await Promise.all(adding)
+    },
+    async close() {
+      await groups.close().catch(() => undefined) // It may close before it was ready.
+      redis.disconnect()
+    },
+  }
 }

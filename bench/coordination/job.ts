@@ -1,10 +1,13 @@
-/** The jobs of every load, and what is said between the benchmark and its worker processes. */
+/** The jobs of every load, and the messages between the benchmark and its child processes. */
 
 export interface KeyedJob {
+  /** The resource. */
   readonly key: string
-  /** Place among the jobs of its key. */
+  /** Counts the jobs of a key in the order in which they are added. */
   readonly nr: number
   readonly workMs: number
+  /** The job runs until the benchmark releases it. */
+  readonly held?: true
 }
 
 /** One run of one job, on the clock that all processes of the machine share. */
@@ -16,14 +19,15 @@ export interface Run {
 }
 
 /**
- * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where jobs take their place when first started.
- * `dedupe`: as `strict`, and one answer for all jobs of a key. `relaxed`: no lines, refused jobs come back after a random delay. `plain`: BullMQ alone. `groupmq`: that library.
- * `woken`: BullMQ alone, where each job wakes the next one of its key as `strict` does. No line, no lease, nothing that survives a crash: what
- * waking alone costs.
+ * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
+ * its place when it is first started. `dedupe`: as `strict`, with one result for all jobs of a key.
+ * `relaxed`: no lines, a refused job comes back after a random delay. `plain`: BullMQ alone.
+ * `groupmq`: that library. `woken`: BullMQ alone, where each job wakes the next one of its key. It
+ * has no line and no lease, and survives no crash: it shows the cost of a wake alone.
  */
 export type Contender = 'strict' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'dedupe' | 'woken'
 
-/** By which a job of `woken` is known to the one before it. */
+/** The name by which a job of `woken` wakes its successor. */
 export function wokenId(key: string, nr: number): string {
   return `${key}-${nr}`
 }
@@ -36,24 +40,51 @@ export interface Orders {
   readonly namespace: string
   readonly leaseMs: number
   readonly concurrency: number
-  /** Says when each job starts, so that its process can be killed in the middle. */
+  /** The worker reports the start and the end of each run at once. */
   readonly announce?: boolean
+  /** Servers and processes are hurt on purpose: errors of the worker are not printed. */
+  readonly quiet?: boolean
 }
 
 export interface Tally {
+  /** In the order of their starts. */
   readonly runs: readonly Run[]
-  /** Starts that ended with the job given back. */
+  /** How many runs each process made. */
+  readonly runsByProcess: readonly number[]
+  /** Starts that ended with the job requeued. */
   readonly wasted: number
-  readonly heapBytes: number
   readonly cpuMs: number
 }
 
 export type Command =
-  { readonly command: 'work'; readonly orders: Orders } | { readonly command: 'stop' }
+  | { readonly command: 'work'; readonly orders: Orders }
+  | { readonly command: 'release' }
+  | { readonly command: 'stop' }
+
+/** The start or the end of one run. */
+export interface Sighting {
+  readonly report: 'entered' | 'left'
+  readonly key: string
+  readonly nr: number
+  readonly at: number
+}
 
 export type Report =
   | { readonly report: 'ready' }
   | { readonly report: 'working' }
   | { readonly report: 'done'; readonly count: number }
-  | { readonly report: 'entered'; readonly nr: number; readonly key: string; readonly at: number }
+  | Sighting
   | { readonly report: 'stopped'; readonly tally: Tally }
+
+/** A producer that adds jobs until it is killed. */
+export interface ProducerOrders {
+  readonly contender: Contender
+  readonly queue: string
+  readonly connection: Orders['connection']
+  readonly namespace: string
+  readonly keys: readonly string[]
+  /** The number of its first job. */
+  readonly firstNr: number
+  /** How many jobs a call adds: 1 by `add`, more by `addBulk`. */
+  readonly atOnce: number
+}

@@ -1,39 +1,50 @@
-/** The command line of the coordination benchmark; `--help` says what it takes. */
+/** The command line of the coordination benchmark; `--help` lists its options. */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../../src/testing/server-binary.ts'
 import { installPeers } from '../compare-safety/install-peers.ts'
-import { Lab } from './lab.ts'
-import { meets, type Figure } from './row.ts'
+import { Harness } from './harness.ts'
+import { isWrong, markdown, printRow, type RowResult } from './report.ts'
+import type { Extent, Row } from './row.ts'
 import { rows } from './rows/index.ts'
 
-const USAGE = `How well jobs that share a resource are coordinated: order, wasted work, hand-offs, overhead.
+const USAGE = `How jobs that share a resource are coordinated: fairness, order, crashes, overhead.
 
   npm run bench:coordination -- [options]
 
-  --rounds N   of each load; the median counts (default 5)
-  --only TEXT  only loads whose name contains TEXT
-  --list       the loads
-  --json       one JSON object
+  --rows NAME,…  only these rows
+  --rounds N     how often each contender runs a load; the median counts (default 5)
+  --smoke        every row once and small: it shows that the row works, not how fast
+  --list         the rows and their loads
+  --json         one JSON object
+  --markdown     the table of docs/coordination.md, after the figures
 
-Exit code: 0 every correctness figure holds (speed that misses its target is only marked), 1 otherwise, 2 bad arguments.`
+Exit code: 0 every correctness figure holds (a speed that misses its limit is only marked),
+1 otherwise, 2 bad arguments.`
 
 const { values } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '5' },
-    only: { type: 'string', default: '' },
+    rows: { type: 'string', default: '' },
+    rounds: { type: 'string' },
+    smoke: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
+    markdown: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
 })
-const count = Number(values.rounds)
-const chosen = rows.filter(({ name }) => name.includes(values.only))
 if (values.help || values.list) {
   console.log(values.help ? USAGE : rows.map(({ name, load }) => `${name}: ${load}`).join('\n'))
   process.exit(0)
 }
-if (!Number.isInteger(count) || count < 1 || chosen.length === 0) {
+const extent: Extent = {
+  rounds: Number(values.rounds ?? (values.smoke ? 1 : 5)),
+  smoke: values.smoke,
+}
+const wanted = values.rows === '' ? rows.map(({ name }) => name) : values.rows.split(',')
+const unknown = wanted.filter((name) => !rows.some((row) => row.name === name))
+if (!Number.isInteger(extent.rounds) || extent.rounds < 1 || unknown.length > 0) {
+  if (unknown.length > 0) console.error(`Unknown rows: ${unknown.join(', ')}. See --list.`)
   console.error(USAGE)
   process.exit(2)
 }
@@ -44,31 +55,44 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 await provisionServer({ install: true, say: console.error })
 await installPeers(console.error)
 const machine = `Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model ?? 'cpu'}`
-const results: { name: string; load: string; figures: readonly Figure[] }[] = []
-if (!values.json) console.log(`${machine}, median of ${count} rounds`)
-{
-  await using lab = await Lab.open()
-  for (const row of chosen) {
-    const figures = await row.run(lab, count)
-    results.push({ name: row.name, load: row.load, figures })
-    if (!values.json) print(row.name, row.load, figures)
-  }
-}
-const wrong = results.some(({ figures }) =>
-  figures.some((figure) => figure.kind === 'correctness' && !meets(figure)),
-)
-if (values.json) console.log(JSON.stringify({ machine, rounds: count, results, ok: !wrong }))
-process.exitCode = wrong ? 1 : 0
+if (!values.json) console.log(`${machine}, median of ${extent.rounds} rounds`)
+const results = await runAll(rows.filter(({ name }) => wanted.includes(name)))
+if (values.markdown && !values.json) console.log(`\n${markdown(results)}`)
+const ok = !results.some((result) => isWrong(result))
+if (values.json) console.log(JSON.stringify({ machine, ...extent, results, ok }, neverInWords))
+process.exit(ok ? 0 : 1) // At once: a row that failed may have left connections open.
 
-function print(name: string, load: string, figures: readonly Figure[]): void {
-  console.log(`\n${name}: ${load}`)
-  for (const figure of figures) {
-    const { value, unit = '', atMost, atLeast, kind } = figure
-    const target =
-      atMost !== undefined ? `≤ ${atMost}` : atLeast !== undefined ? `≥ ${atLeast}` : ''
-    const verdict =
-      target === '' ? '' : meets(figure) ? 'ok' : kind === 'correctness' ? 'WRONG' : 'missed'
-    const shown = `${value >= 100 ? Math.round(value).toLocaleString('en') : value.toFixed(2)} ${unit}`
-    console.log(`  ${figure.name.padEnd(52)} ${shown.padStart(12)}  ${target.padEnd(7)} ${verdict}`)
+/** JSON has no Infinity. */
+function neverInWords(_key: string, value: unknown): unknown {
+  return value === Infinity ? 'never' : value
+}
+
+async function runAll(chosen: readonly Row[]): Promise<readonly RowResult[]> {
+  const done: RowResult[] = []
+  let harness = await Harness.open()
+  for (const row of chosen) {
+    const result = await runOne(row, harness)
+    done.push(result)
+    if (!values.json) printRow(result)
+    if (result.failure !== undefined) {
+      // Its workers may still be busy with the load that failed.
+      await harness[Symbol.asyncDispose]()
+      harness = await Harness.open()
+    }
+  }
+  await harness[Symbol.asyncDispose]()
+  return done
+}
+
+async function runOne(row: Row, harness: Harness): Promise<RowResult> {
+  const { name, load } = row
+  const startedAt = performance.now()
+  try {
+    const figures = await row.run(harness, extent)
+    return { name, load, figures }
+  } catch (error) {
+    return { name, load, figures: [], failure: String(error) }
+  } finally {
+    console.error(`${name}: ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`)
   }
 }

@@ -1,22 +1,54 @@
-/** One line of the table: a load, what was measured of it, and what it is held to. */
-import type { Lab } from './lab.ts'
+/** One row of the table: a load, its figures, and the limits of each figure. */
+import type { Harness } from './harness.ts'
+
+export interface Limit {
+  readonly atMost?: number
+  readonly atLeast?: number
+}
 
 export interface Figure {
   readonly name: string
+  /** Infinity means never. */
   readonly value: number
-  readonly unit?: 'x' | 'ms' | 'B' | ''
-  /** Held to this at most; a correctness figure fails the run, a speed figure is only marked. */
-  readonly atMost?: number
-  readonly atLeast?: number
+  readonly unit?: 'x' | 'ms' | 'µs' | 'B' | '%' | ''
+  readonly must?: Limit
+  readonly aim?: Limit
+  /** A correctness figure that misses its limit fails the command; a speed figure is marked. */
   readonly kind: 'correctness' | 'speed' | 'reference'
+  /** Details, for the reader. */
+  readonly note?: string
+}
+
+export interface Extent {
+  /** How often each contender runs. */
+  readonly rounds: number
+  /** Runs every load once and small: it shows that the row works, not how fast. */
+  readonly smoke: boolean
 }
 
 export interface Row {
   readonly name: string
   readonly load: string
-  run(lab: Lab, rounds: number): Promise<readonly Figure[]>
+  run(harness: Harness, extent: Extent): Promise<readonly Figure[]>
 }
 
-export function meets({ value, atMost = Infinity, atLeast = -Infinity }: Figure): boolean {
+export type Verdict = '' | 'MISSED' | 'MET' | 'MET, aim too'
+
+export function verdictOf({ value, must, aim }: Figure): Verdict {
+  if (must === undefined) return ''
+  if (!within(value, must)) return 'MISSED'
+  return aim !== undefined && within(value, aim) ? 'MET, aim too' : 'MET'
+}
+
+function within(value: number, { atMost = Infinity, atLeast = -Infinity }: Limit): boolean {
   return value <= atMost && value >= atLeast
+}
+
+/** A figure that counts what must never happen. */
+export function none(name: string, value: number): Figure {
+  return { name, value, must: { atMost: 0 }, kind: 'correctness' }
+}
+
+export function reference(name: string, value: number, unit: Figure['unit'] = ''): Figure {
+  return { name, value, unit, kind: 'reference' }
 }

@@ -1,6 +1,8 @@
 /** One worker process of the benchmark: works as it is told, and reports every run. */
+import { once } from 'node:events'
 import { Worker, type Job } from 'bullmq'
 import { LockedWorker, Redlock } from '../built.ts'
+import { silentLogger } from '../../src/index.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { openGroupWorker } from './groupmq.ts'
 import {
@@ -12,13 +14,12 @@ import {
   type Run,
   type Tally,
 } from './job.ts'
-import { silentLogger } from '../../src/index.ts'
 
 const REPORT_AFTER_MS = 5
 const MASTER_TIMEOUT_MS = 1_000
 
 interface Working {
-  /** Ends it and says how many starts were in vain. */
+  /** Ends it and returns how many starts were in vain. */
   stop(): Promise<number>
 }
 
@@ -27,22 +28,22 @@ let done = 0
 let reporting: NodeJS.Timeout | undefined
 let working: Working | undefined
 let cpu = process.cpuUsage()
+/** Aborted by `release`; a held job that starts after that does not wait. */
+let hold = new AbortController()
 
 function send(report: Report): void {
-  if (process.connected) process.send?.(report)
+  // The benchmark may let this process go while a report is on its way.
+  if (process.connected) process.send?.(report, () => undefined)
 }
 
-async function run({ key, nr, workMs }: KeyedJob, announce: boolean): Promise<void> {
+async function run({ key, nr, workMs, held }: KeyedJob, announce: boolean): Promise<void> {
   const startedAt = monotonicMs()
   if (announce) send({ report: 'entered', key, nr, at: startedAt })
   if (workMs > 0) await new Promise((resolve) => setTimeout(resolve, workMs))
-  runs.push({ key, nr, startedAt, endedAt: monotonicMs() })
-}
-
-function wake(worker: Worker<KeyedJob>, id: string): void {
-  const backend = worker.getBackend()
-  // Behind the last one there is nobody.
-  void Promise.allSettled([backend.promote(id), backend.changePriority(id, 0, true)])
+  if (held === true && !hold.signal.aborted) await once(hold.signal, 'abort')
+  const endedAt = monotonicMs()
+  runs.push({ key, nr, startedAt, endedAt })
+  if (announce) send({ report: 'left', key, nr, at: endedAt })
 }
 
 async function work(orders: Orders): Promise<Working> {
@@ -64,13 +65,29 @@ async function work(orders: Orders): Promise<Working> {
   if (contender === 'plain' || contender === 'woken') {
     const process = async ({ data }: Job<KeyedJob>): Promise<void> => {
       await run(data, announce)
-      if (contender === 'woken') wake(worker, wokenId(data.key, data.nr + 1))
+      // Behind the last one is no job.
+      if (contender === 'woken') {
+        const next = wokenId(data.key, data.nr + 1)
+        void worker
+          .getBackend()
+          .promote(next)
+          .catch(() => undefined)
+      }
     }
     const worker = new Worker<KeyedJob>(queue, process, { connection, concurrency })
     worker.on('completed', completed).on('failed', failed)
     await worker.waitUntilReady()
     return { stop: () => worker.close().then(() => 0) }
   }
+  return lockedWork(orders, completed, failed)
+}
+
+async function lockedWork(
+  orders: Orders,
+  completed: () => void,
+  failed: (job: unknown, error: Error) => void,
+): Promise<Working> {
+  const { contender, queue, connection, concurrency, announce = false } = orders
   const { masters, namespace, leaseMs } = orders
   const redlock = new Redlock({
     masters,
@@ -86,6 +103,7 @@ async function work(orders: Orders): Promise<Working> {
     redlock,
     resource: (job) => job.data.key,
     concurrency,
+    logger: silentLogger,
     order: contender === 'relaxed' ? 'relaxed' : 'strict',
     ...(contender === 'dedupe' && { dedupe: { resultTtlMs: 60_000 } }),
   })
@@ -93,7 +111,7 @@ async function work(orders: Orders): Promise<Working> {
   worker.on('completed', completed).on('failed', failed)
   worker.on('requeued', () => wasted++)
   worker.on('error', (error) => {
-    console.error(error)
+    if (orders.quiet !== true) console.error(error)
   })
   await worker.waitUntilReady()
   const stop = async (): Promise<number> => {
@@ -105,9 +123,14 @@ async function work(orders: Orders): Promise<Working> {
 }
 
 async function obey(message: Command): Promise<void> {
+  if (message.command === 'release') {
+    hold.abort()
+    return
+  }
   if (message.command === 'work') {
     runs = []
     done = 0
+    hold = new AbortController()
     working = await work(message.orders)
     cpu = process.cpuUsage()
     send({ report: 'working' })
@@ -116,8 +139,12 @@ async function obey(message: Command): Promise<void> {
   const { user, system } = process.cpuUsage(cpu)
   const wasted = (await working?.stop()) ?? 0
   working = undefined
-  const { heapUsed: heapBytes } = process.memoryUsage()
-  const tally: Tally = { runs, wasted, heapBytes, cpuMs: (user + system) / 1_000 }
+  const tally: Tally = {
+    runs,
+    runsByProcess: [runs.length],
+    wasted,
+    cpuMs: (user + system) / 1_000,
+  }
   send({ report: 'stopped', tally })
 }
 

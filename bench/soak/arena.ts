@@ -19,6 +19,9 @@ import type { ClockShim, ShimmedClock } from '../../test/faults/shimmed-clock.ts
 import { FencedStore } from '../../test/faults/store.ts'
 import { JobLedger, WorkForce } from '../../test/faults/work-force.ts'
 import { startProxy, type FaultProxy } from '../../test/support/proxy.ts'
+import type { ProducerSetup } from './producer-setup.ts'
+import { ScratchQueue, type Span } from './scratch-queue.ts'
+import { Standstill } from './standstill.ts'
 
 const LEASE_MS = 600
 const MAX_LEASE_MS = 1_000
@@ -28,6 +31,8 @@ const LOOPS = 2
 const WORKERS = 2
 const RESOURCES = ['r1', 'r2', 'r3', 'r4']
 const CUSTOMERS = ['c1', 'c2', 'c3', 'c4', 'c5']
+/** Some lines have jobs of both queues, some of one. */
+const SCRATCH_CUSTOMERS = ['c1', 'c2', 'c3', 's1', 's2']
 
 /** The masters' clocks, where there is a compiler for the shim. */
 export class MasterClocks {
@@ -55,6 +60,9 @@ export class Arena implements AsyncDisposable {
   readonly crew: Crew
   readonly force: WorkForce
   readonly ledger: JobLedger
+  /** Its jobs are removed and obliterated. */
+  readonly scratch: ScratchQueue
+  readonly standstill: Standstill
   readonly clocks: MasterClocks | undefined
   readonly history = new History()
   readonly clients = CLIENTS
@@ -64,6 +72,7 @@ export class Arena implements AsyncDisposable {
   readonly #masters: readonly Redis[]
   readonly #queueRedis: Redis
   readonly #setup: WorkerSetup
+  readonly #stops = new Map<number, Span[]>()
 
   static async open(seed: number, shim: ClockShim | undefined): Promise<Arena> {
     const config = { appendonly: 'yes', appendfsync: 'everysec', 'repl-diskless-sync-delay': '0' }
@@ -85,6 +94,7 @@ export class Arena implements AsyncDisposable {
     await founder.close()
     const setup: WorkerSetup = {
       queue: namespace,
+      moreQueues: [`${namespace}-scratch`],
       connection: { host: fleet.queue.host, port: fleet.queue.port },
       masters: proxies.map(({ url }) => url),
       namespace,
@@ -129,8 +139,18 @@ export class Arena implements AsyncDisposable {
     this.queue = fleet.queue
     this.proxies = proxies
     this.crew = crew
-    this.force = new WorkForce(setup, WORKERS)
     this.ledger = new JobLedger(setup, CUSTOMERS)
+    this.scratch = new ScratchQueue(setup, `${setup.queue}-scratch`, SCRATCH_CUSTOMERS)
+    this.standstill = new Standstill({
+      leaseMs: LEASE_MS,
+      recoveryMs: MAX_LEASE_MS,
+      undone: async () => [...(await this.ledger.undone()), ...(await this.scratch.undone())],
+      ready: () => this.force.ready,
+    })
+    this.force = new WorkForce(setup, WORKERS, (sighting, pid) => {
+      this.standstill.see(sighting)
+      this.scratch.see(sighting, pid)
+    })
     this.clocks =
       shim === undefined
         ? undefined
@@ -153,6 +173,19 @@ export class Arena implements AsyncDisposable {
   /** A connection past the proxy. */
   master(index: number): Redis {
     return item(this.#masters, index)
+  }
+
+  /** What a producer child of the scratch queue is given. */
+  producerSetup(atOnce: number): ProducerSetup {
+    const { connection, namespace } = this.#setup
+    return { connection, namespace, queue: this.scratch.name, customers: SCRATCH_CUSTOMERS, atOnce }
+  }
+
+  /** A worker process stood still. */
+  noteStop(pid: number, span: Span): void {
+    const spans = this.#stops.get(pid) ?? []
+    spans.push(span)
+    this.#stops.set(pid, spans)
   }
 
   async killQueueClients(): Promise<number> {
@@ -202,6 +235,9 @@ export class Arena implements AsyncDisposable {
       ...logs.flat(),
       ...(await immortalKeys(this.#masters, namespace)),
       ...(await this.ledger.anomalies()),
+      ...this.standstill.anomalies,
+      ...(await this.scratch.anomalies(this.#stops)),
+      ...(await this.scratch.leftovers()),
     ]
   }
 
@@ -212,7 +248,7 @@ export class Arena implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.ledger.close()
+    await Promise.all([this.ledger.close(), this.scratch.close()])
     for (const redis of [...this.#masters, this.#queueRedis]) redis.disconnect()
     await Promise.all(this.proxies.map((proxy) => proxy.close()))
     await Promise.all([this.#fleet.close(), this.#store.close()])

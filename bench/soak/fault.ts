@@ -3,7 +3,7 @@ import type { SeededRandom } from '../../test/sim/seeded-random.ts'
 import type { Arena } from './arena.ts'
 
 /** What a fault is done to; nothing is hurt in two ways at once. */
-export type Target = 'master' | 'masters' | 'client' | 'worker' | 'queue'
+export type Target = 'master' | 'masters' | 'client' | 'worker' | 'queue' | 'jobs'
 
 export interface Strike {
   readonly arena: Arena

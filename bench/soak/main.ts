@@ -16,6 +16,8 @@ import { printReport, type Report } from './report.ts'
 
 const JOBS_PER_BATCH = 10
 const BATCH_MS = 1_500
+const SCRATCH_BATCH = 20
+const MAX_OPEN_SCRATCH_JOBS = 100
 /** Jobs that nobody has done yet are not added to without end. */
 const MAX_OPEN_JOBS = 400
 const QUIET_MS = 2_000
@@ -72,7 +74,7 @@ async function soak(): Promise<Report> {
   const nemesis = new Nemesis(arena, seed, over)
   const finished = new AbortController()
   const progress = reportProgress(arena, nemesis, startedAt, finished.signal)
-  await Promise.all([nemesis.rage(), addJobs(arena, over)])
+  await Promise.all([nemesis.rage(), addJobs(arena, over), addScratchJobs(arena, over)])
   clearTimeout(timer)
   finished.abort()
   await progress
@@ -106,6 +108,9 @@ async function soak(): Promise<Report> {
     writes: history.writes.length,
     staleWrites: history.staleWrites,
     jobs: { added: arena.ledger.added, open },
+    scratchJobs: { gone: arena.scratch.gone, fetched: arena.scratch.fetched },
+    watchedSeconds: Math.round(arena.standstill.watchedMs / 1_000),
+    longestStandstillMs: Math.round(arena.standstill.longestMs),
     anomalies: [...anomalies, ...left],
     blind,
     passed:
@@ -127,11 +132,24 @@ async function addJobs(arena: Arena, signal: AbortSignal): Promise<void> {
   }
 }
 
+/** More at a time, and not steadily: some wait in line when they are removed. */
+async function addScratchJobs(arena: Arena, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    if ((await arena.scratch.undone()).length < MAX_OPEN_SCRATCH_JOBS) {
+      await arena.scratch.add(SCRATCH_BATCH)
+    }
+    await delay(BATCH_MS, undefined, { signal }).catch(() => undefined) // The loop's condition ends it.
+  }
+}
+
 /** No more faults: what was begun must come to its end. */
 async function quiet(arena: Arena): Promise<void> {
   await delay(QUIET_MS)
   const limit = performance.now() + DRAIN_LIMIT_MS
-  while ((await arena.ledger.completed()) < arena.ledger.added) {
+  const busy = async (): Promise<boolean> =>
+    (await arena.ledger.completed()) < arena.ledger.added ||
+    (await arena.scratch.undone()).length > 0
+  while (await busy()) {
     if (performance.now() > limit || interrupted.signal.aborted) return
     await delay(100)
   }

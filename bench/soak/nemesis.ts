@@ -1,14 +1,21 @@
-/** Chooses faults at random, a few at a time and never two for one target, until it is told to stop. */
+/**
+ * Chooses faults at random, a few at a time and never two for one target, until it is told to stop. Now and
+ * then there is a truce: no server, network or process is hurt, and the lines are watched. Jobs are removed
+ * all the time.
+ */
 import { SeededRandom } from '../../test/sim/seeded-random.ts'
 import type { Arena } from './arena.ts'
 import type { Fault, Target } from './fault.ts'
+import { lifecycleFaults } from './lifecycle-faults.ts'
 import { masterFaults } from './master-faults.ts'
 import { networkFaults } from './network-faults.ts'
 import { processFaults } from './process-faults.ts'
 
 const FAULTS: readonly Fault[] = [...networkFaults, ...masterFaults, ...processFaults]
-/** How many faults go on at the same time. */
+/** How many faults go on at the same time, beside those of jobs. */
 const LANES = 3
+/** A truce is longer than the longest standstill that is allowed. */
+const TRUCE = { everyMs: 12_000, ms: 7_000 }
 const PAUSE_MS = { min: 20, max: 500 }
 /** Now and then nothing is hurt for a while, so that the system gets out of its trouble and into it again. */
 const CALM = { chance: 0.03, ms: 1_500 }
@@ -27,6 +34,9 @@ export class Nemesis {
   readonly #random: SeededRandom
   readonly #signal: AbortSignal
   readonly #busy = new Set<string>()
+  /** Faults under way that a truce waits for. */
+  #underWay = 0
+  #truce = false
 
   constructor(arena: Arena, seed: number, signal: AbortSignal) {
     this.#arena = arena
@@ -40,31 +50,59 @@ export class Nemesis {
 
   /** Resolves when the signal has aborted and every fault under way is healed. */
   async rage(): Promise<void> {
-    await Promise.all(Array.from({ length: LANES }, () => this.#lane()))
+    const lanes = Array.from({ length: LANES }, () => this.#lane())
+    await Promise.all([...lanes, this.#jobsLane(), this.#truces()])
   }
 
   async #lane(): Promise<void> {
     while (!this.#signal.aborted) {
       await this.#rest(PAUSE_MS.min, PAUSE_MS.max)
       if (this.#random.chance(CALM.chance)) await this.#rest(CALM.ms, CALM.ms)
-      const fault = this.#choose()
-      const indexes = this.#targets(fault.target)
-      if (indexes.length === 0 || this.#isOver()) continue
-      const names = indexes.map((index) => `${kindOf(fault.target)}${index}`)
-      for (const name of names) this.#busy.add(name)
-      try {
-        const seen = await fault.strike({
-          arena: this.#arena,
-          random: this.#random,
-          indexes,
-          rest: (minMs, maxMs) => this.#rest(minMs, maxMs),
-        })
-        this.#count(fault.kind, seen > 0)
-      } catch (error) {
-        this.failures.push(`${fault.kind}: ${String(error)}`)
-      } finally {
-        for (const name of names) this.#busy.delete(name)
-      }
+      if (this.#truce) continue
+      this.#underWay++
+      await this.#strike(this.#choose(FAULTS))
+      this.#underWay--
+    }
+  }
+
+  async #jobsLane(): Promise<void> {
+    while (!this.#signal.aborted) {
+      await this.#rest(PAUSE_MS.min, PAUSE_MS.max)
+      await this.#strike(this.#choose(lifecycleFaults))
+    }
+  }
+
+  async #truces(): Promise<void> {
+    while (!this.#signal.aborted) {
+      await this.#rest(TRUCE.everyMs, TRUCE.everyMs)
+      this.#truce = true
+      while (this.#underWay > 0 && !this.#isOver()) await this.#rest(PAUSE_MS.min, PAUSE_MS.min)
+      const over = new AbortController()
+      const watching = this.#isOver() ? undefined : this.#arena.standstill.watch(over.signal)
+      await this.#rest(TRUCE.ms, TRUCE.ms)
+      over.abort()
+      await watching
+      this.#truce = false
+    }
+  }
+
+  async #strike(fault: Fault): Promise<void> {
+    const indexes = this.#targets(fault.target)
+    if (indexes.length === 0 || this.#isOver()) return
+    const names = indexes.map((index) => `${kindOf(fault.target)}${index}`)
+    for (const name of names) this.#busy.add(name)
+    try {
+      const seen = await fault.strike({
+        arena: this.#arena,
+        random: this.#random,
+        indexes,
+        rest: (minMs, maxMs) => this.#rest(minMs, maxMs),
+      })
+      this.#count(fault.kind, seen > 0)
+    } catch (error) {
+      this.failures.push(`${fault.kind}: ${String(error)}`)
+    } finally {
+      for (const name of names) this.#busy.delete(name)
     }
   }
 
@@ -72,12 +110,12 @@ export class Nemesis {
     return this.#signal.aborted
   }
 
-  #choose(): Fault {
+  #choose(faults: readonly Fault[]): Fault {
     let left = this.#random.between(
       0,
-      FAULTS.reduce((sum, { weight }) => sum + weight, 0),
+      faults.reduce((sum, { weight }) => sum + weight, 0),
     )
-    return FAULTS.find(({ weight }) => (left -= weight) <= 0) ?? networkFaults[0] ?? unreachable()
+    return faults.find(({ weight }) => (left -= weight) <= 0) ?? networkFaults[0] ?? unreachable()
   }
 
   /** Free ones; none when there are too few. */
@@ -89,6 +127,7 @@ export class Nemesis {
       client: clients,
       worker: workers,
       queue: 1,
+      jobs: 1,
     }
     const free = Array.from({ length: sizes[target] }, (_, index) => index).filter(
       (index) => !this.#busy.has(`${kindOf(target)}${index}`),

@@ -1,16 +1,35 @@
 /** Where a job is, in the order in which it gets there. */
 export const JOB_STATES = ['admitted', 'read', 'worked', 'written'] as const
 
-/** `requeued` when the job has to wait instead. */
-export type JobState = (typeof JOB_STATES)[number] | 'requeued'
+/** `fetched` before it asks for its lease; `requeued` when the job has to wait instead. */
+export type JobState = (typeof JOB_STATES)[number] | 'fetched' | 'requeued'
 
 export interface CustomerJob {
   readonly customer: string
 }
 
+/** What a worker process says: that it works, or where one of its jobs is. */
+export type Sighting =
+  | { readonly state: 'ready'; readonly at: number }
+  | {
+      readonly state: JobState
+      /** On the clock that all processes of the machine share. */
+      readonly at: number
+      readonly queue: string
+      readonly customer: string
+      /** Names one instance of a job: an id may be used again after the job was removed. */
+      readonly instance: string
+    }
+
+export function instanceOf(id: string | undefined, timestamp: number): string {
+  return `${id ?? '?'}@${timestamp}`
+}
+
 /** What a worker process is given as its argument, in JSON. */
 export interface WorkerSetup {
   readonly queue: string
+  /** Other queues whose jobs touch the same customers. */
+  readonly moreQueues?: readonly string[]
   readonly connection: { readonly host: string; readonly port: number }
   readonly masters: readonly string[]
   readonly namespace: string

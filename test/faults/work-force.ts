@@ -2,12 +2,12 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Queue } from 'bullmq'
+import { Queue, type Job } from 'bullmq'
 import { LockedQueue } from '../../src/index.ts'
 import { lostUpdates } from './checkers/lost-updates.ts'
 import { storeDisorder } from './checkers/fenced-store.ts'
 import type { WriteRecord } from './history.ts'
-import type { CustomerJob, JobState, WorkerSetup } from './job-states.ts'
+import type { CustomerJob, JobState, Sighting, WorkerSetup } from './job-states.ts'
 import { FencedStore } from './store.ts'
 
 const LEAVE_LIMIT_MS = 15_000
@@ -15,13 +15,26 @@ const MAX_ADD_TRIES = 50
 
 export class WorkForce {
   readonly #setup: WorkerSetup
+  readonly #seen: (sighting: Sighting, pid: number) => void
+  readonly #ready = new Set<ChildProcess>()
   readonly #children: ChildProcess[] = []
   readonly #watchers = new Set<(state: JobState, child: ChildProcess) => void>()
   readonly states = new Map<JobState, number>()
 
-  constructor(setup: WorkerSetup, size: number) {
+  /** `seen` is told where each job is. */
+  constructor(
+    setup: WorkerSetup,
+    size: number,
+    seen: (sighting: Sighting, pid: number) => void = () => undefined,
+  ) {
     this.#setup = setup
+    this.#seen = seen
     for (let index = 0; index < size; index++) this.#children.push(this.#hire())
+  }
+
+  /** Whether every worker has begun to work. */
+  get ready(): boolean {
+    return this.#children.every((child) => this.#ready.has(child))
   }
 
   get pids(): readonly number[] {
@@ -72,7 +85,13 @@ export class WorkForce {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     child.on('message', (message) => {
-      const state = message as JobState
+      const sighting = message as Sighting
+      this.#seen(sighting, child.pid ?? 0)
+      const { state } = sighting
+      if (state === 'ready') {
+        this.#ready.add(child)
+        return
+      }
       this.states.set(state, (this.states.get(state) ?? 0) + 1)
       for (const watch of this.#watchers) watch(state, child)
     })
@@ -137,6 +156,12 @@ export class JobLedger {
         await delay(100)
       }
     }
+  }
+
+  /** Jobs that are still to be done. */
+  async undone(): Promise<readonly Job<CustomerJob>[]> {
+    const jobs = await this.#plain.getJobs(['waiting', 'prioritized', 'delayed', 'active'])
+    return jobs.filter((job) => job as Job | undefined) // A job may go while the list is made.
   }
 
   completed(): Promise<number> {

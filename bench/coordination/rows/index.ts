@@ -1,20 +1,34 @@
-/** The loads, in the order of the table. */
+/** The rows, in the order of the table. */
 import type { Row } from '../row.ts'
-import { contended } from './contention.ts'
-import { throughput, uncontended } from './overhead.ts'
-import { crash, twins } from './recovery.ts'
-import { backlog, coldJobs, handOff } from './waiting.ts'
+import { addBulk } from './adding.ts'
+import { backlog } from './backlog.ts'
+import { crash } from './crash.ts'
+import { deadPlaces } from './dead-places.ts'
+import { emptyJobs } from './empty-jobs.ts'
+import { lightCustomers, lightLine } from './fairness.ts'
+import { handOff } from './hand-off.ts'
+import { killedProducers } from './killed-producers.ts'
+import { makespan } from './makespan.ts'
+import { sharedResult } from './shared-result.ts'
+import { spread } from './spread.ts'
+import { killedWorkers, outage, rollingRestart } from './upheaval.ts'
 
 export const rows: readonly Row[] = [
-  contended('one line', 1, 60, 50, ['strict', 'gate', 'relaxed', 'woken', 'groupmq'], {
-    makespan: 1.03,
-  }),
-  contended('ten lines', 10, 30, 20, ['strict', 'gate', 'woken', 'groupmq'], { makespan: 1.1 }),
-  uncontended,
-  throughput,
-  handOff,
-  coldJobs,
-  twins,
-  crash,
+  lightCustomers,
+  lightLine,
+  deadPlaces,
+  killedProducers,
+  emptyJobs('empty-jobs', 4, { must: { atLeast: 0.62 }, aim: { atLeast: 0.8 } }),
+  emptyJobs('empty-jobs-one-process', 1, { must: { atLeast: 0.52 }, aim: { atLeast: 0.7 } }),
+  addBulk,
+  spread,
+  makespan('one-line', 1, 60, 50, ['gate', 'relaxed', 'groupmq']),
+  makespan('twelve-lines', 12, 25, 20, ['gate', 'groupmq']),
   backlog,
+  killedWorkers,
+  rollingRestart,
+  outage,
+  crash,
+  handOff,
+  sharedResult,
 ]

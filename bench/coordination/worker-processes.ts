@@ -1,11 +1,15 @@
 /** The worker processes of a run, from outside. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
-import type { Command, Orders, Report, Tally } from './job.ts'
+import type { Command, Orders, Report, Sighting, Tally } from './job.ts'
 
-const START_LIMIT_MS = 30_000
+const START_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 30_000
 const LOAD_LIMIT_MS = 300_000
+
+type ReportOf<Kind extends Report['report']> = Kind extends Sighting['report']
+  ? Sighting
+  : Extract<Report, { readonly report: Kind }>
 
 export class WorkerProcess {
   readonly #child: ChildProcess
@@ -13,9 +17,9 @@ export class WorkerProcess {
   #done = 0
 
   /** `progress` emits `done` whenever jobs were completed. */
-  static async start(progress: EventEmitter): Promise<WorkerProcess> {
+  static async start(progress = new EventEmitter()): Promise<WorkerProcess> {
     const child = fork(new URL('worker-child.ts', import.meta.url), [], {
-      execArgv: ['--import', import.meta.resolve('tsx')],
+      execArgv: [...profiling(), '--import', import.meta.resolve('tsx')],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     const worker = new WorkerProcess(child, progress)
@@ -33,10 +37,6 @@ export class WorkerProcess {
     })
   }
 
-  get pid(): number {
-    return this.#child.pid ?? 0
-  }
-
   /** Jobs completed since it was told to work. */
   get done(): number {
     return this.#done
@@ -49,37 +49,48 @@ export class WorkerProcess {
     await working
   }
 
+  /** Ends the runs of held jobs. */
+  release(): void {
+    this.#send({ command: 'release' })
+  }
+
   async stop(): Promise<Tally> {
     const stopped = this.next('stopped', STOP_LIMIT_MS)
     this.#send({ command: 'stop' })
     return (await stopped).tally
   }
 
-  /** The next report of a kind. */
+  /** Calls `listener` for every report until the returned function is called. */
+  listen(listener: (report: Report) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** The next report of a kind that `matches`. */
   next<Kind extends Report['report']>(
     kind: Kind,
     limitMs: number,
-  ): Promise<Extract<Report, { readonly report: Kind }>> {
+    matches: (report: ReportOf<Kind>) => boolean = () => true,
+  ): Promise<ReportOf<Kind>> {
     return new Promise((resolve, reject) => {
       const end = (): void => {
         clearTimeout(limit)
-        this.#listeners.delete(listen)
+        unlisten()
         this.#child.off('exit', exited)
       }
       const exited = (): void => {
         end()
         reject(new Error(`A worker process ended before it was ${kind}`))
       }
-      const listen = (report: Report): void => {
-        if (report.report !== kind) return
+      const unlisten = this.listen((report) => {
+        if (report.report !== kind || !matches(report as ReportOf<Kind>)) return
         end()
-        resolve(report as Extract<Report, { readonly report: Kind }>)
-      }
+        resolve(report as ReportOf<Kind>)
+      })
       const limit = setTimeout(() => {
         end()
         reject(new Error(`A worker process was not ${kind} within ${limitMs} ms`))
       }, limitMs)
-      this.#listeners.add(listen)
       this.#child.once('exit', exited)
     })
   }
@@ -91,38 +102,58 @@ export class WorkerProcess {
     await exited
   }
 
+  /** Ends by itself, as it would at the end of the benchmark. */
+  async leave(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
+    const exited = once(this.#child, 'exit')
+    this.#child.disconnect()
+    await exited
+  }
+
   #send(command: Command): void {
     this.#child.send(command)
   }
 }
 
-export class Crew implements AsyncDisposable {
-  readonly workers: readonly WorkerProcess[]
+/** With PROFILE_DIR set, every worker process leaves a CPU profile there. */
+function profiling(): readonly string[] {
+  const directory = process.env['PROFILE_DIR']
+  return directory === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${directory}`]
+}
+
+export class WorkerProcesses implements AsyncDisposable {
+  readonly all: readonly WorkerProcess[]
   readonly #progress: EventEmitter
-  /** Those that were told to work. */
   #working: readonly WorkerProcess[] = []
 
-  static async start(size: number): Promise<Crew> {
+  static async start(size: number): Promise<WorkerProcesses> {
     const progress = new EventEmitter()
     const starting = Array.from({ length: size }, () => WorkerProcess.start(progress))
-    return new Crew(await Promise.all(starting), progress)
+    return new WorkerProcesses(await Promise.all(starting), progress)
   }
 
-  private constructor(workers: WorkerProcess[], progress: EventEmitter) {
-    this.workers = workers
+  private constructor(all: WorkerProcess[], progress: EventEmitter) {
+    this.all = all
     this.#progress = progress
+  }
+
+  /** The first one, for loads that need one process. */
+  get one(): WorkerProcess {
+    const [worker] = this.all
+    if (worker === undefined) throw new Error('There is no worker process')
+    return worker
   }
 
   get done(): number {
     return this.#working.reduce((sum, { done }) => sum + done, 0)
   }
 
-  async work(orders: Orders, size: number = this.workers.length): Promise<void> {
-    this.#working = this.workers.slice(0, size)
+  async work(orders: Orders, size: number = this.all.length): Promise<void> {
+    this.#working = this.all.slice(0, size)
     await Promise.all(this.#working.map((worker) => worker.work(orders)))
   }
 
-  /** Resolves when so many jobs are completed; sleeps until the workers report. */
+  /** Resolves when that many jobs are completed; sleeps until the workers report. */
   async completed(count: number): Promise<void> {
     const limit = AbortSignal.timeout(LOAD_LIMIT_MS)
     try {
@@ -138,13 +169,14 @@ export class Crew implements AsyncDisposable {
       tallies.reduce((total, tally) => total + of(tally), 0)
     return {
       runs: tallies.flatMap(({ runs }) => runs).sort((a, b) => a.startedAt - b.startedAt),
+      runsByProcess: tallies.flatMap(({ runsByProcess }) => runsByProcess),
       wasted: sum(({ wasted }) => wasted),
-      heapBytes: sum(({ heapBytes }) => heapBytes),
       cpuMs: sum(({ cpuMs }) => cpuMs),
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.workers.map((worker) => worker.kill()))
+    const profiled = profiling().length > 0 // A killed process writes no profile.
+    await Promise.all(this.all.map((worker) => (profiled ? worker.leave() : worker.kill())))
   }
 }

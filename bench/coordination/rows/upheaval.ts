@@ -1,0 +1,216 @@
+/** Workers and lock masters that go away under load: what becomes of the lines meanwhile. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Queue } from 'bullmq'
+import { monotonicMs } from '../../../test/faults/monotonic.ts'
+import type { Orders } from '../job.ts'
+import { judgeLines, type Event } from '../judge.ts'
+import { LEASE_MS, newQueueName, type Harness, type Producer } from '../harness.ts'
+import { none, reference, type Row } from '../row.ts'
+import { WorkerProcess } from '../worker-processes.ts'
+
+const PROCESSES = 3
+const CONCURRENCY = 8
+const LINES = 30
+const WORK_MS = 50
+/** How many jobs of each line are there at any time. */
+const DEPTH = 20
+const SMOKE_DEPTH = 8
+const TOP_UP_MS = 50
+const TIMES = 10
+const SMOKE_PART = 10
+const BETWEEN_MS = { min: 700, max: 1_300 }
+const OUTAGE_MS = 3_000
+const END_LIMIT_MS = 60_000
+const POLL_MS = 50
+
+/** One thing that happens to the running system. */
+type Blow = (scene: Scene) => Promise<void>
+
+/** The processes are replaced before the next blow. */
+export const killedWorkers: Row = upheaval(
+  'killed-workers',
+  'kill -9 of a worker',
+  LEASE_MS + 2_000,
+  async (scene) => {
+    const next = await scene.startWorker()
+    await scene.killWorker()
+    await next()
+  },
+)
+
+export const rollingRestart: Row = upheaval(
+  'rolling-restart',
+  'close of a worker after its successor has started',
+  LEASE_MS + 2_000,
+  async (scene) => {
+    const next = await scene.startWorker()
+    await next()
+    await scene.closeWorker()
+  },
+)
+
+export const outage: Row = upheaval(
+  'outage',
+  `freeze of three of the five lock masters for ${OUTAGE_MS} ms`,
+  OUTAGE_MS + LEASE_MS + 2_000,
+  async ({ harness }) => {
+    const masters = harness.fleet.masters.slice(0, 3)
+    await Promise.all(masters.map((master) => master.freeze()))
+    await delay(OUTAGE_MS)
+    await Promise.all(masters.map((master) => master.thaw()))
+  },
+  2,
+)
+
+function upheaval(
+  name: string,
+  what: string,
+  standstillMs: number,
+  blow: Blow,
+  times: number = TIMES,
+): Row {
+  return {
+    name,
+    load: `${what}, ${times} times; ${LINES} lines × ${WORK_MS} ms, ${PROCESSES} × ${CONCURRENCY}`,
+    async run(harness, { smoke }) {
+      const scene = await Scene.open(harness, smoke)
+      const blows = smoke ? Math.ceil(times / SMOKE_PART) : times
+      for (let nr = 0; nr < blows; nr++) {
+        await delay(BETWEEN_MS.min + Math.random() * (BETWEEN_MS.max - BETWEEN_MS.min))
+        await blow(scene)
+      }
+      const lost = await scene.end()
+      const { outOfOrder, overlaps, repeated, longestStandstillMs } = judgeLines(scene.events)
+      return [
+        none('jobs lost', lost),
+        none('starts out of order', outOfOrder),
+        none('two jobs of a line at once', overlaps),
+        {
+          name: 'longest standstill of a line with jobs',
+          value: longestStandstillMs,
+          unit: 'ms',
+          must: { atMost: standstillMs },
+          kind: 'speed',
+        },
+        reference('jobs', scene.added),
+        reference('jobs that started again', repeated),
+        reference('starts in vain', scene.wasted),
+      ]
+    },
+  }
+}
+
+interface Line {
+  readonly key: string
+  added: number
+  /** How many of its jobs have run; one that runs again counts once. */
+  ran: number
+}
+
+class Scene {
+  readonly harness: Harness
+  readonly events: Event[] = []
+  wasted = 0
+  readonly #orders: Orders
+  readonly #producer: Producer
+  readonly #plain: Queue
+  readonly #lines: readonly Line[]
+  readonly #depth: number
+  readonly #over = new AbortController()
+  #toppingUp = Promise.resolve()
+  /** The oldest first. */
+  readonly #workers: { readonly process: number; readonly worker: WorkerProcess }[] = []
+  #started = 0
+
+  static async open(harness: Harness, smoke: boolean): Promise<Scene> {
+    const queue = newQueueName()
+    const scene = new Scene(harness, queue, await harness.producer('strict', queue), smoke)
+    const workers = await Promise.all(Array.from({ length: PROCESSES }, () => scene.startWorker()))
+    await Promise.all(workers.map((work) => work()))
+    scene.#toppingUp = scene.#topUp()
+    return scene
+  }
+
+  private constructor(harness: Harness, queue: string, producer: Producer, smoke: boolean) {
+    this.harness = harness
+    this.#orders = { ...harness.orders('strict', queue, CONCURRENCY), announce: true, quiet: true }
+    this.#producer = producer
+    this.#plain = new Queue(queue, { connection: this.#orders.connection })
+    this.#depth = smoke ? SMOKE_DEPTH : DEPTH
+    this.#lines = Array.from({ length: smoke ? LINES / 3 : LINES }, (_, index) => ({
+      key: `${queue}-line-${index}`,
+      added: 0,
+      ran: 0,
+    }))
+  }
+
+  get added(): number {
+    return this.#lines.reduce((sum, { added }) => sum + added, 0)
+  }
+
+  /** Starts a process; the returned function makes it work. */
+  async startWorker(): Promise<() => Promise<void>> {
+    const process = this.#started++
+    const worker = await WorkerProcess.start()
+    worker.listen((report) => {
+      if (report.report !== 'entered' && report.report !== 'left') return
+      this.events.push({ ...report, process })
+      const line = this.#lines.find(({ key }) => key === report.key)
+      if (report.report === 'left' && line !== undefined)
+        line.ran = Math.max(line.ran, report.nr + 1)
+    })
+    return async () => {
+      await worker.work(this.#orders)
+      this.#workers.push({ process, worker })
+    }
+  }
+
+  async killWorker(): Promise<void> {
+    const oldest = this.#workers.shift()
+    if (oldest === undefined) return
+    const at = monotonicMs()
+    await oldest.worker.kill()
+    this.events.push({ report: 'died', process: oldest.process, at })
+  }
+
+  async closeWorker(): Promise<void> {
+    const oldest = this.#workers.shift()
+    if (oldest === undefined) return
+    const { wasted } = await oldest.worker.stop()
+    this.wasted += wasted
+    await oldest.worker.leave()
+  }
+
+  /** No line ever runs dry, so that one that runs nothing stands still. */
+  async #topUp(): Promise<void> {
+    while (!this.#over.signal.aborted) {
+      const jobs = this.#lines.flatMap((line) => {
+        const missing = Math.max(0, this.#depth - (line.added - line.ran))
+        const first = line.added
+        line.added += missing
+        return Array.from({ length: missing }, (_, index) => ({
+          key: line.key,
+          nr: first + index,
+          workMs: WORK_MS,
+        }))
+      })
+      await this.#producer.add(jobs)
+      await delay(TOP_UP_MS)
+    }
+  }
+
+  /** Waits until all jobs are done; returns how many are not. */
+  async end(): Promise<number> {
+    this.#over.abort()
+    await this.#toppingUp
+    const limit = monotonicMs() + END_LIMIT_MS
+    const left = async (): Promise<number> => this.added - (await this.#plain.getCompletedCount())
+    while ((await left()) > 0 && monotonicMs() < limit) await delay(POLL_MS)
+    const lost = await left()
+    while (this.#workers.length > 0) await this.closeWorker()
+    await this.#producer.close()
+    await this.#plain.close()
+    await this.harness.queueRedis.flushall()
+    return lost
+  }
+}
