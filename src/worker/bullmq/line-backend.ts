@@ -13,6 +13,7 @@ import { systemClock, withinMs } from '../../clock.ts'
 import type { LineCensus } from '../../telemetry/worker-source.ts'
 import { ASLEEP_DELAY_MS } from '../line/line-library.ts'
 import { lineScripts, type LineScripts } from '../line/line-scripts.ts'
+import { upgradeLines, type UpgradeClient } from '../line/upgrade.ts'
 import type { ComposedScript } from './composed-script.ts'
 import { requireKnownBullmq } from './known-bullmq.ts'
 
@@ -51,7 +52,7 @@ export interface Ending {
   /** Where the next job goes: before the jobs that wait, or behind them. */
   readonly next: 'front' | 'back'
   readonly spentMs: number
-  /** The next job is left to other workers: this trip fetches none. */
+  /** The next job is left to other workers, if it is the only one that waits. */
   readonly offers: boolean
   /** The trip is under way. */
   sent(): void
@@ -63,7 +64,7 @@ export interface NextJob extends Turn {
   readonly jobId: string
 }
 
-interface Client {
+interface Client extends UpgradeClient {
   readonly isCluster?: boolean
   hget(key: string, field: string): Promise<string | null | undefined>
   runCommand(name: string, args: unknown[]): Promise<unknown>
@@ -137,12 +138,14 @@ export class LineBackend extends RedisQueueBackend {
     this.#settings = settings
     this.#scripts = lineScripts()
     this.#space = `${settings.namespace}:`
-    connection.client.then(
-      (client) => {
-        this.#define(client)
-      },
-      () => undefined, // BullMQ reports a connection that fails.
-    )
+    // What BullMQ waits for before it sends anything. Private in its types.
+    const waiting = connection as unknown as { initializing: Promise<Client> }
+    const prepared = waiting.initializing.then(async (client) => {
+      await this.#prepare(client, name)
+      return client
+    })
+    prepared.catch(() => undefined) // BullMQ reports a connection that fails.
+    waiting.initializing = prepared
   }
 
   get scripts(): LineScripts {
@@ -225,7 +228,7 @@ export class LineBackend extends RedisQueueBackend {
     key: string,
     args: readonly (string | number)[],
   ): Promise<unknown> {
-    await this.#client() // The space is known once it is connected.
+    await this.#client() // The space is known then.
     return this.runOn(script, this.#space + key, args)
   }
 
@@ -236,11 +239,8 @@ export class LineBackend extends RedisQueueBackend {
     args: readonly (string | number)[],
   ): Promise<unknown> {
     const client = await this.#client()
-    const { command, numberOfKeys, lua } = script
-    if (!this.#defined.has(command)) client.defineCommand(command, { numberOfKeys, lua })
-    this.#defined.add(command)
-    const ours = [this.#space, this.#settings.slots]
-    return client.runCommand(command, [key, ...ours, ...args])
+    this.#define(client, script)
+    return client.runCommand(script.command, [key, this.#space, this.#settings.slots, ...args])
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -350,15 +350,13 @@ export class LineBackend extends RedisQueueBackend {
     args: unknown[],
     argv: readonly (string | number)[],
   ): Promise<unknown> {
-    const [id = '', , , , target, fetches] = argv
+    const [id = '', , , , target] = argv
     const ending = this.#endingIds.get(String(id))
-    const given = [...args]
-    if (ending?.offers === true) given[script.numberOfKeys + 5] = 0
     const leaves = target === 'completed' || this.#settings.onFailure === 'continue'
     const reply = this.#heard(
-      this.#send(client, script, given, [
+      this.#send(client, script, args, [
         id,
-        ...[fetches ? '1' : '', leaves ? 'leave' : 'hold', ending?.next ?? 'back'],
+        ...[ending?.offers === true ? '1' : '', leaves ? 'leave' : 'hold', ending?.next ?? 'back'],
         ...[ending === undefined ? '' : ending.lines || '-', ending?.timestamp ?? ''],
         ending?.spentMs ?? 0,
       ]),
@@ -456,15 +454,26 @@ export class LineBackend extends RedisQueueBackend {
   }
 
   /** Pipelines and transactions know only what was defined before they were made. */
-  #define(client: Client): void {
+  async #prepare(client: Client, queue: string): Promise<void> {
+    const { namespace } = this.#settings
     const tag = /\{[^}]+\}/.exec(this.keys[''] ?? '')?.[0]
-    if (client.isCluster === true && tag !== undefined) {
-      this.#space = `${tag}:${this.#settings.namespace}:`
-    }
+    const isCluster = client.isCluster === true
+    if (isCluster && tag !== undefined) this.#space = `${tag}:${namespace}:`
     const { composed, ...others } = this.#scripts
-    for (const { command, numberOfKeys, lua } of [...composed.values(), ...Object.values(others)]) {
-      client.defineCommand(command, { numberOfKeys, lua })
-      this.#defined.add(command)
+    for (const script of [...composed.values(), ...Object.values(others)]) {
+      this.#define(client, script)
     }
+    // Release 0.1 had its lines in other slots of a cluster.
+    if (isCluster) return
+    const run = (script: ComposedScript, key: string, args: readonly string[]): Promise<unknown> => {
+      this.#define(client, script)
+      return client.runCommand(script.command, [key, this.#space, this.#settings.slots, ...args])
+    }
+    await upgradeLines(client, namespace, { prefix: this.redisPrefix, queue }, run)
+  }
+
+  #define(client: Client, { command, numberOfKeys, lua }: ComposedScript): void {
+    if (!this.#defined.has(command)) client.defineCommand(command, { numberOfKeys, lua })
+    this.#defined.add(command)
   }
 }

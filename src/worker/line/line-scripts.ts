@@ -77,14 +77,15 @@ return bullmq(adding, KEYS, theirs)
 /**
  * Takes the place of \`moveToFinished\`.
  *
- * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 fetches ('1' | '') · 6 'leave' | 'hold' | 'stay'
+ * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 '1': the next job is offered · 6 'leave' | 'hold'
  *       7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
  *       9 timestamp of the job · 10 spentMs of the line's burst
  * Returns  as BullMQ's, a fetched job with its turn
- * Keeps: a job that another worker owns leaves nothing.
+ * Keeps: a job that another worker owns leaves nothing. A next job that is offered is not fetched
+ * if no other job waits, so that another worker may take it.
  */
 const finishBody = `
-local base, id, fetches, ending, lines, timestamp = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[8], ARGV[9]
+local base, id, ending, lines, timestamp = ARGV[3], ARGV[4], ARGV[6], ARGV[8], ARGV[9]
 local jobKey, woken, place = base .. id, {}, nil
 if lines == '' then
   local job = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
@@ -93,6 +94,7 @@ end
 local resources = lines ~= '-' and cjson.decode(lines) or {}
 if ending == 'leave' and #resources > 0 then
   place = placeOf(base, id, timestamp)
+  if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') == 0 then theirs[6] = '0' end
   woken = wakeHeads(resources, ARGV[7] == 'front', ARGV[10], base, place)
 end
 local result = bullmq(joining(base), KEYS, theirs)
@@ -319,6 +321,44 @@ return {#lines, woken, look}
 `
 
 /**
+ * Moves the places of a line that release 0.1 has written to where they are now, in their order.
+ * Its places were tickets `[prefix, queue, id]`, and a hash told which of their jobs slept.
+ *
+ * KEYS  1 line of release 0.1
+ * ARGV  1 space · 2 slots · 3 resource · 4 parked hash of release 0.1
+ * Returns  places moved
+ */
+const upgradeBody = `
+local resource, parked, moved = ARGV[3], ARGV[4], 0
+for _, ticket in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  local isTicket, at = pcall(cjson.decode, ticket)
+  local base = isTicket and type(at) == 'table' and #at == 3 and at[1] .. ':' .. at[2] .. ':'
+  local jobKey = base and base .. at[3]
+  local job = base and redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines', 'opts')
+  if job and job[1] and not job[2] then
+    local seq, lines, known = redis.call('INCR', SPACE .. 'line-seq'), cjson.decode(job[3] or '[]'), false
+    for _, line in ipairs(lines) do known = known or line == resource end
+    if not known then lines[#lines + 1] = resource end
+    redis.call('ZADD', lineKey(resource), 'NX', seq, placeOf(base, at[3], job[1]))
+    redis.call('HSET', jobKey, 'redlock:lines', cjson.encode(lines))
+    local asleep = redis.call('HGET', parked, ticket)
+    if asleep and redis.call('ZSCORE', base .. 'delayed', at[3]) then
+      local priority, opts = tonumber(string.match(asleep, '^%d+')) or 0, cjson.decode(job[4])
+      if (opts['delay'] or 0) >= 600000 and opts['delay'] <= 660000 then
+        opts['delay'], opts['priority'] = nil, priority > 0 and priority or nil
+      end
+      redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY, 'priority', priority, 'opts', cjson.encode(opts))
+      redis.call('ZADD', base .. 'delayed', 'XX', asleepScore(seq, priority), at[3])
+      redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
+    end
+    moved = moved + 1
+  end
+end
+redis.call('DEL', KEYS[1], parked)
+return moved
+`
+
+/**
  * KEYS  1 line
  * ARGV  1 space · 2 slots · 3 the most places
  * Returns  places in the line, then base, id, timestamp, state of each living one: asleep, active,
@@ -378,6 +418,7 @@ export interface LineScripts {
   readonly cleanWaiting: ComposedScript
   readonly sweep: ComposedScript
   readonly places: ComposedScript
+  readonly upgrade: ComposedScript
   readonly census: ComposedScript
 }
 
@@ -417,6 +458,7 @@ function defineAll(): LineScripts {
     park: composedScript('moveToDelayed', { ours: 8, library, body: parkBody, variant: ':park' }),
     sweep: ownScript('sweep', library, sweepBody),
     places: ownScript('places', library, placesBody),
+    upgrade: ownScript('upgrade', library, upgradeBody),
     census: ownScript('census', library, censusBody),
   }
 }

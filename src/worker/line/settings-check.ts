@@ -44,7 +44,7 @@ return found
 
 /** Where they are. Not under the namespace, which may be what differs. */
 export function settingsKey({ prefix, queue }: Pick<Place, 'prefix' | 'queue'>): string {
-  return `redlock:terms:${prefix}:${queue}`
+  return `redlock:settings:${prefix}:${queue}`
 }
 
 export class SettingsCheck {

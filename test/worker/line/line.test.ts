@@ -1,0 +1,372 @@
+/** Lines on a real queue: places, dead places, turns, and what restarts a line. */
+import { Queue, type Job, type QueueOptions } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../../src/index.ts'
+import { until, useFleet } from '../../fixtures.ts'
+
+interface Charge {
+  readonly customer: string | readonly string[]
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const resources = ({ customer }: Charge): string[] => [customer].flat()
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+function redis(): Redis {
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  return client
+}
+
+function makeQueue(
+  options: Partial<LockedQueueOptions<Charge>> = {},
+  name = fixture.namespace,
+): LockedQueue<Charge> {
+  const queue = new LockedQueue<Charge>(name, {
+    ...{ connection: connection(), resource: resources, namespace: fixture.namespace },
+    ...options,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+function plainQueue(options: Partial<QueueOptions> = {}): Queue<Charge> {
+  const queue = new Queue<Charge>(fixture.namespace, { connection: connection(), ...options })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+interface Seen {
+  readonly worker: LockedWorker<Charge>
+  readonly order: number[]
+  readonly started: number[]
+  most: number
+}
+
+async function work(
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+  process: (job: Job<Charge>) => Promise<unknown> = () => pause(2),
+  name = fixture.namespace,
+): Promise<Seen> {
+  const redlock = await fixture.redlock()
+  const running = new Map<string, number>()
+  const worker = new LockedWorker<Charge>(
+    name,
+    async (job) => {
+      seen.started.push(job.data.nr)
+      const key = resources(job.data).join()
+      running.set(key, (running.get(key) ?? 0) + 1)
+      seen.most = Math.max(seen.most, running.get(key) ?? 0)
+      try {
+        await process(job)
+      } finally {
+        running.set(key, (running.get(key) ?? 0) - 1)
+      }
+      seen.order.push(job.data.nr)
+    },
+    {
+      ...{ connection: connection(), redlock, concurrency: 5 },
+      resource: ({ data }) => resources(data),
+      ...options,
+    },
+  )
+  const seen: Seen = { worker, order: [], started: [], most: 0 }
+  fixture.defer(() => worker.close())
+  await worker.waitUntilReady()
+  return seen
+}
+
+const jobs = (customer: Charge['customer'], ...nrs: number[]): { name: string; data: Charge }[] =>
+  nrs.map((nr) => ({ name: 'charge', data: { customer, nr } }))
+
+function gate(): { readonly passed: Promise<void>; open(): void } {
+  let open = (): void => undefined
+  const passed = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  fixture.defer(() => {
+    open()
+    return Promise.resolve()
+  })
+  return {
+    passed,
+    open: () => {
+      open()
+    },
+  }
+}
+
+describe('a place is dead', () => {
+  test('when its job was deleted behind the back of all: an idle line is restarted by the sweep', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('a', 1, 2))
+    const head = (await queue.getJobs(['wait'], 0, 0, true))[0]
+    await redis().del(`bull:${fixture.namespace}:${head?.id ?? ''}`)
+    await redis().lrem(`bull:${fixture.namespace}:wait`, 0, head?.id ?? '')
+    const { order } = await work()
+    await until('the sleeping job ran', () => order.length === 1)
+    expect(order).toEqual([2])
+  })
+
+  test('when its id belongs to another job now', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('a', 1, 2, 3))
+    await plainQueue().obliterate({ force: true })
+    // The ids begin at 1 again: the places of `a` name jobs of `b`.
+    await queue.addBulk(jobs('b', 4, 5))
+    await queue.addBulk(jobs('a', 6))
+    const { order } = await work()
+    await until('all ran', () => order.length === 3)
+    expect(order).toContain(6)
+    expect(order.indexOf(4)).toBeLessThan(order.indexOf(5))
+  })
+
+  test('and a thousand of them cost the next job of the line nothing', async () => {
+    const queue = makeQueue()
+    const wait = gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    await queue.addBulk(jobs('a', 1))
+    await until('the first runs', () => started.length === 1)
+    const added = await queue.addBulk(jobs('a', ...Array.from({ length: 1_000 }, (_, n) => n + 2)))
+    const client = redis()
+    const ids = added.map(({ id }) => id ?? '')
+    await client.del(ids.map((id) => `bull:${fixture.namespace}:${id}`))
+    await client.zrem(`bull:${fixture.namespace}:delayed`, ...ids)
+    await queue.addBulk(jobs('a', 5_000))
+    wait.open()
+    await until('the job behind them ran', () => order.length === 2, 900)
+    expect(order).toEqual([1, 5_000])
+    await until(
+      'no line is left',
+      async () => (await client.keys(`${fixture.namespace}:line:*`)).length === 0,
+    )
+  })
+})
+
+describe('turns', () => {
+  test('a line that has used its burst goes behind jobs of other lines', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('busy', ...Array.from({ length: 30 }, (_, n) => n)))
+    await queue.addBulk(jobs('light', 100))
+    const { order } = await work({ concurrency: 1, burstMs: 50 }, () => pause(20))
+    await until('the light one ran', () => order.includes(100))
+    expect(order.indexOf(100)).toBeLessThanOrEqual(4)
+  })
+
+  test('what a line used beyond its burst counts against the next one', async () => {
+    const queue = makeQueue()
+    // 90 ms at once leave 40 of the next burst of 50: then one job of 20 ms ends it.
+    await queue.addBulk(jobs('a', 90, 20, 21, 22))
+    await queue.addBulk(jobs('b', 1))
+    await queue.addBulk(jobs('c', 2))
+    const { order } = await work({ concurrency: 1, burstMs: 50 }, ({ data }) => pause(data.nr))
+    await until('all ran', () => order.length === 6)
+    expect(order.slice(0, 3)).toEqual([90, 1, 2])
+    expect(order).toEqual([90, 1, 2, 20, 21, 22])
+  })
+
+  test('jobs that touch several resources never wait for each other', async () => {
+    const queue = makeQueue()
+    const pairs = [['a', 'b'], ['b', 'c'], ['c', 'a'], 'a', 'b', ['a', 'b', 'c']]
+    for (let nr = 0; nr < 60; nr++) {
+      await queue.addBulk(jobs(pairs[nr % pairs.length] ?? 'a', nr))
+    }
+    const { order } = await work()
+    await until('all ran', () => order.length === 60)
+    const ofA = order.filter((nr) => [pairs[nr % pairs.length]].flat(2).includes('a'))
+    expect(ofA).toEqual([...ofA].sort((x, y) => x - y))
+  })
+
+  test('jobs of one resource in two queues stand in one line', async () => {
+    const other = `${fixture.namespace}-other`
+    const [one, two] = [makeQueue(), makeQueue({}, other)]
+    for (let nr = 0; nr < 20; nr += 2) {
+      await one.addBulk(jobs('a', nr))
+      await two.addBulk(jobs('a', nr + 1))
+    }
+    const order: number[] = []
+    const record = async ({ data }: Job<Charge>): Promise<void> => {
+      await pause(2)
+      order.push(data.nr)
+    }
+    await work({}, record)
+    await work({}, record, other)
+    await until('all ran', () => order.length === 20)
+    expect(order).toEqual(Array.from({ length: 20 }, (_, nr) => nr))
+  })
+
+  test('with slots: as many at once, in order', async () => {
+    const queue = makeQueue({ slots: 3 })
+    await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
+    const seen = await work({ slots: 3 }, () => pause(10))
+    await until('all ran', () => seen.order.length === 20)
+    expect(seen.most).toBe(3)
+    for (const [index, nr] of seen.started.entries()) {
+      expect(Math.abs(index - nr), `job ${nr} started at ${index}`).toBeLessThan(3)
+    }
+  })
+
+  test('within a line by priority, if the queue says so', async () => {
+    const queue = makeQueue({ within: 'priority' })
+    const wait = gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    const add = (nr: number, opts: object): Promise<unknown> =>
+      queue.add('charge', { customer: 'a', nr }, opts)
+    await add(1, {})
+    await until('the first runs', () => started.length === 1)
+    await add(2, { priority: 5 })
+    await add(3, { priority: 1 })
+    await add(4, {})
+    await add(5, { lifo: true })
+    const late = await queue.add('charge', { customer: 'a', nr: 6 }, { priority: 9 })
+    await late.changePriority({ priority: 2 })
+    wait.open()
+    await until('all ran', () => order.length === 6)
+    expect(order).toEqual([1, 5, 4, 3, 6, 2])
+  })
+})
+
+describe('the lines of a job', () => {
+  test('stay those that it joined, whatever becomes of its data', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('a', 1, 2))
+    const { order } = await work({}, async (job) => {
+      if (job.data.nr === 1) await job.updateData({ customer: 'b', nr: 1 })
+    })
+    await until('both ran', () => order.length === 2, 900)
+    const client = redis()
+    await until(
+      'no line is left',
+      async () => (await client.keys(`${fixture.namespace}:line:*`)).length === 0,
+    )
+  })
+
+  test('a parent leaves them while it waits for children of its own resource', async () => {
+    const queue = makeQueue()
+    const wait = gate()
+    const { WaitingChildrenError } = await import('bullmq')
+    const order: number[] = []
+    let areAdded = false
+    await work({}, async (job) => {
+      const { nr } = job.data
+      if (nr === 1 && job.attemptsStarted === 1) {
+        const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
+        for (const child of [10, 11]) {
+          await queue.add('child', { customer: 'a', nr: child }, { parent })
+        }
+        areAdded = true
+        await wait.passed
+        if (await job.moveToWaitingChildren(job.token ?? '')) throw new WaitingChildrenError()
+      }
+      order.push(nr)
+    })
+    await queue.addBulk(jobs('a', 1))
+    await until('its children are added', () => areAdded)
+    await queue.addBulk(jobs('a', 2))
+    wait.open()
+    await until('all ran', () => order.length === 4)
+    // The parent has its old place again, ahead of the job that was added after it.
+    expect(order).toEqual([10, 11, 1, 2])
+  })
+})
+
+describe('onFailure: block', () => {
+  const failing = ({ data }: Job<Charge>): Promise<void> =>
+    data.nr === 1 ? Promise.reject(new Error('broken')) : Promise.resolve()
+
+  test('holds the line until the failed job is removed', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    const { order, worker } = await work({ onFailure: 'block' }, failing)
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await pause(1_500) // Longer than a sweep.
+    expect(order).toEqual([])
+    const { line } = await worker.inspect('a')
+    expect(line.map(({ state }) => state)).toEqual(['failed', 'waiting'])
+    await first?.remove()
+    await until('the line goes on', () => order.length === 1, 900)
+  })
+
+  test('holds the line until the failed job has been retried', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    let isBroken = true
+    const { order } = await work({ onFailure: 'block' }, async (job) => {
+      if (isBroken) await failing(job)
+    })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    isBroken = false
+    await first?.retry()
+    await until('both ran', () => order.length === 2)
+    expect(order).toEqual([1, 2])
+  })
+})
+
+test('a finished job leaves and wakes the next one also when the server has no memory left', async () => {
+  const queue = makeQueue()
+  const client = redis()
+  fixture.defer(() => client.config('SET', 'maxmemory', '0'))
+  const wait = gate()
+  const { order, started } = await work({}, ({ data }) => (data.nr === 1 ? wait.passed : pause(1)))
+  await queue.addBulk(jobs('a', 1, 2))
+  await until('the first runs', () => started.length === 1)
+  await client.config('SET', 'maxmemory', '1')
+  wait.open()
+  await until('both ran', () => order.length === 2)
+  await client.config('SET', 'maxmemory', '0')
+})
+
+test('the places of release 0.1 are taken over: no job is lost, and each line keeps its order', async () => {
+  const client = redis()
+  const plain = plainQueue()
+  const ns = fixture.namespace
+  const added = await plain.addBulk([
+    ...jobs('a', 1),
+    ...[2, 3].map((nr) => ({
+      name: 'charge',
+      data: { customer: 'a', nr },
+      opts: { delay: 610_000, priority: 2_097_151 }, // Asleep, as release 0.1 added it.
+    })),
+    ...jobs('b', 4),
+  ])
+  const members = added.map(({ id }) => JSON.stringify(['bull', ns, id]))
+  const [, second = '', third = ''] = members
+  for (const [index, member] of members.entries()) {
+    await client.zadd(
+      `${ns}:{${index === 3 ? 'b' : 'a'}}:line`,
+      1_700_000_000_000_000 + index,
+      member,
+    )
+  }
+  await client.zadd(`${ns}:{a}:line`, 1, JSON.stringify(['bull', ns, 'gone']))
+  await client.hset(`${ns}:{a}:parked`, second, '0:0', third, '7:0')
+  await client.zadd(`${ns}:lines`, Date.now(), 'a')
+
+  const queue = makeQueue()
+  await queue.addBulk(jobs('a', 5))
+  expect(await queue.getJobCounts('waiting', 'prioritized', 'delayed')).toEqual({
+    ...{ waiting: 4, prioritized: 1, delayed: 0 },
+  })
+  const sleeper = await queue.getJob(added[1]?.id ?? '')
+  expect(sleeper?.opts).not.toHaveProperty('delay')
+  expect(sleeper?.opts).not.toHaveProperty('priority')
+  const { order } = await work()
+  await until('all ran', () => order.length === 5)
+  expect(order.filter((nr) => nr !== 4)).toEqual([1, 2, 3, 5])
+  expect(await client.keys(`${ns}:{*`)).toEqual([])
+})
