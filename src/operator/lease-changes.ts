@@ -104,7 +104,12 @@ export class LeaseWatch {
   }
 }
 
-function whyUnknown({ truncated, silent, masters, quorum }: LiveLeases): LeaseChanges['unknown'] {
-  if (masters - silent.length < quorum) return 'too few masters answer'
+function whyUnknown({
+  truncated,
+  unreachable,
+  masters,
+  quorum,
+}: LiveLeases): LeaseChanges['unknown'] {
+  if (masters - unreachable.length < quorum) return 'too few masters answer'
   return truncated ? 'more leases than are looked at' : undefined
 }

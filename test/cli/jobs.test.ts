@@ -303,6 +303,7 @@ describe('work', () => {
     expect(await status('/nothing')).toBe(404)
     expect(await (await fetch(`${base}/readyz`)).json()).toEqual({
       ...{ status: 'ready', workers: [{ queue, state: 'running' }] },
+      masters: { voting: 3, quorum: 2 },
     })
     const short = await locked.add('post', { customerId: 1 })
     await working.line(new RegExp(`finished ${short.id ?? ''}$`))
