@@ -133,12 +133,12 @@ async function serveHealth(
 /** A probe of an orchestrator waits for a second or two, also where a master hangs. */
 const VOTE_TIMEOUT_MS = 400
 
-function mastersVotes({ settings, defer }: Cli): (() => Promise<Votes>) | undefined {
-  const { masters, namespace, timeoutMs } = settings
+function mastersVotes(cli: Cli): (() => Promise<Votes>) | undefined {
+  const { masters, namespace, timeoutMs } = cli.settings
   if (masters.length === 0) return undefined
   const limits = { timeoutMs: Math.min(timeoutMs, VOTE_TIMEOUT_MS) }
   const fleet = new FleetProbe({ masters, namespace, ...limits })
-  defer(() => {
+  cli.defer(() => {
     fleet.close()
   })
   return votesOf(fleet, systemClock)
