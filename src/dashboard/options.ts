@@ -6,8 +6,8 @@ import type { AccessOptions } from './access.ts'
 export interface DashboardOptions extends AccessOptions {
   /** As your workers have them. */
   readonly masters: readonly MasterAddress[]
-  /** `redis://` URL of BullMQ's Redis; without it no lines are shown. */
-  readonly queueRedis?: string
+  /** BullMQ's Redis: a `redis://` URL, or ioredis options. Without it no lines are shown. */
+  readonly queueRedis?: MasterAddress
   /** Of your workers' Redlock. @defaultValue 'redlock' */
   readonly namespace?: string
   /** BullMQ's. @defaultValue 'bull' */
@@ -18,7 +18,7 @@ export interface DashboardOptions extends AccessOptions {
   readonly timeoutMs?: number
   /** How often the servers are looked at while somebody watches. @defaultValue 1 000 */
   readonly everyMs?: number
-  /** So many leases are looked at; where there are more the page says so, and a search finds them. @defaultValue 1 000 */
+  /** The most leases that are looked at. Where there are more the page says so, and a search finds them. @defaultValue 1 000 */
   readonly limit?: number
   /** Where it is mounted, for frameworks that leave the path as it is: `/redlock`. @defaultValue '' */
   readonly basePath?: string
@@ -26,7 +26,7 @@ export interface DashboardOptions extends AccessOptions {
 
 export interface ResolvedOptions extends AccessOptions {
   readonly masters: readonly MasterAddress[]
-  readonly queueRedis: string | undefined
+  readonly queueRedis: MasterAddress | undefined
   readonly namespace: string
   readonly prefix: string
   readonly maxLeaseMs: number | undefined
@@ -43,8 +43,11 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (!Array.isArray(masters) || masters.length === 0) {
     refuse('masters', 'a list of redis:// URLs or ioredis options, as your workers have', masters)
   }
-  if (queueRedis !== undefined && !/^rediss?:\/\/./.test(queueRedis)) {
-    refuse('queueRedis', 'a redis:// or rediss:// URL', typeof queueRedis)
+  if (queueRedis !== undefined && !isAddress(queueRedis)) {
+    // A mistyped URL may have a password in it, so it is not repeated.
+    throw new TypeError(
+      'Expected `queueRedis` to be a redis:// or rediss:// URL, or ioredis options. The value is not shown.',
+    )
   }
   if (!/^(\/[^/?#]+)*$/.test(basePath)) refuse('basePath', "'' or such as '/redlock'", basePath)
   if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
@@ -57,4 +60,9 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
     everyMs: integerOption('everyMs', options.everyMs ?? 1_000, 100, 3_600_000),
     limit: integerOption('limit', options.limit ?? 1_000, 1, 10_000),
   }
+}
+
+function isAddress(value: unknown): boolean {
+  if (typeof value === 'string') return /^rediss?:\/\/./.test(value) && URL.canParse(value)
+  return typeof value === 'object' && value !== null && ('host' in value || 'path' in value)
 }

@@ -5,6 +5,7 @@
 import { Job, Queue } from 'bullmq'
 import { systemClock, type Clock } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
+import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
 import type { QueueConnection } from '../redis/queue-connection.ts'
 import { inspectResource, whyWaits, type LineEntry } from '../worker/inspection.ts'
@@ -12,11 +13,12 @@ import { termsKey, type Terms } from '../worker/agreement.ts'
 import { stepsStore } from '../worker/job-runs.ts'
 import { encodeTicket } from '../worker/ticket.ts'
 import { globEscape } from './glob.ts'
+import { bullmqConnection } from './queue-address.ts'
 import { LineHeads } from './line-heads.ts'
 
 export interface QueueViewOptions {
-  /** `redis://` or `rediss://`. */
-  readonly url: string
+  /** `redis://`, `rediss://`, or ioredis options. */
+  readonly url: MasterAddress
   readonly namespace: string
   /** BullMQ's. */
   readonly prefix: string
@@ -185,7 +187,11 @@ export class QueueView {
     const known = this.#queues.get(name)
     if (known !== undefined) return known
     const { url, prefix } = this.#options
-    const connection = { url, maxRetriesPerRequest: 1, retryStrategy: () => null }
+    const connection = {
+      ...bullmqConnection(url),
+      maxRetriesPerRequest: 1,
+      retryStrategy: () => null,
+    }
     const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true })
     queue.on('error', () => undefined) // Whoever asks gets the rejection.
     this.#queues.set(name, queue)

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { sleep, systemClock } from '../../clock.ts'
 import { Redlock } from '../../lock/redlock.ts'
 import { FleetProbe } from '../../operator/fleet-probe.ts'
+import { bullmqConnection } from '../../operator/queue-address.ts'
 import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -83,7 +84,7 @@ async function contextFor(cli: Cli): Promise<WorkerContext> {
     prefix,
     signal,
     get connection() {
-      return { url: queueRedisOf(settings) }
+      return bullmqConnection(queueRedisOf(settings))
     },
     get redlock() {
       if (redlock === undefined) {
