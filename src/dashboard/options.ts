@@ -20,6 +20,8 @@ export interface DashboardOptions extends AccessOptions {
   readonly everyMs?: number
   /** The most leases that are looked at. Where there are more the page says so, and a search finds them. @defaultValue 1 000 */
   readonly limit?: number
+  /** Where Bull Board is mounted, such as `/admin/queues`: jobs then link to it. */
+  readonly bullBoard?: string
   /** Where it is mounted, for frameworks that leave the path as it is: `/redlock`. @defaultValue '' */
   readonly basePath?: string
 }
@@ -33,13 +35,14 @@ export interface ResolvedOptions extends AccessOptions {
   readonly timeoutMs: number
   readonly everyMs: number
   readonly limit: number
+  readonly bullBoard: string | undefined
   readonly basePath: string
 }
 
 /** @throws TypeError for a bad option. */
 export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
-  const { masters, queueRedis, maxLeaseMs, basePath = '' } = options
+  const { masters, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
   if (!Array.isArray(masters) || masters.length === 0) {
     refuse('masters', 'a list of redis:// URLs or ioredis options, as your workers have', masters)
   }
@@ -50,10 +53,17 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
     )
   }
   if (!/^(\/[^/?#]+)*$/.test(basePath)) refuse('basePath', "'' or such as '/redlock'", basePath)
+  if (bullBoard !== undefined && !/^(https?:\/\/[^/]+)?(\/[^/?#]+)*$/.test(bullBoard)) {
+    refuse(
+      'bullBoard',
+      "a path or a URL without a slash at its end, such as '/admin/queues'",
+      bullBoard,
+    )
+  }
   if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
   return {
     ...options,
-    ...{ masters, queueRedis, maxLeaseMs, basePath },
+    ...{ masters, queueRedis, maxLeaseMs, basePath, bullBoard },
     namespace: nameOption('namespace', options.namespace ?? 'redlock'),
     prefix: nameOption('prefix', options.prefix ?? 'bull'),
     timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),
