@@ -1,5 +1,5 @@
 /**
- * The dashboard as a request handler: for a server of its own (`bullmq-redlock dashboard`) or inside an application, beside Bull
+ * The dashboard as a request handler: for its own server (`bullmq-redlock dashboard`) or inside an application, beside Bull
  * Board. It only reads: the one route that takes a POST checks a token and sets a cookie.
  *
  *   GET  /                 the page             GET  /state?search=&sort=&page=   what it shows, as JSON
@@ -170,7 +170,7 @@ class Dashboard {
     }
     if (path === LOGIN) return redirect(302, './')
     if (to.lacksSlash) return redirect(302, `${mount.split('/').at(-1) ?? ''}/`)
-    // The files are the same for everybody, and the login needs them.
+    // The files are the same for every viewer, and the login needs them.
     if (isPublic(path.slice(1))) return this.#asset(path.slice(1))
     return verdict === 'allowed' ? this.#pages[path]?.(to) : this.#refusal(path, verdict)
   }

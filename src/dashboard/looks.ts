@@ -126,7 +126,7 @@ export class Looks {
         () => true,
       )
       if (over) return
-      // A look that failed is no look: whoever watches sees that the last one grows old.
+      // A look that failed is no look: viewers see that the last one grows old.
       const look = await this.#take().catch(() => undefined)
       if (look !== undefined) for (const onLook of this.#viewers) onLook(look)
       pauseMs = everyMs

@@ -16,7 +16,7 @@ export interface DashboardOptions extends AccessOptions {
   readonly maxLeaseMs?: number
   /** How long one server may take to answer. @defaultValue 1 000 */
   readonly timeoutMs?: number
-  /** How often the servers are looked at while somebody watches. @defaultValue 1 000 */
+  /** How often the servers are looked at while there is a viewer. @defaultValue 1 000 */
   readonly everyMs?: number
   /** The most leases that are looked at. Where there are more the page says so, and a search finds them. @defaultValue 1 000 */
   readonly limit?: number

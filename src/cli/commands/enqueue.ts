@@ -152,7 +152,7 @@ function jobOptions(flags: Flags, runId: string): JobLineOptions {
   }
 }
 
-/** What makes two calls the same import, and where its position is kept: nowhere for an input that nobody named. */
+/** What makes two calls the same import, and where its position is kept: nowhere for an input without a name. */
 function identity(
   queue: string,
   file: string,

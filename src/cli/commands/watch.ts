@@ -36,9 +36,9 @@ export function watchCommand(run: Run): Command {
     examples: ["watch --match 'customer:*'", 'watch --json --every-ms 5000 >> fleet.ndjson'],
   })
     .addOption(defaulted('--match <glob>', 'only resources with such a name', '*'))
-    .addOption(defaulted('--limit <n>', 'at most so many leases', '100'))
+    .addOption(defaulted('--limit <n>', 'the most leases to show', '100'))
     .addOption(defaulted('--every-ms <n>', 'how often to look', '1000'))
-    .option('--frames <n>', 'end after so many looks')
+    .option('--frames <n>', 'the number of looks after which it ends')
     .action((flags: Flags) => run(flags, (cli) => watch(cli, flags), { graceful: true }))
 }
 

@@ -5,7 +5,7 @@ import { byId, expectNews, say, setText } from './rows.js'
 import { drawFleet, drawLeases, drawLines, drawProcess, drawQueues, drawSeen } from './sections.js'
 import { clockTime, count, duration } from './words.js'
 
-/** Without news for so many looks, and at least so long, what is shown is old. */
+/** After this many looks without news, and at least this time, what is shown is old. */
 const STALE_LOOKS = 3
 const STALE_MIN_MS = 5_000
 const RETRY_MS = 2_000
