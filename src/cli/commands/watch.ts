@@ -10,6 +10,7 @@ import { countLeases, leaseTable } from '../lease-table.ts'
 import { command, defaulted, type Run } from '../options.ts'
 import type { Output } from '../output.ts'
 import { printable } from '../printable.ts'
+import { hasQuorum } from '../quorum.ts'
 import { Screen } from '../screen.ts'
 import { numberFlag } from '../settings.ts'
 
@@ -55,7 +56,7 @@ async function watch(cli: Cli, flags: Flags): Promise<ExitCode> {
     const frame = await look(fleet, search)
     if (screen === undefined) out.result(frame, () => line(frame))
     else screen.draw(page(frame, out))
-    if (drawn >= frames) return EXIT.done
+    if (drawn >= frames) return hasQuorum(frame.leases) ? EXIT.done : EXIT.noQuorum
     await sleep(systemClock, everyMs, over).catch(() => undefined) // The loop's condition ends it.
   }
   return signal.aborted ? EXIT.interrupted : EXIT.done
