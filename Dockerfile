@@ -10,6 +10,7 @@ COPY package.json package-lock.json ./
 RUN npm install --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json ./
 COPY src src
+COPY scripts scripts
 COPY workers workers
 # With everything that is no TypeScript: pages, the strikes.
 RUN npx tsc --noEmit false --outDir build \

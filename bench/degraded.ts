@@ -7,7 +7,7 @@
  */
 import { parseArgs } from 'node:util'
 import { Redlock, type Logger } from '../src/index.ts'
-import { provisionServer } from '../src/testing/server-binary.ts'
+import { provisionServer } from '../scripts/provision-server.ts'
 import { startFleet } from '../src/testing/index.ts'
 import { startProxy, type FaultProxy } from '../test/support/proxy.ts'
 

@@ -10,7 +10,7 @@ import { spawn } from 'node:child_process'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'
 import { Redlock, type Logger } from '../src/index.ts'
-import { provisionServer } from '../src/testing/server-binary.ts'
+import { provisionServer } from '../scripts/provision-server.ts'
 import { startFleet } from '../src/testing/index.ts'
 
 const { values } = parseArgs({

@@ -1,11 +1,19 @@
 /** Checks of option values; every message names the option, what it expects, and what it got. */
 
 function describe(value: unknown): string {
-  if (typeof value === 'string') return `\`'${value}'\` (string)`
+  if (typeof value === 'string') return `\`'${shortened(value)}'\` (string)`
   if (value === null || value === undefined) return `\`${String(value)}\``
   if (typeof value === 'number' || typeof value === 'boolean')
     return `\`${String(value)}\` (${typeof value})`
   return `a value of type ${Array.isArray(value) ? 'array' : typeof value}`
+}
+
+/** The longest value that a message repeats. */
+const MAX_SHOWN = 200
+
+function shortened(value: string): string {
+  if (value.length <= MAX_SHOWN) return value
+  return `${value.slice(0, MAX_SHOWN)}… (${value.length} characters)`
 }
 
 /** @throws TypeError that names the option, the expectation and the value. */

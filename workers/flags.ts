@@ -55,7 +55,7 @@ const OPTIONS = {
 } as const satisfies OptionsConfig
 
 export const FLAGS_HELP = `
-  --master URL        a lock master; repeat it for each. Or MASTER_URLS, separated by commas
+  --master URL        a lock master; repeat it for each. Or BULLMQ_REDLOCK_MASTERS, separated by commas
   --queue NAME        the BullMQ queue
   --input FILE        NDJSON with id, customer, date, amount. Default: the bird strikes in workers/data
   --enqueue           add the input's jobs first, then work
@@ -64,14 +64,14 @@ export const FLAGS_HELP = `
   --bootstrap         the lock masters are new and hold no leases: let them vote at once
   --concurrency N     jobs at a time in this process. Default 4
   --lease-ms N        length of a lease. Default 10000, or --max-lease-ms if that is less
-  --max-lease-ms N    the longest lease of the whole fleet. Or MAX_LEASE_MS. Default 30000
+  --max-lease-ms N    the longest lease of the whole fleet. Or BULLMQ_REDLOCK_MAX_LEASE_MS. Default 30000
   --json              one JSON object a line
   -h, --help
 
 Environment
-  QUEUE_URL           BullMQ's Redis. Default redis://127.0.0.1:6379
-  MASTER_URLS         the lock masters
-  DATABASE_URL        PostgreSQL for the results. Default: an embedded one that is gone at the end
+  BULLMQ_REDLOCK_QUEUE    BullMQ's Redis. Default redis://127.0.0.1:6379
+  BULLMQ_REDLOCK_MASTERS  the lock masters
+  DATABASE_URL            PostgreSQL for the results. Default: an embedded one that is gone at the end
 
 Exit codes: 0 done or stopped, 1 cannot go on, 2 wrong usage, 3 drained but with failed jobs or a wrong
 result, 130 Ctrl-C.`
@@ -89,8 +89,11 @@ export function readFlags(
     typeof value === 'string' && value !== '' ? value : fallback
   return {
     json: json === true,
-    queueUrl: redisUrl('QUEUE_URL', text(env['QUEUE_URL'], 'redis://127.0.0.1:6379')),
-    masters: masterUrls(master, env['MASTER_URLS']),
+    queueUrl: redisUrl(
+      'BULLMQ_REDLOCK_QUEUE',
+      text(env['BULLMQ_REDLOCK_QUEUE'], 'redis://127.0.0.1:6379'),
+    ),
+    masters: masterUrls(master, env['BULLMQ_REDLOCK_MASTERS']),
     databaseUrl: env['DATABASE_URL'] === '' ? undefined : env['DATABASE_URL'],
     queue: text(queue, defaults.queue),
     input: text(input, REAL_STRIKES),
@@ -99,7 +102,7 @@ export function readFlags(
     bootstrap: bootstrap === true,
     untilDrained: own['until-drained'] === true,
     concurrency: wholeNumber(own['concurrency'], { flag: '--concurrency', fallback: 4, min: 1 }),
-    ...leaseLengths(own['lease-ms'], own['max-lease-ms'] ?? env['MAX_LEASE_MS']),
+    ...leaseLengths(own['lease-ms'], own['max-lease-ms'] ?? env['BULLMQ_REDLOCK_MAX_LEASE_MS']),
     own,
   }
 }
@@ -143,7 +146,7 @@ function masterUrls(flag: unknown, fromEnvironment: string | undefined): readonl
   if (given.length === 0) {
     throw new UsageError(
       'Expected the lock masters: --master redis://lock-1:6379 for each of them, ' +
-        'or MASTER_URLS=redis://lock-1:6379,redis://lock-2:6379,…',
+        'or BULLMQ_REDLOCK_MASTERS=redis://lock-1:6379,redis://lock-2:6379,…',
     )
   }
   return given.map((url) => redisUrl('--master', url))

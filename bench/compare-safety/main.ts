@@ -9,7 +9,7 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { provisionServer } from '../../src/testing/server-binary.ts'
+import { provisionServer } from '../../scripts/provision-server.ts'
 import { hazards } from './hazards/index.ts'
 import { installPeers } from './install-peers.ts'
 import { libraries, OURS, type Library } from './libraries.ts'

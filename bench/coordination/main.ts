@@ -1,7 +1,7 @@
 /** The command line of the coordination benchmark; `--help` lists its options. */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
-import { provisionServer } from '../../src/testing/server-binary.ts'
+import { provisionServer } from '../../scripts/provision-server.ts'
 import { installPeers } from '../compare-safety/install-peers.ts'
 import { Harness } from './harness.ts'
 import { isWrong, markdown, printRow, type RowResult } from './report.ts'

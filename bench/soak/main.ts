@@ -8,7 +8,7 @@
  */
 import { parseArgs } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
-import { provisionServer } from '../../src/testing/server-binary.ts'
+import { provisionServer } from '../../scripts/provision-server.ts'
 import { compileShim } from '../../test/faults/shimmed-clock.ts'
 import { Arena } from './arena.ts'
 import { Nemesis } from './nemesis.ts'

@@ -1,6 +1,7 @@
 /** What a command is given: settings, a way to speak, the signal that asks it to stop, and connections that are closed after it. */
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { QueueView } from '../operator/queue-view.ts'
+import type { MasterAddress } from '../redis/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals, type Interruption } from './interruption.ts'
 import { Output } from './output.ts'
@@ -75,7 +76,7 @@ function openCli(
   const defer = (close: () => unknown): void => {
     closers.push(close)
   }
-  const queue = (url: string): QueueView => {
+  const queue = (url: MasterAddress): QueueView => {
     const view = new QueueView({ url, namespace, prefix, timeoutMs })
     defer(() => view.close())
     return view

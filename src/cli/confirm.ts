@@ -1,6 +1,6 @@
 /** Asks before something is broken. */
 import { createInterface } from 'node:readline/promises'
-import { EXIT, UsageError } from './exit-code.ts'
+import { UsageError } from './exit-code.ts'
 import type { Cli } from './cli.ts'
 
 export interface Question {
@@ -12,7 +12,7 @@ export interface Question {
   readonly agreed: boolean
 }
 
-/** @throws UsageError when nobody is there to ask and the flag was not given. */
+/** @throws UsageError where there is no terminal and the flag was not given. */
 export async function confirmed(
   { out, signal }: Pick<Cli, 'out' | 'signal'>,
   { warning, question, flag, agreed }: Question,
@@ -20,7 +20,7 @@ export async function confirmed(
   out.note(warning, { event: 'warning', message: warning })
   if (agreed) return true
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    throw new UsageError(`nobody is here to say yes: repeat it with ${flag} (exit ${EXIT.usage})`)
+    throw new UsageError(`Not a terminal. Re-run with ${flag} to confirm.`)
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   try {

@@ -1,39 +1,68 @@
 /** Live leases as a table: what `leases` prints and `watch` draws. */
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
+import type { RunningJob } from '../operator/running-jobs.ts'
 import { duration } from './duration.ts'
 import type { Output } from './output.ts'
 import { printable } from './printable.ts'
+import { hasQuorum, tooFewAnswer } from './quorum.ts'
 import { table } from './table.ts'
 
-const HEAD = ['RESOURCE', 'STATE', 'HOLDER', 'FENCING TOKEN', 'LEFT', 'VOTES']
+/** The job under each lease, by resource; undefined where no queue is named. */
+export type Jobs = ReadonlyMap<string, RunningJob> | undefined
 
-export function leaseTable({ leases, masters }: LiveLeases, out: Output): string {
+export function leaseTable(
+  { leases, masters }: Pick<LiveLeases, 'leases' | 'masters'>,
+  out: Output,
+  jobs?: Jobs,
+): string {
+  const jobHead = jobs === undefined ? [] : ['JOB', 'SINCE']
   return table(
-    HEAD,
-    leases.map((lease) => row(lease, masters, out)),
+    ['RESOURCE', 'STATE', 'HOLDER', ...jobHead, 'FENCING TOKEN', 'LEFT', 'VOTES'],
+    leases.map((lease) => row(lease, masters, out, jobs)),
   )
 }
 
-function row(lease: LiveLease, masters: number, out: Output): readonly string[] {
+function row(lease: LiveLease, masters: number, out: Output, jobs: Jobs): readonly string[] {
   const { resource, state, holder, fencingToken, freeInMs, votes } = lease
+  const job = jobs?.get(resource)
+  const jobCells =
+    job === undefined
+      ? ['-', '-']
+      : [printable(`${job.queue} ${job.jobId}`), new Date(job.since).toISOString()]
   return [
     printable(resource),
     out.paint(state === 'held' ? 'green' : 'yellow', state),
     printable(holder),
+    ...(jobs === undefined ? [] : jobCells),
     fencingToken === undefined ? '-' : String(fencingToken),
-    freeInMs < 0 ? 'for ever' : duration(freeInMs),
+    timeLeft(freeInMs),
     `${votes} of ${masters}`,
   ]
 }
 
-/** `12 leases: 11 held, 1 leftover`. */
-export function countLeases({ leases, truncated }: LiveLeases): string {
+/** A key without a time to live never goes away. */
+export function timeLeft(ms: number): string {
+  return ms < 0 ? 'no expiry' : duration(ms)
+}
+
+/** `12 leases: 11 held, 1 leftover`; without a quorum of answers, that this is not all. */
+export function countLeases(found: LiveLeases): string {
+  const { leases, truncated, unreachable, masters } = found
   const count = (state: LiveLease['state']): number =>
     leases.filter((lease) => lease.state === state).length
   const parts = (['held', 'leftover', 'unknown'] as const).flatMap((state) =>
     count(state) === 0 ? [] : [`${count(state)} ${state}`],
   )
-  const all = `${leases.length} ${leases.length === 1 ? 'lease' : 'leases'}`
+  const all =
+    leases.length === 0
+      ? 'no leases'
+      : `${leases.length} ${leases.length === 1 ? 'lease' : 'leases'}`
+  const counted = `${all}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`
   const more = truncated ? '; there are or may be more: use --limit or --match' : ''
-  return `${all}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}${more}`
+  if (unreachable.length === 0) return `${counted}${more}`
+  if (hasQuorum(found)) {
+    return `${counted}${more}; ${unreachable.length} of ${masters} masters did not answer`
+  }
+  const seen = `on those that answer: ${counted}`
+  return `Who holds what is not known. ${tooFewAnswer(found)}; ${seen}${more}`
 }

@@ -1,6 +1,7 @@
-/** What a command says: results on standard output, everything else on standard error, nothing in colour that is not a terminal. */
+/** What a command says: results on standard output, everything else on standard error. Colour goes to terminals only. */
 import { styleText } from 'node:util'
 import { redacted } from '../redact.ts'
+import { printableLines } from './printable.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold'
 
@@ -47,7 +48,7 @@ export class Output {
 
   /** The result: one JSON value on one line, or the text. */
   result(value: object, text: () => string): void {
-    this.#stdout.write(`${this.json ? JSON.stringify(value) : text()}\n`)
+    this.#stdout.write(`${this.json ? jsonText(value) : text()}\n`)
   }
 
   /** Terminal codes and such, as they are. */
@@ -55,9 +56,9 @@ export class Output {
     this.#stdout.write(text)
   }
 
-  /** For people who watch; with --json an event for machines that do. */
+  /** For people who watch; with --json an event for machines that do. Control characters in it are shown, not obeyed. */
   note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
-    const line = this.json && event !== undefined ? JSON.stringify(event) : text
+    const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
     this.#stderr.write(`${redacted(line)}\n`)
   }
 
@@ -69,4 +70,12 @@ export class Output {
   paint(style: Style, text: string): string {
     return this.#colours ? styleText(style, text) : text
   }
+}
+
+/** JSON escapes the first control characters; the others steer a terminal as well. */
+function jsonText(value: object): string {
+  return JSON.stringify(value).replace(
+    /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }

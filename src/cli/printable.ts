@@ -1,11 +1,27 @@
 /** Names come out of databases that others write: nothing in them may steer the terminal. */
 // eslint-disable-next-line no-control-regex -- control characters are what this is about
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 export function printable(text: string): string {
-  return text.replace(CONTROL, (character) => {
-    const code = character.charCodeAt(0)
-    const hex = code.toString(16)
-    return code > 0xff ? `\\u${hex}` : `\\x${hex.padStart(2, '0')}`
-  })
+  return text.replace(CONTROL, escaped)
+}
+
+/** The same for a text of several lines: a newline stays. */
+export function printableLines(text: string): string {
+  return text.replace(CONTROL, (character) => (character === '\n' ? character : escaped(character)))
+}
+
+function escaped(character: string): string {
+  const code = character.charCodeAt(0)
+  const hex = code.toString(16)
+  return code > 0xff ? `\\u${hex}` : `\\x${hex.padStart(2, '0')}`
+}
+
+/** The longest name or value that a message repeats. */
+const MAX_SHOWN = 200
+
+/** A value in a message, as long as it helps. */
+export function shortened(text: string): string {
+  if (text.length <= MAX_SHOWN) return text
+  return `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)`
 }

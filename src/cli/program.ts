@@ -4,6 +4,7 @@ import { Command } from 'commander'
 import { runTask } from './cli.ts'
 import { benchCommand } from './commands/bench.ts'
 import { bootstrapCommand } from './commands/bootstrap.ts'
+import { completionCommand } from './commands/completion.ts'
 import { dashboardCommand } from './commands/dashboard.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { enqueueCommand } from './commands/enqueue.ts'
@@ -55,6 +56,7 @@ ${EXIT_CODES_HELP}
 Every setting can be a flag, else an environment variable, else a key of the --config file.`,
     )
   for (const make of COMMANDS) program.addCommand(make(run))
+  program.addCommand(completionCommand(program, ended))
   for (const one of [program, ...program.commands]) {
     one.exitOverride().configureOutput({
       writeErr: (text) => process.stderr.write(redacted(text)),

@@ -25,7 +25,7 @@ export class Screen implements Disposable {
     if (process.stdin.isTTY) process.stdin.setRawMode(true).on('data', this.#onKey).resume()
   }
 
-  /** Aborts when somebody presses q. */
+  /** Aborts when q is pressed. */
   get quit(): AbortSignal {
     return this.#quit.signal
   }

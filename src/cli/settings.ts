@@ -3,13 +3,14 @@
  * one row here, and a value that cannot be used is refused under the name by which it was given.
  */
 import { readFileSync } from 'node:fs'
-import type { MasterAddress } from '../redis/connection-settings.ts'
+import { masterName, type MasterAddress } from '../redis/connection-settings.ts'
 import { UsageError } from './exit-code.ts'
+import { printable, shortened } from './printable.ts'
 import { redacted } from '../redact.ts'
 
 export interface Settings {
   readonly masters: readonly MasterAddress[]
-  readonly queueRedis: string | undefined
+  readonly queueRedis: MasterAddress | undefined
   readonly namespace: string
   readonly prefix: string
   readonly maxLeaseMs: number | undefined
@@ -88,7 +89,7 @@ export function readSettings(flags: SettingFlags, env: Environment): Settings {
   const queueRedis = find('queueRedis', flags.queueRedis)
   return {
     masters: addresses(find('masters', flags.master)),
-    queueRedis: queueRedis === undefined ? undefined : redisUrl(queueRedis),
+    queueRedis: queueRedis === undefined ? undefined : addressOf(queueRedis),
     namespace: name(find('namespace', flags.namespace)) ?? 'redlock',
     prefix: name(find('prefix', flags.prefix)) ?? 'bull',
     maxLeaseMs: wholeNumber(find('maxLeaseMs', flags.maxLeaseMs), 100, DAY_MS),
@@ -107,7 +108,7 @@ export function mastersOf({ masters }: Settings): readonly MasterAddress[] {
 }
 
 /** @throws UsageError that says how to name it. */
-export function queueRedisOf({ queueRedis }: Settings): string {
+export function queueRedisOf({ queueRedis }: Settings): MasterAddress {
   if (queueRedis !== undefined) return queueRedis
   throw new UsageError(
     `Which Redis has the queue? Give --queue-redis redis://queue:6379, or ${ENVIRONMENT_OF.queueRedis}, ` +
@@ -147,7 +148,8 @@ function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
 }
 
 function refuse({ value, source }: Given, expected: string): never {
-  const shown = typeof value === 'string' ? `"${redacted(value)}"` : typeof value
+  const shown =
+    typeof value === 'string' ? `"${shortened(printable(redacted(value)))}"` : typeof value
   throw new UsageError(`Expected ${source} to be ${expected}; got ${shown}`)
 }
 
@@ -158,10 +160,17 @@ function addresses(found: Given | undefined): readonly MasterAddress[] {
     return refuse(found, `a list of 1 to ${MAX_MASTERS} redis:// URLs`)
   }
   const seen = new Set<string>()
-  return value.map((one: unknown) => {
-    const address = addressOf({ value: typeof one === 'string' ? one.trim() : one, source })
+  return value.map((one: unknown, index) => {
+    const which = value.length === 1 ? source : `number ${index + 1} of ${source}`
+    const address = addressOf({
+      value: typeof one === 'string' ? one.trim() : one,
+      source: which,
+    })
     const key = JSON.stringify(address)
-    if (seen.has(key)) refuse({ value: one, source }, 'distinct servers: each one votes once')
+    if (seen.has(key)) {
+      const name = masterName(address)
+      throw new UsageError(`${source} names ${name} twice: name each master once`)
+    }
     seen.add(key)
     return address
   })
@@ -177,13 +186,17 @@ function addressOf(one: Given): MasterAddress {
 }
 
 function redisUrl(one: Given): string {
-  const { value } = one
+  const { value, source } = one
   if (
     typeof value !== 'string' ||
     !/^rediss?:\/\/[^/?#]+[^?#]*$/.test(value) ||
     !URL.canParse(value)
   ) {
-    return refuse(one, 'a redis:// or rediss:// URL without a query, such as redis://lock-1:6379')
+    // A mistyped URL may have its password anywhere, so nothing of it is repeated.
+    throw new UsageError(
+      `Expected ${source} to be a redis:// or rediss:// URL without a query, such as redis://lock-1:6379. ` +
+        'The value is not shown, because it may contain a password.',
+    )
   }
   return value
 }

@@ -1,10 +1,11 @@
 /**
- * Who may look. Three rules, in this order:
+ * Which requests are answered. Four rules, in this order:
  *
- *   1. a request that came in over loopback must name this machine, or a host that was allowed: else a page of somebody else's,
+ *   1. a request that came in over loopback must name this machine, or a host that was allowed: else a foreign page,
  *      whose name was made to point to 127.0.0.1, could read everything (DNS rebinding)
- *   2. with a token, or with the application's own `authorize`, only who passes may look
- *   3. without either, only this machine may, and nobody through a proxy
+ *   2. data is not given to pages of other origins: they could not read it, but could hold all streams open
+ *   3. with a token, or with the application's own `authorize`, a request must pass it
+ *   4. without either, only requests from this machine are answered, and none that a proxy passed on
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -12,17 +13,17 @@ import { refuse } from '../options.ts'
 
 export interface AccessOptions {
   /**
-   * Who gives it may look: as `Authorization: Bearer …`, or typed into the page's login. At least 16 characters. Without it, and without
+   * It gives access: as `Authorization: Bearer …`, or typed into the page's login. At least 16 characters. Without it, and without
    * `authorize`, only connections from this machine are answered.
    */
   readonly token?: string
-  /** For an application that has its own login: whether this request may look. */
+  /** For an application that has its own login: whether this request is answered. */
   readonly authorize?: (request: IncomingMessage) => boolean | Promise<boolean>
   /** Names, without port, under which a proxy on this machine reaches the page: `['ops.example.com']`. */
   readonly allowedHosts?: readonly string[]
 }
 
-export type Verdict = 'allowed' | 'wrong host' | 'login' | 'denied'
+export type Verdict = 'allowed' | 'wrong host' | 'foreign page' | 'login' | 'denied'
 
 export const MIN_TOKEN_LENGTH = 16
 const COOKIE = 'bullmq-redlock-dashboard'
@@ -53,6 +54,7 @@ export class Access {
 
   async of(request: IncomingMessage): Promise<Verdict> {
     if (!this.#isHostAllowed(request)) return 'wrong host'
+    if (isFromForeignPage(request)) return 'foreign page'
     if (this.#authorize !== undefined)
       return (await this.#authorize(request)) ? 'allowed' : 'denied'
     if (this.#token !== undefined) return this.#hasToken(request) ? 'allowed' : 'login'
@@ -64,14 +66,20 @@ export class Access {
     return this.#token !== undefined && isSame(token, this.#token)
   }
 
-  /** A `Set-Cookie` for who has logged in. It tells nobody the token. */
+  /** Whether the request tries a token in its header, and it is the wrong one. */
+  triesWrongToken({ headers }: IncomingMessage): boolean {
+    const bearer = bearerOf(headers)
+    return this.#token !== undefined && bearer !== undefined && !this.accepts(bearer)
+  }
+
+  /** A `Set-Cookie` for a browser that has logged in. The token cannot be read from it. */
   cookie(path: string, secure: boolean): string {
     const attributes = `Path=${path}; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`
     return `${COOKIE}=${this.#session()}; ${attributes}${secure ? '; Secure' : ''}`
   }
 
   #hasToken({ headers }: IncomingMessage): boolean {
-    const bearer = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1]
+    const bearer = bearerOf(headers)
     if (bearer !== undefined) return this.accepts(bearer)
     const session = cookieIn(headers.cookie)
     return session !== undefined && isSame(session, this.#session())
@@ -91,15 +99,46 @@ export class Access {
   }
 }
 
-/** Whether an address, or a name to listen at, is of this machine alone. */
+/** Whether an address, or a name to listen at, belongs to this machine alone. */
 export function isLoopback(address: string | undefined): boolean {
   return /^(localhost|::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/.test(address ?? '')
 }
 
-/** A proxy on this machine speaks for others. */
+/** A proxy on this machine passes on what others ask. Each adds at least one of these. */
+const PROXY_HEADERS = [
+  ...['forwarded', 'via', 'x-real-ip', 'x-client-ip', 'x-cluster-client-ip', 'x-original-host'],
+  ...[
+    'x-original-forwarded-for',
+    'x-envoy-external-address',
+    'x-amzn-trace-id',
+    'x-azure-clientip',
+  ],
+  ...['cf-connecting-ip', 'cf-ray', 'true-client-ip', 'fastly-client-ip', 'fly-client-ip'],
+  ...['cdn-loop', 'x-proxyuser-ip', 'x-appengine-user-ip', 'x-request-start', 'x-scheme'],
+]
+
 function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
-  const proxied = ['forwarded', 'x-forwarded-for', 'x-real-ip'].some((name) => name in headers)
+  const proxied = Object.keys(headers).some(
+    (name) => name.startsWith('x-forwarded') || PROXY_HEADERS.includes(name),
+  )
   return isLoopback(socket.remoteAddress) && !proxied
+}
+
+/**
+ * A browser says where a request comes from: in `Sec-Fetch-Site`, and in `Origin` where a script asks. A link on another
+ * page may lead to this one, so a navigation is answered.
+ */
+function isFromForeignPage({ headers }: IncomingMessage): boolean {
+  if (headers['sec-fetch-mode'] === 'navigate') return false
+  const site = headers['sec-fetch-site']
+  if (site !== undefined) return site !== 'same-origin' && site !== 'none'
+  const { origin, host } = headers
+  if (origin === undefined) return false
+  return !URL.canParse(origin) || new URL(origin).host !== host
+}
+
+function bearerOf({ authorization = '' }: IncomingMessage['headers']): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(authorization)?.[1]
 }
 
 function cookieIn(header: string | undefined): string | undefined {
@@ -107,7 +146,7 @@ function cookieIn(header: string | undefined): string | undefined {
   return found?.slice(COOKIE.length + 1)
 }
 
-/** Digests have one length, so nothing is learnt from how long it takes. */
+/** Digests have one length, so the time that it takes tells nothing. */
 function isSame(a: string, b: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(a), digest(b))

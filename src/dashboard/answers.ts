@@ -16,7 +16,7 @@ export interface Asked {
 
 const MAX_FORM_BYTES = 4_096
 
-/** Nothing is kept by caches, nothing runs but the page's own script, and nobody frames it. */
+/** Nothing is kept by caches, nothing runs but the page's own script, and no page frames it. */
 const SAFE_HEADERS = {
   'cache-control': 'no-store',
   'content-security-policy':

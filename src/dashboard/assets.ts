@@ -1,9 +1,9 @@
-/** The files of the page, read when they are first asked for. They stand beside this file, in `src` and in `dist`. */
-import { readFile } from 'node:fs/promises'
+/** The files of the page, read when they are first asked for. */
+import { pageFile } from './page-files.ts'
 
 interface Asset {
   readonly contentType: string
-  readonly body: Buffer
+  readonly body: string
 }
 
 const HTML = 'text/html; charset=utf-8'
@@ -14,12 +14,12 @@ const CONTENT_TYPES: ReadonlyMap<string, string> = new Map([
   ['index.html', HTML],
   ['login.html', HTML],
   ['page.css', CSS],
-  ...['page', 'resource', 'rows', 'sections', 'words'].map(
+  ...['charts', 'page', 'resource', 'rows', 'sections', 'words'].map(
     (name) => [`${name}.js`, SCRIPT] as const,
   ),
 ])
 
-/** What the page loads beside itself: the same for everybody. */
+/** What the page loads beside itself. It is the same for every viewer. */
 export function isPublic(name: string): boolean {
   const contentType = CONTENT_TYPES.get(name)
   return contentType === CSS || contentType === SCRIPT
@@ -39,7 +39,6 @@ export class Assets {
   async #load(name: string): Promise<Asset> {
     const contentType = CONTENT_TYPES.get(name)
     if (contentType === undefined) throw new TypeError(`The page has no file ${name}`)
-    const body = await readFile(new URL(`./page/${name}`, import.meta.url))
-    return { contentType, body }
+    return { contentType, body: await pageFile(name) }
   }
 }

@@ -8,7 +8,7 @@ export interface LogAdapter {
 }
 
 /**
- * Changes the adapter and returns it. Nothing is written: the reason is found out when somebody opens the log.
+ * Changes the adapter and returns it. Nothing is written: the reason is found out when the log is opened.
  * @example createBullBoard({ queues: [showReasons(new BullMQAdapter(queue), dashboard)], serverAdapter })
  */
 export function showReasons<Adapter extends LogAdapter>(

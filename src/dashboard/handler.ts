@@ -1,9 +1,9 @@
 /**
- * The dashboard as a request handler: for a server of its own (`bullmq-redlock dashboard`) or inside an application, beside Bull
+ * The dashboard as a request handler: for its own server (`bullmq-redlock dashboard`) or inside an application, beside Bull
  * Board. It only reads: the one route that takes a POST checks a token and sets a cookie.
  *
- *   GET  /                 the page             GET  /state?search=        what it shows, as JSON
- *   GET  /page.css, …      its files            GET  /events?search=       the same, after every look
+ *   GET  /                 the page             GET  /state?search=&sort=&page=   what it shows, as JSON
+ *   GET  /page.css, …      its files            GET  /events?search=&sort=&page=  the same, after every look
  *   POST /login            token in, cookie out GET  /resource?name=       one resource
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -11,6 +11,7 @@ import { systemClock } from '../clock.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { QueueView } from '../operator/queue-view.ts'
 import { viewResource } from '../operator/resource-view.ts'
+import { RunningJobs } from '../operator/running-jobs.ts'
 import { Access } from './access.ts'
 import {
   asked,
@@ -29,9 +30,10 @@ import { Looks, type Look } from './looks.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { ProcessActivity } from './process-activity.ts'
 import { detailOf } from './resource-detail.ts'
-import { stateOf, type DashboardState } from './state.ts'
+import { LEASE_SORTS, leasePage, stateOf, type DashboardState, type View } from './state.ts'
+import { WrongTokens } from './wrong-tokens.ts'
 
-/** What express, connect and h3 call when the answer is somebody else's. */
+/** What express, connect and h3 call when another handler answers. */
 export type Next = (error?: unknown) => void
 
 export interface DashboardHandler {
@@ -45,7 +47,7 @@ export interface DashboardHandler {
   close(): Promise<void>
 }
 
-/** So many streams at most are open at once. */
+/** The most streams that are open at once. */
 const MAX_VIEWERS = 50
 /** As long as a resource's name may be. */
 const MAX_NAME = 512
@@ -54,7 +56,9 @@ const REFUSALS = {
   'wrong host':
     'This name is not one of this machine. If a proxy leads here, add the name to `allowedHosts` (--allowed-host).',
   denied:
-    'You may not look. From other machines, or through a proxy, a `token` (--token) or `authorize` is needed.',
+    'Access denied. From other machines, or through a proxy, a `token` (--token) or `authorize` is needed.',
+  'foreign page': 'Access denied: another site asks. Open this page itself.',
+  blocked: 'Too many wrong tokens from this address. Try again in a second.',
 } as const
 
 /**
@@ -67,7 +71,7 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
     dashboard.handle(request, response, next).catch((error: unknown) => {
       if (response.headersSent) response.destroy()
       else if (next !== undefined) next(error)
-      else give({ request, response }, text(500, 'The dashboard failed.'))
+      else give({ request, response }, text(503, 'The dashboard failed. Try again.'))
     })
   }
   return Object.assign(handler, {
@@ -85,11 +89,13 @@ class Dashboard {
   readonly #queue: QueueView | undefined
   readonly #looks: Looks
   readonly #activity: ProcessActivity
+  readonly #jobs: RunningJobs | undefined
+  readonly #wrongTokens = new WrongTokens(systemClock)
   readonly #assets = new Assets()
   readonly #streams = new Set<EventStream>()
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => this.#asset('index.html'),
-    '/state': async (to) => json(await this.#state(await this.#looks.latest(), searchIn(to))),
+    '/state': async (to) => json(await this.#state(await this.#looks.latest(), viewIn(to))),
     '/events': (to) => Promise.resolve(this.#stream(to)),
     '/resource': (to) => this.#resource(to),
   }
@@ -102,6 +108,7 @@ class Dashboard {
     this.#fleet = new FleetProbe({ ...options, clock })
     if (queueRedis !== undefined) {
       this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs, clock })
+      this.#jobs = new RunningJobs(this.#queue, prefix)
     }
     this.#looks = new Looks({ ...options, fleet: this.#fleet, queue: this.#queue, clock })
     this.#activity = new ProcessActivity(namespace, clock)
@@ -147,13 +154,20 @@ class Dashboard {
     const { path, request, mount } = to
     const verdict = await this.#access.of(request)
     if (verdict === 'wrong host') return text(421, REFUSALS[verdict])
+    if (verdict === 'foreign page') return text(403, REFUSALS[verdict])
+    const { remoteAddress } = request.socket
+    const tries = this.#access.triesWrongToken(request) || path === LOGIN
+    if (tries && this.#wrongTokens.isBlocked(remoteAddress)) {
+      return text(429, REFUSALS.blocked, { 'retry-after': '1' })
+    }
     if (path === LOGIN && request.method === 'POST') return this.#login(to)
+    if (this.#access.triesWrongToken(request)) await this.#wrongTokens.delay(remoteAddress)
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return text(405, 'The dashboard only reads: GET and HEAD.', { allow: 'GET, HEAD' })
     }
     if (path === LOGIN) return redirect(302, './')
     if (to.lacksSlash) return redirect(302, `${mount.split('/').at(-1) ?? ''}/`)
-    // The files are the same for everybody, and the login needs them.
+    // The files are the same for every viewer, and the login needs them.
     if (isPublic(path.slice(1))) return this.#asset(path.slice(1))
     return verdict === 'allowed' ? this.#pages[path]?.(to) : this.#refusal(path, verdict)
   }
@@ -171,7 +185,10 @@ class Dashboard {
   }
 
   async #login({ request, mount }: Asked): Promise<Answer> {
+    // A form that is too long ends the request, and with it its socket.
+    const { remoteAddress } = request.socket
     if (!this.#access.accepts((await formOf(request)).get('token') ?? '')) {
+      await this.#wrongTokens.delay(remoteAddress)
       return this.#loginPage(WRONG_TOKEN)
     }
     const secure = (request.socket as { readonly encrypted?: boolean }).encrypted === true
@@ -182,13 +199,13 @@ class Dashboard {
     const { request, response } = to
     if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
     if (this.#looks.viewers >= MAX_VIEWERS) {
-      return text(503, `${MAX_VIEWERS} people watch already.`, { 'retry-after': '10' })
+      return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
     }
-    const search = searchIn(to)
+    const view = viewIn(to)
     const stream = new EventStream(request, response)
     this.#streams.add(stream)
     const stop = this.#looks.watch((look) => {
-      this.#state(look, search).then(
+      this.#state(look, view).then(
         (state) => {
           stream.send('state', state)
         },
@@ -210,10 +227,14 @@ class Dashboard {
     return json(await detailOf(this.#fleet, this.#queue, name))
   }
 
-  async #state(look: Look, search: string): Promise<DashboardState> {
-    const { namespace, everyMs } = this.#options
-    const found = await this.#looks.search(look, search)
-    return stateOf(look, found, this.#activity, { namespace, everyMs, search })
+  async #state(look: Look, view: View): Promise<DashboardState> {
+    const { namespace, everyMs, bullBoard } = this.#options
+    const found = await this.#looks.search(look, view.search)
+    const shown = leasePage(found.leases, view)
+    // The page shows why the queue's Redis does not answer, where it shows the lines.
+    const jobs = await this.#jobs?.under(shown.leases).catch(() => undefined)
+    const options = { namespace, everyMs, bullBoard, ...view }
+    return stateOf(look, found, shown, jobs ?? new Map(), this.#activity, options)
   }
 
   async #asset(name: string): Promise<Answer> {
@@ -226,6 +247,11 @@ const LOGIN = '/login'
 const BEARER = { 'www-authenticate': 'Bearer' }
 const WRONG_TOKEN = '<p class="problem" role="alert">That is not the token.</p>'
 
-function searchIn({ query }: Asked): string {
-  return (query.get('search') ?? '').slice(0, MAX_NAME)
+function viewIn({ query }: Asked): View {
+  const page = Number(query.get('page'))
+  return {
+    search: (query.get('search') ?? '').slice(0, MAX_NAME),
+    sort: LEASE_SORTS.find((sort) => sort === query.get('sort')) ?? 'resource',
+    page: Number.isSafeInteger(page) && page > 0 ? page : 1,
+  }
 }

@@ -1,6 +1,6 @@
 /**
- * Looks at the servers for everybody who watches: one look at a time, shared by all, none while nobody is there. Each look is
- * bounded, and says where it was cut off.
+ * Looks at the servers for all viewers: one look at a time, shared by all, and none while there is no viewer. Each look
+ * is bounded, and says where it was cut off.
  */
 import { sleep, type Clock } from '../clock.ts'
 import { diagnose, type Diagnosis } from '../operator/diagnosis.ts'
@@ -8,9 +8,11 @@ import type { FleetProbe } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import { liveLeases, type LiveLeases } from '../operator/live-leases.ts'
+import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
 import type { Look as LookAtResource, QueueView, WaitingLines } from '../operator/queue-view.ts'
 import { viewResource } from '../operator/resource-view.ts'
 import { surveyFleet } from '../operator/survey.ts'
+import { History, type Sample } from './history.ts'
 
 export interface LooksOptions {
   readonly fleet: FleetProbe
@@ -18,7 +20,9 @@ export interface LooksOptions {
   readonly queue: QueueView | undefined
   readonly maxLeaseMs: number | undefined
   readonly everyMs: number
-  /** So many leases are looked at. */
+  /** BullMQ's. */
+  readonly prefix: string
+  /** The most leases that are looked at. */
   readonly limit: number
   readonly clock: Clock
 }
@@ -30,7 +34,15 @@ export interface Look {
   readonly leases: LiveLeases
   readonly changes: LeaseChanges
   /** Undefined where no queue is named. */
-  readonly lines: WaitingLines | { readonly problem: string } | undefined
+  readonly lines: WaitingLines | Problem | undefined
+  /** Undefined where no queue is named. */
+  readonly queues: readonly QueueCounts[] | Problem | undefined
+  readonly history: readonly Sample[]
+}
+
+/** Why something is not known. */
+interface Problem {
+  readonly problem: string
 }
 
 /** What is searched for, in leases and lines. */
@@ -49,6 +61,8 @@ const MAX_FOUND = 200
 export class Looks {
   readonly #options: LooksOptions
   readonly #watch = new LeaseWatch()
+  readonly #history = new History()
+  readonly #counter: QueueCounter | undefined
   readonly #viewers = new Set<OnLook>()
   #loop: AbortController | undefined
   #last: { readonly look: Look; readonly takenAt: number } | undefined
@@ -57,6 +71,8 @@ export class Looks {
 
   constructor(options: LooksOptions) {
     this.#options = options
+    const { queue, prefix, clock } = options
+    if (queue !== undefined) this.#counter = new QueueCounter(queue.server, prefix, clock)
   }
 
   get viewers(): number {
@@ -110,7 +126,7 @@ export class Looks {
         () => true,
       )
       if (over) return
-      // A look that failed is no look: whoever watches sees that the last one grows old.
+      // A look that failed is no look: viewers see that the last one grows old.
       const look = await this.#take().catch(() => undefined)
       if (look !== undefined) for (const onLook of this.#viewers) onLook(look)
       pauseMs = everyMs
@@ -119,7 +135,7 @@ export class Looks {
 
   #fresh(): Look | undefined {
     const { clock, everyMs } = this.#options
-    // Whoever watches is never further behind than this either: the pause, and the look itself.
+    // A viewer is never further behind than this either: the pause, and the look itself.
     const fresh = this.#last !== undefined && clock.now() - this.#last.takenAt < 2 * everyMs
     return fresh ? this.#last?.look : undefined
   }
@@ -133,15 +149,19 @@ export class Looks {
 
   async #look(): Promise<Look> {
     const { fleet, limit, clock, maxLeaseMs } = this.#options
-    const [survey, leases] = await Promise.all([
+    const [survey, leases, queues] = await Promise.all([
       surveyFleet(fleet, this.#options.queue?.server),
       liveLeases(fleet, { limit }),
+      this.#counter?.count().catch(problemOf),
     ])
     const at = clock.wallNow()
     const changes = this.#watch.seen(leases, clock.now(), at)
     const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
     const diagnosis = diagnose(survey, expected)
-    const look = { at, diagnosis, leases, changes, lines: await this.#lines(leases, '') }
+    const counts = queues !== undefined && 'problem' in queues ? undefined : queues
+    const history = this.#history.add(at, leases, changes, counts)
+    const lines = await this.#lines(leases, '')
+    const look = { at, diagnosis, leases, changes, lines, queues, history }
     this.#last = { look, takenAt: clock.now() }
     this.#searches = new Map()
     return look
@@ -165,9 +185,13 @@ export class Looks {
       const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
       return await queue?.waiting(search, holders(leases, fleet))
     } catch (error) {
-      return { problem: error instanceof Error ? error.message : String(error) }
+      return problemOf(error)
     }
   }
+}
+
+function problemOf(error: unknown): Problem {
+  return { problem: error instanceof Error ? error.message : String(error) }
 }
 
 /** Who holds what, from the look that was just taken; asks only where that was cut off. */

@@ -6,8 +6,8 @@ import type { AccessOptions } from './access.ts'
 export interface DashboardOptions extends AccessOptions {
   /** As your workers have them. */
   readonly masters: readonly MasterAddress[]
-  /** `redis://` URL of BullMQ's Redis; without it no lines are shown. */
-  readonly queueRedis?: string
+  /** BullMQ's Redis: a `redis://` URL, or ioredis options. Without it no lines are shown. */
+  readonly queueRedis?: MasterAddress
   /** Of your workers' Redlock. @defaultValue 'redlock' */
   readonly namespace?: string
   /** BullMQ's. @defaultValue 'bull' */
@@ -16,45 +16,63 @@ export interface DashboardOptions extends AccessOptions {
   readonly maxLeaseMs?: number
   /** How long one server may take to answer. @defaultValue 1 000 */
   readonly timeoutMs?: number
-  /** How often the servers are looked at while somebody watches. @defaultValue 1 000 */
+  /** How often the servers are looked at while there is a viewer. @defaultValue 1 000 */
   readonly everyMs?: number
-  /** So many leases are looked at; where there are more the page says so, and a search finds them. @defaultValue 1 000 */
+  /** The most leases that are looked at. Where there are more the page says so, and a search finds them. @defaultValue 1 000 */
   readonly limit?: number
+  /** Where Bull Board is mounted, such as `/admin/queues`: jobs then link to it. */
+  readonly bullBoard?: string
   /** Where it is mounted, for frameworks that leave the path as it is: `/redlock`. @defaultValue '' */
   readonly basePath?: string
 }
 
 export interface ResolvedOptions extends AccessOptions {
   readonly masters: readonly MasterAddress[]
-  readonly queueRedis: string | undefined
+  readonly queueRedis: MasterAddress | undefined
   readonly namespace: string
   readonly prefix: string
   readonly maxLeaseMs: number | undefined
   readonly timeoutMs: number
   readonly everyMs: number
   readonly limit: number
+  readonly bullBoard: string | undefined
   readonly basePath: string
 }
 
 /** @throws TypeError for a bad option. */
 export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
-  const { masters, queueRedis, maxLeaseMs, basePath = '' } = options
+  const { masters, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
   if (!Array.isArray(masters) || masters.length === 0) {
     refuse('masters', 'a list of redis:// URLs or ioredis options, as your workers have', masters)
   }
-  if (queueRedis !== undefined && !/^rediss?:\/\/./.test(queueRedis)) {
-    refuse('queueRedis', 'a redis:// or rediss:// URL', typeof queueRedis)
+  if (queueRedis !== undefined && !isAddress(queueRedis)) {
+    // A mistyped URL may have a password in it, so it is not repeated.
+    throw new TypeError(
+      'Expected `queueRedis` to be a redis:// or rediss:// URL, or ioredis options. The value is not shown.',
+    )
   }
   if (!/^(\/[^/?#]+)*$/.test(basePath)) refuse('basePath', "'' or such as '/redlock'", basePath)
+  if (bullBoard !== undefined && !/^(https?:\/\/[^/]+)?(\/[^/?#]+)*$/.test(bullBoard)) {
+    refuse(
+      'bullBoard',
+      "a path or a URL without a slash at its end, such as '/admin/queues'",
+      bullBoard,
+    )
+  }
   if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
   return {
     ...options,
-    ...{ masters, queueRedis, maxLeaseMs, basePath },
+    ...{ masters, queueRedis, maxLeaseMs, basePath, bullBoard },
     namespace: nameOption('namespace', options.namespace ?? 'redlock'),
     prefix: nameOption('prefix', options.prefix ?? 'bull'),
     timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),
     everyMs: integerOption('everyMs', options.everyMs ?? 1_000, 100, 3_600_000),
     limit: integerOption('limit', options.limit ?? 1_000, 1, 10_000),
   }
+}
+
+function isAddress(value: unknown): boolean {
+  if (typeof value === 'string') return /^rediss?:\/\/./.test(value) && URL.canParse(value)
+  return typeof value === 'object' && value !== null && ('host' in value || 'path' in value)
 }

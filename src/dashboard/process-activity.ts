@@ -33,7 +33,7 @@ interface Second {
 
 const WINDOW_SECONDS = 60
 const MAX_LOSSES = 20
-/** Steps of so many leases are kept: those of one process. */
+/** The most leases whose steps are kept: those of one process. */
 const MAX_STEPS = 10_000
 
 export class ProcessActivity {

@@ -1,10 +1,14 @@
 /** One resource from all sides: what every master says, the line before it, and the steps that its running jobs have done. */
 import type { FleetProbe } from '../operator/fleet-probe.ts'
+import type { LiveLease } from '../operator/live-leases.ts'
 import type { QueueView } from '../operator/queue-view.ts'
 import { viewResource, type ResourceView } from '../operator/resource-view.ts'
+import { slotsOf } from '../operator/slots.ts'
 import type { LineEntry } from '../worker/line/inspection.ts'
 
 export interface ResourceDetail extends ResourceView {
+  /** Of a resource with slots: which have a key. */
+  readonly slots: readonly LiveLease[]
   /** Null where no queue is named. */
   readonly line: readonly DetailEntry[] | null
   /** Why the line is not known. */
@@ -21,14 +25,18 @@ export async function detailOf(
   queue: QueueView | undefined,
   resource: string,
 ): Promise<ResourceDetail> {
-  const view = await viewResource(fleet, resource)
-  if (queue === undefined) return { ...view, line: null }
+  const [view, slots] = await Promise.all([viewResource(fleet, resource), slotsOf(fleet, resource)])
+  if (queue === undefined) return { ...view, slots, line: null }
   try {
     const entries = await queue.line(resource, () => Promise.resolve(view))
-    return { ...view, line: await Promise.all(entries.map((entry) => withSteps(entry, queue))) }
+    return {
+      ...view,
+      slots,
+      line: await Promise.all(entries.map((entry) => withSteps(entry, queue))),
+    }
   } catch (error) {
     const lineProblem = error instanceof Error ? error.message : String(error)
-    return { ...view, line: null, lineProblem }
+    return { ...view, slots, line: null, lineProblem }
   }
 }
 

@@ -1,8 +1,9 @@
-/** What the page is told: one JSON value, no larger for a large fleet than for a small one. Pure. */
+/** What the page shows, as one JSON value, no larger for a large fleet than for a small one. Pure. */
 import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
 import type { Finding } from '../operator/finding.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
+import type { RunningJob } from '../operator/running-jobs.ts'
 import { redacted } from '../redact.ts'
 import type { Found, Look } from './looks.ts'
 import type { ProcessActivity, ProcessReport } from './process-activity.ts'
@@ -13,12 +14,20 @@ export interface DashboardState {
   readonly everyMs: number
   readonly namespace: string
   readonly search: string
+  /** Where Bull Board is mounted; null where that is not known. */
+  readonly bullBoard: string | null
   readonly fleet: Pick<Diagnosis, 'quorum' | 'voting' | 'margin' | 'healthy'> & {
     readonly masters: readonly MasterRow[]
     readonly findings: readonly Finding[]
   }
   readonly leases: {
     readonly rows: readonly LeaseRow[]
+    readonly sort: LeaseSort
+    /** From 1. */
+    readonly page: number
+    readonly pages: number
+    /** Masters that did not answer are too many to say who holds what. */
+    readonly known: boolean
     /** That match the search, among those that were looked at. */
     readonly matching: number
     /** There are, or may be, more than were looked at. */
@@ -26,6 +35,8 @@ export interface DashboardState {
     readonly masters: number
   }
   readonly lines: Look['lines'] | null
+  readonly queues: Look['queues'] | null
+  readonly history: Look['history']
   readonly changes: LeaseChanges
   /** Of the process that serves the page; null when nothing that is watched has happened in it. */
   readonly process: ProcessReport | null
@@ -43,33 +54,72 @@ interface MasterRow {
 interface LeaseRow extends LiveLease {
   /** That the lease is at, where its holder is the process that serves the page. */
   readonly step?: string
+  readonly job?: RunningJob
 }
 
-export interface StateOptions {
+export const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
+export type LeaseSort = (typeof LEASE_SORTS)[number]
+
+/** What one viewer asked for. */
+export interface View {
+  readonly search: string
+  readonly sort: LeaseSort
+  /** From 1. */
+  readonly page: number
+}
+
+export interface StateOptions extends View {
   readonly namespace: string
   readonly everyMs: number
-  readonly search: string
+  readonly bullBoard: string | undefined
 }
 
-/** So many leases are shown. */
-const MAX_ROWS = 200
+/** How many leases are shown at once. */
+const ROWS = 25
+
+export interface LeasePage {
+  readonly leases: readonly LiveLease[]
+  readonly page: number
+  readonly pages: number
+}
+
+/** The leases that one viewer sees. A page that there is no more becomes the last one. */
+export function leasePage({ leases }: LiveLeases, { sort, page }: View): LeasePage {
+  const pages = Math.max(1, Math.ceil(leases.length / ROWS))
+  const shown = Math.min(page, pages)
+  const sorted = sort === 'resource' ? leases : [...leases].sort(ORDERS[sort])
+  return { leases: sorted.slice((shown - 1) * ROWS, shown * ROWS), page: shown, pages }
+}
+
+type Order = (a: LiveLease, b: LiveLease) => number
+
+/** The one that needs attention comes first. */
+const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, Order>> = {
+  holder: (a, b) => (a.holder < b.holder ? -1 : a.holder > b.holder ? 1 : 0),
+  left: (a, b) => a.freeInMs - b.freeInMs,
+  votes: (a, b) => a.votes - b.votes,
+}
 
 export function stateOf(
-  { at, diagnosis, changes }: Look,
+  { at, diagnosis, changes, queues, history }: Look,
   { leases, lines }: Found,
+  shown: LeasePage,
+  jobs: ReadonlyMap<string, RunningJob>,
   activity: ProcessActivity,
-  { namespace, everyMs, search }: StateOptions,
+  { namespace, everyMs, search, sort, bullBoard }: StateOptions,
 ): DashboardState {
   const { quorum, voting, margin, healthy, masters, findings } = diagnosis
   return {
-    ...{ at, everyMs, namespace, search },
+    ...{ at, everyMs, namespace, search, bullBoard: bullBoard ?? null },
     fleet: {
       ...{ quorum, voting, margin, healthy },
       masters: masters.map(masterRow),
       findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
-    leases: leaseRows(leases, activity),
+    leases: { ...leaseRows(leases, shown, jobs, activity), sort },
     lines: lines ?? null,
+    queues: queues ?? null,
+    history,
     changes,
     process: activity.report() ?? null,
   }
@@ -89,12 +139,16 @@ function masterRow({ master, state, survey, clockOffMs }: MasterHealth): MasterR
 }
 
 function leaseRows(
-  { leases, truncated, masters }: LiveLeases,
+  { leases, truncated, masters, quorum, unreachable }: LiveLeases,
+  { leases: shown, page, pages }: LeasePage,
+  jobs: ReadonlyMap<string, RunningJob>,
   activity: ProcessActivity,
-): DashboardState['leases'] {
-  const rows = leases.slice(0, MAX_ROWS).map((lease): LeaseRow => {
+): Omit<DashboardState['leases'], 'sort'> {
+  const rows = shown.map((lease): LeaseRow => {
     const step = activity.stepOf(lease.fencingToken)
-    return step === undefined ? lease : { ...lease, step }
+    const job = jobs.get(lease.resource)
+    return { ...lease, ...(step !== undefined && { step }), ...(job !== undefined && { job }) }
   })
-  return { rows, matching: leases.length, truncated, masters }
+  const known = masters - unreachable.length >= quorum
+  return { rows, page, pages, known, matching: leases.length, truncated, masters }
 }

@@ -13,7 +13,7 @@ export interface Diagnosis {
   readonly quorum: number
   /** Masters whose votes count now. */
   readonly voting: number
-  /** How many more masters may fail before nobody is granted; negative when nobody is. */
+  /** How many more masters may fail before no lease is granted; negative when none is. */
   readonly margin: number
   /** No errors and no warnings. */
   readonly healthy: boolean
@@ -47,8 +47,8 @@ export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): 
       findings.push({ ...unreachable(answer.problem), where })
       return { master: where, state: 'unreachable', survey: undefined, clockOffMs: undefined }
     }
-    const twin = twinOf(masters, index)
-    const around = { commonOffsetMs, maxLeaseMs, fleetSize: masters.length, twin, namespace }
+    const duplicate = duplicateOf(masters, index)
+    const around = { commonOffsetMs, maxLeaseMs, fleetSize: masters.length, duplicate, namespace }
     const found = checkMaster(answer.value, around)
     findings.push(...found.map(({ silences: _, ...finding }) => ({ ...finding, where })))
     return {
@@ -77,7 +77,7 @@ function commonOffset(masters: readonly Answer<MasterSurvey>[]): number {
   return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
 }
 
-function twinOf(masters: readonly Answer<MasterSurvey>[], index: number): string | undefined {
+function duplicateOf(masters: readonly Answer<MasterSurvey>[], index: number): string | undefined {
   const own = masters[index]
   if (own?.ok !== true || own.value.runId === '') return undefined
   const first = masters.find((other) => other.ok && other.value.runId === own.value.runId)

@@ -16,7 +16,7 @@ export interface FleetProbeOptions {
   readonly clock?: Clock
 }
 
-/** What one master said, or why it said nothing. */
+/** What one master answered, or why it gave no answer. */
 export type Answer<Value> =
   | { readonly master: string; readonly ok: true; readonly value: Value }
   | { readonly master: string; readonly ok: false; readonly problem: string }
@@ -70,10 +70,13 @@ export async function answerOf<Value>(
   }
 }
 
-/** The masters that said nothing, and why. */
-export function silentOnes(
-  answers: readonly Answer<unknown>[],
-): readonly { readonly master: string; readonly problem: string }[] {
+/** A master that gave no answer, and why. */
+export interface Unreachable {
+  readonly master: string
+  readonly problem: string
+}
+
+export function unreachableMasters(answers: readonly Answer<unknown>[]): readonly Unreachable[] {
   return answers.flatMap((answer) =>
     answer.ok ? [] : [{ master: answer.master, problem: answer.problem }],
   )

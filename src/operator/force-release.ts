@@ -1,19 +1,22 @@
 /**
- * Takes a resource from whoever holds it. The holder is not asked and still runs: until it notices, two of them do, and
- * only a store that compares fencing tokens tells them apart.
+ * Takes a resource from its holder. The holder is not asked and still runs: until it notices, two of them do, and only
+ * a store that compares fencing tokens tells them apart.
  *
  * Each token that was seen is released by name, so that a lease that began in the meantime is not touched; its
- * tombstone refuses what the old holder still sends to get its keys back.
+ * tombstone refuses what the old holder still sends to get its keys back. Then every master is asked again: the answer
+ * says what holds now, and not what should.
  */
 import { releaseProcedure } from '../redlock/verbs/release.ts'
 import { describeToken } from '../redlock/verbs/votes.ts'
 import { Call } from '../redis/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
-import { seeResource } from './resource-view.ts'
+import { seeResource, viewResource, type ResourceView } from './resource-view.ts'
 
 export interface ForcedRelease {
   readonly masters: readonly ReleasedOn[]
-  /** Enough masters dropped it, or had nothing, for somebody else to be granted. */
+  /** What the masters say afterwards. */
+  readonly after: ResourceView
+  /** No lease on the resource can have a quorum now. */
   readonly free: boolean
 }
 
@@ -45,14 +48,15 @@ export async function forceRelease(
     }
     return deleted
   })
-  const masters = answers.map((answer): ReleasedOn => {
+  const masters = answers.map((answer, index): ReleasedOn => {
     const { master } = answer
-    if (!answer.ok) return { master, outcome: 'unreachable', problem: answer.problem }
-    const [token] = answer.value
-    return token === undefined
-      ? { master, outcome: 'held nothing' }
-      : { master, outcome: 'released', holder: describeToken(token) }
+    // With no token there was no second question, and the first one may have failed.
+    const problem = answer.ok ? seen[index]?.problem : answer.problem
+    const [token] = answer.ok ? answer.value : []
+    if (token !== undefined) return { master, outcome: 'released', holder: describeToken(token) }
+    if (problem !== undefined) return { master, outcome: 'unreachable', problem }
+    return { master, outcome: 'held nothing' }
   })
-  const reached = masters.filter(({ outcome }) => outcome !== 'unreachable').length
-  return { masters, free: reached >= fleet.quorum }
+  const after = await viewResource(fleet, resource)
+  return { masters, after, free: after.state === 'free' }
 }

@@ -1,10 +1,10 @@
 /**
- * Keys of ours that have no time to live and must have one: somebody wrote or persisted them by hand, or restored them
- * from a backup. A lease key among them wedges its resource for ever.
+ * Keys of this package that have no time to live and must have one: they were written or persisted by hand, or
+ * restored from a backup. A lease key among them blocks its resource until it is deleted.
  */
 import type { Probe } from '../redis/probe.ts'
 import { globEscape } from './glob.ts'
-import { silentOnes, type FleetProbe } from './fleet-probe.ts'
+import { unreachableMasters, type FleetProbe, type Unreachable } from './fleet-probe.ts'
 import { lifetimesScript } from './look-scripts.ts'
 
 export interface Leak {
@@ -17,7 +17,10 @@ export interface Leak {
 
 export interface Leaks {
   readonly leaks: readonly Leak[]
-  readonly silent: readonly { readonly master: string; readonly problem: string }[]
+  readonly masters: number
+  readonly quorum: number
+  /** Masters that did not answer: their keys were not looked at. */
+  readonly unreachable: readonly Unreachable[]
   /** Some master has more keys than were looked at, or more leaks than were asked for. */
   readonly truncated: boolean
 }
@@ -25,7 +28,7 @@ export interface Leaks {
 export interface LeakSearch {
   /** The most leaks to report of each master. */
   readonly limit: number
-  /** So many keys at most are looked at on each master. @defaultValue 1 000 000 */
+  /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
   readonly maxLooked?: number
 }
 
@@ -37,7 +40,9 @@ export async function findLeaks(fleet: FleetProbe, search: LeakSearch): Promise<
   const answers = await fleet.each((probe) => leaksOn(probe, fleet.namespace, search))
   return {
     leaks: answers.flatMap((answer) => (answer.ok ? answer.value.leaks : [])),
-    silent: silentOnes(answers),
+    masters: fleet.size,
+    quorum: fleet.quorum,
+    unreachable: unreachableMasters(answers),
     truncated: answers.some((answer) => answer.ok && !answer.value.complete),
   }
 }
@@ -80,7 +85,7 @@ function leakOf(master: string, namespace: string, key: string): Leak | undefine
     case 'lease':
       return {
         ...{ master, key, kind: word },
-        harm: `\`${name}\` is refused by this master for ever`,
+        harm: `\`${name}\` is refused by this master until the key is deleted`,
         fix: `bullmq-redlock release '${name}' --force`,
       }
     case 'fence':
@@ -92,19 +97,19 @@ function leakOf(master: string, namespace: string, key: string): Leak | undefine
     case 'wait':
       return {
         ...{ master, key, kind: word },
-        harm: 'every release is announced, also when nobody waits',
+        harm: 'every release is announced, also when no client waits',
         fix: `DEL '${key}'`,
       }
     case 'next':
       return {
         ...{ master, key, kind: word },
-        harm: `this master keeps \`${name}\` for those who are named in it, for ever`,
+        harm: `this master reserves \`${name}\` for the clients that the key names`,
         fix: `DEL '${key}'`,
       }
     case 'rare':
       return {
         ...{ master, key, kind: word },
-        harm: 'none but time: waiters and tombstones are looked for, also where there are none',
+        harm: 'none but time: every call looks for waiters and tombstones',
         fix: `DEL '${key}'`,
       }
     case 'tomb':
@@ -117,7 +122,7 @@ function leakOf(master: string, namespace: string, key: string): Leak | undefine
       return {
         ...{ master, key, kind: 'foreign' },
         harm: 'not written by this version of bullmq-redlock',
-        fix: 'find out who shares this namespace',
+        fix: 'find out which program shares this namespace',
       }
   }
 }

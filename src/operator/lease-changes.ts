@@ -73,7 +73,7 @@ export class LeaseWatch {
   #knownFrom({ leases }: LiveLeases, now: number): ReadonlyMap<string, Known> {
     const known = new Map<string, Known>()
     for (const lease of leases) {
-      // A leftover was never anybody's; one that was held stays known while it fades.
+      // A leftover never had a holder; one that was held stays known while it fades.
       const key = JSON.stringify([lease.resource, lease.holder])
       const before = this.#known?.get(key)
       if (lease.state !== 'held' && before === undefined) continue
@@ -104,7 +104,12 @@ export class LeaseWatch {
   }
 }
 
-function whyUnknown({ truncated, silent, masters, quorum }: LiveLeases): LeaseChanges['unknown'] {
-  if (masters - silent.length < quorum) return 'too few masters answer'
+function whyUnknown({
+  truncated,
+  unreachable,
+  masters,
+  quorum,
+}: LiveLeases): LeaseChanges['unknown'] {
+  if (masters - unreachable.length < quorum) return 'too few masters answer'
   return truncated ? 'more leases than are looked at' : undefined
 }

@@ -5,13 +5,18 @@
 import type { Probe } from '../redis/probe.ts'
 import type { Keyspace } from '../redlock/keyspace.ts'
 import { describeToken } from '../redlock/verbs/votes.ts'
-import { silentOnes, type Answer, type FleetProbe } from './fleet-probe.ts'
+import {
+  unreachableMasters,
+  type Answer,
+  type FleetProbe,
+  type Unreachable,
+} from './fleet-probe.ts'
 import { leasesScript } from './look-scripts.ts'
 
 export interface LiveLease {
   readonly resource: string
   /**
-   * `held`: a quorum of the masters has its key. `leftover`: fewer have, so nobody trusts it: what remains of an
+   * `held`: a quorum of the masters has its key. `leftover`: fewer have, so it is no lease: what remains of an
    * attempt or of a holder that died. `unknown`: masters that do not answer might make it a quorum.
    */
   readonly state: 'held' | 'leftover' | 'unknown'
@@ -28,8 +33,8 @@ export interface LiveLeases {
   readonly leases: readonly LiveLease[]
   readonly quorum: number
   readonly masters: number
-  /** Masters that could not be asked. */
-  readonly silent: readonly { readonly master: string; readonly problem: string }[]
+  /** Masters that did not answer. Fewer than a quorum of answers, and the list is not complete. */
+  readonly unreachable: readonly Unreachable[]
   /** There are, or may be, more than were asked for or looked at. */
   readonly truncated: boolean
 }
@@ -39,7 +44,7 @@ export interface LeaseSearch {
   readonly match?: string
   /** The most leases to return. */
   readonly limit: number
-  /** So many keys at most are looked at on each master. @defaultValue 1 000 000 */
+  /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
   readonly maxLooked?: number
 }
 
@@ -52,7 +57,7 @@ export interface KeyView {
 }
 
 const MAX_LOOKED = 1_000_000
-/** So many resources are read in one script call: well under a millisecond of the server. */
+/** How many resources are read in one script call: well under a millisecond of the server. */
 const PAGE = 200
 
 export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promise<LiveLeases> {
@@ -64,10 +69,15 @@ export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promis
     leases: mergeLeases(views, fleet.quorum),
     quorum: fleet.quorum,
     masters: fleet.size,
-    silent: silentOnes(views),
+    unreachable: firstProblems([...unreachableMasters(found), ...unreachableMasters(views)]),
     truncated:
       names.size > search.limit || found.some((answer) => answer.ok && !answer.value.complete),
   }
+}
+
+/** One entry for each master. */
+function firstProblems(all: readonly Unreachable[]): readonly Unreachable[] {
+  return all.filter(({ master }, index) => all.findIndex((one) => one.master === master) === index)
 }
 
 interface Names {
@@ -93,7 +103,8 @@ async function findNames(
   }
 }
 
-async function readLeases(
+/** The lease keys of these resources on one master. */
+export async function readLeases(
   probe: Probe,
   keys: Keyspace,
   names: readonly string[],
@@ -131,19 +142,23 @@ export function mergeLeases(
       else group.push(view)
     }
   }
-  const silent = answers.filter(({ ok }) => !ok).length
+  const unreachable = answers.filter(({ ok }) => !ok).length
   return [...groups.values()]
-    .flatMap((views) => leaseOf(views, quorum, silent) ?? [])
+    .flatMap((views) => leaseOf(views, quorum, unreachable) ?? [])
     .sort((a, b) =>
       a.resource < b.resource ? -1 : a.resource > b.resource ? 1 : b.votes - a.votes,
     )
 }
 
-function leaseOf(views: readonly KeyView[], quorum: number, silent: number): LiveLease | undefined {
+function leaseOf(
+  views: readonly KeyView[],
+  quorum: number,
+  unreachable: number,
+): LiveLease | undefined {
   const [first] = views
   if (first === undefined) return undefined
   const votes = views.length
-  const state = votes >= quorum ? 'held' : votes + silent >= quorum ? 'unknown' : 'leftover'
+  const state = votes >= quorum ? 'held' : votes + unreachable >= quorum ? 'unknown' : 'leftover'
   const longestFirst = views.map(({ ttlMs }) => ttlMs).sort((a, b) => b - a)
   const smallestFirst = views.map(({ counter }) => counter).sort((a, b) => a - b)
   return {

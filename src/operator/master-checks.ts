@@ -11,7 +11,7 @@ export interface Surroundings {
   /** How many masters were named. */
   readonly fleetSize: number
   /** The first master in the list that is the same server process as this one. */
-  readonly twin: string | undefined
+  readonly duplicate: string | undefined
   readonly namespace: string
 }
 
@@ -44,12 +44,12 @@ const identified: Check = ({ runId }) =>
     ? error('no-run-id', 'does not tell its run id', 'allow INFO to this user')
     : undefined
 
-const distinct: Check = (_master, { twin }) =>
-  twin === undefined
+const distinct: Check = (_master, { duplicate }) =>
+  duplicate === undefined
     ? undefined
     : error(
         'same-server',
-        `is the same server as ${twin}`,
+        `is the same server as ${duplicate}`,
         'list distinct servers: two addresses of one server are two votes of one',
       )
 

@@ -43,7 +43,7 @@ export function checkQueue(
   const master = masters.find((one) => one.ok && one.value.runId === server.runId)
   if (master !== undefined) {
     const fact = `is also the lock master ${master.master}`
-    add('warning', 'same-server', fact, 'give the queue a server of its own')
+    add('warning', 'same-server', fact, 'give the queue another server')
   }
   return found
 }

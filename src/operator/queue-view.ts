@@ -5,15 +5,17 @@
 import { Job, Queue } from 'bullmq'
 import { systemClock, type Clock } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
+import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
 import { LineBackend } from '../worker/bullmq/line-backend.ts'
 import { inspectResource, membersOf, whyWaits, type LineEntry } from '../worker/line/inspection.ts'
 import { settingsKey, type SharedSettings } from '../worker/line/settings-check.ts'
 import { stepsKey } from '../worker/run/result-store.ts'
+import { bullmqConnection } from './queue-address.ts'
 
 export interface QueueViewOptions {
-  /** `redis://` or `rediss://`. */
-  readonly url: string
+  /** `redis://`, `rediss://`, or ioredis options. */
+  readonly url: MasterAddress
   readonly namespace: string
   /** BullMQ's. */
   readonly prefix: string
@@ -163,7 +165,8 @@ export class QueueView {
     const known = this.#queues.get(name)
     if (known !== undefined) return known
     const { url, prefix, namespace } = this.#options
-    const connection = { url, maxRetriesPerRequest: 1, retryStrategy: () => null }
+    const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
+    const connection = { ...bullmqConnection(url), ...retry }
     const lines = { namespace, slots: 1, within: 'added', maxWaitMs: Infinity } as const
     const factory = LineBackend.factory({ ...lines, onFailure: 'continue' })
     const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true }, factory)

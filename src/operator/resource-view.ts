@@ -3,22 +3,47 @@ import type { Inspection } from '../lock/inspection.ts'
 import { holderAmong, inspectProcedure, type Seen } from '../redlock/verbs/inspect.ts'
 import { describeToken } from '../redlock/verbs/votes.ts'
 import { Call } from '../redis/batch.ts'
-import type { FleetProbe } from './fleet-probe.ts'
+import type { FleetProbe, Unreachable } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {
-  /** How many masters answered: fewer than a quorum, and nobody can be said to hold it or not. */
+  /**
+   * `held`: a quorum of the masters has the same key. `free`: no lease can have a quorum. `unknown`: with the masters
+   * that do not answer, a lease might have one.
+   */
+  readonly state: 'held' | 'free' | 'unknown'
+  readonly quorum: number
+  /** How many masters answered. */
   readonly answered: number
+  readonly unreachable: readonly Unreachable[]
 }
 
 export async function viewResource(fleet: FleetProbe, resource: string): Promise<ResourceView> {
+  const { quorum } = fleet
   const seen = await seeResource(fleet, resource)
   const holder = holderAmong(seen)
+  const unreachable = seen.flatMap(({ master, problem }) =>
+    problem === undefined ? [] : [{ master, problem }],
+  )
   return {
-    resource,
-    answered: seen.filter(({ problem }) => problem === undefined).length,
+    ...{ resource, quorum, unreachable },
+    state:
+      holder !== undefined
+        ? 'held'
+        : mostVotes(seen) + unreachable.length >= quorum
+          ? 'unknown'
+          : 'free',
+    answered: seen.length - unreachable.length,
     masters: seen.map(({ token: _, ...view }) => view),
     ...(holder !== undefined && { holder }),
   }
+}
+
+/** How many masters have the token that most of them have. */
+function mostVotes(seen: readonly Seen[]): number {
+  const votes = seen.map(
+    ({ token }) => seen.filter((other) => token !== undefined && other.token === token).length,
+  )
+  return Math.max(0, ...votes)
 }
 
 /** One view of every master, with the holder's whole token. */

@@ -180,7 +180,7 @@ describe('doctor', () => {
 
     const unasked = await cli(['bootstrap'], { env })
     expect(unasked.code).toBe(2)
-    expect(unasked.err).toContain('repeat it with --yes')
+    expect(unasked.err).toContain('Re-run with --yes to confirm')
     const done = await cli(['bootstrap', '--yes', '--max-lease-ms', '4000'], { env })
     expect(done).toMatchObject({ code: 0, out: '3 of 3 masters vote, with maxLeaseMs 4000\n' })
     expect((await cli(['doctor'], { env })).code).toBe(0)

@@ -179,7 +179,7 @@ describe('enqueue', () => {
     expect(skipping.err).toContain('line 6 has no usable `id` for its job id')
     expect(skipping.out).toContain('2 added')
     const jobs = await openPlain().getJobs(['wait'])
-    expect(jobs.map(({ id }) => id).sort()).toEqual(['r0', 'r1', 'r2'])
+    expect(jobs.map(({ id }) => id).sort()).toEqual(['id-r0', 'id-r1', 'id-r2'])
     await writeFile(path, 'something else\n')
     const changed = await cli(args, { env: env() })
     expect(changed).toMatchObject({ code: 2 })
@@ -194,6 +194,62 @@ describe('enqueue', () => {
     )
     expect(said.err).toContain('"event":"bad-line","line":2')
     expect(said.json()).toMatchObject({ added: 2, bad: 1, lines: 3 })
+  })
+
+  it('a line that is nested too deeply is a bad line, and the import goes on', async () => {
+    const nested = (depth: number): string => `${'{"a":'.repeat(depth)}"]}"${'}'.repeat(depth)}`
+    const path = await file(['{"a":1}', nested(6_000), nested(100_000), nested(400), '{"a":"[["}'])
+    const said = await cli(['enqueue', queue, path, '--on-bad-line', 'skip', '--json'], {
+      env: env(),
+    })
+    expect(said.json()).toMatchObject({ end: 'done', added: 3, bad: 2, lines: 5 })
+    expect(said.err).toContain('has more than 500 levels of brackets')
+  })
+
+  it('ids that name keys of the queue, and ids that differ by a prefix, are jobs of their own', async () => {
+    const ids = ['wait', 'completed', 'meta', 'id', 5, 'id-5', '5']
+    const path = await file(ids.map((id) => JSON.stringify({ id })))
+    const said = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
+    expect(said.code).toBe(0)
+    // The number 5 and the text 5 are one id.
+    expect(said.json()).toMatchObject({ end: 'done', added: 6, alreadyThere: 1 })
+    const plain = openPlain()
+    expect(await plain.getJobCounts('wait', 'completed')).toEqual({ wait: 6, completed: 0 })
+    const jobs = await plain.getJobs(['wait'])
+    expect(jobs.map(({ id }) => id).sort()).toEqual(
+      ['completed', 'id', 'id-5', 'meta', 'wait', '5'].map((id) => `id-${id}`).sort(),
+    )
+  })
+
+  it('a byte order mark before the first line is left out', async () => {
+    const path = await file(['\uFEFF{"id":"a"}', '{"id":"b"}'])
+    const said = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
+    expect(said.json()).toMatchObject({ end: 'done', added: 2, bad: 0 })
+    expect((await openPlain().getJob('id-a'))?.data).toEqual({ id: 'a' })
+    await writeFile(path, '{"id":"c"}\n', { flag: 'a' })
+    const more = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
+    expect(more.json()).toMatchObject({ added: 1, lines: 3 })
+  })
+
+  it('300 lines of 1 MB fit into a small heap', async () => {
+    const text = 'x'.repeat(1_000_000)
+    const path = await file(Array.from({ length: 300 }, (_, id) => JSON.stringify({ id, text })))
+    const small = { ...env(), NODE_OPTIONS: '--max-old-space-size=160' }
+    const said = await cli(['enqueue', queue, path, '--json'], { env: small })
+    expect(said.err).not.toContain('heap')
+    expect(said.json()).toMatchObject({ end: 'done', added: 300 })
+    await openPlain().obliterate({ force: true })
+  })
+
+  it('what steers a terminal in a bad line is shown, not obeyed', async () => {
+    const path = await file(['\u001b]0;title\u0007\u001b[2J{'])
+    for (const json of [[], ['--json']]) {
+      const said = await cli(['enqueue', queue, path, ...json], { env: env() })
+      expect(said.code).toBe(1)
+      expect(said.err).toContain('is not JSON')
+      // eslint-disable-next-line no-control-regex -- these are what must not come through
+      expect(said.err).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)
+    }
   })
 
   it('Ctrl-C ends it with 130 after its batch, with progress shown; running it again adds the rest', async () => {
@@ -303,6 +359,7 @@ describe('work', () => {
     expect(await status('/nothing')).toBe(404)
     expect(await (await fetch(`${base}/readyz`)).json()).toEqual({
       ...{ status: 'ready', workers: [{ queue, state: 'running' }] },
+      masters: { voting: 3, quorum: 2 },
     })
     const short = await locked.add('post', { customerId: 1 })
     await working.line(new RegExp(`finished ${short.id ?? ''}$`))

@@ -34,7 +34,7 @@ describe('leases', () => {
     const said = await cli(['leases', '--json', '--match', 'customer:*'], { env: env() })
     expect(said.code).toBe(0)
     const found = said.json<LiveLeases>()
-    expect(found).toMatchObject({ quorum: 3, masters: 5, silent: [], truncated: false })
+    expect(found).toMatchObject({ quorum: 3, masters: 5, unreachable: [], truncated: false })
     expect(found.leases).toMatchObject([
       {
         ...{ resource: 'customer:42', state: 'held', votes: 5 },
@@ -71,7 +71,7 @@ describe('leases', () => {
     await fixture.fleet.masters[1]?.kill()
     const two = await cli(['leases', '--json'], { env: env() })
     expect(two.code).toBe(0)
-    expect(two.err).toContain('"event":"silent"')
+    expect(two.err).toContain('"event":"unreachable"')
     expect(two.json<LiveLeases>().leases).toMatchObject([
       { resource: 'customer:42', state: 'held', votes: 3 },
       { resource: 'half', state: 'unknown', votes: 1 },
@@ -148,8 +148,8 @@ describe('release', () => {
     const lease = await granted(redlock, 'customer:42')
     const said = await cli(['release', 'customer:42'], { env: env() })
     expect(said.code).toBe(2)
-    expect(said.err).toContain('The holder still runs and is not told')
-    expect(said.err).toContain('repeat it with --force')
+    expect(said.err).toContain('A holder is not told and keeps running')
+    expect(said.err).toContain('Not a terminal. Re-run with --force to confirm.')
     await lease.extend()
     expect(lease.signal.aborted).toBe(false)
   })
@@ -174,8 +174,8 @@ describe('release', () => {
   })
 
   it('a free resource needs nothing', async () => {
-    const said = await cli(['release', 'nobody'], { env: env() })
-    expect(said).toMatchObject({ code: 0, out: 'nobody is free: nothing to do\n' })
+    const said = await cli(['release', 'unused'], { env: env() })
+    expect(said).toMatchObject({ code: 0, out: 'unused is free: nothing to do\n' })
   })
 })
 

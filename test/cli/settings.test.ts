@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { UsageError } from '../../src/cli/exit-code.ts'
 import { mastersOf, queueRedisOf, readSettings } from '../../src/cli/settings.ts'
+import { nameOption } from '../../src/options.ts'
 import { printable } from '../../src/cli/printable.ts'
 import { redacted } from '../../src/redact.ts'
 import { table } from '../../src/cli/table.ts'
@@ -77,7 +78,7 @@ describe('settings', () => {
   it.each([
     [{ master: ['http://x'] }, {}, 'Expected --master to be a redis:// or rediss:// URL'],
     [{}, { BULLMQ_REDLOCK_MASTERS: 'lock-1' }, 'Expected BULLMQ_REDLOCK_MASTERS to be a redis://'],
-    [{ master: ['redis://a', 'redis://a'] }, {}, 'distinct servers'],
+    [{ master: ['redis://a', 'redis://a'] }, {}, '--master names a:6379 twice'],
     [{ queueRedis: 'x' }, {}, 'Expected --queue-redis to be'],
     [
       { timeoutMs: '0' },
@@ -103,6 +104,32 @@ describe('settings', () => {
     expect(said).not.toContain('geheim')
   })
 
+  // Wherever the mistake is, the password may stand beside it.
+  it.each([':geheim@h', 'redis//:geheim@h', 'redis:/u:geheim@h:1', 'geheim@h:6379'])(
+    'the mistyped URL %s is not repeated; which one it is, is said',
+    (url) => {
+      const env = { BULLMQ_REDLOCK_MASTERS: `redis://a,${url}` }
+      const messages = [
+        refusal(() => readSettings({}, env)),
+        refusal(() => readSettings({ queueRedis: url }, {})),
+        refusal(() => readSettings({ master: [`redis://u:geheim@a`, `redis://u:geheim@a`] }, {})),
+      ]
+      expect(messages[0]).toContain('number 2 of BULLMQ_REDLOCK_MASTERS')
+      for (const message of messages) expect(message).not.toContain('geheim')
+    },
+  )
+
+  it('a name of a megabyte does not make the message as long', () => {
+    const long = 'x'.repeat(1_000_000)
+    expect(refusal(() => readSettings({ namespace: long }, {})).length).toBeLessThan(400)
+    expect(() => nameOption('namespace', long)).toThrow(/… \(1000000 characters\)/)
+    try {
+      nameOption('namespace', long)
+    } catch (error) {
+      expect(String(error).length).toBeLessThan(400)
+    }
+  })
+
   it('says how to name what is missing', () => {
     expect(refusal(() => mastersOf(readSettings({}, {})))).toContain('--master redis://lock-1:6379')
     expect(refusal(() => queueRedisOf(readSettings({}, {})))).toContain('BULLMQ_REDLOCK_QUEUE')
@@ -112,7 +139,8 @@ describe('settings', () => {
   it('a bad command line: exit code 2, and no password', async () => {
     const said = await cli(['doctor', '--master', 'redis://u:geheim@h:1/?x=1'])
     expect(said).toMatchObject({ code: 2, out: '' })
-    expect(said.err).toContain('redis://***@h:1/?x=1')
+    expect(said.err).toContain('Expected --master to be a redis:// or rediss:// URL')
+    expect(said.err).not.toContain('geheim')
     expect((await cli(['docter'])).code).toBe(2)
     expect((await cli(['inspect'])).code).toBe(2)
     expect((await cli([])).code).toBe(2)

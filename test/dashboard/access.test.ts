@@ -128,14 +128,14 @@ describe('without a token', () => {
     expect((await ask(served, '/state', { host: 'evil.example' })).status).toBe(421)
   })
 
-  test.each(['x-forwarded-for', 'forwarded', 'x-real-ip'])(
-    'a proxy (%s) lets nobody in: it speaks for others',
-    async (name) => {
-      const answer = await ask(await serve(fixture), '/state', { [name]: '203.0.113.7' })
-      expect(answer.status).toBe(403)
-      expect(answer.body).toContain('`token` (--token)')
-    },
-  )
+  test.each([
+    ...['x-forwarded-for', 'forwarded', 'x-real-ip', 'x-forwarded-host', 'x-forwarded-proto'],
+    ...['via', 'cf-connecting-ip', 'true-client-ip', 'x-amzn-trace-id', 'x-client-ip', 'cdn-loop'],
+  ])('a proxy (%s) lets nobody in: it speaks for others', async (name) => {
+    const answer = await ask(await serve(fixture), '/state', { [name]: '203.0.113.7' })
+    expect(answer.status).toBe(403)
+    expect(answer.body).toContain('`token` (--token)')
+  })
 
   test('the application decides, where it has a login of its own', async () => {
     const authorize = (request: { headers: IncomingHttpHeaders }): boolean =>
@@ -144,6 +144,46 @@ describe('without a token', () => {
     expect((await ask(served, '/state', { 'x-user': 'ann' })).status).toBe(200)
     expect((await ask(served, '/state')).status).toBe(403)
   })
+})
+
+describe('a page of another site', () => {
+  test.each<Record<string, string>>([
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' }, // Another port of this machine.
+  ])('%j gets no stream and no data', async (headers) => {
+    const served = await serve(fixture)
+    for (const path of ['/state', '/events', '/resource?name=a']) {
+      expect((await ask(served, path, headers)).status).toBe(403)
+    }
+  })
+
+  test('the page itself, a link to it, and a program are answered', async () => {
+    const served = await serve(fixture)
+    const origin = `http://127.0.0.1:${served.port}`
+    const host = `127.0.0.1:${served.port}`
+    expect((await ask(served, '/state', { origin, host })).status).toBe(200)
+    expect((await ask(served, '/events', { 'sec-fetch-site': 'same-origin' })).status).toBe(200)
+    const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }
+    expect((await ask(served, '/', link)).status).toBe(200)
+    expect((await ask(served, '/state')).status).toBe(200)
+  })
+})
+
+test('wrong tokens are answered late, and of one address a few at a time', async () => {
+  const served = await serve(fixture, { token: TOKEN })
+  const wrong = { authorization: 'Bearer wrong-horse-battery' }
+  const answers: number[] = []
+  const tries = Array.from({ length: 20 }, async () => {
+    answers.push((await ask(served, '/state', wrong)).status ?? 0)
+  })
+  await Promise.all(tries)
+  expect(answers.filter((status) => status === 401)).toHaveLength(5)
+  // The refusals came first: they wait for nothing.
+  expect(answers.slice(0, 15)).toEqual(Array(15).fill(429))
+  expect((await ask(served, '/state', { authorization: `Bearer ${TOKEN}` })).status).toBe(200)
+  expect((await login(served, TOKEN)).status).toBe(303)
 })
 
 test('nothing but looking: every method that changes something is refused', async () => {
@@ -173,6 +213,8 @@ test.each([
   [{ limit: 100_000 }, '`limit`'],
   [{ basePath: 'redlock' }, '`basePath`'],
   [{ queueRedis: 'localhost' }, '`queueRedis`'],
+  [{ bullBoard: 'admin/' }, '`bullBoard`'],
+  [{ queueRedis: 'redis//:geheim@h' }, '`queueRedis`'],
   [{ allowedHosts: 'a' as unknown as string[] }, '`allowedHosts`'],
 ])('%j is refused, and the option named', (more, option) => {
   expect(() => dashboardHandler(optionsFor(fixture, more))).toThrow(option)

@@ -8,7 +8,7 @@ function lease(resource: string, freeInMs: number, holder = 'w1 (a…)'): LiveLe
 }
 
 function look(leases: readonly LiveLease[], more: Partial<LiveLeases> = {}): LiveLeases {
-  return { leases, quorum: 2, masters: 3, silent: [], truncated: false, ...more }
+  return { leases, quorum: 2, masters: 3, unreachable: [], truncated: false, ...more }
 }
 
 /** The last of several looks, one second apart. */
@@ -54,11 +54,11 @@ test('the next holder of a resource is another lease', () => {
   expect(changes).toMatchObject({ began: 1, ended: 1 })
 })
 
-test('masters that fall silent end no lease', () => {
-  const silent = ['m1', 'm2'].map((master) => ({ master, problem: 'away' }))
-  const changes = after(look([lease('a', 500)]), look([], { silent }), look([]))
+test('masters that fall unreachable end no lease', () => {
+  const unreachable = ['m1', 'm2'].map((master) => ({ master, problem: 'away' }))
+  const changes = after(look([lease('a', 500)]), look([], { unreachable }), look([]))
   expect(changes).toMatchObject({ ended: 0, lapsed: [] })
-  expect(after(look([]), look([], { silent })).unknown).toBe('too few masters answer')
+  expect(after(look([]), look([], { unreachable })).unknown).toBe('too few masters answer')
 })
 
 test('a list that was cut off says nothing about what is not on it', () => {

@@ -103,11 +103,45 @@ describe.skipIf(program === undefined)('in Chromium', () => {
       ),
     )
     const row = await page.locator('#leases tr', { hasText: 'customer:42' }).innerText()
-    expect(row).toMatch(/held\s+worker-1:4711 \(.{6}…\)\s+charge\s+[\d.]+ s\s+5 of 5\s+\d{16}/)
+    expect(row).toMatch(
+      /held\s+worker-1:4711 \(.{6}…\)\s+invoices \d+, for [\d.]+ m?s\s+charge\s+[\d.]+ s\s+5 of 5\s+\d{16}/,
+    )
     const line = page.locator('#lines tr', { hasText: 'customer:42' })
     await line.getByText('is running').waitFor()
     expect(await line.innerText()).toContain('(delayed) waits for its turn: 1 before it')
     work.open()
+  })
+
+  test('lines come before leases; leases have pages and an order, which the address keeps', async () => {
+    const redlock = await fixture.redlock(LONG)
+    for (let nr = 10; nr < 40; nr++) await granted(redlock, `order:${nr}`)
+    await granted(redlock, 'shortest', { leaseMs: 12_000 })
+    const page = await open(await serve(fixture))
+    await live(page)
+    const headings = await page.locator('main h2:visible').allInnerTexts()
+    expect(headings).toEqual(['Fleet', 'Jobs', 'Lines', 'Leases', 'Losses and rates'])
+    await page.getByText('Page 1 of 2').waitFor()
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('Page 2 of 2').waitFor()
+    expect(await rows(page, 'leases')).toHaveLength(6)
+    await page.reload()
+    await page.getByText('Page 2 of 2').waitFor()
+    await page.getByLabel('Sort by').selectOption('left')
+    await page.getByText('Page 1 of 2').waitFor()
+    await until('the shortest is first', async () => (await rows(page, 'leases'))[0] === 'shortest')
+    expect(page.url()).toContain('sort=left')
+    expect(await page.locator('#charts path').count()).toBe(4)
+  })
+
+  test('with most masters dead it says that nothing is known, and shows what is left', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:42')
+    const page = await open(await serve(fixture))
+    await live(page)
+    for (const master of fixture.fleet.masters.slice(0, 3)) await master.kill()
+    await page.getByText('Who holds what is not known: too few masters answer').waitFor()
+    await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('unknown').waitFor()
+    expect(await page.locator('#fleet-summary').innerText()).toContain('No lease can be taken')
   })
 
   test('a new lease appears, and a released one goes, without a reload', async () => {
@@ -325,6 +359,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
 
   test('pictures, for people to look at', async () => {
     await mkdir(PICTURES, { recursive: true })
+    await mkdir(join(tmpdir(), 'bullmq-redlock-dashboard'), { recursive: true })
     const served = await serve(fixture, { prefix: fixture.namespace })
     const work = await busy()
     await fixture.fleet.masters[3]?.kill()
@@ -339,6 +374,24 @@ describe.skipIf(program === undefined)('in Chromium', () => {
         const path = join(PICTURES, `dashboard-${width}-${colorScheme}.png`)
         const shot = await page.screenshot({ path, fullPage: width === 1280 })
         expect(shot.length).toBeGreaterThan(10_000)
+      }
+    }
+    // The same at the worst hours, beside those of the documentation.
+    for (const [dead, name] of [
+      [2, 'half-dead'],
+      [5, 'dead'],
+    ] as const) {
+      for (const master of fixture.fleet.masters.slice(0, dead))
+        if (master.running) await master.kill()
+      for (const [size, width] of [
+        [DESK, 1280],
+        [PHONE, 390],
+      ] as const) {
+        const colorScheme = width === 1280 ? 'light' : 'dark'
+        const page = await open(served, '/', { ...size, colorScheme })
+        await page.getByText('needed. ').first().waitFor()
+        const path = join(tmpdir(), 'bullmq-redlock-dashboard', `${name}-${width}.png`)
+        await page.screenshot({ path, fullPage: true })
       }
     }
     work.open()

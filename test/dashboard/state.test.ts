@@ -169,12 +169,64 @@ describe('bounds', () => {
     expect((await served.state('*')).leases.rows).toEqual([]) // A text, not a pattern.
   })
 
-  test('at most 200 rows are sent, and the number of all', async () => {
+  test('a page of rows is sent, in the order that was asked for, and the number of all', async () => {
     const redlock = await fixture.redlock(LONG)
-    await Promise.all(Array.from({ length: 230 }, (_, nr) => granted(redlock, `customer:${nr}`)))
-    const { leases } = await (await serve(fixture)).state()
-    expect(leases.rows).toHaveLength(200)
-    expect(leases).toMatchObject({ matching: 230, truncated: false })
+    await Promise.all(Array.from({ length: 60 }, (_, nr) => granted(redlock, `customer:${nr}`)))
+    await granted(redlock, 'shortest', { leaseMs: 12_000 })
+    const { base } = await serve(fixture)
+    const leases = async (query: string): Promise<DashboardState['leases']> => {
+      const answer = await fetch(`${base}/state?${query}`)
+      return ((await answer.json()) as DashboardState).leases
+    }
+    const first = await leases('')
+    expect(first).toMatchObject({ matching: 61, truncated: false, page: 1, pages: 3, known: true })
+    expect(first.rows).toHaveLength(25)
+    const last = await leases('page=99')
+    expect(last).toMatchObject({ page: 3 })
+    expect(last.rows).toHaveLength(11)
+    expect(last.rows.at(-1)?.resource).toBe('shortest')
+    expect((await leases('sort=left')).rows[0]?.resource).toBe('shortest')
+    expect((await leases('sort=nothing&page=-1')).page).toBe(1)
+  })
+
+  test('jobs of each queue, the job beside its lease, and the last minutes', async () => {
+    const before = Date.now()
+    const held = gate()
+    await invoiceWorker(fixture, () => held.opened)
+    const queue = invoices(fixture)
+    for (let nr = 0; nr < 3; nr++) await queue.add('x', { customer: '42' }, { jobId: `j${nr}` })
+    await queue.add('x', { customer: '7' }, { delay: 60_000 })
+    const served = await serve(fixture, { prefix: fixture.namespace, bullBoard: '/admin/queues' })
+    await until(
+      'the first runs',
+      async () => (await served.state()).leases.rows[0]?.job !== undefined,
+    )
+    const { queues, leases, history, bullBoard } = await served.state()
+    expect(queues).toEqual([
+      { queue: 'invoices', waiting: 0, delayed: 3, active: 1, failed: 0, done: 0 },
+    ])
+    expect(leases.rows[0]).toMatchObject({
+      ...{ resource: 'customer:42', job: { queue: 'invoices', jobId: 'j0' } },
+    })
+    expect(leases.rows[0]?.job?.since).toBeGreaterThanOrEqual(before)
+    expect(history.at(-1)).toMatchObject({ held: 1, waiting: 3, active: 1 })
+    expect(bullBoard).toBe('/admin/queues')
+    held.open()
+    // The lease passes to the next job of the line, and the page follows.
+    await until('all are done', async () => {
+      const [counts] = (await served.state()).queues as readonly { done: number }[]
+      return counts?.done === 3
+    })
+  })
+
+  test('without a quorum of answers nothing is called known', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:42')
+    for (const master of fixture.fleet.masters.slice(0, 3)) await master.kill()
+    const { leases, history, fleet } = await (await serve(fixture)).state()
+    expect(leases).toMatchObject({ known: false, rows: [{ state: 'unknown' }] })
+    expect(history.at(-1)?.held).toBeUndefined()
+    expect(fleet.margin).toBeLessThan(0)
   })
 
   test('a long line is not fetched: only its first jobs are', async () => {

@@ -31,7 +31,7 @@ describe('docker-compose.yml', () => {
     expect(masters).toHaveLength(5)
     expect(services['worker']?.environment?.['BULLMQ_REDLOCK_MASTERS']).toBe(urls)
     for (const program of ['enqueue', 'audit']) {
-      expect(services[program]?.environment?.['MASTER_URLS']).toBe(urls)
+      expect(services[program]?.environment?.['BULLMQ_REDLOCK_MASTERS']).toBe(urls)
     }
   })
 

@@ -7,8 +7,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Redis, type RedisOptions } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { dashboardHandler } from '../../src/dashboard/index.ts'
 import { Redlock, silentLogger } from '../../src/index.ts'
-import { findServerBinary } from '../../src/testing/server-binary.ts'
+import { findServerBinary } from '../../src/testing/find-binary.ts'
 import { cli } from '../cli/run-cli.ts'
 import { findProgram } from '../support/find-program.ts'
 import { ROOT } from './files.ts'
@@ -104,6 +105,34 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
     expect(leases.out).toContain('customer:42')
     await lease.release()
     expect(await cli(['doctor', '--config', file])).toMatchObject({ code: 0 })
+  })
+
+  it("the queue's Redis may ask for a certificate too: the file's `queueRedis` is an object", async () => {
+    const env = { PATH: process.env['PATH'], JOBS_PASSWORD: 'jobs' }
+    const { stdout: acl } = await run(deployed('make-acl.sh'), [deployed('queue.acl')], { env })
+    await writeFile(join(directory, 'queue-users.acl'), acl)
+    await using queue = await RedisProcess.start(
+      deployed('lock-master.conf'),
+      ...['--include', deployed('tls.conf'), '--aclfile', join(directory, 'queue-users.acl')],
+      ...['--port', '0', '--tls-port', 'PORT', '--tls-ca-cert-file', certificates('ca.crt')],
+      ...['--tls-cert-file', certificates('server.crt')],
+      ...['--tls-key-file', certificates('server.key')],
+    )
+    const queueRedis = address(queue, withCertificate(), 'jobs')
+    const masters = servers.map((server) => address(server, withCertificate(), 'operator'))
+    const file = join(directory, 'queue.json')
+    await writeFile(file, JSON.stringify({ masters, queueRedis }))
+    const config = ['--config', file, '--json']
+    const input = '{"id":"a","customer":42}\n'
+    const field = ['--resource-field', 'customer', '--id-field', 'id']
+    const added = await cli(['enqueue', 'invoices', '-', ...field, ...config], { input })
+    expect(added.err).toBe('')
+    expect(added.json()).toMatchObject({ added: 1 })
+    const said = await cli(['inspect', '42', ...config])
+    expect(said.json()).toMatchObject({ line: [{ queue: 'invoices', jobId: 'id-a' }] })
+    const handler = dashboardHandler({ masters, queueRedis })
+    expect(await handler.why('invoices', 'id-a')).toContain('is first in the line of `42`')
+    await handler.close()
   })
 
   it.each([

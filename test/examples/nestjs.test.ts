@@ -75,7 +75,7 @@ it('jobs of one customer run one at a time, others beside them, and it closes cl
   fixture.defer(() => events.close())
   await events.waitUntilReady()
 
-  const env = { MASTER_URLS: urls.join(','), QUEUE_URL: server.url }
+  const env = { BULLMQ_REDLOCK_MASTERS: urls.join(','), BULLMQ_REDLOCK_QUEUE: server.url }
   const program = new Program(join(app, 'dist', 'main.js'), [], env)
   fixture.defer(() => program[Symbol.asyncDispose]())
   await program.line(/^ready$/)

@@ -1,6 +1,6 @@
 /** Before any test: there must be something that runs real Redis servers. */
 
-import { provisionServer } from '../../src/testing/server-binary.ts'
+import { provisionServer } from '../../scripts/provision-server.ts'
 
 export async function setup(): Promise<void> {
   const say = (line: string): void => {

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { startServer } from '../../src/testing/index.ts'
 import { DIRECTORY_PREFIX, takeDirectory } from '../../src/testing/reaper.ts'
-import { findServerBinary } from '../../src/testing/server-binary.ts'
+import { findServerBinary } from '../../src/testing/find-binary.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { ping } from './ask.ts'
 

@@ -3,11 +3,8 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { chooseBackend, type Machine } from '../../src/testing/choose-backend.ts'
-import {
-  findServerBinary,
-  type ProvisionedMachine,
-  provisionServer,
-} from '../../src/testing/server-binary.ts'
+import { findServerBinary } from '../../src/testing/find-binary.ts'
+import { type ProvisionedMachine, provisionServer } from '../../scripts/provision-server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'server-binary-test-'))
 

@@ -30,8 +30,8 @@ beforeAll(async () => {
   input = join(directory, 'strikes.ndjson')
   await writeFile(input, strikes.map((strike) => JSON.stringify(strike)).join('\n'))
   env = {
-    QUEUE_URL: fleet.queue.url,
-    MASTER_URLS: fleet.urls.join(','),
+    BULLMQ_REDLOCK_QUEUE: fleet.queue.url,
+    BULLMQ_REDLOCK_MASTERS: fleet.urls.join(','),
     DATABASE_URL: postgres.url,
   }
 })
@@ -122,7 +122,7 @@ describe('workers/customer-ledger.ts', () => {
     'names the flag and the fix when it cannot be run',
     async () => {
       const program = 'workers/customer-ledger.ts'
-      const noMasters = await runProgram(program, [], { ...env, MASTER_URLS: '' })
+      const noMasters = await runProgram(program, [], { ...env, BULLMQ_REDLOCK_MASTERS: '' })
       expect(noMasters).toMatchObject({ code: 2, out: [] })
       expect(noMasters.err.join('\n')).toContain('--master redis://')
       const bad = await runProgram(program, ['--concurrency', 'many'], env)

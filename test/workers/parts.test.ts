@@ -7,7 +7,7 @@ import { readStrikes, REAL_STRIKES } from '../../workers/strikes-file.ts'
 import { restartDelayMs } from '../../workers/supervisor.ts'
 
 describe('flags', () => {
-  const env = { MASTER_URLS: 'redis://a:1, redis://b:2,' }
+  const env = { BULLMQ_REDLOCK_MASTERS: 'redis://a:1, redis://b:2,' }
   const read = (...argv: readonly string[]) => {
     const flags = readFlags(argv, env, { queue: 'q' })
     if (flags === 'help') throw new Error('not asked for help')

@@ -2,7 +2,7 @@
 import { Queue } from 'bullmq'
 import { LockedQueue, Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { provisionServer } from '../../src/testing/server-binary.ts'
+import { provisionServer } from '../../scripts/provision-server.ts'
 import { startEmbeddedPostgres } from '../embedded-postgres.ts'
 import { Ledger } from '../ledger.ts'
 import type { Closing } from '../stopping.ts'

@@ -3,15 +3,18 @@ import { Module } from '@nestjs/common'
 import { Redlock } from 'bullmq-redlock'
 import { ChargeProcessor } from './charge-processor.js'
 
-const { MASTER_URLS = '', QUEUE_URL = '' } = process.env
+const { BULLMQ_REDLOCK_MASTERS = '', BULLMQ_REDLOCK_QUEUE = '' } = process.env
 
 @Module({
   imports: [
-    BullModule.forRoot({ connection: { url: QUEUE_URL } }),
+    BullModule.forRoot({ connection: { url: BULLMQ_REDLOCK_QUEUE } }),
     BullModule.registerQueue({ name: 'charges' }),
   ],
   providers: [
-    { provide: Redlock, useFactory: () => new Redlock({ masters: MASTER_URLS.split(',') }) },
+    {
+      provide: Redlock,
+      useFactory: () => new Redlock({ masters: BULLMQ_REDLOCK_MASTERS.split(',') }),
+    },
     ChargeProcessor,
   ],
 })

@@ -24,7 +24,7 @@ export function benchCommand(run: Run): Command {
     summary: 'how fast this fleet is from here',
     description:
       'Acquires and releases leases for a few seconds and says how long that took. It writes to the masters, under a new namespace of ' +
-      'its own (<namespace>-bench-…) that nobody else uses, and deletes it afterwards. It takes time from the workers on this fleet.',
+      'its own (<namespace>-bench-…), and deletes it afterwards. It takes time from the workers on this fleet.',
     servers: 'masters',
     examples: ['bench', 'bench --seconds 10 --concurrency 64 --json'],
   })
@@ -55,7 +55,7 @@ async function bench(cli: Cli, flags: Flags): Promise<ExitCode> {
   await using redlock = new Redlock({
     ...{ masters, namespace, leaseMs: LEASE_MS, maxLeaseMs: LEASE_MS, logger: silentLogger },
   })
-  // Nobody else knows this namespace, so there are no leases that a master could have forgotten.
+  // No other client knows this namespace, so there are no leases that a master could have forgotten.
   await redlock.bootstrap({ newFleet: true })
   const samples: Samples = { acquireMs: [], releaseMs: [], refused: 0 }
   const startedAt = systemClock.now()

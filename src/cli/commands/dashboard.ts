@@ -26,7 +26,7 @@ export function dashboardCommand(run: Run): Command {
     summary: 'a web page of masters, leases, lines and losses, live',
     description:
       'Serves a web page that shows the fleet, live leases, lines of jobs with what each waits for, losses and rates. It changes nothing ' +
-      'on any server, and looks only while somebody watches. Without a token it answers this machine alone.',
+      'on any server, and looks only while the page is open. Without a token it answers this machine alone.',
     servers: 'both',
     examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_ENV} set`],
   })
@@ -34,16 +34,16 @@ export function dashboardCommand(run: Run): Command {
     .addOption(defaulted('--port <n>', '0 for a free port', '4280'))
     .option(
       '--token <text>',
-      `who gives it may look (${TOKEN_ENV}); needed unless --host is of this machine alone`,
+      `gives access (${TOKEN_ENV}); needed unless --host belongs to this machine alone`,
     )
     .option(
       '--allowed-host <name>',
       'a name under which a proxy on this machine reaches the page; repeat it for each',
       appended,
     )
-    .addOption(defaulted('--every-ms <n>', 'how often to look while somebody watches', '1000'))
+    .addOption(defaulted('--every-ms <n>', 'how often to look while the page is open', '1000'))
     .addOption(
-      defaulted('--limit <n>', 'look at so many leases; a search finds the others', '1000'),
+      defaulted('--limit <n>', 'the most leases to look at; a search finds the others', '1000'),
     )
     .action((flags: Flags) => run(flags, (cli) => dashboard(cli, flags), { graceful: true }))
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Command } from 'commander'
 import type { SettingsDifferError } from '../../errors.ts'
+import { bullmqConnection } from '../../operator/queue-address.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { enqueueLines, type EnqueueEnd } from '../enqueue/enqueue-lines.ts'
 import { JobAdder } from '../enqueue/job-adder.ts'
@@ -94,7 +95,7 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
   const maxLineBytes = numberFlag('--max-line-bytes', flags.maxLineBytes, 1, 256 * 1_048_576)
   const { runId, positionFile } = identity(queue, file, flags)
   const job = jobOptions(flags, runId)
-  const url = queueRedisOf(settings)
+  const connection = bullmqConnection(queueRedisOf(settings))
   const mayResume = positionFile !== undefined && flags.restart !== true
   const position = mayResume ? await loadPosition(positionFile, queue, runId) : undefined
   const source = await openSource(file, position)
@@ -110,7 +111,7 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
     progress.end()
     out.note(error.message, { event: 'settings-differ', problem: error.message })
   }
-  const adder = new JobAdder({ ...job, ...settings, queue, url, slots, onDifference })
+  const adder = new JobAdder({ ...job, ...settings, queue, connection, slots, onDifference })
   cli.defer(() => adder.close())
   const start = { line: position?.line ?? 0, offset: position?.offset ?? 0 }
   const progress = new Progress(out, source.totalBytes, start.offset)
@@ -151,7 +152,7 @@ function jobOptions(flags: Flags, runId: string): JobLineOptions {
   }
 }
 
-/** What makes two calls the same import, and where its position is kept: nowhere for an input that nobody named. */
+/** What makes two calls the same import, and where its position is kept: nowhere for an input without a name. */
 function identity(
   queue: string,
   file: string,

@@ -1,21 +1,25 @@
 import type { Command } from 'commander'
 import type { MasterView } from '../../lock/inspection.ts'
 import type { FleetProbe } from '../../operator/fleet-probe.ts'
+import type { LiveLease } from '../../operator/live-leases.ts'
 import { viewResource, type ResourceView } from '../../operator/resource-view.ts'
+import { slotsOf } from '../../operator/slots.ts'
 import type { LineEntry } from '../../worker/line/inspection.ts'
 import { duration } from '../duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { leaseTable, timeLeft } from '../lease-table.ts'
 import { command, type Run } from '../options.ts'
-import { printable } from '../printable.ts'
+import { printable, shortened } from '../printable.ts'
+import { answeredByQuorum, hasQuorum, tooFewAnswer } from '../quorum.ts'
 import { table } from '../table.ts'
 
 export function inspectCommand(run: Run): Command {
   return command('inspect <resource>', {
-    summary: 'who holds a resource, and who waits for it',
+    summary: 'who holds a resource, and which jobs wait for it',
     description:
       "Who holds a resource, what every master says about it and, if the queue's Redis is named, its line of jobs with what " +
-      'each one waits for. A resource with slots is named with its slot: gpu#1.',
+      'each one waits for. A resource with slots shows who holds each slot; one slot is named gpu#1.',
     servers: 'both',
     examples: [
       'inspect customer:42',
@@ -25,34 +29,87 @@ export function inspectCommand(run: Run): Command {
 }
 
 async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
+  const { out } = cli
   const fleet: FleetProbe = cli.fleet()
-  const view = await viewResource(fleet, resource)
-  const line = await cli.queue()?.line(resource, () => Promise.resolve(view))
-  const known = view.answered >= fleet.quorum
-  cli.out.result({ ...view, quorum: fleet.quorum, ...(line !== undefined && { line }) }, () =>
+  const [view, slots] = await Promise.all([viewResource(fleet, resource), slotsOf(fleet, resource)])
+  const line = await lineOf(cli, view)
+  out.result({ ...view, slots, ...(line !== undefined && { line }) }, () =>
     [
-      known ? holderLine(view) : tooFew(view, fleet),
-      '',
-      mastersTable(view.masters),
-      ...(line === undefined ? [] : ['', lineTable(line)]),
-    ].join('\n'),
+      ...(slots.length === 0 ? [] : [slotsLine(view, slots), '', slotTable(cli, fleet, slots), '']),
+      // A resource with slots is never held as a whole, so that it is free says nothing.
+      ...(slots.length > 0 && view.state === 'free'
+        ? []
+        : [holderLine(view), '', mastersTable(view.masters)]),
+      ...(line === undefined ? [] : ['', describeLine(line)]),
+    ]
+      .join('\n')
+      .trimEnd(),
   )
-  return known ? EXIT.done : EXIT.noQuorum
+  const code = answeredByQuorum(cli, answersOf(view))
+  if (code !== EXIT.done) return code
+  return view.state === 'unknown' || line instanceof LineProblem ? EXIT.attention : EXIT.done
 }
 
-function tooFew({ answered }: ResourceView, { size, quorum }: FleetProbe): string {
-  return `${answered} of ${size} masters answer and ${quorum} are needed to tell who holds it`
+/** Why a line cannot be shown. */
+class LineProblem {
+  readonly problem: string
+
+  constructor(error: unknown) {
+    this.problem = error instanceof Error ? error.message : String(error)
+  }
 }
 
-export function holderLine({ resource, holder, masters }: ResourceView): string {
-  const name = printable(resource)
+type Line = readonly LineEntry[] | LineProblem
+
+/** What the masters say stands for itself, so a queue that is away does not hide it. */
+async function lineOf(cli: Cli, view: ResourceView): Promise<Line | undefined> {
+  const queue = cli.queue()
+  if (queue === undefined) return undefined
+  try {
+    await queue.server.command('PING') // BullMQ's own connection would wait.
+    return await queue.line(view.resource, () => Promise.resolve(view))
+  } catch (error) {
+    return new LineProblem(error)
+  }
+}
+
+function answersOf({
+  masters,
+  quorum,
+  unreachable,
+}: ResourceView): Parameters<typeof hasQuorum>[0] {
+  return { masters: masters.length, quorum, unreachable }
+}
+
+/** Who holds it, in one sentence that is true also where masters do not answer. */
+export function holderLine(view: ResourceView): string {
+  const { holder, masters, state } = view
+  const name = shortened(printable(view.resource))
   if (holder !== undefined) {
-    const left = holder.freeInMs < 0 ? 'for ever' : `for another ${duration(holder.freeInMs)}`
+    const left = holder.freeInMs < 0 ? 'without expiry' : `for another ${duration(holder.freeInMs)}`
     return `${name} is held by ${printable(holder.name)} ${left}, with fencing token ${holder.fencingToken}`
   }
+  if (!hasQuorum(answersOf(view))) {
+    return `Who holds ${name} is not known. ${tooFewAnswer(answersOf(view))}`
+  }
   const left = masters.filter((master) => master.holder !== undefined).length
+  if (state === 'unknown') {
+    return `${name} may be held: ${left} of ${masters.length} masters have a key, and ${view.unreachable.length} do not answer`
+  }
   if (left === 0) return `${name} is free`
-  return `${name} is held by nobody: ${left} of ${masters.length} masters have a key, less than a quorum`
+  return `${name} is free (${left} of ${masters.length} masters still have a leftover key)`
+}
+
+/** `gpu has slots: 2 are held`. */
+export function slotsLine({ resource }: ResourceView, slots: readonly LiveLease[]): string {
+  const held = slots.filter(({ state }) => state === 'held').length
+  const maybe = slots.filter(({ state }) => state === 'unknown').length
+  const also = maybe === 0 ? '' : `, ${maybe} may be held by masters that do not answer`
+  return `${shortened(printable(resource))} has slots: ${held} ${held === 1 ? 'is' : 'are'} held${also}`
+}
+
+export function slotTable({ out }: Cli, { size }: FleetProbe, slots: readonly LiveLease[]): string {
+  return leaseTable({ leases: slots, masters: size }, out)
 }
 
 function mastersTable(masters: readonly MasterView[]): string {
@@ -61,16 +118,17 @@ function mastersTable(masters: readonly MasterView[]): string {
     masters.map(({ master, holder, ttlMs, counter, problem }) => [
       master,
       problem === undefined ? printable(holder ?? '-') : `does not answer: ${printable(problem)}`,
-      ttlMs === undefined ? '-' : ttlMs < 0 ? 'for ever' : duration(ttlMs),
+      ttlMs === undefined ? '-' : timeLeft(ttlMs),
       counter === undefined ? '-' : String(counter),
     ]),
   )
 }
 
-function lineTable(line: readonly LineEntry[]): string {
-  if (line.length === 0) return 'nobody stands in its line'
+function describeLine(line: Line): string {
+  if (line instanceof LineProblem) return `its line is not known: ${printable(line.problem)}`
+  if (line.length === 0) return 'no jobs waiting'
   return table(
-    ['PLACE', 'QUEUE', 'JOB', 'STATE', 'SINCE', 'WAITS FOR'],
+    ['PLACE', 'QUEUE', 'JOB', 'STATE', 'JOINED', 'WAITS FOR'],
     line.map(({ queue, jobId, state, joinedAt, waitsFor }, place) => [
       String(place + 1),
       printable(queue),

@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
-import { findLeaks } from '../../operator/leaks.ts'
+import { findLeaks, type Leaks } from '../../operator/leaks.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { command, defaulted, type Run } from '../options.ts'
 import { printable } from '../printable.ts'
+import { answeredByQuorum } from '../quorum.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
-import { answeredByQuorum } from './leases.ts'
 
 interface Flags extends SharedFlags {
   readonly limit: string
@@ -23,26 +23,31 @@ export function leaksCommand(run: Run): Command {
     servers: 'masters',
     examples: ['leaks', 'leaks --json --limit 1000'],
   })
-    .addOption(defaulted('--limit <n>', 'at most so many of each master', '100'))
+    .addOption(defaulted('--limit <n>', 'the most keys to show of each master', '100'))
     .action((flags: Flags) => run(flags, (cli) => leaks(cli, flags)))
 }
 
 async function leaks(cli: Cli, { limit }: Flags): Promise<ExitCode> {
-  const { out } = cli
-  const fleet = cli.fleet()
-  const found = await findLeaks(fleet, { limit: numberFlag('--limit', limit, 1, MAX_LIMIT) })
-  out.result(found, () => {
-    const more = found.truncated ? '\n\nThere are or may be more: raise --limit.' : ''
-    if (found.leaks.length === 0) return `no leaks${more}`
-    const rows = found.leaks.map(({ master, key, harm, fix }) => [
-      master,
-      printable(key),
-      printable(harm),
-      printable(fix),
-    ])
-    return `${table(['MASTER', 'KEY', 'HARM', 'FIX'], rows)}${more}`
-  })
-  const { size: masters, quorum } = fleet
-  const code = answeredByQuorum(cli, { silent: found.silent, masters, quorum })
+  const found = await findLeaks(cli.fleet(), { limit: numberFlag('--limit', limit, 1, MAX_LIMIT) })
+  cli.out.result(found, () => describe(found))
+  const code = answeredByQuorum(cli, found)
   return code === EXIT.done && found.leaks.length > 0 ? EXIT.attention : code
+}
+
+function describe({ leaks, truncated, masters, unreachable }: Leaks): string {
+  const more = truncated ? '\n\nThere are or may be more: raise --limit.' : ''
+  const answered = masters - unreachable.length
+  const where =
+    unreachable.length === 0 ? '' : ` on the ${answered} of ${masters} masters that answer`
+  if (leaks.length === 0) {
+    return answered === 0 ? 'Not known: no master answers' : `no leaks${where}${more}`
+  }
+  const rows = leaks.map(({ master, key, harm, fix }) => [
+    master,
+    printable(key),
+    printable(harm),
+    printable(fix),
+  ])
+  const shown = where === '' ? '' : `\n\nThese are the leaks${where}.`
+  return `${table(['MASTER', 'KEY', 'HARM', 'FIX'], rows)}${shown}${more}`
 }

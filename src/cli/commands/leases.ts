@@ -1,9 +1,12 @@
 import type { Command } from 'commander'
-import { liveLeases, type LiveLeases } from '../../operator/live-leases.ts'
+import { liveLeases, type LiveLease } from '../../operator/live-leases.ts'
+import { RunningJobs } from '../../operator/running-jobs.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
-import { EXIT, type ExitCode } from '../exit-code.ts'
-import { countLeases, leaseTable } from '../lease-table.ts'
+import type { ExitCode } from '../exit-code.ts'
+import { countLeases, leaseTable, type Jobs } from '../lease-table.ts'
 import { command, defaulted, type Run } from '../options.ts'
+import { printable } from '../printable.ts'
+import { answeredByQuorum } from '../quorum.ts'
 import { numberFlag } from '../settings.ts'
 
 interface Flags extends SharedFlags {
@@ -17,13 +20,14 @@ export function leasesCommand(run: Run): Command {
   return command('leases', {
     summary: 'who holds what now',
     description:
-      'Live leases on all masters: holder, fencing token, time left, votes. `held`: a quorum has its key. `leftover`: fewer ' +
-      'have, so nobody trusts it; it ends by itself. `unknown`: masters that do not answer might make it a quorum.',
-    servers: 'masters',
+      'Live leases on all masters: holder, fencing token, time left, votes; with --queue-redis also the job and when it ' +
+      'started. `held`: a quorum has its key. `leftover`: fewer have, so it is no lease, and it ends by itself. ' +
+      '`unknown`: masters that do not answer might make it a quorum.',
+    servers: 'both',
     examples: ["leases --match 'customer:*'", 'leases --json --limit 10000'],
   })
     .addOption(defaulted('--match <glob>', 'only resources with such a name', '*'))
-    .addOption(defaulted('--limit <n>', 'at most so many', '100'))
+    .addOption(defaulted('--limit <n>', 'the most leases to show', '100'))
     .action((flags: Flags) => run(flags, (cli) => leases(cli, flags)))
 }
 
@@ -31,21 +35,27 @@ async function leases(cli: Cli, { match, limit }: Flags): Promise<ExitCode> {
   const { out } = cli
   const search = { match, limit: numberFlag('--limit', limit, 1, MAX_LIMIT) }
   const found = await liveLeases(cli.fleet(), search)
-  out.result(found, () =>
-    found.leases.length === 0 && !found.truncated
-      ? 'no leases'
-      : `${leaseTable(found, out)}\n\n${countLeases(found)}`,
+  const jobs = await jobsUnder(cli, found.leases)
+  const rows = found.leases.map((lease) => ({ ...lease, job: jobs?.get(lease.resource) }))
+  out.result({ ...found, leases: rows }, () =>
+    found.leases.length === 0
+      ? countLeases(found)
+      : `${leaseTable(found, out, jobs)}\n\n${countLeases(found)}`,
   )
   return answeredByQuorum(cli, found)
 }
 
-/** Says which masters are silent; exit code 3 when they are too many. */
-export function answeredByQuorum(
-  { out }: Pick<Cli, 'out'>,
-  { silent, masters, quorum }: Pick<LiveLeases, 'silent' | 'masters' | 'quorum'>,
-): ExitCode {
-  for (const { master, problem } of silent) {
-    out.note(`${master} does not answer: ${problem}`, { event: 'silent', master, problem })
+/** Undefined where no queue is named, or its Redis does not answer. */
+async function jobsUnder(cli: Cli, held: readonly LiveLease[]): Promise<Jobs> {
+  const queue = cli.queue()
+  if (queue === undefined) return undefined
+  try {
+    return await new RunningJobs(queue, cli.settings.prefix).under(held)
+  } catch (error) {
+    const problem = error instanceof Error ? error.message : String(error)
+    const event = { event: 'unreachable', queueRedis: queue.server.name, problem }
+    const name = `the queue's Redis ${queue.server.name}`
+    cli.out.note(`Jobs are not shown: ${name} does not answer: ${printable(problem)}`, event)
+    return undefined
   }
-  return masters - silent.length >= quorum ? EXIT.done : EXIT.noQuorum
 }

@@ -2,14 +2,16 @@ import type { Command } from 'commander'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
 import type { FleetProbe } from '../../operator/fleet-probe.ts'
 import { viewResource } from '../../operator/resource-view.ts'
+import { slotsOf } from '../../operator/slots.ts'
 import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { command, type Run } from '../options.ts'
-import { printable } from '../printable.ts'
+import { printable, shortened } from '../printable.ts'
+import { answeredByQuorum, hasQuorum } from '../quorum.ts'
 import { table } from '../table.ts'
-import { holderLine } from './inspect.ts'
+import { holderLine, slotsLine, slotTable } from './inspect.ts'
 
 interface Flags extends SharedFlags {
   readonly force?: boolean
@@ -23,9 +25,10 @@ export function releaseCommand(run: Run): Command {
   return command('release <resource>', {
     summary: 'take a resource from its holder',
     description:
-      'Takes a resource from whoever holds it, on every master that answers. The holder is not asked and still runs: it notices ' +
-      'when it next extends its lease, and until then two of them work on the resource. Only a store that compares fencing ' +
-      "tokens refuses what the old one writes. Usually waiting is better: a dead holder's lease ends by itself within maxLeaseMs.",
+      'Takes a resource from its holder, on every master that answers. The holder is not told and keeps running. It notices ' +
+      'when it next extends its lease. Until then two clients work on the resource, and only a store that compares fencing ' +
+      "tokens refuses the old one's writes. Usually waiting is better: a dead holder's lease ends by itself within " +
+      'maxLeaseMs. One slot of a resource is named gpu#1.',
     servers: 'masters',
     examples: ['release customer:42', 'release customer:42 --force --json'],
   })
@@ -37,28 +40,40 @@ export function releaseCommand(run: Run): Command {
 async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCode> {
   const { out } = cli
   const fleet = cli.fleet()
-  const view = await viewResource(fleet, resource)
+  const [view, slots] = await Promise.all([viewResource(fleet, resource), slotsOf(fleet, resource)])
+  const name = shortened(printable(resource))
   const keys = view.masters.filter(({ holder }) => holder !== undefined).length
-  if (keys === 0 && view.answered >= fleet.quorum) {
-    out.result(
-      { resource, masters: [], free: true },
-      () => `${printable(resource)} is free: nothing to do`,
+  if (keys === 0 && slots.length > 0) {
+    out.result({ resource, masters: [], free: false, slots }, () =>
+      [
+        slotsLine(view, slots),
+        '',
+        slotTable(cli, fleet, slots),
+        '',
+        `nothing was changed: name one slot, such as \`release ${printable(slots[0]?.resource ?? '')}\``,
+      ].join('\n'),
     )
+    const answered = { masters: fleet.size, quorum: fleet.quorum, unreachable: view.unreachable }
+    const code = answeredByQuorum(cli, answered)
+    return code === EXIT.done ? EXIT.attention : code
+  }
+  if (keys === 0 && view.state === 'free') {
+    out.result({ resource, masters: [], free: true }, () => `${name} is free: nothing to do`)
     return EXIT.done
   }
   const agreed = flags.force === true || flags.yes === true
   const warning =
     `${holderLine(view)}.\n` +
-    'The holder still runs and is not told: until it next extends its lease, somebody else may work on the resource at the\n' +
+    'A holder is not told and keeps running. Until it next extends its lease, another client may work on the resource at the\n' +
     'same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
-  const question = `Take ${printable(resource)} from its holder?`
+  const question = `Take ${name} from its holder?`
   if (!(await confirmed(cli, { warning, question, flag: '--force', agreed }))) {
     out.note('nothing was changed')
     return EXIT.attention
   }
   const done = await forceRelease(fleet, resource, await longestLease(cli, fleet))
   out.result({ resource, ...done }, () => describe(resource, done))
-  return done.free ? EXIT.done : EXIT.noQuorum
+  return done.after.state === 'unknown' ? EXIT.noQuorum : EXIT.done
 }
 
 async function longestLease({ settings }: Cli, fleet: FleetProbe): Promise<number> {
@@ -67,14 +82,22 @@ async function longestLease({ settings }: Cli, fleet: FleetProbe): Promise<numbe
   return maxLeaseOf(masters) ?? UNKNOWN_MAX_LEASE_MS
 }
 
-function describe(resource: string, { masters, free }: ForcedRelease): string {
+function describe(resource: string, { masters, after }: ForcedRelease): string {
   const rows = masters.map(({ master, outcome, holder, problem }) => [
     master,
     outcome,
     printable(holder ?? problem ?? ''),
   ])
-  const verdict = free
-    ? `${printable(resource)} can be acquired now`
-    : `${printable(resource)} may still be held: fewer than a quorum of the masters answer`
-  return `${table(['MASTER', 'OUTCOME', 'DETAIL'], rows)}\n\n${verdict}`
+  return `${table(['MASTER', 'OUTCOME', 'DETAIL'], rows)}\n\n${verdict(resource, after)}`
+}
+
+/** What the masters said afterwards. A waiting client may have the resource already. */
+function verdict(resource: string, after: ForcedRelease['after']): string {
+  const name = shortened(printable(resource))
+  if (after.state === 'free') return `${name} can be acquired now`
+  if (after.state === 'held') return `${holderLine(after)}: it was acquired meanwhile`
+  const { answered, masters, quorum } = after
+  const few = `${answered} of ${masters.length} masters answer`
+  const known = { masters: masters.length, quorum, unreachable: after.unreachable }
+  return `${name} may still be held: ${few}${hasQuorum(known) ? '' : ` and ${quorum} are needed`}`
 }

@@ -10,6 +10,7 @@ import { countLeases, leaseTable } from '../lease-table.ts'
 import { command, defaulted, type Run } from '../options.ts'
 import type { Output } from '../output.ts'
 import { printable } from '../printable.ts'
+import { hasQuorum } from '../quorum.ts'
 import { Screen } from '../screen.ts'
 import { numberFlag } from '../settings.ts'
 
@@ -36,9 +37,9 @@ export function watchCommand(run: Run): Command {
     examples: ["watch --match 'customer:*'", 'watch --json --every-ms 5000 >> fleet.ndjson'],
   })
     .addOption(defaulted('--match <glob>', 'only resources with such a name', '*'))
-    .addOption(defaulted('--limit <n>', 'at most so many leases', '100'))
+    .addOption(defaulted('--limit <n>', 'the most leases to show', '100'))
     .addOption(defaulted('--every-ms <n>', 'how often to look', '1000'))
-    .option('--frames <n>', 'end after so many looks')
+    .option('--frames <n>', 'the number of looks after which it ends')
     .action((flags: Flags) => run(flags, (cli) => watch(cli, flags), { graceful: true }))
 }
 
@@ -55,7 +56,7 @@ async function watch(cli: Cli, flags: Flags): Promise<ExitCode> {
     const frame = await look(fleet, search)
     if (screen === undefined) out.result(frame, () => line(frame))
     else screen.draw(page(frame, out))
-    if (drawn >= frames) return EXIT.done
+    if (drawn >= frames) return hasQuorum(frame.leases) ? EXIT.done : EXIT.noQuorum
     await sleep(systemClock, everyMs, over).catch(() => undefined) // The loop's condition ends it.
   }
   return signal.aborted ? EXIT.interrupted : EXIT.done

@@ -1,13 +1,16 @@
 import type { Command } from 'commander'
 import { sleep, systemClock } from '../../clock.ts'
 import { Redlock } from '../../redlock/redlock.ts'
+import { FleetProbe } from '../../operator/fleet-probe.ts'
+import { bullmqConnection } from '../../operator/queue-address.ts'
 import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { command, defaulted, type Run } from '../options.ts'
 import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
-import { healthPages } from '../work/health.ts'
+import { healthPages, type Votes } from '../work/health.ts'
+import { votesOf } from '../work/votes.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
 import { servePages } from '../work/http-pages.ts'
 import type { WorkerContext } from '../work/worker-context.ts'
@@ -81,7 +84,7 @@ async function contextFor(cli: Cli): Promise<WorkerContext> {
     prefix,
     signal,
     get connection() {
-      return { url: queueRedisOf(settings) }
+      return bullmqConnection(queueRedisOf(settings))
     },
     get redlock() {
       if (redlock === undefined) {
@@ -117,7 +120,7 @@ async function serveHealth(
 ): Promise<void> {
   const { out, signal } = cli
   const port = numberFlag('--health-port', healthPort, 0, 65_535)
-  const pages = new Map(healthPages({ workers, signal }))
+  const pages = new Map(healthPages({ workers, signal, votes: mastersVotes(cli) }))
   pages.set('/metrics', () => metrics.page())
   const server = await servePages({ port, host, pages })
   cli.defer(() => server.close())
@@ -126,6 +129,20 @@ async function serveHealth(
     event: 'health',
     port: server.port,
   })
+}
+
+/** A probe of an orchestrator waits for a second or two, also where a master hangs. */
+const VOTE_TIMEOUT_MS = 400
+
+function mastersVotes(cli: Cli): (() => Promise<Votes>) | undefined {
+  const { masters, namespace, timeoutMs } = cli.settings
+  if (masters.length === 0) return undefined
+  const limits = { timeoutMs: Math.min(timeoutMs, VOTE_TIMEOUT_MS) }
+  const fleet = new FleetProbe({ masters, namespace, ...limits })
+  cli.defer(() => {
+    fleet.close()
+  })
+  return votesOf(fleet, systemClock)
 }
 
 /** False when a processor does not listen to its signal. */

@@ -18,6 +18,9 @@ export interface EnqueueOptions {
   progress(tally: Tally): void
 }
 
+/** A batch is in memory several times: as text, as data, and on its way to the server. */
+const MAX_BATCH_BYTES = 4 * 1_048_576
+
 export type EnqueueEnd = 'done' | 'bad line' | 'interrupted'
 
 export async function enqueueLines(
@@ -45,6 +48,7 @@ export async function enqueueLines(
   }
   let end: EnqueueEnd = 'done'
   let unsaved = 0
+  let unsavedBytes = 0
   try {
     for await (const line of options.lines) {
       const read = readLine(line, options.job)
@@ -58,8 +62,10 @@ export async function enqueueLines(
       }
       if (read.kind === 'job') jobs.push(read.job)
       last = line
-      if (++unsaved < options.batch) continue
+      unsavedBytes += line.end - line.start
+      if (++unsaved < options.batch && unsavedBytes < MAX_BATCH_BYTES) continue
       unsaved = 0
+      unsavedBytes = 0
       await flush()
       if (signal.aborted) break
     }

@@ -1,15 +1,16 @@
 /**
- * Adds batches of jobs to a queue, none of them twice. The deduplication key of a job is set in the same breath in which
- * BullMQ adds it and outlives it, so it tells for certain whether a line was added before a crash.
+ * Adds batches of jobs to a queue, none of them twice. BullMQ sets the deduplication key of a job in the same step in
+ * which it adds the job. The key outlives the job, so it tells whether a line was added before a crash.
  */
-import { Queue, type ConnectionOptions } from 'bullmq'
+import { Queue } from 'bullmq'
 import { SettingsDifferError } from '../../errors.ts'
 import { LockedQueue } from '../../worker/locked-queue.ts'
 import { resourceOf, type JobData, type NewJob } from './job-line.ts'
 
 export interface JobAdderOptions {
   readonly queue: string
-  readonly url: string
+  /** Of the queue's Redis. */
+  readonly connection: { readonly url: string }
   readonly prefix: string
   readonly namespace: string
   /** With it jobs stand in line for their resource. */
@@ -29,10 +30,10 @@ export class JobAdder {
   readonly #queue: Queue<JobData, unknown, string, JobData, unknown, string>
   readonly #inLine: boolean
 
-  constructor({ queue, url, prefix, namespace, onDifference, ...naming }: JobAdderOptions) {
+  constructor({ queue, prefix, namespace, onDifference, ...naming }: JobAdderOptions) {
     const { resourceField, resourcePrefix, slots } = naming
     // A server that goes away ends the command, which can be resumed; it does not fill the memory meanwhile.
-    const connection: ConnectionOptions = { url, maxRetriesPerRequest: 3, enableOfflineQueue: true }
+    const connection = { ...naming.connection, maxRetriesPerRequest: 3, enableOfflineQueue: true }
     this.#inLine = resourceField !== undefined
     this.#queue =
       resourceField === undefined
@@ -44,20 +45,23 @@ export class JobAdder {
           })
     this.#queue.on('error', (error) => {
       if (error instanceof SettingsDifferError) onDifference(error)
-      // Of anything else whoever adds gets the rejection.
+      // The call of `add` rejects with anything else.
     })
   }
 
   async add(jobs: readonly NewJob[]): Promise<Added> {
+    const firsts = new Map<string, NewJob>()
+    for (const job of jobs) if (!firsts.has(job.opts.jobId)) firsts.set(job.opts.jobId, job)
+    const distinct = [...firsts.values()]
     const known = await Promise.all(
-      jobs.map(({ opts }) => this.#queue.getDeduplicationJobId(opts.jobId)),
+      distinct.map(({ opts }) => this.#queue.getDeduplicationJobId(opts.jobId)),
     )
-    const fresh = jobs.filter((_, index) => known[index] === null)
+    const fresh = distinct.filter((_, index) => known[index] === null)
     const alreadyThere = jobs.length - fresh.length
     // A job may have been added without its place in line; adding it again changes nothing but that.
-    const missing = this.#inLine ? await this.#unfinished(jobs, known) : []
+    const missing = this.#inLine ? await this.#unfinished(distinct, known) : []
     const again = new Set([...fresh, ...missing])
-    const batch = jobs.filter((job) => again.has(job))
+    const batch = distinct.filter((job) => again.has(job))
     if (batch.length > 0) await this.#queue.addBulk(batch.map((job) => ({ ...job })))
     return { added: fresh.length, alreadyThere }
   }

@@ -31,11 +31,16 @@ export type ReadLine =
 
 const MAX_ID_LENGTH = 200
 const MAX_RESOURCE_LENGTH = 512
+/** JSON.stringify of a deeper value may exceed the stack, wherever it is called. */
+const MAX_DEPTH = 500
 
-export function readLine({ number, text }: Line, options: JobLineOptions): ReadLine {
+export function readLine({ number, text: given }: Line, options: JobLineOptions): ReadLine {
   const bad = (problem: string): ReadLine => ({ kind: 'bad', line: number, problem })
-  if (text === undefined) return bad('is longer than --max-line-bytes')
+  if (given === undefined) return bad('is longer than --max-line-bytes')
+  // Editors of Windows put a byte order mark before the first line.
+  const text = number === 1 ? given.replace(/^\uFEFF/, '') : given
   if (text.trim() === '') return { kind: 'empty' }
+  if (isTooDeep(text)) return bad(`has more than ${MAX_DEPTH} levels of brackets`)
   let data: unknown
   try {
     data = JSON.parse(text)
@@ -77,7 +82,10 @@ function nameIn(data: JobData, field: string): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** Always the same for the same line of the same run. BullMQ allows no colon in it and no number alone. */
+/**
+ * Always the same for the same line of the same run. BullMQ allows no colon in it and no number alone, and an id such as
+ * `wait` would name a key of the queue itself: so each has a prefix, which also keeps `5` and `id-5` apart.
+ */
 function idOf(
   number: number,
   text: string,
@@ -92,5 +100,21 @@ function idOf(
   }
   const name = nameIn(data, idField)
   if (name === undefined || name.length > MAX_ID_LENGTH || name.includes(':')) return undefined
-  return /^\d+$/.test(name) ? `id-${name}` : name
+  return `id-${name}`
+}
+
+/** Counts brackets outside of texts, without a parser, which would need the stack that this protects. */
+function isTooDeep(text: string): boolean {
+  let depth = 0
+  for (let at = 0, quoted = false; at < text.length; at++) {
+    const character = text[at]
+    if (quoted) {
+      if (character === '\\') at++
+      else if (character === '"') quoted = false
+    } else if (character === '"') quoted = true
+    else if (character === '{' || character === '[') {
+      if (++depth > MAX_DEPTH) return true
+    } else if (character === '}' || character === ']') depth--
+  }
+  return false
 }

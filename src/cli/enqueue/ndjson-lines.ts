@@ -10,7 +10,7 @@ export interface Line {
   readonly text: string | undefined
 }
 
-/** Where to go on: after so many lines and bytes. */
+/** Where to go on: the lines and bytes before it. */
 export interface Place {
   readonly line: number
   readonly offset: number

@@ -1,41 +1,70 @@
 /** The page: hears what the server sees after every look, has it drawn, and says so when nothing comes. */
+import { drawCharts } from './charts.js'
 import { drawResource, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'
-import { drawFleet, drawLeases, drawLines, drawProcess, drawSeen } from './sections.js'
+import { drawFleet, drawLeases, drawLines, drawProcess, drawQueues, drawSeen } from './sections.js'
 import { clockTime, count, duration } from './words.js'
 
-/** Without news for so many looks, and at least so long, what is shown is old. */
+/** After this many looks without news, and at least this time, what is shown is old. */
 const STALE_LOOKS = 3
 const STALE_MIN_MS = 5_000
 const RETRY_MS = 2_000
 const TYPING_MS = 250
 
 /** What the page knows. */
+const query = new URLSearchParams(location.search)
 const page = {
   stream: undefined,
   /** The last state, and when it came, on this machine's clock. */
   state: undefined,
   heardAt: performance.now(),
   connected: false,
-  search: new URLSearchParams(location.search).get('search') ?? '',
+  search: query.get('search') ?? '',
+  sort: query.get('sort') ?? 'resource',
+  number: Number(query.get('page') ?? 1),
 }
 
 function draw(state) {
-  const { namespace, fleet, leases, lines, changes, search } = state
+  const { namespace, fleet, leases, lines, changes, search, queues, history } = state
   setText(byId('namespace'), namespace)
   setText(byId('looked'), `Looked at ${clockTime(state.at)}, every ${duration(state.everyMs)}.`)
   drawFleet(fleet)
-  drawLeases(leases, state.process !== null, search)
+  drawCharts(history)
+  drawQueues(queues)
   drawLines(lines, search)
+  drawLeases(leases, state.process !== null, state)
+  page.number = leases.page
   drawSeen(changes)
   drawProcess(state.process)
   document.title = `${fleet.healthy ? '' : '⚠ '}${fleet.voting}/${fleet.masters.length} – bullmq-redlock`
   if (search !== '') say(`search ${search}`, `${count(leases.matching, 'lease')} found`)
 }
 
+/** What this viewer wants to see, as the server reads it. */
+function viewQuery() {
+  const { search, sort, number } = page
+  return new URLSearchParams({ search, sort, page: String(number) }).toString()
+}
+
+/** Asks for another view, and keeps it in the address. */
+function show(view) {
+  Object.assign(page, view)
+  const kept = new URLSearchParams()
+  if (page.search !== '') kept.set('search', page.search)
+  if (page.sort !== 'resource') kept.set('sort', page.sort)
+  if (page.number > 1) kept.set('page', String(page.number))
+  const text = kept.toString()
+  history.replaceState(
+    null,
+    '',
+    location.pathname + (text === '' ? '' : `?${text}`) + location.hash,
+  )
+  connect()
+}
+
 function connect() {
   page.stream?.close()
-  const stream = new EventSource(`events?search=${encodeURIComponent(page.search)}`)
+  const stream = new EventSource(`events?${viewQuery()}`)
   page.stream = stream
   stream.addEventListener('state', ({ data }) => {
     if (stream !== page.stream) return
@@ -85,11 +114,8 @@ let typing
 function searchFor(text) {
   clearTimeout(typing)
   if (text === page.search) return
-  page.search = text
-  const query = text === '' ? '' : `?search=${encodeURIComponent(text)}`
-  history.replaceState(null, '', location.pathname + query + location.hash)
   expectNews(`search ${text}`)
-  connect()
+  show({ search: text, number: 1 })
 }
 
 const field = byId('text')
@@ -103,6 +129,15 @@ field.addEventListener('input', () => {
 byId('search').addEventListener('submit', (event) => {
   event.preventDefault()
   searchFor(field.value.trim())
+})
+byId('sort').addEventListener('change', ({ target }) => {
+  show({ sort: target.value, number: 1 })
+})
+byId('previous').addEventListener('click', () => {
+  show({ number: page.number - 1 })
+})
+byId('next').addEventListener('click', () => {
+  show({ number: page.number + 1 })
 })
 openable()
 setInterval(showConnection, 1_000)

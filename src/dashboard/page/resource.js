@@ -1,4 +1,4 @@
-/** One resource from all sides, opened by its link: the address says which, so that it can be sent to somebody. */
+/** One resource from all sides, opened by its link. The address says which, so that it can be shared. */
 import { byId, plain, setText, syncRows } from './rows.js'
 import { jobName } from './sections.js'
 import { clockTime, count, duration } from './words.js'
@@ -26,10 +26,7 @@ export async function drawResource() {
     ({ master }) => master,
     ({ master, holder, ttlMs, counter, problem }) => [
       ['Master', plain(master)],
-      [
-        'Holder',
-        plain(problem === undefined ? (holder ?? 'nobody') : `does not answer: ${problem}`),
-      ],
+      ['Holder', plain(problem === undefined ? (holder ?? '–') : `does not answer: ${problem}`)],
       ['Time left', plain(ttlMs === undefined ? '–' : duration(ttlMs))],
       ['Largest token', plain(counter === undefined ? '–' : String(counter))],
     ],
@@ -38,15 +35,21 @@ export async function drawResource() {
   section.hidden = false
 }
 
-function holderOf({ holder, answered, masters }) {
+const slotsWords = (slots) =>
+  `It has slots: ${slots.map(({ resource, holder, state }) => `${resource} ${state} by ${holder}`).join('; ')}.`
+
+function holderOf({ holder, answered, masters, quorum, state, slots }) {
   if (holder !== undefined) {
     const { name, fencingToken, freeInMs } = holder
     return `Held by ${name} with fencing token ${fencingToken}; free in ${duration(freeInMs)} unless it is extended.`
   }
-  const quorum = Math.floor(masters.length / 2) + 1
+  if (slots.length > 0) return slotsWords(slots)
+  if (state === 'unknown' && answered >= quorum) {
+    return 'It may be held: masters that do not answer could have the missing votes.'
+  }
   return answered < quorum
     ? `Not known: ${answered} of ${count(masters.length, 'master')} answer, ${quorum} are needed.`
-    : 'Nobody holds it.'
+    : 'It is free.'
 }
 
 function drawLine({ line, lineProblem }) {
@@ -74,7 +77,7 @@ function drawLine({ line, lineProblem }) {
   else
     setText(
       note,
-      line === null ? 'Its line is not known: no queue is named.' : 'Nobody stands in its line.',
+      line === null ? 'Its line is not known: name the queue’s Redis.' : 'No jobs waiting.',
     )
 }
 

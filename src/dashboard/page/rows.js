@@ -29,11 +29,20 @@ export const plain = (text) => ({
   },
 })
 
-export const stateOf = (state) => ({
+export const stateOf = (state, text = state) => ({
   make: () => element('span', { className: 'state' }),
   update: (span) => {
     span.dataset.state = state
-    setText(span, state)
+    setText(span, text)
+  },
+})
+
+export const link = (href, text) => ({
+  make: () => element('a'),
+  update: (anchor) => {
+    // A cell that showed plain text before has no anchor; its address is new as soon as there is one.
+    if (anchor.getAttribute('href') !== href) anchor.setAttribute('href', href)
+    setText(anchor, text)
   },
 })
 
@@ -65,7 +74,7 @@ export function syncRows(body, items, keyOf, cellsOf) {
   const hadRows = rows.size > 0
   for (const [key, row] of rows) {
     if (wanted.has(key)) continue
-    // Whoever is on a row that goes is led to the heading above it, and not to the top of the page.
+    // The focus of a row that goes moves to the heading above it, and not to the top of the page.
     if (row.contains(document.activeElement)) body.closest('section').querySelector('h2').focus()
     row.remove()
   }
@@ -93,12 +102,17 @@ function syncCells(row, cells) {
       cell.append(content.make())
       row.append(cell)
     }
+    const wanted = content.make()
+    // A cell may turn from text into a link.
+    if (wanted.tagName !== cell.firstElementChild.tagName) cell.replaceChildren(wanted)
     content.update(cell.firstElementChild)
+    // On a phone a cell without a value takes no room.
+    cell.toggleAttribute('data-empty', cell.textContent === '–')
   }
 }
 
 /** On a phone these have a line of their own. */
-const WIDE = ['Holder', 'First jobs', 'Waits for', 'Reason', 'Fencing token']
+const WIDE = ['Holder', 'Job', 'First jobs', 'Waits for', 'Reason']
 
 export function drawRates(target, counts, overMs) {
   const wanted = Object.entries(counts)
@@ -122,7 +136,7 @@ export function say(topic, text) {
   if (before !== undefined && before !== text) byId('news').textContent = text
 }
 
-/** Whatever is said next about the topic is news. */
+/** What is said next about the topic is news. */
 export function expectNews(topic) {
   said.set(topic, '')
 }

@@ -3,6 +3,7 @@ import {
   byId,
   drawRates,
   element,
+  link,
   list,
   plain,
   resourceLink,
@@ -13,7 +14,10 @@ import {
 } from './rows.js'
 import { clockTime, count, duration, REASONS } from './words.js'
 
-export function drawFleet({ quorum, voting, margin, masters, findings }) {
+/** The most lines that the server sends. */
+const MAX_LINES = 20
+
+export function drawFleet({ quorum, voting, margin, masters, findings: found }) {
   const spare =
     margin < 0
       ? 'No lease can be taken.'
@@ -26,11 +30,11 @@ export function drawFleet({ quorum, voting, margin, masters, findings }) {
   byId('fleet-summary').dataset.state = margin < 0 ? 'bad' : worse ? 'soon' : 'good'
   say('fleet', summary)
   const target = byId('findings')
-  const shown = findings.filter(({ severity }) => severity !== 'note')
+  const shown = found.filter(({ severity }) => severity !== 'note')
   const wanted = JSON.stringify(shown)
   if (target.dataset.shown !== wanted) {
     target.dataset.shown = wanted
-    target.replaceChildren(...shown.map(finding))
+    target.replaceChildren(...grouped(shown).map(findings))
   }
   syncRows(
     byId('masters'),
@@ -49,46 +53,121 @@ export function drawFleet({ quorum, voting, margin, masters, findings }) {
 
 const signed = (ms) => (ms === 0 ? '0 ms' : `${ms < 0 ? '−' : '+'}${duration(Math.abs(ms))}`)
 
-function finding({ severity, where, fact, fix }) {
+/** What is mended in the same way is shown together: five dead masters need one line of advice. */
+function grouped(findings) {
+  const groups = new Map()
+  for (const finding of findings) {
+    const key = `${finding.severity}\n${finding.code}\n${finding.fix}`
+    groups.set(key, [...(groups.get(key) ?? []), finding])
+  }
+  return [...groups.values()]
+}
+
+function findings(group) {
+  const [{ severity, fix }] = group
   return element(
     'li',
     { 'data-severity': severity },
-    element('strong', { textContent: severity }),
-    ` ${where}: ${fact}`,
+    ...group.map(({ where, fact }) =>
+      element(
+        'span',
+        { className: 'fact' },
+        element('strong', { textContent: severity }),
+        ` ${where}: ${fact}`,
+      ),
+    ),
     element('span', { className: 'fix', textContent: `Fix: ${fix}` }),
   )
 }
 
-export function drawLeases({ rows, matching, truncated, masters }, withSteps, search) {
+export function drawLeases(leases, withSteps, { search, lines, bullBoard }) {
+  const { rows, matching, truncated, masters, known, sort, page, pages } = leases
   const which = search === '' ? '' : ` with “${search}” in the name`
-  const shown = rows.length < matching ? `, ${rows.length} shown` : ''
   const more = truncated
     ? 'There are or may be more than were looked at: search for a part of the name.'
     : ''
-  setText(byId('leases-summary'), `${count(matching, 'lease')}${which}${shown}. ${more}`)
+  const counted = `${count(matching, 'lease')}${which}`
+  setText(
+    byId('leases-summary'),
+    known
+      ? `${counted}. ${more}`
+      : `Who holds what is not known: too few masters answer. Seen on those that do: ${counted}. ${more}`,
+  )
+  byId('leases-summary').dataset.state = known ? '' : 'bad'
+  drawPager(page, pages)
+  byId('sort').value = sort
   const table = byId('leases').closest('table')
   table.hidden = rows.length === 0
   table.dataset.steps = withSteps ? 'known' : 'unknown'
+  table.dataset.jobs = lines === null ? 'unknown' : 'known'
   setText(
     byId('steps-note'),
     withSteps
-      ? 'Steps are known of the leases of this process.'
-      : 'Which step a job is at is known in its worker’s process alone: mount this page there to see it.',
+      ? 'Steps are shown for the leases of this process.'
+      : 'Only a worker’s own process knows the step of a job. Mount this page there to see it.',
   )
   syncRows(
     byId('leases'),
     rows,
     ({ resource, holder }) => `${resource}\n${holder}`,
-    ({ resource, state, holder, fencingToken, freeInMs, votes, step }) => [
+    ({ resource, state, holder, fencingToken, freeInMs, votes, step, job }) => [
       ['Resource', resourceLink(resource)],
       ['State', stateOf(state)],
       ['Holder', plain(holder)],
+      ['Job', jobCell(job, bullBoard)],
       ['Step', plain(step ?? '–')],
       ['Time left', plain(duration(freeInMs))],
       ['Votes', plain(`${votes} of ${masters}`)],
       ['Fencing token', plain(fencingToken === undefined ? '–' : String(fencingToken))],
     ],
   )
+}
+
+/** The job under a lease, and how long it has run. */
+function jobCell(job, bullBoard) {
+  if (job === undefined) return plain('–')
+  const { queue, jobId, since } = job
+  const text = `${jobName(job)}, for ${duration(Math.max(0, Date.now() - since))}`
+  if (bullBoard === null) return plain(text)
+  const address = `${bullBoard}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`
+  return link(address, text)
+}
+
+function drawPager(page, pages) {
+  byId('pager').hidden = pages < 2
+  setText(byId('page-number'), `Page ${page} of ${pages}`)
+  byId('previous').disabled = page <= 1
+  byId('next').disabled = page >= pages
+}
+
+export function drawQueues(queues) {
+  const known = Array.isArray(queues) && queues.length > 0
+  byId('queues-table').hidden = !known
+  const summary = byId('queues-summary')
+  summary.hidden = known
+  if (!known) setText(summary, queuesSummary(queues))
+  syncRows(
+    byId('queues'),
+    known ? queues : [],
+    ({ queue }) => queue,
+    ({ queue, waiting, delayed, active, failed, done }) => [
+      ['Queue', plain(queue)],
+      ['Waiting', plain(whole(waiting))],
+      ['Delayed', plain(whole(delayed))],
+      ['Active', plain(whole(active))],
+      ['Failed', stateOf(failed > 0 ? 'soon' : '', whole(failed))],
+      ['Done', plain(whole(done))],
+    ],
+  )
+}
+
+const whole = (number) => number.toLocaleString('en')
+
+function queuesSummary(queues) {
+  if (queues === null) return 'Queues are not known: name their Redis (--queue-redis, queueRedis).'
+  return queues.problem === undefined
+    ? 'There is no queue yet.'
+    : `Queues are not known: their Redis says: ${queues.problem}`
 }
 
 export const jobName = ({ queue, jobId }) => `${queue} ${jobId}`
@@ -114,15 +193,17 @@ export function drawLines(lines, search) {
 }
 
 function linesSummary(lines, search) {
-  if (lines === null) return 'Not known: no queue is named (--queue-redis, queueRedis).'
+  if (lines === null) return 'Not known: name the queue’s Redis (--queue-redis, queueRedis).'
   if (lines.problem !== undefined) return `Not known: the queue’s Redis says: ${lines.problem}`
   const { total, truncated } = lines
-  if (total === 0) return 'Nobody waits in a line.'
+  if (total === 0) return 'No jobs sleep in a line.'
   const shown =
     lines.lines.length === total
       ? ''
       : `, ${lines.lines.length} shown${search === '' ? '' : ' for this search'}`
-  return `${count(total, 'line')} in which jobs sleep until it is their turn${shown}.${truncated ? ' Not all were looked at.' : ''}`
+  // With fewer rows than the page shows at most, the rest was not looked at.
+  const more = truncated && lines.lines.length < MAX_LINES ? ' Not all were looked at.' : ''
+  return `${count(total, 'line')} in which jobs sleep until it is their turn${shown}.${more}`
 }
 
 export function drawSeen({ overMs, began, ended, lapsed, unknown }) {
@@ -150,7 +231,7 @@ export function drawSeen({ overMs, began, ended, lapsed, unknown }) {
 function seenSummary(overMs, unknown) {
   if (unknown !== undefined) return `Rates are not known: ${unknown}.`
   if (overMs === 0) return 'Rates are known after the second look.'
-  return `Leases over the last ${duration(overMs)}. One that began and ended between two looks was not seen.`
+  return `Leases over the last ${duration(overMs)}. A lease that began and ended between two looks was not seen.`
 }
 
 export function drawProcess(report) {
@@ -175,8 +256,8 @@ export function drawProcess(report) {
 function processSummary(report) {
   if (report === null) {
     return (
-      'No Redlock or worker runs in the process that serves this page. Losses with their reasons and exact rates are known in the ' +
-      'workers’ processes: mount this page there, or scrape their /metrics.'
+      'No Redlock or worker runs in the process that serves this page. Only the workers’ processes know exact rates, and why a ' +
+      'lease was lost: mount this page there, or scrape their /metrics.'
     )
   }
   return `Attempts, leases and jobs over the last ${duration(report.overMs)}.`

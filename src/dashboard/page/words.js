@@ -4,7 +4,7 @@ export const count = (number, one, many = `${one}s`) =>
   `${number.toLocaleString('en')} ${number === 1 ? one : many}`
 
 export function duration(ms) {
-  if (ms < 0) return 'for ever'
+  if (ms < 0) return 'no expiry'
   if (ms < 1_000) return `${Math.round(ms)} ms`
   if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`
   if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`

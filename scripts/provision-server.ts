@@ -1,8 +1,11 @@
-import { type BackendChoice, chooseBackend, NoBackendError, thisMachine } from './choose-backend.ts'
-import type { Machine } from './choose-backend.ts'
+import {
+  type BackendChoice,
+  chooseBackend,
+  NoBackendError,
+  thisMachine,
+} from '../src/testing/choose-backend.ts'
+import type { Machine } from '../src/testing/choose-backend.ts'
 import { findInstaller, type Installer } from './installer.ts'
-
-export { findServerBinary } from './find-binary.ts'
 
 export interface ProvisionOptions {
   /** Whether the system's package manager may install a server when nothing else can run one. */

@@ -1,0 +1,49 @@
+/** The last minutes in a few numbers, for charts. Pure. */
+import type { LeaseChanges } from '../operator/lease-changes.ts'
+import type { LiveLeases } from '../operator/live-leases.ts'
+import type { QueueCounts } from '../operator/queue-counts.ts'
+
+/** One look, as charts need it. `undefined` where it is not known. */
+export interface Sample {
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly held: number | undefined
+  readonly waiting: number | undefined
+  readonly active: number | undefined
+  /** Leases that were seen to begin, a second. */
+  readonly began: number | undefined
+}
+
+/** One sample in so much time. */
+const EVERY_MS = 5_000
+const KEPT_MS = 5 * 60_000
+
+export class History {
+  #samples: readonly Sample[] = []
+
+  /** Adds a look, and returns what is known of the last minutes, oldest first. */
+  add(
+    at: number,
+    { leases, truncated }: LiveLeases,
+    { began, overMs, unknown }: LeaseChanges,
+    queues: readonly QueueCounts[] | undefined,
+  ): readonly Sample[] {
+    const sum = (count: (queue: QueueCounts) => number): number | undefined =>
+      queues?.reduce((total, queue) => total + count(queue), 0)
+    const known = unknown === undefined && !truncated
+    const sample: Sample = {
+      at,
+      held: known ? leases.filter(({ state }) => state === 'held').length : undefined,
+      waiting: sum(({ waiting, delayed }) => waiting + delayed),
+      active: sum(({ active }) => active),
+      began: known && overMs > 0 ? began / (overMs / 1_000) : undefined,
+    }
+    const before = this.#samples.at(-1)
+    const isNew = before === undefined || slot(at) !== slot(before.at)
+    const kept = isNew ? this.#samples : this.#samples.slice(0, -1)
+    this.#samples = [...kept, sample].filter((one) => at - one.at <= KEPT_MS)
+    return this.#samples
+  }
+}
+
+const slot = (at: number): number => Math.floor(at / EVERY_MS)

@@ -1,0 +1,38 @@
+/**
+ * Wrong tokens are answered late, and of one address only a few at a time: guessing takes too long, and a person who
+ * mistypes waits for half a second.
+ */
+import { sleep, type Clock } from '../clock.ts'
+
+const DELAY_MS = 500
+const MAX_AT_A_TIME = 5
+
+export class WrongTokens {
+  readonly #clock: Clock
+  readonly #waiting = new Map<string, number>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Whether this address has so many wrong tokens waiting that the next one is not even looked at. */
+  isBlocked(address = ''): boolean {
+    return (this.#waiting.get(address) ?? 0) >= MAX_AT_A_TIME
+  }
+
+  /** Resolves when the answer to a wrong token may go out. */
+  async delay(address = ''): Promise<void> {
+    this.#count(address, 1)
+    try {
+      await sleep(this.#clock, DELAY_MS)
+    } finally {
+      this.#count(address, -1)
+    }
+  }
+
+  #count(address: string, change: 1 | -1): void {
+    const count = (this.#waiting.get(address) ?? 0) + change
+    if (count === 0) this.#waiting.delete(address)
+    else this.#waiting.set(address, count)
+  }
+}

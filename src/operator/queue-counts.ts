@@ -1,0 +1,87 @@
+/** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. Nothing is changed. */
+import type { Clock } from '../clock.ts'
+import type { Probe } from '../redis/probe.ts'
+import { defineScript, type Script } from '../redis/script.ts'
+import { globEscape } from './glob.ts'
+
+export interface QueueCounts {
+  readonly queue: string
+  /** Jobs that a free worker would start. */
+  readonly waiting: number
+  /** Jobs with a delay or a backoff, and jobs that sleep in a line. */
+  readonly delayed: number
+  readonly active: number
+  /** As far as they are kept. */
+  readonly failed: number
+  /** As far as they are kept. */
+  readonly done: number
+}
+
+/** How often new queues are looked for. */
+const FIND_EVERY_MS = 60_000
+/** The most keys that are looked at to find them. */
+const MAX_LOOKED = 100_000
+const MAX_QUEUES = 50
+
+/**
+ * KEYS  of each queue: 1 wait · 2 prioritized · 3 paused · 4 delayed · 5 active · 6 failed · 7 completed
+ * ARGV  none
+ * Returns  waiting, delayed, active, failed, completed of each
+ */
+const countsScript: Script = defineScript(
+  'counts',
+  `
+local found = {}
+for i = 1, #KEYS, 7 do
+  table.insert(found, redis.call('LLEN', KEYS[i]) + redis.call('ZCARD', KEYS[i + 1]) + redis.call('LLEN', KEYS[i + 2]))
+  table.insert(found, redis.call('ZCARD', KEYS[i + 3]))
+  table.insert(found, redis.call('LLEN', KEYS[i + 4]))
+  table.insert(found, redis.call('ZCARD', KEYS[i + 5]))
+  table.insert(found, redis.call('ZCARD', KEYS[i + 6]))
+end
+return found
+`,
+)
+
+const KEYS = ['wait', 'prioritized', 'paused', 'delayed', 'active', 'failed', 'completed'] as const
+
+export class QueueCounter {
+  readonly #probe: Probe
+  readonly #prefix: string
+  readonly #clock: Clock
+  #names: readonly string[] = []
+  #foundAt = -Infinity
+
+  constructor(probe: Probe, prefix: string, clock: Clock) {
+    this.#probe = probe
+    this.#prefix = prefix
+    this.#clock = clock
+  }
+
+  async count(): Promise<readonly QueueCounts[]> {
+    if (this.#clock.now() - this.#foundAt >= FIND_EVERY_MS) {
+      this.#names = await this.#find()
+      // A machine with no queue yet is asked again at once.
+      if (this.#names.length > 0) this.#foundAt = this.#clock.now()
+    }
+    const keys = this.#names.flatMap((name) => KEYS.map((key) => `${this.#prefix}:${name}:${key}`))
+    const reply = (await this.#probe.run(countsScript, keys, [])) as readonly number[]
+    return this.#names.map((queue, index) => {
+      const [waiting = 0, delayed = 0, active = 0, failed = 0, done = 0] = reply.slice(5 * index)
+      return { queue, waiting, delayed, active, failed, done }
+    })
+  }
+
+  /** Every queue has a key with its settings. */
+  async #find(): Promise<readonly string[]> {
+    const names = new Set<string>()
+    const [before, after] = [`${this.#prefix}:`, ':meta']
+    const pages = this.#probe.scan(`${globEscape(this.#prefix)}:*:meta`, MAX_LOOKED)
+    for (;;) {
+      const page = await pages.next()
+      if (page.done === true) break
+      for (const key of page.value) names.add(key.slice(before.length, -after.length))
+    }
+    return [...names].sort().slice(0, MAX_QUEUES)
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * The README from an empty folder, as a reader follows it: the package is packed and installed, the examples are
+ * compiled word for word, and they run against real servers.
+ */
+import { spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { startServer, type TestServer } from '../../src/testing/index.ts'
+import { until } from '../fixtures.ts'
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 })
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const PACKED = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
+const ALSO_PACKED = ['README.md', 'CHANGELOG.md', 'LICENSE']
+
+/** Every block of a page that names its file in the first line. */
+function examplesOf(page: string): ReadonlyMap<string, string> {
+  const text = readFileSync(join(ROOT, page), 'utf8')
+  const blocks = text.matchAll(/^```ts\n(\/\/ (\S+\.ts)\n[^]*?)^```$/gm)
+  return new Map([...blocks].map(([, code = '', name = '']) => [name, code]))
+}
+
+const examples = new Map([...examplesOf('README.md'), ...examplesOf('docs/migration.md')])
+
+/** Versions of the lock file, so that a release of tomorrow does not fail this test. */
+function locked(name: string): string {
+  const lock = readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
+  const { packages } = JSON.parse(lock) as { packages: Record<string, { version: string }> }
+  return `${name}@${packages[`node_modules/${name}`]?.version ?? ''}`
+}
+
+let workplace = ''
+let tarball: readonly string[] = []
+let queue: TestServer | undefined
+let master: TestServer | undefined
+const app = (...path: readonly string[]): string => join(workplace, 'app', ...path)
+
+function run(program: string, args: readonly string[], cwd = app()): SpawnSyncReturns<string> {
+  return spawnSync(program, args, { cwd, encoding: 'utf8', timeout: 240_000 })
+}
+
+function succeeded(said: SpawnSyncReturns<string>): string {
+  if (said.status !== 0) throw new Error(said.stdout + said.stderr)
+  return said.stdout
+}
+
+beforeAll(async () => {
+  workplace = mkdtempSync(join(tmpdir(), 'bullmq-redlock-readme-'))
+  const source = join(workplace, 'source')
+  // A copy is packed: packing builds, and other tests use what was built here.
+  for (const name of [...PACKED, ...ALSO_PACKED]) {
+    cpSync(join(ROOT, name), join(source, name), { recursive: true })
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(source, 'node_modules'))
+  const packed = succeeded(run('npm', ['pack', '--json'], source))
+  const [{ filename, files }] = JSON.parse(packed.slice(packed.indexOf('['))) as [
+    { readonly filename: string; readonly files: readonly { readonly path: string }[] },
+  ]
+  tarball = files.map(({ path }) => path)
+  mkdirSync(app())
+  writeFileSync(app('package.json'), '{ "name": "app", "private": true, "type": "module" }\n')
+  for (const [name, code] of examples) writeFileSync(app(name), code)
+  const flags = ['install', '--ignore-scripts', '--no-audit', '--no-fund']
+  const peers = [locked('bullmq'), locked('ioredis')]
+  succeeded(run('npm', [...flags, join(source, filename), ...peers]))
+  succeeded(run('npm', [...flags, '-D', locked('typescript'), locked('@types/node')]))
+  const [first, second] = await Promise.all([startServer(), startServer()])
+  queue = first
+  master = second
+})
+
+afterAll(async () => {
+  await Promise.all([queue?.close(), master?.close()])
+  rmSync(workplace, { recursive: true, force: true })
+})
+
+it('the README has the examples that are followed here', () => {
+  expect([...examples.keys()]).toEqual(['invoices.ts', 'locks.ts', 'existing-worker.ts'])
+})
+
+it('the tarball has what runs and its sources, and nothing that only tests need', () => {
+  for (const name of [
+    'dist/index.js',
+    'dist/cli/main.js',
+    'src/index.ts',
+    'README.md',
+    'LICENSE',
+  ]) {
+    expect(tarball).toContain(name)
+  }
+  const unwanted = tarball.filter((path) =>
+    /^(test|scripts|bench|workers)\/|install|provision/.test(path),
+  )
+  expect(unwanted).toEqual([])
+})
+
+const RESOLUTIONS = {
+  nodenext: ['--module', 'nodenext', '--moduleResolution', 'nodenext'],
+  bundler: ['--module', 'esnext', '--moduleResolution', 'bundler'],
+}
+
+describe.each(Object.entries(RESOLUTIONS))('moduleResolution %s', (name, options) => {
+  it.each([...examples.keys()])('%s compiles as it stands, with strict', (example) => {
+    const strict = ['--strict', '--target', 'es2022', '--types', 'node', '--outDir', name]
+    const said = run('npx', ['tsc', ...strict, ...options, '--skipLibCheck', example])
+    expect(said.stdout).toBe('')
+    expect(said.status).toBe(0)
+  })
+})
+
+it('CommonJS gets it by require', () => {
+  const said = run('node', ['-p', "typeof require('bullmq-redlock').LockedWorker"])
+  expect(said.stdout).toBe('function\n')
+})
+
+describe('run against real servers', () => {
+  const environment = (): NodeJS.ProcessEnv => ({
+    ...{ PATH: process.env['PATH'], HOME: process.env['HOME'] },
+    BULLMQ_REDLOCK_QUEUE: queue?.url,
+    BULLMQ_REDLOCK_MASTERS: master?.url,
+  })
+
+  /** Types are no part of running, so an example that does not compile still runs here. */
+  function compiled(example: string): string {
+    const options = [
+      '--target',
+      'es2022',
+      '--module',
+      'nodenext',
+      '--outDir',
+      'out',
+      '--types',
+      'node',
+    ]
+    run('npx', ['tsc', ...options, '--skipLibCheck', '--noCheck', example])
+    return app('out', example.replace('.ts', '.js'))
+  }
+
+  beforeAll(() => {
+    const args = ['bullmq-redlock', 'bootstrap', '--master', master?.url ?? '', '--yes']
+    expect(succeeded(run('npx', args))).toContain('1 of 1 masters vote')
+  })
+
+  it('locks.ts takes its leases, and ends by itself', () => {
+    const said = spawnSync('node', [compiled('locks.ts')], {
+      ...{ cwd: app(), env: environment(), encoding: 'utf8', timeout: 60_000 },
+    })
+    expect(said.stderr).toBe('')
+    expect(said.stdout).toMatch(
+      /^token \d+, lost: false\nholds account:a and account:b\ngranted\n$/,
+    )
+    expect(said.status).toBe(0)
+  })
+
+  it('invoices.ts serves each customer in order, and drains on SIGTERM', async () => {
+    const child = spawn('node', [compiled('invoices.ts')], { cwd: app(), env: environment() })
+    let out = ''
+    let err = ''
+    child.stdout.on('data', (data: Buffer) => (out += data.toString()))
+    child.stderr.on('data', (data: Buffer) => (err += data.toString()))
+    const ended = once(child, 'close')
+    try {
+      await until('all mails are out', () => (out.match(/gets a mail/g) ?? []).length === 6, 60_000)
+      child.kill('SIGTERM')
+      await ended
+    } finally {
+      child.kill('SIGKILL')
+    }
+    expect(err).toBe('')
+    expect(child.exitCode).toBe(0)
+    for (const customer of [42, 7]) {
+      const own = [
+        ...out.matchAll(new RegExp(`^customer ${customer} (pays|gets).*? (\\d+)( |$)`, 'gm')),
+      ]
+      expect(own.map(([, , amount]) => amount)).toEqual(['10', '10', '20', '20', '30', '30'])
+      const tokens = [
+        ...out.matchAll(new RegExp(`^customer ${customer} pays .* token (\\d+)$`, 'gm')),
+      ]
+      const numbers = tokens.map(([, token]) => Number(token))
+      expect(numbers).toEqual([...numbers].sort((a, b) => a - b))
+      expect(new Set(numbers).size).toBe(3)
+    }
+  })
+
+  it('existing-worker.ts runs, and ends on SIGTERM', async () => {
+    const child = spawn('node', [compiled('existing-worker.ts')], {
+      cwd: app(),
+      env: environment(),
+    })
+    const ended = once(child, 'close')
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    child.kill('SIGTERM')
+    await ended
+    expect(child.exitCode).toBe(0)
+  })
+})
