@@ -223,7 +223,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const resources = resourceNames(resource)
     callOptions(options, true)
     const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
-    return this.#held.using(resources, acquire, routine)
+    return this.#held.using(resources, options.slots ?? 1, acquire, routine)
   }
 
   /**
@@ -236,7 +236,9 @@ export class Redlock implements LockService, AsyncDisposable {
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
     this.#assertOpen()
     callOptions(options, false)
-    if (!(lease instanceof QuorumLease)) return refuse('lease', 'a lease of this Redlock', lease)
+    if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#owner)) {
+      return refuse('lease', 'a lease of this Redlock', lease)
+    }
     const terms = this.#terms(options)
     const next = lease.passOn(terms)
     if (next !== undefined) return this.#passedOn(next)
