@@ -40,6 +40,9 @@ export function nameOption(option: string, value: unknown): string {
   if (typeof value !== 'string' || value.length === 0 || value.length > 256) {
     return refuse(option, 'a string of 1 to 256 characters', value)
   }
+  if (/\p{Surrogate}/u.test(value)) {
+    return refuse(option, 'a string of whole characters (well-formed Unicode)', value)
+  }
   return value
 }
 

@@ -10,6 +10,7 @@ interface SharedLease {
   readonly lease: Lease
   /** What was asked for; with slots, the lease covers one of them. */
   readonly resources: readonly string[]
+  readonly slots: number
   users: number
 }
 
@@ -19,24 +20,29 @@ export class HeldLeases {
   /** Runs under the lease that this context has on all of `resources`, or under what `acquire` resolves to. */
   async using<Result>(
     resources: readonly string[],
+    slots: number,
     acquire: () => Promise<Lease>,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     if (typeof routine !== 'function') {
       refuse('routine', 'a function of the lease, after the options (`{}` for none)', routine)
     }
-    const shared = this.#covering(resources)
-    return this.#run(shared ?? { lease: await acquire(), resources, users: 0 }, routine)
+    const shared = this.#covering(resources, slots)
+    return this.#run(shared ?? { lease: await acquire(), resources, slots, users: 0 }, routine)
   }
 
   /**
    * The lease in this context that covers all of `resources`, if there is one.
    * @throws TypeError when a lease covers only some of them: taking the rest could wait for a holder that waits for us.
    */
-  #covering(resources: readonly string[]): SharedLease | undefined {
+  #covering(resources: readonly string[], slots: number): SharedLease | undefined {
     for (const shared of this.#context.getStore() ?? []) {
       if (shared.users === 0) continue // Work that outlived its lease and still runs in its context.
       const covered = resources.filter((resource) => shared.resources.includes(resource))
+      if (covered.length > 0 && shared.slots !== slots) {
+        // A slot is not the resource: each would let others in that the other one keeps out.
+        refuse('slots', `${shared.slots}, as in the outer call`, slots)
+      }
       if (covered.length === resources.length) return shared
       if (covered.length > 0) {
         const why = `covered by the lease that is already held here (${shared.resources.join(' + ')}): take all of them in the outer call`

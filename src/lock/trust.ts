@@ -45,11 +45,12 @@ export function isFresh(remainingMs: number, leaseMs: number): boolean {
   return remainingMs >= FRESH * leaseMs
 }
 
+/**
+ * The later of two ends of trust. Both of its clocks are of one instant: the later end on each
+ * clock by itself would outlast both, where one clock was set between them.
+ */
 export function longer(a: Trust, b: Trust): Trust {
-  return {
-    until: Math.max(a.until, b.until),
-    wallUntil: Math.max(a.wallUntil, b.wallUntil),
-  }
+  return b.until >= a.until ? b : a
 }
 
 /** How long a master that lost its memory must not grant: the longest lease, by the slowest clock. */

@@ -31,14 +31,24 @@ export function parseInfo(text: string): ReadonlyMap<string, string> {
   return fields
 }
 
-/** `appendfsync` is only in CONFIG, which managed services and ACLs may deny: then it counts as not "always". */
+/**
+ * `appendfsync always` holds during a rewrite of the file only with `no-appendfsync-on-rewrite no`.
+ * Both are only in CONFIG, which managed services and ACLs may deny: then it counts as not "always".
+ */
 async function fsyncsAlways(redis: Redis): Promise<boolean> {
   try {
-    const reply: unknown = await redis.config('GET', 'appendfsync')
-    return Array.isArray(reply) && reply[1] === 'always'
+    return (
+      (await configOf(redis, 'appendfsync')) === 'always' &&
+      (await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'
+    )
   } catch {
-    return false // Denied: without proof the master serves its full delayed restart, which is the safe side.
+    return false // Denied: without proof the master serves its full delayed restart.
   }
+}
+
+async function configOf(redis: Redis, name: string): Promise<unknown> {
+  const reply: unknown = await redis.config('GET', name)
+  return Array.isArray(reply) ? reply[1] : undefined
 }
 
 const ROUND_TRIPS = 3

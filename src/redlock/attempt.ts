@@ -26,9 +26,15 @@ import { Confirm } from './verbs/confirm.ts'
 import { Release } from './verbs/release.ts'
 import { describeVote, type AcquireVote, type ConfirmVote } from './verbs/votes.ts'
 
-/** What a completed attempt hands to the lease. */
-export interface Grant {
+/** An attempt that completed. */
+export interface Granted {
   readonly status: 'granted'
+  readonly grant: Grant
+  readonly poll: Poll<AcquireVote>
+}
+
+/** What the lease keeps of it, as long as it is held. */
+export interface Grant {
   readonly claim: Claim
   readonly leaseMs: number
   /** By what name it may have waited, and has a place until it is released; '' for none. */
@@ -40,7 +46,7 @@ export interface Grant {
   readonly tookMs: number
   readonly trust: Trust
   /** Still being filled in: a master that has not answered may yet grant. */
-  readonly poll: Poll<AcquireVote>
+  readonly votes: Votes
   /** Of the masters, when they were asked. */
   readonly states: Fleet['states']
 }
@@ -52,17 +58,18 @@ export async function attempt(
   proposals: ProposalClock,
   resources: readonly string[],
   wish: Wish,
-): Promise<Grant | NotGranted> {
+): Promise<Granted | NotGranted> {
   const { clock, driftFactor, owner } = fleet.settings
   const { leaseMs, waiter } = wish
   const startedAt = instant(clock)
   const trust = trustFrom(startedAt, leaseMs, driftFactor)
   const claim: Claim = { resources, token: `${randomUUID()}@${owner}` }
   const poll = new Poll(fleet, new Acquire(fleet, claim, wish, proposals.next()))
+  const { votes } = poll
   const { states } = fleet
 
   if ((await poll.verdict) === 'against') {
-    abandon(fleet, claim, leaseMs, { poll, states })
+    abandon(fleet, claim, leaseMs, { votes, states })
     if (holderBy(poll.votes) === undefined) await poll.complete
     return explain(labelOf(resources), poll.votes, names(fleet))
   }
@@ -71,7 +78,7 @@ export async function attempt(
   if (!exactlyOnQuorum(poll.votes, counter)) {
     const confirm = new Poll(fleet, new Confirm(fleet, claim, counter))
     if ((await confirm.verdict) === 'against') {
-      abandon(fleet, claim, leaseMs, { poll, states })
+      abandon(fleet, claim, leaseMs, { votes, states })
       await confirm.complete
       return explainConfirm(fleet, labelOf(resources), confirm.votes)
     }
@@ -79,11 +86,12 @@ export async function attempt(
   const now = instant(clock)
   const tookMs = now.now - startedAt.now
   if (remainingMs(trust, now) <= 0) {
-    abandon(fleet, claim, leaseMs, { poll, states })
+    abandon(fleet, claim, leaseMs, { votes, states })
     return tooLate(fleet, labelOf(resources), leaseMs, tookMs)
   }
   const when = { startedAt, tookMs, trust }
-  return { status: 'granted', claim, leaseMs, waiter, counter, ...when, poll, states }
+  const grant = { claim, leaseMs, waiter, counter, ...when, votes, states }
+  return { status: 'granted', grant, poll }
 }
 
 /** Releases on every master what the attempt may have been granted. */
@@ -92,15 +100,19 @@ function abandon(fleet: Fleet, claim: Claim, leaseMs: number, asked: Asked): voi
   new Poll(fleet, new Release(fleet, { claim, leaseMs, isUnsettled, graceMs: 0, waiter: '' }))
 }
 
-type Asked = Pick<Grant, 'poll' | 'states'>
+type Asked = Pick<Grant, 'votes' | 'states'>
 
 /**
  * Whether a master may grant after a release that leaves now: it gave no answer, or none that says
  * the script did not run, and it has another connection now. On the same connection the release
  * comes behind the question, because a server runs in order what arrives on one.
  */
-export function mayStillGrant({ masters }: Fleet, { poll, states }: Asked, index: number): boolean {
-  const vote = poll.votes[index]
+export function mayStillGrant(
+  { masters }: Fleet,
+  { votes, states }: Asked,
+  index: number,
+): boolean {
+  const vote = votes[index]
   const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
   return unknown && masters[index]?.state !== states[index]
 }

@@ -113,6 +113,10 @@ export class QuorumLease implements Lease {
     return this.#abort.signal
   }
 
+  belongsTo(owner: LeaseOwner): boolean {
+    return this.#owner === owner
+  }
+
   get trustedUntil(): number {
     return this.#trust.until
   }

@@ -13,7 +13,7 @@ import {
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
 import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
-import { attempt, type Grant } from './attempt.ts'
+import { attempt, type Granted } from './attempt.ts'
 import type { Wish } from './verbs/acquire.ts'
 import type { Predecessor } from './verbs/claim.ts'
 import { withdraw } from './verbs/withdraw.ts'
@@ -223,7 +223,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const resources = resourceNames(resource)
     callOptions(options, true)
     const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
-    return this.#held.using(resources, acquire, routine)
+    return this.#held.using(resources, options.slots ?? 1, acquire, routine)
   }
 
   /**
@@ -236,7 +236,9 @@ export class Redlock implements LockService, AsyncDisposable {
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
     this.#assertOpen()
     callOptions(options, false)
-    if (!(lease instanceof QuorumLease)) return refuse('lease', 'a lease of this Redlock', lease)
+    if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#owner)) {
+      return refuse('lease', 'a lease of this Redlock', lease)
+    }
     const terms = this.#terms(options)
     const next = lease.passOn(terms)
     if (next !== undefined) return this.#passedOn(next)
@@ -335,19 +337,19 @@ export class Redlock implements LockService, AsyncDisposable {
     const { leaseMs } = terms
     const startedAt = clock.now()
     const wish: Wish = { leaseMs, ...waiting, predecessor }
-    const grant = await attempt(this.#fleet, this.#proposals, resources, wish)
+    const result = await attempt(this.#fleet, this.#proposals, resources, wish)
     const durationMs = clock.now() - startedAt
-    if (grant.status !== 'unreachable') this.#roundTripMs = durationMs
-    const { status } = grant
+    if (result.status !== 'unreachable') this.#roundTripMs = durationMs
+    const { status } = result
     const handOver = predecessor !== undefined
-    const fencingToken = status === 'granted' ? grant.counter : undefined
+    const fencingToken = status === 'granted' ? result.grant.counter : undefined
     this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
-    if (grant.status !== 'granted')
-      return { outcome: grant, everywhere: () => Promise.resolve(false) }
-    const lease = new QuorumLease(this.#fleet, grant, terms, this.#owner)
+    if (result.status !== 'granted')
+      return { outcome: result, everywhere: () => Promise.resolve(false) }
+    const lease = new QuorumLease(this.#fleet, result.grant, terms, this.#owner)
     if (lease.remainingMs() > 0) this.#leases.add(lease)
     if (this.#closed !== undefined) await lease.release()
-    return { outcome: { status: 'granted', lease }, everywhere: () => grantedOnAll(grant) }
+    return { outcome: { status: 'granted', lease }, everywhere: () => grantedOnAll(result) }
   }
 
   #waitMs(options: AcquireOptions | undefined): number {
@@ -376,7 +378,7 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 }
 
-async function grantedOnAll({ poll }: Grant): Promise<boolean> {
+async function grantedOnAll({ poll }: Granted): Promise<boolean> {
   await poll.complete
   return poll.votes.every((vote) => vote?.kind === 'granted')
 }

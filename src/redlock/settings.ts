@@ -136,7 +136,7 @@ export function resolveSettings(options: RedlockOptions): Settings {
     addresses: mastersOption(options.masters),
     leaseMs,
     maxLeaseMs,
-    namespace: nameOption('namespace', options.namespace ?? 'redlock'),
+    namespace: namespaceOption(options.namespace ?? 'redlock'),
     driftFactor: numberOption('driftFactor', options.driftFactor ?? 0.01, 0, 0.5),
     masterTimeoutMs: integerOption(
       'masterTimeoutMs',
@@ -170,6 +170,15 @@ export function resolveSettings(options: RedlockOptions): Settings {
     clock: options.clock ?? systemClock,
     connect: options.connect ?? ((connection) => new MasterConnection(connection)),
   }
+}
+
+const KEY_KINDS = /:(lease|fence|wait|next|tomb|master|rare|released)(:|$)/
+
+/** @throws TypeError also for a name whose keys could be those of another namespace. */
+function namespaceOption(given: unknown): string {
+  const namespace = nameOption('namespace', given)
+  if (!KEY_KINDS.test(namespace)) return namespace
+  return refuse('namespace', 'a name without a part such as `:lease`, which names keys', namespace)
 }
 
 function observerOption(observer: unknown = openTelemetry()): Observer {

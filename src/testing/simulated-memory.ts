@@ -59,6 +59,13 @@ export class SimulatedMemory {
     this.#write(key, { value: entry.value, expiresAt })
   }
 
+  /** PEXPIRE of a key that expires. */
+  shorten(key: string, ttlMs: number): void {
+    const entry = this.#live(key)
+    if (entry === undefined) return
+    this.#write(key, { value: entry.value, expiresAt: this.#now() + ttlMs })
+  }
+
   delete(key: string): void {
     if (this.#live(key) !== undefined) this.#write(key, undefined)
   }

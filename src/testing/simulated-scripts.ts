@@ -135,14 +135,15 @@ function acquire(scene: Scene): Reply {
 /** Whoever goes on waiting gets a place, or keeps the one it has. */
 function refused(scene: Scene, resource: string, holder: string, holderKey: string): Reply {
   const { memory, keys, args, nowMs, constants } = scene
-  const waitMs = Number(at(args, 5))
+  const [waitMs, maxLeaseMs] = [Number(at(args, 5)), Number(constants['maxLeaseMs'])]
   if (waitMs > 0) {
     const waiters = keys.waiters(resource)
-    const score = nowMs + Math.min(waitMs, Number(constants['maxLeaseMs']))
+    const keptMs = Math.min(waitMs, maxLeaseMs)
     memory.rankedTrim(waiters, nowMs)
-    memory.rankedAdd(waiters, textOf(args, 6), score, waitMs)
-    flag(scene, waitMs)
+    memory.rankedAdd(waiters, textOf(args, 6), nowMs + keptMs, keptMs)
+    flag(scene, keptMs)
   }
+  if (memory.pttl(holderKey) > maxLeaseMs) memory.shorten(holderKey, maxLeaseMs)
   return ['taken', holder, memory.pttl(holderKey)]
 }
 
@@ -152,6 +153,7 @@ function confirm(scene: Scene): Reply {
   for (const resource of resources) {
     if (memory.get(keys.lease(resource)) !== token) return ['lost']
   }
+  if (isAbandoned(scene, token)) return ['lost']
   let highest = 0
   for (const resource of resources) {
     const counter = Math.max(counterOf(scene, resource), fence)

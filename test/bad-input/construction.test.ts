@@ -74,6 +74,18 @@ describe('masters', () => {
     expect(message).not.toContain('open-sesame')
   })
 
+  it.each([['app:lease'], ['app:fence:x'], ['app:master']])(
+    'a namespace whose keys could be those of another one: %s',
+    (namespace) => {
+      const message = refusal({ masters: FIVE, namespace })
+      expect(message).toContain('Expected `namespace` to be a name without a part such as')
+    },
+  )
+
+  it('a name with half a character', () => {
+    expect(refusal({ masters: FIVE, owner: 'a\ud800' })).toContain('well-formed Unicode')
+  })
+
   it('the same server twice', () => {
     const message = refusal({ masters: [...FIVE, `${FIVE[0] ?? ''}/`] })
     expect(message).toContain('Expected `masters` to be distinct servers')

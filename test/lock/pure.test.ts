@@ -32,6 +32,14 @@ describe('trust', () => {
     expect(longer(short, long)).toEqual(long)
   })
 
+  test('an extension after a clock was set ends trust on both clocks of one instant', () => {
+    const before = trustFrom({ now: 0, wallNow: 100_000 }, 10_000, 0.01)
+    const setBack = trustFrom({ now: 3_000, wallNow: 43_000 }, 10_000, 0.01)
+    // Suspended: the monotonic clock stands still, and a minute passes on the other.
+    const suspended = { now: 4_000, wallNow: 104_000 }
+    expect(remainingMs(longer(before, setBack), suspended)).toBe(0)
+  })
+
   test('a quarantine outlasts the longest lease by the slowest clock', () => {
     fc.assert(
       fc.property(leases, (maxLeaseMs) => quarantineMs(maxLeaseMs, 0.01) > maxLeaseMs * 1.01),

@@ -235,8 +235,8 @@ export const mutants: readonly Mutant[] = [
     patches: [
       lua(
         'verbs/confirm',
-        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nlocal highest",
-        "if token == '' then return {'lost'} end\nend\nlocal highest",
+        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nif flagged",
+        "if token == '' then return {'lost'} end\nend\nif flagged",
       ),
       twin(
         "if (memory.get(keys.lease(resource)) !== token) return ['lost']",

@@ -131,10 +131,13 @@ async function afterRestart(config: ServerConfig, restart: RestartOptions = {}):
 const EVERYSEC = { appendonly: 'yes', appendfsync: 'everysec' }
 const ALWAYS = { appendonly: 'yes', appendfsync: 'always' }
 
+const NOT_ON_REWRITE = { ...ALWAYS, 'no-appendfsync-on-rewrite': 'yes' }
+
 it.each([
   ['without persistence', {}, {}, 'quarantined'],
   ['that may have lost its last second', EVERYSEC, {}, 'quarantined'],
   ['whose every write was on disk, before and after', ALWAYS, {}, 'voting'],
+  ['whose writes are not on disk during a rewrite', NOT_ON_REWRITE, {}, 'quarantined'],
   ['whose writes are on disk only from now on', EVERYSEC, ALWAYS, 'quarantined'],
   ['whose writes are not on disk any more', ALWAYS, EVERYSEC, 'quarantined'],
 ])('a restart %s', async (_what, before, config, expected) => {

@@ -5,7 +5,7 @@ import { releaseProcedure } from '../../src/redlock/verbs/release.ts'
 import { Call } from '../../src/redis/batch.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { FENCE_TTL_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'
+import { FENCE_TTL_MS, MAX_LEASE_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'
 
 const leaks = watchLeaks()
 let bench: ScriptBench
@@ -173,7 +173,7 @@ describe('acquire', () => {
     await bench.acquire('c2', { waitMs: 19_000, waiter: 'c-waits' })
     // Nobody is more patient than the longest lease is long, or it would never get its turn.
     expect(await bench.places()).toEqual(['d-waits', 'c-waits', 'e-waits'])
-    expect(await bench.redis.pttl(bench.keys.waiters('r'))).toBeGreaterThan(30_000)
+    expect(await bench.redis.pttl(bench.keys.waiters('r'))).toBeGreaterThan(20_000)
     await bench.redis.call('ZADD', bench.keys.waiters('r'), '1', 'gone')
     await bench.acquire('f', { waitMs: 5_000 })
     expect(await bench.places()).toEqual(['f-waits', 'd-waits', 'c-waits', 'e-waits'])
@@ -285,5 +285,32 @@ describe('confirm', () => {
     const counter = await bench.granted('a')
     expect(await bench.confirm('a', 99, ['r'], 'another-run')).toEqual(['unenrolled'])
     expect(await bench.counter()).toBe(String(counter))
+  })
+})
+
+describe('what a clock or a patient caller must not do', () => {
+  it('a key that outlasts the longest lease, after the clock was set back, is shortened', async () => {
+    await bench.granted('a')
+    await bench.redis.pexpire(bench.keys.lease('r'), 10 * MAX_LEASE_MS)
+    expect((await bench.acquire('b'))[0]).toBe('taken')
+    expect(await bench.ttl()).toBeLessThanOrEqual(MAX_LEASE_MS)
+  })
+
+  it('a waiter leaves nothing for longer than the longest lease, however patient it is', async () => {
+    await bench.granted('a')
+    await bench.acquire('b', { waitMs: Number.MAX_SAFE_INTEGER })
+    for (const key of [bench.keys.waiters('r'), bench.keys.flag]) {
+      const ttlMs = await bench.redis.pttl(key)
+      expect(ttlMs).toBeGreaterThan(0)
+      expect(ttlMs).toBeLessThanOrEqual(MAX_LEASE_MS)
+    }
+  })
+
+  it('a key that was healed within a quarantine has no vote in a confirm', async () => {
+    const counter = await bench.granted('a')
+    await bench.redis.hset(bench.keys.master, 'votesFromMs', String(Date.now() + 20_000))
+    await bench.redis.del(bench.keys.lease('r'))
+    expect((await bench.heal('a', counter))[0]).toBe('healed')
+    expect(await bench.confirm('a', counter)).toEqual(['lost'])
   })
 })

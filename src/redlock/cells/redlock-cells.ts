@@ -164,7 +164,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
     const resources = resourceNames(resource)
     callOptions(options, true)
     const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
-    return this.#held.using(resources, acquire, routine)
+    return this.#held.using(resources, options.slots ?? 1, acquire, routine)
   }
 
   /** As {@link Redlock.handOver}. */

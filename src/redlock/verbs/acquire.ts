@@ -24,7 +24,8 @@ export const TOKENS_PER_GRANT = 64
  * counter and does not lengthen the lease. A lease is taken over only from the token that ended it,
  * and only where no later grant was made. A caller that goes on waiting gets its place in the same
  * call, so that no release can slip in between. Places are in the order of arrival plus patience,
- * `waitMs`, of which no more than the longest lease counts.
+ * `waitMs`, of which no more than the longest lease counts. No key of a holder outlasts the longest
+ * lease, also where the server's clock was set back.
  */
 export const acquireProcedure: Procedure = {
   name: 'acquire',
@@ -46,12 +47,13 @@ if flagged then
 end
 local function refuse(resource, holder, holderKey)
   if waitMs > 0 then
-    local waiters = waitersKey(resource)
+    local waiters, keptMs = waitersKey(resource), math.min(waitMs, tonumber(maxLeaseMs))
     redis.call('ZREMRANGEBYSCORE', waiters, '-inf', nowMs)
-    redis.call('ZADD', waiters, 'NX', nowMs + math.min(waitMs, tonumber(maxLeaseMs)), waiter)
-    if waitMs > redis.call('PTTL', waiters) then redis.call('PEXPIRE', waiters, waitMs) end
-    flag(waitMs)
+    redis.call('ZADD', waiters, 'NX', nowMs + keptMs, waiter)
+    if keptMs > redis.call('PTTL', waiters) then redis.call('PEXPIRE', waiters, keptMs) end
+    flag(keptMs)
   end
+  if redis.call('PTTL', holderKey) > tonumber(maxLeaseMs) then redis.call('PEXPIRE', holderKey, maxLeaseMs) end
   return {'taken', holder, redis.call('PTTL', holderKey)}
 end
 local counter, mine = 0, true

@@ -1,0 +1,29 @@
+/** `using` inside `using`: which leases it may join. */
+import { expect, test } from 'vitest'
+import { HeldLeases } from '../../src/lock/reentrancy.ts'
+import type { Lease } from '../../src/lock/lease.ts'
+
+const lease = { assertHeld: () => undefined, release: () => Promise.resolve() } as unknown as Lease
+const acquire = (): Promise<Lease> => Promise.resolve(lease)
+
+test.each([
+  [2, 1],
+  [1, 2],
+])('a lease on one of %i slots is not joined for %i', async (outer, inner) => {
+  const held = new HeldLeases()
+  const nested = held.using(['gpu'], outer, acquire, () =>
+    held.using(['gpu'], inner, acquire, () => 'joined'),
+  )
+  await expect(nested).rejects.toThrow(`Expected \`slots\` to be ${outer}, as in the outer call`)
+})
+
+test('a lease on as many slots is joined', async () => {
+  const held = new HeldLeases()
+  let acquired = 0
+  const once = (): Promise<Lease> => {
+    acquired++
+    return acquire()
+  }
+  await held.using(['gpu'], 2, once, () => held.using(['gpu'], 2, once, () => undefined))
+  expect(acquired).toBe(1)
+})
