@@ -265,6 +265,20 @@ export class SettingsDifferError extends RedlockError {
   }
 }
 
+/** Workers that wake no sleeping job work on a queue whose jobs sleep in line. */
+export class PlainWorkerError extends RedlockError {
+  readonly code = 'PLAIN_WORKER'
+  readonly queue: string
+
+  constructor(queue: string) {
+    super(
+      `Queue \`${queue}\` has workers, and none of them is a LockedWorker: jobs that wait for their ` +
+        `resource are not woken. Make its workers \`LockedWorker\`s, or add its jobs with \`Queue\`.`,
+    )
+    this.queue = queue
+  }
+}
+
 /** The worker is shutting down and its limit is reached: the job stops and goes back to the queue. */
 export class ShutdownError extends RedlockError {
   readonly code = 'SHUTDOWN'

@@ -131,9 +131,8 @@ class Dashboard {
     const job = await view?.job(queue, jobId)
     if (view === undefined || job === undefined || job.finishedOn) return undefined
     const resources = await view.placesOf(queue, jobId)
-    if (resources.length > 0) {
-      return view.why(job, resources, (resource) => viewResource(this.#fleet, resource))
-    }
+    const why = await view.why(job, resources, (resource) => viewResource(this.#fleet, resource))
+    if (why !== undefined) return why
     return `Job ${jobId} (${await job.getState()}) has no place in a line.`
   }
 

@@ -135,7 +135,8 @@ export class QueueView {
     return logs
   }
 
-  async why(job: Job, resources: readonly string[], look: Look): Promise<string> {
+  /** Undefined for a job that has no place in the lines of the resources. */
+  async why(job: Job, resources: readonly string[], look: Look): Promise<string | undefined> {
     return whyWaits(job, resources, { inspect: look }, this.#lines())
   }
 

@@ -4,7 +4,8 @@
  * and its places are written by one script. The queue counts and lists a sleeping job as waiting.
  */
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
-import { systemClock } from '../clock.ts'
+import { sleep, systemClock } from '../clock.ts'
+import { PlainWorkerError } from '../errors.ts'
 import {
   choiceOption,
   integerOption,
@@ -43,6 +44,9 @@ const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, true
   ...{ blockingConnection: true, skipMetasUpdate: true, settings: true },
   ...{ skipVersionCheck: true, skipWaitingForReady: true },
 }
+
+/** A worker connects and says what it has in this time. */
+const START_MS = 1_000
 
 interface NewJob<Data, Name extends string> {
   name: Name
@@ -97,6 +101,15 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     return super.addBulk(jobs)
   }
 
+  /** A plain `Worker` would run the first job of each line and wake none behind it. */
+  async #findPlainWorkers(): Promise<void> {
+    if (await this.#settings.knowsWorker()) return
+    if ((await this.getWorkersCount()) === 0) return
+    await sleep(systemClock, START_MS) // A LockedWorker that starts says so in this time.
+    if (this.closing || (await this.#settings.knowsWorker())) return
+    this.emit('error', new PlainWorkerError(this.name))
+  }
+
   #check(data: Data, opts: JobsOptions | undefined): void {
     resourcesOf(() => this.#resource(data), opts?.jobId)
     void this.#compareSettings()
@@ -104,7 +117,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 
   async #compareSettings(): Promise<void> {
     try {
-      for (const difference of await this.#settings.exchange()) this.emit('error', difference)
+      const differences = await this.#settings.exchange()
+      for (const difference of differences ?? []) this.emit('error', difference)
+      if (differences !== undefined) await this.#findPlainWorkers()
     } catch {
       // The queue's Redis is away: the jobs' own commands say so.
     }

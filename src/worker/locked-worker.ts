@@ -8,6 +8,7 @@ import { sleep, systemClock, withinMs, type Timer } from '../clock.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
 import { EventLog } from '../event-log.ts'
 import type { LockService } from '../lock/lock-service.ts'
+import { labelOf } from '../lock/resources.ts'
 import { defaultLogger } from '../logger.ts'
 import { integerOption } from '../options.ts'
 import { JobTelemetry } from '../telemetry/job-telemetry.ts'
@@ -174,7 +175,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const itself = { prefix: bullmq.prefix ?? 'bull', queue: name }
     const settings = new SettingsCheck(lines, itself, terms, systemClock)
     this.#repeat(PUBLISH_INTERVAL_MS, async () => {
-      for (const difference of await settings.exchange()) onError(difference)
+      for (const difference of (await settings.exchange()) ?? []) onError(difference)
     })
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     this.#repeat(Math.ceil(lockMs / 4), () => {
@@ -260,7 +261,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     if (job === undefined) return `There is no job ${jobId} in queue \`${this.name}\`.`
     const recorded = await this.#lines.recordedResources(jobId)
     const resources = recorded ?? resourcesOf(() => this.#resource(job), jobId)
-    return whyWaits(job, resources, this.#redlock, this.#lines)
+    const why = await whyWaits(job, resources, this.#redlock, this.#lines)
+    return why ?? `Job ${jobId} has no place in the line of \`${labelOf(resources)}\` yet.`
   }
 
   /**

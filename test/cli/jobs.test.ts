@@ -76,12 +76,11 @@ describe('why and inspect', () => {
     ])
     const why = await cli(['why', queue, second?.id ?? ''], { env: env() })
     expect(why.code).toBe(0)
-    expect(why.out).toContain('waits in the line of `customer:1` for its turn: 1 before it')
+    expect(why.out).toContain('waits in the line of `customer:1` for its turn: 1 ahead of it')
     const head = await cli(['why', queue, first?.id ?? '', '--json'], { env: env() })
     expect(head.json()).toMatchObject({
       resources: ['customer:1'],
       state: 'waiting',
-      complete: true,
     })
     expect(head.out).toMatch(/is first in the line .* the lease of worker-7/)
     const named = await cli(['why', queue, '2', '--resource', 'customer:1'], { env: env() })
@@ -90,7 +89,7 @@ describe('why and inspect', () => {
     const inspected = await cli(['inspect', 'customer:1', '--json'], { env: env() })
     const { line } = inspected.json<{ line: readonly LineEntry[] }>()
     expect(line.map(({ jobId }) => jobId)).toEqual([first?.id, second?.id])
-    expect(line[1]?.waitsFor).toBe('its turn: 1 before it')
+    expect(line[1]?.waitsFor).toBe('its turn: 1 ahead of it')
     expect((await cli(['inspect', 'customer:1'], { env: env() })).out).toContain('PLACE')
   })
 
@@ -98,7 +97,7 @@ describe('why and inspect', () => {
     const plain = openPlain()
     const job = await plain.add('post', {})
     const why = await cli(['why', queue, job.id ?? ''], { env: env() })
-    expect(why.out).toContain('(waiting) stands in no line: it was not added through a LockedQueue')
+    expect(why.out).toContain('(waiting) has no place in a line: it was not added through a LockedQueue')
     const absent = await cli(['why', queue, 'nobody'], { env: env() })
     expect(absent).toMatchObject({ code: 1 })
     expect(absent.out).toContain('There is no job nobody in queue')

@@ -108,7 +108,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     )
     const line = page.locator('#lines tr', { hasText: 'customer:42' })
     await line.getByText('is running').waitFor()
-    expect(await line.innerText()).toContain('(delayed) waits for its turn: 1 before it')
+    expect(await line.innerText()).toContain('(waiting) waits for its turn: 1 ahead of it')
     work.open()
   })
 

@@ -114,8 +114,8 @@ describe('lines', () => {
           ...{ resource: 'customer:42', jobs: 4 },
           first: [
             { queue: 'invoices', jobId: 'j0', state: 'active' },
-            { jobId: 'j1', state: 'delayed', waitsFor: 'its turn: 1 before it' },
-            { jobId: 'j2', state: 'delayed', waitsFor: 'its turn: 2 before it' },
+            { jobId: 'j1', state: 'waiting', waitsFor: 'its turn: 1 ahead of it' },
+            { jobId: 'j2', state: 'waiting', waitsFor: 'its turn: 2 ahead of it' },
           ],
         },
       ],

@@ -1,9 +1,11 @@
 /** What is reported when the processes of one queue have different settings. */
+import { Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import {
   LockedQueue,
   LockedWorker,
+  PlainWorkerError,
   SettingsDifferError,
   type LockedQueueOptions,
   type LockedWorkerOptions,
@@ -167,7 +169,7 @@ test('what a process said counts for ten minutes, and is said once a minute', as
   expect(await said.exchange()).toEqual([])
   expect(await other.exchange()).toHaveLength(1)
   await clock.advance(59_000)
-  expect(await other.exchange()).toEqual([])
+  expect(await other.exchange()).toBeUndefined()
   await clock.advance(1_000)
   expect(await other.exchange()).toHaveLength(1)
 
@@ -176,4 +178,19 @@ test('what a process said counts for ten minutes, and is said once a minute', as
   await clock.advance(60_000)
   expect(await other.exchange()).toEqual([])
   expect(await redis().zcard(settingsKey(at))).toBe(1)
+})
+
+test('a LockedQueue with plain workers reports it, and one with a LockedWorker does not', async () => {
+  const { queue, errors } = producer()
+  const plain = new Worker(fixture.namespace, () => Promise.resolve(), { connection: connection() })
+  fixture.defer(() => plain.close())
+  await plain.waitUntilReady()
+  await queue.addBulk(two)
+  await until('it is reported', () => errors.some((error) => error instanceof PlainWorkerError))
+
+  const late = producer()
+  await worker()
+  await late.queue.addBulk(two)
+  await new Promise((resolve) => setTimeout(resolve, 1_500))
+  expect(late.errors).toEqual([])
 })

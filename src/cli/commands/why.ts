@@ -70,7 +70,8 @@ async function reasonOf(
   look: Look,
 ): Promise<string> {
   const over = state === 'completed' || state === 'failed'
-  if (resources.length > 0) return view.why(job, resources, look)
+  const why = resources.length > 0 ? await view.why(job, resources, look) : undefined
+  if (why !== undefined) return why
   const id = job.id ?? ''
   if (over) return `Job ${id} has ${state}.${job.failedReason ? ` ${job.failedReason}` : ''}`
   const namespaces = (await view.otherNamespaces(job.queueName)).map((name) => `\`${name}\``)

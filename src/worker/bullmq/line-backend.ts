@@ -465,7 +465,11 @@ export class LineBackend extends RedisQueueBackend {
     }
     // Release 0.1 had its lines in other slots of a cluster.
     if (isCluster) return
-    const run = (script: ComposedScript, key: string, args: readonly string[]): Promise<unknown> => {
+    const run = (
+      script: ComposedScript,
+      key: string,
+      args: readonly string[],
+    ): Promise<unknown> => {
       this.#define(client, script)
       return client.runCommand(script.command, [key, this.#space, this.#settings.slots, ...args])
     }

@@ -2,7 +2,6 @@
 import type { Job } from 'bullmq'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import { labelOf } from '../../lock/resources.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
 import { lineScripts } from './line-scripts.ts'
 
@@ -84,13 +83,16 @@ function describeWait(ahead: number, state: string, lease: Inspection | undefine
   return 'a free worker'
 }
 
-/** @param resources what the job touches: what its hash records, or what `resource` names. */
+/**
+ * @param resources what the job touches: what its hash records, or what `resource` names.
+ * @returns undefined for a job that has no place in their lines.
+ */
 export async function whyWaits(
   job: Job,
   resources: readonly string[],
   locks: Pick<LockService, 'inspect'>,
   backend: LineBackend,
-): Promise<string> {
+): Promise<string | undefined> {
   const id = job.id ?? ''
   const state = await backend.forQueue(job.queueName, job.prefix).getState(id)
   if (state === 'completed' || state === 'failed') return `Job ${id} has ${state}.`
@@ -106,5 +108,5 @@ export async function whyWaits(
       return `Job ${id} (${entry.state}) is first in the line of \`${name}\` and waits for ${entry.waitsFor}.`
     }
   }
-  return `Job ${id} (${state}) has no place in the line of \`${labelOf(resources)}\` yet.`
+  return undefined
 }

@@ -66,20 +66,29 @@ export class SettingsCheck {
     this.#clock = clock
   }
 
-  /** Says what this process has and finds others that differ; nothing where it did so recently. */
-  async exchange(): Promise<readonly SettingsDifferError[]> {
+  /** Whether a LockedWorker has said anything lately; false also where none has started yet. */
+  async knowsWorker(): Promise<boolean> {
+    const found = await this.#exchange()
+    return found.some((said) => said.includes('"LockedWorker"'))
+  }
+
+  /** Says what this process has and finds others that differ; undefined where it did so recently. */
+  async exchange(): Promise<readonly SettingsDifferError[] | undefined> {
     const now = this.#clock.now()
-    if (now - this.#publishedAt < PUBLISH_INTERVAL_MS) return []
+    if (now - this.#publishedAt < PUBLISH_INTERVAL_MS) return undefined
     this.#publishedAt = now
     try {
-      const args = [JSON.stringify(this.#mine), ENTRY_TTL_MS]
-      const key = settingsKey(this.#queue)
-      const reply = await this.#backend.runOn(exchangeScript, key, args)
-      return this.#differences(reply as readonly string[])
+      return this.#differences(await this.#exchange())
     } catch (error) {
       this.#publishedAt = -Infinity
       throw error
     }
+  }
+
+  async #exchange(): Promise<readonly string[]> {
+    const args = [JSON.stringify(this.#mine), ENTRY_TTL_MS]
+    const reply = await this.#backend.runOn(exchangeScript, settingsKey(this.#queue), args)
+    return reply as readonly string[]
   }
 
   #differences(found: readonly string[]): readonly SettingsDifferError[] {
