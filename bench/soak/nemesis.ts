@@ -1,7 +1,7 @@
 /**
- * Chooses faults at random, a few at a time and never two for one target, until it is told to stop. Now and
- * then there is a truce: no server, network or process is hurt, and the lines are watched. Jobs are removed
- * all the time.
+ * Chooses faults at random, a few at a time and never two for one target, until it is told to stop.
+ * Now and then there is a truce: no server, network or process is hurt, and the lines are watched.
+ * Jobs are removed all the time.
  */
 import { SeededRandom } from '../../test/sim/seeded-random.ts'
 import type { Arena } from './arena.ts'

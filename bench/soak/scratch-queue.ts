@@ -1,6 +1,6 @@
 /**
- * A second queue for the same customers, whose jobs are removed, drained, cleaned and obliterated while
- * they wait and run. It shares the lines and the workers with the queue whose jobs must all be done.
+ * A second queue for the same customers, whose jobs are removed, drained, cleaned and obliterated
+ * while they wait and run. It shares lines and workers with the queue whose jobs must all be done.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'

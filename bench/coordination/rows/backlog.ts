@@ -6,7 +6,8 @@ import { inTurns, newQueueName, type Harness } from '../harness.ts'
 import { reference, type Row } from '../row.ts'
 import { CONCURRENCY } from './rounds.ts'
 
-const FEW = { waiting: 1_000, lines: 100, timed: 600 }
+/** More lines than a sweep looks at in a second: its bound is what must not grow. */
+const FEW = { waiting: 1_000, lines: 250, timed: 600 }
 const MANY = { waiting: 100_000, lines: 10_000, timed: 4_000 }
 const SMOKE_MANY = { waiting: 4_000, lines: 400, timed: 600 }
 const PROCESSES = 4

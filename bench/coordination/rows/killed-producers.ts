@@ -9,7 +9,7 @@ import { none, reference, type Row } from '../row.ts'
 import { CONCURRENCY } from './rounds.ts'
 
 const KILLS = 300
-const SMOKE_KILLS = 6
+const SMOKE_KILLS = 4
 /** Few enough that most jobs are added to a line that is busy. */
 const LINES = 4
 const BULK = 10

@@ -9,6 +9,7 @@ import { none, reference, type Row } from '../row.ts'
 import { WorkerProcess } from '../worker-processes.ts'
 
 const PROCESSES = 3
+const SMOKE_PROCESSES = 2
 const CONCURRENCY = 8
 const LINES = 30
 const WORK_MS = 50
@@ -125,7 +126,8 @@ class Scene {
   static async open(harness: Harness, smoke: boolean): Promise<Scene> {
     const queue = newQueueName()
     const scene = new Scene(harness, queue, await harness.producer('strict', queue), smoke)
-    const workers = await Promise.all(Array.from({ length: PROCESSES }, () => scene.startWorker()))
+    const size = smoke ? SMOKE_PROCESSES : PROCESSES
+    const workers = await Promise.all(Array.from({ length: size }, () => scene.startWorker()))
     await Promise.all(workers.map((work) => work()))
     scene.#toppingUp = scene.#topUp()
     return scene
