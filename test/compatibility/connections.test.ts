@@ -9,7 +9,8 @@ import { pause, range, type Side } from './side.ts'
 
 useSides()
 
-const NEVER_MS = 3_000
+/** Longer than ours gives BullMQ to end its connections. */
+const NEVER_MS = 9_000
 
 const within = (work: Promise<unknown>): Promise<string> =>
   Promise.race([
@@ -88,7 +89,8 @@ differs(
     await side.ended(1)
     await server.kill()
     await pause(100)
-    return { worker: await within(worker.close()), queue: await within(queue.close()) }
+    const [ofWorker, ofQueue] = await Promise.all([within(worker.close()), within(queue.close())])
+    return { worker: ofWorker, queue: ofQueue }
   },
   {
     bullmq: { worker: 'never', queue: 'ended' },

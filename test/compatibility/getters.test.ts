@@ -1,6 +1,7 @@
 /** What a queue says of its jobs: those that wait in line are waiting ones. */
-import { differs, same, useSides } from './differential.ts'
+import { same, useSides } from './differential.ts'
 import { pause, range, type Side, type WorkJob, type WorkQueue } from './side.ts'
+import { bullmqVersion } from './surface.ts'
 
 useSides()
 
@@ -304,8 +305,8 @@ same(
   { first: 40, second: { part: 2 }, order: [1, 2] },
 )
 
-differs(
-  'queue events of three jobs of one customer: those that wait in line are delayed first',
+same(
+  'queue events of three jobs of one customer: each is added, waits, runs and completes once',
   async (side) => {
     const events = await side.events()
     const seen = new Map<string, number>()
@@ -335,10 +336,7 @@ differs(
     await pause(50)
     return Object.fromEntries(seen)
   },
-  {
-    bullmq: { added: 3, waiting: 3, active: 3, completed: 3 },
-    ours: { added: 3, waiting: 3, delayed: 2, active: 3, completed: 3 },
-  },
+  { added: 3, waiting: 3, active: 3, completed: 3 },
 )
 
 same(
@@ -433,7 +431,7 @@ same(
       version: await queue.getVersion(),
     }
   },
-  { workers: [true], count: 1, concurrency: 3, version: 'bullmq:6.7.0' },
+  { workers: [true], count: 1, concurrency: 3, version: `bullmq:${bullmqVersion()}` },
 )
 
 same(

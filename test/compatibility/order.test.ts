@@ -195,7 +195,7 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', [1], { delay: 300 })
+    await side.add(queue, 'a', [1], { delay: 600 })
     await side.add(queue, 'a', [2, 3])
     await side.ended(3)
     return { order: side.order }
@@ -336,7 +336,7 @@ same(
   'order: "relaxed": a retry with backoff lets others pass',
   async (side) => {
     const queue = side.plainQueue()
-    await side.add(queue, 'a', [1, 2], { attempts: 2, backoff: 400 })
+    await side.add(queue, 'a', [1, 2], { attempts: 2, backoff: 600 })
     side.worker(
       (job) => {
         if (job.data.nr === 1 && job.attemptsMade === 0) throw new Error('on purpose')

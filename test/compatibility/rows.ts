@@ -419,8 +419,8 @@ export const ROWS: readonly Row[] = [
   }),
 
   // Events
-  differs('A job that waits in line is delayed first, and `waiting` when its turn comes.', {
-    'queue events of three jobs of one customer: those that wait in line are delayed first': {
+  same('Once for each job, also for one that waits in line.', {
+    'queue events of three jobs of one customer: each is added, waits, runs and completes once': {
       'queueEvents.on': ['waiting', 'delayed', 'active'],
     },
   }),
@@ -553,7 +553,7 @@ export const ROWS: readonly Row[] = [
     'a limiter with jobs of a LockedQueue': {
       WorkerOptions: ['limiter', 'limiter.max', 'limiter.duration'],
     },
-    'a limiter counts jobs of a plain Queue once, though some start in vain': {
+    'a limiter counts each job of a plain Queue once': {
       'In use': ['`limiter` with jobs of a plain `Queue`'],
     },
     'worker.pause, isPaused and resume': { Worker: ['resume', 'isPaused'] },
@@ -578,8 +578,6 @@ export const ROWS: readonly Row[] = [
       Job: ['extendLock', 'token'],
       Worker: ['extendJobLocks'],
     },
-    'moveToCompleted by hand fetches the customer’s next job': { Job: ['moveToCompleted'] },
-    'moveToFailed by hand, with attempts left and without': { Job: ['moveToFailed'] },
     'telemetry: a span for each add and each process': {
       QueueOptions: ['telemetry'],
       WorkerOptions: ['telemetry'],
@@ -606,24 +604,25 @@ export const ROWS: readonly Row[] = [
       'In use': ['`lockDuration`, `stalledInterval` and `maxStalledCount` that are given'],
     },
   }),
-  differs('The reason of the signal is an error that has the given one as its message.', {
-    'cancelJob: the signal aborts with an error that has the reason': {
+  same(AS_BULLMQ, {
+    'cancelJob and cancelAllJobs: the signal aborts with the reason': {
       Worker: ['cancelJob', 'cancelAllJobs'],
     },
-  }),
-  differs('Jobs that are fetched by hand come in turn, but without a lease.', {
-    'getNextJob by hand: the customer’s next job comes when the first one is finished': {
-      Worker: ['getNextJob'],
+    'worker.close(true): the abandoned job runs again as soon as with BullMQ': {
+      'In use': ['`worker.close(true)`'],
     },
+    'getNextJob of a plain Worker and moveToCompleted: a worker goes on with the customer’s next job':
+      { Job: ['moveToCompleted'] },
+    'moveToFailed by hand, with attempts left and without: the customer’s next job runs': {
+      Job: ['moveToFailed'],
+    },
+  }),
+  refused('It would have no lease; fetch with a plain `Worker` and run it in `redlock.using`.', {
+    'getNextJob of a LockedWorker is refused': { Worker: ['getNextJob'] },
   }),
   differs('The processor runs under a lease.', {
-    'processJob by hand: the processor runs under a lease, and the job completes': {
+    'processJob of a job that was fetched by hand: the processor runs under a lease': {
       Worker: ['processJob'],
-    },
-  }),
-  differs('The job runs again when its lease has ended, as its processor may still run.', {
-    'worker.close(true): the abandoned job runs again when its lease has ended': {
-      'In use': ['`worker.close(true)`'],
     },
   }),
   differs('The customer’s other jobs wait until it ran again.', {
@@ -660,8 +659,8 @@ export const ROWS: readonly Row[] = [
       'In use': ['types: the second parameter as the token'],
     },
   }),
-  differs('The signal is the lease’s: `lease.signal`.', {
-    'the third parameter of a processor: the signal is the lease’s': {
+  same(AS_BULLMQ, {
+    'the third parameter of a processor is the signal': {
       'In use': ['a processor’s third parameter'],
     },
   }),

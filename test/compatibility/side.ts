@@ -160,6 +160,12 @@ export class Side {
     return this.#watched(worker)
   }
 
+  /** BullMQ's own class on both sides, to fetch by hand. */
+  plainWorker(): WorkWorker {
+    const { connection, queueName } = this
+    return this.#watched(new Worker<Work, unknown>(queueName, undefined, { connection }))
+  }
+
   flows(): FlowProducer {
     return this.#watched(new FlowProducer({ connection: this.connection }))
   }
