@@ -173,3 +173,24 @@ same(
   },
   { order: [1, 2], delayed: 1 },
 )
+
+differs(
+  'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker',
+  async (side) => {
+    const queue = side.queue()
+    const ran: number[] = []
+    const plain = side.plainWorker(({ data }) => {
+      ran.push(data.nr)
+    })
+    await side.add(queue, 'a', range(1, 3))
+    await side.until('the first has run', () => ran.length > 0)
+    await pause(300)
+    const byPlain = [...ran]
+    await plain.close()
+    if (byPlain.length === 3) return { byPlain, byOurs: [] }
+    side.worker()
+    await side.ended(2)
+    return { byPlain, byOurs: side.order }
+  },
+  { bullmq: { byPlain: [1, 2, 3], byOurs: [] }, ours: { byPlain: [1], byOurs: [2, 3] } },
+)

@@ -160,10 +160,11 @@ export class Side {
     return this.#watched(worker)
   }
 
-  /** BullMQ's own class on both sides, to fetch by hand. */
-  plainWorker(): WorkWorker {
+  /** BullMQ's own class on both sides. Without a processor it is there to fetch by hand. */
+  plainWorker(process?: (job: WorkJob) => unknown): WorkWorker {
     const { connection, queueName } = this
-    return this.#watched(new Worker<Work, unknown>(queueName, undefined, { connection }))
+    const processor = process && ((job: WorkJob) => Promise.resolve(process(job)))
+    return this.#watched(new Worker<Work, unknown>(queueName, processor, { connection }))
   }
 
   flows(): FlowProducer {

@@ -1,7 +1,7 @@
-/** The worker itself: starting, pausing, stopping, cancelling, limits, and fetching by hand. */
+/** The worker itself: starting, pausing, stopping, dying, cancelling, and its options. */
 import { expect } from 'vitest'
-import { differs, ours, refused, same, sameAndAsSoon, useSides } from './differential.ts'
-import { fetched, pause, range, type Side, type WorkJob } from './side.ts'
+import { differs, ours, refused, same, useSides } from './differential.ts'
+import { pause, range, type Side, type WorkJob } from './side.ts'
 
 useSides()
 
@@ -33,104 +33,6 @@ same(
     return { before, order: side.order, running: worker.isRunning() }
   },
   { before: { running: false, order: [] }, order: [1], running: true },
-)
-
-same(
-  'concurrency can be changed at run time',
-  async (side) => {
-    const queue = side.queue()
-    let [now, most] = [0, 0]
-    const worker = side.worker(
-      async () => {
-        most = Math.max(most, ++now)
-        await pause(40)
-        now--
-      },
-      { concurrency: 1 },
-    )
-    for (const nr of range(1, 16)) await side.add(queue, `c${nr}`, [nr])
-    await side.ended(2)
-    const alone = most
-    worker.concurrency = 3
-    await side.ended(16)
-    return { alone, most, concurrency: worker.concurrency }
-  },
-  { alone: 1, most: 3, concurrency: 3 },
-)
-
-same(
-  'setGlobalConcurrency bounds all workers, and isMaxed says so',
-  async (side) => {
-    const queue = side.queue()
-    await queue.setGlobalConcurrency(2)
-    let [now, most] = [0, 0]
-    const gate = side.gate()
-    const process = async (): Promise<void> => {
-      most = Math.max(most, ++now)
-      await gate.passed
-      await pause(10)
-      now--
-    }
-    for (const concurrency of [3, 3]) side.worker(process, { concurrency })
-    for (const nr of range(1, 6)) await side.add(queue, `c${nr}`, [nr])
-    await side.until('two run', () => now === 2)
-    await pause(100)
-    const maxed = await queue.isMaxed()
-    gate.open()
-    await side.ended(6)
-    const known = await queue.getGlobalConcurrency()
-    await queue.removeGlobalConcurrency()
-    return { most, maxed, known, after: await queue.getGlobalConcurrency() }
-  },
-  { most: 2, maxed: true, known: 2, after: null },
-)
-
-same(
-  'global concurrency of one and two customers: every job runs, in order',
-  async (side) => {
-    const queue = side.queue()
-    await queue.setGlobalConcurrency(1)
-    await side.add(queue, 'a', range(1, 4))
-    await side.add(queue, 'b', range(5, 8))
-    side.worker(() => pause(2))
-    await side.ended(8)
-    return { a: side.orderOf('a'), b: side.orderOf('b') }
-  },
-  { a: range(1, 4), b: range(5, 8) },
-)
-
-sameAndAsSoon(
-  'setGlobalRateLimit bounds the queue, and removeGlobalRateLimit lifts it',
-  async (side) => {
-    const queue = side.queue()
-    await queue.setGlobalRateLimit(2, 300)
-    await side.add(queue, 'a', range(1, 6))
-    const from = performance.now()
-    side.worker()
-    await side.ended(6)
-    const gapMs = performance.now() - from
-    const limit = await queue.getGlobalRateLimit()
-    await queue.removeGlobalRateLimit()
-    return { order: side.order, limit, after: await queue.getGlobalRateLimit(), gapMs }
-  },
-  { order: range(1, 6), limit: { max: 2, duration: 300 }, after: null },
-)
-
-same(
-  'queue.rateLimit, getRateLimitTtl and removeRateLimitKey',
-  async (side) => {
-    const queue = side.queue()
-    await queue.rateLimit(60_000)
-    const limited = (await queue.getRateLimitTtl()) > 0
-    await side.add(queue, 'a', [1])
-    const worker = side.worker(() => undefined, { limiter: { max: 5, duration: 1_000 } })
-    await worker.waitUntilReady()
-    await pause(150)
-    const before = side.order
-    await queue.removeRateLimitKey()
-    return { limited, before, after: await queue.getRateLimitTtl() }
-  },
-  { limited: true, before: [], after: -2 },
 )
 
 same(
@@ -314,140 +216,6 @@ same(
   { known: true, unknown: false, reasons: ['no longer needed', 'all'] },
 )
 
-refused(
-  'getNextJob of a LockedWorker is refused',
-  async (side) => {
-    await side.add(side.queue(), 'a', [1])
-    const job = await fetched(
-      side.worker(() => undefined, { autorun: false }),
-      'one',
-    )
-    return { nr: job?.data.nr }
-  },
-  /without a lease.*redlock\.using/,
-)
-
-same(
-  'getNextJob of a plain Worker and moveToCompleted: a worker goes on with the customer’s next job',
-  async (side) => {
-    await side.add(side.queue(), 'a', [1, 2, 3])
-    const job = await fetched(side.plainWorker(), 'one')
-    await job?.moveToCompleted('by hand', 'one', false)
-    side.worker()
-    await side.ended(2)
-    return { nr: job?.data.nr, state: await job?.getState(), order: side.order }
-  },
-  { nr: 1, state: 'completed', order: [2, 3] },
-)
-
-same(
-  'moveToFailed by hand, with attempts left and without: the customer’s next job runs',
-  async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1], { attempts: 2 })
-    const worker = side.plainWorker()
-    const first = await fetched(worker, 'one')
-    await first?.moveToFailed(new Error('on purpose'), 'one', false)
-    const again = await first?.getState()
-    const second = await fetched(worker, 'two')
-    await second?.moveToFailed(new Error('on purpose'), 'two', false)
-    await side.add(queue, 'a', [2])
-    side.worker()
-    await side.ended(1)
-    return { again, last: await second?.getState(), made: second?.attemptsMade, order: side.order }
-  },
-  { again: 'waiting', last: 'failed', made: 2, order: [2] },
-)
-
-same(
-  'extendLock and extendJobLocks with job.token',
-  async (side) => {
-    const queue = side.queue()
-    const found: unknown[] = []
-    const worker = side.worker(async (job, { token }) => {
-      found.push(await job.extendLock(token, 5_000))
-      found.push(await worker.extendJobLocks([job.id ?? ''], [token], 5_000))
-    })
-    await side.add(queue, 'a', [1])
-    await side.ended(1)
-    return { found }
-  },
-  { found: [1, []] },
-)
-
-same(
-  'worker.on: ready, active, progress, completed, failed, drained, paused, resumed, closing, closed',
-  async (side) => {
-    const queue = side.queue()
-    const seen: string[] = []
-    const worker = side.worker(async (job) => {
-      await job.updateProgress(7)
-      if (job.data.nr === 2) throw new Error('on purpose')
-      return 'done'
-    })
-    worker.on('ready', () => seen.push('ready'))
-    worker.on('active', ({ data }, prev) => seen.push(`active ${data.nr} ${prev}`))
-    worker.on('progress', ({ data }, progress) =>
-      seen.push(`${data.nr} ${JSON.stringify(progress)}`),
-    )
-    worker.on('completed', ({ data }, result, prev) => {
-      seen.push(`completed ${data.nr} ${String(result)} ${prev}`)
-    })
-    worker.on('failed', (job, error, prev) => {
-      seen.push(`failed ${job?.data.nr ?? 0} ${error.message} ${prev}`)
-    })
-    let drained = 0
-    worker.on('drained', () => drained++)
-    worker.on('paused', () => seen.push('paused'))
-    worker.on('resumed', () => seen.push('resumed'))
-    worker.on('closing', () => seen.push('closing'))
-    worker.on('closed', () => seen.push('closed'))
-    await worker.waitUntilReady()
-    await pause(50)
-    await side.add(queue, 'a', [1, 2])
-    await side.ended(2)
-    await side.until('it was drained', () => drained > 0)
-    await worker.pause()
-    await worker.resume()
-    await worker.close()
-    return { seen }
-  },
-  {
-    seen: [
-      'ready',
-      'active 1 waiting',
-      '1 7',
-      'completed 1 done active',
-      'active 2 waiting',
-      '2 7',
-      'failed 2 on purpose active',
-      'paused',
-      'resumed',
-      'closing',
-      'closed',
-    ],
-  },
-)
-
-same(
-  'locksRenewed is emitted while a job runs',
-  async (side) => {
-    const queue = side.queue()
-    const gate = side.gate()
-    const counts: number[] = []
-    side
-      .worker(() => gate.passed, { lockDuration: 400, lockRenewTime: 60 })
-      .on('locksRenewed', ({ count }) => {
-        counts.push(count)
-        gate.open()
-      })
-    await side.add(queue, 'a', [1])
-    await side.ended(1)
-    return { first: counts[0] }
-  },
-  { first: 1 },
-)
-
 same(
   'worker.name is shown by the job as processedBy',
   async (side) => {
@@ -530,7 +298,7 @@ same(
     }
     const queue = side.queue({ telemetry: telemetry as never })
     side.worker(() => undefined, { telemetry: telemetry as never })
-    await side.add(queue, 'a', [1, 2])
+    for (const customer of ['a', 'b']) await side.add(queue, customer, [1])
     await side.until('both are done', async () => (await queue.getCompletedCount()) === 2)
     const count = (name: string): number => spans.filter((span) => span.startsWith(name)).length
     return { add: count('add q'), process: count('process q') }
