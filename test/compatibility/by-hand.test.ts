@@ -1,21 +1,58 @@
 /** Jobs that are fetched and finished by hand, and BullMQ's locks on jobs. */
 import { Redis } from 'ioredis'
-import { differs, refused, same, useSides } from './differential.ts'
+import { differs, same, useSides } from './differential.ts'
 import { fetched, pause } from './side.ts'
 
 useSides()
 
-refused(
-  'getNextJob of a LockedWorker is refused',
+differs(
+  'getNextJob by hand: the customer’s next job comes when the first one is finished',
   async (side) => {
-    await side.add(side.queue(), 'a', [1])
-    const job = await fetched(
-      side.worker(() => undefined, { autorun: false }),
-      'one',
-    )
-    return { nr: job?.data.nr }
+    const queue = side.queue()
+    await side.add(queue, 'a', [1, 2])
+    const worker = side.worker(() => undefined, { autorun: false })
+    const first = await fetched(worker, 'one')
+    const second = await fetched(worker, 'two', { block: false })
+    await first?.moveToCompleted('by hand', 'one', false)
+    const third = second ?? (await fetched(worker, 'three'))
+    return { first: first?.data.nr, second: second?.data.nr, third: third?.data.nr }
   },
-  /without a lease.*redlock\.using/,
+  {
+    bullmq: { first: 1, second: 2, third: 2 },
+    ours: { first: 1, second: undefined, third: 2 },
+  },
+)
+
+same(
+  'moveToCompleted by hand fetches the customer’s next job',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1, 2])
+    const worker = side.worker(() => undefined, { autorun: false })
+    const job = await fetched(worker, 'one')
+    const [data, id] = ((await job?.moveToCompleted('by hand', 'one', true)) ?? []) as [
+      { readonly data?: string } | undefined,
+      string | undefined,
+    ]
+    return { hasData: data !== undefined, id, state: await job?.getState() }
+  },
+  { hasData: true, id: '2', state: 'completed' },
+)
+
+same(
+  'moveToFailed by hand, with attempts left and without',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1], { attempts: 2 })
+    const worker = side.worker(() => undefined, { autorun: false })
+    const first = await fetched(worker, 'one')
+    await first?.moveToFailed(new Error('on purpose'), 'one', false)
+    const again = await first?.getState()
+    const second = await fetched(worker, 'two')
+    await second?.moveToFailed(new Error('on purpose'), 'two', false)
+    return { again, last: await second?.getState(), made: second?.attemptsMade }
+  },
+  { again: 'waiting', last: 'failed', made: 2 },
 )
 
 same(
@@ -29,25 +66,6 @@ same(
     return { nr: job?.data.nr, state: await job?.getState(), order: side.order }
   },
   { nr: 1, state: 'completed', order: [2, 3] },
-)
-
-same(
-  'moveToFailed by hand, with attempts left and without: the customer’s next job runs',
-  async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1], { attempts: 2 })
-    const worker = side.plainWorker()
-    const first = await fetched(worker, 'one')
-    await first?.moveToFailed(new Error('on purpose'), 'one', false)
-    const again = await first?.getState()
-    const second = await fetched(worker, 'two')
-    await second?.moveToFailed(new Error('on purpose'), 'two', false)
-    await side.add(queue, 'a', [2])
-    side.worker()
-    await side.ended(1)
-    return { again, last: await second?.getState(), made: second?.attemptsMade, order: side.order }
-  },
-  { again: 'waiting', last: 'failed', made: 2, order: [2] },
 )
 
 same(
@@ -99,7 +117,7 @@ differs(
       },
       { autorun: false },
     )
-    const job = await fetched(side.plainWorker(), 'one')
+    const job = await fetched(worker, 'one')
     if (job !== undefined) await worker.processJob(job, 'one', () => false)
     return { state: await job?.getState(), order: side.order, found }
   },

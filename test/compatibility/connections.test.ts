@@ -165,7 +165,7 @@ ours(
     const queue = side.queue()
     side.worker(() => undefined, { ours: { redlock } })
     await side.add(queue, 'a', [1])
-    await side.ended(1, 6_000)
+    await side.ended(1)
     return { order: side.order }
   },
   { order: [1] },

@@ -330,6 +330,11 @@ export const ROWS: readonly Row[] = [
       Job: ['repeatJobKey'],
     },
   }),
+  differs('A plain `Worker` wakes no job that waits in line; use `LockedWorker`.', {
+    'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker': {
+      'In use': ['a plain `Worker` or `lockedProcessor` with a `LockedQueue`'],
+    },
+  }),
   differs(
     'Jobs of a plain `Queue` that wait are started once more: that is how they join the line.',
     {
@@ -611,14 +616,15 @@ export const ROWS: readonly Row[] = [
     'worker.close(true): the abandoned job runs again as soon as with BullMQ': {
       'In use': ['`worker.close(true)`'],
     },
+    'moveToCompleted by hand fetches the customer’s next job': { Job: ['moveToCompleted'] },
+    'moveToFailed by hand, with attempts left and without': { Job: ['moveToFailed'] },
     'getNextJob of a plain Worker and moveToCompleted: a worker goes on with the customer’s next job':
-      { Job: ['moveToCompleted'] },
-    'moveToFailed by hand, with attempts left and without: the customer’s next job runs': {
-      Job: ['moveToFailed'],
-    },
+      { 'In use': ['`getNextJob` of a plain `Worker`'] },
   }),
-  refused('It would have no lease; fetch with a plain `Worker` and run it in `redlock.using`.', {
-    'getNextJob of a LockedWorker is refused': { Worker: ['getNextJob'] },
+  differs('Jobs that are fetched by hand come in turn, but without a lease: use `redlock.using`.', {
+    'getNextJob by hand: the customer’s next job comes when the first one is finished': {
+      Worker: ['getNextJob'],
+    },
   }),
   differs('The processor runs under a lease.', {
     'processJob of a job that was fetched by hand: the processor runs under a lease': {

@@ -60,7 +60,7 @@ export interface Servers {
 }
 
 /** How long a scenario waits for what should happen within milliseconds. */
-const PATIENCE_MS = 4_000
+const PATIENCE_MS = 10_000
 const CLOSE_LIMIT_MS = 3_000
 const OUR_CONCURRENCY = 4
 
