@@ -179,10 +179,10 @@ differs(
   async (side) => {
     const queue = side.queue()
     const ran: number[] = []
+    await side.add(queue, 'a', range(1, 3))
     const plain = side.plainWorker(({ data }) => {
       ran.push(data.nr)
     })
-    await side.add(queue, 'a', range(1, 3))
     await side.until('the first has run', () => ran.length > 0)
     await pause(300)
     const byPlain = [...ran]
