@@ -152,7 +152,7 @@ ours(
       config: { maxmemory: '100mb', 'maxmemory-policy': 'allkeys-lru' },
     })
     const masters = [...fleet.urls.slice(0, 2), evicting.url]
-    const options = { namespace: side.redlock.namespace, leaseMs: 2_000, maxLeaseMs: 3_000 }
+    const options = { namespace: side.redlock.namespace, leaseMs: 5_000, maxLeaseMs: 6_000 }
     // All three are fine when the fleet is new; then one is set up wrongly.
     const founder = new Redlock({ masters: fleet.urls, ...options, logger: silentLogger })
     await founder.ready()

@@ -28,7 +28,7 @@ export function useSides(): void {
   beforeAll(async () => {
     const { urls, queue } = (fleet = await startFleet({ masters: 3 }))
     const namespace = `t${randomBytes(5).toString('hex')}`
-    const lengths = { leaseMs: 2_000, maxLeaseMs: 3_000, masterTimeoutMs: MASTER_TIMEOUT_MS }
+    const lengths = { leaseMs: 5_000, maxLeaseMs: 6_000, masterTimeoutMs: MASTER_TIMEOUT_MS }
     const options = { masters: urls, namespace, ...lengths }
     const newRedlock = async (): Promise<Redlock> => {
       const redlock = new Redlock({ ...options, logger: silentLogger })

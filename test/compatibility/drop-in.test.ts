@@ -4,16 +4,18 @@ import { DelayedError, Worker } from 'bullmq'
 import { beforeAll } from 'vitest'
 import { lockedProcessor, LockedWorker } from '../../src/index.ts'
 import { ours, refused, same, useSides, type Scenario } from './differential.ts'
-import { compile, type Use } from './drop-in-types.ts'
+import { compileAll, type Use } from './drop-in-types.ts'
 import { pause, range, type Process, type Side, type Work, type WorkJob } from './side.ts'
 
 useSides()
 
-const compiled = new Map<string, ReturnType<typeof compile>>()
+const COMPILE_LIMIT_MS = 240_000
+
+let compiled: ReturnType<typeof compileAll> = new Map()
 
 beforeAll(() => {
-  for (const kind of ['bullmq', 'ours'] as const) compiled.set(kind, compile(kind))
-})
+  compiled = compileAll()
+}, COMPILE_LIMIT_MS)
 
 function compiles(use: Use): Scenario {
   return (side) => {

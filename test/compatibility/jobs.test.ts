@@ -185,7 +185,7 @@ differs(
       maxStalledCount: 1,
       concurrency: true,
     },
-    ours: { lockDuration: 2_000, stalledInterval: 500, maxStalledCount: 3, concurrency: true },
+    ours: { lockDuration: 5_000, stalledInterval: 1_000, maxStalledCount: 3, concurrency: true },
   },
 )
 

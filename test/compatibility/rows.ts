@@ -313,7 +313,9 @@ export const ROWS: readonly Row[] = [
     'jobs of a plain Queue and a cold worker of concurrency 16: in order': {
       'In use': ['a plain `Queue`, and a worker of concurrency 16 that starts late'],
     },
-    'jobs of a plain Queue and a running worker: in order': {
+  }),
+  same('Each runs once; two that start at the same moment may change their order.', {
+    'jobs of a plain Queue and a running worker: each runs once, and none overlaps': {
       'In use': ['a plain `Queue` and a running worker'],
     },
   }),

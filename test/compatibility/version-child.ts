@@ -27,8 +27,8 @@ interface Work {
   readonly nr: number
 }
 
-/** A place that holds up a line costs more than a second. */
-const SOON_MS = 5_000
+/** Ten places that hold up a line cost more than that. */
+const SOON_MS = 10_000
 const CUSTOMERS = ['a', 'b', 'c', 'd']
 
 const { task, connection, masters, namespace, queueName } = JSON.parse(
@@ -39,6 +39,7 @@ const redlock = new Redlock({
   namespace,
   leaseMs: 2_000,
   maxLeaseMs: 3_000,
+  masterTimeoutMs: 1_000,
   logger: silentLogger,
 })
 const resource = ({ customer }: Work): string => `${queueName}:${customer}`

@@ -58,10 +58,13 @@ same(
   'worker.pause waits for the running job, and the customer’s next one is left for others',
   async (side) => {
     const queue = side.queue()
-    const worker = side.worker(() => pause(100))
+    const gate = side.gate()
+    const worker = side.worker(() => gate.passed)
     await side.add(queue, 'a', [1, 2, 3])
     await side.started(1)
-    await worker.pause()
+    const pausing = worker.pause()
+    gate.open()
+    await pausing
     const ended = side.runs.filter(({ endedAt }) => endedAt !== undefined).length
     const other = side.worker()
     await side.ended(3)
@@ -109,10 +112,13 @@ same(
   'worker.close waits for the running job',
   async (side) => {
     const queue = side.queue()
-    const worker = side.worker(() => pause(150))
+    const gate = side.gate()
+    const worker = side.worker(() => gate.passed)
     const [job] = await side.add(queue, 'a', [1, 2])
     await side.started(1)
-    await worker.close()
+    const closing = worker.close()
+    gate.open()
+    await closing
     return { order: side.order, state: await job?.getState(), running: worker.isRunning() }
   },
   { order: [1], state: 'completed', running: false },
