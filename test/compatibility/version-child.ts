@@ -1,10 +1,11 @@
 /** What has to work with every BullMQ version in range, in a process that has only that one. Prints what it found. */
+import * as bullmq from 'bullmq'
 import { Queue } from 'bullmq'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
 
 export interface VersionSetup {
-  /** `refusal`: only try to make a queue and a worker. */
-  readonly task: 'scenario' | 'refusal'
+  /** `refusal`, `backend`: only try to make a queue and a worker, the latter with another default backend. */
+  readonly task: 'scenario' | 'refusal' | 'backend'
   readonly connection: { readonly host: string; readonly port: number }
   readonly masters: readonly string[]
   readonly namespace: string
@@ -66,7 +67,8 @@ const refusalOf = (make: () => unknown): string => {
   }
 }
 
-if (task === 'refusal') {
+if (task === 'backend') bullmq.setDefaultBackendFactory(bullmq.createPostgresBackend)
+if (task !== 'scenario') {
   print({ queue: refusalOf(newQueue), worker: refusalOf(() => newWorker(() => Promise.resolve())) })
   process.exit(0)
 }

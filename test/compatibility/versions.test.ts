@@ -83,3 +83,15 @@ test('BullMQ 5 is refused when a queue or a worker is made, with what to do', li
     worker: expect.stringMatching(message) as string,
   })
 })
+
+test(
+  'a backend that is not Redis is refused when a queue or a worker is made',
+  limits,
+  async () => {
+    const message = /Redis/
+    expect(await inProcess(last, 'backend')).toEqual({
+      queue: expect.stringMatching(message) as string,
+      worker: expect.stringMatching(message) as string,
+    })
+  },
+)
