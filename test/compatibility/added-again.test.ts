@@ -50,7 +50,7 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', [1], { jobId: 'j', delay: 400 })
+    await side.add(queue, 'a', [1], { jobId: 'j', delay: 600 })
     await side.add(queue, 'a', [1], { jobId: 'j' })
     await side.add(queue, 'a', [2])
     await side.ended(2)
@@ -172,12 +172,12 @@ same(
   'deduplication.extend starts the ttl again',
   async (side) => {
     const queue = side.queue()
-    const deduplication = { id: 'd', ttl: 400, extend: true }
+    const deduplication = { id: 'd', ttl: 1_200, extend: true }
     await side.add(queue, 'a', [0])
     await side.add(queue, 'a', [1], { deduplication })
-    await pause(250)
+    await pause(700)
     await side.add(queue, 'a', [2], { deduplication })
-    await pause(250)
+    await pause(700)
     await side.add(queue, 'a', [3], { deduplication })
     side.worker()
     await side.ended(2)
@@ -192,7 +192,7 @@ same(
     const queue = side.queue()
     side.worker()
     const deduplication = { id: 'd', replace: true, ttl: 60_000 }
-    await side.add(queue, 'a', [1], { deduplication, delay: 300 })
+    await side.add(queue, 'a', [1], { deduplication, delay: 3_600_000 })
     await side.add(queue, 'a', [2], { deduplication, delay: 300 })
     await side.add(queue, 'a', [3])
     await side.ended(2)

@@ -9,7 +9,8 @@ import { pause, range, type Side } from './side.ts'
 
 useSides()
 
-const NEVER_MS = 3_000
+/** Longer than ours gives BullMQ to end its connections. */
+const NEVER_MS = 9_000
 
 const within = (work: Promise<unknown>): Promise<string> =>
   Promise.race([
@@ -88,7 +89,8 @@ differs(
     await side.ended(1)
     await server.kill()
     await pause(100)
-    return { worker: await within(worker.close()), queue: await within(queue.close()) }
+    const [ofWorker, ofQueue] = await Promise.all([within(worker.close()), within(queue.close())])
+    return { worker: ofWorker, queue: ofQueue }
   },
   {
     bullmq: { worker: 'never', queue: 'ended' },
@@ -150,7 +152,7 @@ ours(
       config: { maxmemory: '100mb', 'maxmemory-policy': 'allkeys-lru' },
     })
     const masters = [...fleet.urls.slice(0, 2), evicting.url]
-    const options = { namespace: side.redlock.namespace, leaseMs: 2_000, maxLeaseMs: 3_000 }
+    const options = { namespace: side.redlock.namespace, leaseMs: 5_000, maxLeaseMs: 6_000 }
     // All three are fine when the fleet is new; then one is set up wrongly.
     const founder = new Redlock({ masters: fleet.urls, ...options, logger: silentLogger })
     await founder.ready()
@@ -163,7 +165,7 @@ ours(
     const queue = side.queue()
     side.worker(() => undefined, { ours: { redlock } })
     await side.add(queue, 'a', [1])
-    await side.ended(1, 6_000)
+    await side.ended(1)
     return { order: side.order }
   },
   { order: [1] },

@@ -16,6 +16,9 @@ export type Scenario = (side: Side) => Promise<Facts>
 /** A stall lasts a second or more; what is shorter is the noise of a busy machine. */
 const MARGIN_MS = 250
 const MEASUREMENTS = 3
+/** The machine of a test may be busy; a master that is late is none that is away. */
+const MASTER_TIMEOUT_MS = 1_000
+const limits = { timeout: 60_000 }
 
 let fleet: Fleet | undefined
 let servers: Servers | undefined
@@ -25,7 +28,8 @@ export function useSides(): void {
   beforeAll(async () => {
     const { urls, queue } = (fleet = await startFleet({ masters: 3 }))
     const namespace = `t${randomBytes(5).toString('hex')}`
-    const options = { masters: urls, leaseMs: 2_000, maxLeaseMs: 3_000, namespace }
+    const lengths = { leaseMs: 5_000, maxLeaseMs: 6_000, masterTimeoutMs: MASTER_TIMEOUT_MS }
+    const options = { masters: urls, namespace, ...lengths }
     const newRedlock = async (): Promise<Redlock> => {
       const redlock = new Redlock({ ...options, logger: silentLogger })
       await redlock.ready()
@@ -57,7 +61,7 @@ export function differs(
 
 /** Works with BullMQ; ours throws an error that says what to do instead. */
 export function refused(title: string, scenario: Scenario, message: RegExp): void {
-  test.concurrent(title, async () => {
+  test.concurrent(title, limits, async () => {
     expect(await factsOf('bullmq', scenario)).not.toHaveProperty('threw')
     expect(await factsOf('ours', scenario)).toEqual({
       threw: expect.stringMatching(message) as string,
@@ -67,14 +71,14 @@ export function refused(title: string, scenario: Scenario, message: RegExp): voi
 
 /** What BullMQ has no counterpart for. */
 export function ours(title: string, scenario: Scenario, expected: Facts): void {
-  test.concurrent(title, async () => {
+  test.concurrent(title, limits, async () => {
     expect(await factsOf('ours', scenario)).toEqual(expected)
   })
 }
 
 /** As `same`, but with nothing beside it: for scenarios that start processes. */
 export function sameAlone(title: string, scenario: Scenario, expected: Facts): void {
-  test(title, async () => {
+  test(title, limits, async () => {
     const bullmq = await factsOf('bullmq', scenario)
     expect({ bullmq, ours: await factsOf('ours', scenario) }).toEqual({
       bullmq: expected,
@@ -85,7 +89,7 @@ export function sameAlone(title: string, scenario: Scenario, expected: Facts): v
 
 /** As `same`, and the next job starts about as soon. Alone, and measured again where the machine was busy. */
 export function sameAndAsSoon(title: string, scenario: Scenario, expected: Facts): void {
-  test(title, async () => {
+  test(title, limits, async () => {
     for (let measurement = 1; ; measurement++) {
       const { gapMs: theirs, ...bullmq } = await factsOf('bullmq', scenario)
       const { gapMs, ...found } = await factsOf('ours', scenario)
@@ -102,7 +106,7 @@ function compare(
   scenario: Scenario,
   expected: { readonly bullmq: Facts; readonly ours: Facts },
 ): void {
-  test.concurrent(title, async () => {
+  test.concurrent(title, limits, async () => {
     const [bullmq, found] = await Promise.all([
       factsOf('bullmq', scenario),
       factsOf('ours', scenario),

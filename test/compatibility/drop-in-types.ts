@@ -86,20 +86,34 @@ export type Use = keyof typeof USES
 
 const FOLDER = import.meta.dirname
 
-/** The errors of every use, from one program. */
-export function compile(kind: 'bullmq' | 'ours'): ReadonlyMap<Use, readonly string[]> {
-  const base = join(FOLDER, `virtual-${kind}.ts`)
-  const uses = Object.entries(USES).map(([use, text], index) => ({
-    use: use as Use,
-    path: join(FOLDER, `virtual-${kind}-${index}.ts`),
-    text: `import { bullmq, connection, line, lock, Queue, Worker, queueOptions, workerOptions, type Data } from './virtual-${kind}.ts'
-      ${text}
-      export type { Data, Queue, Worker, bullmq, queueOptions, workerOptions, connection, lock, line }`,
-  }))
-  const texts = new Map([
-    [base, HEADERS[kind] + BOTH],
-    ...uses.map(({ path, text }) => [path, text] as const),
-  ])
+export type Kind = keyof typeof HEADERS
+
+/** The errors of every use of every kind, from one program. */
+export function compileAll(): ReadonlyMap<Kind, ReadonlyMap<Use, readonly string[]>> {
+  const kinds = (Object.keys(HEADERS) as Kind[]).map((kind) => {
+    const base = { path: join(FOLDER, `virtual-${kind}.ts`), text: HEADERS[kind] + BOTH }
+    const uses = Object.entries(USES).map(([use, text], index) => ({
+      use: use as Use,
+      path: join(FOLDER, `virtual-${kind}-${index}.ts`),
+      text: `import { bullmq, connection, line, lock, Queue, Worker, queueOptions, workerOptions, type Data } from './virtual-${kind}.ts'
+        ${text}
+        export type { Data, Queue, Worker, bullmq, queueOptions, workerOptions, connection, lock, line }`,
+    }))
+    return { kind, base, uses }
+  })
+  const files = kinds.flatMap(({ base, uses }) => [base, ...uses])
+  const errorsOf = errorsIn(new Map(files.map(({ path, text }) => [path, text] as const)))
+  return new Map(
+    kinds.map(({ kind, base, uses }) => {
+      const errors = uses.map(
+        ({ use, path }) => [use, [...errorsOf(base.path), ...errorsOf(path)]] as const,
+      )
+      return [kind, new Map(errors)] as const
+    }),
+  )
+}
+
+function errorsIn(texts: ReadonlyMap<string, string>): (path: string) => readonly string[] {
   const options = compilerOptions()
   const host = ts.createCompilerHost(options)
   const real = { ...host }
@@ -112,12 +126,10 @@ export function compile(kind: 'bullmq' | 'ours'): ReadonlyMap<Use, readonly stri
       : ts.createSourceFile(path, text, ts.ScriptTarget.ES2022, true)
   }
   const program = ts.createProgram([...texts.keys()], options, host)
-  const errorsOf = (path: string): string[] =>
+  return (path) =>
     program
       .getSemanticDiagnostics(program.getSourceFile(path))
       .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' ').slice(0, 200))
-  const inBase = errorsOf(base)
-  return new Map(uses.map(({ use, path }) => [use, [...inBase, ...errorsOf(path)]]))
 }
 
 function compilerOptions(): ts.CompilerOptions {

@@ -21,7 +21,7 @@ same(
       return Object.values(await one.getChildrenValues<number>()).reduce((a, b) => a + b, 0)
     })
     const events = await side.events()
-    const result: unknown = await job.waitUntilFinished(events, 4_000)
+    const result: unknown = await job.waitUntilFinished(events, 10_000)
     return { ran: side.ran, last: side.order.at(-1), result, overlaps: side.overlaps }
   },
   { ran: [1, 2, 3, 4, 9], last: 9, result: 10, overlaps: 0 },
@@ -86,7 +86,7 @@ same(
     })
     const events = await side.events()
     const [job] = await side.add(queue, 'a', [9])
-    const result = await job?.waitUntilFinished(events, 4_000)
+    const result = await job?.waitUntilFinished(events, 10_000)
     return { order: side.order, result }
   },
   { order: [9, 1, 2, 9], result: 3 },
@@ -119,7 +119,7 @@ same(
     side.worker(async (job, { token }) => job.moveToWaitingChildren(token))
     const events = await side.events()
     const [job] = await side.add(queue, 'a', [1])
-    return { moved: await job?.waitUntilFinished(events, 4_000), order: side.order }
+    return { moved: await job?.waitUntilFinished(events, 10_000), order: side.order }
   },
   { moved: false, order: [1] },
 )

@@ -1,6 +1,7 @@
 /** What a queue says of its jobs: those that wait in line are waiting ones. */
-import { differs, same, useSides } from './differential.ts'
-import { pause, range, type Side, type WorkJob, type WorkQueue } from './side.ts'
+import { same, useSides } from './differential.ts'
+import { range, type Side, type WorkJob, type WorkQueue } from './side.ts'
+import { bullmqVersion } from './surface.ts'
 
 useSides()
 
@@ -304,119 +305,6 @@ same(
   { first: 40, second: { part: 2 }, order: [1, 2] },
 )
 
-differs(
-  'queue events of three jobs of one customer: those that wait in line are delayed first',
-  async (side) => {
-    const events = await side.events()
-    const seen = new Map<string, number>()
-    const count = (name: string): void => {
-      seen.set(name, (seen.get(name) ?? 0) + 1)
-    }
-    events.on('added', () => {
-      count('added')
-    })
-    events.on('waiting', () => {
-      count('waiting')
-    })
-    events.on('delayed', () => {
-      count('delayed')
-    })
-    events.on('active', () => {
-      count('active')
-    })
-    events.on('completed', () => {
-      count('completed')
-    })
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2, 3])
-    side.worker()
-    await side.ended(3)
-    await side.until('all events are there', () => seen.get('completed') === 3)
-    await pause(50)
-    return Object.fromEntries(seen)
-  },
-  {
-    bullmq: { added: 3, waiting: 3, active: 3, completed: 3 },
-    ours: { added: 3, waiting: 3, delayed: 2, active: 3, completed: 3 },
-  },
-)
-
-same(
-  'queue.on("waiting") is told of every job that is added',
-  async (side) => {
-    const queue = side.queue()
-    const seen: number[] = []
-    queue.on('waiting', (job) => {
-      seen.push(job.data.nr)
-    })
-    await side.add(queue, 'a', [1, 2])
-    await queue.addBulk([{ name: 'work', data: { customer: 'a', nr: 3 } }])
-    return { seen }
-  },
-  { seen: [1, 2] },
-)
-
-same(
-  'queue.on: cleaned, removed, progress, paused and resumed',
-  async (side) => {
-    const queue = side.queue()
-    const seen: string[] = []
-    queue.on('cleaned', (ids, type) => seen.push(`cleaned ${ids.length} ${type}`))
-    queue.on('removed', () => seen.push('removed'))
-    queue.on('progress', (_, progress) => seen.push(`progress ${JSON.stringify(progress)}`))
-    queue.on('paused', () => seen.push('paused'))
-    queue.on('resumed', () => seen.push('resumed'))
-    const jobs = await side.add(queue, 'a', [1, 2, 3])
-    await jobs[1]?.updateProgress(5)
-    await jobs[1]?.remove()
-    await queue.pause()
-    await queue.resume()
-    await queue.clean(0, 10, 'wait')
-    return { seen }
-  },
-  { seen: ['progress 5', 'removed', 'paused', 'resumed', 'cleaned 2 wait'] },
-)
-
-same(
-  'queueEvents: progress, removed, cleaned, drained, deduplicated, duplicated, failed and retries-exhausted',
-  async (side) => {
-    const events = await side.events()
-    const seen = new Set<string>()
-    for (const name of ['progress', 'removed', 'cleaned', 'drained', 'deduplicated'] as const) {
-      events.on(name, () => seen.add(name))
-    }
-    for (const name of [
-      'duplicated',
-      'failed',
-      'retries-exhausted',
-      'paused',
-      'resumed',
-    ] as const) {
-      events.on(name, () => seen.add(name))
-    }
-    const queue = side.queue()
-    await queue.pause()
-    const jobs = await side.add(queue, 'a', [1, 2, 3, 4])
-    await jobs[1]?.updateProgress(5)
-    await jobs[2]?.remove()
-    for (let time = 0; time < 2; time++) {
-      await side.add(queue, 'a', [5], { deduplication: { id: 'd' } })
-      await side.add(queue, 'a', [6], { jobId: 'j' })
-    }
-    await queue.clean(0, 1, 'wait')
-    side.worker(() => {
-      throw new Error('on purpose')
-    })
-    await queue.resume()
-    await side.until(
-      () => `all events are there: ${[...seen].join()}`,
-      () => seen.size === 10,
-    )
-    return { seen: seen.size }
-  },
-  { seen: 10 },
-)
-
 same(
   'getWorkers, getWorkersCount, getMeta and getVersion',
   async (side) => {
@@ -433,7 +321,7 @@ same(
       version: await queue.getVersion(),
     }
   },
-  { workers: [true], count: 1, concurrency: 3, version: 'bullmq:6.7.0' },
+  { workers: [true], count: 1, concurrency: 3, version: `bullmq:${bullmqVersion()}` },
 )
 
 same(

@@ -1,11 +1,10 @@
-/** In which order the jobs of a customer run: priorities, delays, retries, and what a job does to itself. */
-import { DelayedError, UnrecoverableError, WaitingError, Worker } from 'bullmq'
+/** In which order the jobs of a customer, and of several, run: priorities, lifo and delays. */
 import { differs, same, useSides } from './differential.ts'
 import { pause, range } from './side.ts'
 
 useSides()
 
-const BY_PRIORITY = { ours: { within: 'priority' } as object }
+const BY_PRIORITY = { ours: { within: 'priority' } } as const
 
 differs(
   'priorities within a customer: the order of adding wins',
@@ -195,7 +194,7 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', [1], { delay: 300 })
+    await side.add(queue, 'a', [1], { delay: 600 })
     await side.add(queue, 'a', [2, 3])
     await side.ended(3)
     return { order: side.order }
@@ -302,230 +301,6 @@ same(
     c: [2, 5, 8, 11],
     overlaps: 0,
   },
-)
-
-differs(
-  'a retry with backoff: the customer’s other jobs wait for it',
-  async (side) => {
-    const queue = side.queue()
-    side.worker((job) => {
-      if (job.data.nr === 1 && job.attemptsMade === 0) throw new Error('on purpose')
-    })
-    await side.add(queue, 'a', [1, 2], { attempts: 2, backoff: 150 })
-    await side.ended(3)
-    return { order: side.order }
-  },
-  { bullmq: { order: [1, 2, 1] }, ours: { order: [1, 1, 2] } },
-)
-
-differs(
-  'a retry without backoff runs at once, before the customer’s other jobs',
-  async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2], { attempts: 2 })
-    side.worker((job) => {
-      if (job.data.nr === 1 && job.attemptsMade === 0) throw new Error('on purpose')
-    })
-    await side.ended(3)
-    return { order: side.order }
-  },
-  { bullmq: { order: [1, 2, 1] }, ours: { order: [1, 1, 2] } },
-)
-
-same(
-  'order: "relaxed": a retry with backoff lets others pass',
-  async (side) => {
-    const queue = side.plainQueue()
-    await side.add(queue, 'a', [1, 2], { attempts: 2, backoff: 400 })
-    side.worker(
-      (job) => {
-        if (job.data.nr === 1 && job.attemptsMade === 0) throw new Error('on purpose')
-      },
-      { ours: { order: 'relaxed' }, concurrency: 1 },
-    )
-    await side.ended(3)
-    return { order: side.order }
-  },
-  { order: [1, 2, 1] },
-)
-
-same(
-  'attempts, attemptsMade, attemptsStarted and failedReason of a job that fails for good',
-  async (side) => {
-    const queue = side.queue()
-    side.worker(({ data }) => {
-      if (data.nr === 2) throw new Error('on purpose')
-    })
-    const [, job] = await side.add(queue, 'a', [1, 2, 3], { attempts: 3 })
-    await side.ended(5)
-    await side.until('it failed', async () => (await queue.getFailedCount()) === 1)
-    const { attemptsMade, attemptsStarted, failedReason, stacktrace } =
-      (await queue.getJob(job?.id ?? '')) ?? {}
-    return { attemptsMade, attemptsStarted, failedReason, traces: stacktrace?.length }
-  },
-  { attemptsMade: 3, attemptsStarted: 3, failedReason: 'on purpose', traces: 3 },
-)
-
-same(
-  'settings.backoffStrategy is asked, and the job runs again',
-  async (side) => {
-    const queue = side.queue()
-    const asked: unknown[] = []
-    side.worker(
-      (job) => {
-        if (job.attemptsMade < 2) throw new Error('on purpose')
-      },
-      {
-        settings: {
-          backoffStrategy: (attemptsMade, type, error) => {
-            asked.push([attemptsMade, type, error?.message])
-            return 20
-          },
-        },
-      },
-    )
-    await side.add(queue, 'a', [1], { attempts: 3, backoff: { type: 'mine' } })
-    await side.ended(3)
-    return { asked }
-  },
-  {
-    asked: [
-      [1, 'mine', 'on purpose'],
-      [2, 'mine', 'on purpose'],
-    ],
-  },
-)
-
-same(
-  'UnrecoverableError ends a job without another attempt',
-  async (side) => {
-    const queue = side.queue()
-    side.worker(({ data }) => {
-      if (data.nr === 1) throw new UnrecoverableError('no use')
-    })
-    await side.add(queue, 'a', [1, 2], { attempts: 5 })
-    await side.ended(2)
-    await side.until('it failed', async () => (await queue.getFailedCount()) === 1)
-    return { order: side.order }
-  },
-  { order: [1, 2] },
-)
-
-differs(
-  'moveToDelayed and DelayedError: the customer’s other jobs wait for it',
-  async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
-    side.worker(async (job, { token }) => {
-      if (job.data.nr === 1 && job.data.step === undefined) {
-        await job.updateData({ ...job.data, step: 'again' })
-        await job.moveToDelayed(Date.now() + 150, token)
-        throw new DelayedError()
-      }
-    })
-    await side.ended(3)
-    const [first] = await queue.getCompleted()
-    return { order: side.order, attemptsMade: first?.attemptsMade }
-  },
-  {
-    bullmq: { order: [1, 2, 1], attemptsMade: 1 },
-    ours: { order: [1, 1, 2], attemptsMade: 1 },
-  },
-)
-
-same(
-  'moveToWait and WaitingError: the job runs again at once',
-  async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
-    side.worker(async (job, { token }) => {
-      if (job.data.nr === 1 && job.data.step === undefined) {
-        await job.updateData({ ...job.data, step: 'again' })
-        await job.moveToWait(token)
-        throw new WaitingError()
-      }
-    })
-    await side.ended(3)
-    return { order: side.order }
-  },
-  { order: [1, 1, 2] },
-)
-
-same(
-  'queue.rateLimit and RateLimitError: the job runs again, no attempt is used',
-  async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
-    let limited = 0
-    side.worker(
-      async ({ data }) => {
-        if (data.nr === 1 && limited++ === 0) {
-          await queue.rateLimit(200)
-          throw Worker.RateLimitError()
-        }
-      },
-      { limiter: { max: 100, duration: 500 } },
-    )
-    await side.ended(3)
-    await side.until('both are done', async () => (await queue.getCompletedCount()) === 2)
-    const made = (await queue.getCompleted()).map(({ attemptsMade }) => attemptsMade)
-    return { order: side.order, made }
-  },
-  { order: [1, 1, 2], made: [1, 1] },
-)
-
-same(
-  'job.retry of a failed job puts it behind those that wait',
-  async (side) => {
-    const queue = side.queue()
-    const gate = side.gate()
-    let fails = true
-    side.worker(async ({ data }) => {
-      if (data.nr === 1 && fails) throw new Error('on purpose')
-      if (data.nr === 2) await gate.passed
-    })
-    const [job] = await side.add(queue, 'a', [1, 2, 3])
-    await side.started(2)
-    fails = false
-    await job?.retry()
-    gate.open()
-    await side.ended(4)
-    return { order: side.order }
-  },
-  { order: [1, 2, 3, 1] },
-)
-
-same(
-  'retryJobs runs all that failed again, in their order',
-  async (side) => {
-    const queue = side.queue()
-    let fails = true
-    side.worker(() => {
-      if (fails) throw new Error('on purpose')
-    })
-    await side.add(queue, 'a', range(1, 3))
-    await side.until('all failed', async () => (await queue.getFailedCount()) === 3)
-    fails = false
-    await queue.retryJobs()
-    await side.ended(6)
-    await side.until('all are done', async () => (await queue.getCompletedCount()) === 3)
-    return { order: side.order, overlaps: side.overlaps }
-  },
-  { order: [1, 2, 3, 1, 2, 3], overlaps: 0 },
-)
-
-same(
-  'retryJobs of completed jobs runs them again',
-  async (side) => {
-    const queue = side.queue()
-    side.worker()
-    await side.add(queue, 'a', range(1, 2))
-    await side.until('all are done', async () => (await queue.getCompletedCount()) === 2)
-    await queue.retryJobs({ state: 'completed' })
-    await side.ended(4)
-    return { order: side.order }
-  },
-  { order: [1, 2, 1, 2] },
 )
 
 same(

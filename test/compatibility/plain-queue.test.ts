@@ -1,4 +1,5 @@
 /** Jobs of BullMQ's own `Queue`, `FlowProducer` and schedulers: they take their place at their first start. */
+import { Redis } from 'ioredis'
 import { differs, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
 import { pause, range } from './side.ts'
 
@@ -32,15 +33,15 @@ same(
 )
 
 same(
-  'jobs of a plain Queue and a running worker: in order',
+  'jobs of a plain Queue and a running worker: each runs once, and none overlaps',
   async (side) => {
     const queue = side.plainQueue()
     side.worker(() => pause(3))
     await side.add(queue, 'a', range(1, 20))
     await side.ended(20)
-    return { order: side.order, overlaps: side.overlaps }
+    return { ran: side.ran, overlaps: side.overlaps }
   },
-  { order: range(1, 20), overlaps: 0 },
+  { ran: range(1, 20), overlaps: 0 },
 )
 
 same(
@@ -89,17 +90,22 @@ differs(
   },
 )
 
-sameAndAsSoon(
-  'a limiter counts jobs of a plain Queue once, though some start in vain',
+same(
+  'a limiter counts each job of a plain Queue once',
   async (side) => {
     const queue = side.plainQueue()
-    await side.add(queue, 'a', range(1, 9))
-    const from = performance.now()
-    side.worker(() => undefined, { limiter: { max: 3, duration: 400 } })
-    await side.ended(9)
-    return { order: side.order, gapMs: performance.now() - from }
+    const gate = side.gate()
+    side.worker(() => gate.passed, { limiter: { max: 1_000, duration: 60_000 } })
+    await side.add(queue, 'a', range(1, 4))
+    await side.started(1)
+    await pause(150)
+    gate.open()
+    await side.ended(4)
+    const redis = new Redis(side.connection)
+    side.defer(() => redis.quit())
+    return { order: side.order, counted: Number(await redis.get(queue.toKey('limiter'))) }
   },
-  { order: range(1, 9) },
+  { order: range(1, 4), counted: 4 },
 )
 
 sameAndAsSoon(
@@ -166,4 +172,25 @@ same(
     return { order: side.order, delayed }
   },
   { order: [1, 2], delayed: 1 },
+)
+
+differs(
+  'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker',
+  async (side) => {
+    const queue = side.queue()
+    const ran: number[] = []
+    await side.add(queue, 'a', range(1, 3))
+    const plain = side.plainWorker(({ data }) => {
+      ran.push(data.nr)
+    })
+    await side.until('the first has run', () => ran.length > 0)
+    await pause(300)
+    const byPlain = [...ran]
+    await plain.close()
+    if (byPlain.length === 3) return { byPlain, byOurs: [] }
+    side.worker()
+    await side.ended(2)
+    return { byPlain, byOurs: side.order }
+  },
+  { bullmq: { byPlain: [1, 2, 3], byOurs: [] }, ours: { byPlain: [1], byOurs: [2, 3] } },
 )

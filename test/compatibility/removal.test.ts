@@ -1,7 +1,7 @@
 /** Jobs that are taken out of a queue: none of them runs, and none holds up those behind it. */
 import { expect } from 'vitest'
 import { refused, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
-import { pause, range, type Side, type WorkJob, type WorkQueue } from './side.ts'
+import { range, type Side, type WorkJob, type WorkQueue } from './side.ts'
 
 useSides()
 
@@ -231,7 +231,10 @@ sameAndAsSoon(
         data: { customer: 'a', nr },
       })),
     })
-    await pause(50)
+    // Ours have been started once to join the line, and sleep: a plain queue sees that.
+    const plain = side.plainQueue()
+    const asleep = side.isOurs ? 5 : 0
+    await side.until('all wait', async () => (await plain.getDelayedCount()) === asleep)
     await job.removeUnprocessedChildren()
     await side.add(queue, 'a', [11])
     gate.open()

@@ -313,7 +313,9 @@ export const ROWS: readonly Row[] = [
     'jobs of a plain Queue and a cold worker of concurrency 16: in order': {
       'In use': ['a plain `Queue`, and a worker of concurrency 16 that starts late'],
     },
-    'jobs of a plain Queue and a running worker: in order': {
+  }),
+  same('Each runs once; two that start at the same moment may change their order.', {
+    'jobs of a plain Queue and a running worker: each runs once, and none overlaps': {
       'In use': ['a plain `Queue` and a running worker'],
     },
   }),
@@ -328,6 +330,11 @@ export const ROWS: readonly Row[] = [
       Queue: ['upsertJobScheduler'],
       RepeatOptions: ['every', 'limit', 'count'],
       Job: ['repeatJobKey'],
+    },
+  }),
+  differs('A plain `Worker` wakes no job that waits in line; use `LockedWorker`.', {
+    'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker': {
+      'In use': ['a plain `Worker` or `lockedProcessor` with a `LockedQueue`'],
     },
   }),
   differs(
@@ -419,8 +426,8 @@ export const ROWS: readonly Row[] = [
   }),
 
   // Events
-  differs('A job that waits in line is delayed first, and `waiting` when its turn comes.', {
-    'queue events of three jobs of one customer: those that wait in line are delayed first': {
+  same('Once for each job, also for one that waits in line.', {
+    'queue events of three jobs of one customer: each is added, waits, runs and completes once': {
       'queueEvents.on': ['waiting', 'delayed', 'active'],
     },
   }),
@@ -553,7 +560,7 @@ export const ROWS: readonly Row[] = [
     'a limiter with jobs of a LockedQueue': {
       WorkerOptions: ['limiter', 'limiter.max', 'limiter.duration'],
     },
-    'a limiter counts jobs of a plain Queue once, though some start in vain': {
+    'a limiter counts each job of a plain Queue once': {
       'In use': ['`limiter` with jobs of a plain `Queue`'],
     },
     'worker.pause, isPaused and resume': { Worker: ['resume', 'isPaused'] },
@@ -578,8 +585,6 @@ export const ROWS: readonly Row[] = [
       Job: ['extendLock', 'token'],
       Worker: ['extendJobLocks'],
     },
-    'moveToCompleted by hand fetches the customer’s next job': { Job: ['moveToCompleted'] },
-    'moveToFailed by hand, with attempts left and without': { Job: ['moveToFailed'] },
     'telemetry: a span for each add and each process': {
       QueueOptions: ['telemetry'],
       WorkerOptions: ['telemetry'],
@@ -606,24 +611,26 @@ export const ROWS: readonly Row[] = [
       'In use': ['`lockDuration`, `stalledInterval` and `maxStalledCount` that are given'],
     },
   }),
-  differs('The reason of the signal is an error that has the given one as its message.', {
-    'cancelJob: the signal aborts with an error that has the reason': {
+  same(AS_BULLMQ, {
+    'cancelJob and cancelAllJobs: the signal aborts with the reason': {
       Worker: ['cancelJob', 'cancelAllJobs'],
     },
+    'worker.close(true): the abandoned job runs again as soon as with BullMQ': {
+      'In use': ['`worker.close(true)`'],
+    },
+    'moveToCompleted by hand fetches the customer’s next job': { Job: ['moveToCompleted'] },
+    'moveToFailed by hand, with attempts left and without': { Job: ['moveToFailed'] },
+    'getNextJob of a plain Worker and moveToCompleted: a worker goes on with the customer’s next job':
+      { 'In use': ['`getNextJob` of a plain `Worker`'] },
   }),
-  differs('Jobs that are fetched by hand come in turn, but without a lease.', {
+  differs('Jobs that are fetched by hand come in turn, but without a lease: use `redlock.using`.', {
     'getNextJob by hand: the customer’s next job comes when the first one is finished': {
       Worker: ['getNextJob'],
     },
   }),
   differs('The processor runs under a lease.', {
-    'processJob by hand: the processor runs under a lease, and the job completes': {
+    'processJob of a job that was fetched by hand: the processor runs under a lease': {
       Worker: ['processJob'],
-    },
-  }),
-  differs('The job runs again when its lease has ended, as its processor may still run.', {
-    'worker.close(true): the abandoned job runs again when its lease has ended': {
-      'In use': ['`worker.close(true)`'],
     },
   }),
   differs('The customer’s other jobs wait until it ran again.', {
@@ -660,8 +667,8 @@ export const ROWS: readonly Row[] = [
       'In use': ['types: the second parameter as the token'],
     },
   }),
-  differs('The signal is the lease’s: `lease.signal`.', {
-    'the third parameter of a processor: the signal is the lease’s': {
+  same(AS_BULLMQ, {
+    'the third parameter of a processor is the signal': {
       'In use': ['a processor’s third parameter'],
     },
   }),

@@ -60,7 +60,7 @@ export interface Servers {
 }
 
 /** How long a scenario waits for what should happen within milliseconds. */
-const PATIENCE_MS = 4_000
+const PATIENCE_MS = 10_000
 const CLOSE_LIMIT_MS = 3_000
 const OUR_CONCURRENCY = 4
 
@@ -158,6 +158,13 @@ export class Side {
           given,
         )
     return this.#watched(worker)
+  }
+
+  /** BullMQ's own class on both sides. Without a processor it is there to fetch by hand. */
+  plainWorker(process?: (job: WorkJob) => unknown): WorkWorker {
+    const { connection, queueName } = this
+    const processor = process && ((job: WorkJob) => Promise.resolve(process(job)))
+    return this.#watched(new Worker<Work, unknown>(queueName, processor, { connection }))
   }
 
   flows(): FlowProducer {

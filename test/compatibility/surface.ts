@@ -108,7 +108,7 @@ function isPublic(member: ts.Symbol): boolean {
   const declarations = member.declarations ?? []
   if (member.name.startsWith('__@')) return false
   return declarations.some((declaration) => {
-    if (!declaration.getSourceFile().fileName.includes('/bullmq/')) return false
+    if (!declaration.getSourceFile().fileName.includes('/node_modules/bullmq/')) return false
     if ((ts.getCombinedModifierFlags(declaration) & HIDDEN) !== 0) return false
     const tags = ts.getJSDocTags(declaration).map(({ tagName }) => tagName.text)
     return !tags.includes('internal') && !tags.includes('private')

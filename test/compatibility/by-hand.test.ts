@@ -1,0 +1,180 @@
+/** Jobs that are fetched and finished by hand, and BullMQ's locks on jobs. */
+import { Redis } from 'ioredis'
+import { differs, same, useSides } from './differential.ts'
+import { fetched, pause } from './side.ts'
+
+useSides()
+
+differs(
+  'getNextJob by hand: the customer’s next job comes when the first one is finished',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1, 2])
+    const worker = side.worker(() => undefined, { autorun: false })
+    const first = await fetched(worker, 'one')
+    const second = await fetched(worker, 'two', { block: false })
+    await first?.moveToCompleted('by hand', 'one', false)
+    const third = second ?? (await fetched(worker, 'three'))
+    return { first: first?.data.nr, second: second?.data.nr, third: third?.data.nr }
+  },
+  {
+    bullmq: { first: 1, second: 2, third: 2 },
+    ours: { first: 1, second: undefined, third: 2 },
+  },
+)
+
+same(
+  'moveToCompleted by hand fetches the customer’s next job',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1, 2])
+    const worker = side.worker(() => undefined, { autorun: false })
+    const job = await fetched(worker, 'one')
+    const [data, id] = ((await job?.moveToCompleted('by hand', 'one', true)) ?? []) as [
+      { readonly data?: string } | undefined,
+      string | undefined,
+    ]
+    return { hasData: data !== undefined, id, state: await job?.getState() }
+  },
+  { hasData: true, id: '2', state: 'completed' },
+)
+
+same(
+  'moveToFailed by hand, with attempts left and without',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1], { attempts: 2 })
+    const worker = side.worker(() => undefined, { autorun: false })
+    const first = await fetched(worker, 'one')
+    await first?.moveToFailed(new Error('on purpose'), 'one', false)
+    const again = await first?.getState()
+    const second = await fetched(worker, 'two')
+    await second?.moveToFailed(new Error('on purpose'), 'two', false)
+    return { again, last: await second?.getState(), made: second?.attemptsMade }
+  },
+  { again: 'waiting', last: 'failed', made: 2 },
+)
+
+same(
+  'getNextJob of a plain Worker and moveToCompleted: a worker goes on with the customer’s next job',
+  async (side) => {
+    await side.add(side.queue(), 'a', [1, 2, 3])
+    const job = await fetched(side.plainWorker(), 'one')
+    await job?.moveToCompleted('by hand', 'one', false)
+    side.worker()
+    await side.ended(2)
+    return { nr: job?.data.nr, state: await job?.getState(), order: side.order }
+  },
+  { nr: 1, state: 'completed', order: [2, 3] },
+)
+
+same(
+  'extendLock and extendJobLocks with job.token',
+  async (side) => {
+    const queue = side.queue()
+    const found: unknown[] = []
+    const worker = side.worker(async (job, { token }) => {
+      found.push(await job.extendLock(token, 5_000))
+      found.push(await worker.extendJobLocks([job.id ?? ''], [token], 5_000))
+    })
+    await side.add(queue, 'a', [1])
+    await side.ended(1)
+    return { found }
+  },
+  { found: [1, []] },
+)
+
+same(
+  'locksRenewed is emitted while a job runs',
+  async (side) => {
+    const queue = side.queue()
+    const gate = side.gate()
+    const counts: number[] = []
+    side
+      .worker(() => gate.passed, { lockDuration: 400, lockRenewTime: 60 })
+      .on('locksRenewed', ({ count }) => {
+        counts.push(count)
+        gate.open()
+      })
+    await side.add(queue, 'a', [1])
+    await side.ended(1)
+    return { first: counts[0] }
+  },
+  { first: 1 },
+)
+
+differs(
+  'processJob of a job that was fetched by hand: the processor runs under a lease',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1, 2])
+    const found: unknown[] = []
+    const worker = side.worker(
+      async () => {
+        if (!side.isOurs) return
+        const resource = side.resourceOf('a')
+        found.push((await side.redlock.tryAcquire(resource)).status)
+      },
+      { autorun: false },
+    )
+    const job = await fetched(worker, 'one')
+    if (job !== undefined) await worker.processJob(job, 'one', () => false)
+    return { state: await job?.getState(), order: side.order, found }
+  },
+  {
+    bullmq: { state: 'completed', order: [1], found: [] },
+    ours: { state: 'completed', order: [1], found: ['taken'] },
+  },
+)
+
+differs(
+  'lockRenewalFailed: the signal aborts when BullMQ’s lock on the job is lost',
+  async (side) => {
+    const queue = side.queue()
+    const found: unknown[] = []
+    const redis = new Redis(side.connection)
+    side.defer(() => redis.quit())
+    let failed: string[] = []
+    side
+      .worker(
+        async (job, { signal }) => {
+          await redis.del(queue.toKey(`${job.id ?? ''}:lock`))
+          await side.until('the renewal fails', () => failed.length > 0)
+          await pause(20)
+          found.push(signal.aborted)
+        },
+        { lockDuration: 2_000, lockRenewTime: 80, skipStalledCheck: true },
+      )
+      .on('lockRenewalFailed', (ids) => {
+        failed = ids
+      })
+    const [job] = await side.add(queue, 'a', [1])
+    await side.ended(1)
+    return { failed: failed.map((id) => id === job?.id), found }
+  },
+  { bullmq: { failed: [true], found: [false] }, ours: { failed: [true], found: [true] } },
+)
+
+same(
+  'startStalledCheckTimer by hand finds a job whose worker died',
+  async (side) => {
+    const queue = side.queue()
+    const [gate, redlock] = [side.gate(), await side.ownRedlock()]
+    const dead = side.worker(() => gate.passed, {
+      lockDuration: 200,
+      skipStalledCheck: true,
+      ours: { redlock },
+    })
+    const [job] = await side.add(queue, 'a', [1])
+    await side.started(1)
+    await dead.close(true)
+    await redlock.close()
+    const worker = side.worker(() => undefined, { autorun: false, stalledInterval: 100 })
+    await worker.startStalledCheckTimer()
+    await side.until('it waits again', async () => (await job?.getState()) === 'waiting')
+    void worker.run()
+    await side.started(1)
+    return { order: side.order.slice(0, 1) }
+  },
+  { order: [1] },
+)
