@@ -36,7 +36,12 @@ let result: { readonly problem: string | undefined } | undefined
 /** @throws TypeError that says what to install. */
 export function requireKnownBullmq(): void {
   result ??= { problem: findProblem() }
-  if (result.problem === undefined) return
+  if (result.problem === undefined) {
+    if (bullmq.getDefaultBackendFactory() === bullmq.createRedisBackend) return
+    throw new TypeError(
+      'Lines need the Redis backend of BullMQ, and another one is its default. Call setDefaultBackendFactory() without an argument',
+    )
+  }
   const fix = 'Install a release of bullmq 6 that docs/compatibility.md names'
   throw new TypeError(`This release of bullmq is not supported: ${result.problem}. ${fix}`)
 }

@@ -3,12 +3,9 @@
  * send its own. Everything that BullMQ does to jobs passes `execCommand`, so a job and its places
  * change in the same trip.
  */
-import {
-  createRedisBackend,
-  RedisQueueBackend,
-  type BackendFactory,
-  type QueueBaseOptions,
-} from 'bullmq'
+// Through the namespace: a BullMQ without these names is refused later, with what to do.
+import * as bullmq from 'bullmq'
+import type { BackendFactory, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
 import type { LineCensus } from '../../telemetry/worker-source.ts'
 import { ASLEEP_DELAY_MS } from '../line/line-library.ts'
@@ -40,8 +37,15 @@ export interface Turn {
   readonly turn: 'woken' | 'yes' | 'no' | 'none'
   /** Its resources as the queue's Redis has them (JSON); '' where it has none. */
   readonly lines: string
-  /** What its line has used of its burst. */
-  readonly spentMs: number
+  readonly burst: Burst
+}
+
+/** What a line has used. It travels with the line's next job, and ends when the line is empty. */
+export interface Burst {
+  /** Milliseconds of work in the burst that goes on. */
+  readonly usedMs: number
+  /** Bursts before it. */
+  readonly count: number
 }
 
 /** How a job's last trip moves its lines. */
@@ -51,7 +55,7 @@ export interface Ending {
   readonly lines: string
   /** Where the next job goes: before the jobs that wait, or behind them. */
   readonly next: 'front' | 'back'
-  readonly spentMs: number
+  readonly burst: Burst
   /** The next job is left to other workers, if it is the only one that waits. */
   readonly offers: boolean
   /** The trip is under way. */
@@ -83,7 +87,8 @@ interface Join {
   readonly done: () => void
 }
 
-const NO_TURN: Turn = { turn: 'none', lines: '', spentMs: 0 }
+const NO_BURST: Burst = { usedMs: 0, count: 0 }
+const NO_TURN: Turn = { turn: 'none', lines: '', burst: NO_BURST }
 /** Replies of the park script. */
 const ITS_TURN = -100
 const TOO_LATE = -101
@@ -93,7 +98,9 @@ const MAX_LOOKS = 500
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
 
-export class LineBackend extends RedisQueueBackend {
+const Backend = (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (class {} as never)
+
+export class LineBackend extends Backend {
   readonly #settings: LineSettings
   readonly #scripts: LineScripts
   readonly #turns = new Map<string, Turn>()
@@ -113,7 +120,7 @@ export class LineBackend extends RedisQueueBackend {
   static factory(settings: LineSettings): BackendFactory<LineBackend> {
     requireKnownBullmq()
     return (name, options, more) =>
-      new LineBackend(createRedisBackend(name, options, more), name, settings)
+      new LineBackend(bullmq.createRedisBackend(name, options, more), name, settings)
   }
 
   /** The backend of a queue or worker that was made with {@link LineBackend.factory}. */
@@ -358,7 +365,7 @@ export class LineBackend extends RedisQueueBackend {
         id,
         ...[ending?.offers === true ? '1' : '', leaves ? 'leave' : 'hold', ending?.next ?? 'back'],
         ...[ending === undefined ? '' : ending.lines || '-', ending?.timestamp ?? ''],
-        ending?.spentMs ?? 0,
+        ending === undefined ? '' : `${Math.round(ending.burst.usedMs)}:${ending.burst.count}`,
       ]),
     )
     ending?.sent()
@@ -393,11 +400,11 @@ export class LineBackend extends RedisQueueBackend {
   async #heard(sent: Promise<unknown>): Promise<unknown> {
     const reply = await sent
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      const [, jobId, , , turn, lines, spentMs] = reply as readonly (string | undefined)[]
+      const [, jobId, , , turn, lines, burst] = reply as readonly (string | undefined)[]
       this.#turns.set(String(jobId), {
         turn: (turn ?? 'none') as Turn['turn'],
         lines: lines ?? '',
-        spentMs: Number(spentMs ?? 0),
+        burst: burstOf(burst),
       })
       if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     }
@@ -480,4 +487,10 @@ export class LineBackend extends RedisQueueBackend {
     if (!this.#defined.has(command)) client.defineCommand(command, { numberOfKeys, lua })
     this.#defined.add(command)
   }
+}
+
+function burstOf(text: string | undefined): Burst {
+  if (text === undefined || text === '') return NO_BURST
+  const [usedMs = 0, count = 0] = text.split(':').map(Number)
+  return { usedMs, count }
 }

@@ -88,9 +88,9 @@ local function isTurn(lines, place, leaving)
 end
 
 -- Moves a sleeping head to the jobs that BullMQ may start; false where it is not its turn.
--- 'front': before the jobs that wait. 'spentMs': what its line has used of its burst.
+-- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
-local function wake(head, front, spentMs, base, leaving)
+local function wake(head, front, burst, base, leaving)
   if not head.asleep then return false end
   local several = string.find(head.lines, '","', 1, true)
   if several and not isTurn(head.lines, head.place, leaving) then return false end
@@ -98,7 +98,7 @@ local function wake(head, front, spentMs, base, leaving)
   if b == base and head.priority == 0 then
     if redis.call('ZREM', b .. 'delayed', id) == 0 then return false end
     redis.call(front and 'RPUSH' or 'LPUSH', b .. 'wait', id)
-    redis.call('HSET', head.jobKey, 'delay', 0, 'redlock:spent', spentMs)
+    redis.call('HSET', head.jobKey, 'delay', 0, 'redlock:burst', burst)
     return true
   end
   local keys = {}
@@ -113,11 +113,11 @@ local function wake(head, front, spentMs, base, leaving)
 end
 
 -- Wakes the sleeping heads of lines; returns their job keys.
-local function wakeHeads(lines, front, spentMs, base, leaving)
+local function wakeHeads(lines, front, burst, base, leaving)
   local woken = {}
   for _, resource in ipairs(lines) do
     for _, head in ipairs(headsOf(resource, leaving)) do
-      if wake(head, front, spentMs, base, leaving) then
+      if wake(head, front, burst, base, leaving) then
         woken[#woken + 1] = head.jobKey
         woken[head.jobKey] = true
       end
@@ -152,16 +152,16 @@ local function mark(woken, base)
 end
 
 -- Says to the worker that is given a job whether it is the job's turn:
--- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] spentMs
+-- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] its line's burst
 local function withTurn(result, base, woken)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
-  local job, lines, timestamp, spentMs = result[1], nil, nil, '0'
+  local job, lines, timestamp, burst = result[1], nil, nil, ''
   for i = 1, #job, 2 do
     if job[i] == 'redlock:lines' then lines = job[i + 1]
     elseif job[i] == 'timestamp' then timestamp = job[i + 1]
-    elseif job[i] == 'redlock:spent' then spentMs = job[i + 1] end
+    elseif job[i] == 'redlock:burst' then burst = job[i + 1] end
   end
-  result[6], result[7] = lines or '', spentMs
+  result[6], result[7] = lines or '', burst
   if not lines then result[5] = 'none'
   elseif woken and woken[base .. result[2]] then result[5] = 'woken'
   else result[5] = isTurn(lines, placeOf(base, result[2], timestamp)) and 'yes' or 'no' end

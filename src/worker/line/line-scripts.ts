@@ -25,7 +25,7 @@ for _, resource in ipairs(ARGV[6] == '1' and resources or {}) do
   local heads = headsOf(resource)
   if #heads >= SLOTS then
     behind = true
-    for _, head in ipairs(heads) do wake(head, false, 0) end -- The one ahead of it was removed.
+    for _, head in ipairs(heads) do wake(head, false, '') end -- The one ahead of it was removed.
   end
 end
 
@@ -79,7 +79,7 @@ return bullmq(adding, KEYS, theirs)
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 '1': the next job is offered · 6 'leave' | 'hold'
  *       7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
- *       9 timestamp of the job · 10 spentMs of the line's burst
+ *       9 timestamp of the job · 10 burst of the line
  * Returns  as BullMQ's, a fetched job with its turn
  * Keeps: a job that another worker owns leaves nothing. A next job that is offered is not fetched
  * if no other job waits, so that another worker may take it.
@@ -166,7 +166,7 @@ if used > 0 and used < 9007199254740991 then redis.call('DECR', ARGV[8]) end
 if not overtaken then
   for _, resource in ipairs(resources) do
     for _, head in ipairs(headsOf(resource)) do
-      if head.place ~= place then wake(head, false, 0) end
+      if head.place ~= place then wake(head, false, '') end
     end
   end
 end
@@ -187,7 +187,7 @@ local result = bullmq(redis, KEYS, theirs)
 if result == 1 and job[1] then
   local resources, place = cjson.decode(job[1]), placeOf(base, id, job[2])
   for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
-  mark(wakeHeads(resources, false, 0, base), base)
+  mark(wakeHeads(resources, false, '', base), base)
 end
 return result
 `
@@ -213,7 +213,7 @@ if job and job[1] then
     redis.call('ZREM', lineKey(resource), place)
   end
   if since then redis.call('HSET', jobKey, 'redlock:since', since) end
-  mark(wakeHeads(resources, false, 0, base), base)
+  mark(wakeHeads(resources, false, '', base), base)
 end
 return result
 `
@@ -301,7 +301,7 @@ local lines = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before, 'LIMIT', 0, l
 local woken = 0
 for _, resource in ipairs(lines) do
   for _, head in ipairs(headsOf(resource)) do
-    if wake(head, false, 0) then woken = woken + 1 end
+    if wake(head, false, '') then woken = woken + 1 end
   end
   if redis.call('ZCARD', lineKey(resource)) <= SLOTS then redis.call('ZREM', KEYS[1], resource)
   else redis.call('ZADD', KEYS[1], 'XX', look, resource) end
@@ -314,7 +314,7 @@ for _, place in ipairs(redis.call('ZRANGEBYSCORE', deadlines, '-inf', nowMs, 'LI
   local job = jobAt(place)
   if job then
     job.lines = '[]' -- Its turn does not matter: it is too late.
-    if wake(job, false, 0) then woken = woken + 1 end
+    if wake(job, false, '') then woken = woken + 1 end
   end
 end
 return {#lines, woken, look}

@@ -12,12 +12,12 @@ import type { Clock, Timer } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
-import type { Ending, NextJob } from '../bullmq/line-backend.ts'
+import type { Burst, Ending, NextJob } from '../bullmq/line-backend.ts'
 
 /** What the job before left for the next one of its line. */
 export interface Kept {
   readonly outcome: Promise<AcquireOutcome>
-  readonly spentMs: number
+  readonly burst: Burst
   /** When the job before it had done its work, on the monotonic clock. */
   readonly endedAt: number
 }
@@ -64,37 +64,39 @@ export class Chain {
   /**
    * The end of a job that has done its work, whose lease goes to the next job of its lines if the
    * same worker is given that job, and is released if not.
-   * @param spentMs what the line had used of its burst before this job.
+   * @param burst what the line had used before this job.
    */
   end(
     job: Pick<Job, 'timestamp'>,
     lines: string,
     lease: Lease,
     {
-      spentMs,
+      burst,
       workedMs,
-      offers,
+      isBusy,
     }: {
-      readonly spentMs: number
+      readonly burst: Burst
       readonly workedMs: number
-      /** Whether other workers shall be given the next job, once the burst is spent. */
-      readonly offers: boolean
+      /** Other jobs run here too. */
+      readonly isBusy: boolean
     },
   ): Ending {
     const { clock, burstMs, locks } = this.#options
-    const usedMs = spentMs + Math.max(MIN_JOB_MS, workedMs)
+    const usedMs = burst.usedMs + Math.max(MIN_JOB_MS, workedMs)
     const isSpent = usedMs >= burstMs
-    const leftMs = isSpent ? Math.min(usedMs - burstMs, burstMs) : usedMs
+    const count = burst.count + (isSpent ? 1 : 0)
+    const next = { usedMs: isSpent ? Math.min(usedMs - burstMs, burstMs) : usedMs, count }
+    const offers = isSpent && isBusy && isOffered(count)
     const endedAt = clock.now()
     let outcome: Promise<AcquireOutcome> | undefined
     let isOver = false
-    const over = (next: NextJob | undefined): void => {
+    const over = (fetched: NextJob | undefined): void => {
       if (isOver) return
       isOver = true
       late.cancel()
-      if (next?.turn === 'woken' && next.lines === lines && locks.handOver !== undefined) {
+      if (fetched?.turn === 'woken' && fetched.lines === lines && locks.handOver !== undefined) {
         outcome ??= this.#handOver(lease)
-        this.#keep(next.jobId, { outcome, spentMs: leftMs, endedAt, lines })
+        this.#keep(fetched.jobId, { outcome, burst: next, endedAt, lines })
       } else {
         void (outcome === undefined ? lease.release() : release(outcome))
       }
@@ -106,12 +108,12 @@ export class Chain {
       timestamp: job.timestamp,
       lines,
       next: isSpent ? 'back' : 'front',
-      spentMs: Math.round(leftMs),
-      offers: isSpent && offers,
+      burst: next,
+      offers,
       sent: () => {
         // Behind the bytes of the trip, and while it is under way.
         if (!isSpent && !isOver && locks.handOver !== undefined) outcome = this.#handOver(lease)
-        else if (isSpent && offers) over(undefined)
+        else if (offers) over(undefined)
       },
       returned: over,
     }
@@ -152,11 +154,22 @@ export class Chain {
   }
 }
 
+/**
+ * The next job of a busy line is offered to other workers after its first four bursts, then after 8,
+ * 16 and every 32: soon after jobs came to one process, and seldom later, since a change of process
+ * costs trips.
+ */
+function isOffered(count: number): boolean {
+  return count <= 4 || count === 8 || count === 16 || count % 32 === 0
+}
+
+const NO_BURST: Burst = { usedMs: 0, count: 0 }
+
 /** The end of a job whose lease is released already. */
 export function plainEnding({ timestamp }: Pick<Job, 'timestamp'>, lines: string): Ending {
   const nothing = (): undefined => undefined
   return {
-    ...{ timestamp, lines, next: 'back', spentMs: 0, offers: false },
+    ...{ timestamp, lines, next: 'back', burst: NO_BURST, offers: false },
     ...{ sent: nothing, returned: nothing },
   }
 }
