@@ -13,6 +13,7 @@ test('the public names are these and no others', () => {
       "LockedWorker",
       "MasterRefusedError",
       "NotNewFleetError",
+      "PlainWorkerError",
       "QueueUnreachableError",
       "QuorumUnreachableError",
       "Redlock",

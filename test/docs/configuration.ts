@@ -61,7 +61,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'dedupe',
     intro: 'An option of `LockedWorker`.',
-    file: 'worker/job-runs.ts',
+    file: 'worker/run/result-store.ts',
     types: ['Dedupe'],
   },
   {

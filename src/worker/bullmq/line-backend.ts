@@ -38,6 +38,8 @@ export interface Turn {
   /** Its resources as the queue's Redis has them (JSON); '' where it has none. */
   readonly lines: string
   readonly burst: Burst
+  /** Jobs seem to wait behind it. */
+  readonly isFollowed: boolean
 }
 
 /** What a line has used. It travels with the line's next job, and ends when the line is empty. */
@@ -88,7 +90,7 @@ interface Join {
 }
 
 const NO_BURST: Burst = { usedMs: 0, count: 0 }
-const NO_TURN: Turn = { turn: 'none', lines: '', burst: NO_BURST }
+const NO_TURN: Turn = { turn: 'none', lines: '', burst: NO_BURST, isFollowed: false }
 /** Replies of the park script. */
 const ITS_TURN = -100
 const TOO_LATE = -101
@@ -98,7 +100,8 @@ const MAX_LOOKS = 500
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
 
-const Backend = (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (class {} as never)
+const Backend: typeof RedisQueueBackend =
+  (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
 
 export class LineBackend extends Backend {
   readonly #settings: LineSettings
@@ -400,11 +403,12 @@ export class LineBackend extends Backend {
   async #heard(sent: Promise<unknown>): Promise<unknown> {
     const reply = await sent
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      const [, jobId, , , turn, lines, burst] = reply as readonly (string | undefined)[]
+      const [, jobId, , , turn, lines, burst, followed] = reply as readonly (string | undefined)[]
       this.#turns.set(String(jobId), {
         turn: (turn ?? 'none') as Turn['turn'],
         lines: lines ?? '',
         burst: burstOf(burst),
+        isFollowed: followed === '1',
       })
       if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     }

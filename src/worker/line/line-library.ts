@@ -50,41 +50,47 @@ local function jobAt(place)
   }
 end
 
--- The living jobs at the head of a line, one a slot, without the place that leaves.
+-- The living jobs at the head of a line, one a slot, without the place that leaves; and whether
+-- there seem to be places behind them.
 -- Drops the dead places that it meets, MAX_DEAD at most.
 local function headsOf(resource, leaving)
   local line = lineKey(resource)
-  local last = leaving and SLOTS or SLOTS - 1
+  local last = leaving and SLOTS + 1 or SLOTS
   local dead = 0
   while true do
-    local heads, places, dropped = {}, redis.call('ZRANGE', line, 0, last), {}
+    local heads, more, dropped = {}, false, {}
+    local places = redis.call('ZRANGE', line, 0, last)
     for _, place in ipairs(places) do
       if place ~= leaving then
         local head = #heads < SLOTS and jobAt(place)
         if head then heads[#heads + 1] = head
-        elseif head == nil then dropped[#dropped + 1] = place end
+        elseif head == nil then dropped[#dropped + 1] = place
+        else more = true end
       end
     end
-    if #dropped == 0 then return heads end
+    if #dropped == 0 then return heads, more end
     redis.call('ZREM', line, unpack(dropped))
     dead = dead + #dropped
-    if dead >= MAX_DEAD then return heads end
+    if dead >= MAX_DEAD then return heads, more end
     last = math.min(last + 100, 1000)
   end
 end
 
--- Whether a place is among the heads of all of its lines.
+-- Whether a place is among the heads of all of its lines; and whether others are behind it.
 local function isTurn(lines, place, leaving)
+  local followed = false
   for _, resource in ipairs(cjson.decode(lines)) do
-    if redis.call('ZRANGE', lineKey(resource), 0, 0)[1] ~= place then
+    local first = redis.call('ZRANGE', lineKey(resource), 0, 1)
+    if first[1] == place then followed = followed or first[2] ~= nil
+    else
       local found = false
-      for _, head in ipairs(headsOf(resource, leaving)) do
-        found = found or head.place == place
-      end
+      local heads, more = headsOf(resource, leaving)
+      for _, head in ipairs(heads) do found = found or head.place == place end
       if not found then return false end
+      followed = followed or more
     end
   end
-  return true
+  return true, followed
 end
 
 -- Moves a sleeping head to the jobs that BullMQ may start; false where it is not its turn.
@@ -116,10 +122,11 @@ end
 local function wakeHeads(lines, front, burst, base, leaving)
   local woken = {}
   for _, resource in ipairs(lines) do
-    for _, head in ipairs(headsOf(resource, leaving)) do
+    local heads, more = headsOf(resource, leaving)
+    for _, head in ipairs(heads) do
       if wake(head, front, burst, base, leaving) then
         woken[#woken + 1] = head.jobKey
-        woken[head.jobKey] = true
+        woken[head.jobKey] = {followed = more}
       end
     end
   end
@@ -153,6 +160,7 @@ end
 
 -- Says to the worker that is given a job whether it is the job's turn:
 -- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] its line's burst
+--       [8] '1' where jobs seem to wait behind it
 local function withTurn(result, base, woken)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
   local job, lines, timestamp, burst = result[1], nil, nil, ''
@@ -162,9 +170,13 @@ local function withTurn(result, base, woken)
     elseif job[i] == 'redlock:burst' then burst = job[i + 1] end
   end
   result[6], result[7] = lines or '', burst
-  if not lines then result[5] = 'none'
-  elseif woken and woken[base .. result[2]] then result[5] = 'woken'
-  else result[5] = isTurn(lines, placeOf(base, result[2], timestamp)) and 'yes' or 'no' end
+  local own, itsTurn, followed = woken and woken[base .. result[2]], false, false
+  if own then result[5], followed = 'woken', own.followed
+  elseif lines then
+    itsTurn, followed = isTurn(lines, placeOf(base, result[2], timestamp))
+    result[5] = itsTurn and 'yes' or 'no'
+  else result[5] = 'none' end
+  result[8] = followed and '1' or ''
   return result
 end
 `

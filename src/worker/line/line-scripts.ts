@@ -386,12 +386,12 @@ return found
 /**
  * KEYS  1 sleeping-lines
  * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines
- * Returns  lines in which jobs sleep, sleeping jobs of the queue, places in the longest line
+ * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest line
  */
 const censusBody = `
 local longest = 0
 for _, resource in ipairs(redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[4]) - 1)) do
-  longest = math.max(longest, redis.call('ZCARD', lineKey(resource)))
+  longest = math.max(longest, redis.call('ZCARD', lineKey(resource)) - SLOTS)
 end
 local asleep = redis.call('ZCOUNT', ARGV[3], string.format('%.0f', ASLEEP), '+inf')
 return {redis.call('ZCARD', KEYS[1]), asleep, longest}

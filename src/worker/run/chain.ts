@@ -7,6 +7,7 @@
  * job goes behind the jobs that wait, and what was used too much counts against the next burst.
  * A line that pauses starts anew.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Job } from 'bullmq'
 import type { Clock, Timer } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
@@ -74,11 +75,14 @@ export class Chain {
       burst,
       workedMs,
       isBusy,
+      isFollowed,
     }: {
       readonly burst: Burst
       readonly workedMs: number
       /** Other jobs run here too. */
       readonly isBusy: boolean
+      /** Jobs waited behind it when it started. */
+      readonly isFollowed: boolean
     },
   ): Ending {
     const { clock, burstMs, locks } = this.#options
@@ -88,6 +92,8 @@ export class Chain {
     const next = { usedMs: isSpent ? Math.min(usedMs - burstMs, burstMs) : usedMs, count }
     const offers = isSpent && isBusy && isOffered(count)
     const endedAt = clock.now()
+    // What follows belongs to this job's trace, wherever BullMQ calls it.
+    const inJob = AsyncLocalStorage.snapshot()
     let outcome: Promise<AcquireOutcome> | undefined
     let isOver = false
     const over = (fetched: NextJob | undefined): void => {
@@ -95,10 +101,10 @@ export class Chain {
       isOver = true
       late.cancel()
       if (fetched?.turn === 'woken' && fetched.lines === lines && locks.handOver !== undefined) {
-        outcome ??= this.#handOver(lease)
+        outcome ??= inJob(() => this.#handOver(lease))
         this.#keep(fetched.jobId, { outcome, burst: next, endedAt, lines })
       } else {
-        void (outcome === undefined ? lease.release() : release(outcome))
+        void inJob(() => (outcome === undefined ? lease.release() : release(outcome)))
       }
     }
     const late = clock.after(FINISH_LIMIT_MS, () => {
@@ -112,7 +118,8 @@ export class Chain {
       offers,
       sent: () => {
         // Behind the bytes of the trip, and while it is under way.
-        if (!isSpent && !isOver && locks.handOver !== undefined) outcome = this.#handOver(lease)
+        if (!isSpent && isFollowed && !isOver && locks.handOver !== undefined)
+          outcome = inJob(() => this.#handOver(lease))
         else if (offers) over(undefined)
       },
       returned: over,

@@ -29,7 +29,7 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
-import type { Burst, LineBackend, Turn } from '../bullmq/line-backend.ts'
+import type { LineBackend, Turn } from '../bullmq/line-backend.ts'
 import { leaseFor } from './admission.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
 import { checkpointsOf } from './checkpoints.ts'
@@ -79,7 +79,7 @@ interface Running {
   report: RunReport | undefined
 }
 
-const NO_TURN: Turn = { turn: 'none', lines: '', burst: { usedMs: 0, count: 0 } }
+const NO_TURN: Turn = { turn: 'none', lines: '', burst: { usedMs: 0, count: 0 }, isFollowed: false }
 const RETRY_MS = { min: 50, max: 2_000 }
 /** A queue that does not take a job back in this time gets it when BullMQ finds it stalled. */
 const GIVE_BACK_LIMIT_MS = 1_000
@@ -185,7 +185,7 @@ export class JobRuns<Data, Result, Name extends string> {
       }
       const recorded = await this.#takeTurn(job, token, resources, turn, running)
       const lease = await this.#lease(job, token, resources, kept, running)
-      const chain = { lines: recorded, burst: kept?.burst ?? turn.burst, kept }
+      const chain = { lines: recorded, turn, kept }
       return await this.#runUnder(lease, job, token, chain, running)
     } catch (error) {
       if (error instanceof NotStarted) return await this.#giveBack(job, token, kept)
@@ -267,7 +267,7 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     chain: {
       readonly lines: string
-      readonly burst: Burst
+      readonly turn: Turn
       readonly kept: Kept | undefined
     },
     running: Running,
@@ -299,7 +299,10 @@ export class JobRuns<Data, Result, Name extends string> {
         !this.#stopping.signal.aborted
       ) {
         const workedMs = clock.now() - startedAt
-        const use = { burst: chain.burst, workedMs, isBusy: this.#running.size > 1 }
+        const { kept, turn } = chain
+        const burst = kept?.burst ?? turn.burst
+        const isBusy = this.#running.size > 1
+        const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed }
         lines.ends(job, this.#chain.end(job, chain.lines, lease, use))
       } else {
         void lease.release()
