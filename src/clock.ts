@@ -50,11 +50,6 @@ export function atEndOfTurn(run: () => void): void {
   setImmediate(run)
 }
 
-/** As {@link atEndOfTurn}. */
-export function endOfTurn(): Promise<void> {
-  return new Promise(atEndOfTurn)
-}
-
 /** Resolves after `delayMs`; rejects with the signal's reason as soon as it aborts. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -202,8 +202,13 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     await super.run()
   }
 
+  /** It runs, and waits for the lock masters before it fetches its first job. */
+  isStarting(): boolean {
+    return this.#starting !== undefined
+  }
+
   override isRunning(): boolean {
-    return this.#starting !== undefined || super.isRunning()
+    return this.isStarting() || super.isRunning()
   }
 
   override pause(doNotWaitActive?: boolean): Promise<void> {

@@ -97,7 +97,9 @@ describe('why and inspect', () => {
     const plain = openPlain()
     const job = await plain.add('post', {})
     const why = await cli(['why', queue, job.id ?? ''], { env: env() })
-    expect(why.out).toContain('(waiting) has no place in a line: it was not added through a LockedQueue')
+    expect(why.out).toContain(
+      '(waiting) has no place in a line: it was not added through a LockedQueue',
+    )
     const absent = await cli(['why', queue, 'nobody'], { env: env() })
     expect(absent).toMatchObject({ code: 1 })
     expect(absent.out).toContain('There is no job nobody in queue')

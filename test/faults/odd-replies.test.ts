@@ -81,7 +81,10 @@ describe('from a server that answers every script call with', () => {
       ]
       await using few = minority
       await using many = majority
-      await Promise.all([few.bootstrap({ newFleet: true, confirmed: true }), many.bootstrap({ newFleet: true, confirmed: true })])
+      await Promise.all([
+        few.bootstrap({ newFleet: true, confirmed: true }),
+        many.bootstrap({ newFleet: true, confirmed: true }),
+      ])
       const outcome = await few.tryAcquire('r')
       expect(outcome.status).toBe('granted')
       if (outcome.status === 'granted') {

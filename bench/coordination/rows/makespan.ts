@@ -45,7 +45,7 @@ export function makespan(
           'two jobs of a line at once',
           outcomes.worst('strict', ({ overlaps }) => overlaps),
         ),
-        none(
+        reference(
           'starts in vain',
           outcomes.worst('strict', ({ wasted }) => wasted),
         ),

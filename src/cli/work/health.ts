@@ -44,5 +44,5 @@ export function healthPages({ workers, signal, votes }: HealthOptions): Pages {
 function stateOf(worker: RunnableWorker, signal: AbortSignal): State {
   if (signal.aborted) return 'draining'
   if (worker.isPaused()) return 'paused'
-  return worker.isRunning() ? 'running' : 'starting'
+  return worker.isRunning() && !worker.isStarting() ? 'running' : 'starting'
 }

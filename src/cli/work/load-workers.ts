@@ -11,7 +11,7 @@ import { UsageError } from '../exit-code.ts'
 /** As much of a LockedWorker as this program uses: the module may have loaded another copy of the class. */
 export type RunnableWorker = Pick<
   LockedWorker,
-  'name' | 'drain' | 'isRunning' | 'isPaused' | 'run' | 'on'
+  'name' | 'drain' | 'isRunning' | 'isStarting' | 'isPaused' | 'run' | 'on'
 >
 
 const NAMES = ['default', 'worker', 'workers'] as const
