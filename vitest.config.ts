@@ -2,7 +2,25 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts', 'examples/testing/**/*.test.ts'],
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'tests',
+          include: ['test/**/*.test.ts', 'examples/testing/**/*.test.ts'],
+          exclude: ['test/compatibility/**'],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'compatibility',
+          include: ['test/compatibility/**/*.test.ts'],
+          // Plain BullMQ never closes some of these workers: each file has a process of its own.
+          isolate: true,
+        },
+      },
+    ],
     globalSetup: ['test/support/global-setup.ts'],
     reporters: ['default', './test/support/closing-line.ts'],
     testTimeout: 20_000,

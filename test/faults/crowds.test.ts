@@ -47,7 +47,7 @@ async function clients(count: number): Promise<readonly Redlock[]> {
         logger: silentLogger,
       }),
   )
-  await all[0]?.bootstrap({ newFleet: true })
+  await all[0]?.bootstrap({ newFleet: true, confirmed: true })
   await Promise.all(all.map((redlock) => redlock.ready()))
   return all
 }
