@@ -15,7 +15,7 @@ export class WrongTokens {
     this.#clock = clock
   }
 
-  /** Whether this address has so many wrong tokens waiting that the next one is not even looked at. */
+  /** whether this address has too many wrong tokens waiting that the next one is not even looked at. */
   isBlocked(address = ''): boolean {
     return (this.#waiting.get(address) ?? 0) >= MAX_AT_A_TIME
   }

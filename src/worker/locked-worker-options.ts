@@ -18,13 +18,13 @@ export interface LockedWorkerOptions<Data = any>
   readonly redlock: LockService
   /**
    * `strict`: jobs of one resource run in the order in which they were added, through retries and crashes, and wait
-   * asleep until it is their turn. `relaxed`: whoever comes first; waiting jobs try again after random delays.
+   * asleep until it is their turn. `relaxed`: in any order; a job that waits tries again after random delays.
    * @defaultValue 'strict'
    */
   readonly order?: 'strict' | 'relaxed'
   /**
    * What a job that failed for good does to its line: `continue` lets the next one run, `block` keeps the line waiting
-   * until somebody retries or removes the failed job.
+   * until the failed job is retried or removed.
    * @defaultValue 'continue'
    */
   readonly onFailure?: 'continue' | 'block'
