@@ -6,7 +6,7 @@
  *    ├─ release() ─────────────────────────────────────────────▶ released
  *    ├─ passOn(), giveUp() ────────────────────────────────────▶ released, and its keys are the next lease's
  *    ├─ its own timer finds the trust over (either clock) ──────▶ lost, `signal` aborts
- *    ├─ so many masters gave it up that no quorum can extend it ▶ lost, `signal` aborts
+ *    ├─ no quorum of the masters can extend it ▶ lost, `signal` aborts
  *    └─ its Redlock closes ────────────────────────────────────▶ lost, `signal` aborts; then released
  *
  * Nothing leads back to held: a lease that lapsed is lost for good, because somebody else may have held

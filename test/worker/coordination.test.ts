@@ -177,6 +177,23 @@ describe('checkpoints', () => {
 })
 
 describe('slots', () => {
+  test('a result is shared by the jobs of all slots, also while all slots are held', async () => {
+    const queue = makeQueue(2)
+    const redlock = await fixture.redlock()
+    let computed = 0
+    const processor = (): Promise<number> => Promise.resolve(++computed)
+    work(redlock, processor, { slots: 2, dedupe: { resultTtlMs: 60_000 } })
+    await queue.addBulk(many(1))
+    await allDone(queue, 1)
+    const held = await Promise.all(
+      [1, 2].map(() => redlock.acquire('report:delta', { slots: 2, waitMs: 2_000 })),
+    )
+    await queue.addBulk(many(1))
+    await allDone(queue, 2)
+    expect(computed).toBe(1)
+    await Promise.all(held.map((lease) => lease.release()))
+  })
+
   test('so many jobs of a resource run at once, and no more, in order', async () => {
     const queue = makeQueue(3)
     let inside = 0

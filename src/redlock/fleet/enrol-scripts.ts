@@ -9,7 +9,7 @@ import { defineScript, type Script } from '../../redis/script.ts'
  * Returns  enrolled, ms until it may grant, id of the first client | mismatch, maxLeaseMs or fleetSize, what it is for the fleet | unfounded
  * Keeps: a server process that is new to the fleet grants nothing until every lease that an earlier
  * memory may have held is over. Only memory that was durable before and after needs no wait. Clients that count another number of
- * masters are refused, because two quorums of them need not meet; whom other masters refuse is not the first to write the record.
+ * masters are refused, because two quorums of them need not meet. A client that other masters refuse is not the first to write the record.
  */
 export const enrolScript: Script = defineScript(
   'enrol',

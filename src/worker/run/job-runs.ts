@@ -185,7 +185,7 @@ export class JobRuns<Data, Result, Name extends string> {
       }
       const recorded = await this.#takeTurn(job, token, resources, turn, running)
       const lease = await this.#lease(job, token, resources, kept, running)
-      const chain = { lines: recorded, turn, kept }
+      const chain = { resources, lines: recorded, turn, kept }
       return await this.#runUnder(lease, job, token, chain, running)
     } catch (error) {
       if (error instanceof NotStarted) return await this.#giveBack(job, token, kept)
@@ -266,6 +266,7 @@ export class JobRuns<Data, Result, Name extends string> {
     job: Job<Data, Result, Name>,
     token: string | undefined,
     chain: {
+      readonly resources: readonly string[]
       readonly lines: string
       readonly turn: Turn
       readonly kept: Kept | undefined
@@ -281,7 +282,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const startedAt = clock.now()
     let isDone = false
     try {
-      const result = await this.#process(lease, job, signal, report, running)
+      const result = await this.#process(lease, chain.resources, job, signal, report, running)
       isDone = true
       return result
     } catch (error) {
@@ -318,16 +319,17 @@ export class JobRuns<Data, Result, Name extends string> {
 
   async #process(
     lease: Lease,
+    resources: readonly string[],
     job: Job<Data, Result, Name>,
     jobSignal: JobSignal,
     report: RunReport,
     running: Running,
   ): Promise<Result> {
     const { dedupe, processor, checkpoints, results } = this.#options
-    const key = results && dedupe && resultKey(job, lease.resources, dedupe)
+    const key = results && dedupe && resultKey(job, resources, dedupe)
     if (key !== undefined) {
       // Another job may have stored a result between the first look and the lease.
-      const asker = dedupe?.fresh === true ? askerOf(job, lease.resources) : undefined
+      const asker = dedupe?.fresh === true ? askerOf(job, resources) : undefined
       const stored = await this.#untilDone(running, () =>
         results?.claim(key, lease, dedupe?.resultTtlMs ?? 0, asker),
       )
