@@ -13,6 +13,8 @@ const forbid = (from, layers, why) => ({
 })
 
 const ABOVE = ['worker', 'operator', 'dashboard', 'cli', 'testing']
+/** Lock services beside Redlock, and stores that check its tokens: each an entry that knows its server. */
+const ENTRIES = ['postgres', 'etcd', 'zookeeper', 'fenced']
 
 export default tseslint.config(
   { ignores: ['dist', 'coverage', 'examples/nestjs'] },
@@ -51,7 +53,7 @@ export default tseslint.config(
   ),
   forbid(
     'lock',
-    ['redlock', 'redis', ...ABOVE, 'bullmq', 'ioredis'],
+    ['redlock', 'redis', ...ENTRIES, ...ABOVE, 'bullmq', 'ioredis'],
     'lock/ is the contract of every lock service and knows none of them',
   ),
   forbid(
@@ -59,9 +61,16 @@ export default tseslint.config(
     [...ABOVE, 'bullmq', 'ioredis'],
     'redlock/ knows time and votes, not BullMQ or ioredis',
   ),
+  ...ENTRIES.map((room) =>
+    forbid(
+      room,
+      ['redlock', 'redis', ...ENTRIES.filter((one) => one !== room), ...ABOVE, 'bullmq', 'ioredis'],
+      `${room}/ knows lock/ and its own server`,
+    ),
+  ),
   forbid(
     'worker',
-    ['redlock', 'operator', 'dashboard', 'cli', 'testing', 'ioredis'],
+    ['redlock', ...ENTRIES, 'operator', 'dashboard', 'cli', 'testing', 'ioredis'],
     'worker/ knows BullMQ, and a lock service only by its contract in lock/',
   ),
   forbid(

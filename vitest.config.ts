@@ -1,5 +1,14 @@
 import { defineConfig } from 'vitest/config'
 
+/** Other lock services, on servers of their own kind: `npm run test:services`. */
+const SERVICES = [
+  'test/{etcd,postgres,zookeeper}/**/*.test.ts',
+  'test/stories/{demo-locks,lock-services}.test.ts',
+  'test/cli/lock-services.test.ts',
+]
+/** Every state of a small fleet: `npm run test:model`. */
+const MODEL = ['test/model/explorer.test.ts']
+
 export default defineConfig({
   test: {
     projects: [
@@ -8,9 +17,11 @@ export default defineConfig({
         test: {
           name: 'tests',
           include: ['test/**/*.test.ts', 'examples/testing/**/*.test.ts'],
-          exclude: ['test/compatibility/**'],
+          exclude: ['**/node_modules/**', 'test/compatibility/**', ...SERVICES, ...MODEL],
         },
       },
+      { extends: true, test: { name: 'services', include: SERVICES } },
+      { extends: true, test: { name: 'model', include: MODEL } },
       {
         extends: true,
         test: {

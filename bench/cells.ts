@@ -63,7 +63,7 @@ async function throughput(cells: number, seconds: number): Promise<number> {
   for (let cell = 1; cell <= cells; cell++) {
     for (let nr = 1; nr <= MASTERS_PER_CELL; nr++) {
       const name = `cell-${cell}-master-${nr}`
-      const options = { name, random: random.fork(), wall: wall(), durable: false }
+      const options = { name, random: random.fork(), wall: wall(), disk: 'none' as const }
       const master = new BusyMaster({ ...options, trueNow: () => time.now }, time)
       master.eval('bootstrap', ['redlock:master'], [master.runId, MAX_LEASE_MS, MASTERS_PER_CELL])
       masters.set(name, master)

@@ -1,5 +1,5 @@
 /** A module for `work` whose process holds `LEASES` leases: half of them are kept, the others are given back and taken again. */
-import { LockedWorker, type Redlock, type WorkerContext } from '../src/index.ts'
+import { LockedWorker, type LockService, type WorkerContext } from '../src/index.ts'
 
 const MAX_TURN_MS = 9_000
 const LOOK_MS = 100
@@ -9,7 +9,7 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 const isOver = ({ aborted }: AbortSignal): boolean => aborted
 
 /** Holds one resource, in turns or for ever, until it is told to stop. */
-async function hold(redlock: Redlock, nr: number, stop: AbortSignal): Promise<void> {
+async function hold(redlock: LockService, nr: number, stop: AbortSignal): Promise<void> {
   while (!isOver(stop)) {
     const lease = await redlock.acquire(`customer:${nr}`, { autoExtend: true, waitMs: 60_000 })
     const until = performance.now() + (nr % 2 === 0 ? Infinity : MAX_TURN_MS * Math.random())

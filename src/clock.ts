@@ -5,6 +5,9 @@
  * suspended, so a lease is also over when the wall clock says so.
  */
 
+import { readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+
 /** A started timer. */
 export interface Timer {
   cancel(): void
@@ -21,26 +24,29 @@ export interface Clock {
   random(): number
 }
 
+/** One moment on both clocks. */
+export interface Instant {
+  readonly now: number
+  readonly wallNow: number
+}
+
+export function instant(clock: Clock): Instant {
+  return { now: clock.now(), wallNow: clock.wallNow() }
+}
+
 /** The longest delay that `setTimeout` takes; a longer one would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
-
-class SystemTimer implements Timer {
-  readonly #timeout: NodeJS.Timeout
-
-  constructor(timeout: NodeJS.Timeout) {
-    this.#timeout = timeout
-  }
-
-  cancel(): void {
-    clearTimeout(this.#timeout)
-  }
-}
 
 export const systemClock: Clock = {
   now: () => performance.now(),
   wallNow: () => Date.now(),
   after(delayMs, run) {
-    return new SystemTimer(setTimeout(run, Math.min(Math.max(delayMs, 0), MAX_TIMER_MS)))
+    const timeout = setTimeout(run, Math.min(Math.max(delayMs, 0), MAX_TIMER_MS))
+    return {
+      cancel: () => {
+        clearTimeout(timeout)
+      },
+    }
   },
   random: () => Math.random(),
 }
@@ -85,4 +91,100 @@ export function withinMs<Value>(
       })
       .then(resolve, reject)
   })
+}
+
+/** Calls that begin within this time and allow the same time share one timer. */
+const SHARED_MS = 1
+
+export interface Expiring {
+  /** Must do nothing for what was settled before. */
+  expire(timeoutMs: number): void
+}
+
+/** What expires together. */
+export class Deadline {
+  readonly timeoutMs: number
+  readonly admitsUntil: number
+  readonly members: Set<Expiring> = new Set()
+  isOver = false
+  readonly #timer: Timer
+
+  constructor(clock: Clock, timeoutMs: number, now: number) {
+    this.timeoutMs = timeoutMs
+    this.admitsUntil = now + SHARED_MS
+    // The last one to join has its full time.
+    this.#timer = clock.after(timeoutMs + SHARED_MS, () => {
+      this.isOver = true
+      for (const member of this.members) member.expire(timeoutMs)
+    })
+  }
+
+  leave(member: Expiring): void {
+    this.members.delete(member)
+    if (this.members.size > 0) return
+    this.isOver = true
+    this.#timer.cancel()
+  }
+}
+
+/** Deadlines of many on few timers. A deadline passes up to a millisecond late and never early. */
+export class Deadlines {
+  readonly #clock: Clock
+  #latest: Deadline | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** `member` expires unless it leaves the deadline before. */
+  in(timeoutMs: number, member: Expiring): Deadline {
+    const now = this.#clock.now()
+    let deadline = this.#latest
+    const isShared =
+      deadline?.isOver === false && deadline.timeoutMs === timeoutMs && now <= deadline.admitsUntil
+    if (deadline === undefined || !isShared) {
+      deadline = new Deadline(this.#clock, timeoutMs, now)
+      this.#latest = deadline
+    }
+    deadline.members.add(member)
+    return deadline
+  }
+}
+
+const OFFSET_SAMPLES = 5
+let offsetMs: number | undefined
+
+/** What to add to `systemClock.now()` for the monotonic clock that all processes of a machine share. */
+export function machineOffsetMs(): number {
+  offsetMs ??= measuredOffsetMs()
+  return offsetMs
+}
+
+/** Of several readings the one that took least: a process may be interrupted between two clocks. */
+function measuredOffsetMs(): number {
+  let best = { tookMs: Infinity, offsetMs: 0 }
+  for (let sample = 0; sample < OFFSET_SAMPLES; sample++) {
+    const before = performance.now()
+    const machineMs = Number(process.hrtime.bigint()) / 1e6
+    const tookMs = performance.now() - before
+    if (tookMs < best.tookMs) best = { tookMs, offsetMs: machineMs - before - tookMs / 2 }
+  }
+  return best.offsetMs
+}
+
+const BOOT_ID = '/proc/sys/kernel/random/boot_id'
+let machine: string | undefined
+
+/** Names the machine, and on Linux its boot: what has the same name has the same monotonic clock. */
+export function machineId(): string {
+  machine ??= readMachineId()
+  return machine
+}
+
+function readMachineId(): string {
+  try {
+    return readFileSync(BOOT_ID, 'utf8').trim()
+  } catch {
+    return hostname() // No Linux.
+  }
 }

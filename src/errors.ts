@@ -23,7 +23,7 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/** Somebody else holds a quorum of the masters for this resource. */
+/** Another client holds a quorum of the masters for this resource. */
 export class ResourceTakenError extends RedlockError {
   readonly code = 'RESOURCE_TAKEN'
   readonly resource: string
@@ -49,7 +49,7 @@ export class ResourceTakenError extends RedlockError {
   }
 }
 
-/** Nobody holds a quorum: contenders defeated each other, or a dead attempt's keys are about to expire. */
+/** No client holds a quorum: contenders defeated each other, or a dead attempt's keys are about to expire. */
 export class SplitVoteError extends RedlockError {
   readonly code = 'SPLIT_VOTE'
   readonly resource: string
@@ -57,7 +57,7 @@ export class SplitVoteError extends RedlockError {
 
   constructor(resource: string, answers: readonly MasterAnswer[]) {
     super(
-      `The votes for \`${resource}\` were split: nobody holds a quorum. ` +
+      `The votes for \`${resource}\` were split: no client holds a quorum. ` +
         `Try again after a short random delay. ${list(answers)}`,
     )
     this.resource = resource
@@ -82,7 +82,7 @@ export class QuorumUnreachableError extends RedlockError {
   ) {
     super(
       `${resource === undefined ? 'The fleet' : `The lease on \`${resource}\``} needs ${quorum} of ` +
-        `${answers.length} \`masters\` and fewer could vote. Check the servers named here and ` +
+        `${answers.length} \`masters\` and fewer can vote. Check the servers named here and ` +
         `the network to them. ${list(answers)}`,
     )
     this.resource = resource
@@ -187,6 +187,26 @@ export class LeaseLostError extends RedlockError {
   }
 }
 
+/** A store has seen a later lease's write, so this one is refused. Nothing was written. */
+export class StaleTokenError extends RedlockError {
+  readonly code = 'STALE_TOKEN'
+  /** What was to be written: a table and its key, a Redis key, an object. */
+  readonly target: string
+  readonly fencingToken: number
+  /** The token of the later lease, where the store tells it. */
+  readonly storedToken: number | undefined
+
+  constructor(target: string, fencingToken: number, storedToken: number | undefined) {
+    super(
+      `A later lease has written \`${target}\`: fencing token ${fencingToken} is stale` +
+        `${storedToken === undefined ? '' : ` (stored: ${storedToken})`}. Stop this work; the later holder does it.`,
+    )
+    this.target = target
+    this.fencingToken = fencingToken
+    this.storedToken = storedToken
+  }
+}
+
 /** BullMQ's own lock on the job could not be renewed: another worker may start the same job. */
 export class JobLockLostError extends RedlockError {
   readonly code = 'JOB_LOCK_LOST'
@@ -255,8 +275,8 @@ export class SettingsDifferError extends RedlockError {
       (each) => `\`${each.name}\` is ${each.here} in this ${here} and ${each.there} in a ${there}`,
     )
     super(
-      `Whatever works on queue \`${queue}\` must agree: ${differ.join(', ')} (seen ${seenAt.toISOString()}). Until it does, ` +
-        `jobs of one resource may run at once, or sleep for up to 11 minutes. Give all of them the same; a LockedQueue ` +
+      `Queue \`${queue}\`: settings differ between processes: ${differ.join(', ')} (seen ${seenAt.toISOString()}). ` +
+        `Jobs of one resource may run at once, or sleep for up to 11 minutes. Give all of them the same; a LockedQueue ` +
         `needs workers with \`order: 'strict'\`. After a deploy that changed them the old ones are reported for 11 minutes.`,
     )
     this.queue = queue
@@ -317,6 +337,19 @@ export class ValueTooLargeError extends RedlockError {
     )
     this.bytes = bytes
     this.maxBytes = maxBytes
+  }
+}
+
+/** A job was cancelled by `queue.cancel()`. Also the reason of its signal, where it ran. */
+export class JobCancelledError extends RedlockError {
+  readonly code = 'JOB_CANCELLED'
+  readonly jobId: string
+  readonly reason: string
+
+  constructor(jobId: string, reason: string) {
+    super(`Job ${jobId} was cancelled: ${reason}`)
+    this.jobId = jobId
+    this.reason = reason
   }
 }
 

@@ -2,7 +2,7 @@
  * Every line this package logs: one event, with a stable name, its fields, and a level. The names are kept as other public names
  * are, and docs/logging.md lists them. Lines never carry a password of a URL, and a logger that throws stops nothing.
  */
-import { childLogger, type Logger } from './logger.ts'
+import { childLogger, isHeard, type Logger } from './logger.ts'
 import { redacted } from './redact.ts'
 
 export type Level = 'debug' | 'info' | 'warn' | 'error'
@@ -43,10 +43,53 @@ const KINDS = {
     message: 'clocks of this machine and the master differ by more than maxClockSkewMs: check NTP',
     fields: ['master', 'clockOffsetMs'],
   },
+  'lease:granted': {
+    level: 'debug',
+    message: 'lease granted',
+    fields: [
+      'resource',
+      'fencingToken',
+      'lock',
+      'lease',
+      'seq',
+      'monotonicMs',
+      'wallMs',
+      'namespace',
+      'owner',
+      'slots',
+      'machine',
+      'resources',
+      'trustedForMs',
+    ],
+  },
+  'lease:extended': {
+    level: 'debug',
+    message: 'lease extended',
+    fields: [
+      'resource',
+      'fencingToken',
+      'lock',
+      'lease',
+      'seq',
+      'monotonicMs',
+      'wallMs',
+      'trustedForMs',
+    ],
+  },
+  'lease:released': {
+    level: 'debug',
+    message: 'lease released',
+    fields: ['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs'],
+  },
+  'lease:handed-over': {
+    level: 'debug',
+    message: 'lease handed over to the next job of its resource',
+    fields: ['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs'],
+  },
   'lease:lost': {
     level: 'debug',
     message: 'lease lost',
-    fields: ['resource', 'fencingToken', 'reason'],
+    fields: ['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs', 'reason'],
   },
   'observer:threw': {
     level: 'error',
@@ -83,9 +126,9 @@ const KINDS = {
     message: 'job given back: it could not run here',
     fields: ['queue', 'job'],
   },
-  'job:start-retried': {
+  'job:server-refused': {
     level: 'warn',
-    message: 'a server refused what the job needs to start; it is tried again',
+    message: 'a server refused what the job needs; it is tried again',
     fields: ['job', 'reason'],
   },
   'job:lease-lost': {
@@ -122,16 +165,30 @@ export class EventLog {
     this.#debugLevel = debugLevel
   }
 
+  /** False where a line would go nowhere, so that nothing is prepared for it. */
+  hears(event: EventName): boolean {
+    try {
+      return isHeard(this.#logger, this.#levelOf(event))
+    } catch {
+      return false // A logger that throws gets nothing.
+    }
+  }
+
   /** `fields` may come in parts: they are put together only where the line is written. */
   event<Name extends EventName>(event: Name, ...fields: readonly FieldsOf<Name>[]): void {
-    const { level: usual, message } = EVENTS[event]
-    const level = usual === 'debug' ? this.#debugLevel : usual
+    if (!this.hears(event)) return
+    const { message } = EVENTS[event]
+    const line = { event, ...safe(Object.assign({}, ...fields) as object) }
     try {
-      if (this.#logger.isLevelEnabled?.(level) === false) return
-      this.#logger[level]({ event, ...safe(Object.assign({}, ...fields) as object) }, message)
+      this.#logger[this.#levelOf(event)](line, message)
     } catch {
       // A logger that throws has no place to say so.
     }
+  }
+
+  #levelOf(event: EventName): Level {
+    const { level } = EVENTS[event]
+    return level === 'debug' ? this.#debugLevel : level
   }
 
   /** For lines of others about the same thing. */

@@ -27,6 +27,15 @@ export type {
 } from './telemetry/lock-observer.ts'
 export { silentLogger, type Logger } from './logger.ts'
 export * from './errors.ts'
+export type { LinePosition } from './worker/line/position.ts'
+export type { CancelOptions, Cancelled } from './worker/line/cancel.ts'
+export type {
+  JobRate,
+  LimitOptions,
+  LimitSetting,
+  Rate,
+  ResourceLimits,
+} from './worker/line/limits.ts'
 export { LockedWorker } from './worker/locked-worker.ts'
 export type { LockedWorkerListener } from './worker/locked-worker.ts'
 export type { LockedWorkerOptions } from './worker/locked-worker-options.ts'

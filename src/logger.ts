@@ -14,8 +14,13 @@ export interface Logger {
 
 const ignore = (): void => undefined
 
-/** Says nothing: for whoever reports by other means what a Redlock and its workers would log. */
+/** Logs nothing: for programs that report by other means. */
 export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+
+/** Whether a line of this level goes anywhere. */
+export function isHeard(logger: Logger, level: 'debug' | 'info' | 'warn' | 'error'): boolean {
+  return logger[level] !== ignore && logger.isLevelEnabled?.(level) !== false
+}
 
 /** Warnings and errors as JSON lines on standard error, one event a line. */
 export function defaultLogger(): Logger {
@@ -27,6 +32,7 @@ export function childLogger(logger: Logger, fields: Record<string, unknown>): Lo
   if (logger.child !== undefined) return logger.child(fields)
   const merged = (own: object): object => ({ ...fields, ...own })
   return {
+    isLevelEnabled: (level) => logger.isLevelEnabled?.(level) !== false,
     debug: (own, message) => {
       logger.debug(merged(own), message)
     },

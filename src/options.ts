@@ -60,38 +60,27 @@ export function objectOption(
   if (typeof options !== 'object' || options === null) refuse('options', expected, options)
 }
 
-/** @throws TypeError for a name that is none of `known`: a typing error would change nothing, silently. It does not name those that are `false`. */
+/**
+ * @param known every option; those that are `false` are not listed in the message.
+ * @throws TypeError for a name that is none of `known`: it would change nothing, silently.
+ */
 export function knownOptions(
   options: Readonly<Record<string, unknown>>,
   known: Readonly<Record<string, boolean>>,
 ): void {
+  const names = Object.keys(known)
   for (const name in options) {
     if (Object.hasOwn(known, name) || options[name] === undefined) continue
-    const names = Object.keys(known).filter((each) => known[each] === true)
-    const meant = names.find((each) => each.toLowerCase() === name.toLowerCase())
-    const hint = meant === undefined ? `There are ${names.join(', ')}` : `Is it \`${meant}\`?`
-    throw new TypeError(`There is no option \`${name}\`. ${hint}`)
-  }
-}
-
-/**
- * @throws TypeError for a name that is nearly one of `known`: a typing error would change nothing,
- * silently. Other names pass, since a later release of a library may know them.
- */
-export function refuseMisspelled(
-  options: Readonly<Record<string, unknown>>,
-  known: readonly string[],
-): void {
-  for (const name in options) {
-    if (known.includes(name)) continue
-    const meant = known.find((each) => isMisspelling(name.toLowerCase(), each.toLowerCase()))
-    if (meant !== undefined)
-      throw new TypeError(`There is no option \`${name}\`. Is it \`${meant}\`?`)
+    const meant = names.find((each) => isMisspelling(name.toLowerCase(), each.toLowerCase()))
+    const listed = names.filter((each) => known[each] === true).join(', ')
+    const hint = meant === undefined ? `There are ${listed}` : `Is it \`${meant}\`?`
+    throw new TypeError(`There is no option \`${shortened(name)}\`. ${hint}`)
   }
 }
 
 /** At most two letters are missing, superfluous or others. */
 function isMisspelling(given: string, known: string): boolean {
+  if (Math.abs(given.length - known.length) > 2) return false
   let row = Array.from({ length: known.length + 1 }, (_, index) => index)
   for (let index = 0; index < given.length; index++) {
     const [next, letter] = [[index + 1], given[index]]

@@ -5,6 +5,7 @@ import * as testing from '../src/testing/index.ts'
 test('the public names are these and no others', () => {
   expect(Object.keys(api).sort()).toMatchInlineSnapshot(`
     [
+      "JobCancelledError",
       "JobLockLostError",
       "LeaseExistsError",
       "LeaseLostError",
@@ -25,6 +26,7 @@ test('the public names are these and no others', () => {
       "SettingsDifferError",
       "ShutdownError",
       "SplitVoteError",
+      "StaleTokenError",
       "ValueTooLargeError",
       "WaitedTooLongError",
       "lockedProcessor",
@@ -35,9 +37,12 @@ test('the public names are these and no others', () => {
   expect(Object.keys(testing).sort()).toMatchInlineSnapshot(`
     [
       "FakeClock",
+      "lockServiceCases",
       "memoryFleet",
       "startFleet",
       "startServer",
+      "verifyHistory",
+      "verifyHistoryFiles",
     ]
   `)
 })

@@ -66,6 +66,15 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
   }
 }
 
+/** What a test opens, closed after it in reverse order. */
+export function useClosers(): { add(close: () => Promise<unknown>): void } {
+  const closers: (() => Promise<unknown>)[] = []
+  afterEach(async () => {
+    for (const close of closers.splice(0).reverse()) await close()
+  })
+  return { add: (close) => closers.push(close) }
+}
+
 /** One attempt that must be granted; else the test fails with what the masters said. */
 export async function granted(
   redlock: Redlock,

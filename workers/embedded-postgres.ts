@@ -53,7 +53,7 @@ async function serve(socket: Socket, db: PGlite, turns: Turns): Promise<void> {
       endTurn = undefined
     }
   } catch {
-    // The connection is gone or speaks something else; either way there is nobody left to tell.
+    // The connection is gone or speaks something else; either way no client is left to tell.
     socket.destroy()
   } finally {
     if (endTurn !== undefined && db.isInTransaction()) await db.exec('ROLLBACK')

@@ -36,39 +36,23 @@ export const CREATE_TABLES = `
   );
   COMMIT`
 
-/**
- * Parameters: customer, fencing token. Returns a row if the claim stands.
- *
- * From then on no lower token can write. The account is read by a statement of its own, because this one
- * may have waited for a stale writer and would not see the entry that the writer left.
- */
-export const CLAIM = `
-  INSERT INTO accounts AS account (customer, fencing_token) VALUES ($1, $2)
-  ON CONFLICT (customer) DO UPDATE SET fencing_token = excluded.fencing_token
-    WHERE account.fencing_token <= excluded.fencing_token
-  RETURNING customer`
-
 /** Parameters: customer, job. Returns balance, seal, posted. */
 export const READ = `
   SELECT balance, seal, EXISTS (SELECT FROM entries WHERE job_id = $2) AS posted
   FROM accounts WHERE customer = $1`
 
 /**
- * Parameters: customer, fencing token, job, worker, amount, balance before, balance after, seal.
- * Returns seq, or no row: refused.
+ * `update`: the fenced update of the account, with this number of values. Parameters after these: customer, fencing token, job,
+ * worker, amount, balance before, balance after, seal. Returns seq, or no row: refused.
  *
  * The entry's number is drawn while the account's row is locked, so the entries of a customer are
  * numbered in the order in which they were written.
  */
-export const POST = `
-  WITH written AS (
-    UPDATE accounts SET balance = $7, seal = $8, fencing_token = $2
-    WHERE customer = $1 AND fencing_token <= $2
-    RETURNING customer
-  )
+export const ENTER = (update: string, values: number): string => `
+  WITH written AS (${update} RETURNING customer)
   INSERT INTO entries
     (customer, fencing_token, job_id, worker, amount, balance_before, balance_after, seal)
-  SELECT $1, $2, $3, $4, $5, $6, $7, $8 FROM written
+  SELECT ${Array.from({ length: 8 }, (_, index) => `$${values + index + 1}`).join(', ')} FROM written
   RETURNING seq`
 
 /**

@@ -1,6 +1,6 @@
 /**
  * The ledger's worker as a module for `bullmq-redlock work`: health, metrics, signals and draining are the command's
- * business. The image and the deployments run it; `customer-ledger.ts` is the same worker as a program of its own.
+ * business. The image and the deployments run it; `customer-ledger.ts` is the same worker as a separate program.
  */
 import { hostname } from 'node:os'
 import { LockedWorker, type WorkerContext } from '../src/index.ts'

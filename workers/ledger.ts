@@ -1,15 +1,18 @@
 /**
- * A ledger in PostgreSQL that is safe with a lease, and only with a lease.
+ * A ledger in PostgreSQL that is safe with a lease, and only with a lease. `FencedTable` checks the tokens.
  *
  * A posting is `open` (claim, then read), arithmetic in the worker, `post` (write what was computed).
  * No transaction stays open in between: only the lease keeps other workers out. Should a lease be
  * lost without its holder knowing, the fencing token decides. `open` raises the account's token
- * *before* it reads, so whoever read earlier with a lower token can no longer write, and is told.
+ * *before* it reads: a holder that read earlier with a lower token can no longer write, and is told.
  */
 import pg from 'pg'
+import { FencedTable, StaleTokenError } from '../src/fenced/index.ts'
 import { audit, type Audit } from './ledger-audit.ts'
 import { readRows } from './ledger-rows.ts'
-import { CLAIM, CREATE_TABLES, NOTE_REFUSAL, POST, READ } from './ledger-sql.ts'
+import { CREATE_TABLES, ENTER, NOTE_REFUSAL, READ } from './ledger-sql.ts'
+
+const ACCOUNTS = new FencedTable({ table: 'accounts', key: ['customer'] })
 
 export interface OpenAccount {
   readonly balance: number
@@ -38,25 +41,6 @@ export interface LedgerWriter {
   post(posting: Posting): Promise<void>
 }
 
-/** The store has seen a newer lease on this account, so the write was refused and noted. */
-export class StaleWriteError extends Error {
-  readonly code = 'STALE_WRITE'
-  readonly customer: string
-  readonly fencingToken: number
-  readonly currentToken: number
-
-  constructor(customer: string, fencingToken: number, currentToken: number) {
-    super(
-      `The ledger of ${customer} refused fencing token ${fencingToken}: a later lease has written ` +
-        `or read it with ${currentToken}`,
-    )
-    this.name = 'StaleWriteError'
-    this.customer = customer
-    this.fencingToken = fencingToken
-    this.currentToken = currentToken
-  }
-}
-
 export class Ledger implements LedgerWriter {
   readonly #pool: pg.Pool
 
@@ -78,11 +62,18 @@ export class Ledger implements LedgerWriter {
     return new Ledger(pool)
   }
 
-  /** Claims the account for this lease, then reads it. Throws a {@link StaleWriteError}. */
+  /**
+   * Claims the account for this lease: from then on no lower token can write. Then reads it, by a second
+   * statement, because the claim may have waited for a stale writer and would not see the entry that the writer left.
+   * @throws StaleTokenError, after it noted the refusal.
+   */
   async open(opening: Opening): Promise<OpenAccount> {
-    const { jobId, customer, fencingToken } = opening
-    const claimed = await this.#row(CLAIM, [customer, fencingToken])
-    if (claimed === undefined) throw await this.#refusal(opening)
+    const { jobId, customer } = opening
+    try {
+      await ACCOUNTS.write(this.#pool, opening, { customer }, {})
+    } catch (error) {
+      throw error instanceof StaleTokenError ? await this.#refusal(opening) : error
+    }
     const account = await this.#row(READ, [customer, jobId])
     if (account === undefined) throw new Error(`The ledger of ${customer} was deleted meanwhile`)
     return {
@@ -92,12 +83,17 @@ export class Ledger implements LedgerWriter {
     }
   }
 
-  /** Writes what was computed from the account that `open` returned. Throws a {@link StaleWriteError}. */
+  /**
+   * Writes what was computed from the account that `open` returned.
+   * @throws StaleTokenError, after it noted the refusal.
+   */
   async post(posting: Posting): Promise<void> {
     const { jobId, customer, fencingToken, worker } = posting
     const { amount, balanceBefore, balanceAfter, seal } = posting
-    const written = await this.#row(POST, [
-      ...[customer, fencingToken, jobId, worker],
+    const account = { balance: balanceAfter, seal }
+    const { text, values } = ACCOUNTS.updateStatement(posting, { customer }, account)
+    const written = await this.#row(ENTER(text, values.length), [
+      ...[...values, customer, fencingToken, jobId, worker],
       ...[amount, balanceBefore, balanceAfter, seal],
     ])
     if (written === undefined) throw await this.#refusal(posting)
@@ -116,7 +112,7 @@ export class Ledger implements LedgerWriter {
   async #refusal({ customer, fencingToken, jobId, worker }: Opening): Promise<Error> {
     const noted = await this.#row(NOTE_REFUSAL, [customer, fencingToken, jobId, worker])
     if (noted === undefined) return new Error(`The ledger of ${customer} must be opened first`)
-    return new StaleWriteError(customer, fencingToken, Number(noted['current_token']))
+    return new StaleTokenError(`account ${customer}`, fencingToken, Number(noted['current_token']))
   }
 
   async #row(sql: string, values: unknown[]): Promise<Record<string, unknown> | undefined> {

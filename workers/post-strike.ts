@@ -34,7 +34,7 @@ export async function postStrike(
   return { posted: 'now', balance: entry.balanceAfter, fencingToken }
 }
 
-/** Read, modify, write: right only if nobody else writes in between. */
+/** Read, modify, write: right only if no other program writes in between. */
 function entryFor(
   { id: jobId, customer, amount }: Strike,
   { balance, seal: last }: OpenAccount,

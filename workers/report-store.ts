@@ -1,7 +1,7 @@
 /** Finished reports in PostgreSQL, one an operator, written under a fencing token. */
 import pg from 'pg'
 import type { OperatorReport } from './operator-report.ts'
-import { StaleWriteError } from './ledger.ts'
+import { FencedTable } from '../src/fenced/index.ts'
 
 export interface StoredReport {
   readonly report: OperatorReport
@@ -20,18 +20,16 @@ const CREATE_TABLE = `
   );
   COMMIT`
 
-/** Claims before it reads, as the ledger does. Parameters: operator, fencing token. */
-const CLAIM = `
-  INSERT INTO reports AS stored (operator, fencing_token) VALUES ($1, $2)
-  ON CONFLICT (operator) DO UPDATE SET fencing_token = excluded.fencing_token
-    WHERE stored.fencing_token <= excluded.fencing_token
-  RETURNING report, extract(epoch FROM clock_timestamp() - built_at) * 1000 AS age_ms`
+const READ = `
+  SELECT report, extract(epoch FROM clock_timestamp() - built_at) * 1000 AS age_ms
+  FROM reports WHERE operator = $1`
 
-/** Parameters: operator, fencing token, report. */
+/** Parameters: operator, report. */
 const SAVE = `
-  UPDATE reports SET report = $3, built_at = clock_timestamp(), builds = builds + 1
-  WHERE operator = $1 AND fencing_token <= $2
-  RETURNING operator`
+  UPDATE reports SET report = $2, built_at = clock_timestamp(), builds = builds + 1
+  WHERE operator = $1`
+
+const REPORTS = new FencedTable({ table: 'reports', key: ['operator'] })
 
 export class ReportStore {
   readonly #pool: pg.Pool
@@ -53,22 +51,33 @@ export class ReportStore {
     return new ReportStore(pool)
   }
 
-  /** The last report, if there is one. Throws a {@link StaleWriteError} after a newer lease. */
+  /** The last report, if there is one. Claims before it reads, as the ledger does. @throws StaleTokenError */
   async open(operator: string, fencingToken: number): Promise<StoredReport | undefined> {
+    await REPORTS.write(this.#pool, { fencingToken }, { operator }, {})
     const { rows } = await this.#pool.query<{ report: OperatorReport | null; age_ms: string }>(
-      CLAIM,
-      [operator, fencingToken],
+      READ,
+      [operator],
     )
     const [row] = rows
-    if (row === undefined) throw await this.#refusal(operator, fencingToken)
-    return row.report === null ? undefined : { report: row.report, ageMs: Number(row.age_ms) }
+    if (row === undefined || row.report === null) return undefined
+    return { report: row.report, ageMs: Number(row.age_ms) }
   }
 
-  /** Throws a {@link StaleWriteError} when a newer lease has been seen. */
+  /** @throws StaleTokenError when a newer lease has been seen. */
   async save(report: OperatorReport, fencingToken: number): Promise<void> {
     const { operator } = report
-    const { rowCount } = await this.#pool.query(SAVE, [operator, fencingToken, report])
-    if (rowCount === 0) throw await this.#refusal(operator, fencingToken)
+    const client = await this.#pool.connect()
+    try {
+      await client.query('BEGIN')
+      await REPORTS.claim(client, { fencingToken }, { operator })
+      await client.query(SAVE, [operator, report])
+      await client.query('COMMIT')
+    } catch (error) {
+      await client.query('ROLLBACK')
+      throw error
+    } finally {
+      client.release()
+    }
   }
 
   /** How often each operator's report was built. */
@@ -81,13 +90,5 @@ export class ReportStore {
 
   async close(): Promise<void> {
     await this.#pool.end()
-  }
-
-  async #refusal(operator: string, fencingToken: number): Promise<StaleWriteError> {
-    const { rows } = await this.#pool.query<{ fencing_token: string }>(
-      'SELECT fencing_token FROM reports WHERE operator = $1',
-      [operator],
-    )
-    return new StaleWriteError(operator, fencingToken, Number(rows[0]?.fencing_token))
   }
 }

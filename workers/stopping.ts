@@ -37,7 +37,7 @@ export function watchSignals(): Stopping {
       stop.abort()
       resolve(signal)
     }
-    // A parent that is gone, however it ended, disconnects: then nobody waits for this process.
+    // A parent that is gone, however it ended, disconnects: then no process waits for this one.
     const onOrphaned = (): void => {
       onSignal('SIGTERM')
     }
@@ -70,7 +70,7 @@ export async function untilDrained(
   return { failed: await queue.getFailedCount() }
 }
 
-/** Lets running jobs finish, but not forever: a job cut short here runs again elsewhere. */
+/** Lets running jobs finish, within a limit: a job cut short here runs again elsewhere. */
 export async function closeInTime(worker: Pick<Worker, 'close'>): Promise<void> {
   const limit = new AbortController()
   const late = delay(CLOSE_LIMIT_MS, undefined, { signal: limit.signal }).then(

@@ -95,7 +95,7 @@ interface Exit {
   readonly signal: NodeJS.Signals | null
 }
 
-/** In a process group of its own: a Ctrl-C in the terminal reaches it through us, and only once. */
+/** In its own process group: a Ctrl-C in the terminal reaches it through us, and only once. */
 function start({ worker, args, env }: WorkerCommand): ChildProcess {
   return spawn(process.execPath, ['--import', 'tsx', worker, ...args], {
     env,

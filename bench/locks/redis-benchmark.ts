@@ -1,6 +1,6 @@
 /** What the masters could do at best: redis-benchmark asks all five at once, each over one connection. */
 import { execFile, type ChildProcess } from 'node:child_process'
-import { findProgram } from '../../test/support/find-program.ts'
+import { findProgram } from '../../scripts/find-program.ts'
 import { COMPARE_AND_DELETE } from './contenders/raw-scripts.ts'
 import type { Lab } from './lab.ts'
 

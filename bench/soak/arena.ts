@@ -6,14 +6,13 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
-import { overlaps } from '../../test/faults/checkers/exclusion.ts'
 import { storeDisorder } from '../../test/faults/checkers/fenced-store.ts'
 import { immortalKeys } from '../../test/faults/checkers/immortal-keys.ts'
 import { wedgedResources } from '../../test/faults/checkers/liveness.ts'
 import { lostUpdates } from '../../test/faults/checkers/lost-updates.ts'
-import { tokenDisorder } from '../../test/faults/checkers/token-order.ts'
 import { Crew } from '../../test/faults/crew.ts'
 import { History } from '../../test/faults/history.ts'
+import { LeaseLogs } from '../../test/faults/lease-logs.ts'
 import type { WorkerSetup } from '../../test/faults/job-states.ts'
 import type { ClockShim, ShimmedClock } from '../../test/faults/shimmed-clock.ts'
 import { FencedStore } from '../../test/faults/store.ts'
@@ -23,6 +22,8 @@ import type { ProducerSetup } from './producer-setup.ts'
 import { ScratchQueue, type Span } from './scratch-queue.ts'
 import { Standstill } from './standstill.ts'
 
+/** Of a line that stood still. */
+const DESCRIBED_JOBS = 4
 const LEASE_MS = 600
 const MAX_LEASE_MS = 1_000
 const MASTER_TIMEOUT_MS = 60
@@ -65,12 +66,15 @@ export class Arena implements AsyncDisposable {
   readonly standstill: Standstill
   readonly clocks: MasterClocks | undefined
   readonly history = new History()
+  longestExitMs = 0
+  /** Of all processes. */
+  readonly leaseLogs: LeaseLogs
   readonly clients = CLIENTS
   readonly workers = WORKERS
   readonly #fleet: Fleet
   readonly #store: TestServer
   readonly #masters: readonly Redis[]
-  readonly #queueRedis: Redis
+  readonly queueRedis: Redis
   readonly #setup: WorkerSetup
   readonly #stops = new Map<number, Span[]>()
 
@@ -92,6 +96,7 @@ export class Arena implements AsyncDisposable {
     })
     await founder.bootstrap({ newFleet: true })
     await founder.close()
+    const leaseLogs = new LeaseLogs()
     const setup: WorkerSetup = {
       queue: namespace,
       moreQueues: [`${namespace}-scratch`],
@@ -99,17 +104,19 @@ export class Arena implements AsyncDisposable {
       masters: proxies.map(({ url }) => url),
       namespace,
       storeUrl: store.url,
+      leaseLogs: leaseLogs.directory,
       leaseMs: LEASE_MS,
       maxLeaseMs: MAX_LEASE_MS,
       concurrency: 4,
       workMs: 80,
     }
-    const arena = new Arena(fleet, store, proxies, crew, setup, shim)
+    const arena = new Arena(fleet, store, proxies, crew, setup, leaseLogs, shim)
     const { masters, storeUrl } = setup
     await crew.begin(
       {
         urls: masters,
         storeUrl,
+        leaseLogs: leaseLogs.directory,
         namespace,
         resources: RESOURCES,
         leaseMs: LEASE_MS,
@@ -130,11 +137,13 @@ export class Arena implements AsyncDisposable {
     proxies: readonly FaultProxy[],
     crew: Crew,
     setup: WorkerSetup,
+    leaseLogs: LeaseLogs,
     shim: ClockShim | undefined,
   ) {
     this.#fleet = fleet
     this.#store = store
     this.#setup = setup
+    this.leaseLogs = leaseLogs
     this.servers = fleet.masters
     this.queue = fleet.queue
     this.proxies = proxies
@@ -145,6 +154,7 @@ export class Arena implements AsyncDisposable {
       leaseMs: LEASE_MS,
       recoveryMs: MAX_LEASE_MS,
       undone: async () => [...(await this.ledger.undone()), ...(await this.scratch.undone())],
+      describe: (customer) => this.#describe(customer),
       ready: () => this.force.ready,
     })
     this.force = new WorkForce(setup, WORKERS, (sighting, pid) => {
@@ -159,7 +169,7 @@ export class Arena implements AsyncDisposable {
             fleet.masters.map(({ port }) => port),
           )
     this.#masters = fleet.urls.map((url) => patient(url))
-    this.#queueRedis = patient(fleet.queue.url)
+    this.queueRedis = patient(fleet.queue.url)
   }
 
   server(index: number): TestServer {
@@ -188,8 +198,33 @@ export class Arena implements AsyncDisposable {
     this.#stops.set(pid, spans)
   }
 
+  /** A worker that was told to end has ended. */
+  noteExit(tookMs: number): void {
+    this.longestExitMs = Math.max(this.longestExitMs, tookMs)
+  }
+
   async killQueueClients(): Promise<number> {
-    return Number(await this.#queueRedis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'))
+    return Number(await this.queueRedis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'))
+  }
+
+  async #describe(customer: string): Promise<string> {
+    const undone = [...(await this.ledger.undone()), ...(await this.scratch.undone())]
+    const jobs = undone.filter(({ data }) => data.customer === customer)
+    const states = await Promise.all(
+      jobs.slice(0, DESCRIBED_JOBS).map(async (job) => {
+        const lockMs = await this.queueRedis.pttl(`bull:${job.queueName}:${job.id ?? ''}:lock`)
+        const runs = `${job.attemptsStarted} starts, ${job.stalledCounter} crashed`
+        return `${job.queueName} ${job.id ?? ''} ${await job.getState()}, lock ${lockMs} ms, ${runs}`
+      }),
+    )
+    const keys = ['lease', 'next', 'wait'].map(
+      (kind) => `${this.#setup.namespace}:${kind}:${customer}`,
+    )
+    const ttls = await Promise.all(
+      this.#masters.map((master) => Promise.all(keys.map((key) => master.pttl(key)))),
+    )
+    const masters = ttls.map((each) => each.join(' ')).join(', ')
+    return `${jobs.length} jobs (${states.join('; ')}); lease, next, wait on masters: ${masters}`
   }
 
   /** Ends whatever fault may be left. */
@@ -208,14 +243,13 @@ export class Arena implements AsyncDisposable {
     const unended = await this.crew.end()
     const { namespace, storeUrl } = this.#setup
     const wedged = await wedgedResources({
-      urls: this.#fleet.urls,
+      masters: this.#fleet.urls,
       namespace,
       leaseMs: LEASE_MS,
       maxLeaseMs: MAX_LEASE_MS,
       resources: RESOURCES,
       limitMs: 2 * MAX_LEASE_MS + 3_000,
     })
-    const leases = [...this.history.leases.values()]
     const { writes } = this.history
     const store = new FencedStore(storeUrl, namespace)
     const logs = await Promise.all(
@@ -230,8 +264,6 @@ export class Arena implements AsyncDisposable {
       ...wedged,
       ...this.history.problems,
       ...this.history.unsettled.map((what) => `a promise of ${what} never settled`),
-      ...overlaps(leases),
-      ...tokenDisorder(leases),
       ...logs.flat(),
       ...(await immortalKeys(this.#masters, namespace)),
       ...(await this.ledger.anomalies()),
@@ -249,9 +281,10 @@ export class Arena implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.ledger.close(), this.scratch.close()])
-    for (const redis of [...this.#masters, this.#queueRedis]) redis.disconnect()
+    for (const redis of [...this.#masters, this.queueRedis]) redis.disconnect()
     await Promise.all(this.proxies.map((proxy) => proxy.close()))
     await Promise.all([this.#fleet.close(), this.#store.close()])
+    this.leaseLogs.remove()
   }
 }
 

@@ -1,18 +1,21 @@
 /**
  * Everything that can be made to fail, at random and for a long time; then quiet, and the verdict.
  *
- *   npm run soak -- --minutes 10 [--seed 1] [--json]
+ *   npm run soak -- --minutes 10 [--locks etcd|zookeeper|postgres] [--seed 1] [--json]
  *
  * Prints the injected faults by kind, the leases, and every anomaly. Exit code 0: no anomaly, every fault that was
  * chosen was also seen to strike, and all jobs are done. 1 otherwise, 130 when it was interrupted.
  */
 import { parseArgs } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
+import { KINDS, LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { provisionServer } from '../../scripts/provision-server.ts'
-import { compileShim } from '../../test/faults/shimmed-clock.ts'
+import { compileShim, type ClockShim } from '../../test/faults/shimmed-clock.ts'
+import { leaseAnomalies } from '../../test/faults/lease-logs.ts'
 import { Arena } from './arena.ts'
 import { Nemesis } from './nemesis.ts'
 import { printReport, type Report } from './report.ts'
+import { soakService } from './service-soak.ts'
 
 const JOBS_PER_BATCH = 10
 const BATCH_MS = 1_500
@@ -29,6 +32,7 @@ const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '1' },
     seed: { type: 'string' },
+    locks: { type: 'string' },
     json: { type: 'boolean', default: false },
   },
 })
@@ -41,11 +45,18 @@ if (!(minutes > 0) || !Number.isInteger(seed)) {
 const say = (line: string): void => {
   console.error(line)
 }
+const kind = values.locks as Kind | undefined
+if (kind !== undefined) {
+  const problem = KINDS.includes(kind)
+    ? LOCK_SERVERS[kind].missing
+    : `Expected --locks to be ${KINDS.join(', ')}`
+  if (problem !== undefined) {
+    console.error(problem)
+    process.exit(64)
+  }
+}
 
 await provisionServer({ install: true, say })
-const answer = await compileShim()
-const shim = answer.status === 'ready' ? answer.shim : undefined
-if (answer.status === 'absent') say(`Clocks are left alone: ${answer.reason}`)
 say(`Soak of ${minutes} min with seed ${seed}`)
 
 const interrupted = new AbortController()
@@ -54,13 +65,26 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interrupted.abort()
   })
 }
-const report = await soak()
-shim?.remove()
+const { signal } = interrupted
+const report = await (kind === undefined
+  ? soak()
+  : soakService({ kind, minutes, seed, signal, say }))
 printReport(report, values.json)
 // At once: Node may not let go of sockets that were reset in the middle of their end.
 process.exit(interrupted.signal.aborted ? 130 : report.passed ? 0 : 1)
 
 async function soak(): Promise<Report> {
+  const answer = await compileShim()
+  const shim = answer.status === 'ready' ? answer.shim : undefined
+  if (answer.status === 'absent') say(`Clocks are left alone: ${answer.reason}`)
+  try {
+    return await rageOnMasters(shim)
+  } finally {
+    shim?.remove()
+  }
+}
+
+async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
   await using arena = await Arena.open(seed, shim)
   const startedAt = performance.now()
   // Not AbortSignal.any with AbortSignal.timeout: Node 20 may collect that pair before it fires.
@@ -85,7 +109,9 @@ async function soak(): Promise<Report> {
   const anomalies = interrupted.signal.aborted
     ? await arena.crew.end()
     : [...(await arena.anomalies()), ...nemesis.failures]
-  const left = await arena.leave()
+  const stayed = await arena.leave()
+  const verdict = await arena.leaseLogs.verdict()
+  const left = [...stayed, ...leaseAnomalies(verdict)]
   // In a short run a rare fault may have been chosen only when nothing was in its way.
   const blind = [...nemesis.tallies]
     .filter(([, { struck, unseen }]) => struck === 0 && unseen >= MIN_CHANCES)
@@ -98,12 +124,9 @@ async function soak(): Promise<Report> {
     interrupted: interrupted.signal.aborted,
     faults: Object.fromEntries([...nemesis.tallies].sort(([a], [b]) => a.localeCompare(b))),
     struck: nemesis.struck,
-    leases: history.leases.size,
-    endings: {
-      released: history.ended('released'),
-      lapsed: history.ended('lapsed'),
-      lost: history.ended('lost'),
-    },
+    leases: verdict.leases,
+    extensions: verdict.extensions,
+    endings: verdict.endings,
     refusals: Object.fromEntries(history.refusals),
     writes: history.writes.length,
     staleWrites: history.staleWrites,
@@ -111,6 +134,7 @@ async function soak(): Promise<Report> {
     scratchJobs: { gone: arena.scratch.gone, fetched: arena.scratch.fetched },
     watchedSeconds: Math.round(arena.standstill.watchedMs / 1_000),
     longestStandstillMs: Math.round(arena.standstill.longestMs),
+    longestExitMs: Math.round(arena.longestExitMs),
     anomalies: [...anomalies, ...left],
     blind,
     passed:

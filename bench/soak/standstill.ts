@@ -16,6 +16,8 @@ interface Watched {
   readonly recoveryMs: number
   /** All jobs that are still to be done. */
   undone(): Promise<readonly Job<CustomerJob>[]>
+  /** What the queue and the masters have for a customer. */
+  describe(customer: string): Promise<string>
   /** Whether every worker has begun to work. */
   ready(): boolean
 }
@@ -53,7 +55,10 @@ export class Standstill {
         this.longestMs = Math.max(this.longestMs, stillMs)
         if (stillMs <= leaseMs + ALLOWED_MS || reported.has(customer)) continue
         reported.add(customer)
-        this.anomalies.push(`the line of ${customer} stood still for ${Math.round(stillMs)} ms`)
+        const state = await this.#watched.describe(customer)
+        this.anomalies.push(
+          `the line of ${customer} stood still for ${Math.round(stillMs)} ms: ${state}`,
+        )
       }
     }
   }

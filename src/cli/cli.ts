@@ -1,5 +1,9 @@
 /** What a command is given: settings, a way to speak, the signal that asks it to stop, and connections that are closed after it. */
+import { silentLogger } from '../logger.ts'
+import type { LockClient } from '../lock/lock-client.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
+import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
+import { openLocks } from '../operator/open-locks.ts'
 import { QueueView } from '../operator/queue-view.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
@@ -13,6 +17,7 @@ import {
   type SettingFlags,
   type Settings,
 } from './settings.ts'
+import { messageOf } from '../message-of.ts'
 
 export interface SharedFlags extends SettingFlags {
   readonly json?: boolean
@@ -23,6 +28,10 @@ export interface Cli {
   readonly out: Output
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
+  /** The lock service that `--locks` names, closed after the command; undefined without. */
+  locks(): Promise<LockClient | undefined>
+  /** Either of them. */
+  view(): Promise<LockView>
   /** The masters; closed after the command. */
   fleet(): FleetProbe
   /** The queue's Redis; closed after the command. Undefined when none is configured. */
@@ -81,27 +90,45 @@ function openCli(
     defer(() => view.close())
     return view
   }
+  const locks = async (): Promise<LockClient | undefined> => {
+    const { locks: address } = settings
+    if (address === undefined) return undefined
+    const maxLeaseMs = Math.max(settings.maxLeaseMs ?? 0, timeoutMs, MAX_LEASE_MS)
+    const opened = await openLocks(address, {
+      ...{ namespace, maxLeaseMs, leaseMs: Math.max(timeoutMs, LOOK_LEASE_MS) },
+      ...{ requestTimeoutMs: timeoutMs, logger: silentLogger },
+    })
+    defer(() => opened.close())
+    return opened
+  }
+  const fleet = (): FleetProbe => {
+    const opened = new FleetProbe({ masters: mastersOf(settings), namespace, timeoutMs })
+    defer(() => {
+      opened.close()
+    })
+    return opened
+  }
   return {
-    settings,
-    out,
-    interruption,
+    ...{ settings, out, interruption, defer, locks, fleet },
     signal: interruption.signal,
-    defer,
-    fleet: () => {
-      const fleet = new FleetProbe({ masters: mastersOf(settings), namespace, timeoutMs })
-      defer(() => {
-        fleet.close()
-      })
-      return fleet
+    view: async () => {
+      const opened = await locks()
+      return opened === undefined ? fleetView(fleet()) : serviceView(opened)
     },
     queue: () => (settings.queueRedis === undefined ? undefined : queue(settings.queueRedis)),
     requiredQueue: () => queue(queueRedisOf(settings)),
   }
 }
 
+/** Only ZooKeeper needs one to be asked: it is the length of the session. */
+const LOOK_LEASE_MS = 5_000
+const MAX_LEASE_MS = 30_000
+const FULL = 'The server is full and refuses writes. Raise its maxmemory, or remove finished jobs.'
+
 /** Says what went wrong on standard error; `RedlockError`s already say what to do. */
 function reportError(out: Output, error: unknown): ExitCode {
-  const message = redacted(error instanceof Error ? error.message : String(error))
+  const said = redacted(messageOf(error))
+  const message = said.startsWith('OOM ') ? `${FULL} ${said}` : said
   const code = codeOf(error)
   out.note(`bullmq-redlock: ${message}`, { event: 'error', code, message })
   if (error instanceof UsageError) return EXIT.usage

@@ -11,7 +11,7 @@ export const EXIT_CODES_HELP = `Exit codes:
   0    done, healthy
   1    it ran, and something needs attention: a finding, a bad line, an error
   2    the command line or the configuration cannot be used
-  3    fewer than a quorum of the masters answer or vote
+  3    fewer than a quorum of the masters answer or vote; the lock service grants no lease
   130  stopped with Ctrl-C`
 
 export interface CommandHelp {
@@ -19,7 +19,7 @@ export interface CommandHelp {
   readonly description: string
   readonly examples: readonly string[]
   /** Which servers it needs to know. */
-  readonly servers: 'masters' | 'queue' | 'both'
+  readonly servers: 'masters' | 'queue' | 'both' | 'none'
 }
 
 /** A command with the options that say where the servers are. */
@@ -28,11 +28,23 @@ export function command(usage: string, help: CommandHelp): Command {
   for (const argument of usage.split(' ').slice(1)) made.argument(argument)
   made.summary(help.summary).description(help.description)
   const { servers } = help
+  if (servers !== 'none') addServerOptions(made, servers)
+  made.option('--json', 'for machines: one JSON value a line')
+  const examples = help.examples.map((example) => `  $ bullmq-redlock ${example}`).join('\n')
+  made.addHelpText('after', `\nExamples:\n${examples}\n\n${EXIT_CODES_HELP}`)
+  return made
+}
+
+function addServerOptions(made: Command, servers: CommandHelp['servers']): void {
   if (servers !== 'queue') {
     made.option(
       '--master <url>',
       `a lock master; repeat it for each (${ENVIRONMENT_OF.masters}, separated by commas)`,
       appended,
+    )
+    made.option(
+      '--locks <address>',
+      `another lock service: postgres://…, etcd:https://a,b or zookeeper:a:2181,b:2181 (${ENVIRONMENT_OF.locks})`,
     )
     made.option(
       '--max-lease-ms <n>',
@@ -49,10 +61,6 @@ export function command(usage: string, help: CommandHelp): Command {
     `how long a server may take to answer (${ENVIRONMENT_OF.timeoutMs}); default: 1000`,
   )
   made.option('--config <file>', `JSON file with these settings (${ENVIRONMENT_OF.config})`)
-  made.option('--json', 'for machines: one JSON value a line')
-  const examples = help.examples.map((example) => `  $ bullmq-redlock ${example}`).join('\n')
-  made.addHelpText('after', `\nExamples:\n${examples}\n\n${EXIT_CODES_HELP}`)
-  return made
 }
 
 /** For an option that may be repeated. */

@@ -4,6 +4,7 @@ import { Command } from 'commander'
 import { runTask } from './cli.ts'
 import { benchCommand } from './commands/bench.ts'
 import { bootstrapCommand } from './commands/bootstrap.ts'
+import { cancelCommand } from './commands/cancel.ts'
 import { completionCommand } from './commands/completion.ts'
 import { dashboardCommand } from './commands/dashboard.ts'
 import { doctorCommand } from './commands/doctor.ts'
@@ -11,7 +12,9 @@ import { enqueueCommand } from './commands/enqueue.ts'
 import { inspectCommand } from './commands/inspect.ts'
 import { leaksCommand } from './commands/leaks.ts'
 import { leasesCommand } from './commands/leases.ts'
+import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
 import { releaseCommand } from './commands/release.ts'
+import { verifyCommand } from './commands/verify.ts'
 import { watchCommand } from './commands/watch.ts'
 import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
@@ -25,12 +28,18 @@ const COMMANDS = [
   whyCommand,
   leaksCommand,
   releaseCommand,
+  pauseCommand,
+  resumeCommand,
+  limitCommand,
+  limitsCommand,
+  cancelCommand,
   watchCommand,
   dashboardCommand,
   enqueueCommand,
   workCommand,
   bootstrapCommand,
   benchCommand,
+  verifyCommand,
 ]
 
 /** `ended` is told the exit code of the command that ran. Parse errors are thrown as `CommanderError`. */

@@ -1,5 +1,6 @@
 /** What a command says about masters that do not answer, and its exit code. */
 import type { Unreachable } from '../operator/fleet-probe.ts'
+import type { ResourceView } from '../operator/resource-view.ts'
 import type { Cli } from './cli.ts'
 import { EXIT, type ExitCode } from './exit-code.ts'
 import { printable } from './printable.ts'
@@ -9,6 +10,10 @@ export interface Answers {
   readonly masters: number
   readonly quorum: number
   readonly unreachable: readonly Unreachable[]
+}
+
+export function answersOf({ masters, quorum, unreachable }: ResourceView): Answers {
+  return { masters: masters.length, quorum, unreachable }
 }
 
 /** Names the masters that do not answer; exit code 3 when fewer than a quorum do. */

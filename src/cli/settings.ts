@@ -5,11 +5,14 @@
 import { readFileSync } from 'node:fs'
 import { masterName, type MasterAddress } from '../redis/connection-settings.ts'
 import { UsageError } from './exit-code.ts'
+import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
 import { printable, shortened } from './printable.ts'
 import { redacted } from '../redact.ts'
 
 export interface Settings {
   readonly masters: readonly MasterAddress[]
+  /** The address of another lock service; then there are no masters. */
+  readonly locks: string | undefined
   readonly queueRedis: MasterAddress | undefined
   readonly namespace: string
   readonly prefix: string
@@ -20,6 +23,7 @@ export interface Settings {
 /** The flags as they were parsed: texts, and for `--master` a list of them. */
 export interface SettingFlags {
   readonly master?: readonly string[]
+  readonly locks?: string
   readonly queueRedis?: string
   readonly namespace?: string
   readonly prefix?: string
@@ -33,6 +37,7 @@ export type Environment = Readonly<Record<string, string | undefined>>
 const ENV_PREFIX = 'BULLMQ_REDLOCK_'
 const FILE_KEYS = [
   'masters',
+  'locks',
   'queueRedis',
   'namespace',
   'prefix',
@@ -43,6 +48,7 @@ type Key = (typeof FILE_KEYS)[number]
 
 const FLAG_OF: Readonly<Record<Key, string>> = {
   masters: '--master',
+  locks: '--locks',
   queueRedis: '--queue-redis',
   namespace: '--namespace',
   prefix: '--prefix',
@@ -52,6 +58,7 @@ const FLAG_OF: Readonly<Record<Key, string>> = {
 
 export const ENVIRONMENT_OF: Readonly<Record<Key | 'config', string>> = {
   masters: `${ENV_PREFIX}MASTERS`,
+  locks: `${ENV_PREFIX}LOCKS`,
   queueRedis: `${ENV_PREFIX}QUEUE`,
   namespace: `${ENV_PREFIX}NAMESPACE`,
   prefix: `${ENV_PREFIX}PREFIX`,
@@ -87,8 +94,14 @@ export function readSettings(flags: SettingFlags, env: Environment): Settings {
       : { value, source: `\`${key}\` in ${path ?? 'the file'}` }
   }
   const queueRedis = find('queueRedis', flags.queueRedis)
+  const masters = find('masters', flags.master)
+  const locks = find('locks', flags.locks)
+  if (masters !== undefined && locks !== undefined) {
+    throw new UsageError(`Both ${masters.source} and ${locks.source} are given: give one of them.`)
+  }
   return {
-    masters: addresses(find('masters', flags.master)),
+    masters: addresses(masters),
+    locks: locks === undefined ? undefined : locksAddress(locks),
     queueRedis: queueRedis === undefined ? undefined : addressOf(queueRedis),
     namespace: name(find('namespace', flags.namespace)) ?? 'redlock',
     prefix: name(find('prefix', flags.prefix)) ?? 'bull',
@@ -98,8 +111,13 @@ export function readSettings(flags: SettingFlags, env: Environment): Settings {
 }
 
 /** @throws UsageError that says how to name them. */
-export function mastersOf({ masters }: Settings): readonly MasterAddress[] {
+export function mastersOf({ masters, locks }: Settings): readonly MasterAddress[] {
   if (masters.length > 0) return masters
+  if (locks !== undefined) {
+    throw new UsageError(
+      'This command is about Redis masters. With --locks there are doctor, leases, inspect, why, dashboard and work.',
+    )
+  }
   throw new UsageError(
     'Which masters? Give --master redis://lock-1:6379 for each of them, ' +
       `or ${ENVIRONMENT_OF.masters}=redis://lock-1:6379,redis://lock-2:6379,… , ` +
@@ -174,6 +192,13 @@ function addresses(found: Given | undefined): readonly MasterAddress[] {
     seen.add(key)
     return address
   })
+}
+
+function locksAddress({ value, source }: Given): string {
+  if (typeof value === 'string' && isLocksAddress(value)) return value
+  throw new UsageError(
+    `Expected ${source} to be ${LOCKS_ADDRESS}. The value is not shown, because it may contain a password.`,
+  )
 }
 
 /** An object is for what a URL cannot say, such as a certificate: ioredis takes it as it is. */

@@ -9,8 +9,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { systemClock } from '../clock.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
+import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
-import { viewResource } from '../operator/resource-view.ts'
 import { RunningJobs } from '../operator/running-jobs.ts'
 import { Access } from './access.ts'
 import {
@@ -85,7 +85,8 @@ type Page = (to: Asked) => Promise<Answer | undefined>
 class Dashboard {
   readonly #options: ResolvedOptions
   readonly #access: Access
-  readonly #fleet: FleetProbe
+  readonly #fleet: FleetProbe | undefined
+  readonly #locks: LockView
   readonly #queue: QueueView | undefined
   readonly #looks: Looks
   readonly #activity: ProcessActivity
@@ -105,12 +106,17 @@ class Dashboard {
     const { namespace, prefix, timeoutMs, queueRedis } = options
     const clock = systemClock
     this.#access = new Access(options)
-    this.#fleet = new FleetProbe({ ...options, clock })
+    if (options.locks === undefined) {
+      this.#fleet = new FleetProbe({ ...options, clock })
+      this.#locks = fleetView(this.#fleet)
+    } else {
+      this.#locks = serviceView(options.locks)
+    }
     if (queueRedis !== undefined) {
       this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs, clock })
       this.#jobs = new RunningJobs(this.#queue, prefix)
     }
-    this.#looks = new Looks({ ...options, fleet: this.#fleet, queue: this.#queue, clock })
+    this.#looks = new Looks({ ...options, locks: this.#locks, queue: this.#queue, clock })
     this.#activity = new ProcessActivity(namespace, clock)
   }
 
@@ -131,16 +137,16 @@ class Dashboard {
     const job = await view?.job(queue, jobId)
     if (view === undefined || job === undefined || job.finishedOn) return undefined
     const resources = await view.placesOf(queue, jobId)
-    const why = await view.why(job, resources, (resource) => viewResource(this.#fleet, resource))
+    const why = await view.why(job, resources, (resource) => this.#locks.resource(resource))
     if (why !== undefined) return why
-    return `Job ${jobId} (${await job.getState()}) has no place in a line.`
+    return `Job ${jobId} (${await view.state(job)}) has no place in a line.`
   }
 
   async close(): Promise<void> {
     this.#activity.close()
     this.#looks.close()
     for (const stream of this.#streams) stream.end()
-    this.#fleet.close()
+    this.#fleet?.close()
     await this.#queue?.close()
   }
 
@@ -223,7 +229,7 @@ class Dashboard {
     if (name === '' || name.length > MAX_NAME) {
       return text(400, `Expected \`name\` to have 1 to ${MAX_NAME} characters.`)
     }
-    return json(await detailOf(this.#fleet, this.#queue, name))
+    return json(await detailOf(this.#locks, this.#queue, name))
   }
 
   async #state(look: Look, view: View): Promise<DashboardState> {

@@ -34,7 +34,7 @@ export class History {
     const sample: Sample = {
       at,
       held: known ? leases.filter(({ state }) => state === 'held').length : undefined,
-      waiting: sum(({ waiting, delayed }) => waiting + delayed),
+      waiting: sum(({ waiting }) => waiting),
       active: sum(({ active }) => active),
       began: known && overMs > 0 ? began / (overMs / 1_000) : undefined,
     }

@@ -3,19 +3,19 @@
  * is bounded, and says where it was cut off.
  */
 import { sleep, type Clock } from '../clock.ts'
-import { diagnose, type Diagnosis } from '../operator/diagnosis.ts'
-import type { FleetProbe } from '../operator/fleet-probe.ts'
+import type { Diagnosis } from '../operator/diagnosis.ts'
 import { globEscape } from '../operator/glob.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
-import { liveLeases, type LiveLeases } from '../operator/live-leases.ts'
+import type { LiveLeases } from '../operator/live-leases.ts'
+import type { LockView } from '../operator/lock-view.ts'
 import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
 import type { Look as LookAtResource, QueueView, WaitingLines } from '../operator/queue-view.ts'
-import { viewResource } from '../operator/resource-view.ts'
-import { surveyFleet } from '../operator/survey.ts'
+import { fewAnswer } from '../operator/resource-view.ts'
 import { History, type Sample } from './history.ts'
+import { messageOf } from '../message-of.ts'
 
 export interface LooksOptions {
-  readonly fleet: FleetProbe
+  readonly locks: LockView
   /** The queue's Redis; without it no lines are shown. */
   readonly queue: QueueView | undefined
   readonly maxLeaseMs: number | undefined
@@ -148,16 +148,15 @@ export class Looks {
   }
 
   async #look(): Promise<Look> {
-    const { fleet, limit, clock, maxLeaseMs } = this.#options
-    const [survey, leases, queues] = await Promise.all([
-      surveyFleet(fleet, this.#options.queue?.server),
-      liveLeases(fleet, { limit }),
+    const { locks, limit, clock, maxLeaseMs, queue } = this.#options
+    const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
+    const [diagnosis, leases, queues] = await Promise.all([
+      locks.diagnose(queue?.server, expected),
+      locks.leases({ limit }),
       this.#counter?.count().catch(problemOf),
     ])
     const at = clock.wallNow()
     const changes = this.#watch.seen(leases, clock.now(), at)
-    const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
-    const diagnosis = diagnose(survey, expected)
     const counts = queues !== undefined && 'problem' in queues ? undefined : queues
     const history = this.#history.add(at, leases, changes, counts)
     const lines = await this.#lines(leases, '')
@@ -168,10 +167,10 @@ export class Looks {
   }
 
   async #search({ leases, lines }: Look, text: string): Promise<Found> {
-    const { fleet } = this.#options
+    const { locks } = this.#options
     const match = `*${globEscape(text)}*`
     const found = leases.truncated
-      ? await liveLeases(fleet, { match, limit: MAX_FOUND })
+      ? await locks.leases({ match, limit: MAX_FOUND })
       : { ...leases, leases: leases.leases.filter(({ resource }) => resource.includes(text)) }
     return {
       leases: found,
@@ -180,10 +179,10 @@ export class Looks {
   }
 
   async #lines(leases: LiveLeases, text: string): Promise<Look['lines']> {
-    const { queue, fleet } = this.#options
+    const { queue, locks } = this.#options
     try {
       const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
-      return await queue?.waiting(search, holders(leases, fleet))
+      return await queue?.waiting(search, holders(leases, locks))
     } catch (error) {
       return problemOf(error)
     }
@@ -191,17 +190,23 @@ export class Looks {
 }
 
 function problemOf(error: unknown): Problem {
-  return { problem: error instanceof Error ? error.message : String(error) }
+  return { problem: messageOf(error) }
 }
 
 /** Who holds what, from the look that was just taken; asks only where that was cut off. */
-function holders(found: LiveLeases, fleet: FleetProbe): LookAtResource {
-  const held = new Map(
-    found.leases.flatMap((lease) => (lease.state === 'held' ? [[lease.resource, lease]] : [])),
+function holders(found: LiveLeases, locks: LockView): LookAtResource {
+  const { quorum, masters, unreachable } = found
+  const answered = masters - unreachable.length
+  const leases = new Map(
+    found.leases.flatMap((lease) => (lease.state === 'leftover' ? [] : [[lease.resource, lease]])),
   )
   return (resource) => {
-    const lease = held.get(resource)
-    if (lease === undefined && found.truncated) return viewResource(fleet, resource)
+    const lease = leases.get(resource)
+    if (lease === undefined && found.truncated) return locks.resource(resource)
+    if (lease?.state === 'unknown' || (lease === undefined && answered < quorum)) {
+      const unknown = fewAnswer(answered, masters)
+      return Promise.resolve({ resource, masters: [], unknown })
+    }
     if (lease?.fencingToken === undefined) return Promise.resolve({ resource, masters: [] })
     const { holder: name, fencingToken, freeInMs } = lease
     return Promise.resolve({ resource, masters: [], holder: { name, fencingToken, freeInMs } })

@@ -1,11 +1,14 @@
 /** The dashboard's options, checked, with every default in place. */
 import { integerOption, nameOption, refuse } from '../options.ts'
+import type { InspectedLocks } from '../operator/lock-view.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import type { AccessOptions } from './access.ts'
 
 export interface DashboardOptions extends AccessOptions {
-  /** As your workers have them. */
-  readonly masters: readonly MasterAddress[]
+  /** As your workers have them; or `locks`. */
+  readonly masters?: readonly MasterAddress[]
+  /** A lock service besides Redis: `new PostgresLocks(…)`. It is not closed with the dashboard. */
+  readonly locks?: InspectedLocks
   /** BullMQ's Redis: a `redis://` URL, or ioredis options. Without it no lines are shown. */
   readonly queueRedis?: MasterAddress
   /** Of your workers' Redlock. @defaultValue 'redlock' */
@@ -28,6 +31,7 @@ export interface DashboardOptions extends AccessOptions {
 
 export interface ResolvedOptions extends AccessOptions {
   readonly masters: readonly MasterAddress[]
+  readonly locks: InspectedLocks | undefined
   readonly queueRedis: MasterAddress | undefined
   readonly namespace: string
   readonly prefix: string
@@ -42,8 +46,9 @@ export interface ResolvedOptions extends AccessOptions {
 /** @throws TypeError for a bad option. */
 export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
-  const { masters, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
-  if (!Array.isArray(masters) || masters.length === 0) {
+  const { masters = [], locks, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
+  if (locks !== undefined && masters.length > 0) refuse('locks', 'absent beside `masters`', locks)
+  if (locks === undefined && (!Array.isArray(masters) || masters.length === 0)) {
     refuse('masters', 'a list of redis:// URLs or ioredis options, as your workers have', masters)
   }
   if (queueRedis !== undefined && !isAddress(queueRedis)) {
@@ -63,8 +68,8 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
   return {
     ...options,
-    ...{ masters, queueRedis, maxLeaseMs, basePath, bullBoard },
-    namespace: nameOption('namespace', options.namespace ?? 'redlock'),
+    ...{ masters, locks, queueRedis, maxLeaseMs, basePath, bullBoard },
+    namespace: nameOption('namespace', options.namespace ?? locks?.namespace ?? 'redlock'),
     prefix: nameOption('prefix', options.prefix ?? 'bull'),
     timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),
     everyMs: integerOption('everyMs', options.everyMs ?? 1_000, 100, 3_600_000),

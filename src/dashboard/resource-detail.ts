@@ -1,10 +1,10 @@
 /** One resource from all sides: what every master says, the line before it, and the steps that its running jobs have done. */
-import type { FleetProbe } from '../operator/fleet-probe.ts'
 import type { LiveLease } from '../operator/live-leases.ts'
+import type { LockView } from '../operator/lock-view.ts'
 import type { QueueView } from '../operator/queue-view.ts'
-import { viewResource, type ResourceView } from '../operator/resource-view.ts'
-import { slotsOf } from '../operator/slots.ts'
+import type { ResourceView } from '../operator/resource-view.ts'
 import type { LineEntry } from '../worker/line/inspection.ts'
+import { messageOf } from '../message-of.ts'
 
 export interface ResourceDetail extends ResourceView {
   /** Of a resource with slots: which have a key. */
@@ -21,11 +21,11 @@ interface DetailEntry extends LineEntry {
 }
 
 export async function detailOf(
-  fleet: FleetProbe,
+  locks: LockView,
   queue: QueueView | undefined,
   resource: string,
 ): Promise<ResourceDetail> {
-  const [view, slots] = await Promise.all([viewResource(fleet, resource), slotsOf(fleet, resource)])
+  const [view, slots] = await Promise.all([locks.resource(resource), locks.slots(resource)])
   if (queue === undefined) return { ...view, slots, line: null }
   try {
     const entries = await queue.line(resource, () => Promise.resolve(view))
@@ -35,7 +35,7 @@ export async function detailOf(
       line: await Promise.all(entries.map((entry) => withSteps(entry, queue))),
     }
   } catch (error) {
-    const lineProblem = error instanceof Error ? error.message : String(error)
+    const lineProblem = messageOf(error)
     return { ...view, slots, line: null, lineProblem }
   }
 }

@@ -1,9 +1,11 @@
 /** What the servers say about one resource, for people who look for its holder. */
 
+import type { Finding } from './finding.ts'
+
 /** One master's view. */
 export interface MasterView {
   readonly master: string
-  /** `owner` and the beginning of the token; undefined where nobody holds the resource. */
+  /** `owner` and the beginning of the token; undefined where the resource is free. */
   readonly holder?: string
   /** Milliseconds until the key expires. */
   readonly ttlMs?: number
@@ -13,15 +15,45 @@ export interface MasterView {
   readonly problem?: string
 }
 
+/** A lease as the server of a lock service lists it. */
+export interface ListedLease {
+  readonly resource: string
+  /** `owner` and the beginning of the token. */
+  readonly holder: string
+  readonly fencingToken: number
+  /** Until it ends if it is not extended; the length of a session where the server does not tell how much is left. */
+  readonly freeInMs: number
+}
+
+/** One server as a health check sees it. */
+export interface ServerHealth {
+  readonly server: string
+  readonly version?: string
+  /** `leader`, `follower`, `primary`, … */
+  readonly role?: string
+  /** Why it gives no answer. */
+  readonly problem?: string
+}
+
+export interface ServiceHealth {
+  readonly service: string
+  /** Why no lease can be had now; undefined where one can. */
+  readonly problem?: string
+  readonly servers: readonly ServerHealth[]
+  readonly findings: readonly Finding[]
+}
+
 export interface Inspection {
   readonly resource: string
-  /** Who holds a quorum, since when at the latest, and until when; undefined when nobody does. */
+  /** Who holds a quorum, since when at the latest, and until when; undefined when no client does. */
   readonly holder?: {
     readonly name: string
     /** That of its grant; work to which it was passed on since has one of the next. */
     readonly fencingToken: number
-    /** Milliseconds until enough masters have dropped it for somebody else, if it is not extended. */
+    /** Milliseconds until enough masters have dropped it for another client, if it is not extended. */
     readonly freeInMs: number
   }
   readonly masters: readonly MasterView[]
+  /** Why it is not known who holds it; undefined when it is. */
+  readonly unknown?: string
 }

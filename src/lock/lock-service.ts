@@ -1,4 +1,5 @@
 /** What `worker/` needs of a lock service. `Redlock` is one; another may stand in its place. */
+import type { AcquireOptions } from './acquire-options.ts'
 import type { Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import type { AcquireOutcome } from './outcome.ts'
@@ -16,12 +17,18 @@ export interface LeaseOptions {
   /** @defaultValue the service's `maxExtensions` */
   readonly maxExtensions?: number
   /**
-   * How many holders the resource may have at once. Every caller must give the same number. Each holder has a slot
-   * of its own (`resource#1` …), and fencing tokens increase per slot.
+   * How many holders the resource may have at once. Every caller must give the same number. Each holder has its
+   * own slot (`resource#1` …), and fencing tokens increase per slot.
    * @defaultValue 1
    */
   readonly slots?: number
 }
+
+/**
+ * What a lock service may lack. `handOver`: without it a worker releases and acquires anew. `slots`: a
+ * worker with several slots refuses such a service. `announcements`: a waiting `acquire` only polls.
+ */
+export type Capability = 'handOver' | 'slots' | 'announcements'
 
 export interface LockService {
   /** Resources of different namespaces have nothing to do with each other. */
@@ -30,14 +37,26 @@ export interface LockService {
   readonly leaseMs: number
   /** The longest lease that a call may ask for. */
   readonly maxLeaseMs: number
+  /** Absent or empty where nothing is missing. */
+  readonly lacks?: readonly Capability[]
   /** Rejects, saying what is wrong with which server, when no lease could be had at all. */
   ready(): Promise<unknown>
   /** One attempt at all of the resources or none, no waiting; rejects only for bad arguments or after close. */
   tryAcquire(resource: string | readonly string[], options?: LeaseOptions): Promise<AcquireOutcome>
-  /** Ends a lease and acquires its resources anew, without a moment in which somebody else could. */
+  /** Tries until granted or `waitMs` is over; throws why the last attempt failed, or the signal's reason. */
+  acquire(resource: string | readonly string[], options?: AcquireOptions): Promise<Lease>
+  /** Runs `routine` under a lease that is kept alive, and releases it afterwards. */
+  using<Result>(
+    resource: string | readonly string[],
+    options: AcquireOptions,
+    routine: (lease: Lease) => Promise<Result> | Result,
+  ): Promise<Result>
+  /** Ends a lease and acquires its resources anew, without a moment in which another client could. */
   handOver?(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome>
-  /** One attempt that is `unreachable` only when no resource could be had; a service of one fleet needs none of its own. */
+  /** One attempt that is `unreachable` only when no resource could be had; a service of one fleet needs none. */
   probe?(resource: string): Promise<AcquireOutcome>
   /** Who holds a resource. */
   inspect?(resource: string): Promise<Inspection>
+  /** Loses the leases that are still held, releases them, and disconnects. */
+  close(): Promise<void>
 }

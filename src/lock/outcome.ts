@@ -8,7 +8,7 @@ import {
 } from '../errors.ts'
 import type { Lease } from './lease.ts'
 
-/** Somebody holds a quorum: wait for it to end, at most `retryAfterMs`. */
+/** Another client holds a quorum: wait for its lease to end, at most `retryAfterMs`. */
 export interface Taken {
   readonly status: 'taken'
   readonly resource: string
@@ -18,14 +18,14 @@ export interface Taken {
   readonly answers: readonly MasterAnswer[]
 }
 
-/** Nobody holds a quorum: retry soon, after a random delay. No holder will ever release. */
+/** No client holds a quorum: retry soon, after a random delay. There is no holder to release it. */
 export interface Split {
   readonly status: 'split'
   readonly resource: string
   readonly answers: readonly MasterAnswer[]
 }
 
-/** Too few masters could vote, or they took so long that the lease was over before it began. */
+/** Too few masters can vote, or they took so long that the lease was over before it began. */
 export interface Unreachable {
   readonly status: 'unreachable'
   readonly resource: string

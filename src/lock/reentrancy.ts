@@ -4,7 +4,10 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { refuse } from '../options.ts'
+import { callOptions, type AcquireOptions } from './acquire-options.ts'
 import type { Lease } from './lease.ts'
+import type { LockService } from './lock-service.ts'
+import { resourceNames } from './resources.ts'
 
 interface SharedLease {
   readonly lease: Lease
@@ -17,18 +20,23 @@ interface SharedLease {
 export class HeldLeases {
   readonly #context = new AsyncLocalStorage<readonly SharedLease[]>()
 
-  /** Runs under the lease that this context has on all of `resources`, or under what `acquire` resolves to. */
+  /** Runs under the lease that this context has on all of `resource`, or under a new one. */
   async using<Result>(
-    resources: readonly string[],
-    slots: number,
-    acquire: () => Promise<Lease>,
+    service: Pick<LockService, 'acquire'>,
+    resource: string | readonly string[],
+    options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
+    const resources = resourceNames(resource)
+    callOptions(options, true)
+    const { slots = 1 } = options
     if (typeof routine !== 'function') {
       refuse('routine', 'a function of the lease, after the options (`{}` for none)', routine)
     }
     const shared = this.#covering(resources, slots)
-    return this.#run(shared ?? { lease: await acquire(), resources, slots, users: 0 }, routine)
+    if (shared !== undefined) return this.#run(shared, routine)
+    const lease = await service.acquire(resources, { autoExtend: true, ...options })
+    return this.#run({ lease, resources, slots, users: 0 }, routine)
   }
 
   /**

@@ -3,7 +3,7 @@
  * the lease's length less an allowance for clocks that run at different rates (the Redlock text's
  * "minimum validity"). Pure.
  */
-import type { Clock } from '../clock.ts'
+import type { Instant } from '../clock.ts'
 
 /** The end of trust on both clocks; whichever comes first ends it. */
 export interface Trust {
@@ -11,16 +11,6 @@ export interface Trust {
   readonly until: number
   /** On `Clock.wallNow()`: the monotonic clock stands still while a machine is suspended. */
   readonly wallUntil: number
-}
-
-/** The start of an attempt, read before its first command leaves. */
-export interface Instant {
-  readonly now: number
-  readonly wallNow: number
-}
-
-export function instant(clock: Clock): Instant {
-  return { now: clock.now(), wallNow: clock.wallNow() }
 }
 
 /** Redis expires keys to the millisecond; 2 ms cover that and the smallest lease's rounding. */
@@ -38,7 +28,7 @@ export function remainingMs(trust: Trust, at: Instant): number {
   return Math.max(0, Math.min(trust.until - at.now, trust.wallUntil - at.wallNow))
 }
 
-/** With this much of it left, a lease is as good as new: nobody spends a round trip on it. */
+/** With this much of it left, a lease is as good as new: no round trip is spent on it. */
 const FRESH = 0.9
 
 export function isFresh(remainingMs: number, leaseMs: number): boolean {

@@ -1,7 +1,7 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
 import { quorumOf } from '../redlock/quorum/quorum.ts'
 import type { Answer } from './fleet-probe.ts'
-import type { Finding } from './finding.ts'
+import type { Finding } from '../lock/finding.ts'
 import { checkMaster, inWords, unreachable } from './master-checks.ts'
 import { checkQueue } from './queue-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'

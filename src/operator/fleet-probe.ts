@@ -7,6 +7,7 @@ import { batchArgs, batchScript, EntryError, readBatch, type Call } from '../red
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
 import type { Script } from '../redis/script.ts'
+import { messageOf } from '../message-of.ts'
 
 export interface FleetProbeOptions {
   readonly masters: readonly MasterAddress[]
@@ -65,7 +66,7 @@ export async function answerOf<Value>(
   try {
     return { master: probe.name, ok: true, value: await question(probe) }
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error)
+    const problem = messageOf(error)
     return { master: probe.name, ok: false, problem }
   }
 }

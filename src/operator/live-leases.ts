@@ -4,6 +4,7 @@
  */
 import type { Probe } from '../redis/probe.ts'
 import type { Keyspace } from '../redlock/keyspace.ts'
+import { heldBy } from '../redlock/quorum/quorum.ts'
 import { describeToken } from '../redlock/verbs/votes.ts'
 import {
   unreachableMasters,
@@ -158,16 +159,14 @@ function leaseOf(
   const [first] = views
   if (first === undefined) return undefined
   const votes = views.length
-  const state = votes >= quorum ? 'held' : votes + unreachable >= quorum ? 'unknown' : 'leftover'
-  const longestFirst = views.map(({ ttlMs }) => ttlMs).sort((a, b) => b - a)
-  const smallestFirst = views.map(({ counter }) => counter).sort((a, b) => a - b)
+  const held = heldBy(views, quorum)
+  const unsettled = votes + unreachable >= quorum ? 'unknown' : 'leftover'
   return {
     resource: first.resource,
-    state,
+    state: held === undefined ? unsettled : 'held',
     holder: describeToken(first.token),
-    // A quorum stores exactly the holder's fencing token; a straggler may be above it.
-    fencingToken: state === 'held' ? smallestFirst[quorum - 1] : undefined,
-    freeInMs: longestFirst[state === 'held' ? quorum - 1 : 0] ?? 0,
+    fencingToken: held?.fencingToken,
+    freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs }) => ttlMs)),
     votes,
   }
 }

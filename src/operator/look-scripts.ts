@@ -4,16 +4,13 @@ import { defineScript, type Script } from '../redis/script.ts'
 /**
  * KEYS  1 master
  * ARGV  none
- * Returns  run id or '' if it is not enrolled, its maxLeaseMs, ms until it may grant, how many masters its fleet has or 0
+ * Returns  run id or '' if it is not enrolled, its maxLeaseMs, ms of quarantine left, how many masters its fleet has or 0
  */
 export const enrolmentScript: Script = defineScript(
   'enrolment',
   `
-local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'votesFromMs', 'fleetSize')
-local time = redis.call('TIME')
-local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-local quarantineMs = math.max(0, tonumber(known[3] or '0') - nowMs)
-return {known[1] or '', tonumber(known[2] or '0'), quarantineMs, tonumber(known[4] or '0')}
+local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize')
+return {known[1] or '', tonumber(known[2] or '0'), tonumber(known[3] or '0'), tonumber(known[4] or '0')}
 `,
 )
 

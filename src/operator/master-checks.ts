@@ -1,5 +1,5 @@
 /** What can be wrong with one master. Pure: facts in, findings out. A check that finds nothing returns undefined. */
-import type { Finding } from './finding.ts'
+import type { Finding } from '../lock/finding.ts'
 import type { MasterSurvey } from './survey.ts'
 
 /** What the other masters and this machine say. */
@@ -140,14 +140,13 @@ const rightClock: Check = ({ clockOffsetMs }, { commonOffsetMs, maxLeaseMs }) =>
   if (Math.abs(offMs) < CLOCK_WARNING_MS) return undefined
   const maxSkewMs = Math.floor((maxLeaseMs ?? DEFAULT_MAX_LEASE_MS) / 3)
   const tooFar = Math.abs(offMs) > maxSkewMs
-  const refuses = tooFar && offMs < 0
   const direction = offMs < 0 ? 'behind' : 'ahead of'
   return {
     severity: tooFar ? 'error' : 'warning',
     code: 'clock',
-    fact: `its clock is ${inWords(Math.abs(offMs))} ${direction} the others${refuses ? ', so it refuses fencing tokens' : ''}`,
+    fact: `its clock is ${inWords(Math.abs(offMs))} ${direction} the others${tooFar ? ', so clients do not count it' : ''}`,
     fix: 'run chrony or ntpd on its machine; clocks that are set while leases are held drop leases',
-    silences: refuses,
+    silences: tooFar,
   }
 }
 

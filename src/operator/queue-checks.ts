@@ -1,7 +1,7 @@
 /** What can be wrong with the queue's Redis. Pure. */
 import type { ServerSurvey } from '../redis/server-survey.ts'
 import type { Answer } from './fleet-probe.ts'
-import type { Finding } from './finding.ts'
+import type { Finding } from '../lock/finding.ts'
 import { unreachable } from './master-checks.ts'
 import type { MasterSurvey } from './survey.ts'
 
@@ -35,6 +35,11 @@ export function checkQueue(
   if (server.writesRefused !== undefined) {
     const fact = `may refuse writes: ${server.writesRefused}`
     add('error', 'refuses-writes', fact, 'look into its log; free its disk')
+  }
+  const { usedBytes, maxBytes } = server
+  if (maxBytes > 0 && usedBytes >= maxBytes) {
+    const fact = 'is full and refuses writes: jobs are neither added nor started'
+    add('error', 'full', fact, 'raise its maxmemory, or remove finished jobs')
   }
   if (server.persistence === 'none') {
     const fact = 'writes nothing to disk: a restart loses every job'

@@ -2,13 +2,14 @@
 import type { Clock } from '../clock.ts'
 import type { Probe } from '../redis/probe.ts'
 import { defineScript, type Script } from '../redis/script.ts'
+import { ASLEEP } from '../worker/line/line-library.ts'
 import { globEscape } from './glob.ts'
 
 export interface QueueCounts {
   readonly queue: string
-  /** Jobs that a free worker would start. */
+  /** Jobs that a free worker would start, and jobs that sleep in a line. */
   readonly waiting: number
-  /** Jobs with a delay or a backoff, and jobs that sleep in a line. */
+  /** Jobs with a delay or a backoff. */
   readonly delayed: number
   readonly active: number
   /** As far as they are kept. */
@@ -25,7 +26,7 @@ const MAX_QUEUES = 50
 
 /**
  * KEYS  of each queue: 1 wait · 2 prioritized · 3 paused · 4 delayed · 5 active · 6 failed · 7 completed
- * ARGV  none
+ * ARGV  1 the least score of a sleeping job in `delayed`
  * Returns  waiting, delayed, active, failed, completed of each
  */
 const countsScript: Script = defineScript(
@@ -33,8 +34,10 @@ const countsScript: Script = defineScript(
   `
 local found = {}
 for i = 1, #KEYS, 7 do
-  table.insert(found, redis.call('LLEN', KEYS[i]) + redis.call('ZCARD', KEYS[i + 1]) + redis.call('LLEN', KEYS[i + 2]))
-  table.insert(found, redis.call('ZCARD', KEYS[i + 3]))
+  local asleep = redis.call('ZCOUNT', KEYS[i + 3], ARGV[1], '+inf')
+  local awake = redis.call('LLEN', KEYS[i]) + redis.call('ZCARD', KEYS[i + 1]) + redis.call('LLEN', KEYS[i + 2])
+  table.insert(found, awake + asleep)
+  table.insert(found, redis.call('ZCARD', KEYS[i + 3]) - asleep)
   table.insert(found, redis.call('LLEN', KEYS[i + 4]))
   table.insert(found, redis.call('ZCARD', KEYS[i + 5]))
   table.insert(found, redis.call('ZCARD', KEYS[i + 6]))
@@ -65,7 +68,7 @@ export class QueueCounter {
       if (this.#names.length > 0) this.#foundAt = this.#clock.now()
     }
     const keys = this.#names.flatMap((name) => KEYS.map((key) => `${this.#prefix}:${name}:${key}`))
-    const reply = (await this.#probe.run(countsScript, keys, [])) as readonly number[]
+    const reply = (await this.#probe.run(countsScript, keys, [ASLEEP])) as readonly number[]
     return this.#names.map((queue, index) => {
       const [waiting = 0, delayed = 0, active = 0, failed = 0, done = 0] = reply.slice(5 * index)
       return { queue, waiting, delayed, active, failed, done }

@@ -3,12 +3,16 @@
  * and why it waits. A job's hash names its lines, so the function that names a resource is not needed.
  */
 import { Job, Queue } from 'bullmq'
-import { systemClock, type Clock } from '../clock.ts'
+import { systemClock, withinMs, type Clock } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
+import { disconnectNow } from '../worker/bullmq/force-close.ts'
 import { LineBackend } from '../worker/bullmq/line-backend.ts'
+import { cancelJobs, type CancelOptions } from '../worker/line/cancel.ts'
 import { inspectResource, membersOf, whyWaits, type LineEntry } from '../worker/line/inspection.ts'
+import type { ResourceLimits } from '../worker/line/limits.ts'
+import { positionOf, type LinePosition } from '../worker/line/position.ts'
 import { settingsKey, type SharedSettings } from '../worker/line/settings-check.ts'
 import { stepsKey } from '../worker/run/result-store.ts'
 import { bullmqConnection } from './queue-address.ts'
@@ -32,7 +36,7 @@ export interface WaitingLines {
   readonly lines: readonly WaitingLine[]
   /** All that there are, also those that were not looked at. */
   readonly total: number
-  /** There are more than were looked at, or more that match than were asked for. */
+  /** There are more than were looked at, so a longer or a matching line may be missing. */
   readonly truncated: boolean
 }
 
@@ -55,21 +59,28 @@ export interface LineSearch {
 
 /** The last lines of a job's log that are shown: requeues say there why. */
 const LOG_LINES = 5
-/** So many jobs of a line are shown. */
+/** The most jobs of a line that are shown. */
 const MAX_HEADS = 100
 /** As checkpoints are kept. */
 const STEP_FIELD = 'value:'
-/** So many lines are looked at to find the longest. */
+/** The most lines that are looked at to find the longest. */
 const MAX_LINES = 500
+/** A question takes a few round trips, each of which may take `timeoutMs`. */
+const MAX_TRIPS = 5
+const CLOSE_LIMIT_MS = 500
+/** To fail the jobs that wait, up to 10,000. */
+const CANCEL_LIMIT_MS = 60_000
 
 export class QueueView {
   readonly #options: QueueViewOptions
   readonly #probe: Probe
+  readonly #clock: Clock
   readonly #queues = new Map<string, Queue>()
 
   constructor(options: QueueViewOptions) {
     this.#options = options
     const { url, timeoutMs, clock = systemClock } = options
+    this.#clock = clock
     this.#probe = new Probe(url, { timeoutMs, clock })
   }
 
@@ -80,12 +91,18 @@ export class QueueView {
 
   /** The jobs in the line of a resource, from its head on, and what each waits for. */
   async line(resource: string, look: Look): Promise<readonly LineEntry[]> {
-    const { line } = await inspectResource(resource, { inspect: look }, this.#lines(), MAX_HEADS)
+    const { line } = await this.#within(() =>
+      inspectResource(resource, { inspect: look }, this.#lines(), MAX_HEADS),
+    )
     return line
   }
 
   /** Where jobs wait, and what for. A line is found here when a job sleeps in it. */
-  async waiting({ text = '', limit, heads }: LineSearch, look: Look): Promise<WaitingLines> {
+  async waiting(search: LineSearch, look: Look): Promise<WaitingLines> {
+    return this.#within(() => this.#waiting(search, look))
+  }
+
+  async #waiting({ text = '', limit, heads }: LineSearch, look: Look): Promise<WaitingLines> {
     const index = `${this.#options.namespace}:sleeping-lines`
     const [total, names] = (await Promise.all([
       this.#probe.command('ZCARD', index),
@@ -111,7 +128,7 @@ export class QueueView {
         }),
       ),
       total,
-      truncated: total > names.length || longest.length > limit,
+      truncated: total > names.length,
     }
   }
 
@@ -126,18 +143,49 @@ export class QueueView {
   }
 
   async job(queue: string, jobId: string): Promise<Job | undefined> {
-    return Job.fromId(this.#queue(queue), jobId)
+    return this.#within(() => Job.fromId(this.#queue(queue), jobId))
   }
 
-  /** What the job's log says last. */
+  async state(job: Job): Promise<string> {
+    return this.#within(() => job.getState())
+  }
+
+  /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
   async log(queue: string, jobId: string): Promise<readonly string[]> {
-    const { logs } = await this.#queue(queue).getJobLogs(jobId, -LOG_LINES, -1, true)
-    return logs
+    const { prefix } = this.#options
+    const key = `${prefix}:${queue}:${jobId}:logs`
+    return (await this.#probe.command('LRANGE', key, -LOG_LINES, -1)) as string[]
   }
 
   /** Undefined for a job that has no place in the lines of the resources. */
   async why(job: Job, resources: readonly string[], look: Look): Promise<string | undefined> {
-    return whyWaits(job, resources, { inspect: look }, this.#lines())
+    return this.#within(() => whyWaits(job, resources, { inspect: look }, this.#lines()))
+  }
+
+  /** What is set for a resource, or for all of which something is set. */
+  async limits(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
+    return this.#within(() => this.#lines().limits(resource))
+  }
+
+  /** Sets or ends limits of a resource. */
+  async changeLimits(change: (lines: LineBackend) => Promise<unknown>): Promise<void> {
+    await this.#within(() => change(this.#lines()))
+  }
+
+  /** A job's place in its line, and an estimate of its wait, as for workers with one slot. */
+  async position(queue: string, jobId: string): Promise<LinePosition | undefined> {
+    return this.#within(() => positionOf(LineBackend.of(this.#queue(queue)), jobId))
+  }
+
+  /** Cancels a job, or all jobs of the queue in the line of a resource. */
+  async cancel(
+    queue: string,
+    target: Parameters<typeof cancelJobs>[1],
+    options: CancelOptions & { readonly timeoutMs: number },
+  ): ReturnType<typeof cancelJobs> {
+    const cancelling = (): ReturnType<typeof cancelJobs> =>
+      cancelJobs(this.#queue(queue), target, options)
+    return this.#within(cancelling, options.timeoutMs + CANCEL_LIMIT_MS)
   }
 
   /** The other namespaces that the queue's workers and producers had lately. */
@@ -158,8 +206,38 @@ export class QueueView {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#queues.values()].map((queue) => queue.close()))
+    await this.#disconnect()
     this.#probe.close()
+  }
+
+  async #disconnect(): Promise<void> {
+    const queues = [...this.#queues.values()]
+    this.#queues.clear()
+    const closing = queues.map((queue) => {
+      disconnectNow(LineBackend.of(queue))
+      return queue.close()
+    })
+    await withinMs(this.#clock, CLOSE_LIMIT_MS, Promise.allSettled(closing))
+  }
+
+  /**
+   * BullMQ's connection waits for a server that is away without a limit.
+   * @throws Error with what the server or the network said, or that the limit passed.
+   */
+  async #within<Value>(
+    question: () => Promise<Value>,
+    limitMs: number = MAX_TRIPS * this.#options.timeoutMs,
+  ): Promise<Value> {
+    await this.#probe.command('PING')
+    try {
+      const asked = question().then((value) => ({ value }))
+      const answer = await withinMs(this.#clock, limitMs, asked)
+      if (answer === undefined) throw new Error(`no reply within ${limitMs} ms`)
+      return answer.value
+    } catch (error) {
+      await this.#disconnect() // The next question connects again.
+      throw error
+    }
   }
 
   #queue(name: string): Queue {

@@ -24,18 +24,16 @@ export async function viewResource(fleet: FleetProbe, resource: string): Promise
   const unreachable = seen.flatMap(({ master, problem }) =>
     problem === undefined ? [] : [{ master, problem }],
   )
-  return {
-    ...{ resource, quorum, unreachable },
-    state:
-      holder !== undefined
-        ? 'held'
-        : mostVotes(seen) + unreachable.length >= quorum
-          ? 'unknown'
-          : 'free',
-    answered: seen.length - unreachable.length,
-    masters: seen.map(({ token: _, ...view }) => view),
-    ...(holder !== undefined && { holder }),
-  }
+  const answered = seen.length - unreachable.length
+  const masters = seen.map(({ token: _, ...view }) => view)
+  const view = { resource, quorum, unreachable, answered, masters }
+  if (holder !== undefined) return { ...view, state: 'held', holder }
+  if (mostVotes(seen) + unreachable.length < quorum) return { ...view, state: 'free' }
+  return { ...view, state: 'unknown', unknown: fewAnswer(answered, seen.length) }
+}
+
+export function fewAnswer(answered: number, masters: number): string {
+  return `only ${answered} of ${masters} masters answer`
 }
 
 /** How many masters have the token that most of them have. */

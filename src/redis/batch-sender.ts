@@ -5,108 +5,61 @@
  *
  * What ioredis does for an ordinary command costs more than the batch itself: it encodes every
  * argument, makes a promise, and starts timers. A batch needs none of them. Its bytes are made
- * here, its callers are told in the turn in which the answer arrives, each of them has a deadline
- * of its own, and a socket that stays silent is replaced.
+ * here, its callers are told in the turn in which the answer arrives, each of them has its own
+ * deadline, and a socket that stays silent is replaced.
  */
 import { createRequire } from 'node:module'
 import { Command, type Redis } from 'ioredis'
-import type { Clock, Timer } from '../clock.ts'
 import type { Script } from './script.ts'
 
-export interface Batch {
-  readonly entries: string
-  /** The length of `entries` as UTF-8. */
-  readonly bytes: number
-  readonly runId: string
-  readonly answered: (answer: unknown) => void
-  readonly failed: (error: unknown) => void
-}
+/** Called once: with the answer to a batch, or with the error that came instead. */
+export type Heard = (answer: unknown, error?: unknown) => void
 
 export interface BatchSender {
-  send(batch: Batch): void
-  /** Whether batches leave now: other commands have ioredis' own socket timer. */
-  setSending(isSending: boolean): void
+  /** `bytes` is the length of `entries` as UTF-8. */
+  send(entries: string, bytes: number, heard: Heard): void
+  /**
+   * Which server is asked from now on; '' while batches do not leave: other commands have ioredis'
+   * own socket timer.
+   */
+  enrolled(runId: string): void
+  /** Breaks the connection; ioredis makes another one. */
+  disconnect(why: string): void
 }
 
-export interface BatchSenderOptions {
-  readonly redis: Redis
-  readonly script: Script
-  readonly clock: Clock
-  /** A socket on which batches stay unanswered this long is replaced. */
-  readonly socketTimeoutMs: number
+export function batchSender(redis: Redis, script: Script): BatchSender {
+  const sender = usesOwnCommands() ? ownCommands(redis, script) : ordinaryCommands(redis, script)
+  return { ...sender, disconnect: (why) => redis.stream.destroy(new Error(why)) }
 }
 
-export function batchSender(options: BatchSenderOptions): BatchSender {
-  return usesOwnCommands() ? new ByteSender(options) : new CommandSender(options)
-}
+type Commands = Pick<BatchSender, 'send' | 'enrolled'>
 
 /** Works with every ioredis. */
-class CommandSender implements BatchSender {
-  readonly #options: BatchSenderOptions
-
-  constructor(options: BatchSenderOptions) {
-    this.#options = options
-  }
-
-  send({ entries, runId, answered, failed }: Batch): void {
-    const { redis, script } = this.#options
-    redis.evalsha(script.sha1, 0, entries, runId).then(answered, failed)
-  }
-
-  setSending(): void {
-    // Every command has ioredis' socket timer.
+function ordinaryCommands(redis: Redis, script: Script): Commands {
+  let runId = ''
+  return {
+    enrolled: (enrolled) => (runId = enrolled),
+    send: (entries, _bytes, heard) => {
+      redis.evalsha(script.sha1, 0, entries, runId).then(heard, (error: unknown) => {
+        heard(undefined, error)
+      })
+    },
   }
 }
 
-class ByteSender implements BatchSender {
-  readonly #options: BatchSenderOptions
-  readonly #head: string
-  /** Batches without an answer. */
-  #unanswered = 0
-  #wasHeard = false
-  #silence: Timer | undefined
-
-  constructor(options: BatchSenderOptions) {
-    this.#options = options
-    this.#head = `*5\r\n${['EVALSHA', options.script.sha1, '0'].map(bulk).join('')}`
-  }
-
-  send({ entries, bytes, runId, answered, failed }: Batch): void {
-    this.#unanswered++
-    const command = new BatchCommand(
-      `${this.#head}$${bytes}\r\n${entries}\r\n${bulk(runId)}`,
-      (answer) => {
-        this.#unanswered--
-        this.#wasHeard = true
-        answered(answer)
-      },
-      (error) => {
-        this.#unanswered--
-        failed(error)
-      },
-    )
-    this.#options.redis.sendCommand(command as unknown as Command)
-    if (this.#silence === undefined) this.#watchSilence()
-  }
-
-  setSending(isSending: boolean): void {
-    const { redis, socketTimeoutMs } = this.#options
-    redis.options.socketTimeout = isSending ? undefined : socketTimeoutMs
-    if (isSending) return
-    this.#silence?.cancel()
-    this.#silence = undefined
-  }
-
-  /** One timer for many batches, so silence may be noticed up to one limit late. */
-  #watchSilence(): void {
-    const { redis, clock, socketTimeoutMs } = this.#options
-    this.#wasHeard = false
-    this.#silence = clock.after(socketTimeoutMs, () => {
-      this.#silence = undefined
-      if (this.#unanswered === 0) return
-      if (this.#wasHeard) this.#watchSilence()
-      else redis.stream.destroy(new Error(`no data from the server for ${socketTimeoutMs} ms`))
-    })
+function ownCommands(redis: Redis, script: Script): Commands {
+  const { socketTimeout } = redis.options
+  const head = `*5\r\n${['EVALSHA', script.sha1, '0'].map(bulk).join('')}`
+  let tail = ''
+  return {
+    enrolled: (runId) => {
+      tail = bulk(runId)
+      redis.options.socketTimeout = runId === '' ? socketTimeout : undefined
+    },
+    send: (entries, bytes, heard) => {
+      const text = `${head}$${bytes}\r\n${entries}\r\n${tail}`
+      redis.sendCommand(new BatchCommand(text, heard) as unknown as Command)
+    },
   }
 }
 
@@ -122,19 +75,13 @@ interface Sendable {
 const Base = Command as unknown as new (name: string, args: readonly string[]) => Sendable
 
 class BatchCommand extends Base {
-  readonly #bytes: string
-  readonly #answered: (answer: unknown) => void
-  readonly #failed: (error: unknown) => void
+  readonly #text: string
+  readonly #heard: Heard
 
-  constructor(
-    bytes: string,
-    answered: (answer: unknown) => void,
-    failed: (error: unknown) => void,
-  ) {
+  constructor(text: string, heard: Heard) {
     super('evalsha', [])
-    this.#bytes = bytes
-    this.#answered = answered
-    this.#failed = failed
+    this.#text = text
+    this.#heard = heard
   }
 
   override initPromise(): void {
@@ -142,26 +89,26 @@ class BatchCommand extends Base {
   }
 
   override setTimeout(): void {
-    // Each caller has a deadline, and `#watchSilence` replaces the socket.
+    // Each caller has a deadline, and a socket that stays silent is replaced.
   }
 
   override toWritable(): string {
-    return this.#bytes
+    return this.#text
   }
 
+  /** The parsers of ioredis give texts as bytes. */
   override resolve(reply: unknown): void {
-    this.#answered(textOf(reply))
+    this.#heard(Buffer.isBuffer(reply) ? reply.toString() : textsOf(reply))
   }
 
   override reject(error: unknown): void {
-    this.#failed(error)
+    this.#heard(undefined, error)
   }
 }
 
-/** The parsers of ioredis give texts as bytes. */
-function textOf(reply: unknown): unknown {
+function textsOf(reply: unknown): unknown {
   if (Buffer.isBuffer(reply)) return reply.toString()
-  return Array.isArray(reply) ? reply.map(textOf) : reply
+  return Array.isArray(reply) ? reply.map(textsOf) : reply
 }
 
 /** An argument as Redis reads it. */

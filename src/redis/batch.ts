@@ -1,6 +1,6 @@
 /**
  * Many calls in one trip: one script that knows every procedure of a library and runs those that
- * its entries name. Each entry has arguments and a reply of its own, and fails alone.
+ * its entries name. Each entry has its own arguments and reply, and fails alone.
  *
  * A usual call has a short form: its arguments end with NUL and are decoded by one
  * `struct.unpack`, and its usual reply is one character. Other calls travel as JSON and are
@@ -202,42 +202,42 @@ export interface Entry {
   readonly serverMs: number
 }
 
-/** A server's answer to a batch, read entry by entry in the order of the calls. */
-export class BatchAnswer {
+const USUAL_MARK = '+'.charCodeAt(0)
+/** The server's time, and a mark for each call. */
+const HEAD = /^\d* [+*]*$/
+
+export interface BatchAnswer {
+  /** NaN where no entry read the clock. */
   readonly serverMs: number
-  readonly #marks: string
-  readonly #replies: readonly unknown[]
-  readonly #usual: Entry
-  #at: number
-  #replied = 1
-
-  constructor(answer: unknown) {
-    this.#replies = Array.isArray(answer) ? answer : []
-    const head = typeof answer === 'string' ? answer : this.#replies[0]
-    this.#marks = typeof head === 'string' ? head : ' '
-    this.#at = this.#marks.indexOf(' ')
-    this.serverMs = this.#at > 0 ? Number(this.#marks.slice(0, this.#at)) : Number.NaN
-    this.#usual = { ok: true, reply: USUAL, serverMs: this.serverMs }
-  }
-
-  next(): Entry {
-    this.#at++
-    if (this.#marks.charCodeAt(this.#at) === USUAL_MARK) return this.#usual
-    const isAnswered = this.#at < this.#marks.length
-    const reply = isAnswered ? this.#replies[this.#replied++] : undefined
-    return { ok: true, reply: entryReply(reply), serverMs: this.serverMs }
-  }
+  /** Of every call, in their order. */
+  readonly results: readonly Entry[]
 }
 
-const USUAL_MARK = '+'.charCodeAt(0)
+/** A server's answer to a batch of `count` calls. */
+export function readAnswer(answer: unknown, count: number): BatchAnswer {
+  const replies: readonly unknown[] = Array.isArray(answer) ? answer : [answer]
+  const text = typeof replies[0] === 'string' ? replies[0] : ''
+  const head = HEAD.test(text) ? text : ' ' // Anything else answers none of the calls.
+  let at = head.indexOf(' ')
+  const serverMs = at > 0 ? Number(head.slice(0, at)) : Number.NaN
+  const usual: Entry = { ok: true, reply: USUAL, serverMs }
+  const results: Entry[] = []
+  let replied = 1
+  while (results.length < count) {
+    if (head.charCodeAt(++at) === USUAL_MARK) results.push(usual)
+    else {
+      const reply = at < head.length ? replies[replied++] : undefined
+      results.push({ ok: true, reply: entryReply(reply), serverMs })
+    }
+  }
+  return { serverMs, results }
+}
 
-/** Of every call of a batch, in their order, as the long forms reply. */
+/** As the long forms reply. */
 export function readBatch(answer: unknown, calls: readonly Call[]): readonly Entry[] {
-  const entries = new BatchAnswer(answer)
-  return calls.map((call) => {
-    const entry = entries.next()
-    return entry.reply === USUAL ? { ...entry, reply: call.usualReply } : entry
-  })
+  return readAnswer(answer, calls.length).results.map((entry, index) =>
+    entry.reply === USUAL ? { ...entry, reply: calls[index]?.usualReply } : entry,
+  )
 }
 
 function entryReply(reply: unknown): unknown {

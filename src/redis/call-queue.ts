@@ -4,17 +4,23 @@
  * a slow master cannot stall callers. Each caller has a deadline; one that passes before the call
  * has left takes the call back.
  */
-import { atEndOfTurn, type Clock, type Timer } from '../clock.ts'
-import { BatchAnswer, EntryError } from './batch.ts'
+import { atEndOfTurn, instant, type Clock, type Instant, type Timer } from '../clock.ts'
+import { EntryError, readAnswer } from './batch.ts'
 import type { BatchSender } from './batch-sender.ts'
-import { unanswered, type PendingCall, type SentAt } from './master.ts'
+import {
+  unanswered,
+  type CallResult,
+  type Master,
+  type MasterConnectionOptions,
+  type Request,
+} from './master.ts'
 
-export interface CallQueueOptions {
+export interface CallQueueOptions extends Pick<MasterConnectionOptions, 'onTime'> {
+  readonly master: Master
   readonly clock: Clock
-  readonly runId: () => string
-  readonly sender: Pick<BatchSender, 'send'>
-  /** Hears the server's time with an answer, before the callers hear theirs. */
-  readonly onTime: (serverMs: number, sentAt: SentAt) => void
+  readonly sender: BatchSender
+  /** A master that leaves batches unanswered this long is connected to anew. */
+  readonly silenceMs: number
   /** Hears of every error before its callers do. */
   readonly onError: (error: unknown) => void
 }
@@ -25,28 +31,48 @@ const MAX_GATHER_MS = 1
 
 export class CallQueue {
   readonly #options: CallQueueOptions
-  #waiting: PendingCall[] = []
+  /** The answer to every call while the master may not vote. */
+  #closed: CallResult | undefined
+  #waiting: Request[] = []
   #inFlight = 0
   #timer: Timer | undefined
   #isScheduled = false
+  #wasHeard = false
+  #silence: Timer | undefined
 
   constructor(options: CallQueueOptions) {
     this.#options = options
   }
 
-  add(request: PendingCall): void {
+  /** Answers as late as the connection breaks; at once while it is closed. */
+  readonly ask = (request: Request): void => {
+    if (this.#closed !== undefined) {
+      request.asker.hear(request, this.#closed)
+      return
+    }
     this.#waiting.push(request)
     if (this.#waiting.length >= MAX_ENTRIES) this.#flush()
     else if (this.#inFlight === 0) this.#flushSoon()
     else this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, this.#flush)
   }
 
-  /** Takes back what has not left. */
-  clear(): readonly PendingCall[] {
-    this.#timer?.cancel()
-    this.#timer = undefined
+  open(): void {
+    this.#closed = undefined
+  }
+
+  /** From now on `result` is the answer, also to what has not left yet. */
+  close(result: CallResult): void {
+    this.#closed = result
+    this.#silence?.cancel()
+    this.#silence = undefined
+    for (const request of this.#take()) request.asker.hear(request, result)
+  }
+
+  #take(): readonly Request[] {
     const waiting = this.#waiting
     this.#waiting = []
+    this.#timer?.cancel()
+    this.#timer = undefined
     return waiting
   }
 
@@ -58,57 +84,56 @@ export class CallQueue {
   }
 
   readonly #flush = (): void => {
+    const { clock, sender } = this.#options
     this.#isScheduled = false
     let entries = ''
     let bytes = 0
-    let leaving: PendingCall[] = []
-    for (const request of this.clear()) {
-      if (request.settled) continue
-      request.left = true
+    const requests: Request[] = []
+    for (const request of this.#take()) {
+      if (request.isSettled) continue
+      request.hasLeft = true
       entries += request.call.entry
       bytes += request.call.bytes
-      leaving.push(request)
-      if (leaving.length < MAX_ENTRIES) continue
-      this.#send(leaving, entries, bytes)
-      entries = ''
-      bytes = 0
-      leaving = []
+      requests.push(request)
     }
-    if (leaving.length > 0) this.#send(leaving, entries, bytes)
-  }
-
-  #send(requests: readonly PendingCall[], entries: string, bytes: number): void {
-    const { clock, runId, sender, onError } = this.#options
-    const sentAt = { now: clock.now(), wallNow: clock.wallNow() }
+    if (requests.length === 0) return
+    const sentAt = instant(clock)
     this.#inFlight++
-    sender.send({
-      ...{ entries, bytes, runId: runId() },
-      answered: (answer) => {
-        this.#arrived()
-        this.#tell(requests, new BatchAnswer(answer), sentAt)
-      },
-      failed: (error) => {
-        this.#arrived()
-        onError(error)
-        for (const request of requests) request.hear(unanswered(error, true))
-      },
+    sender.send(entries, bytes, (answer, error) => {
+      this.#inFlight--
+      this.#wasHeard = true
+      if (this.#inFlight === 0 && this.#waiting.length > 0) this.#flushSoon()
+      if (error === undefined) this.#answer(requests, answer, sentAt)
+      else this.#fail(requests, error)
     })
+    if (this.#silence === undefined) this.#watchSilence()
   }
 
-  #tell(requests: readonly PendingCall[], answer: BatchAnswer, sentAt: SentAt): void {
-    const { onError, onTime } = this.#options
-    if (Number.isFinite(answer.serverMs)) onTime(answer.serverMs, sentAt)
-    for (const request of requests) {
-      const entry = answer.next()
-      if (entry.reply instanceof EntryError) {
-        onError(entry.reply)
-        request.hear(unanswered(entry.reply, true))
-      } else request.hear(entry)
+  #answer(requests: readonly Request[], answer: unknown, sentAt: Instant): void {
+    const { master, onTime } = this.#options
+    const { serverMs, results } = readAnswer(answer, requests.length)
+    if (Number.isFinite(serverMs)) onTime(master, serverMs, sentAt)
+    for (const [index, request] of requests.entries()) {
+      const result = results[index]
+      if (result?.reply instanceof EntryError) this.#fail([request], result.reply)
+      else if (result !== undefined) request.asker.hear(request, result)
     }
   }
 
-  #arrived(): void {
-    this.#inFlight--
-    if (this.#inFlight === 0 && this.#waiting.length > 0) this.#flushSoon()
+  #fail(requests: readonly Request[], error: unknown): void {
+    this.#options.onError(error)
+    for (const request of requests) request.asker.hear(request, unanswered(error, true))
+  }
+
+  /** One timer for many batches, so silence may be noticed up to one limit late. */
+  #watchSilence(): void {
+    const { clock, sender, silenceMs } = this.#options
+    this.#wasHeard = false
+    this.#silence = clock.after(silenceMs, () => {
+      this.#silence = undefined
+      if (this.#inFlight === 0) return
+      if (this.#wasHeard) this.#watchSilence()
+      else sender.disconnect(`no data from the server for ${silenceMs} ms`)
+    })
   }
 }

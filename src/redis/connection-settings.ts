@@ -23,7 +23,7 @@ export function connectionSettings(
   limits: ConnectionLimits,
 ): RedisOptions & { readonly replyMapping: 'legacy' } {
   return {
-    // A command for a server that is away fails now; queued, it would take a lock for nobody later.
+    // A command for a server that is away fails now; queued, it would take a lock later that has no holder.
     enableOfflineQueue: false,
     // A command in flight when the connection broke is not sent a second time.
     autoResendUnfulfilledCommands: false,

@@ -8,10 +8,11 @@
  *       └── disconnected(), from any state ────────────────┘           close() ends them all
  *
  * Only `enrolled` may vote. On every connect the server's facts are read and `admit` (given by
- * the layer above, which knows about leases) decides; scripts are loaded *after* that, so whoever
- * finds a script missing knows that the server has not been enrolled since it started.
+ * the layer above, which knows about leases) decides; scripts are loaded *after* that, so a
+ * missing script shows that the server has not been enrolled since it started.
  * A refused master is asked again once a second: an operator may have repaired it.
  */
+import { messageOf } from '../message-of.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Admission, MasterState } from './master.ts'
 import type { ServerFacts } from './server-facts.ts'
@@ -133,7 +134,7 @@ export class Enrolment {
       await this.#options.loadScripts()
       return { status: 'enrolled', facts }
     } catch (error) {
-      const detail = error instanceof Error ? error.message : String(error)
+      const detail = messageOf(error)
       return { status: 'connecting', detail: `could not be enrolled: ${detail}` }
     }
   }

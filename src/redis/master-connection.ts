@@ -13,14 +13,11 @@ import {
   type MasterAddress,
 } from './connection-settings.ts'
 import {
-  describeState,
   isErrorReply,
   notReady,
-  unanswered,
   type Master,
   type MasterConnectionOptions,
   type MasterState,
-  type PendingCall,
   type Subscription,
 } from './master.ts'
 import { Enrolment } from './enrolment.ts'
@@ -29,14 +26,12 @@ import type { Script } from './script.ts'
 
 export class MasterConnection implements Master {
   readonly name: string
+  readonly ask: Master['ask']
   readonly #options: MasterConnectionOptions
   readonly #redis: Redis
   readonly #enrolment: Enrolment
-  readonly #calls: CallQueue
   readonly #listeners: Redis[] = []
   #lastError = 'not connected yet'
-  #isEnrolled = false
-  #runId = ''
 
   constructor(options: MasterConnectionOptions) {
     this.name = masterName(options.address)
@@ -44,8 +39,7 @@ export class MasterConnection implements Master {
     this.#redis = openConnection(options.address, options.limits)
     const { clock, limits } = options
     const script = batchScript(options.library, options.constants)
-    const { socketTimeoutMs } = limits
-    const sender = batchSender({ redis: this.#redis, script, clock, socketTimeoutMs })
+    const sender = batchSender(this.#redis, script)
     this.#enrolment = new Enrolment({
       clock,
       readFacts: () => readServerFacts(this.#redis, clock),
@@ -55,25 +49,19 @@ export class MasterConnection implements Master {
       },
       onState: (state) => {
         options.onState(this, state)
-        this.#isEnrolled = state.status === 'enrolled'
-        this.#runId = state.status === 'enrolled' ? state.facts.runId : ''
-        sender.setSending(this.#isEnrolled)
-        if (this.#isEnrolled) return
-        const gone = unanswered(new Error(describeState(state)), false)
-        for (const request of this.#calls.clear()) request.hear(gone)
+        sender.enrolled(this.runId)
+        if (state.status === 'enrolled') calls.open()
+        else calls.close(notReady(state))
       },
     })
-    this.#calls = new CallQueue({
-      clock,
-      sender,
-      runId: () => this.#runId,
-      onTime: (serverMs, sentAt) => {
-        options.onTime(this, serverMs, sentAt)
-      },
+    const calls = new CallQueue({
+      ...{ master: this, clock, sender, silenceMs: limits.socketTimeoutMs, onTime: options.onTime },
       onError: (error) => {
         if (isErrorReply(error)) this.#enrolment.onErrorReply(error.message)
       },
     })
+    calls.close(notReady(this.state))
+    this.ask = calls.ask
     this.#redis.on('error', (error: Error) => {
       this.#lastError = error.message === '' ? error.name : error.message
     })
@@ -90,16 +78,11 @@ export class MasterConnection implements Master {
   }
 
   get runId(): string {
-    return this.#runId
+    return this.#enrolment.runId
   }
 
   get firstAnswer(): Promise<void> {
     return this.#enrolment.firstAnswer
-  }
-
-  ask(request: PendingCall): void {
-    if (this.#isEnrolled) this.#calls.add(request)
-    else request.hear(notReady(this.state))
   }
 
   reenrol(why: string): void {

@@ -2,27 +2,29 @@
  * One lock server, as the layers above see it: it answers a call, or says why it did not. It never
  * throws. Deadlines belong to the caller. `MasterConnection` is the real one.
  */
-import type { Clock } from '../clock.ts'
+import { messageOf } from '../message-of.ts'
+import type { Clock, Instant } from '../clock.ts'
 import type { Call, Constants, Entry, Library } from './batch.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { ServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
 
-/** One call to one master, and its caller. */
-export interface PendingCall {
+/** One call to one master. */
+export interface Request {
   readonly call: Call
-  /** The caller waits no longer: a call that has not left yet never will. */
-  readonly settled: boolean
+  readonly asker: Asker
+  /** The master's place among those that are asked. */
+  readonly index: number
+  /** The asker waits no longer: a call that has not left yet never will. */
+  isSettled: boolean
   /** Set when the call leaves: from then on it may run. */
-  left: boolean
-  /** Does nothing once it is settled. */
-  hear(result: CallResult): void
+  hasLeft: boolean
 }
 
-/** When a batch left, on both clocks. */
-export interface SentAt {
-  readonly now: number
-  readonly wallNow: number
+/** Who asked. */
+export interface Asker {
+  /** Settles the request, and does nothing once it is settled. */
+  hear(request: Request, result: CallResult): void
 }
 
 export type CallResult =
@@ -66,7 +68,7 @@ export interface Master {
   /** The run id this connection enrolled; empty while it may not vote. */
   readonly runId: string
   /** Answers as late as the connection breaks; at once while it may not vote. */
-  ask(request: PendingCall): void
+  readonly ask: (request: Request) => void
   /** Reads the server's facts and enrols it again before it may vote. */
   reenrol(why: string): void
   /** Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed. */
@@ -99,10 +101,10 @@ export interface MasterConnectionOptions {
   admit(master: Master, facts: ServerFacts): Promise<Admission>
   onState(master: Master, state: MasterState): void
   /** Hears the server's time with every answer, before the callers hear theirs. */
-  onTime(master: Master, serverMs: number, sentAt: SentAt): void
+  readonly onTime: (master: Master, serverMs: number, sentAt: Instant) => void
 }
 
-/** One call with a deadline of its own. */
+/** One call with its own deadline. */
 export function callMaster(
   master: Master,
   clock: Clock,
@@ -110,18 +112,14 @@ export function callMaster(
   timeoutMs: number,
 ): Promise<CallResult> {
   return new Promise((resolve) => {
-    const request = {
-      call,
-      settled: false,
-      left: false,
-      hear(result: CallResult): void {
-        deadline.cancel()
-        request.settled = true
-        resolve(result)
-      },
+    const hear = (_: Request, result: CallResult): void => {
+      deadline.cancel()
+      request.isSettled = true
+      resolve(result)
     }
+    const request = { call, asker: { hear }, index: 0, isSettled: false, hasLeft: false }
     const deadline = clock.after(timeoutMs, () => {
-      request.hear(noReply(timeoutMs, request.left))
+      hear(request, noReply(timeoutMs, request.hasLeft))
     })
     master.ask(request)
   })
@@ -139,7 +137,7 @@ export function notReady(state: MasterState): CallResult {
 
 /** What became of a call that has no reply, as far as it is known. */
 export function unanswered(error: unknown, left: boolean): CallResult {
-  const detail = error instanceof Error ? error.message : String(error)
+  const detail = messageOf(error)
   const mayHaveRun = left && !detail.startsWith('NOSCRIPT')
   const reason = !left ? 'not-ready' : isErrorReply(error) ? 'error' : 'closed'
   return { ok: false, reason, detail, mayHaveRun }

@@ -15,7 +15,7 @@ export interface ProbeOptions {
   readonly clock: Clock
 }
 
-/** So many keys a server may look at in one step of a scan. */
+/** The most keys that a server looks at in one step of a scan. */
 const SCAN_COUNT = 1_000
 
 const CLOSED = 'the connection was closed'
@@ -119,7 +119,7 @@ export class Probe {
       const deadline = this.#clock.after(this.#timeoutMs, () => {
         this.#lastError = `no reply within ${this.#timeoutMs} ms`
         reject(new Error(this.#lastError))
-        // What still comes on this connection would answer a question that nobody asks any more.
+        // What still comes on this connection would answer a question that has been given up.
         this.#redis.disconnect()
       })
       reply.then(resolve, reject).finally(() => {

@@ -12,46 +12,45 @@
  * quorum shares a master with this one, and that master grants more than t.
  */
 import { randomUUID } from 'node:crypto'
-import type { NotGranted, Unreachable } from '../lock/outcome.ts'
+import { instant, type Instant } from '../clock.ts'
+import type { NotGranted } from '../lock/outcome.ts'
 import { labelOf } from '../lock/resources.ts'
-import { instant, remainingMs, trustFrom, type Instant, type Trust } from '../lock/trust.ts'
+import { remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
 import type { Fleet } from './fleet/fleet.ts'
-import type { ProposalClock } from './proposal.ts'
-import { explain, holderBy } from './quorum/explain.ts'
+import { explain, explainConfirm, holderBy, tooLate } from './quorum/explain.ts'
 import { Poll } from './quorum/poll.ts'
-import { quorumOf } from './quorum/quorum.ts'
-import { Acquire, type Wish } from './verbs/acquire.ts'
+import { Acquire, type ProposalClock, type Wish } from './verbs/acquire.ts'
 import type { Claim } from './verbs/claim.ts'
 import { Confirm } from './verbs/confirm.ts'
 import { Release } from './verbs/release.ts'
-import { describeVote, type AcquireVote, type ConfirmVote } from './verbs/votes.ts'
+import type { AcquireVote } from './verbs/votes.ts'
 
 /** An attempt that completed. */
 export interface Granted {
   readonly status: 'granted'
   readonly grant: Grant
   readonly poll: Poll<AcquireVote>
+  /** What is left of the trust. */
+  readonly leftMs: number
 }
 
 /** What the lease keeps of it, as long as it is held. */
 export interface Grant {
   readonly claim: Claim
-  readonly leaseMs: number
   /** By what name it may have waited, and has a place until it is released; '' for none. */
   readonly waiter: string
   /** What a quorum has for it: the first fencing token of the grant. */
   readonly counter: number
-  readonly startedAt: Instant
+  /** On the monotonic clock, before the first command left. */
+  readonly startedAt: number
   /** From the first question to the grant. */
   readonly tookMs: number
   readonly trust: Trust
   /** Still being filled in: a master that has not answered may yet grant. */
-  readonly votes: Votes
+  readonly votes: readonly (AcquireVote | undefined)[]
   /** Of the masters, when they were asked. */
   readonly states: Fleet['states']
 }
-
-type Votes = readonly (AcquireVote | undefined)[]
 
 export async function attempt(
   fleet: Fleet,
@@ -61,37 +60,38 @@ export async function attempt(
 ): Promise<Granted | NotGranted> {
   const { clock, driftFactor, owner } = fleet.settings
   const { leaseMs, waiter } = wish
-  const startedAt = instant(clock)
-  const trust = trustFrom(startedAt, leaseMs, driftFactor)
+  const start: Instant = instant(clock)
+  const trust = trustFrom(start, leaseMs, driftFactor)
   const claim: Claim = { resources, token: `${randomUUID()}@${owner}` }
-  const poll = new Poll(fleet, new Acquire(fleet, claim, wish, proposals.next()))
-  const { votes } = poll
-  const { states } = fleet
+  const proposal = proposals.next()
+  const acquire = new Acquire(fleet, claim, wish, proposal)
+  const poll = new Poll(fleet, acquire)
+  const asked = { votes: poll.votes, states: fleet.states }
 
   if ((await poll.verdict) === 'against') {
-    abandon(fleet, claim, leaseMs, { votes, states })
+    abandon(fleet, claim, leaseMs, asked)
     if (holderBy(poll.votes) === undefined) await poll.complete
-    return explain(labelOf(resources), poll.votes, names(fleet))
+    return explain(labelOf(resources), poll.votes, namesOf(fleet))
   }
-  const counter = highestCounter(poll.votes)
-  proposals.observe(counter)
-  if (!exactlyOnQuorum(poll.votes, counter)) {
+  const { counter } = acquire
+  if (counter !== proposal) proposals.observe(counter)
+  if (acquire.atCounter < fleet.quorum) {
     const confirm = new Poll(fleet, new Confirm(fleet, claim, counter))
     if ((await confirm.verdict) === 'against') {
-      abandon(fleet, claim, leaseMs, { votes, states })
+      abandon(fleet, claim, leaseMs, asked)
       await confirm.complete
-      return explainConfirm(fleet, labelOf(resources), confirm.votes)
+      return explainConfirm(labelOf(resources), confirm.votes, namesOf(fleet))
     }
   }
-  const now = instant(clock)
-  const tookMs = now.now - startedAt.now
-  if (remainingMs(trust, now) <= 0) {
-    abandon(fleet, claim, leaseMs, { votes, states })
-    return tooLate(fleet, labelOf(resources), leaseMs, tookMs)
+  const end = instant(clock)
+  const tookMs = end.now - start.now
+  const leftMs = remainingMs(trust, end)
+  if (leftMs <= 0) {
+    abandon(fleet, claim, leaseMs, asked)
+    return tooLate(labelOf(resources), leaseMs, tookMs, namesOf(fleet))
   }
-  const when = { startedAt, tookMs, trust }
-  const grant = { claim, leaseMs, waiter, counter, ...when, votes, states }
-  return { status: 'granted', grant, poll }
+  const grant = { claim, waiter, counter, startedAt: start.now, tookMs, trust, ...asked }
+  return { status: 'granted', grant, poll, leftMs }
 }
 
 /** Releases on every master what the attempt may have been granted. */
@@ -117,45 +117,6 @@ export function mayStillGrant(
   return unknown && masters[index]?.state !== states[index]
 }
 
-function highestCounter(votes: Votes): number {
-  let highest = 0
-  for (const vote of votes) {
-    if (vote?.kind === 'granted' && vote.counter > highest) highest = vote.counter
-  }
-  return highest
-}
-
-function exactlyOnQuorum(votes: Votes, counter: number): boolean {
-  let exact = 0
-  for (const vote of votes) {
-    if (vote?.kind === 'granted' && vote.counter === counter) exact++
-  }
-  return exact >= quorumOf(votes.length)
-}
-
-/** The key or the counter changed hands between the two rounds, or masters went away. */
-function explainConfirm(
-  fleet: Fleet,
-  resource: string,
-  votes: readonly (ConfirmVote | undefined)[],
-): NotGranted {
-  const answers = names(fleet).map((master, index) => ({
-    master,
-    answer: describeVote(votes[index]),
-  }))
-  const answered = votes.filter((vote) => vote !== undefined && vote.kind !== 'failed').length
-  if (answered >= fleet.quorum) return { status: 'split', resource, answers }
-  return { status: 'unreachable', resource, retryAfterMs: 0, quorum: fleet.quorum, answers }
-}
-
-function tooLate(fleet: Fleet, resource: string, leaseMs: number, tookMs: number): Unreachable {
-  const answer =
-    `a quorum granted, but after ${Math.ceil(tookMs)} ms ` +
-    `a lease of ${leaseMs} ms (\`leaseMs\`) was already over`
-  const answers = names(fleet).map((master) => ({ master, answer }))
-  return { status: 'unreachable', resource, retryAfterMs: 0, quorum: fleet.quorum, answers }
-}
-
-function names(fleet: Fleet): readonly string[] {
+function namesOf(fleet: Fleet): readonly string[] {
   return fleet.masters.map(({ name }) => name)
 }

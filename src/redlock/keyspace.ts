@@ -6,7 +6,7 @@ export interface Keyspace {
   fence(resource: string): string
   /** Who waits for the resource, in the order in which they should get it. */
   waiters(resource: string): string
-  /** After a release and for a moment: those for whom the resource is reserved. */
+  /** After a release and for a moment: the waiters that the resource is reserved for. */
   next(resource: string): string
   /** The channel on which releases are announced. */
   readonly releases: string

@@ -14,8 +14,7 @@ import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
 import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
 import { attempt, type Granted } from './attempt.ts'
-import type { Wish } from './verbs/acquire.ts'
-import type { Predecessor } from './verbs/claim.ts'
+import { ProposalClock, type Wish } from './verbs/acquire.ts'
 import { withdraw } from './verbs/withdraw.ts'
 import { Fleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
@@ -23,14 +22,13 @@ import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import { observe, type LockObserver, type MasterStatus } from '../telemetry/lock-observer.ts'
-import type { AcquireOutcome } from '../lock/outcome.ts'
-import { ProposalClock } from './proposal.ts'
-import { QuorumLease, type LeaseOwner, type LeaseTerms } from './quorum-lease.ts'
+import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
+import { QuorumLease } from './quorum-lease.ts'
 import { quorumOf } from './quorum/quorum.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/resources.ts'
 import { acquireWithin } from './waiting/retrying.ts'
-import { leaseOption } from '../lock/lease-option.ts'
+import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.ts'
 import { resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
 import { claimsFor, tryEach } from '../lock/slots.ts'
 
@@ -60,7 +58,6 @@ export class Redlock implements LockService, AsyncDisposable {
   /** Of a call without options. */
   readonly #usualTerms: LeaseTerms
   readonly #held = new HeldLeases()
-  readonly #leases = new Set<QuorumLease>()
   #closed: Promise<void> | undefined
   /** Of the last attempt that a quorum answered; retries wait longer than this. */
   #roundTripMs = 0
@@ -81,7 +78,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#fleet = new Fleet(this.#settings, this.#observer)
     const { masters, keys, quorum } = this.#fleet
     this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
-    this.#usualTerms = this.#terms({})
+    this.#usualTerms = leaseTerms({}, this.#settings)
   }
 
   get namespace(): string {
@@ -129,7 +126,8 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /** Who votes, who does not and why, and how many leases this instance holds. */
   status(): RedlockStatus {
-    return { quorum: this.quorum, masters: this.#fleet.status(), leases: this.#leases.size }
+    const { leases } = this.#fleet
+    return { quorum: this.quorum, masters: this.#fleet.status(), leases: leases.held.size }
   }
 
   /**
@@ -181,12 +179,14 @@ export class Redlock implements LockService, AsyncDisposable {
     const { signal, slots } = options ?? {}
     signal?.throwIfAborted()
     const startedAt = clock.now()
-    const waitMs = this.#waitMs(options)
+    const waitMs = options === undefined ? this.#settings.leaseMs : this.#waitMs(options)
     const waiter = waitMs > 0 ? Math.floor(clock.random() * 2 ** 40).toString(36) : ''
     // The first attempt takes a place among the waiters, if it has to wait, in the same call.
     const outcome = await this.#try(names, options, { waitMs, waiter })
     if (outcome.status === 'granted' && signal?.aborted !== true) {
-      this.#observer.waited(names, true, clock.now() - startedAt)
+      if (this.#observer.listens()) {
+        this.#observer.waited(names, true, clock.now() - startedAt)
+      }
       return outcome.lease
     }
     const all = claimsFor(names, slots ?? 1, 0).flat()
@@ -220,15 +220,12 @@ export class Redlock implements LockService, AsyncDisposable {
     options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
-    const resources = resourceNames(resource)
-    callOptions(options, true)
-    const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
-    return this.#held.using(resources, options.slots ?? 1, acquire, routine)
+    return this.#held.using(this, resource, options, routine)
   }
 
   /**
-   * Ends `lease` and acquires its resources anew without a moment in which somebody else could: for the next piece of work
-   * on the same resource. The successor has a larger fencing token of its own. When it is not granted, both are released.
+   * Ends `lease` and acquires its resources anew without a moment in which another client could: for the next piece of work
+   * on the same resource. The successor has its own, larger fencing token. When it is not granted, both are released.
    * No master is asked, and what is left of `lease` passes to the successor, as long as that is nine tenths of a lease of the
    * same length, or half of one that is kept alive (`autoExtend`); every 64th time they are asked all the same.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
@@ -236,30 +233,18 @@ export class Redlock implements LockService, AsyncDisposable {
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
     this.#assertOpen()
     callOptions(options, false)
-    if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#owner)) {
+    if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#fleet)) {
       return refuse('lease', 'a lease of this Redlock', lease)
     }
-    const terms = this.#terms(options)
+    const terms = { ...leaseTerms(options, this.#settings), slots: lease.slots }
     const next = lease.passOn(terms)
     if (next !== undefined) return this.#passedOn(next)
-    const predecessor = lease.giveUp()
-    const { outcome, everywhere } = await this.#attempt(
-      lease.resources,
-      terms,
-      { ...NOT_WAITING, waiter: predecessor.waiter },
-      predecessor,
-    )
-    // Where the successor was not granted, the old keys would stand in its way until they expire.
-    this.#fleet.inBackground(
-      everywhere().then((granted) => (granted ? undefined : lease.releaseKeys())),
-    )
-    this.#assertOpen() // Closed meanwhile: what was granted is released.
-    return outcome
+    return this.#attempt(lease.resources, terms, { waitMs: 0, waiter: lease.waiter }, lease)
   }
 
   /** Whether this instance holds the lease now. */
   holds(lease: Lease): boolean {
-    return lease instanceof QuorumLease && this.#leases.has(lease)
+    return lease instanceof QuorumLease && this.#fleet.leases.held.has(lease)
   }
 
   /**
@@ -286,7 +271,8 @@ export class Redlock implements LockService, AsyncDisposable {
 
   async #close(): Promise<void> {
     const { clock, masterTimeoutMs } = this.#settings
-    await Promise.all([...this.#leases].map((lease) => lease.close()))
+    await this.#fleet.leases.close()
+    this.#fleet.inBackground(this.#fleet.reportQuarantines())
     await new Promise<void>((resolve) => {
       const timer = clock.after(masterTimeoutMs, resolve)
       void this.#fleet.quiet().then(() => {
@@ -298,79 +284,61 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#observer.closed()
   }
 
-  readonly #owner: LeaseOwner = {
-    ended: (lease) => this.#leases.delete(lease),
-  }
-
   #passedOn(lease: QuorumLease): AcquireOutcome {
     const { resources, fencingToken } = lease
-    this.#leases.add(lease)
     const status = 'granted'
     this.#observer.attempted({ resources, status, durationMs: 0, handOver: true, fencingToken })
     return { status, lease }
   }
 
   /** The resources, or the slots of one resource in turn until one is granted. */
-  async #try(
+  #try(
     names: readonly string[],
     options: LeaseOptions | undefined,
     waiting: Waiting,
   ): Promise<AcquireOutcome> {
     this.#assertOpen()
-    const terms = options === undefined ? this.#usualTerms : this.#terms(options)
-    const tryOne = async (claim: readonly string[]): Promise<AcquireOutcome> => {
-      const { outcome } = await this.#attempt(claim, terms, waiting)
-      this.#assertOpen() // Closed meanwhile: what was granted is released.
-      return outcome
-    }
-    if (options?.slots === undefined) return tryOne(names)
-    return tryEach(claimsFor(names, options.slots, this.#settings.clock.random()), tryOne)
+    const terms = options === undefined ? this.#usualTerms : leaseTerms(options, this.#settings)
+    if (options?.slots === undefined) return this.#attempt(names, terms, waiting)
+    const claims = claimsFor(names, options.slots, this.#settings.clock.random())
+    return tryEach(claims, (claim) => this.#attempt(claim, terms, waiting))
   }
 
+  /** One attempt; `old` is the lease that ends in favour of this one. */
   async #attempt(
     resources: readonly string[],
     terms: LeaseTerms,
-    waiting: Waiting,
-    predecessor?: Predecessor,
-  ): Promise<{ readonly outcome: AcquireOutcome; readonly everywhere: () => Promise<boolean> }> {
+    { waitMs, waiter }: Waiting,
+    old?: QuorumLease,
+  ): Promise<AcquireOutcome> {
     const { clock } = this.#settings
-    const { leaseMs } = terms
     const startedAt = clock.now()
-    const wish: Wish = { leaseMs, ...waiting, predecessor }
+    old?.giveUp()
+    const wish = { leaseMs: terms.leaseMs, waitMs, waiter, predecessor: old?.predecessor }
     const result = await attempt(this.#fleet, this.#proposals, resources, wish)
-    const durationMs = clock.now() - startedAt
-    if (result.status !== 'unreachable') this.#roundTripMs = durationMs
     const { status } = result
-    const handOver = predecessor !== undefined
-    const fencingToken = status === 'granted' ? result.grant.counter : undefined
-    this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
-    if (result.status !== 'granted')
-      return { outcome: result, everywhere: () => Promise.resolve(false) }
-    const lease = new QuorumLease(this.#fleet, result.grant, terms, this.#owner)
-    if (lease.remainingMs() > 0) this.#leases.add(lease)
+    const durationMs = clock.now() - startedAt
+    if (status !== 'unreachable') this.#roundTripMs = durationMs
+    if (this.#observer.listens()) {
+      const fencingToken = status === 'granted' ? result.grant.counter : undefined
+      const handOver = old !== undefined
+      this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
+    }
+    if (old !== undefined) this.#fleet.inBackground(releaseUnlessGrantedOnAll(old, result))
+    if (status !== 'granted') {
+      this.#assertOpen()
+      return result
+    }
+    const lease = new QuorumLease(this.#fleet, result.grant, terms, result.leftMs)
     if (this.#closed !== undefined) await lease.release()
-    return { outcome: { status: 'granted', lease }, everywhere: () => grantedOnAll(result) }
+    this.#assertOpen()
+    return { status, lease }
   }
 
-  #waitMs(options: AcquireOptions | undefined): number {
-    if (options === undefined) return this.leaseMs
+  #waitMs(options: AcquireOptions): number {
     const { waitMs, leaseMs = this.leaseMs } = options
     if (waitMs === undefined) return leaseOption(leaseMs, this.maxLeaseMs)
     return integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
-  }
-
-  #terms(options: LeaseOptions): LeaseTerms {
-    const settings = this.#settings
-    const any = Number.MAX_SAFE_INTEGER
-    const leaseMs = leaseOption(options.leaseMs ?? settings.leaseMs, settings.maxLeaseMs)
-    const maxHoldMs = options.maxHoldMs ?? settings.maxHoldMs
-    const maxExtensions = options.maxExtensions ?? settings.maxExtensions
-    return {
-      leaseMs,
-      autoExtend: options.autoExtend ?? false,
-      maxHoldMs: integerOption('maxHoldMs', maxHoldMs, leaseMs, any),
-      maxExtensions: integerOption('maxExtensions', maxExtensions, 0, any),
-    }
   }
 
   #assertOpen(): void {
@@ -378,9 +346,16 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 }
 
-async function grantedOnAll({ poll }: Granted): Promise<boolean> {
-  await poll.complete
-  return poll.votes.every((vote) => vote?.kind === 'granted')
+/** Where the successor was not granted, the old keys would stand in its way until they expire. */
+async function releaseUnlessGrantedOnAll(
+  old: QuorumLease,
+  result: Granted | NotGranted,
+): Promise<void> {
+  if (result.status === 'granted') {
+    await result.poll.complete
+    if (result.poll.votes.every((vote) => vote?.kind === 'granted')) return
+  }
+  await old.free()
 }
 
 type Waiting = Pick<Wish, 'waitMs' | 'waiter'>

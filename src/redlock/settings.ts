@@ -55,11 +55,16 @@ export interface RedlockOptions {
   readonly connectTimeoutMs?: number
   /**
    * How far a client's clock may be ahead of a master's before the master refuses its fencing
-   * tokens. Less than half of `maxLeaseMs`.
+   * tokens, and how far a master's clock may be from those of a quorum before it does not count.
+   * Less than half of `maxLeaseMs`.
    * @defaultValue a third of `maxLeaseMs`
    */
   readonly maxClockSkewMs?: number
-  /** How long a master remembers a resource's fencing counter after its last use. @defaultValue 24 h */
+  /**
+   * How long a master remembers a resource's fencing counter after its last use. One constant for
+   * the whole fleet: a client with another value is refused.
+   * @defaultValue 24 h
+   */
   readonly fenceTtlMs?: number
   /** The longest time one lease may be held, extensions included. @defaultValue 1 h */
   readonly maxHoldMs?: number

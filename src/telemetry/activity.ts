@@ -1,6 +1,6 @@
 /**
- * What the locks and workers of this process do, for whoever looks into the same process: the dashboard. It goes through Node's
- * diagnostics channels, so nobody has to be introduced to anybody; without a subscriber it costs the look whether there is one.
+ * What the locks and workers of this process do, for the dashboard in the same process. It goes through Node's
+ * diagnostics channels, so neither has to know the other; without a subscriber it costs the look whether there is one.
  */
 import { channel, subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { AttemptStatus, ExtendResult, LeaseEnd, LossReason } from './lock-observer.ts'
@@ -40,15 +40,11 @@ export type Activity =
 
 /** Found by its name: several copies of this package in one process share it. */
 const NAME = 'bullmq-redlock:activity'
-const CHANNEL: Channel<Activity> = channel(NAME) as Channel<Activity>
+export const activities: Channel<Activity> = channel(NAME) as Channel<Activity>
 
-/** Ask before making an {@link Activity}. */
-export function somebodyWatches(): boolean {
-  return CHANNEL.hasSubscribers
-}
-
+/** Ask `activities.hasSubscribers` before making one. */
 export function tell(activity: Activity): void {
-  CHANNEL.publish(activity)
+  activities.publish(activity)
 }
 
 /** Returns how to end it. */

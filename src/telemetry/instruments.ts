@@ -43,7 +43,7 @@ const KINDS = {
   'redlock.lease.splits': {
     kind: 'counter',
     unit: '{attempt}',
-    description: 'Attempts in which nobody won a quorum',
+    description: 'Attempts in which no client won a quorum',
   },
   'redlock.lease.active': {
     kind: 'gauge',
@@ -68,7 +68,7 @@ const KINDS = {
   'redlock.quorum.margin': {
     kind: 'gauge',
     unit: '{master}',
-    description: 'How many more masters than a quorum vote; below 0 nobody is granted a lease',
+    description: 'How many more masters than a quorum vote; below 0 no lease is granted',
   },
   'redlock.job.wait.duration': {
     kind: 'histogram',
@@ -100,6 +100,11 @@ const KINDS = {
     kind: 'gauge',
     unit: '{job}',
     description: 'Jobs that sleep in the longest line',
+  },
+  'redlock.line.limited': {
+    kind: 'gauge',
+    unit: '{resource}',
+    description: 'Resources that are paused or asleep, or whose slots or rate are set',
   },
   'redlock.worker.breaker.open': {
     kind: 'gauge',
@@ -174,7 +179,7 @@ export class Instruments {
     this.#counters.get(name)?.add(1, by)
   }
 
-  /** To be kept and counted up by whoever hears such an answer. */
+  /** Kept and counted up by the caller. */
   tally(namespace: string, master: string, question: Question, outcome: VoteOutcome): Tally {
     const key = JSON.stringify([namespace, master, question, outcome])
     const known = this.#tallies.get(key)
@@ -248,4 +253,5 @@ async function observeLines({ namespace, census }: WorkerSource, observe: Observ
   observe('redlock.job.parked', found.parked, by)
   observe('redlock.line.active', found.lines, by)
   observe('redlock.line.longest', found.longest, by)
+  observe('redlock.line.limited', found.limited, by)
 }

@@ -1,6 +1,6 @@
 /**
  * Reports jobs and their worker to OpenTelemetry. Spans belong to the trace that BullMQ's own `telemetry` has begun for the job; where
- * the worker has none, to the trace of whoever added the job, which BullMQ carries in the job's options.
+ * the worker has none, to the trace of the job's producer, which BullMQ carries in the job's options.
  */
 import {
   context,
@@ -11,11 +11,12 @@ import {
   type Attributes,
   type Context,
 } from '@opentelemetry/api'
-import { somebodyWatches, tell } from './activity.ts'
+import { activities, tell } from './activity.ts'
 import type { Instruments } from './instruments.ts'
 import { CurrentInstruments, CurrentTracer } from './providers.ts'
 import { spanned, startSpan } from './spans.ts'
 import type { WorkerSource } from './worker-source.ts'
+import { messageOf } from '../message-of.ts'
 
 /** As much of a BullMQ job as is reported. */
 export interface ReportedJob {
@@ -63,7 +64,8 @@ export class JobTelemetry {
   }
 
   requeued(job: ReportedJob, reason: string, delayMs: number, tookMs: number): void {
-    if (somebodyWatches()) tell({ kind: 'requeued', namespace: this.#source?.namespace, reason })
+    if (activities.hasSubscribers)
+      tell({ kind: 'requeued', namespace: this.#source?.namespace, reason })
     const by = { ...ofQueue(job), 'redlock.reason': reason }
     this.#instruments.get()?.count('redlock.job.requeues', by)
     const attributes = { ...by, ...ofJob(job), 'redlock.delay': delayMs / 1_000 }
@@ -77,7 +79,7 @@ export class JobTelemetry {
     fencingToken: number,
     run: () => Promise<Result>,
   ): Promise<Result> {
-    if (somebodyWatches()) {
+    if (activities.hasSubscribers) {
       tell({ kind: 'step', namespace: this.#source?.namespace, fencingToken, step: name })
     }
     const tracer = this.#tracer.get()
@@ -93,7 +95,7 @@ export class JobTelemetry {
         span.end()
       },
       (error: unknown) => {
-        const message = error instanceof Error ? error.message : String(error)
+        const message = messageOf(error)
         span.recordException(error instanceof Error ? error : message)
         span.setStatus({ code: SpanStatusCode.ERROR, message })
         span.end()

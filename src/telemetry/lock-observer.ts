@@ -1,5 +1,5 @@
 /**
- * What a lock tells whoever measures it. The lock does not wait for an observer, gives it nothing that it could change, and goes
+ * What a lock tells its observers. The lock does not wait for an observer, gives it nothing that it could change, and goes
  * on as before if it throws: with and without one, the same commands leave in the same order.
  */
 import type { EventLog } from '../event-log.ts'
@@ -52,8 +52,8 @@ export type LeaseEnd = 'released' | 'handed-over' | 'lost'
 /** What there is to tell of one lock. Every method is called synchronously, after the fact, in the asynchronous context of its user. */
 export interface LockObserver {
   closed?(): void
-  /** False while `voted` would do nothing: it is called for every answer of every master. */
-  hearsVotes?(): boolean
+  /** False while nothing would come of what it is told: then an attempt and its votes are not told. */
+  listens?(): boolean
   /** A master answered, or failed to: then `outcome` is the reason. */
   voted?(master: string, question: Question, outcome: VoteOutcome): void
   attempted?(attempt: ObservedAttempt): void
@@ -107,9 +107,9 @@ export function observe(
             report(error)
           }
         }
-  const hearsVotes = (): boolean => {
+  const listens = (): boolean => {
     try {
-      return told.hearsVotes?.() ?? true
+      return told.listens?.() ?? true
     } catch (error) {
       report(error)
       return false
@@ -117,7 +117,7 @@ export function observe(
   }
   return {
     closed: guard((): void => told.closed?.()) as () => void,
-    hearsVotes: told.hearsVotes === undefined ? always : hearsVotes,
+    listens,
     voted: guard(told.voted?.bind(told)),
     attempted: guard(told.attempted?.bind(told)) as Required<LockObserver>['attempted'],
     waited: guard(told.waited?.bind(told)),
@@ -129,4 +129,3 @@ export function observe(
 }
 
 const ignore = (): void => undefined
-const always = (): boolean => true

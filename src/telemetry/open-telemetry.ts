@@ -14,7 +14,7 @@ import type {
   Question,
   VoteOutcome,
 } from './lock-observer.ts'
-import { somebodyWatches, tell } from './activity.ts'
+import { activities, tell } from './activity.ts'
 import type { Instruments, Tally } from './instruments.ts'
 import { CurrentInstruments, CurrentTracer } from './providers.ts'
 import { ResourceClasses, type ResourceClassOptions } from './resource-classes.ts'
@@ -55,8 +55,9 @@ class ReportedLock implements LockObserver {
     for (const instruments of this.#joined) instruments.locks.delete(this.#lock)
   }
 
-  hearsVotes(): boolean {
-    return this.#instruments.get() !== undefined
+  listens(): boolean {
+    if (activities.hasSubscribers || this.#instruments.get() !== undefined) return true
+    return this.#tracer.get() !== undefined
   }
 
   voted(master: string, question: Question, outcome: VoteOutcome): void {
@@ -74,7 +75,8 @@ class ReportedLock implements LockObserver {
   }
 
   attempted({ resources, status, handOver, fencingToken, durationMs }: ObservedAttempt): void {
-    if (somebodyWatches()) tell({ kind: 'attempted', namespace: this.#namespace, outcome: status })
+    if (activities.hasSubscribers)
+      tell({ kind: 'attempted', namespace: this.#namespace, outcome: status })
     const instruments = this.#instruments.get()
     const tracer = this.#tracer.get()
     if (instruments === undefined && tracer === undefined) return
@@ -82,7 +84,7 @@ class ReportedLock implements LockObserver {
     const by = Object.assign(this.#labels(resources), also)
     instruments?.record('redlock.lease.acquire.duration', durationMs, by)
     if (status === 'split') instruments?.count('redlock.lease.splits', this.#labels(resources))
-    const error = status === 'unreachable' ? 'too few masters could vote' : undefined
+    const error = status === 'unreachable' ? 'too few masters can vote' : undefined
     const token = fencingToken !== undefined && { 'redlock.fencing_token': fencingToken }
     spanned(tracer, 'redlock.acquire', durationMs, { ...by, ...token }, { error })
   }
@@ -96,7 +98,7 @@ class ReportedLock implements LockObserver {
   }
 
   extended(lease: ObservedLease, outcome: ExtendResult, tookMs: number): void {
-    if (somebodyWatches()) tell({ kind: 'extended', namespace: this.#namespace, outcome })
+    if (activities.hasSubscribers) tell({ kind: 'extended', namespace: this.#namespace, outcome })
     const instruments = this.#instruments.get()
     const tracer = this.#tracer.get()
     if (instruments === undefined && tracer === undefined) return
@@ -109,7 +111,8 @@ class ReportedLock implements LockObserver {
   }
 
   ended({ resources, fencingToken }: ObservedLease, how: LeaseEnd, heldMs: number): void {
-    if (somebodyWatches()) tell({ kind: 'ended', namespace: this.#namespace, fencingToken, how })
+    if (activities.hasSubscribers)
+      tell({ kind: 'ended', namespace: this.#namespace, fencingToken, how })
     const instruments = this.#instruments.get()
     if (instruments === undefined) return
     const by = Object.assign(this.#labels(resources), { 'redlock.end': how })
@@ -117,7 +120,7 @@ class ReportedLock implements LockObserver {
   }
 
   lost({ resources, fencingToken }: ObservedLease, reason: LossReason): void {
-    if (somebodyWatches()) {
+    if (activities.hasSubscribers) {
       tell({ kind: 'lost', namespace: this.#namespace, resources, fencingToken, reason })
     }
     const by = { ...this.#labels(resources), 'redlock.reason': reason }

@@ -11,7 +11,7 @@ export interface ResourceClassOptions {
    * @defaultValue the part before the first `:`
    */
   readonly resourceClass?: (resource: string) => string
-  /** So many classes are told apart; all others are `other`. @defaultValue 20 */
+  /** The most classes that are told apart; all others are `other`. @defaultValue 20 */
   readonly maxResourceClasses?: number
 }
 

@@ -3,6 +3,8 @@ export interface LineCensus {
   readonly parked: number
   /** Jobs that sleep in the longest line. */
   readonly longest: number
+  /** Resources for which a pause, slots or a rate is set. */
+  readonly limited: number
 }
 
 /** What a worker is asked at a scrape. */

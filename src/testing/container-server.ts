@@ -31,7 +31,7 @@ interface Engine {
 }
 
 /**
- * A Redis server in a container of its own, published on a fixed port of the Docker host. Every
+ * A Redis server in its own container, published on a fixed port of the Docker host. Every
  * start makes a new container; the data stay in a volume. What a dead process leaves behind is
  * removed by testcontainers' reaper, unless that is disabled.
  */
@@ -47,7 +47,7 @@ export class ContainerServer implements TestServer {
   #frozen = false
   #closed = false
 
-  /** Starts a server on a free port, and on another one if somebody was faster. */
+  /** Starts a server on a free port, and on another one if another program was faster. */
   static async start(name: string, config: ServerConfig): Promise<ContainerServer> {
     const engine = await openEngine()
     for (let attempt = 1; ; attempt += 1) {
@@ -121,7 +121,7 @@ export class ContainerServer implements TestServer {
     return this.close()
   }
 
-  /** Where the port is published. On this machine nobody else needs to reach it. */
+  /** Where the port is published. On this machine no other program needs to reach it. */
   get #interface(): string {
     return this.host === LOOPBACK ? LOOPBACK : ANY_INTERFACE
   }

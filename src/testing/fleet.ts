@@ -33,7 +33,7 @@ export interface Fleet extends AsyncDisposable {
 }
 
 /**
- * Starts real Redis servers on free ports, each in a directory of its own. They are gone when the
+ * Starts real Redis servers on free ports, each in its own directory. They are gone when the
  * fleet is closed or when this process ends, in whatever way.
  *
  * @throws Error when a server does not start, with its log; none is left running then

@@ -1,6 +1,6 @@
 /**
- * For tests: real Redis servers to start, kill, freeze and bring back; and a fleet in memory with a clock to move, for tests that
- * need no server.
+ * For tests: real Redis servers to start, kill, freeze and bring back; a fleet in memory with a clock to move, for tests that
+ * need no server; and a judge of what processes have logged about their leases.
  */
 
 export { type Fleet, type FleetOptions, startFleet } from './fleet.ts'
@@ -9,3 +9,16 @@ export type { Backend, RestartOptions, ServerConfig, TestServer } from './test-s
 export { FakeClock } from './fake-clock.ts'
 export { type MemoryFleet, type MemoryFleetOptions, memoryFleet } from './memory-fleet.ts'
 export type { MemoryMaster } from './memory-master.ts'
+export {
+  type LockServiceCase,
+  type LockServiceUnderTest,
+  lockServiceCases,
+  type TestNetwork,
+} from './lock-service-cases.ts'
+export {
+  type HistorySource,
+  type VerifyOptions,
+  verifyHistory,
+  verifyHistoryFiles,
+} from '../history/verify-history.ts'
+export type { HistoryVerdict } from '../history/history-checker.ts'

@@ -79,7 +79,7 @@ export function memoryFleet({ masters: size = 5, clock }: MemoryFleetOptions = {
       })
       opened.add(redlock)
       await redlock.ready()
-      // The first one meets servers that nobody has used; nobody waits for that in a test.
+      // The first one meets servers that no client has used. A test does not wait for that.
       const isNew = redlock.status().masters.every(({ state }) => state === 'quarantined')
       if (isNew) await redlock.bootstrap({ newFleet: true })
       return redlock

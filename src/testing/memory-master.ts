@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '../clock.ts'
+import { instant, type Clock } from '../clock.ts'
 import type { Call, Constants, Entry } from '../redis/batch.ts'
 import { Enrolment } from '../redis/enrolment.ts'
 import {
@@ -7,7 +7,7 @@ import {
   type Master,
   type MasterConnectionOptions,
   type MasterState,
-  type PendingCall,
+  type Request,
   type Subscription,
 } from '../redis/master.ts'
 import type { Script } from '../redis/script.ts'
@@ -156,17 +156,17 @@ class MemoryConnection implements Master {
     this.#enrolment.disconnected('connect ECONNREFUSED')
   }
 
-  ask(request: PendingCall): void {
-    if (this.state.status !== 'enrolled') request.hear(notReady(this.state))
+  ask(request: Request): void {
+    if (this.state.status !== 'enrolled') request.asker.hear(request, notReady(this.state))
     else if (this.#master.state !== 'silent') {
       const { clock, constants } = this.#options
-      const sentAt = { now: clock.now(), wallNow: clock.wallNow() }
+      const sentAt = instant(clock)
       queueMicrotask(() => {
-        if (request.settled) return
-        request.left = true
+        if (request.isSettled) return
+        request.hasLeft = true
         const entry = this.#master.call(request.call, this.runId, constants)
         this.#options.onTime(this, entry.serverMs, sentAt)
-        request.hear(entry)
+        request.asker.hear(request, entry)
       })
     }
   }

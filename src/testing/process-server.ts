@@ -22,7 +22,7 @@ const START_LIMIT_MS = 15_000
 const STOP_LIMIT_MS = 2_000
 const MAX_PORTS = 5
 
-/** A `redis-server` process of this machine, in a directory of its own. */
+/** A `redis-server` process of this machine, in its own directory. */
 export class ProcessServer implements TestServer {
   readonly name: string
   readonly host: string = HOST
@@ -33,7 +33,7 @@ export class ProcessServer implements TestServer {
   #child: ChildProcess | undefined
   #closed = false
 
-  /** Starts a server on a free port, and on another one if somebody was faster. */
+  /** Starts a server on a free port, and on another one if another program was faster. */
   static async start(name: string, config: ServerConfig, binary: string): Promise<ProcessServer> {
     for (let attempt = 1; ; attempt += 1) {
       const server = new ProcessServer(name, config, binary, await takePort(HOST))

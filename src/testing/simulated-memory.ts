@@ -17,6 +17,7 @@ interface Undo {
   readonly before: Entry | undefined
 }
 
+const NO_FIELDS: ReadonlyMap<string, string> = new Map()
 /** How much of the journal is kept. */
 const JOURNAL_MS = 1_500
 
@@ -72,7 +73,7 @@ export class SimulatedMemory {
 
   hash(key: string): ReadonlyMap<string, string> {
     const value = this.#live(key)?.value
-    return value instanceof Map ? value : new Map<string, string>()
+    return value instanceof Map ? value : NO_FIELDS
   }
 
   hashSet(key: string, fields: Readonly<Record<string, string>>): void {

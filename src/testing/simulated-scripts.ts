@@ -3,7 +3,7 @@
  * them against the Lua on a real server, reply by reply and key by key.
  */
 import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
-import { RESERVED } from '../redlock/quorum/holder.ts'
+import { RESERVED } from '../redlock/quorum/quorum.ts'
 import { TOKENS_PER_GRANT } from '../redlock/verbs/acquire.ts'
 import type { Argument, Constants } from '../redis/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
@@ -50,20 +50,39 @@ const procedures: Readonly<Record<string, Procedure>> = {
   inspect,
 }
 
-const scripts: Readonly<Record<string, (call: ScriptCall) => Reply>> = { enrol, bootstrap }
+const scripts: Readonly<Record<string, (call: ScriptCall) => Reply>> = { enrol, waited, bootstrap }
 
 export function simulateProcedure(name: string, call: ProcedureCall): Reply {
-  const { namespace = '', fenceTtlMs, maxClockSkewMs } = call.constants
-  const keys = keyspace(namespace)
-  const nowMs = nowMsOf(call)
+  const { memory, args, runId, constants, nowUs, publish } = call
+  const { namespace = '', fenceTtlMs, maxClockSkewMs } = constants
+  const keys = keysOf(namespace)
+  // Field by field, because a simulation does this a million times a minute.
   return named(
     procedures,
     name,
   )({
-    ...call,
-    ...{ keys, nowMs, fenceTtlMs: Number(fenceTtlMs), maxClockSkewMs: Number(maxClockSkewMs) },
-    quarantineMs: Number(call.memory.hash(keys.master).get('votesFromMs') ?? '0') - nowMs,
+    memory,
+    args,
+    runId,
+    constants,
+    nowUs,
+    publish,
+    keys,
+    nowMs: nowMsOf(call),
+    fenceTtlMs: Number(fenceTtlMs),
+    maxClockSkewMs: Number(maxClockSkewMs),
+    quarantineMs: Number(memory.hash(keys.master).get('votesInMs') ?? '0'),
   })
+}
+
+const keyspaces = new Map<string, Keyspace>()
+
+function keysOf(namespace: string): Keyspace {
+  const known = keyspaces.get(namespace)
+  if (known !== undefined) return known
+  const keys = keyspace(namespace)
+  keyspaces.set(namespace, keys)
+  return keys
 }
 
 export function simulateScript(name: string, call: ScriptCall): Reply {
@@ -123,7 +142,8 @@ function acquire(scene: Scene): Reply {
     counter = Math.max(counter, count)
   }
   if (mine) return counter
-  const next = Math.max(counter + TOKENS_PER_GRANT, proposal)
+  const earliestUs = (nowMs + maxClockSkewMs - fenceTtlMs) * 1000
+  const next = Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT, proposal)
   for (const resource of resources) {
     memory.set(keys.lease(resource), token, leaseMs)
     memory.set(keys.fence(resource), next.toFixed(0), fenceTtlMs)
@@ -132,7 +152,7 @@ function acquire(scene: Scene): Reply {
   return next
 }
 
-/** Whoever goes on waiting gets a place, or keeps the one it has. */
+/** A client that goes on waiting gets a place, or keeps the one it has. */
 function refused(scene: Scene, resource: string, holder: string, holderKey: string): Reply {
   const { memory, keys, args, nowMs, constants } = scene
   const [waitMs, maxLeaseMs] = [Number(at(args, 5)), Number(constants['maxLeaseMs'])]
@@ -153,7 +173,7 @@ function confirm(scene: Scene): Reply {
   for (const resource of resources) {
     if (memory.get(keys.lease(resource)) !== token) return ['lost']
   }
-  if (isAbandoned(scene, token)) return ['lost']
+  if (scene.quarantineMs > 0 && isAbandoned(scene, token)) return ['lost']
   let highest = 0
   for (const resource of resources) {
     const counter = Math.max(counterOf(scene, resource), fence)
@@ -179,7 +199,9 @@ function extend(scene: Scene): Reply {
     memory.lengthen(keys.lease(resource), leaseMs)
     memory.set(keys.fence(resource), fence, fenceTtlMs)
   }
-  return [isAbandoned(scene, token) ? 'healed' : 'extended']
+  if (scene.quarantineMs === 0 || !isAbandoned(scene, token)) return ['extended']
+  abandon(scene, token, tombstoneMs(scene))
+  return ['healed']
 }
 
 function heal(scene: Scene): Reply {
@@ -198,7 +220,7 @@ function heal(scene: Scene): Reply {
     else memory.set(lease, token, leaseMs)
     memory.set(keys.fence(resource), fence, fenceTtlMs)
   }
-  if (quarantineMs > 0) abandon(scene, token, quarantineMs)
+  if (quarantineMs > 0) abandon(scene, token, tombstoneMs(scene))
   return ['healed']
 }
 
@@ -244,35 +266,43 @@ function inspect(scene: Scene): Reply {
 }
 
 function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
-  const [runId, maxLeaseMs, durable, fleetSize] = [
-    at(args, 1),
-    at(args, 2),
-    at(args, 4),
-    at(args, 5),
-  ]
+  const [runId, maxLeaseMs, quarantineMs] = [at(args, 1), at(args, 2), at(args, 3)]
+  const [durable, fleetSize, fenceTtlMs] = [at(args, 4), at(args, 5), at(args, 9)]
   const known = memory.hash(at(keys, 1))
-  for (const [name, value] of Object.entries({ maxLeaseMs, fleetSize })) {
+  for (const [name, value] of Object.entries({ maxLeaseMs, fleetSize, fenceTtlMs })) {
     const stored = known.get(name)
     if (stored !== undefined && stored !== value) return ['mismatch', name, stored]
   }
   if (!known.has('runId') && at(args, 6) === '0') return ['unfounded']
-  const nowMs = Math.floor(nowUs / 1e6) * 1000 + Math.ceil((nowUs % 1e6) / 1000)
-  let votesFromMs = Number(known.get('votesFromMs') ?? '0')
+  let [quarantine, votesInMs] = [known.get('quarantine') ?? '', known.get('votesInMs') ?? '0']
   if (known.get('runId') !== runId) {
     const kept = known.has('runId') && known.get('durable') === '1' && durable === '1'
-    if (!kept) votesFromMs = nowMs + Number(at(args, 3))
+    if (!kept) [quarantine, votesInMs] = [at(args, 8), quarantineMs]
   }
   const founder = known.has('runId') ? (known.get('founder') ?? '') : at(args, 7)
-  const votesFrom = votesFromMs.toFixed(0)
-  const record = { runId, maxLeaseMs, votesFromMs: votesFrom, durable, fleetSize, founder }
-  memory.hashSet(at(keys, 1), record)
-  return ['enrolled', Math.max(0, votesFromMs - nowMs), founder]
+  const record = { runId, maxLeaseMs, fleetSize, fenceTtlMs, durable, founder }
+  memory.hashSet(at(keys, 1), { ...record, quarantine, votesInMs })
+  return ['enrolled', Number(votesInMs), quarantine, founder, Math.floor(nowUs / 1000)]
+}
+
+function waited({ memory, keys, args }: ScriptCall): Reply {
+  const known = memory.hash(at(keys, 1))
+  if (known.get('quarantine') !== at(args, 1)) return 0
+  const leftMs = Math.min(Number(known.get('votesInMs')), Number(at(args, 2)))
+  memory.hashSet(at(keys, 1), { votesInMs: String(leftMs) })
+  return leftMs
 }
 
 function bootstrap({ memory, keys, args }: ScriptCall): Reply {
   const [runId, maxLeaseMs, fleetSize] = [at(args, 1), at(args, 2), at(args, 3)]
-  memory.hashSet(at(keys, 1), { runId, maxLeaseMs, votesFromMs: '0', fleetSize })
+  const ended = { quarantine: '', votesInMs: '0' }
+  memory.hashSet(at(keys, 1), { runId, maxLeaseMs, fleetSize, ...ended })
   return ['enrolled', 0]
+}
+
+/** A key never outlives the tombstone that every extension within a quarantine keeps. */
+function tombstoneMs({ constants }: Scene): number {
+  return 2 * Number(constants['maxLeaseMs'])
 }
 
 function isAbandoned({ memory, keys }: Scene, token: string): boolean {
@@ -284,7 +314,7 @@ function abandon(scene: Scene, token: string, forMs: number): void {
   flag(scene, forMs)
 }
 
-/** For as long as it lives, whoever comes looks for waiters, reservations and tombstones. */
+/** For as long as it lives, every client looks for waiters, reservations and tombstones. */
 function flag({ memory, keys }: Scene, forMs: number): void {
   if (forMs > memory.pttl(keys.flag)) memory.set(keys.flag, '1', forMs)
 }

@@ -8,7 +8,7 @@ import { JobTelemetry } from '../telemetry/job-telemetry.ts'
 import { JobReports } from './run/job-report.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { leaseOption } from '../lock/lease-option.ts'
-import { choiceOption, integerOption, refuse } from '../options.ts'
+import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import type { JobLease } from './run/job-lease.ts'
 import { JobRuns, type JobRunsOptions } from './run/job-runs.ts'
 import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
@@ -49,10 +49,15 @@ export interface LockedProcessorOptions<Data = any> {
   readonly logger?: Logger
   /** The level of what is logged about every job and step; never more than `debug` unless asked. @defaultValue 'debug' */
   readonly jobLogLevel?: 'debug' | 'info'
-  /** Called when a job was given back to the queue because it may not run yet. */
+  /** Called when a job was requeued because it may not run yet. */
   readonly onRequeued?: (job: Job<Data>, requeue: Requeue) => void
   /** Called when a job's lease was lost while it ran. */
   readonly onLeaseLost?: (job: Job<Data>, error: LeaseLostError) => void
+}
+
+const KNOWN: Readonly<Record<keyof LockedProcessorOptions, true>> = {
+  ...{ resource: true, leaseMs: true, maxHoldMs: true, slots: true, maxWaitMs: true },
+  ...{ logger: true, jobLogLevel: true, onRequeued: true, onLeaseLost: true },
 }
 
 /** What `new Worker(name, processor)` takes. */
@@ -73,8 +78,8 @@ export interface LockRenewalEvents {
 }
 
 /**
- * For workers that are made elsewhere (NestJS's `WorkerHost`, an existing `new Worker`); everybody else uses
- * {@link LockedWorker}. It keeps no lines: add jobs with an ordinary `Queue`, nobody wakes those of a `LockedQueue`.
+ * For workers that are made elsewhere (NestJS's `WorkerHost`, an existing `new Worker`); otherwise use
+ * {@link LockedWorker}. It keeps no lines: add jobs with an ordinary `Queue`, no worker wakes those of a `LockedQueue`.
  * @throws TypeError for a bad option.
  * @example
  * const processor = lockedProcessor(redlock, { resource: (job) => `customer:${job.data.id}` }, charge)
@@ -85,6 +90,8 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   options: LockedProcessorOptions<Data>,
   processor: LeasedProcessor<Data, Result, Name>,
 ): LockedProcessor<Data, Result, Name> {
+  objectOption(options, 'an object with `resource`')
+  knownOptions(options, KNOWN)
   checkProcessorOptions(redlock, options, processor)
   const runs = jobRuns(redlock, options, processor)
   const run = (
@@ -121,6 +128,7 @@ export function jobRuns<Data, Result, Name extends string>(
     processor,
     maxWaitMs: options.maxWaitMs ?? Infinity,
     burstMs: 0,
+    weight: () => 1,
     dedupe: undefined,
     checkpoints: false,
     maxUnreachableMs: MAX_UNREACHABLE_MS,
@@ -151,7 +159,7 @@ export function checkProcessorOptions<Data>(
 ): void {
   const given: unknown = redlock // Callers without types may leave it out.
   if (typeof given !== 'object' || given === null || !('tryAcquire' in given)) {
-    refuse('redlock', 'a Redlock', given)
+    refuse('redlock', 'a Redlock or another lock service', given)
   }
   if (typeof processor !== 'function') {
     const why =
@@ -163,6 +171,9 @@ export function checkProcessorOptions<Data>(
     integerOption('maxHoldMs', options.maxHoldMs, leaseMs, Number.MAX_SAFE_INTEGER)
   }
   if (options.slots !== undefined) integerOption('slots', options.slots, 1, 1_000)
+  if (options.slots !== undefined && options.slots > 1 && redlock.lacks?.includes('slots')) {
+    refuse('slots', '1: this lock service lacks slots', options.slots)
+  }
   if (options.maxWaitMs !== undefined) {
     integerOption('maxWaitMs', options.maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
   }

@@ -9,17 +9,31 @@ import { PlainWorkerError } from '../errors.ts'
 import {
   choiceOption,
   integerOption,
+  knownOptions,
   nameOption,
   objectOption,
-  refuseMisspelled,
+  refuse,
 } from '../options.ts'
 import { LineBackend } from './bullmq/line-backend.ts'
+import { cancelJobs, type CancelOptions, type Cancelled } from './line/cancel.ts'
+import {
+  checkedRate,
+  pauseLine,
+  resumeLine,
+  setLineRate,
+  setLineSlots,
+  type JobRate,
+  type LimitOptions,
+  type Rate,
+  type ResourceLimits,
+} from './line/limits.ts'
+import { positionOf, type LinePosition } from './line/position.ts'
 import { SettingsCheck } from './line/settings-check.ts'
-import { resourceOption, resourcesOf } from './run/resource.ts'
+import { resourceName, resourceOption, resourcesOf } from './run/resource.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export interface LockedQueueOptions<Data = any> extends QueueOptions {
-  /** Names what a job touches from its data; must agree with the `resource` of the workers. */
+  /** Names what a job touches from its data; the same as the `resource` of the workers. */
   readonly resource: (data: Data) => string | readonly string[]
   /** The `namespace` of the workers' Redlock. @defaultValue 'redlock' */
   readonly namespace?: string
@@ -36,13 +50,20 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
    * fails, then and not only when its turn comes. @defaultValue no limit
    */
   readonly maxWaitMs?: number
+  /**
+   * How many jobs of a resource may start in a time, and what this one counts: for a third party
+   * that allows 100 calls a second, `() => ({ limit: 100, perMs: 1_000, burst: 10 })`. A job keeps
+   * the rate that it was added with. @defaultValue no rate
+   */
+  readonly rate?: (data: Data) => JobRate | undefined
 }
 
-const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, true>> = {
-  ...{ resource: true, namespace: true, slots: true, within: true, maxWaitMs: true },
-  ...{ connection: true, prefix: true, defaultJobOptions: true, streams: true, telemetry: true },
-  ...{ blockingConnection: true, skipMetasUpdate: true, settings: true },
-  ...{ skipVersionCheck: true, skipWaitingForReady: true },
+/** False: BullMQ's. */
+const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, boolean>> = {
+  ...{ resource: true, namespace: true, slots: true, within: true, maxWaitMs: true, rate: true },
+  ...{ connection: false, prefix: false, defaultJobOptions: false, streams: false },
+  ...{ telemetry: false, blockingConnection: false, skipMetasUpdate: false, settings: false },
+  ...{ skipVersionCheck: false, skipWaitingForReady: false },
 }
 
 /** A worker connects and says what it has in this time. */
@@ -64,32 +85,45 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   Name
 > {
   readonly #resource: (data: Data) => string | readonly string[]
+  readonly #rate: ((data: Data) => JobRate | undefined) | undefined
   readonly #settings: SettingsCheck
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
     objectOption(options, 'an object with `connection` and `resource`')
-    refuseMisspelled(options, Object.keys(KNOWN))
+    if ('redlock' in options) {
+      refuse(
+        'redlock',
+        "absent: a LockedQueue takes no locks. Give it the Redlock's `namespace`",
+        true,
+      )
+    }
+    knownOptions(options, KNOWN)
     const { resource, namespace = 'redlock', slots = 1, within = 'added', ...rest } = options
-    const { maxWaitMs, ...queueOptions } = rest
+    const { maxWaitMs, rate, ...queueOptions } = rest
     nameOption('namespace', namespace)
     integerOption('slots', slots, 1, 1_000)
     choiceOption('within', within, ['added', 'priority'])
     if (maxWaitMs !== undefined) integerOption('maxWaitMs', maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
     resourceOption(resource)
+    if (rate !== undefined && typeof rate !== 'function') {
+      refuse('rate', 'a function of the data, such as () => ({ limit: 10, perMs: 1_000 })', rate)
+    }
     const lines = { namespace, slots, within, maxWaitMs: maxWaitMs ?? Infinity }
     const resources = (data: unknown): readonly string[] =>
       resourcesOf(() => resource(data as Data), undefined)
-    const factory = LineBackend.factory({ ...lines, onFailure: 'continue', resources })
+    const rates = rate && { rate: (data: unknown) => rate(data as Data) }
+    const factory = LineBackend.factory({ ...lines, onFailure: 'continue', resources, ...rates })
     super(name, queueOptions, factory)
     this.#resource = resource
+    this.#rate = rate
     const terms = { by: 'LockedQueue', namespace, order: 'strict', slots } as const
     const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
     const backend = LineBackend.of(this)
     this.#settings = new SettingsCheck(backend, itself, terms, systemClock)
   }
 
-  /** @throws ResourceError when `resource` names nothing for this data. */
+  /** @throws ResourceError when `resource` names nothing for this data; TypeError for a bad rate. */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     this.#check(data, opts)
     return super.add(name, data, opts)
@@ -99,6 +133,90 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   override async addBulk(jobs: NewJob<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
     for (const { data, opts } of jobs) this.#check(data, opts)
     return super.addBulk(jobs)
+  }
+
+  /**
+   * Lets the line of a failed job go on, of workers with `onFailure: 'block'`. The job stays among
+   * the failed ones. A retry puts it at the end of its line.
+   * @returns false where the job holds no line.
+   */
+  async skip(jobId: string): Promise<boolean> {
+    return this.#lines().skip(jobId)
+  }
+
+  /**
+   * No job of a resource starts until it is resumed or `until` has come; those that run go on. Also
+   * for a resource that has no jobs yet. A second call replaces the first.
+   * @example await queue.pauseResource('customer:42', { reason: 'migration', until: inOneHour })
+   */
+  async pauseResource(resource: string, options: LimitOptions = {}): Promise<void> {
+    await pauseLine(this.#lines(), resourceName(resource), options)
+  }
+
+  /** Ends a pause, and the time for which a `lease.rateLimit()` has put a resource to sleep. */
+  async resumeResource(resource: string): Promise<void> {
+    await resumeLine(this.#lines(), resourceName(resource))
+  }
+
+  /**
+   * Sets how many jobs of a resource run at once, in place of the option `slots`. More start at once;
+   * for fewer, those that run go on. A job that touches several resources still runs alone in each.
+   */
+  async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
+    await setLineSlots(this.#lines(), resourceName(resource), slots, options)
+  }
+
+  /** The option `slots` counts again. */
+  async resetSlots(resource: string): Promise<void> {
+    await this.#lines().limit(resourceName(resource), 'slots', undefined)
+  }
+
+  /** Sets the rate of a resource, in place of those that its jobs were added with. */
+  async setRate(resource: string, rate: Rate, options: LimitOptions = {}): Promise<void> {
+    await setLineRate(this.#lines(), resourceName(resource), rate, options)
+  }
+
+  /** The rates that the jobs were added with count again. */
+  async resetRate(resource: string): Promise<void> {
+    await this.#lines().limit(resourceName(resource), 'rate', undefined)
+  }
+
+  /** What is set for a resource now. */
+  async getLimits(resource: string): Promise<ResourceLimits> {
+    const limits = await this.#lines().limits(resourceName(resource))
+    return limits.get(resource) ?? {}
+  }
+
+  /** Every resource for which something is set. */
+  async getAllLimits(): Promise<ReadonlyMap<string, ResourceLimits>> {
+    return this.#lines().limits()
+  }
+
+  /**
+   * Cancels a job, or all jobs of this queue in the line of a resource, up to 10,000. A job that waits
+   * fails with the reason. The signal of one that runs aborts, in whatever process, and it fails
+   * without another attempt. Jobs that are added afterwards are not cancelled: pause the resource
+   * before, if they must not start.
+   * @returns what became of each within `timeoutMs`.
+   * @example await queue.cancel({ resource: 'customer:42' }, { reason: 'runaway import' })
+   */
+  async cancel(
+    target: string | { readonly resource: string },
+    options: CancelOptions = {},
+  ): Promise<readonly Cancelled[]> {
+    return cancelJobs(this, target, options)
+  }
+
+  /**
+   * A job's place in its line, the jobs before it, and an estimate of its wait.
+   * @returns undefined for a job that has ended, does not exist, or has no place yet.
+   */
+  async position(jobId: string): Promise<LinePosition | undefined> {
+    return positionOf(this.#lines(), jobId)
+  }
+
+  #lines(): LineBackend {
+    return LineBackend.of(this)
   }
 
   /** A plain `Worker` would run the first job of each line and wake none behind it. */
@@ -112,6 +230,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 
   #check(data: Data, opts: JobsOptions | undefined): void {
     resourcesOf(() => this.#resource(data), opts?.jobId)
+    const rate = this.#rate?.(data)
+    if (rate !== undefined) checkedRate(rate, 'rate')
     void this.#compareSettings()
   }
 

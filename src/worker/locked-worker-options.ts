@@ -1,7 +1,7 @@
 /** The options of a `LockedWorker`: BullMQ's, the lease's, and what comes on top. */
-import type { WorkerOptions } from 'bullmq'
+import type { Job, WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
-import { choiceOption, integerOption, objectOption, refuse, refuseMisspelled } from '../options.ts'
+import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import type { Dedupe } from './run/result-store.ts'
 import type { LockedProcessorOptions } from './locked-processor.ts'
 
@@ -23,8 +23,8 @@ export interface LockedWorkerOptions<Data = any>
    */
   readonly order?: 'strict' | 'relaxed'
   /**
-   * What a job that failed for good does to its line: `continue` lets the next one run, `block` keeps the line waiting
-   * until the failed job is retried or removed.
+   * What a job that failed for good does to its line. `continue`: the next one runs. `block`: the
+   * line waits until the failed job is retried, removed, or passed over by `queue.skip(jobId)`.
    * @defaultValue 'continue'
    */
   readonly onFailure?: 'continue' | 'block'
@@ -44,21 +44,29 @@ export interface LockedWorkerOptions<Data = any>
    * the lease is handed on, which costs the lock masters little. @defaultValue 50
    */
   readonly burstMs?: number
+  /**
+   * The share of a job's resource while all are busy: with 2, its line may do twice as much work as
+   * one with 1 before jobs of other resources run. From 0.01 to 1,000. A job for which it returns
+   * another value fails. @defaultValue `() => 1`
+   */
+  readonly weight?: (job: Job<Data>) => number
   /** The largest result or checkpoint that is kept, as JSON. @defaultValue 1 MiB */
   readonly maxValueBytes?: number
 }
 
-const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, true>> = {
+/** False: BullMQ's. */
+const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, boolean>> = {
   ...{ redlock: true, resource: true, leaseMs: true, maxHoldMs: true, slots: true, order: true },
   ...{ maxWaitMs: true, logger: true, jobLogLevel: true, onFailure: true, dedupe: true },
-  ...{ checkpoints: true, burstMs: true, maxValueBytes: true },
-  ...{ connection: true, prefix: true, name: true, autorun: true, concurrency: true },
-  ...{ blockingConnection: true, limiter: true, metrics: true, telemetry: true, settings: true },
-  ...{ lockDuration: true, lockRenewTime: true, stalledInterval: true, maxStalledCount: true },
-  ...{ maxStartedAttempts: true, removeOnComplete: true, removeOnFail: true, drainDelay: true },
-  ...{ runRetryDelay: true, skipLockRenewal: true, skipStalledCheck: true },
-  ...{ skipVersionCheck: true, skipWaitingForReady: true, maximumRateLimitDelay: true },
-  ...{ useWorkerThreads: true, workerForkOptions: true, workerThreadsOptions: true },
+  ...{ checkpoints: true, burstMs: true, weight: true, maxValueBytes: true },
+  ...{ connection: false, prefix: false, name: false, autorun: false, concurrency: false },
+  ...{ blockingConnection: false, limiter: false, metrics: false, telemetry: false },
+  ...{ settings: false, lockDuration: false, lockRenewTime: false, stalledInterval: false },
+  ...{ maxStalledCount: false, maxStartedAttempts: false, removeOnComplete: false },
+  ...{ removeOnFail: false, drainDelay: false, runRetryDelay: false, skipLockRenewal: false },
+  ...{ skipStalledCheck: false, skipVersionCheck: false, skipWaitingForReady: false },
+  ...{ maximumRateLimitDelay: false, useWorkerThreads: false, workerForkOptions: false },
+  ...{ workerThreadsOptions: false },
 }
 const MAX_VALUE_BYTES = 1_048_576
 const BURST_MS = 50
@@ -70,17 +78,24 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
   } & Required<
       Pick<
         LockedWorkerOptions<Data>,
-        'order' | 'onFailure' | 'checkpoints' | 'maxValueBytes' | 'slots' | 'burstMs' | 'maxWaitMs'
+        | 'order'
+        | 'onFailure'
+        | 'checkpoints'
+        | 'maxValueBytes'
+        | 'slots'
+        | 'burstMs'
+        | 'weight'
+        | 'maxWaitMs'
       >
     >
   bullmq: WorkerOptions
 } {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
-  refuseMisspelled(options, Object.keys(KNOWN))
+  knownOptions(options, KNOWN)
   const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, logger, jobLogLevel, ...rest } = options
   const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
   const { dedupe, checkpoints = false, burstMs = BURST_MS, ...more } = others
-  const { maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = more
+  const { maxValueBytes = MAX_VALUE_BYTES, weight = () => 1, ...bullmq } = more
   refuseUnsafe(bullmq)
   choiceOption('order', order, ['strict', 'relaxed'])
   choiceOption('onFailure', onFailure, ['continue', 'block'])
@@ -96,7 +111,10 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
       true,
     )
   }
-  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints }
+  if (typeof weight !== 'function') {
+    refuse('weight', 'a function of the job, such as (job) => job.data.plan.weight', weight)
+  }
+  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints, weight }
   return { ours: { ...ours, maxValueBytes, burstMs, maxWaitMs: maxWaitMs ?? Infinity }, bullmq }
 }
 

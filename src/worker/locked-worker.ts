@@ -59,6 +59,8 @@ const DRAIN_GRACE_MS = 2_000
 const CLOSE_LIMIT_MS = 2_000
 const DISCONNECT_LIMIT_MS = 500
 const IDLE_LOOK_MS = 10
+/** How often a worker that has jobs looks whether one shall be cancelled. */
+const CANCEL_LOOK_MS = 500
 /** A scrape waits this long at most, and looks at this many lines. */
 const CENSUS_LIMIT_MS = 500
 const CENSUS_LINES = 1_000
@@ -119,6 +121,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       results,
       ordered: order === 'strict',
       burstMs: ours.burstMs,
+      weight: ours.weight,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
@@ -177,6 +180,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#repeat(PUBLISH_INTERVAL_MS, async () => {
       for (const difference of (await settings.exchange()) ?? []) onError(difference)
     })
+    this.#repeat(CANCEL_LOOK_MS, () => this.#runs.lookForCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     this.#repeat(Math.ceil(lockMs / 4), () => {
       this.#runs.loseLocksBefore(this.#lockRenewedAt, lockMs)
@@ -316,6 +320,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     )
     if ((await Promise.race([closing, idle])) === undefined) {
       disconnectNow(this.#lines)
+      await this.lockManager.close() // Its timer would keep the process alive.
       await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
     }
     await this.#runs.close(false)

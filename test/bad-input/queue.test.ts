@@ -22,12 +22,23 @@ it.each([
   ['resource', undefined, 'a function', '`undefined`'],
   ['resource', 'customer:1', 'a function', "`'customer:1'` (string)"],
   ['namespace', '', 'a string of 1 to 256 characters', "`''` (string)"],
+  ['redlock', {}, 'absent: a LockedQueue takes no locks', '`true`'],
 ])('an option `%s` of %o', (option, value, expected, got) => {
   const options = { connection: connection(), resource: () => 'r', [option]: value }
   const make = (): unknown => new LockedQueue('q', options)
   expect(make).toThrow(TypeError)
   expect(make).toThrow(`Expected \`${option}\` to be ${expected}`)
   expect(make).toThrow(got)
+})
+
+it.each([
+  ['recource', 'Is it `resource`?'],
+  ['defaultJobOption', 'Is it `defaultJobOptions`?'],
+  ['leaseMs', 'There are resource, namespace, slots, within, maxWaitMs'],
+])('an option that does not exist: %s', (name, hint) => {
+  const options = { connection: connection(), resource: () => 'r', [name]: 5_000 }
+  const message = `There is no option \`${name}\`. ${hint}`
+  expect(() => new LockedQueue('q', options)).toThrow(message)
 })
 
 it('no options at all', () => {

@@ -39,10 +39,11 @@ function refusal(make: () => unknown): string {
 
 /** The same mistake in a `LockedWorker` and, where it can be made there, in a `lockedProcessor`. */
 function refusals(options: object, work: unknown = processor): readonly string[] {
-  const complete = { connection: NOWHERE, redlock, resource, ...options }
-  const asWorker = (): unknown => new LockedWorker('q', work as typeof processor, complete)
+  const { redlock: locks, ...rest } = { redlock, resource, ...options }
+  const ofWorker = { ...rest, connection: NOWHERE, redlock: locks }
+  const asWorker = (): unknown => new LockedWorker('q', work as typeof processor, ofWorker)
   const asProcessor = (): unknown =>
-    lockedProcessor(complete.redlock, complete as LockedProcessorOptions, work as typeof processor)
+    lockedProcessor(locks, rest as LockedProcessorOptions, work as typeof processor)
   return [refusal(asWorker), refusal(asProcessor)]
 }
 
@@ -52,8 +53,16 @@ it('no options at all', () => {
 })
 
 it.each([
-  ['no redlock', { redlock: undefined }, '`redlock` to be a Redlock, got `undefined`'],
-  ['a URL as redlock', { redlock: 'redis://x' }, "a Redlock, got `'redis://x'` (string)"],
+  [
+    'no redlock',
+    { redlock: undefined },
+    '`redlock` to be a Redlock or another lock service, got `undefined`',
+  ],
+  [
+    'a URL as redlock',
+    { redlock: 'redis://x' },
+    "a Redlock or another lock service, got `'redis://x'` (string)",
+  ],
   ['no resource', { resource: undefined }, 'a function of the job, such as (job) =>'],
   ['a resource that is a name', { resource: 'customer:1' }, "got `'customer:1'` (string)"],
   ['too short a lease', { leaseMs: 5 }, 'Expected `leaseMs` to be an integer'],
@@ -66,6 +75,21 @@ it.each([
     expect(message).toContain(`Expected \`${option}\` to be `)
     expect(message).toContain(expected)
   }
+})
+
+it.each([
+  ['maxWaitMS', 'Is it `maxWaitMs`?'],
+  ['recource', 'Is it `resource`?'],
+  ['ttl', 'There are '],
+])('an option that does not exist: %s', (name, hint) => {
+  for (const message of refusals({ [name]: 5_000 })) {
+    expect(message).toContain(`There is no option \`${name}\`. ${hint}`)
+  }
+})
+
+it("a misspelled option of BullMQ's", () => {
+  const [message] = refusals({ concurency: 5 })
+  expect(message).toContain('There is no option `concurency`. Is it `concurrency`?')
 })
 
 it('a processor that is the path of a file', () => {

@@ -76,13 +76,13 @@ describe('why and inspect', () => {
     ])
     const why = await cli(['why', queue, second?.id ?? ''], { env: env() })
     expect(why.code).toBe(0)
-    expect(why.out).toContain('waits in the line of `customer:1` for its turn: 1 ahead of it')
+    expect(why.out).toContain('is in line for `customer:1` and waits for its turn: 1 ahead of it')
     const head = await cli(['why', queue, first?.id ?? '', '--json'], { env: env() })
     expect(head.json()).toMatchObject({
       resources: ['customer:1'],
       state: 'waiting',
     })
-    expect(head.out).toMatch(/is first in the line .* the lease of worker-7/)
+    expect(head.out).toMatch(/is first in line .* the lease of worker-7/)
     const named = await cli(['why', queue, '2', '--resource', 'customer:1'], { env: env() })
     expect(named.out).toBe(why.out)
 
@@ -107,7 +107,9 @@ describe('why and inspect', () => {
       env: env(),
     })
     expect(away.code).toBe(1)
-    expect(away.err).toContain("the queue's Redis 127.0.0.1:1: connect ECONNREFUSED")
+    expect(away.err).toContain(
+      "the queue's Redis 127.0.0.1:1 does not answer: connect ECONNREFUSED",
+    )
     expect(away.err).not.toContain('geheim')
   })
 })
@@ -413,4 +415,68 @@ describe('work', () => {
     await writeFile(path, 'export default 1\n')
     expect((await cli(['work', path], { env: env() })).err).toContain('expected a LockedWorker')
   })
+})
+
+describe('pause, resume, limit and limits', () => {
+  it('set what every process goes by, and why says so', async () => {
+    await fixture.redlock()
+    const locked = openQueue()
+    const [job] = await locked.addBulk([{ name: 'post', data: { customerId: 1 } }])
+    const limit = ['limit', 'customer:2', '--slots', '4', '--rate', '100/1000', '--burst', '10']
+    const [paused] = await Promise.all([
+      cli(['pause', 'customer:1', '--reason', 'migration'], { env: env() }),
+      cli([...limit, '--for-ms', '600000'], { env: env() }),
+    ])
+    expect(paused.code).toBe(0)
+    expect(paused.out).toMatch(/^customer:1: paused \(by .+@.+ at .+: migration\)\n$/)
+    expect(await locked.getLimits('customer:2')).toMatchObject({
+      slots: { slots: 4 },
+      rate: { limit: 100, perMs: 1_000, burst: 10 },
+    })
+    const [why, all] = await Promise.all([
+      cli(['why', queue, job?.id ?? ''], { env: env() }),
+      cli(['limits'], { env: env() }),
+    ])
+    expect(why.out).toMatch(/waits for its resource to be resumed: .+ paused it .+migration/)
+    expect(all.out).toMatch(/customer:1 .*paused/)
+    expect(all.out).toMatch(/customer:2 .*4 slots until .*; 100 starts in 1000 ms, burst 10 until/)
+    const [resumed] = await Promise.all([
+      cli(['resume', 'customer:1'], { env: env() }),
+      cli(['limit', 'customer:2', '--reset', 'rate'], { env: env() }),
+    ])
+    expect(resumed.out).toContain('nothing is set')
+    expect(await locked.getLimits('customer:1')).toEqual({})
+    expect((await locked.getLimits('customer:2')).rate).toBeUndefined()
+  }, 180_000)
+
+  it('refuse what they cannot read', async () => {
+    const wrong = [
+      ['--rate', 'fast'],
+      ['--burst', '2'],
+      ['--slots', '0'],
+      ['--reset', 'x'],
+    ]
+    const runs = wrong.map((flags) => cli(['limit', 'customer:1', ...flags], { env: env() }))
+    expect((await Promise.all(runs)).map(({ code }) => code)).toEqual([2, 2, 2, 2])
+  }, 180_000)
+})
+
+describe('cancel', () => {
+  it('fails the jobs of a resource, and asks first', async () => {
+    const locked = openQueue()
+    const data = { customerId: 1 }
+    await locked.addBulk(Array.from({ length: 3 }, () => ({ name: 'post', data })))
+    const all = ['cancel', queue, '--resource', 'customer:1', '--reason', 'runaway']
+    const [asked, neither] = await Promise.all([
+      cli(all, { env: env() }),
+      cli(['cancel', queue, '--yes'], { env: env() }),
+    ])
+    expect([asked.code, neither.code]).toEqual([2, 2])
+    const done = await cli([...all, '--yes'], { env: env() })
+    expect(done.code).toBe(0)
+    expect(done.out).toContain('3 failed')
+    expect((await locked.getFailed()).map(({ failedReason }) => failedReason)).toEqual(
+      Array.from({ length: 3 }, () => expect.stringMatching(/cancelled: runaway$/) as string),
+    )
+  }, 180_000)
 })

@@ -115,6 +115,21 @@ same(
 )
 
 same(
+  'queueEvents: a job that waits in line is removed as a waiting one',
+  async (side) => {
+    const queue = side.queue()
+    const events = await side.events()
+    const seen: string[] = []
+    events.on('removed', ({ prev }) => seen.push(prev))
+    const [, second] = await side.add(queue, 'a', [1, 2])
+    await second?.remove()
+    await side.until('it was removed', () => seen.length > 0)
+    return { seen }
+  },
+  { seen: ['wait'] },
+)
+
+same(
   'worker.on: ready, active, progress, completed, failed, drained, paused, resumed, closing, closed',
   async (side) => {
     const queue = side.queue()

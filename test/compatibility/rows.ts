@@ -433,6 +433,9 @@ export const ROWS: readonly Row[] = [
   }),
   same(AS_BULLMQ, {
     'queue.on("waiting") is told of every job that is added': { 'queue.on': ['waiting'] },
+    'queueEvents: a job that waits in line is removed as a waiting one': {
+      'In use': ['`removed` event of a job that waits in line'],
+    },
     'queue.on: cleaned, removed, progress, paused and resumed': {
       'queue.on': ['cleaned', 'removed', 'progress', 'paused', 'resumed'],
     },
@@ -590,7 +593,7 @@ export const ROWS: readonly Row[] = [
       WorkerOptions: ['telemetry'],
       JobsOptions: ['telemetry'],
     },
-    'a prefix of its own for queue and worker': {
+    'its own prefix for queue and worker': {
       QueueOptions: ['prefix'],
       WorkerOptions: ['prefix'],
       Queue: ['toKey', 'keys'],

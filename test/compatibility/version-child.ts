@@ -21,6 +21,10 @@ export interface VersionFacts {
   readonly cleaned: readonly number[]
   readonly obliterated: readonly number[]
   readonly counts: Readonly<Record<string, number>>
+  /** In which order jobs of a resource with a rate ran, and whether that took the time it must. */
+  readonly limited: { readonly order: readonly number[]; readonly isHeld: boolean }
+  /** What became of a job of a paused resource, and what it failed with. */
+  readonly cancelled: readonly [outcome: string | undefined, reason: string | undefined]
 }
 
 interface Work {
@@ -155,7 +159,22 @@ await until('nothing is active', async () => (await queue.getActiveCount()) === 
 
 const plain = new Queue(queueName, { connection })
 const counts = await plain.getJobCounts('waiting', 'active', 'delayed', 'failed')
-const facts: VersionFacts = { orders, overlaps, drained, removed, cleaned, obliterated, counts }
+
+// BullMQ itself takes a held job when its time has come.
+await queue.setRate(resource({ customer: 'c', nr: 0 }), { limit: 5, perMs: 1_000 })
+const limitedAt = performance.now()
+for (let nr = 500; nr < 503; nr++) await add('c', nr)
+await until('the limited jobs have ended', () => ended.has(502))
+const isHeld = performance.now() - limitedAt >= 390
+const limited = { order: started.slice(-3).map(({ nr }) => nr - 500), isHeld }
+await queue.pauseResource(resource({ customer: 'd', nr: 0 }))
+const paused = await queue.add('work', { customer: 'd', nr: 600 })
+const answers = await queue.cancel(paused.id ?? '', { reason: 'test' })
+const failed = await queue.getJob(paused.id ?? '')
+const why = failed?.failedReason.replace(/^Job \d+/, 'It')
+const cancelled = [answers[0]?.outcome, why] as const
+const sofar = { orders, overlaps, drained, removed, cleaned, obliterated, counts }
+const facts: VersionFacts = { ...sofar, limited, cancelled }
 print(facts)
 await plain.close()
 await worker.close()

@@ -53,20 +53,18 @@ const EXPECTED: VersionFacts = {
   cleaned: [0, 11],
   obliterated: [11],
   counts: { waiting: 0, active: 0, delayed: 1, failed: 0 },
+  limited: { order: [0, 1, 2], isHeld: true },
+  cancelled: ['failed', 'It was cancelled: test'],
 }
 
 test('there are versions to try', () => {
   expect(chosen.length).toBeGreaterThanOrEqual(3)
 })
 
-test.each(chosen)(
-  'BullMQ %s: order is kept, and what is removed holds up nothing',
-  limits,
-  async (version) => {
-    await fixture.redlock()
-    expect(await inProcess(version, 'scenario')).toEqual(EXPECTED)
-  },
-)
+test.each(chosen)('BullMQ %s: order, removal, limits and cancelling', limits, async (version) => {
+  await fixture.redlock()
+  expect(await inProcess(version, 'scenario')).toEqual(EXPECTED)
+})
 
 test('the last version has no public member without a row', limits, async () => {
   const rows = new Set(ROWS.map(({ section, member }) => `${section}: ${member}`))

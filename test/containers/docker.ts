@@ -1,7 +1,7 @@
 /** Docker's own programs, as a person would type them. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
-import { findProgram } from '../support/find-program.ts'
+import { findProgram } from '../../scripts/find-program.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const COMMAND_LIMIT_MS = 900_000

@@ -81,6 +81,19 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     return work
   }
 
+  /** What charts have to show in the pictures of the documentation. */
+  async function someMinutes(): Promise<void> {
+    const visitor = await fixture.redlock(LONG)
+    const queue = invoices(fixture)
+    for (let second = 0; second < 60; second++) {
+      for (let nr = 0; nr < second % 7; nr++) {
+        await (await granted(visitor, `report:${nr}`)).release()
+      }
+      if (second % 9 === 0) await queue.add('invoice', { customer: '42' })
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
+    }
+  }
+
   const rows = (page: Page, table: string): Promise<string[]> =>
     page.locator(`#${table} tr th`).allInnerTexts()
 
@@ -357,12 +370,17 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(animation).toBe('none')
   })
 
-  test('pictures, for people to look at', async () => {
+  // DASHBOARD_SCREENSHOTS=docs/images npx vitest run test/dashboard/page.test.ts -t pictures
+  test('pictures, for people to look at', { timeout: 180_000 }, async () => {
     await mkdir(PICTURES, { recursive: true })
     await mkdir(join(tmpdir(), 'bullmq-redlock-dashboard'), { recursive: true })
     const served = await serve(fixture, { prefix: fixture.namespace })
     const work = await busy()
     await fixture.fleet.masters[3]?.kill()
+    if (process.env['DASHBOARD_SCREENSHOTS'] !== undefined) {
+      await open(served) // The page looks while it is open.
+      await someMinutes()
+    }
     for (const [size, width] of [
       [DESK, 1280],
       [PHONE, 390],

@@ -203,13 +203,13 @@ describe('bounds', () => {
     )
     const { queues, leases, history, bullBoard } = await served.state()
     expect(queues).toEqual([
-      { queue: 'invoices', waiting: 0, delayed: 3, active: 1, failed: 0, done: 0 },
+      { queue: 'invoices', waiting: 2, delayed: 1, active: 1, failed: 0, done: 0 },
     ])
     expect(leases.rows[0]).toMatchObject({
       ...{ resource: 'customer:42', job: { queue: 'invoices', jobId: 'j0' } },
     })
     expect(leases.rows[0]?.job?.since).toBeGreaterThanOrEqual(before)
-    expect(history.at(-1)).toMatchObject({ held: 1, waiting: 3, active: 1 })
+    expect(history.at(-1)).toMatchObject({ held: 1, waiting: 2, active: 1 })
     expect(bullBoard).toBe('/admin/queues')
     held.open()
     // The lease passes to the next job of the line, and the page follows.

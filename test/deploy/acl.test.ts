@@ -274,7 +274,7 @@ it('with CONFIG GET a restarted master votes at once: it proves that it forgot n
   closers.push(() => server.close())
   const redlock = redlockOn([workerUrl(server)])
   await redlock.ready()
-  await ask(operatorUrl(server), (redis) => redis.hset('redlock:master', 'votesFromMs', '0'))
+  await ask(operatorUrl(server), (redis) => redis.hset('redlock:master', 'votesInMs', '0'))
   const states: string[] = []
   const state = (): string | undefined => redlock.status().masters[0]?.state
   await server.restart()
@@ -291,7 +291,7 @@ it('without CONFIG GET everything works, and a restarted master sits out one max
   closers.push(() => server.close())
   const redlock = redlockOn([workerUrl(server)], { maxLeaseMs: 30_000 })
   await redlock.ready()
-  await ask(operatorUrl(server), (redis) => redis.hset('redlock:master', 'votesFromMs', '0'))
+  await ask(operatorUrl(server), (redis) => redis.hset('redlock:master', 'votesInMs', '0'))
   await server.restart()
   await until('it is quarantined', () => redlock.status().masters[0]?.state === 'quarantined')
   expect(await refusals(server)).toEqual(['worker: config|get'])

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { findProgram } from '../support/find-program.ts'
+import { findProgram } from '../../scripts/find-program.ts'
 import { ROOT, textOf, yamlOf } from './files.ts'
 
 interface Service {

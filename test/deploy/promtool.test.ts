@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { stringify } from 'yaml'
-import { findProgram } from '../support/find-program.ts'
+import { findProgram } from '../../scripts/find-program.ts'
 import { ALERTS, alerts, ALERTS_TEST, ROOT } from './files.ts'
 
 const promtool = findProgram('promtool')

@@ -11,7 +11,7 @@ import { dashboardHandler } from '../../src/dashboard/index.ts'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { findServerBinary } from '../../src/testing/find-binary.ts'
 import { cli } from '../cli/run-cli.ts'
-import { findProgram } from '../support/find-program.ts'
+import { findProgram } from '../../scripts/find-program.ts'
 import { ROOT } from './files.ts'
 import { RedisProcess } from './redis-process.ts'
 
@@ -131,7 +131,7 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
     const said = await cli(['inspect', '42', ...config])
     expect(said.json()).toMatchObject({ line: [{ queue: 'invoices', jobId: 'id-a' }] })
     const handler = dashboardHandler({ masters, queueRedis })
-    expect(await handler.why('invoices', 'id-a')).toContain('is first in the line of `42`')
+    expect(await handler.why('invoices', 'id-a')).toContain('is first in line for `42`')
     await handler.close()
   })
 

@@ -139,7 +139,7 @@ export function page(): Promise<string> {
   })
   const head =
     '# Configuration\n\nEvery option, from the doc comments of its type (`npm run docs:configuration`; a test compares). Durations are milliseconds. A value that ' +
-    'cannot be right is refused with a `TypeError` that names the option, what it expects and what it got. The command line has options of its own: [cli.md](cli.md).\n'
+    'cannot be right is refused with a `TypeError` that names the option, what it expects and what it got. The command line has its own options: [cli.md](cli.md).\n'
   return prettier.format([head, ...parts].join('\n'), { parser: 'markdown' })
 }
 

@@ -5,9 +5,10 @@ import { readFileSync } from 'node:fs'
 import type { History } from './history.ts'
 import type { Command, Orders, Report } from './orders.ts'
 
-const START_LIMIT_MS = 20_000
+/** A busy machine starts a process slowly. */
+const START_LIMIT_MS = 90_000
 /** A member may first have to let a lease run out. */
-const END_LIMIT_MS = 15_000
+const END_LIMIT_MS = 30_000
 const LEAVE_LIMIT_MS = 5_000
 
 /** What all members of a run share; only the first one pauses, so that somebody is there to take over. */

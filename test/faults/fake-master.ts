@@ -70,7 +70,7 @@ export class FakeMaster implements AsyncDisposable {
       case 'SCAN':
         return `*2\r\n${bulk('0')}*0\r\n`
       case 'EVAL':
-        return `*2\r\n${bulk('enrolled')}:0\r\n`
+        return `*5\r\n${bulk('enrolled')}:0\r\n${bulk('')}${bulk('')}:${Date.now()}\r\n`
       case 'SCRIPT':
         return bulk(args[0] ?? '')
       case 'EVALSHA':

@@ -8,6 +8,10 @@ export interface CustomerJob {
   readonly customer: string
 }
 
+/** How a worker process is told to end: `locks-first` closes its Redlock under its running jobs. */
+export const STOPS = ['close', 'drain', 'locks-first'] as const
+export type Stop = (typeof STOPS)[number]
+
 /** What a worker process says: that it works, or where one of its jobs is. */
 export type Sighting =
   | { readonly state: 'ready'; readonly at: number }
@@ -32,8 +36,12 @@ export interface WorkerSetup {
   readonly moreQueues?: readonly string[]
   readonly connection: { readonly host: string; readonly port: number }
   readonly masters: readonly string[]
+  /** The address of another lock service. */
+  readonly locks?: string
   readonly namespace: string
   readonly storeUrl: string
+  /** Where to log its leases, if anywhere. */
+  readonly leaseLogs?: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
   readonly concurrency: number

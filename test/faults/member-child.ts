@@ -32,7 +32,7 @@ function report(event: MemberEvent): void {
 async function obey(command: Command): Promise<void> {
   switch (command.command) {
     case 'begin':
-      member = new Member(command.orders, report)
+      member = await Member.begin(command.orders, report)
       send({ report: 'begun' })
       return
     case 'end':

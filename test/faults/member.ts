@@ -2,10 +2,12 @@
  * One member of a crew: takes leases and writes under them as a careful application would, and reports what it saw.
  * Runs in a process of its own, so that it can be stopped and killed like one.
  */
-import { Redlock, type Lease, silentLogger } from '../../src/index.ts'
+import type { Lease, LockService } from '../../src/index.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
 import type { Ending, MemberEvent, PausePoint } from './history.ts'
+import { leaseLogger } from './lease-logs.ts'
 import { monotonicMs } from './monotonic.ts'
+import { openService } from './open-service.ts'
 import type { Orders } from './orders.ts'
 import { FencedStore } from './store.ts'
 
@@ -24,26 +26,29 @@ const STATUS_OF: Readonly<Record<string, string>> = {
 export class Member {
   readonly #orders: Orders
   readonly #report: (event: MemberEvent) => void
-  readonly #redlock: Redlock
+  readonly #redlock: LockService
   readonly #store: FencedStore
   readonly #stop = new AbortController()
   readonly #loops: readonly Promise<void>[]
   #leases = 0
   #paused = 0
 
-  constructor(orders: Orders, report: (event: MemberEvent) => void) {
+  static async begin(orders: Orders, report: (event: MemberEvent) => void): Promise<Member> {
+    const logger = leaseLogger(orders.leaseLogs)
+    const service = await openService({
+      ...orders,
+      masters: orders.urls,
+      owner: orders.name,
+      logger,
+    })
+    return new Member(orders, report, service)
+  }
+
+  private constructor(orders: Orders, report: (event: MemberEvent) => void, redlock: LockService) {
     this.#orders = orders
     this.#report = report
     this.#store = new FencedStore(orders.storeUrl, orders.namespace)
-    this.#redlock = new Redlock({
-      masters: orders.urls,
-      namespace: orders.namespace,
-      leaseMs: orders.leaseMs,
-      maxLeaseMs: orders.maxLeaseMs,
-      masterTimeoutMs: orders.masterTimeoutMs,
-      owner: orders.name,
-      logger: silentLogger,
-    })
+    this.#redlock = redlock
     this.#loops = Array.from({ length: orders.loops }, (_, index) =>
       this.#loop(new SeededRandom(orders.seed * 1_000 + index)),
     )

@@ -5,8 +5,13 @@ import type { MemberEvent, PausePoint } from './history.ts'
 export interface Orders {
   /** Names the member in owners and lease names; unique in the run. */
   readonly name: string
+  /** The lock masters; or `locks`. */
   readonly urls: readonly string[]
+  /** The address of another lock service. */
+  readonly locks?: string
   readonly storeUrl: string
+  /** Where to log its leases. */
+  readonly leaseLogs: string
   readonly namespace: string
   readonly resources: readonly string[]
   readonly leaseMs: number

@@ -8,14 +8,13 @@ import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import type { Fleet, TestServer } from '../../src/testing/index.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
-import { overlaps } from './checkers/exclusion.ts'
 import { storeDisorder } from './checkers/fenced-store.ts'
 import { immortalKeys } from './checkers/immortal-keys.ts'
 import { wedgedResources } from './checkers/liveness.ts'
 import { lostUpdates } from './checkers/lost-updates.ts'
-import { tokenDisorder } from './checkers/token-order.ts'
 import type { Crew } from './crew.ts'
 import { History } from './history.ts'
+import { leaseAnomalies, LeaseLogs } from './lease-logs.ts'
 import type { Orders } from './orders.ts'
 import { FencedStore } from './store.ts'
 
@@ -48,6 +47,7 @@ export class Rig implements AsyncDisposable {
   /** A connection past the proxies to each master. */
   readonly masters: readonly Redis[]
   readonly history = new History()
+  readonly #leaseLogs = new LeaseLogs()
   readonly namespace: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
@@ -75,6 +75,7 @@ export class Rig implements AsyncDisposable {
     const shared = {
       urls: proxies.map(({ url }) => url),
       storeUrl: fleet.queue.url,
+      leaseLogs: rig.#leaseLogs.directory,
       namespace,
       resources: rig.#resources,
       leaseMs,
@@ -157,7 +158,7 @@ export class Rig implements AsyncDisposable {
     const { leaseMs, maxLeaseMs, namespace } = this
     const unended = await this.#endWork()
     const wedged = await wedgedResources({
-      urls: this.servers.map(({ url }) => url),
+      masters: this.servers.map(({ url }) => url),
       namespace,
       leaseMs,
       maxLeaseMs,
@@ -169,8 +170,7 @@ export class Rig implements AsyncDisposable {
       ...wedged,
       ...this.history.problems,
       ...this.history.unsettled.map((what) => `a promise of ${what} never settled`),
-      ...(this.#exclusion ? overlaps(this.history.leases.values()) : []),
-      ...tokenDisorder(this.history.leases.values()),
+      ...(await this.#leaseAnomalies()),
       ...(await this.#storeAnomalies()),
       ...(await immortalKeys(this.masters, namespace)),
     ]
@@ -187,12 +187,18 @@ export class Rig implements AsyncDisposable {
       await delay(5)
     }
     await Promise.all(this.proxies.map((proxy) => proxy.close()))
+    this.#leaseLogs.remove()
   }
 
   async #endWork(): Promise<readonly string[]> {
     if (!this.#working) return []
     this.#working = false
     return this.#crew.end()
+  }
+
+  async #leaseAnomalies(): Promise<readonly string[]> {
+    const found = leaseAnomalies(await this.#leaseLogs.verdict())
+    return found.filter((anomaly) => this.#exclusion || !anomaly.startsWith('overlap'))
   }
 
   async #storeAnomalies(): Promise<readonly string[]> {

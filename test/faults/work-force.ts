@@ -7,7 +7,7 @@ import { LockedQueue } from '../../src/index.ts'
 import { lostUpdates } from './checkers/lost-updates.ts'
 import { storeDisorder } from './checkers/fenced-store.ts'
 import type { WriteRecord } from './history.ts'
-import type { CustomerJob, JobState, Sighting, WorkerSetup } from './job-states.ts'
+import type { CustomerJob, JobState, Sighting, Stop, WorkerSetup } from './job-states.ts'
 import { FencedStore } from './store.ts'
 
 const LEAVE_LIMIT_MS = 15_000
@@ -60,6 +60,25 @@ export class WorkForce {
   async killOne(random: number): Promise<void> {
     const doomed = this.#children[Math.floor(random * this.#children.length)]
     if (doomed !== undefined) await this.#replace(doomed)
+  }
+
+  /** Tells one worker to end, and hires another. Returns the time that it took; rejects over the limit. */
+  async stopOne(index: number, stop: Stop): Promise<number> {
+    const child = this.#children[index]
+    if (child === undefined || !this.#ready.has(child)) return 0
+    const toldAt = performance.now()
+    const exited = once(child, 'exit', { signal: AbortSignal.timeout(LEAVE_LIMIT_MS) })
+    child.send(stop)
+    try {
+      const [code] = (await exited) as [number | null]
+      if (code !== 0) throw new Error(`it ended with ${String(code ?? child.signalCode)}`)
+      return performance.now() - toldAt
+    } catch (error) {
+      child.kill('SIGKILL')
+      throw new Error(`worker ${child.pid ?? 0} on ${stop}`, { cause: error })
+    } finally {
+      if (this.#children[index] === child) this.#children[index] = this.#hire()
+    }
   }
 
   /** Each worker must end by itself. Returns what did not, in words. */

@@ -4,16 +4,21 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Job } from 'bullmq'
-import { LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
+import { LockedWorker, silentLogger } from '../../src/index.ts'
 import {
   instanceOf,
   type CustomerJob,
   type JobState,
   type Sighting,
+  type Stop,
   type WorkerSetup,
 } from './job-states.ts'
+import { leaseLogger } from './lease-logs.ts'
 import { monotonicMs } from './monotonic.ts'
+import { openService } from './open-service.ts'
 import { FencedStore } from './store.ts'
+
+const DRAIN_MS = 50
 
 const setup = JSON.parse(process.argv[2] ?? '{}') as WorkerSetup
 const send = (sighting: Sighting): void => {
@@ -25,13 +30,10 @@ const tell = (state: JobState, { id, timestamp, data, queueName }: Job<CustomerJ
 }
 
 const store = new FencedStore(setup.storeUrl, setup.namespace)
-const redlock = new Redlock({
-  masters: setup.masters,
-  namespace: setup.namespace,
-  leaseMs: setup.leaseMs,
-  maxLeaseMs: setup.maxLeaseMs,
+const redlock = await openService({
+  ...setup,
   masterTimeoutMs: 50,
-  logger: silentLogger,
+  logger: setup.leaseLogs === undefined ? silentLogger : leaseLogger(setup.leaseLogs),
 })
 const serve = (queue: string): LockedWorker<CustomerJob, string> => {
   const worker = new LockedWorker<CustomerJob, string>(
@@ -77,17 +79,25 @@ const serve = (queue: string): LockedWorker<CustomerJob, string> => {
 }
 const workers = [setup.queue, ...(setup.moreQueues ?? [])].map((queue) => serve(queue))
 
-function leave(): void {
-  void Promise.all(workers.map((worker) => worker.close()))
-    .then(() => redlock.close())
-    .then(() => {
-      store.close()
-      if (process.connected) process.disconnect()
-    })
+let isLeaving = false
+
+async function leave(stop: Stop): Promise<void> {
+  if (isLeaving) return
+  isLeaving = true
+  if (stop === 'locks-first') await redlock.close()
+  await Promise.all(
+    workers.map((worker) =>
+      stop === 'drain' ? worker.drain({ timeoutMs: DRAIN_MS }) : worker.close(),
+    ),
+  )
+  await redlock.close()
+  store.close()
+  if (process.connected) process.disconnect()
 }
 // Ctrl-C is for the parent, which then ends its workers.
 process.on('SIGINT', () => undefined)
-process.once('SIGTERM', leave)
-process.once('disconnect', leave)
+process.once('SIGTERM', () => void leave('close'))
+process.once('disconnect', () => void leave('close'))
+process.on('message', (stop) => void leave(stop as Stop))
 await Promise.all(workers.map((worker) => worker.waitUntilReady()))
 send({ state: 'ready', at: monotonicMs() })

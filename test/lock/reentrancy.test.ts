@@ -4,15 +4,15 @@ import { HeldLeases } from '../../src/lock/reentrancy.ts'
 import type { Lease } from '../../src/lock/lease.ts'
 
 const lease = { assertHeld: () => undefined, release: () => Promise.resolve() } as unknown as Lease
-const acquire = (): Promise<Lease> => Promise.resolve(lease)
+const service = { acquire: () => Promise.resolve(lease) }
 
 test.each([
   [2, 1],
   [1, 2],
 ])('a lease on one of %i slots is not joined for %i', async (outer, inner) => {
   const held = new HeldLeases()
-  const nested = held.using(['gpu'], outer, acquire, () =>
-    held.using(['gpu'], inner, acquire, () => 'joined'),
+  const nested = held.using(service, 'gpu', { slots: outer }, () =>
+    held.using(service, 'gpu', { slots: inner }, () => 'joined'),
   )
   await expect(nested).rejects.toThrow(`Expected \`slots\` to be ${outer}, as in the outer call`)
 })
@@ -20,10 +20,14 @@ test.each([
 test('a lease on as many slots is joined', async () => {
   const held = new HeldLeases()
   let acquired = 0
-  const once = (): Promise<Lease> => {
-    acquired++
-    return acquire()
+  const counting = {
+    acquire: () => {
+      acquired++
+      return service.acquire()
+    },
   }
-  await held.using(['gpu'], 2, once, () => held.using(['gpu'], 2, once, () => undefined))
+  await held.using(counting, 'gpu', { slots: 2 }, () =>
+    held.using(counting, 'gpu', { slots: 2 }, () => undefined),
+  )
   expect(acquired).toBe(1)
 })

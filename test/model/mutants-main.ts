@@ -2,49 +2,52 @@
 import { spawn } from 'node:child_process'
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { isLua, mutants, type Mutant, type Patch } from './mutants.ts'
+import { SeededRandom } from '../sim/seeded-random.ts'
+import { mutants, type Killer, type Mutant, type Patch } from './mutants.ts'
 
-const USAGE = `Takes one rule of the protocol away at a time and asks the suite whether it notices.
+const USAGE = `Takes one rule away at a time; the test that is named for it must fail.
 
   npm run mutants -- [options]
 
   --rule TEXT    only rules whose name contains TEXT
-  --seeds N      seeds of the simulation for each mutant (default 300)
-  --skip-lua     do not compare the changed Lua with the simulated master (needs a redis-server)
+  --sample N     only N of them, by chance
+  --seed S       of the chance
+  --jobs N       at a time (default 2)
   --json         one JSON object per mutant
 
-Each mutant is a copy of the project in a temporary directory. It is caught by the first of: the simulation (says after how
-many seeds), the exhaustive model without the same rule, the tests of test/sim, those with real servers. A changed script
-must also differ from its simulated twin. Exit code: 0 all were caught, 1 otherwise, 2 bad arguments.`
+Each mutant is a copy of the project in a temporary directory with one rule less. Its own test, or its seeds of the simulation,
+run on it and nothing else. Exit code: 0 all were killed, 1 otherwise, 2 bad arguments.`
 
 const ROOT = resolve(import.meta.dirname, '../..')
-const COPIED = ['src', 'test', 'package.json', 'tsconfig.json', 'vitest.config.ts'] as const
-/** One thing at a time in a small world. */
-const DIRECTED = ['abandoned-attempts', 'healing', 'late-extension'].map(
-  (name) => `test/sim/${name}`,
-)
-const TWINS = 'test/sim/scripts-equal-model.test.ts'
-/** In this order. */
-const FURTHER = ['test/redis', 'test/lock', 'test/redlock', 'test/hazards'] as const
+const COPIED = [
+  'src',
+  'test',
+  'scripts',
+  'package.json',
+  'tsconfig.json',
+  'vitest.config.ts',
+] as const
 const stopping = new AbortController()
-
-/** Longer than any of the judges takes when it works. */
-const LIMIT_MS = 900_000
+/** Longer than any test takes on a busy machine. */
+const LIMIT_MS = 600_000
 
 interface Verdict {
   readonly rule: string
-  readonly caughtBy: string
+  readonly killed: boolean
+  /** Which tests failed, or which property of which seed; or why it was not killed. */
   readonly detail: string
+  readonly seconds: number
 }
 
 async function main(): Promise<number> {
   const { values } = parseArgs({
     options: {
       rule: { type: 'string', default: '' },
-      seeds: { type: 'string', default: '300' },
-      'skip-lua': { type: 'boolean', default: false },
+      sample: { type: 'string' },
+      seed: { type: 'string', default: String(Math.floor(Math.random() * 1e6)) },
+      jobs: { type: 'string', default: '2' },
       json: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -53,98 +56,65 @@ async function main(): Promise<number> {
     console.log(USAGE)
     return 0
   }
-  const seeds = Number(values.seeds)
-  const chosen = mutants.filter(({ rule }) => rule.includes(values.rule))
-  if (!Number.isInteger(seeds) || seeds < 1 || chosen.length === 0) {
+  const [seed, jobs] = [Number(values.seed), Number(values.jobs)]
+  const found = mutants.filter(({ rule }) => rule.includes(values.rule))
+  const size = values.sample === undefined ? found.length : Number(values.sample)
+  if (![seed, jobs, size].every(Number.isInteger) || jobs < 1 || size < 1 || found.length === 0) {
     console.error(USAGE)
     return 2
   }
-  let survivors = 0
-  for (const mutant of chosen) {
-    process.stderr.write(`${mutant.rule} …\n`)
-    const verdicts = [await judge(mutant, seeds)]
-    const lua = mutant.patches.filter(isLua)
-    if (lua.length > 0 && !values['skip-lua']) verdicts.push(await compareTwins(mutant, lua))
-    for (const verdict of verdicts) {
-      if (verdict.caughtBy === 'NOBODY') survivors++
-      if (values.json) console.log(JSON.stringify(verdict))
-      else
-        console.log(`${verdict.rule.padEnd(58)} ${verdict.caughtBy.padEnd(11)} ${verdict.detail}`)
+  const queue = values.sample === undefined ? [...found] : sample(found, size, seed)
+  const verdicts: Verdict[] = []
+  const work = async (): Promise<void> => {
+    for (let mutant = queue.shift(); mutant !== undefined; mutant = queue.shift()) {
+      if (stopping.signal.aborted) return
+      const verdict = await judge(mutant)
+      verdicts.push(verdict)
+      const { rule, killed, detail, seconds } = verdict
+      const words = `${killed ? 'killed  ' : 'SURVIVED'} ${rule}: ${detail} (${seconds} s)`
+      console.log(values.json ? JSON.stringify(verdict) : words)
     }
   }
-  return survivors === 0 ? 0 : 1
+  await Promise.all(Array.from({ length: jobs }, work))
+  const killed = verdicts.filter((verdict) => verdict.killed).length
+  const chance = values.sample === undefined ? '' : ` (--sample ${size} --seed ${seed})`
+  const closing = `${verdicts.length} of ${mutants.length} mutants: ${killed} killed, ${verdicts.length - killed} survived${chance}`
+  if (!values.json) console.log(closing)
+  return killed === verdicts.length ? 0 : 1
 }
 
-async function judge(mutant: Mutant, seeds: number): Promise<Verdict> {
-  const { rule, model, patches } = mutant
-  return inCopy(patches, async (directory) => {
-    if (mutant.caughtBy === 'tests' && (await testsFail(directory, ...DIRECTED))) {
-      return { rule, caughtBy: 'tests', detail: DIRECTED.join(' ') }
-    }
-    if (mutant.caughtBy === 'model' && model !== undefined) {
-      const found = await missedByModel(model)
-      if (found !== undefined) return { rule, caughtBy: 'model', detail: found }
-    }
-    // The simulation has no Lua: only tests with real servers can notice.
-    if (patches.every(isLua)) return judgeByTests(rule, directory)
-    const simulation = await run(directory, [
-      ...['--import', 'tsx', 'test/sim/main.ts', '--fail-fast', '--json'],
-      ...['--seeds', String(seeds)],
-    ])
-    const summary = parseSummary(simulation.stdout)
-    const [failed] = summary.failed
-    if (failed !== undefined) {
-      const properties = [...new Set(failed.violations.map(({ property }) => property))].join(' ')
-      const detail = `${properties} after ${summary.seeds} seeds (seed ${failed.seed})`
-      return { rule, caughtBy: 'simulation', detail }
-    }
-    const found = model === undefined ? undefined : await missedByModel(model)
-    if (found !== undefined) return { rule, caughtBy: 'model', detail: found }
-    // What virtual clients do not run into in so few seeds, a test may ask for directly.
-    if (await testsFail(directory, ...DIRECTED)) {
-      return { rule, caughtBy: 'tests', detail: DIRECTED.join(' ') }
-    }
-    return judgeByTests(rule, directory, `${summary.seeds} seeds`)
-  })
-}
-
-async function judgeByTests(
-  rule: string,
-  directory: string,
-  survived = 'only the Lua differs',
-): Promise<Verdict> {
-  for (const tests of FURTHER) {
-    if (await testsFail(directory, tests)) return { rule, caughtBy: 'tests', detail: tests }
+function sample(found: readonly Mutant[], size: number, seed: number): Mutant[] {
+  const random = new SeededRandom(seed)
+  const rest = [...found]
+  const chosen: Mutant[] = []
+  while (chosen.length < size && rest.length > 0) {
+    chosen.push(...rest.splice(random.integer(0, rest.length - 1), 1))
   }
-  return { rule, caughtBy: 'NOBODY', detail: survived }
+  return chosen
 }
 
-/** The Lua alone changed: its twin in the simulated master must be found to differ. */
-async function compareTwins({ rule }: Mutant, lua: readonly Patch[]): Promise<Verdict> {
-  return inCopy(lua, async (directory) =>
-    (await testsFail(directory, TWINS))
-      ? { rule, caughtBy: 'twins', detail: 'the Lua alone' }
-      : { rule, caughtBy: 'NOBODY', detail: 'the Lua alone' },
-  )
-}
-
-async function inCopy<Result>(
-  patches: readonly Patch[],
-  work: (directory: string) => Promise<Result>,
-): Promise<Result> {
+async function judge({ rule, patches, killedBy }: Mutant): Promise<Verdict> {
+  const startedAt = performance.now()
   const directory = await mkdtemp(join(tmpdir(), 'redlock-mutant-'))
   try {
-    for (const name of COPIED)
+    for (const name of COPIED) {
       await cp(join(ROOT, name), join(directory, name), { recursive: true })
+    }
     await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
     for (const patch of patches) await apply(directory, patch)
-    return await work(directory)
+    const failures = await failuresOf(killedBy, directory)
+    const seconds = Math.round((performance.now() - startedAt) / 1_000)
+    if (failures.length > 0) return { rule, killed: true, detail: failures.join(' · '), seconds }
+    return { rule, killed: false, detail: `by ${JSON.stringify(killedBy)}`, seconds }
+  } catch (error) {
+    // A text that has moved, or a test that did not run: as bad as a survivor.
+    return { rule, killed: false, detail: error instanceof Error ? error.message : '', seconds: 0 }
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
 }
 
-/** @throws Error when the source has moved on, because a mutant that changes nothing is caught by nobody. */
+/** @throws Error when the source has moved on, because a mutant that changes nothing is killed by nothing. */
 async function apply(directory: string, { file, find, replace }: Patch): Promise<void> {
   const path = join(directory, file)
   const text = await readFile(path, 'utf8')
@@ -158,31 +128,77 @@ async function apply(directory: string, { file, find, replace }: Patch): Promise
   )
 }
 
-async function missedByModel(rule: string): Promise<string | undefined> {
-  const { code, stdout } = await run(ROOT, [
-    ...['--import', 'tsx', 'test/model/main.ts', '--without', rule, '--json'],
+/** What the killer found, in words. @throws Error when it did not run at all. */
+async function failuresOf(killer: Killer, directory: string): Promise<readonly string[]> {
+  return 'seeds' in killer
+    ? violations(directory, killer.seeds, killer.clocks)
+    : failedTests(directory, killer.test, killer.name)
+}
+
+interface VitestResult {
+  readonly numFailedTests: number
+  readonly numPassedTests: number
+  readonly testResults: readonly {
+    readonly name: string
+    readonly assertionResults: readonly { readonly status: string; readonly title: string }[]
+  }[]
+}
+
+/** The first failure is enough. */
+async function failedTests(
+  directory: string,
+  test: string,
+  name: string | undefined,
+): Promise<readonly string[]> {
+  const report = join(directory, 'report.json')
+  const only = name === undefined ? [] : ['-t', name]
+  const stdout = await run(directory, [
+    ...['node_modules/vitest/vitest.mjs', 'run', test, ...only, '--bail', '1'],
+    ...['--reporter', 'json', '--outputFile', report],
   ])
-  if (code !== 0) return undefined
-  const last = JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as {
-    readonly broken: string
-    readonly states: number
-    readonly trace: readonly string[]
+  const text = await readFile(report, 'utf8').catch(() => '')
+  if (text === '') throw new Error(`vitest did not run ${test}:\n${stdout}`)
+  const { numFailedTests, numPassedTests, testResults } = JSON.parse(text) as VitestResult
+  if (numFailedTests + numPassedTests === 0) {
+    throw new Error(`No test of ${test} ran (${name ?? 'all of them'}):\n${stdout}${text}`)
   }
-  return `${last.broken} in ${last.trace.length} steps, ${last.states} states`
+  return testResults.flatMap((file) =>
+    file.assertionResults
+      .filter(({ status }) => status === 'failed')
+      .map(({ title }) => `${relative(directory, file.name)} (${title})`),
+  )
 }
 
-async function testsFail(directory: string, ...tests: readonly string[]): Promise<boolean> {
-  const { code, stdout } = await run(directory, ['node_modules/vitest/vitest.mjs', 'run', ...tests])
-  if (code !== 0 && !stdout.includes('failed')) throw new Error(`vitest did not run:\n${stdout}`)
-  return code !== 0
+interface SimulationSummary {
+  readonly seeds: number
+  readonly failed: readonly {
+    readonly seed: number
+    readonly violations: readonly { readonly property: string }[]
+  }[]
 }
 
-interface Outcome {
-  readonly code: number | null
-  readonly stdout: string
+async function violations(
+  directory: string,
+  seeds: number,
+  clocks: string | undefined,
+): Promise<readonly string[]> {
+  const stdout = await run(directory, [
+    ...['--import', 'tsx', 'test/sim/main.ts', '--fail-fast', '--json', '--jobs', '1'],
+    ...['--seeds', String(seeds), ...(clocks === undefined ? [] : ['--clocks', clocks])],
+  ])
+  try {
+    const { failed } = JSON.parse(stdout) as SimulationSummary
+    return failed.map(
+      ({ seed, violations: found }) =>
+        `simulation, seed ${seed}: ${[...new Set(found.map(({ property }) => property))].join(' ')}`,
+    )
+  } catch {
+    throw new Error(`The simulation did not say how it went:\n${stdout.slice(0, 2_000)}`)
+  }
 }
 
-function run(cwd: string, args: readonly string[]): Promise<Outcome> {
+/** What it says on standard output and error. */
+function run(cwd: string, args: readonly string[]): Promise<string> {
   return new Promise((done, fail) => {
     const child = spawn(process.execPath, args, {
       cwd,
@@ -195,26 +211,10 @@ function run(cwd: string, args: readonly string[]): Promise<Outcome> {
       stdout += chunk.toString()
     })
     child.on('error', fail)
-    child.on('close', (code) => {
-      done({ code, stdout })
+    child.on('close', () => {
+      done(stdout)
     })
   })
-}
-
-interface SimulationSummary {
-  readonly seeds: number
-  readonly failed: readonly {
-    readonly seed: number
-    readonly violations: readonly { readonly property: string }[]
-  }[]
-}
-
-function parseSummary(stdout: string): SimulationSummary {
-  try {
-    return JSON.parse(stdout) as SimulationSummary
-  } catch {
-    throw new Error(`The simulation did not say how it went:\n${stdout.slice(0, 2_000)}`)
-  }
 }
 
 // An interrupted run leaves its copies to `finally`, which only runs when the process ends by itself.

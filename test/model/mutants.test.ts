@@ -14,3 +14,12 @@ test.each(mutants.map(({ rule, patches }) => [rule, patches] as const))(
     }
   },
 )
+
+test.each(mutants.map(({ rule, killedBy }) => [rule, killedBy] as const))(
+  '%s: the test that must notice is there',
+  (_rule, killer) => {
+    if ('seeds' in killer) return
+    const text = readFileSync(new URL(killer.test, root), 'utf8')
+    expect(text).toContain(killer.name ?? '')
+  },
+)

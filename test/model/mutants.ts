@@ -1,11 +1,10 @@
 /**
- * Rules of the protocol, each with the smallest change to the source that takes it away. The suite must notice
- * every one of them; a rule whose loss nobody notices is either not tested or not needed.
+ * Rules of the protocol and of the lines, each with the smallest change to the source that takes it away, and with what
+ * must notice. The exhaustive model is an argument for the rules; it does not run the code, so it kills none.
  *
- * Where a rule lives in a script, the simulated master has it too: both are changed for the simulation, and only
- * the Lua for the comparison of the two.
+ * Where a rule lives in a script, the simulated master has it too: both are changed.
  */
-import type { Removable } from './rules.ts'
+import type { Clocks } from '../sim/scenario.ts'
 
 export interface Patch {
   /** From the root of the project. */
@@ -13,25 +12,24 @@ export interface Patch {
   /** Must occur exactly once. */
   readonly find: string
   readonly replace: string
-  /** It changes Lua, which the simulated master has in TypeScript. */
-  readonly lua?: true
 }
 
 export interface Mutant {
   readonly rule: string
   readonly patches: readonly Patch[]
-  /** The same rule in the exhaustive model. */
-  readonly model?: Removable
-  /** What is expected to notice it first; the others are asked when it does not. */
-  readonly caughtBy: 'simulation' | 'model' | 'tests'
+  readonly killedBy: Killer
 }
+
+/** What must notice: a file of tests or one test of it, or the simulation within so many seeds. */
+export type Killer =
+  | { readonly test: string; readonly name?: string }
+  | { readonly seeds: number; readonly clocks?: Clocks }
 
 /** In the long form, the short form or the enrolment: `file` below `src/redlock`. */
 const lua = (file: string, find: string, replace: string): Patch => ({
   file: `src/redlock/${file}.ts`,
   find,
   replace,
-  lua: true,
 })
 const twin = (find: string, replace: string): Patch => ({
   file: 'src/testing/simulated-scripts.ts',
@@ -44,11 +42,15 @@ const source = (file: string, find: string, replace: string): Patch => ({
   replace,
 })
 
-export function isLua(patch: Patch): boolean {
-  return patch.lua === true
-}
+/** In the Lua of the lines. */
+const worker = (find: string, replace: string, file = 'line-scripts'): Patch => ({
+  file: `src/worker/line/${file}.ts`,
+  find,
+  replace,
+})
+const LINE = 'test/worker/line/line.test.ts'
 
-export const mutants: readonly Mutant[] = [
+const rules: readonly Mutant[] = [
   {
     rule: 'quorum is a majority',
     patches: [
@@ -58,7 +60,7 @@ export const mutants: readonly Mutant[] = [
         'return Math.floor(masters / 2)',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redlock/pure.test.ts', name: 'two quorums always share a master' },
   },
   {
     rule: 'fresh token for every attempt',
@@ -66,18 +68,18 @@ export const mutants: readonly Mutant[] = [
       source('redlock/attempt', '`${randomUUID()}@${owner}`', '`${resources.join()}@${owner}`'),
       source('redlock/attempt', "import { randomUUID } from 'node:crypto'\n", ''),
     ],
-    caughtBy: 'simulation',
+    killedBy: { seeds: 300 },
   },
   {
     rule: 'time counts from before the first command',
     patches: [
       source(
         'redlock/attempt',
-        'const when = { startedAt, tookMs, trust }',
-        'const when = { startedAt, tookMs, trust: trustFrom(now, leaseMs, driftFactor) }',
+        'startedAt: start.now, tookMs, trust, ',
+        'startedAt: start.now, tookMs, trust: trustFrom(end, leaseMs, driftFactor), ',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: { seeds: 300 },
   },
   {
     rule: 'drift margin',
@@ -88,7 +90,7 @@ export const mutants: readonly Mutant[] = [
         'return 0 * leaseMs * driftFactor\n}\n\nexport function trustFrom',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/lock/pure.test.ts', name: 'is counted from the start of the attempt' },
   },
   {
     rule: 'the wall clock ends a lease too',
@@ -99,30 +101,24 @@ export const mutants: readonly Mutant[] = [
         'trust.until - at.now',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/lock/pure.test.ts', name: 'is over when either clock says so' },
   },
   {
     rule: 'trust is checked after the votes',
-    patches: [
-      source(
-        'redlock/attempt',
-        'if (remainingMs(trust, now) <= 0) {',
-        'if (remainingMs(trust, now) < 0) {',
-      ),
-    ],
-    caughtBy: 'simulation',
+    patches: [source('redlock/attempt', 'if (leftMs <= 0) {', 'if (leftMs < 0) {')],
+    killedBy: { test: 'test/hazards/expired-grants.test.ts' },
   },
   {
     rule: 'a master that may have forgotten is quarantined',
     patches: [
       lua(
         'fleet/enrol-scripts',
-        'votesFromMs = nowMs + tonumber(ARGV[3]) end',
-        'votesFromMs = nowMs end',
+        'quarantine, votesInMs = ARGV[8], ARGV[3] end',
+        "quarantine, votesInMs = ARGV[8], '0' end",
       ),
-      twin('votesFromMs = nowMs + Number(at(args, 3))', 'votesFromMs = nowMs'),
+      twin('[at(args, 8), quarantineMs]', "[at(args, 8), '0']"),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
   },
   {
     rule: 'the run id must match, a kept record proves nothing',
@@ -134,19 +130,22 @@ export const mutants: readonly Mutant[] = [
       ),
       twin("if (known.get('runId') !== runId) {", "if (!known.has('runId')) {"),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
   },
   {
     rule: 'whoever counts another number of masters is not enrolled',
     patches: [
       lua(
         'fleet/enrol-scripts',
-        "if known[5] and known[5] ~= ARGV[5] then return {'mismatch'",
+        "if known[3] and known[3] ~= ARGV[5] then return {'mismatch'",
         "if false then return {'mismatch'",
       ),
-      twin('Object.entries({ maxLeaseMs, fleetSize })', 'Object.entries({ maxLeaseMs })'),
+      twin(
+        'Object.entries({ maxLeaseMs, fleetSize, fenceTtlMs })',
+        'Object.entries({ maxLeaseMs, fenceTtlMs })',
+      ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
   },
   {
     rule: 'whom other masters refuse founds no fleet',
@@ -161,7 +160,7 @@ export const mutants: readonly Mutant[] = [
         "if (!known.has('runId') && at(args, 6) === '-')",
       ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
   },
   {
     rule: 'whoever counts another number of masters has no vote',
@@ -169,7 +168,7 @@ export const mutants: readonly Mutant[] = [
       lua('verbs/library', ' and record[4] == fleetSize', ''),
       twin(" &&\n      record.get('fleetSize') === constants['fleetSize']", ''),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'proposals far ahead of the server are refused',
@@ -177,18 +176,18 @@ export const mutants: readonly Mutant[] = [
       lua('verbs/acquire', 'if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),
       twin('if (aheadMs > maxClockSkewMs)', 'if (aheadMs > maxClockSkewMs + Infinity)'),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'proposals follow the clock',
     patches: [
       source(
-        'redlock/proposal',
-        'return Math.floor(this.#clock.wallNow() * 1000)',
-        'return Math.floor(this.#clock.wallNow() * 0)',
+        'redlock/verbs/acquire',
+        'Math.floor(this.#clock.wallNow() * 1000)',
+        'Math.floor(this.#clock.wallNow() * 0)',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redlock/pure.test.ts' },
   },
   {
     rule: 'every grant raises the counter',
@@ -199,12 +198,11 @@ export const mutants: readonly Mutant[] = [
         "fence = string.format('%.0f', counter) end",
       ),
       twin(
-        'const next = Math.max(counter + TOKENS_PER_GRANT, proposal)',
-        'const next = Math.max(counter, proposal)',
+        'Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT, proposal)',
+        'Math.max(Math.max(counter, earliestUs), proposal)',
       ),
     ],
-    model: 'everyGrantRaises',
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'a lease that is held is not granted',
@@ -215,8 +213,7 @@ export const mutants: readonly Mutant[] = [
         'if (holder === token && !handedOver && nowMs < 0) {',
       ),
     ],
-    model: 'heldIsNotGranted',
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'confirm counts only the exact token',
@@ -227,37 +224,32 @@ export const mutants: readonly Mutant[] = [
         "vote.kind === 'counter'",
       ),
     ],
-    model: 'confirmIsExact',
-    caughtBy: 'model',
+    killedBy: { test: 'test/sim/exact-counters.test.ts', name: 'a counter that has gone on' },
   },
   {
     rule: 'confirm checks that the key is mine',
     patches: [
       lua(
         'verbs/confirm',
-        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nif flagged",
-        "if token == '' then return {'lost'} end\nend\nif flagged",
+        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nif quarantineMs",
+        "if token == '' then return {'lost'} end\nend\nif quarantineMs",
       ),
       twin(
         "if (memory.get(keys.lease(resource)) !== token) return ['lost']",
         "if (keys.lease(resource) === token) return ['lost']",
       ),
     ],
-    model: 'confirmChecksKey',
-    caughtBy: 'model',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'grants that differ are confirmed',
     patches: [
-      source(
-        'redlock/attempt',
-        'if (!exactlyOnQuorum(poll.votes, counter)) {',
-        'if (counter < 0) {',
-      ),
-      source('redlock/attempt', 'function exactlyOnQuorum(', 'export function exactlyOnQuorum('),
+      source('redlock/attempt', 'if (acquire.atCounter < fleet.quorum) {', 'if (counter < 0) {'),
     ],
-    model: 'confirmRound',
-    caughtBy: 'model',
+    killedBy: {
+      test: 'test/redlock/redlock.test.ts',
+      name: 'counters that differ are levelled on a quorum before the lease counts',
+    },
   },
   {
     rule: 'extend checks that nobody was granted since',
@@ -272,8 +264,7 @@ export const mutants: readonly Mutant[] = [
         "if (holder !== undefined && holder !== token) return ['lost', holder]\n    if (holder === undefined) missing = true",
       ),
     ],
-    model: 'extendChecksCounter',
-    caughtBy: 'model',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'extend checks that the key is mine',
@@ -288,8 +279,7 @@ export const mutants: readonly Mutant[] = [
         'if (holder === undefined) missing = true',
       ),
     ],
-    model: 'extendChecksKey',
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'an extension never makes a lease shorter',
@@ -300,7 +290,7 @@ export const mutants: readonly Mutant[] = [
         "for _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs)",
       ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'extend never creates a key',
@@ -315,31 +305,29 @@ export const mutants: readonly Mutant[] = [
         "if (missing && leaseMs < 0) return ['missing']\n  for (const resource of resources) {\n    memory.set(keys.lease(resource), token, leaseMs)",
       ),
     ],
-    model: 'extendNeverCreates',
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'an extension counts only inside the old trust',
     patches: [
       source(
-        'redlock/quorum-lease',
+        'lock/held-lease',
         'this.assertHeld() // An answer counts only inside the old trust.\n',
         '',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/sim/late-extension.test.ts' },
   },
   {
     rule: 'healing waits for a quorum',
     patches: [
       source(
         'redlock/quorum-lease',
-        '    const verdict = await poll.verdict\n',
-        '    const verdict = await poll.verdict\n    this.#healMissing(poll.votes, new Set())\n',
+        "if ((await poll.verdict) === 'against') {\n      await poll.complete",
+        "const verdict = await poll.verdict\n    this.#healMissing(poll.votes, new Set())\n    if (verdict === 'against') {\n      await poll.complete",
       ),
     ],
-    model: 'healWaitsForQuorum',
-    caughtBy: 'tests',
+    killedBy: { test: 'test/sim/healing.test.ts' },
   },
   {
     rule: 'heal never replaces another holder',
@@ -354,8 +342,7 @@ export const mutants: readonly Mutant[] = [
         '}\n  for (const resource of resources) {\n    const lease = keys.lease(resource)\n    memory.set',
       ),
     ],
-    model: 'healNeverReplaces',
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'heal checks that nobody was granted since',
@@ -370,19 +357,21 @@ export const mutants: readonly Mutant[] = [
         "if (holder !== undefined && holder !== token) return ['lost', holder]\n  }",
       ),
     ],
-    model: 'healChecksCounter',
-    caughtBy: 'model',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'the old holder stops before it hands over',
     patches: [
       source(
-        'redlock/quorum-lease',
+        'lock/held-lease',
         "    this.#end('handed-over')\n    this.#released = Promise.resolve()\n",
         '',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: {
+      test: 'test/redlock/coordination.test.ts',
+      name: 'of a lease that is as good as new asks no master',
+    },
   },
   {
     rule: 'a grant leaves room for the tokens of those it is passed on to',
@@ -393,11 +382,11 @@ export const mutants: readonly Mutant[] = [
         "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end",
       ),
       twin(
-        'const next = Math.max(counter + TOKENS_PER_GRANT, proposal)',
-        'const next = Math.max(counter + TOKENS_PER_GRANT / 64, proposal)',
+        'Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT, proposal)',
+        'Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT / 64, proposal)',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'a lease is passed on only as often as it has tokens',
@@ -408,23 +397,26 @@ export const mutants: readonly Mutant[] = [
         'if (this.#passes === -TOKENS_PER_GRANT) return undefined',
       ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redlock/coordination.test.ts', name: 'has a token for each' },
   },
   {
     rule: 'a lease that is passed on is no longer than it was',
     patches: [
       source(
         'redlock/quorum-lease',
-        'this.#trust = before.#trust\n',
-        'this.#trust = trustFrom(grant.startedAt, grant.leaseMs, fleet.settings.driftFactor)\n',
+        'before?.trust ?? grant.trust',
+        'trustFrom({ now: fleet.settings.clock.now(), wallNow: fleet.settings.clock.wallNow() }, terms.leaseMs, fleet.settings.driftFactor)',
       ),
     ],
-    caughtBy: 'simulation',
+    killedBy: {
+      test: 'test/redlock/coordination.test.ts',
+      name: 'of a lease that is as good as new asks no master',
+    },
   },
   {
     rule: 'a lease that is passed on knows which keys are being given back',
     patches: [source('redlock/quorum-lease', '      this.#healing = before.#healing\n', '')],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/sim/healing.test.ts' },
   },
   {
     rule: 'a failed attempt is released on every master',
@@ -435,7 +427,7 @@ export const mutants: readonly Mutant[] = [
         'ask(_master: Master, index: number): Call | CallResult {\n    return this.#terms.isUnsettled(index) ? { ok: true, serverMs: 0, reply: 0 } : this.#call',
       ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/sim/abandoned-attempts.test.ts' },
   },
   {
     rule: 'a release on another connection than its question leaves a tombstone',
@@ -446,16 +438,16 @@ export const mutants: readonly Mutant[] = [
         'return unknown && masters.length < 0 && states.length < 0',
       ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/sim/abandoned-attempts.test.ts' },
   },
   {
     rule: 'whoever leaves a tombstone says that there is one',
     patches: [
-      lua('verbs/heal', '  flag(quarantineMs)\n', ''),
+      lua('verbs/heal', '  flag(2 * maxLeaseMs)\n', ''),
       lua('verbs/release', '  flag(tombstoneMs)\n', ''),
       twin("'1', forMs)\n  flag(scene, forMs)\n", "'1', forMs)\n"),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'an abandoned token leaves a tombstone',
@@ -467,27 +459,30 @@ export const mutants: readonly Mutant[] = [
       ),
       twin("if (isAbandoned(scene, token)) return ['abandoned']\n  let counter", 'let counter'),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'the short form grants no lease that is held',
     patches: [lua('verbs/acquire', "token, 'NX', 'PX', leaseMs, 'GET')", "token, 'PX', leaseMs)")],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'the short form grants nothing in quarantine',
     patches: [lua('verbs/acquire', 'if not grants or flagged', 'if not enrolled or flagged')],
-    caughtBy: 'tests',
+    killedBy: {
+      test: 'test/redlock/redlock.test.ts',
+      name: 'a new fleet waits before its first grant',
+    },
   },
   {
     rule: 'the short form refuses proposals far ahead',
     patches: [lua('verbs/acquire', ' or proposed > latestUs', '')],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/sim/scripts-equal-model.test.ts' },
   },
   {
     rule: 'the short form looks for tombstones and reservations',
     patches: [lua('verbs/acquire', 'if not grants or flagged or', 'if not grants or')],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'the short form raises the counter',
@@ -498,12 +493,12 @@ export const mutants: readonly Mutant[] = [
         'if least then return true end',
       ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
   {
     rule: 'the short form extends only my key',
     patches: [lua('verbs/extend', " or call('GET', leaseKey) ~= token", '')],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'the short form extends nothing after a later grant',
@@ -514,7 +509,7 @@ export const mutants: readonly Mutant[] = [
         '',
       ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'the short form never makes a lease shorter',
@@ -525,16 +520,387 @@ export const mutants: readonly Mutant[] = [
         "call('PEXPIRE', leaseKey, leaseMs)",
       ),
     ],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
   {
     rule: 'the short form releases only my key',
     patches: [lua('verbs/release', "if call('GET', leaseKey) ~= token then return 0 end", '')],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/sim/scripts-equal-model.test.ts' },
   },
   {
     rule: 'the short form leaves tombstones to the long one',
     patches: [lua('verbs/release', " or tombstoneMs ~= '0'", '')],
-    caughtBy: 'tests',
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+  },
+  {
+    rule: 'only exact tokens on a full quorum complete a grant',
+    patches: [
+      source('redlock/attempt', 'acquire.atCounter < fleet.quorum', 'acquire.atCounter < 1'),
+    ],
+    killedBy: { test: 'test/sim/exact-counters.test.ts', name: 'a quorum holds the token' },
+  },
+  {
+    rule: 'memory is durable only where every write waits for the disk, also during a rewrite',
+    patches: [
+      source(
+        'redis/server-facts',
+        "(await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'",
+        "(await configOf(redis, 'no-appendfsync-on-rewrite')) !== ''",
+      ),
+    ],
+    killedBy: { test: 'test/redis/enrolment.test.ts' },
+  },
+  {
+    rule: 'only the quarantine that was counted is shortened',
+    patches: [lua('fleet/enrol-scripts', 'if known[1] ~= ARGV[1] then return 0 end', '')],
+    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
+  },
+  {
+    rule: 'a quarantine is counted on a monotonic clock',
+    patches: [
+      source(
+        'redlock/fleet/quarantines',
+        'Math.max(0, Math.ceil(until - this.#clock.now()))',
+        'Math.max(0, Math.ceil(until - this.#clock.now() - 1e9))',
+      ),
+    ],
+    killedBy: { test: 'test/redlock/redlock.test.ts', name: 'a master that comes back empty' },
+  },
+  {
+    rule: 'a tombstone outlives a healed key',
+    patches: [
+      lua(
+        'verbs/extend',
+        "redis.call('PEXPIRE', tombstoneKey(token), 2 * maxLeaseMs) == 1",
+        "redis.call('EXISTS', tombstoneKey(token)) == 1",
+      ),
+    ],
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts', name: 'within a quarantine' },
+  },
+  {
+    rule: 'a master out of line grants nothing that counts',
+    patches: [
+      source(
+        'redlock/fleet/clock-watch',
+        'if (this.#outOfLine.has(master)) return this.#options.suspensionMs',
+        'if (this.#comparedAt === Infinity) return this.#options.suspensionMs',
+      ),
+    ],
+    killedBy: { test: 'test/hazards/wrong-clocks.test.ts', name: 'a client that starts after' },
+  },
+  {
+    rule: 'a master out of line extends nothing that counts',
+    patches: [
+      source(
+        'redlock/verbs/extend',
+        "vote.kind === 'extended' && this.#fleet.clocks.isOutOfLine(master)",
+        "vote.kind !== 'extended' && this.#fleet.clocks.isOutOfLine(master)",
+      ),
+    ],
+    killedBy: { test: 'test/hazards/wrong-clocks.test.ts', name: 'an extension does not rest' },
+  },
+  {
+    rule: 'nested calls join only on as many slots',
+    patches: [source('lock/reentrancy', 'shared.slots !== slots', 'shared.slots < 0')],
+    killedBy: { test: 'test/lock/reentrancy.test.ts' },
+  },
+  {
+    rule: 'the longer trust is of one instant',
+    patches: [
+      source(
+        'lock/trust',
+        'return b.until >= a.until ? b : a',
+        'return { until: Math.max(a.until, b.until), wallUntil: Math.max(a.wallUntil, b.wallUntil) }',
+      ),
+    ],
+    killedBy: { test: 'test/lock/pure.test.ts', name: 'an extension after a clock was set' },
+  },
+  {
+    rule: 'a key that was healed in a quarantine does not confirm',
+    patches: [
+      lua(
+        'verbs/confirm',
+        "if quarantineMs > 0 and flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end\n",
+        '',
+      ),
+      twin("if (scene.quarantineMs > 0 && isAbandoned(scene, token)) return ['lost']", ''),
+    ],
+    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+  },
+  {
+    rule: 'a key that was healed in a quarantine does not extend',
+    patches: [
+      lua('verbs/extend', "  return {'healed'}\n", "  return {'extended'}\n"),
+      twin(
+        "  abandon(scene, token, tombstoneMs(scene))\n  return ['healed']",
+        "  abandon(scene, token, tombstoneMs(scene))\n  return ['extended']",
+      ),
+    ],
+    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+  },
+  {
+    rule: 'a hand over that fails in one cell releases both halves',
+    patches: [
+      source(
+        'redlock/cells/redlock-cells',
+        'if (!isDone) await lease.release()',
+        'if (!isDone) lease.remainingMs()',
+      ),
+    ],
+    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'a hand over that fails in cell' },
+  },
+  {
+    rule: 'a key that outlasts the longest lease is shortened',
+    patches: [
+      lua(
+        'verbs/acquire',
+        "  if redis.call('PTTL', holderKey) > tonumber(maxLeaseMs) then redis.call('PEXPIRE', holderKey, maxLeaseMs) end\n",
+        '',
+      ),
+    ],
+    killedBy: { test: 'test/redis/grant-scripts.test.ts', name: 'a key that outlasts' },
+  },
+  {
+    rule: 'a waiter leaves nothing for longer than the longest lease',
+    patches: [lua('verbs/acquire', 'math.min(waitMs, tonumber(maxLeaseMs))', 'waitMs')],
+    killedBy: { test: 'test/redis/grant-scripts.test.ts', name: 'a waiter leaves nothing' },
+  },
+  {
+    rule: 'an owner that no server can write is refused',
+    patches: [source('options', 'if (/\\p{Surrogate}/u.test(value)) {', "if (value === '') {")],
+    killedBy: { test: 'test/bad-input/construction.test.ts' },
+  },
+  {
+    rule: 'no token is smaller than one that was forgotten',
+    patches: [
+      lua('verbs/acquire', 'counter = math.max(counter, earliestUs)\n', ''),
+      lua('verbs/acquire', ' or proposed < earliestUs', ''),
+    ],
+    killedBy: { test: 'test/hazards/wrong-clocks.test.ts', name: 'a token is larger' },
+  },
+  {
+    rule: 'counters of a fleet live equally long',
+    patches: [
+      lua(
+        'fleet/enrol-scripts',
+        "if known[4] and known[4] ~= ARGV[9] then return {'mismatch', 'fenceTtlMs', known[4]} end",
+        '',
+      ),
+    ],
+    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
+  },
+  {
+    rule: 'a lease is handed over only by its own Redlock',
+    patches: [source('redlock/redlock', ' || !lease.belongsTo(this.#fleet)', '')],
+    killedBy: { test: 'test/redlock/foreign-lease.test.ts' },
+  },
+  {
+    rule: 'a slot lives in the cell of its resource',
+    patches: [source('redlock/cells/placement', "resource.replace(/#\\d+$/, '')", 'resource')],
+    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'look for a slot in the cell' },
+  },
+  {
+    rule: 'no namespace has keys in another one',
+    patches: [source('redlock/settings', '!KEY_KINDS.test(namespace)', 'namespace')],
+    killedBy: { test: 'test/bad-input/construction.test.ts', name: 'a namespace whose keys' },
+  },
+  {
+    rule: 'a name that no server can write is refused',
+    patches: [source('lock/resources', 'if (HALF_CHARACTER.test(name))', "if (name === '')")],
+    killedBy: { test: 'test/bad-input/calls.test.ts' },
+  },
+  {
+    rule: 'a moving lease is trusted as long as its weaker half',
+    patches: [
+      source(
+        'redlock/cells/moving-lease',
+        'return Math.min(...this.parts.map((part) => part.remainingMs()))',
+        'return Math.max(...this.parts.map((part) => part.remainingMs()))',
+      ),
+    ],
+    killedBy: { test: 'test/redlock/cells/moving-lease.test.ts', name: 'trusted' },
+  },
+  {
+    rule: 'a moving lease ends when either half does',
+    patches: [
+      source(
+        'redlock/cells/moving-lease',
+        'AbortSignal.any(this.parts.map(({ signal }) => signal))',
+        'this.parts[0].signal',
+      ),
+    ],
+    killedBy: { test: 'test/redlock/cells/moving-lease.test.ts', name: 'aborts' },
+  },
+  {
+    rule: 'a moving lease is extended when both halves are',
+    patches: [
+      source(
+        'redlock/cells/moving-lease',
+        "const short = outcomes.find(({ status }) => status !== 'extended')",
+        "const short = outcomes.every(({ status }) => status !== 'extended') ? outcomes[0] : undefined",
+      ),
+    ],
+    killedBy: { test: 'test/redlock/cells/moving-lease.test.ts', name: 'extended' },
+  },
+  {
+    rule: 'nothing stays where two cells come to no common token',
+    patches: [
+      source(
+        'redlock/cells/redlock-cells',
+        'await Promise.all([from.lease.release(), to.lease.release()])\n  const split',
+        'await Promise.resolve()\n  const split',
+      ),
+    ],
+    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'nothing stays where' },
+  },
+  {
+    rule: 'a token is raised only by a quorum',
+    patches: [
+      source(
+        'redlock/quorum-lease',
+        "if ((await poll.verdict) === 'against') return false\n    this.#counter",
+        "if ((await poll.verdict) === 'for') this.#passes = 0\n    this.#counter",
+      ),
+    ],
+    killedBy: {
+      test: 'test/redlock/cells/moving-lease.test.ts',
+      name: 'a half whose keys are gone',
+    },
+  },
+  {
+    rule: 'the reply that shows a clock jump does not grant',
+    patches: [
+      source(
+        'redlock/verbs/acquire',
+        "if (waitMs > 0) return { kind: 'suspended', waitMs }",
+        "if (waitMs < 0) return { kind: 'suspended', waitMs }",
+      ),
+    ],
+    killedBy: { test: 'test/redlock/suspended-vote.test.ts' },
+  },
+  {
+    rule: "the lease's timer looks at both clocks",
+    patches: [
+      source(
+        'lock/held-lease',
+        'Math.min(leftMs, this.leaseMs / LOOKS_PER_LEASE)',
+        'Math.min(leftMs, this.leaseMs * LOOKS_PER_LEASE)',
+      ),
+    ],
+    killedBy: { test: 'test/sim/lease-timer.test.ts' },
+  },
+  {
+    rule: 'two addresses of one server are one vote',
+    patches: [
+      source(
+        'redlock/fleet/fleet',
+        'if (duplicate !== undefined && duplicate !== master) {',
+        'if (duplicate !== undefined && duplicate === master) {',
+      ),
+    ],
+    killedBy: { test: 'test/bad-input/unfit-masters.test.ts' },
+  },
+  {
+    rule: 'a line drops the place of a job that is gone or of another instance',
+    patches: [worker('job[1] ~= timestamp or ', 'not job[1] or ', 'line-library')],
+    killedBy: { test: LINE, name: 'when its id belongs to another job now' },
+  },
+  {
+    rule: 'a line drops the place of a job that is finished',
+    patches: [
+      worker(' or (job[2] and not job[6]) then return nil', ' then return nil', 'line-library'),
+    ],
+    killedBy: { test: LINE, name: 'when a plain worker has finished its job' },
+  },
+  {
+    rule: 'a place belongs to one instance of a job',
+    patches: [worker("#base .. ' ' .. timestamp end", "#base .. ' ' .. 0 end", 'line-library')],
+    killedBy: { test: LINE },
+  },
+  {
+    rule: 'who is removed leaves its line and wakes the next one',
+    patches: [
+      worker(
+        'if result == 1 and job[1] then leave(base, id, job[1], job[2]) end',
+        'if not result and job[1] then leave(base, id, job[1], job[2]) end',
+      ),
+    ],
+    killedBy: { test: LINE, name: 'when it is removed' },
+  },
+  {
+    rule: 'a parent leaves its line while it waits for its children',
+    patches: [worker('if job and job[1] then\n  local since', 'if not job then\n  local since')],
+    killedBy: { test: LINE, name: 'a parent leaves them' },
+  },
+  {
+    rule: 'a held line waits for its failed job',
+    patches: [
+      worker(
+        "redis.call('HSET', jobKey, 'redlock:holds', 1)",
+        "redis.call('HDEL', jobKey, 'redlock:holds')",
+      ),
+    ],
+    killedBy: { test: LINE, name: 'holds the line until the failed job' },
+  },
+  {
+    rule: 'a line has as many heads as slots',
+    patches: [
+      worker(
+        'local head = #heads < most and jobAt(place)',
+        'local head = #heads <= most and jobAt(place)',
+        'line-library',
+      ),
+    ],
+    killedBy: { test: LINE, name: 'with slots' },
+  },
+  {
+    rule: 'a job of several lines is woken only where it is at the head of all',
+    patches: [worker('if several and not isTurn', 'if false and not isTurn', 'line-library')],
+    killedBy: { test: LINE },
+  },
+  {
+    rule: 'a line orders its jobs by priority, where the queue says so',
+    patches: [
+      worker("if ARGV[4] ~= 'priority' then return seq end", 'if ARGV[4] then return seq end'),
+    ],
+    killedBy: { test: LINE, name: 'within a line by priority' },
   },
 ]
+
+/**
+ * Attacks that had two holders or a smaller token, without the rule that closes each: the simulation
+ * must find them in worlds that are drawn at random. It does not find attack 11 (a key that was
+ * healed in a quarantine confirms a token): 0 of 1,000 seeds; the test of that rule does.
+ */
+const attacks: readonly Mutant[] = [
+  without('nested calls join only on as many slots', '01'),
+  {
+    rule: 'attack 04: a quarantine is counted on the wall clock of the master',
+    patches: [
+      twin(
+        "quarantineMs: Number(memory.hash(keys.master).get('votesInMs') ?? '0'),",
+        "quarantineMs: Math.max(0, Number(memory.hash(keys.master).get('votesFromMs') ?? '0') - nowMsOf(call)),",
+      ),
+      twin(
+        '{ ...record, quarantine, votesInMs })',
+        "{ ...record, quarantine, votesInMs, ...(known.get('runId') !== runId && votesInMs !== '0' && { votesFromMs: String(Math.floor(nowUs / 1000) + Number(votesInMs)) }) })",
+      ),
+    ],
+    killedBy: { seeds: 500, clocks: 'stepped' },
+  },
+  without('the longer trust is of one instant', '07', 'jumps'),
+  without(
+    'memory is durable only where every write waits for the disk, also during a rewrite',
+    '10',
+    'sane',
+  ),
+  without('a master out of line grants nothing that counts', '14', 'stepped'),
+]
+
+export const mutants: readonly Mutant[] = [...rules, ...attacks]
+
+function without(rule: string, attack: string, clocks?: Clocks): Mutant {
+  const { patches = [] } = rules.find((each) => each.rule === rule) ?? {}
+  const killedBy = { seeds: 500, ...(clocks !== undefined && { clocks }) }
+  return { rule: `attack ${attack}: without '${rule}'`, patches, killedBy }
+}

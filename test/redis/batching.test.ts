@@ -5,7 +5,7 @@ import { systemClock } from '../../src/clock.ts'
 import { Redlock, type AcquireOutcome, silentLogger } from '../../src/index.ts'
 import { Call, type Procedure } from '../../src/redis/batch.ts'
 import { CallQueue } from '../../src/redis/call-queue.ts'
-import type { PendingCall } from '../../src/redis/master.ts'
+import type { Master, Request } from '../../src/redis/master.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 
 const TIME = '1763838000123'
@@ -21,10 +21,16 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
   const sent: Sent[] = []
   const calls = new CallQueue({
     clock: systemClock,
-    runId: () => 'run-1',
+    master: {} as Master, // Only named when the clock is reported.
+    silenceMs: 10_000,
     sender: {
-      send: ({ entries, answered, failed }) => {
-        sent.push({ names: namesIn(entries), answer: answered, fail: failed })
+      enrolled: () => undefined,
+      disconnect: () => undefined,
+      send: (entries, _bytes, heard) => {
+        const fail = (error: Error): void => {
+          heard(undefined, error)
+        }
+        sent.push({ names: namesIn(entries), answer: heard, fail })
       },
     },
     onTime: () => undefined,
@@ -33,12 +39,13 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
   return { calls, sent }
 }
 
-function call(name: string, heard: unknown[] = []): PendingCall & { settled: boolean } {
+function call(name: string, heard: unknown[] = []): Request {
   return {
     call: new Call(echo, [name]),
-    settled: false,
-    left: false,
-    hear: (result) => heard.push(result.ok ? result.reply : result.detail),
+    asker: { hear: (_, result) => heard.push(result.ok ? result.reply : result.detail) },
+    index: 0,
+    isSettled: false,
+    hasLeft: false,
   }
 }
 
@@ -59,7 +66,7 @@ const names = ({ names: sent }: Sent): readonly string[] => sent
 describe('a queue of calls', () => {
   test('an idle master is asked in the same turn', async () => {
     const { calls, sent } = queue()
-    calls.add(call('a'))
+    calls.ask(call('a'))
     await turn()
     expect(sent.map(names)).toEqual([['a']])
   })
@@ -68,11 +75,11 @@ describe('a queue of calls', () => {
     const { calls, sent } = queue()
     const heard: unknown[][] = [[], [], []]
     const [one, two, three] = heard
-    calls.add(call('a', one))
-    calls.add(call('b', two))
+    calls.ask(call('a', one))
+    calls.ask(call('b', two))
     await turn()
-    calls.add(call('c', three))
-    calls.add(call('d'))
+    calls.ask(call('c', three))
+    calls.ask(call('d'))
     expect(sent.map(names)).toEqual([['a', 'b']])
     sent[0]?.answer([`${TIME} **`, ['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']])
     await turn()
@@ -87,48 +94,49 @@ describe('a queue of calls', () => {
 
   test('nobody waits long behind a master that does not answer', async () => {
     const { calls, sent } = queue()
-    calls.add(call('a'))
+    calls.ask(call('a'))
     await turn()
-    calls.add(call('b'))
+    calls.ask(call('b'))
     await new Promise((resolve) => setTimeout(resolve, 30))
     expect(sent.map(names)).toEqual([['a'], ['b']])
   })
 
   test('no more than 64 leave together', () => {
     const { calls, sent } = queue()
-    for (let index = 0; index < 192; index++) calls.add(call(String(index)))
+    for (let index = 0; index < 192; index++) calls.ask(call(String(index)))
     expect(sent.map((one) => one.names.length)).toEqual([64, 64, 64])
   })
 
   test('a call that was given up before it left never leaves', async () => {
     const { calls, sent } = queue()
-    calls.add(call('a'))
+    calls.ask(call('a'))
     const late = call('late')
-    calls.add(late)
-    late.settled = true
+    calls.ask(late)
+    late.isSettled = true
     await turn()
     expect(sent.map(names)).toEqual([['a']])
-    expect(late.left).toBe(false)
+    expect(late.hasLeft).toBe(false)
   })
 
   test('when the connection breaks all that left learn of it, and the rest is taken back', async () => {
     const { calls, sent } = queue()
     const heard: unknown[] = []
-    calls.add(call('a', heard))
+    calls.ask(call('a', heard))
     await turn()
     const waiting = call('b', heard)
-    calls.add(waiting)
-    expect(calls.clear()).toEqual([waiting])
+    calls.ask(waiting)
+    calls.close({ ok: false, reason: 'not-ready', detail: 'gone', mayHaveRun: false })
+    expect(waiting.hasLeft).toBe(false)
     sent[0]?.fail(new Error('closed'))
     await turn()
-    expect(heard).toEqual(['closed'])
+    expect(heard).toEqual(['gone', 'closed'])
     expect(sent).toHaveLength(1)
   })
 
   test('an answer that is too short fails those that it leaves out', async () => {
     const { calls, sent } = queue()
     const heard: unknown[] = []
-    for (const name of ['a', 'b']) calls.add(call(name, heard))
+    for (const name of ['a', 'b']) calls.ask(call(name, heard))
     await turn()
     sent[0]?.answer([`${TIME} *`, ['A']])
     await turn()

@@ -1,8 +1,8 @@
 /** Every answer of the scripts that decide when a server may grant. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { bootstrapScript } from '../../src/redlock/fleet/enrol-scripts.ts'
+import { bootstrapScript, waitedScript } from '../../src/redlock/fleet/enrol-scripts.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { FLEET_SIZE, MAX_LEASE_MS, ScriptBench } from './script-bench.ts'
+import { FENCE_TTL_MS, FLEET_SIZE, MAX_LEASE_MS, ScriptBench } from './script-bench.ts'
 
 const leaks = watchLeaks()
 const QUARANTINE_MS = 30_302
@@ -19,57 +19,67 @@ afterAll(async () => {
   await leaks.assertNone()
 })
 
-const votesFrom = (): Promise<string | null> => bench.redis.hget(bench.keys.master, 'votesFromMs')
+/** The name of the quarantine, and what is left of it. */
+const quarantine = (): Promise<readonly (string | null)[]> =>
+  bench.redis.hmget(bench.keys.master, 'quarantine', 'votesInMs')
+const enrolled = (leftMs: number, name: string): readonly unknown[] => [
+  ...['enrolled', leftMs, name, 'client-1'],
+  expect.any(Number),
+]
 
 describe('enrol', () => {
   it('enrolled: a server that is new waits for a whole longest lease', async () => {
     const before = Math.floor((await bench.nowUs()) / 1_000)
-    expect(await bench.enrol('run-1')).toEqual(['enrolled', QUARANTINE_MS, 'client-1'])
-    expect(Number(await votesFrom())).toBeGreaterThanOrEqual(before + QUARANTINE_MS)
-    expect(await bench.redis.hgetall(bench.keys.master)).toMatchObject({
+    const reply = await bench.enrol('run-1')
+    expect(reply).toEqual(enrolled(QUARANTINE_MS, 'q-1'))
+    expect(reply[4]).toBeGreaterThanOrEqual(before)
+    expect(await bench.redis.hgetall(bench.keys.master)).toEqual({
       runId: 'run-1',
       maxLeaseMs: String(MAX_LEASE_MS),
       durable: '0',
       fleetSize: String(FLEET_SIZE),
+      fenceTtlMs: String(FENCE_TTL_MS),
+      founder: 'client-1',
+      quarantine: 'q-1',
+      votesInMs: String(QUARANTINE_MS),
     })
   })
 
   it('enrolled: the same process does not begin to wait again', async () => {
     await bench.enrol('run-1')
-    const first = await votesFrom()
-    const [word, toGoMs] = await bench.enrol('run-1')
-    expect(word).toBe('enrolled')
-    expect(toGoMs).toBeLessThanOrEqual(QUARANTINE_MS)
-    expect(await votesFrom()).toBe(first)
-    await bench.redis.hset(bench.keys.master, 'votesFromMs', '0')
-    expect((await bench.enrol('run-1')).slice(0, 2)).toEqual(['enrolled', 0])
+    expect(await bench.enrol('run-1', { quarantine: 'q-2' })).toEqual(
+      enrolled(QUARANTINE_MS, 'q-1'),
+    )
+    await bench.redis.hset(bench.keys.master, 'votesInMs', '0')
+    expect(await bench.enrol('run-1')).toEqual(enrolled(0, 'q-1'))
   })
 
   it.each([
-    [true, true, 0],
-    [true, false, QUARANTINE_MS],
-    [false, true, QUARANTINE_MS],
-    [false, false, QUARANTINE_MS],
+    [true, true, 0, 'q-1'],
+    [true, false, QUARANTINE_MS, 'q-2'],
+    [false, true, QUARANTINE_MS, 'q-2'],
+    [false, false, QUARANTINE_MS, 'q-2'],
   ])(
     'enrolled: another process, durable before: %s, now: %s',
-    async (before, durable, expected) => {
+    async (before, durable, leftMs, name) => {
       await bench.enrol('run-1', { durable: before })
-      await bench.redis.hset(bench.keys.master, 'votesFromMs', '0')
-      expect(await bench.enrol('run-2', { durable })).toEqual(['enrolled', expected, 'client-1'])
+      await bench.redis.hset(bench.keys.master, 'votesInMs', '0')
+      const reply = await bench.enrol('run-2', { durable, quarantine: 'q-2' })
+      expect(reply).toEqual(enrolled(leftMs, name))
     },
   )
 
   it('enrolled: a durable process that restarts while it waits goes on waiting', async () => {
     await bench.enrol('run-1', { durable: true })
-    const first = await votesFrom()
-    const [, toGoMs] = await bench.enrol('run-2', { durable: true })
-    expect(toGoMs).toBeGreaterThan(0)
-    expect(await votesFrom()).toBe(first)
+    await bench.run(waitedScript, [bench.keys.master], ['q-1', 10_000])
+    const reply = await bench.enrol('run-2', { durable: true, quarantine: 'q-2' })
+    expect(reply).toEqual(enrolled(10_000, 'q-1'))
   })
 
   it.each([
     ['longest lease', 'maxLeaseMs', 60_000, '30000'],
     ['number of masters', 'fleetSize', 3, '5'],
+    ['life of a counter', 'fenceTtlMs', 300_000, String(FENCE_TTL_MS)],
   ])(
     'mismatch: another %s is refused, and what is stored stays',
     async (_, name, other, stored) => {
@@ -85,11 +95,29 @@ describe('enrol', () => {
     expect(await bench.enrol('run-1', foreign)).toEqual(['unfounded'])
     expect(await bench.redis.dbsize()).toBe(0)
     await bench.enrol('run-1')
-    expect(await bench.enrol('run-1', foreign)).toEqual([
-      'enrolled',
-      expect.any(Number),
-      'client-1',
-    ])
+    expect(await bench.enrol('run-1', foreign)).toEqual(enrolled(QUARANTINE_MS, 'q-1'))
+  })
+})
+
+describe('waited', () => {
+  const waited = (name: string, leftMs: number): Promise<unknown> =>
+    bench.run(waitedScript, [bench.keys.master], [name, leftMs])
+
+  it('what the client with the longest count says holds, and 0 ends the quarantine', async () => {
+    await bench.enrol('run-1')
+    expect(await waited('q-1', 9_000)).toBe(9_000)
+    expect(await waited('q-1', 20_000)).toBe(9_000)
+    expect(await waited('q-1', 0)).toBe(0)
+    expect(await quarantine()).toEqual(['q-1', '0'])
+  })
+
+  it('a quarantine of another name is not shortened: it began after another loss', async () => {
+    await bench.enrol('run-1', { quarantine: 'q-2' })
+    expect(await waited('q-1', 0)).toBe(0)
+    expect(await quarantine()).toEqual(['q-2', String(QUARANTINE_MS)])
+    await bench.redis.flushall()
+    expect(await waited('q-2', 0)).toBe(0)
+    expect(await bench.redis.dbsize()).toBe(0)
   })
 })
 
@@ -100,7 +128,9 @@ it('bootstrap: ends the wait, and keeps what is known of the memory', async () =
   expect(await bench.redis.hgetall(bench.keys.master)).toEqual({
     runId: 'run-1',
     maxLeaseMs: String(MAX_LEASE_MS),
-    votesFromMs: '0',
+    quarantine: '',
+    votesInMs: '0',
+    fenceTtlMs: String(FENCE_TTL_MS),
     durable: '1',
     fleetSize: String(FLEET_SIZE),
     founder: 'client-1',

@@ -27,7 +27,8 @@ type Reply = readonly [word: string, ...fields: unknown[]]
 
 export const RUN_ID = 'run-1'
 export const MAX_LEASE_MS = 30_000
-export const FENCE_TTL_MS = 86_400_000
+/** So long that small proposals do not count as those of a clock that is far behind. */
+export const FENCE_TTL_MS = 100 * 365 * 86_400_000
 export const SKEW_MS = 10_000
 
 /** The run id and the longest lease that the caller believes in. */
@@ -38,6 +39,7 @@ export const FLEET_SIZE = 5
 interface Caller {
   readonly skewMs?: number
   readonly enrolment?: Enrolment
+  readonly fenceTtlMs?: number
 }
 
 /** A master that an operator has just declared empty. */
@@ -94,6 +96,7 @@ export class ScriptBench {
       waitMs = 0,
       waiter = waitMs > 0 ? `${token}-waits` : '',
       enrolment = [RUN_ID, MAX_LEASE_MS],
+      fenceTtlMs = FENCE_TTL_MS,
     }: {
       readonly resources?: readonly string[]
       readonly leaseMs?: number
@@ -103,11 +106,12 @@ export class ScriptBench {
       readonly waitMs?: number
       readonly waiter?: string
       readonly enrolment?: Enrolment
+      readonly fenceTtlMs?: number
     } = {},
   ): Promise<Reply> {
     const predecessor = [from.token, String(from.counter)]
     const args = [resources, token, leaseMs, String(proposal), waitMs, waiter, ...predecessor]
-    return this.#call(acquireProcedure, args, { skewMs, enrolment })
+    return this.#call(acquireProcedure, args, { skewMs, enrolment, fenceTtlMs })
   }
 
   confirm(token: string, counter: number, resources = ['r'], runId = RUN_ID): Promise<Reply> {
@@ -153,10 +157,12 @@ export class ScriptBench {
       fleetSize = FLEET_SIZE,
       mayBeFirst = true,
       client = 'client-1',
+      quarantine = 'q-1',
+      fenceTtlMs = FENCE_TTL_MS,
     } = {},
   ): Promise<Reply> {
     const flags = [durable ? 1 : 0, fleetSize, mayBeFirst ? 1 : 0]
-    const args = [runId, maxLeaseMs, quarantineMs, ...flags, client]
+    const args = [runId, maxLeaseMs, quarantineMs, ...flags, client, quarantine, fenceTtlMs]
     return this.run(enrolScript, [this.keys.master], args)
   }
 
@@ -205,9 +211,10 @@ export class ScriptBench {
     {
       skewMs = SKEW_MS,
       enrolment: [runId, maxLeaseMs, fleetSize = FLEET_SIZE] = ENROLMENT,
+      fenceTtlMs = FENCE_TTL_MS,
     }: Caller = {},
   ): Promise<readonly Entry[]> {
-    const terms = { maxLeaseMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: skewMs }
+    const terms = { maxLeaseMs, fenceTtlMs, maxClockSkewMs: skewMs }
     const constants = constantsFor({ namespace: this.#namespace, ...terms }, fleetSize)
     const { lua } = batchScript(leaseLibrary, constants)
     return readBatch(await this.redis.eval(lua, 0, ...batchArgs(calls, runId)), calls)

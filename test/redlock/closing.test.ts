@@ -19,7 +19,7 @@ describe('close', () => {
     const closed = redlock.close()
     expect(signal.aborted).toBe(true)
     expect(signal.reason).toBeInstanceOf(LeaseLostError)
-    expect(String(signal.reason)).toContain('its Redlock was closed while it was held')
+    expect(String(signal.reason)).toContain('its lock service was closed while it was held')
     expect(() => {
       lease.assertHeld()
     }).toThrow(LeaseLostError)

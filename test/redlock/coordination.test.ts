@@ -314,6 +314,8 @@ describe('hand over', () => {
     for (let index = 0; index < 3; index++) {
       await master(index).set(`${fixture.namespace}:lease:a`, 'somebody@else', 'PX', 60_000)
     }
+    // One of the others refuses the successor, and keeps the old key.
+    await master(3).set(`${fixture.namespace}:fence:a`, lease.fencingToken + 1_000_000)
     expect(await redlock.handOver(lease, { leaseMs: 1_500 })).toMatchObject({ status: 'taken' })
     await until('the other two are free', async () => {
       const left = await Promise.all(

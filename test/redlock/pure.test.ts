@@ -4,9 +4,9 @@ import { jitteredMs } from '../../src/backoff.ts'
 import { systemClock, type Clock } from '../../src/clock.ts'
 import { Announcements, turnOrder } from '../../src/redlock/waiting/announcements.ts'
 import { explain } from '../../src/redlock/quorum/explain.ts'
-import { ProposalClock } from '../../src/redlock/proposal.ts'
-import { decide, quorumOf } from '../../src/redlock/quorum/quorum.ts'
-import { RESERVED } from '../../src/redlock/quorum/holder.ts'
+import { decide } from '../../src/redlock/quorum/poll.ts'
+import { quorumOf, RESERVED } from '../../src/redlock/quorum/quorum.ts'
+import { ProposalClock } from '../../src/redlock/verbs/acquire.ts'
 import { describeToken, type AcquireVote } from '../../src/redlock/verbs/votes.ts'
 import type { Master } from '../../src/redis/master.ts'
 
@@ -31,7 +31,7 @@ describe('quorum', () => {
         for (const vote of ballot) {
           if (vote) granted++
           else refused++
-          const verdict = decide(ballot.length, granted, refused)
+          const verdict = decide(ballot.length, quorumOf(ballot.length), granted, refused)
           if (decided !== undefined) expect(verdict).toBe(decided)
           decided = verdict
         }

@@ -7,6 +7,8 @@ export const FAULTS = [
   'duplicated',
   'connection broken',
   'partition',
+  'cut off from a minority',
+  'held up at a bad moment',
   'master crashed, all kept',
   'master crashed, last second lost',
   'master crashed, nothing kept',
@@ -18,10 +20,17 @@ export const FAULTS = [
   'client closed while holding',
   'clock ahead of the fleet',
   'drifting clocks',
+  'clock behind the fleet',
+  'client started late',
+  'two fleets on the same servers',
 ] as const
 
 /** Only where clocks are insane. */
-export const CLOCK_FAULTS = ['client clock stepped', 'master clock stepped'] as const
+export const CLOCK_FAULTS = [
+  'client clock stepped',
+  'master clock stepped',
+  'master rebooted with a wrong clock',
+] as const
 
 export type Fault = (typeof FAULTS)[number] | (typeof CLOCK_FAULTS)[number]
 

@@ -3,7 +3,8 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { callsUsing, clocksOf, type Clocks } from './scenario.ts'
+import { callsUsing, clocksOf, KINDS, type Clocks } from './scenario.ts'
+import type { CellsClass } from './simulated-cells.ts'
 import type { RedlockClass } from './simulated-client.ts'
 import { simulate, type SimulationResult } from './simulation.ts'
 import { Summary, type FailedSeed } from './summary.ts'
@@ -14,10 +15,10 @@ const USAGE = `Simulates the real lock on virtual time, with faults, and judges 
 
   --seeds N      how many seeds to run (default 200)
   --first S      the first of them (default 1)
-  --masters N    size of the fleet (default 5)
+  --masters N    size of the fleet (default: by seed, 3 or 5)
   --clients N    worker processes (default 3)
-  --clocks KIND  sane, jumps or amnesia for all seeds (default: by seed, half of them sane)
-  --seed S       run one seed, in this process
+  --clocks KIND  sane, stepped, jumps, amnesia or cells for all seeds (default: by seed)
+  --seed S       run one seed, in this process; with --seeds as --first
   --trace        with --seed: print everything that happens
   --fail-fast    stop at the first violation
   --jobs N       processes (default 2)
@@ -26,12 +27,12 @@ const USAGE = `Simulates the real lock on virtual time, with faults, and judges 
 
 Exit code: 0 no violation and every fault happened, 1 otherwise, 2 bad arguments.`
 
-/** A process is replaced after this many seeds, so that nothing piles up in it. */
-const SEEDS_PER_PROCESS = 50
+/** To start a process takes as long as 50 seeds. */
+const SEEDS_PER_PROCESS = 500
 const TRACED_LINES = 80
 
 interface Settings {
-  readonly masters: number
+  readonly masters: number | undefined
   readonly clients: number
   readonly clocks: Clocks | undefined
   readonly src: string
@@ -47,9 +48,9 @@ interface Batch {
 async function main(): Promise<number> {
   const { values } = parseArgs({
     options: {
-      seeds: { type: 'string', default: '200' },
+      seeds: { type: 'string' },
       first: { type: 'string', default: '1' },
-      masters: { type: 'string', default: '5' },
+      masters: { type: 'string' },
       clients: { type: 'string', default: '3' },
       clocks: { type: 'string' },
       seed: { type: 'string' },
@@ -66,18 +67,21 @@ async function main(): Promise<number> {
     return 0
   }
   const settings: Settings = {
-    masters: count('masters', values.masters),
+    masters: values.masters === undefined ? undefined : count('masters', values.masters),
     clients: count('clients', values.clients),
     clocks: clocksOption(values.clocks),
     src: resolve(values.src),
     jobs: count('jobs', values.jobs),
     failFast: values['fail-fast'],
   }
-  if (values.seed !== undefined) {
+  if (values.seed !== undefined && values.seeds === undefined) {
     return runOne(count('seed', values.seed), settings, values.trace)
   }
-  const first = count('first', values.first)
-  const seeds = Array.from({ length: count('seeds', values.seeds) }, (_, index) => first + index)
+  const first = count('first', values.seed ?? values.first)
+  const seeds = Array.from(
+    { length: count('seeds', values.seeds ?? '200') },
+    (_, index) => first + index,
+  )
   const summary = await runMany(seeds, settings)
   const missing = summary.missing()
   const hopeful = settings.failFast && summary.failed.length > 0
@@ -119,12 +123,16 @@ async function simulateSeed(
   const lock = (await import(pathToFileURL(join(src, 'redlock/redlock.ts')).href)) as {
     readonly Redlock: RedlockClass
   }
+  const cells = (await import(pathToFileURL(join(src, 'redlock/cells/redlock-cells.ts')).href)) as {
+    readonly RedlockCells: CellsClass
+  }
   return simulate({
     seed,
     clocks: clocks ?? clocksOf(seed),
     masters,
     clients,
     Redlock: lock.Redlock,
+    Cells: cells.RedlockCells,
     ...(onTrace !== undefined && { onTrace }),
   })
 }
@@ -166,10 +174,9 @@ function namedIn(detail: string): {
 
 async function runMany(seeds: readonly number[], settings: Settings): Promise<Summary> {
   const summary = new Summary()
-  const batches: number[][] = []
-  for (let index = 0; index < seeds.length; index += SEEDS_PER_PROCESS) {
-    batches.push(seeds.slice(index, index + SEEDS_PER_PROCESS))
-  }
+  const batches = [false, true].flatMap((using) =>
+    inBatches(seeds.filter((seed) => callsUsing(seed) === using)),
+  )
   const children = new Set<ChildProcess>()
   let over = false
   const lane = async (): Promise<void> => {
@@ -192,6 +199,14 @@ async function runMany(seeds: readonly number[], settings: Settings): Promise<Su
   await Promise.all(Array.from({ length: settings.jobs }, lane))
   if (process.stderr.isTTY) process.stderr.write('\n')
   return summary
+}
+
+/** Seeds that call `using` have processes of their own, because it makes a process slow. */
+function inBatches(seeds: readonly number[]): number[][] {
+  const count = Math.ceil(seeds.length / SEEDS_PER_PROCESS)
+  return Array.from({ length: count }, (_, index) =>
+    seeds.filter((_seed, at) => at % count === index),
+  )
 }
 
 function runBatch(
@@ -219,9 +234,8 @@ function runBatch(
 function work(): void {
   process.once('message', (message) => {
     const { settings, seeds } = message as Batch
-    const inOrder = [...seeds].sort((a, b) => Number(callsUsing(a)) - Number(callsUsing(b)))
     const run = async (): Promise<void> => {
-      for (const seed of inOrder) process.send?.(await simulateSeed(seed, settings))
+      for (const seed of seeds) process.send?.(await simulateSeed(seed, settings))
     }
     run().then(
       () => {
@@ -257,8 +271,9 @@ function count(name: string, text: string): number {
 }
 
 function clocksOption(text: string | undefined): Clocks | undefined {
-  if (text === undefined || text === 'sane' || text === 'jumps' || text === 'amnesia') return text
-  console.error(`Expected --clocks to be sane, jumps or amnesia, got \`${text}\`\n\n${USAGE}`)
+  const kind = KINDS.find((each) => each === text)
+  if (text === undefined || kind !== undefined) return kind
+  console.error(`Expected --clocks to be one of ${KINDS.join(', ')}, got \`${text}\`\n\n${USAGE}`)
   process.exit(2)
 }
 

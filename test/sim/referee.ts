@@ -3,7 +3,7 @@
  * nobody in the real world does.
  *
  *   ME     two leases on a resource are never both trusted, each by its own holder's clocks
- *   MONO   an attempt that began after a lease was granted gets a larger token than that lease
+ *   MONO   a lease has a larger token than every lease that was granted before it
  *   UNIQ   no two leases on a resource share a token
  *   STORE  a store that refuses smaller tokens accepts no write of a lease after one of a later lease
  *   CONT   a lease that is extended was not granted to anybody else before that extension began
@@ -27,6 +27,7 @@ export interface Holding {
   readonly client: string
   readonly clock: VirtualClock
   readonly lease: Lease
+  readonly resources: readonly string[]
   /** True time at which the first command of the attempt left. */
   readonly attemptAt: number
   readonly grantedAt: number
@@ -45,6 +46,12 @@ export interface RefereeOptions {
   /** Which properties the clocks of this run allow to hold. */
   readonly judged: ReadonlySet<Property>
   readonly trace: (line: () => string) => void
+}
+
+interface Terms {
+  readonly closing?: boolean
+  readonly fleet?: string
+  readonly believed?: readonly string[]
 }
 
 interface Attempt {
@@ -88,7 +95,13 @@ export class Referee {
     holding.rounds.push({ shiftMs, at: this.#options.time.now })
   }
 
-  granted(client: string, clock: VirtualClock, lease: Lease, closing = false): Holding {
+  /** `believed` is what the holder relies on, where that is not what the lease names. */
+  granted(
+    client: string,
+    clock: VirtualClock,
+    lease: Lease,
+    { closing = false, fleet = '', believed = lease.resources }: Terms = {},
+  ): Holding {
     const { time } = this.#options
     const attempt = this.#attempts.get(lease.token)
     const until = lease.trustedUntil
@@ -96,6 +109,7 @@ export class Referee {
       client,
       clock,
       lease,
+      resources: believed.map((resource) => fleet + resource),
       attemptAt: attempt?.at ?? time.now,
       grantedAt: time.now,
       firstTrustedUntil: until,
@@ -110,7 +124,7 @@ export class Referee {
     }
     this.leases++
     this.#holdings.set(lease.token, holding)
-    for (const history of lease.resources.map((resource) => this.#history(resource))) {
+    for (const history of holding.resources.map((resource) => this.#history(resource))) {
       this.#judgeTokens(history, holding)
       history.add(holding)
       this.#judgeExclusion(history)
@@ -136,7 +150,7 @@ export class Referee {
 
   /** A write reaches the store that compares fencing tokens. */
   write(holding: Holding): void {
-    for (const resource of holding.lease.resources) this.#write(holding, this.#history(resource))
+    for (const resource of holding.resources) this.#write(holding, this.#history(resource))
   }
 
   #write(holding: Holding, history: History): void {
@@ -163,10 +177,9 @@ export class Referee {
     if (twin !== undefined) {
       this.#violated('UNIQ', `${describe(holding)} shares its token with ${describe(twin)}`)
     }
-    const before = history.largestBefore(holding.attemptAt)
-    if (before !== undefined && before.lease.fencingToken >= fencingToken) {
-      const detail = `${describe(holding)} began after ${describe(before)} was granted`
-      this.#violated('MONO', detail)
+    const before = history.largest
+    if (before !== undefined && before.lease.fencingToken > fencingToken) {
+      this.#violated('MONO', `${describe(holding)} was granted after ${describe(before)}`)
     }
   }
 
@@ -196,7 +209,7 @@ export class Referee {
     const shiftMs = until - holding.firstTrustedUntil
     const round = holding.rounds.find((each) => Math.abs(each.shiftMs - shiftMs) < 1e-3)
     if (round === undefined) return
-    const histories = holding.lease.resources.map((resource) => this.#history(resource))
+    const histories = holding.resources.map((resource) => this.#history(resource))
     for (const other of histories.flatMap(({ watched }) => watched)) {
       const between = other.grantedAt > holding.grantedAt && other.grantedAt < round.at
       if (!between || other.lease.fencingToken <= holding.lease.fencingToken) continue
@@ -230,20 +243,13 @@ class History {
   watched: Holding[] = []
   storedToken = 0
   newestWriterAttemptAt = -1
-  /** In the order of grants: the holding with the largest token so far. */
-  readonly #largest: { readonly at: number; readonly holding: Holding }[] = []
+  /** With the largest token so far. */
+  largest: Holding | undefined
 
   add(holding: Holding): void {
     this.byToken.set(holding.lease.fencingToken, holding)
     this.watched.push(holding)
-    const last = this.#largest.at(-1)?.holding
-    if (last === undefined || last.lease.fencingToken < holding.lease.fencingToken) {
-      this.#largest.push({ at: holding.grantedAt, holding })
-    }
-  }
-
-  largestBefore(at: number): Holding | undefined {
-    return this.#largest.findLast((entry) => entry.at < at)?.holding
+    if (this.largest === undefined || isLarger(holding, this.largest)) this.largest = holding
   }
 
   forgetBefore(at: number): void {
@@ -253,6 +259,10 @@ class History {
       return holding.lease.trustedUntil > holding.clock.now() - WATCHED_MS
     })
   }
+}
+
+function isLarger({ lease }: Holding, { lease: other }: Holding): boolean {
+  return lease.fencingToken > other.fencingToken
 }
 
 /** A suspended or dead holder does nothing with its trust; one that is paused may be about to. */

@@ -7,21 +7,32 @@ import type { Property } from './referee.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
 /**
- * `sane`: clocks run at about the same rate and agree within the allowed skew; everything is promised.
- * `jumps`: every clock is stepped, memory is kept. `amnesia`: masters' clocks are stepped and memory is lost,
- * clients' clocks are right. In the last two only what is said of tokens is promised.
+ * `sane`: clocks run at about the same rate and agree within the allowed skew. `stepped`: a minority
+ * of the masters' clocks step far, or are wrong after a reboot, and are set right later; clients come
+ * and go. `jumps`: every clock is stepped, memory is kept. `amnesia`: masters' clocks are stepped and
+ * memory is lost, clients' clocks are right. In the last two no client starts late, because it could
+ * not see steps of a majority. `cells`: as `sane`, while resources move from one fleet to another.
+ * Every step is long and lasts for longer than any lease: shorter ones are residues in docs/safety.md.
  */
-export type Clocks = 'sane' | 'jumps' | 'amnesia'
+export const KINDS = ['sane', 'stepped', 'jumps', 'amnesia', 'cells'] as const
+export type Clocks = (typeof KINDS)[number]
 
 /** The longest lease of the simulated fleet; all durations follow from it. */
-export const MAX_LEASE_MS = 3_000
+export const MAX_LEASE_MS = 1_000
 /** The rates of any two clocks differ by at most this fraction. */
 export const DRIFT = 0.01
 
+const LEASES_MS = [100, 100, 100, 200, 200, 500, MAX_LEASE_MS]
+/** Of the shortest, a third is over before both cells have granted. */
+const FAR_LEASES_MS = [200, 200, 500, MAX_LEASE_MS]
+const LONG_LEASES_MS = [200, 500, MAX_LEASE_MS, MAX_LEASE_MS]
+/** Counters are forgotten meanwhile, also on masters whose clocks are slow. */
+export const REST_MS = 11 * MAX_LEASE_MS
+
 /** The kind of a seed, so that the seed alone names a run. */
 export function clocksOf(seed: number): Clocks {
-  if (seed % 4 === 3) return 'amnesia'
-  return seed % 4 === 2 ? 'jumps' : 'sane'
+  const kinds = ['sane', 'stepped', 'jumps', 'amnesia', 'sane', 'cells', 'stepped', 'sane'] as const
+  return kinds[seed % kinds.length] ?? 'sane'
 }
 
 /**
@@ -45,6 +56,13 @@ export interface FaultRates {
   readonly partitionMs: number | undefined
   readonly stepClientMs: number | undefined
   readonly stepMasterMs: number | undefined
+  readonly wrongRebootMs: number | undefined
+  /** Between two changes of the masters that a client cannot reach. */
+  readonly cutOffMs: number | undefined
+  /** Two clients meet on a fresh resource, while the first one's questions are held up. */
+  readonly meetMs: number | undefined
+  /** Chance that the answer of a master that grants brings a fault about. */
+  readonly momentChance: number
 }
 
 export interface Scenario {
@@ -57,50 +75,104 @@ export interface Scenario {
   readonly drift: number
   /** Wall clocks start this far apart at most. */
   readonly skewMs: number
-  /** Chance that a master promises to have every write on disk. */
+  /** Chance that a master has every write on disk, or says so. */
   readonly durableChance: number
+  /** Of three, one that forgets is enough for a second quorum. */
+  readonly masters: number
+  /** The longest time for which a master that crashed is down. */
+  readonly downMs: number
+  /** What clients ask for. */
+  readonly leasesMs: readonly number[]
+  /** How many of them at once, by client. */
+  readonly loops: number
+  readonly autoExtendChance: number
+  readonly resources: number
+  readonly handOverChance: number
+  /** How often a lease that is kept alive is held through many extensions. */
+  readonly longHoldChance: number
+  /** When all clients rest, for longer than counters live. */
+  readonly restFromMs: number
+  /** Chance that it does so only while it does not rewrite its file. */
+  readonly halfDurableChance: number
   /** One client's wall clock is this far ahead, beyond what masters accept. */
   readonly aheadMs: number
+  /** One client's wall clock is this far behind. */
+  readonly behindMs: number
+  readonly fenceTtlMs: number
+  /** One client starts this late. */
+  readonly lateMs: number
+  /** One client is of another fleet on the same servers. */
+  readonly twoFleets: boolean
   readonly memoryLoss: boolean
+  /** How far one of two cells is, one way. */
+  readonly farMs: number
   /** How long clients wait for one master. */
   readonly masterTimeoutMs: number
 }
 
-const TOKENS: readonly Property[] = ['MONO', 'UNIQ', 'STORE', 'SETTLE', 'CLEAN']
-const SANE: readonly Property[] = [...TOKENS, 'ME', 'CONT', 'LAPSE', 'WAIT']
+const TOKENS: readonly Property[] = ['MONO', 'UNIQ', 'STORE', 'SETTLE', 'CLEAN', 'ME', 'WAIT']
+const ALL: readonly Property[] = [...TOKENS, 'CONT', 'LAPSE']
 
 export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
-  const sane = clocks === 'sane'
+  const sane = clocks === 'sane' || clocks === 'cells'
+  const late = clocks !== 'jumps' && clocks !== 'amnesia'
   const some = (chance: number, minMs: number, maxMs: number): number | undefined => {
     const meanMs = random.between(minMs, maxMs)
     return random.chance(chance) ? meanMs : undefined
   }
-  const memoryLoss = clocks !== 'jumps'
+  const stepped = clocks === 'stepped'
+  const halfDurableChance = sane ? random.pick([0, 0, 0.5, 1]) : 0
+  const behindMs = random.chance(0.1) ? 3_600_000 * random.between(0.1, 48) : 0
+  const isLong = random.chance(0.5)
+  // With a lost counter tokens rest on the clocks.
+  const memoryLoss = clocks !== 'jumps' && behindMs === 0
+  const masters = stepped || halfDurableChance > 0 || random.chance(0.4) ? 3 : 5
+  const farMs = clocks === 'cells' ? random.pick([0, 40, 40]) : 0
+  const rests = sane && random.chance(0.05)
   return {
     clocks,
-    judged: new Set(sane ? SANE : clocks === 'jumps' ? [...TOKENS, 'CONT'] : TOKENS),
-    activeMs: random.between(15_000, 40_000),
+    judged: new Set(late ? ALL : clocks === 'jumps' ? [...TOKENS, 'CONT'] : TOKENS),
+    activeMs: random.between(8_000, 16_000) + (rests ? REST_MS : 0),
     network: drawNetwork(random),
     faults: {
-      crashMs: some(0.6, 1_000, 15_000),
+      crashMs: some(halfDurableChance > 0 ? 1 : 0.6, 1_000, 10_000),
       flushMs: memoryLoss ? some(0.3, 2_000, 15_000) : undefined,
       freezeMs: some(0.4, 500, 8_000),
       pauseMs: some(0.4, 500, 8_000),
       suspendMs: some(0.3, 1_000, 10_000),
-      clientCrashMs: some(0.3, 2_000, 15_000),
-      closeMs: some(0.3, 2_000, 15_000),
+      clientCrashMs: late ? some(stepped ? 0.6 : 0.3, 2_000, 15_000) : undefined,
+      closeMs: late ? some(0.3, 2_000, 15_000) : undefined,
       severMs: some(0.5, 200, 5_000),
       partitionMs: some(0.4, 500, 8_000),
       stepClientMs: clocks === 'jumps' ? some(0.8, 200, 4_000) : undefined,
-      stepMasterMs: sane ? undefined : some(0.9, 100, 3_000),
+      stepMasterMs: sane ? undefined : some(late ? 0.5 : 0.8, 1_000, 8_000),
+      wrongRebootMs: stepped && memoryLoss ? some(0.7, 500, 4_000) : undefined,
+      cutOffMs: some(masters === 3 ? 0.6 : 0.2, 500, 4_000),
+      meetMs: clocks === 'cells' ? random.between(300, 900) : some(0.3, 500, 2_000),
+      momentChance: random.pick(clocks === 'cells' ? [0.02, 0.1] : [0, 0, 0.02]),
     },
     drift: random.chance(0.7) ? DRIFT : 0,
     // Before a memory loss tokens rest on the clocks: twice the skew must stay below the longest lease.
     skewMs: clocks === 'amnesia' ? 0 : random.pick([0, 5, MAX_LEASE_MS / 9]),
     durableChance: clocks === 'jumps' ? 0.8 : random.pick([0, 0.5]),
+    halfDurableChance,
+    masters,
+    downMs: random.pick([0.1, 1.5]) * MAX_LEASE_MS,
+    leasesMs: farMs > 0 ? FAR_LEASES_MS : isLong ? LONG_LEASES_MS : LEASES_MS,
+    autoExtendChance: random.pick([0.4, 0.8]),
+    resources: random.pick([1, 2]),
+    handOverChance: clocks === 'cells' ? 0.6 : 0.2,
+    loops: random.pick([1, 1, 2]),
+    longHoldChance: random.pick([0.1, 0.5]),
+    restFromMs: rests ? random.between(2_000, 6_000) : Infinity,
     aheadMs: random.chance(0.15) ? MAX_LEASE_MS * random.between(2, 500) : 0,
+    behindMs,
+    fenceTtlMs: rests ? 10 * MAX_LEASE_MS : 24 * 3_600_000,
+    lateMs: late && random.chance(0.3) ? random.between(0, 8_000) : 0,
+    twoFleets: clocks === 'sane' && random.chance(0.15),
     memoryLoss,
-    masterTimeoutMs: random.pick([50, 50, 500]),
+    masterTimeoutMs: farMs > 0 ? 500 : random.pick([50, 50, 500]),
+    farMs,
   }
 }
 
@@ -120,7 +192,8 @@ function drawNetwork(random: SeededRandom): NetworkProfile {
     usualMs: random.pick([0.5, 2, 10]),
     spikeChance,
     spikeMs,
-    lossChance: random.pick([0, 0.002, 0.02, 0.08]),
+    // An enrolment is eight round trips: with more loss than this, few masters ever vote.
+    lossChance: random.pick([0, 0.002, 0.01, 0.03]),
     duplicateChance: random.pick([0, 0.005, 0.05]),
     postponeChance: random.pick([0, 0.3, 0.9]),
     postponeMs: random.pick([100, MAX_LEASE_MS, 2 * MAX_LEASE_MS]),

@@ -7,7 +7,11 @@ import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { batchArgs, batchScript, Call, readBatch, type Argument } from '../../src/redis/batch.ts'
-import { bootstrapScript, enrolScript } from '../../src/redlock/fleet/enrol-scripts.ts'
+import {
+  bootstrapScript,
+  enrolScript,
+  waitedScript,
+} from '../../src/redlock/fleet/enrol-scripts.ts'
 import { constantsFor, leaseLibrary } from '../../src/redlock/verbs/library.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
@@ -18,12 +22,14 @@ import {
 } from '../../src/testing/simulated-scripts.ts'
 import { SimulatedMemory } from '../../src/testing/simulated-memory.ts'
 
-const SCRIPTS = new Map([enrolScript, bootstrapScript].map((script) => [script.name, script]))
+const SCRIPTS = new Map(
+  [enrolScript, waitedScript, bootstrapScript].map((script) => [script.name, script]),
+)
 const PROCEDURES = new Map(leaseLibrary.procedures.map((procedure) => [procedure.name, procedure]))
 const RUN_IDS = ['run-1', 'run-2']
 const MAX_LEASE_MS = 600_000
 const LONG_MS = [200_000, 400_000, 600_000]
-const FENCE_TTL_MS = 86_400_000
+const FENCE_TTL_MS = 100 * 365 * 86_400_000
 const MAX_SKEW_MS = 200_000
 /** Both clocks are this machine's, but they are not read at the same moment. */
 const TOLERANCE_MS = 10_000
@@ -107,13 +113,17 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
   const inspect = resources.map(([name = '']) => asked('inspect', 'run-1', TERMS, [name]))
   const enrol = fc
     .tuple(
-      ...([runId, terms, fc.constantFrom(-60_000, 300_000)] as const),
+      ...([runId, terms, fc.constantFrom(0, 300_000)] as const),
       ...([fc.constantFrom(0, 1), fc.constantFrom(0, 1, 1), fc.constantFrom('c1', 'c2')] as const),
+      ...([fc.constantFrom('q1', 'q2'), fc.constantFrom(FENCE_TTL_MS, FENCE_TTL_MS, 1)] as const),
     )
-    .map(([run, [max, size], quarantineMs, durable, first, client]): Sent => {
-      const args = [run, max, quarantineMs, durable, size, first, client]
+    .map(([run, [max, size], quarantineMs, durable, first, client, name, fenceTtlMs]): Sent => {
+      const args = [run, max, quarantineMs, durable, size, first, client, name, fenceTtlMs]
       return { kind: 'script', name: 'enrol', args }
     })
+  const waited = fc
+    .tuple(fc.constantFrom('', 'q1', 'q2'), fc.constantFrom(0, 100_000, 400_000))
+    .map(([name, leftMs]): Sent => ({ kind: 'script', name: 'waited', args: [name, leftMs] }))
   const bootstrap = fc
     .tuple(runId, terms)
     .map(([run, own]): Sent => ({ kind: 'script', name: 'bootstrap', args: [run, ...own] }))
@@ -126,6 +136,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     { arbitrary: inspect, weight: 1 },
     { arbitrary: enrol, weight: 2 },
     { arbitrary: bootstrap, weight: 1 },
+    { arbitrary: waited, weight: 1 },
     { arbitrary: fc.constant<Step>({ kind: 'flush' }), weight: waitable ? 0 : 1 },
     { arbitrary: fc.constant<Step>({ kind: 'wait' }), weight: waitable ? 4 : 0 },
   )
@@ -249,10 +260,7 @@ function comparableValue(key: string, value: unknown): unknown {
       .map(([member, score]) => [member, roundMs(Number(score) - Date.now())])
       .sort()
   }
-  if (key !== KEYS.master) return value
-  const record = value as Readonly<Record<string, string>>
-  const votesFromMs = Number(record['votesFromMs'])
-  return { ...record, votesFromMs: votesFromMs === 0 ? 0 : roundMs(votesFromMs - Date.now()) }
+  return value
 }
 
 function roundMs(ms: number): number {

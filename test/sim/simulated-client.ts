@@ -9,7 +9,7 @@ import type { Redlock, RedlockStatus } from '../../src/redlock/redlock.ts'
 import type { RedlockOptions } from '../../src/redlock/settings.ts'
 import type { FaultCounts } from './fault-counts.ts'
 import type { Holding, Referee } from './referee.ts'
-import { DRIFT, MAX_LEASE_MS } from './scenario.ts'
+import { DRIFT, MAX_LEASE_MS, REST_MS, type Scenario } from './scenario.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import { SimulatedConnection } from './simulated-connection.ts'
 import type { SimulatedMaster } from './simulated-master.ts'
@@ -33,15 +33,22 @@ export interface ClientOptions {
   readonly faults: FaultCounts
   /** What to take next: one resource, or several at once. */
   readonly resources: () => readonly string[]
-  readonly masterTimeoutMs: number
+  readonly scenario: Scenario
+  readonly namespace: string
   readonly using: boolean
   readonly Redlock: RedlockClass
   readonly trace: (line: () => string) => void
+  /** A master has just made a reply. */
+  readonly answered: (
+    client: SimulatedClient,
+    master: number,
+    script: string,
+    reply: unknown,
+    resources: string,
+  ) => void
 }
 
-const LEASES_MS = [100, 100, 100, 200, 200, 500, 1_000, MAX_LEASE_MS]
-const LOOPS = 2
-const MAX_TRIES = 30
+const MAX_TRIES = 20
 /** What a client may be told without anything being wrong. */
 const EXPECTED = new Set([
   'RESOURCE_TAKEN',
@@ -97,11 +104,13 @@ export class SimulatedClient {
 
   /** A new process, connected anew, with its loops. */
   start(): void {
-    const { time, wall, rate, masters, network, Redlock } = this.#options
+    const { time, wall, rate, masters, network, scenario, Redlock } = this.#options
     const clock = new VirtualClock({ time, random: this.#random.fork(), wall, rate })
     this.#clock = clock
     this.#unsettled = new Map()
-    this.#links = masters.map(() => network.link())
+    this.#links = masters.map((_, index) =>
+      network.link(index * 2 < masters.length ? 0 : scenario.farMs),
+    )
     this.#connections = []
     this.#closing = false
     this.#redlock = new Redlock({
@@ -109,9 +118,10 @@ export class SimulatedClient {
       leaseMs: 1_000,
       maxLeaseMs: MAX_LEASE_MS,
       driftFactor: DRIFT,
-      masterTimeoutMs: this.#options.masterTimeoutMs,
+      masterTimeoutMs: scenario.masterTimeoutMs,
       connectTimeoutMs: 300,
-      namespace: 'sim',
+      namespace: this.#options.namespace,
+      fenceTtlMs: scenario.fenceTtlMs,
       owner: this.name,
       logger: silentLogger,
       clock,
@@ -124,7 +134,7 @@ export class SimulatedClient {
           link,
           clock,
           observe: (...event) => {
-            this.#observe(clock, master.name, ...event)
+            this.#observe(clock, index, ...event)
           },
         })
         this.#connections.push(connection)
@@ -132,7 +142,7 @@ export class SimulatedClient {
       },
     })
     this.#working = true
-    for (let loop = 0; loop < LOOPS; loop++) void this.#track('loop', this.#loop(clock))
+    for (let loop = 0; loop < scenario.loops; loop++) void this.#track('loop', this.#loop(clock))
   }
 
   /** The loops end after what they are doing. */
@@ -157,6 +167,19 @@ export class SimulatedClient {
     return this.#connections.length > 0 && this.#random.pick(this.#connections).sever()
   }
 
+  /** One attempt beside what it does otherwise. */
+  async meet(resource: string, leaseMs: number): Promise<void> {
+    const clock = this.#clock
+    const autoExtend = this.#random.chance(0.9)
+    try {
+      const call = this.#redlock.tryAcquire(resource, { leaseMs, autoExtend })
+      const outcome = await this.#track(`meet ${resource}`, call)
+      if (outcome.status === 'granted') await this.#holdAndEnd(clock, outcome.lease, autoExtend)
+    } catch (error) {
+      this.#expected(error)
+    }
+  }
+
   /** Waits for `resource` as long as a lease may at most be in the way; says how that ended. */
   async prove(resource: string, waitMs: number): Promise<string | undefined> {
     try {
@@ -176,17 +199,38 @@ export class SimulatedClient {
 
   async #loop(clock: VirtualClock): Promise<void> {
     while (this.#works(clock)) {
-      await sleep(clock, this.#random.between(1, 40))
+      await sleep(clock, this.#pauseMs())
       if (!this.#works(clock)) return
       try {
         await this.#turn(clock)
       } catch (error) {
-        const code = (error as { readonly code?: string }).code ?? ''
-        if (code === 'QUORUM_UNREACHABLE') await sleep(clock, this.#random.between(0, 200))
-        if (EXPECTED.has(code)) continue
-        this.#options.referee.report('CLEAN', `${this.name} threw ${String(error)}`)
+        if (this.#expected(error) === 'QUORUM_UNREACHABLE') await this.#retreat(clock)
       }
     }
+  }
+
+  #expected(error: unknown): string {
+    const code = (error as { readonly code?: string }).code ?? ''
+    if (!EXPECTED.has(code)) {
+      this.#options.referee.report('CLEAN', `${this.name} threw ${String(error)}`)
+    }
+    return code
+  }
+
+  /** Between two pieces of work; now and then until the long rest of all is over. */
+  #pauseMs(): number {
+    const { time, scenario } = this.#options
+    const restedMs = time.now - scenario.restFromMs
+    const isRest = restedMs >= 0 && restedMs < REST_MS
+    return (
+      this.#random.between(1, this.#random.pick([5, 40, 200])) + (isRest ? REST_MS - restedMs : 0)
+    )
+  }
+
+  /** Too few masters vote, mostly for a while: more attempts would tell nothing new. */
+  async #retreat(clock: VirtualClock): Promise<void> {
+    const random = this.#random
+    await sleep(clock, random.chance(0.2) ? random.between(0, 20) : random.between(50, 600))
   }
 
   /** Not when it retires, nor in a loop of the process before. */
@@ -197,9 +241,9 @@ export class SimulatedClient {
   async #turn(clock: VirtualClock): Promise<void> {
     const random = this.#random
     const resource = this.#options.resources()
-    const leaseMs = random.pick(LEASES_MS)
-    const autoExtend = random.chance(0.4)
-    const slots = resource.length === 1 && random.chance(0.1) ? 2 : 1
+    const leaseMs = random.pick(this.#options.scenario.leasesMs)
+    const autoExtend = random.chance(this.#options.scenario.autoExtendChance)
+    const slots = resource.length === 1 && random.chance(0.15) ? 2 : 1
     const redlock = this.#redlock
     const style = random.next()
     if (style < 0.1) {
@@ -208,17 +252,41 @@ export class SimulatedClient {
       const call = redlock.tryAcquire(resource, { leaseMs, autoExtend, slots })
       const outcome = await this.#track(`tryAcquire ${resource.join()}`, call)
       if (outcome.status === 'granted') await this.#holdAndEnd(clock, outcome.lease, autoExtend)
+      if (outcome.status === 'unreachable') await this.#retreat(clock)
     } else if (style < 0.7 || !this.#options.using) {
       const lease = await this.#acquire(clock, resource, { leaseMs, autoExtend })
       await this.#holdAndEnd(clock, lease, autoExtend)
     } else {
-      const waitMs = random.integer(0, 2_000)
-      const call = redlock.using(resource, { leaseMs, waitMs }, async (lease) => {
+      const waitMs = this.#waitMs()
+      const call = redlock.using(resource, { leaseMs, waitMs, slots }, async (lease) => {
         const holding = this.#granted(clock, lease)
-        await this.#hold(clock, holding, true)
+        await (random.chance(0.3)
+          ? this.#nest(clock, holding, resource, slots)
+          : this.#hold(clock, holding, true))
         this.#options.referee.released(holding)
       })
       await this.#track(`using ${resource.join()}`, call)
+    }
+  }
+
+  /** Asks for what it holds already: all of it, or a slot. */
+  async #nest(
+    clock: VirtualClock,
+    outer: Holding,
+    resource: readonly string[],
+    outerSlots: number,
+  ): Promise<void> {
+    const slots = resource.length === 1 && this.#random.chance(0.5) ? 2 : 1
+    try {
+      await this.#redlock.using(resource, { slots, waitMs: 0 }, async (lease) => {
+        const believed = slots === 1 ? resource : lease.resources
+        const joined = lease === outer.lease && believed.join() === lease.resources.join()
+        const holding = joined ? outer : this.#granted(clock, lease, believed)
+        await this.#hold(clock, holding, true)
+        if (!joined) this.#options.referee.released(holding)
+      })
+    } catch (error) {
+      if (slots === outerSlots || !(error instanceof TypeError)) throw error
     }
   }
 
@@ -231,10 +299,13 @@ export class SimulatedClient {
         await this.#holdAndEnd(clock, outcome.lease, false)
         return
       }
-      if (outcome.status === 'unreachable') return
+      if (outcome.status === 'unreachable') {
+        await this.#retreat(clock)
+        return
+      }
       // As long as there is no hurry, rarely.
       const leftMs = outcome.status === 'taken' ? outcome.retryAfterMs : 0
-      await sleep(clock, leftMs > 60 ? leftMs - 40 : this.#random.between(1, 6))
+      await sleep(clock, leftMs > 40 ? leftMs - 20 : this.#random.between(1, 8))
     }
   }
 
@@ -248,7 +319,7 @@ export class SimulatedClient {
     const limit = clock.after(this.#random.between(1, 4_000), () => {
       patience.abort(new GaveUp())
     })
-    const waitMs = this.#random.integer(0, 2_000)
+    const waitMs = this.#waitMs()
     try {
       const call = this.#redlock.acquire(resource, { ...options, waitMs, signal: patience.signal })
       return await this.#track(`acquire ${resource.join()}`, call)
@@ -257,26 +328,33 @@ export class SimulatedClient {
     }
   }
 
+  #waitMs(): number {
+    return this.#random.integer(0, this.#random.pick([0, 100, 100, 200, 2_000]))
+  }
+
   async #holdAndEnd(clock: VirtualClock, lease: Lease, autoExtend: boolean): Promise<void> {
     const { referee } = this.#options
     const holding = this.#granted(clock, lease)
     await this.#hold(clock, holding, autoExtend)
     const ending = this.#random.next()
     if (ending < 0.1 && !autoExtend) return // Forgotten: it lapses.
-    if (ending < 0.3 && lease.remainingMs() > 0 && this.#works(clock)) {
+    const handsOver = ending < 0.1 + this.#options.scenario.handOverChance
+    if (handsOver && lease.remainingMs() > 0 && this.#works(clock)) {
       await this.#handOver(clock, holding)
       return
     }
     referee.released(holding)
     const release = this.#track(`release ${lease.resource}`, lease.release())
-    if (ending < 0.8) await release
+    if (this.#random.chance(0.7)) await release
   }
 
   async #handOver(clock: VirtualClock, holding: Holding): Promise<void> {
     const { lease } = holding
     this.#options.referee.released(holding)
-    const leaseMs = this.#random.chance(0.7) ? lease.leaseMs : this.#random.pick(LEASES_MS)
-    const autoExtend = this.#random.chance(0.4)
+    const leaseMs = this.#random.chance(0.7)
+      ? lease.leaseMs
+      : this.#random.pick(this.#options.scenario.leasesMs)
+    const autoExtend = this.#random.chance(this.#options.scenario.autoExtendChance)
     const call = this.#redlock.handOver(lease, { leaseMs, autoExtend })
     const outcome = await this.#track(`handOver ${lease.resource}`, call)
     if (outcome.status !== 'granted') return
@@ -290,6 +368,10 @@ export class SimulatedClient {
     const random = this.#random
     if (!autoExtend && random.chance(0.25)) {
       await this.#holdToTheEnd(clock, holding)
+      return
+    }
+    if (autoExtend && random.chance(this.#options.scenario.longHoldChance)) {
+      await this.#holdForLong(clock, lease)
       return
     }
     const careful = random.chance(0.6)
@@ -307,6 +389,15 @@ export class SimulatedClient {
     if (!careful) this.#write(holding)
   }
 
+  /** Through many extensions. */
+  async #holdForLong(clock: VirtualClock, lease: Lease): Promise<void> {
+    const until = clock.now() + this.#random.between(1, 4) * MAX_LEASE_MS
+    while (this.#works(clock) && clock.now() < until && lease.remainingMs() > 0) {
+      await sleep(clock, 200)
+      this.#options.referee.look()
+    }
+  }
+
   /** Uses every millisecond of the trust, and no more. */
   async #holdToTheEnd(clock: VirtualClock, holding: Holding): Promise<void> {
     while (this.#works(clock)) {
@@ -317,10 +408,12 @@ export class SimulatedClient {
     }
   }
 
-  #granted(clock: VirtualClock, lease: Lease): Holding {
+  #granted(clock: VirtualClock, lease: Lease, believed = lease.resources): Holding {
     // Closed, and perhaps started anew since: what the process before is still granted is released at once.
-    const closed = this.#closing || this.#clock !== clock
-    return this.#options.referee.granted(this.name, clock, lease, closed)
+    const closing = this.#closing || this.#clock !== clock
+    const fleet = this.#options.namespace === 'sim' ? '' : `${this.#options.namespace} `
+    const terms = { closing, fleet, believed }
+    return this.#options.referee.granted(this.name, clock, lease, terms)
   }
 
   /** What was written travels too, sometimes for longer than the lease. */
@@ -345,16 +438,18 @@ export class SimulatedClient {
 
   #observe(
     clock: VirtualClock,
-    master: string,
+    index: number,
     event: 'call' | 'reply',
     script: string,
     args: readonly unknown[],
     reply?: unknown,
   ): void {
-    const { referee, trace } = this.#options
+    const { referee, trace, masters, answered } = this.#options
     const token = String(args[1])
+    const master = masters[index]?.name
     if (event === 'call' && script === 'acquire') referee.attempted(token, clock)
     if (event === 'call' && script === 'extend') referee.extendRoundBegins(token, clock)
+    if (event === 'reply') answered(this, index, script, reply, String(args[0]))
     trace(() => {
       const said = event === 'call' ? '' : ` = ${JSON.stringify(reply)}`
       const rest = [args[0], ...args.slice(2)].join(' ')

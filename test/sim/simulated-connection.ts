@@ -5,20 +5,21 @@
  * may then vote. A socket that stays silent is replaced, and so is one whose server died; every call
  * has its deadline on the process's own clock, and what a closed socket still carries may run later.
  */
-import type { Timer } from '../../src/clock.ts'
+import type { Redis } from 'ioredis'
+import { instant, type Timer } from '../../src/clock.ts'
 import {
   notReady,
   type CallResult,
   type Master,
   type MasterConnectionOptions,
   type MasterState,
-  type PendingCall,
+  type Request,
   type Subscription,
 } from '../../src/redis/master.ts'
 import type { Entry } from '../../src/redis/batch.ts'
 import { Enrolment } from '../../src/redis/enrolment.ts'
 import type { Script } from '../../src/redis/script.ts'
-import type { ServerFacts } from '../../src/redis/server-facts.ts'
+import { readServerFacts, type ServerFacts } from '../../src/redis/server-facts.ts'
 import { SimulatedReplyError, type SimulatedMaster } from './simulated-master.ts'
 import type { Link, Socket } from './simulated-network.ts'
 import type { VirtualClock } from './virtual-clock.ts'
@@ -93,18 +94,18 @@ export class SimulatedConnection implements Master {
     return this.#enrolment.firstAnswer
   }
 
-  ask(request: PendingCall): void {
+  ask(request: Request): void {
     if (this.state.status !== 'enrolled') {
-      request.hear(notReady(this.state))
+      request.asker.hear(request, notReady(this.state))
       return
     }
     const { call } = request
     const { master, clock, observe } = this.#wiring
     const { procedure, args } = call
     const { runId } = this
-    request.left = true
+    request.hasLeft = true
     observe('call', procedure, args)
-    const sentAt = { now: clock.now(), wallNow: clock.wallNow() }
+    const sentAt = instant(clock)
     const run = (): unknown => {
       const entry = master.call(call, runId, this.#options.constants)
       observe('reply', procedure, args, entry.reply)
@@ -113,7 +114,7 @@ export class SimulatedConnection implements Master {
     void this.#ask(run).then((answer) => {
       const result = this.#resultOf(answer)
       if (result.ok) this.#options.onTime(this, result.serverMs, sentAt)
-      request.hear(result)
+      request.asker.hear(request, result)
     })
   }
 
@@ -303,22 +304,14 @@ export class SimulatedConnection implements Master {
     return { ok: false, reason: 'error', detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
   }
 
-  async #readFacts(): Promise<ServerFacts> {
+  #readFacts(): Promise<ServerFacts> {
     const { master, clock } = this.#wiring
-    const runId = (await this.#need(() => master.runId)) as string
-    const startedAt = clock.now()
-    const wallBefore = clock.wallNow()
-    const serverUs = (await this.#need(() => master.nowUs)) as number
-    const roundTripMs = clock.now() - startedAt
-    return {
-      runId,
-      version: '7.0.15',
-      role: 'master',
-      maxmemoryPolicy: 'noeviction',
-      durable: master.durable,
-      clockOffsetMs: serverUs / 1000 - (wallBefore + roundTripMs / 2),
-      roundTripMs,
+    const server = {
+      info: () => this.#need(() => master.info()),
+      config: (_get: string, name: string) => this.#need(() => [name, master.config(name)]),
+      time: () => this.#need(() => [Math.floor(master.nowUs / 1e6), master.nowUs % 1e6]),
     }
+    return readServerFacts(server as unknown as Redis, clock)
   }
 }
 

@@ -18,6 +18,12 @@ import type { WallClock } from './wall-clock.ts'
 /** What survives a crash: `allButLastSecond` is what an AOF that is synced once a second keeps. */
 export type Kept = 'all' | 'allButLastSecond' | 'nothing'
 
+/**
+ * What it keeps of its writes. `always`: each is on disk before its reply. `half`: the same, but not
+ * while it rewrites its file (`no-appendfsync-on-rewrite`), which is when it crashes.
+ */
+export type Disk = 'none' | 'half' | 'always'
+
 /** An error the server answers with, as ioredis names it. */
 export class SimulatedReplyError extends Error {
   constructor(message: string) {
@@ -31,13 +37,12 @@ export interface SimulatedMasterOptions {
   readonly random: SeededRandom
   readonly wall: WallClock
   readonly trueNow: () => number
-  /** It says that every write is on disk before its reply, and keeps that promise. */
-  readonly durable: boolean
+  readonly disk: Disk
 }
 
 export class SimulatedMaster {
   readonly name: string
-  readonly durable: boolean
+  readonly disk: Disk
   readonly wall: WallClock
   readonly memory: SimulatedMemory
   /** How often each reply was given, by script and first word. */
@@ -53,7 +58,7 @@ export class SimulatedMaster {
 
   constructor(options: SimulatedMasterOptions) {
     this.name = options.name
-    this.durable = options.durable
+    this.disk = options.disk
     this.wall = options.wall
     this.memory = new SimulatedMemory(() => options.wall.now(), options.trueNow)
     this.#random = options.random
@@ -64,8 +69,20 @@ export class SimulatedMaster {
     return this.#state
   }
 
+  /** As clients tell servers apart; it has never been a replica. */
   get runId(): string {
-    return this.#runId
+    return `${this.#runId}:`
+  }
+
+  info(): string {
+    const aof = this.disk === 'none' ? '0' : '1'
+    const lines = ['redis_version:7.0.15', 'role:master', 'maxmemory_policy:noeviction']
+    return [...lines, `run_id:${this.#runId}`, `aof_enabled:${aof}`].join('\r\n')
+  }
+
+  config(name: string): string {
+    if (name === 'appendfsync') return this.disk === 'none' ? 'everysec' : 'always'
+    return this.disk === 'half' ? 'yes' : 'no'
   }
 
   /** Sockets belong to the process that accepted them. */

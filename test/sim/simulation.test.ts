@@ -10,7 +10,6 @@ const run = (seed: number, onTrace?: (line: string) => void): Promise<Simulation
   simulate({
     seed,
     clocks: clocksOf(seed),
-    masters: 5,
     clients: 3,
     ...(onTrace !== undefined && { onTrace }),
   })

@@ -3,14 +3,16 @@
  * then everything heals, every client must get every resource within the bound, and all is closed and
  * searched for remains. The same seed and the same code give the same run.
  */
+import { RedlockCells } from '../../src/redlock/cells/redlock-cells.ts'
 import { Redlock } from '../../src/redlock/redlock.ts'
 import { FaultCounts } from './fault-counts.ts'
-import { Nemesis } from './nemesis.ts'
+import { LONG_MS, Nemesis } from './nemesis.ts'
 import { Referee, type Violation } from './referee.ts'
 import { callsUsing, drawScenario, MAX_LEASE_MS, type Clocks, type Scenario } from './scenario.ts'
 import { SeededRandom } from './seeded-random.ts'
+import { cellsAsRedlock, type CellsClass } from './simulated-cells.ts'
 import { SimulatedClient, type RedlockClass } from './simulated-client.ts'
-import { SimulatedMaster } from './simulated-master.ts'
+import { SimulatedMaster, type Disk } from './simulated-master.ts'
 import { SimulatedNetwork } from './simulated-network.ts'
 import { VirtualTime } from './virtual-time.ts'
 import { WallClock } from './wall-clock.ts'
@@ -18,10 +20,12 @@ import { WallClock } from './wall-clock.ts'
 export interface SimulationOptions {
   readonly seed: number
   readonly clocks: Clocks
-  readonly masters: number
+  /** Left out: drawn. */
+  readonly masters?: number | undefined
   readonly clients: number
-  /** The class under test; another one for a changed copy of the source. */
+  /** The classes under test; others for a changed copy of the source. */
   readonly Redlock?: RedlockClass
+  readonly Cells?: CellsClass
   /** Gets every line of what happens, for a run that is looked at. */
   readonly onTrace?: (line: string) => void
 }
@@ -44,13 +48,19 @@ export interface SimulationResult {
 
 /** How often the referee looks on its own. */
 const LOOK_MS = 25
-const RESOURCES = 2
+const CELLS_MASTERS = 6
+/** Of two fleets on the same servers. */
+const NAMESPACES = ['sim', 'sim:other'] as const
+const RECORDS: readonly string[] = NAMESPACES.map((name) => `${name}:master`)
 /** Where clocks jump, a key may be left with an hour to live: later work goes to fresh names. */
 const FRESH_NAMES_MS = 8_000
 /** The longest that a loop is still busy after it was told to end. */
-const REST_MS = 30_000
-/** Longest wait for a resource after everything has healed: remains of one lease, and taking turns. */
-const WAIT_BOUND_MS = 2 * MAX_LEASE_MS + 2_000
+const IDLE_MS = 30_000
+/**
+ * Longest wait for a resource after everything has healed: a master that was not counted, remains of
+ * one lease, and taking turns.
+ */
+const WAIT_BOUND_MS = 3 * MAX_LEASE_MS + 2_000
 
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
   const world = new World(options)
@@ -67,7 +77,7 @@ class World {
   readonly #network: SimulatedNetwork
   readonly #masters: readonly SimulatedMaster[]
   readonly #clients: readonly SimulatedClient[]
-  readonly #nemesis: Nemesis
+  readonly #nemesis: Nemesis | undefined
   #virtualMs = 0
 
   constructor(options: SimulationOptions) {
@@ -84,13 +94,19 @@ class World {
       profile: scenario.network,
       deadlineMs: scenario.masterTimeoutMs,
     })
-    this.#masters = Array.from({ length: options.masters }, (_, index) => this.#master(index))
+    this.#masters = Array.from({ length: this.#mastersCount }, (_, index) => this.#master(index))
     this.#clients = Array.from({ length: options.clients }, (_, index) => this.#client(index))
     if (scenario.drift > 0) this.#faults.add('drifting clocks')
     if (scenario.aheadMs > 0) {
       this.#faults.add('clock ahead of the fleet')
       this.#clients.at(-1)?.clock.wall.step(scenario.aheadMs)
     }
+    if (scenario.behindMs > 0) {
+      this.#faults.add('clock behind the fleet')
+      this.#clients.at(0)?.clock.wall.step(-scenario.behindMs)
+    }
+    if (scenario.twoFleets) this.#faults.add('two fleets on the same servers')
+    if (scenario.lateMs > 0) this.#startLate(this.#clients.at(1), scenario.lateMs)
     this.#nemesis = new Nemesis({
       ...common,
       random: this.#random.fork(),
@@ -107,9 +123,9 @@ class World {
   async run(): Promise<SimulationResult> {
     this.#lookNowAndThen()
     await this.#time.runUntil(this.#scenario.activeMs)
-    this.#nemesis.stop()
+    this.#nemesis?.stop()
     await this.#comeToRest()
-    if (this.#scenario.clocks === 'sane') await this.#proveProgress()
+    await this.#proveProgress()
     await this.#closeAll()
     await this.#searchForRemains()
     return this.#result()
@@ -136,18 +152,18 @@ class World {
       random: this.#random.fork(),
       wall: this.#wall(),
       trueNow: () => this.#time.now,
-      durable: this.#random.chance(this.#scenario.durableChance),
+      disk: this.#disk(),
     })
     // The fleet was founded before the run: most masters know that they hold no leases.
     if (this.#random.chance(0.9)) {
-      const terms = [master.runId, MAX_LEASE_MS, this.#options.masters]
-      master.eval('bootstrap', ['sim:master'], terms)
+      const terms = [master.runId, MAX_LEASE_MS, this.#fleetSize]
+      for (const name of NAMESPACES) master.eval('bootstrap', [`${name}:master`], terms)
     }
     return master
   }
 
   #client(index: number): SimulatedClient {
-    const { drift, clocks } = this.#scenario
+    const { drift, clocks, twoFleets } = this.#scenario
     const random = this.#random
     return new SimulatedClient({
       name: `client-${index + 1}`,
@@ -160,14 +176,51 @@ class World {
       referee: this.#referee,
       faults: this.#faults,
       resources: () => {
-        const era = clocks === 'sane' ? 0 : Math.floor(this.#time.now / FRESH_NAMES_MS)
-        const names = Array.from({ length: RESOURCES }, (_, each) => `r${each + 1}-${era}`)
+        const isSane = clocks === 'sane' || clocks === 'cells'
+        const era = isSane ? 0 : Math.floor(this.#time.now / FRESH_NAMES_MS)
+        if (isSane && random.chance(0.01)) return ['{r}-seldom']
+        const names = Array.from(
+          { length: this.#scenario.resources },
+          (_, each) => `{r}${each + 1}-${era}`,
+        )
         return random.chance(0.15) ? names : [random.pick(names)]
       },
-      masterTimeoutMs: this.#scenario.masterTimeoutMs,
+      scenario: this.#scenario,
+      namespace: NAMESPACES[twoFleets && index === 2 ? 1 : 0],
       using: callsUsing(this.#options.seed),
-      Redlock: this.#options.Redlock ?? Redlock,
+      Redlock: this.#service(),
       trace: this.#trace,
+      answered: (...answer) => {
+        this.#nemesis?.answered(...answer)
+      },
+    })
+  }
+
+  get #mastersCount(): number {
+    if (this.#scenario.clocks === 'cells') return CELLS_MASTERS
+    return this.#options.masters ?? this.#scenario.masters
+  }
+
+  get #fleetSize(): number {
+    return this.#scenario.clocks === 'cells' ? CELLS_MASTERS / 2 : this.#mastersCount
+  }
+
+  #disk(): Disk {
+    const { durableChance, halfDurableChance } = this.#scenario
+    if (this.#random.chance(durableChance)) return 'always'
+    return this.#random.chance(halfDurableChance) ? 'half' : 'none'
+  }
+
+  #service(): RedlockClass {
+    const { clocks, seed, Redlock: Service = Redlock, Cells = RedlockCells } = this.#options
+    return clocks === 'cells' ? cellsAsRedlock(Cells, seed) : Service
+  }
+
+  #startLate(client: SimulatedClient | undefined, lateMs: number): void {
+    this.#faults.add('client started late')
+    client?.crash()
+    this.#time.in(lateMs, () => {
+      if (client?.alive === false) client.start()
     })
   }
 
@@ -182,18 +235,19 @@ class World {
   async #comeToRest(): Promise<void> {
     this.#trace(() => 'everything heals')
     for (const client of this.#clients) client.retire()
-    await this.#time.runUntil(this.#time.now + this.#scenario.network.postponeMs + 3_000)
+    const late = Math.max(this.#scenario.network.postponeMs + 3_000, 2 * LONG_MS)
+    await this.#time.runUntil(this.#time.now + late)
     const idle = (): boolean => this.#clients.every(({ unsettled }) => unsettled.length === 0)
-    await this.#time.runUntil(this.#time.now + REST_MS, idle)
+    await this.#time.runUntil(this.#time.now + IDLE_MS, idle)
   }
 
   async #proveProgress(): Promise<void> {
     const time = this.#time
     let open = 0
     for (const client of this.#clients) {
-      for (let index = 1; index <= RESOURCES; index++) {
+      for (let index = 1; index <= this.#scenario.resources; index++) {
         open++
-        void client.prove(`r${index}-0`, WAIT_BOUND_MS).then((problem) => {
+        void client.prove(`{r}${index}-0`, WAIT_BOUND_MS).then((problem) => {
           open--
           if (problem !== undefined) this.#referee.report('WAIT', `${client.name}: ${problem}`)
         })
@@ -231,7 +285,7 @@ class World {
   async #searchForRemains(): Promise<void> {
     for (const { memory, name } of this.#masters) {
       for (const key of memory.keys()) {
-        if (key === 'sim:master') continue
+        if (RECORDS.includes(key)) continue
         const ttlMs = memory.pttl(key)
         if (ttlMs < 0) this.#referee.report('CLEAN', `${name} keeps ${key} for ever`)
         if (
@@ -246,7 +300,7 @@ class World {
     const virtualNow = this.#time.now
     await this.#time.runUntil(virtualNow + 49 * 3_600_000)
     for (const { memory, name } of this.#masters) {
-      const left = memory.keys().filter((key) => key !== 'sim:master')
+      const left = memory.keys().filter((key) => !RECORDS.includes(key))
       if (left.length > 0) this.#referee.report('CLEAN', `${name} kept ${left.join(', ')}`)
     }
     this.#virtualMs = virtualNow

@@ -3,6 +3,7 @@ import { Redlock } from '../../src/redlock/redlock.ts'
 import type { RedlockOptions } from '../../src/redlock/settings.ts'
 import { FaultCounts } from './fault-counts.ts'
 import { SeededRandom } from './seeded-random.ts'
+import type { RedlockClass } from './simulated-client.ts'
 import { SimulatedConnection } from './simulated-connection.ts'
 import { SimulatedMaster } from './simulated-master.ts'
 import { CALM, SimulatedNetwork, type Link, type NetworkProfile } from './simulated-network.ts'
@@ -27,7 +28,7 @@ export class SmallWorld {
   readonly #random: SeededRandom
   readonly #network: SimulatedNetwork
 
-  constructor(seed: number, masters: number, profile: NetworkProfile = CALM) {
+  constructor(seed: number, masters: number, profile: NetworkProfile = CALM, fleet = masters) {
     this.#random = new SeededRandom(seed)
     this.#network = new SimulatedNetwork({
       time: this.time,
@@ -42,14 +43,18 @@ export class SmallWorld {
         random: this.#random.fork(),
         wall: this.#wall(),
         trueNow: () => this.time.now,
-        durable: false,
+        disk: 'none',
       })
-      master.eval('bootstrap', [`${NAMESPACE}:master`], [master.runId, MAX_LEASE_MS, masters])
+      master.eval('bootstrap', [`${NAMESPACE}:master`], [master.runId, MAX_LEASE_MS, fleet])
       return master
     })
   }
 
-  client(owner: string, options: Partial<RedlockOptions> = {}): SmallClient {
+  client(
+    owner: string,
+    options: Partial<RedlockOptions> = {},
+    Service: RedlockClass = Redlock,
+  ): SmallClient {
     const { time, masters } = this
     const clock = new VirtualClock({
       time,
@@ -59,7 +64,7 @@ export class SmallWorld {
     })
     const links = masters.map(() => this.#network.link())
     let connected = 0
-    const redlock = new Redlock({
+    const redlock = new Service({
       leaseMs: 1_000,
       maxLeaseMs: MAX_LEASE_MS,
       namespace: NAMESPACE,

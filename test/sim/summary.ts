@@ -80,7 +80,7 @@ export class Summary {
   missing(): readonly string[] {
     const faults: readonly string[] = [
       ...FAULTS,
-      ...(this.#clocks.has('jumps') ? CLOCK_FAULTS : []),
+      ...(['jumps', 'stepped'].every((kind) => this.#clocks.has(kind)) ? CLOCK_FAULTS : []),
     ]
     return [
       ...faults.filter((fault) => (this.faults[fault] ?? 0) === 0),

@@ -1,110 +1,165 @@
 /**
- * Every outage × every command that looks: the exit code, and that nothing is said which is not known. A command that
- * waits for a dead server without a limit fails by the time limit of its row.
+ * Every outage × every command: the exit code, and that nothing is said which is not known. A
+ * command that waits for a dead server without a limit fails by the time limit of its row.
  */
 import { afterAll, expect, it, vi } from 'vitest'
-import { Queue } from 'bullmq'
-import { cli, fleetEnv, type Said } from '../cli/run-cli.ts'
-import { openRedis } from '../cli/open-redis.ts'
-import { granted, useFleet } from '../fixtures.ts'
-import { serve } from '../dashboard/rig.ts'
+import { LockedQueue } from '../../src/index.ts'
+import { cli, fleetEnv, runningCli, type Said } from '../cli/run-cli.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
+import { hasQuorum, OUTAGES, strike, type Outage, type OutageName } from './outages.ts'
 
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone())
 const fixture = useFleet({ masters: 5 })
 
-type Command = 'doctor' | 'leases' | 'inspect' | 'release' | 'leaks' | 'why' | 'watch'
+/** Held until all commands of a row have run, also on a busy machine. */
+const LEASE_MS = 300_000
 
-interface Outage {
-  readonly dead?: number
-  readonly frozen?: number
-  /** A master that may evict keys, and is refused by workers. */
-  readonly refused?: boolean
-  readonly queueDead?: boolean
-  /** A quorum of the masters answers. */
-  readonly known: boolean
-  readonly codes: Readonly<Record<Command, number>>
-}
+/** A row takes many starts of the program. `npm run test:outages` runs all of them. */
+const NAMES: readonly OutageName[] =
+  process.env['OUTAGES'] === 'all'
+    ? (Object.keys(OUTAGES) as OutageName[])
+    : ['3 of 5 masters dead', 'one master refused', "the queue's Redis silent"]
 
-const GOOD = { doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0, watch: 0 }
-const NONE = { ...GOOD, doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, watch: 3 }
+type Command =
+  | 'doctor'
+  | 'leases'
+  | 'inspect'
+  | 'release'
+  | 'leaks'
+  | 'why'
+  | 'watch'
+  | 'bootstrap'
+  | 'bench'
+  | 'enqueue'
+
+type Codes = Readonly<Record<Command, number>>
 
 // `doctor` ends with 1 also where all is well: the queue of a test writes nothing to disk.
-const OUTAGES: Readonly<Record<string, Outage>> = {
-  'no outage': { known: true, codes: GOOD },
-  '1 of 5 masters dead': { dead: 1, known: true, codes: GOOD },
-  '2 of 5 masters dead': { dead: 2, known: true, codes: GOOD },
-  '3 of 5 masters dead': { dead: 3, known: false, codes: NONE },
-  '5 of 5 masters dead': { dead: 5, known: false, codes: NONE },
-  '3 of 5 masters frozen': { frozen: 3, known: false, codes: NONE },
-  'one master refused': { refused: true, known: true, codes: GOOD },
-  "the queue's Redis dead": {
-    ...{ queueDead: true, known: true },
-    codes: { ...GOOD, inspect: 1, why: 1 },
-  },
+// `bootstrap` is refused by a master that holds a lease.
+const GOOD: Codes = {
+  ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0, watch: 0 },
+  ...{ bootstrap: 1, bench: 0, enqueue: 0 },
+}
+const NO_QUORUM: Codes = {
+  ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3, watch: 3 },
+  ...{ bootstrap: 3, bench: 3, enqueue: 0 },
+}
+const NO_QUEUE: Codes = { ...GOOD, inspect: 1, why: 1, enqueue: 1 }
+
+const CODES: Readonly<Record<OutageName, Codes>> = {
+  'no outage': GOOD,
+  '1 of 5 masters dead': GOOD,
+  '2 of 5 masters dead': GOOD,
+  '3 of 5 masters dead': NO_QUORUM,
+  '5 of 5 masters dead': NO_QUORUM,
+  '3 of 5 masters frozen': NO_QUORUM,
+  'one master refused': GOOD,
+  "the queue's Redis dead": NO_QUEUE,
+  "the queue's Redis silent": NO_QUEUE,
+  "the queue's Redis at maxmemory": { ...GOOD, enqueue: 1 },
 }
 
-async function strike({ dead = 0, frozen = 0, refused, queueDead }: Outage): Promise<void> {
-  const { masters, urls, queue } = fixture.fleet
-  for (const master of masters.slice(0, dead)) await master.kill()
-  for (const master of masters.slice(0, frozen)) {
-    fixture.defer(() => master.thaw())
-    await master.freeze()
-  }
-  if (refused === true) {
-    const redis = openRedis(urls[0] ?? '', fixture)
-    await redis.config('SET', 'maxmemory-policy', 'allkeys-lru')
-    fixture.defer(() => redis.config('SET', 'maxmemory-policy', 'noeviction'))
-  }
-  if (queueDead === true) {
-    await queue.kill()
-    fixture.defer(() => queue.restart())
-  }
-}
+const QUEUE_PROBLEMS = { dead: 'ECONNREFUSED', silent: 'no reply within' } as const
 
-it.each(Object.entries(OUTAGES))('%s', async (_name, outage) => {
+/** A lease on `customer:42`, the job `a` that waits for it, and the outage. */
+async function scene(outage: Outage): Promise<{ queue: string; env: NodeJS.ProcessEnv }> {
   const { fleet, namespace } = fixture
-  const redlock = await fixture.redlock({ leaseMs: 60_000, maxLeaseMs: 60_000 })
+  const redlock = await fixture.redlock({ leaseMs: LEASE_MS, maxLeaseMs: LEASE_MS })
   await granted(redlock, 'customer:42')
-  const name = `q-${namespace}`
-  const queue = new Queue(name, { connection: { url: fleet.queue.url } })
-  await queue.add('post', {}, { jobId: 'a' })
-  await queue.close()
-  await strike(outage)
-  const env = fleetEnv(fleet.urls, namespace, fleet.queue.url)
-  const run = (...args: readonly string[]): Promise<Said> => cli(args, { env })
+  const queue = `q-${namespace}`
+  const locked = new LockedQueue<{ customerId: number }>(queue, {
+    ...{ connection: { url: fleet.queue.url }, namespace },
+    resource: ({ customerId }) => `customer:${customerId}`,
+  })
+  await locked.add('post', { customerId: 42 }, { jobId: 'a' })
+  await locked.close()
+  await strike(fixture, outage)
+  return { queue, env: fleetEnv(fleet.urls, namespace, fleet.queue.url) }
+}
+
+it.each(NAMES)('commands: %s', async (name) => {
+  const outage: Outage = OUTAGES[name]
+  const { queue, env } = await scene(outage)
   const commands: Readonly<Record<Command, readonly string[]>> = {
     doctor: ['doctor'],
     leases: ['leases'],
     inspect: ['inspect', 'customer:42'],
     release: ['release', 'unused', '--force'],
     leaks: ['leaks'],
-    why: ['why', name, 'a'],
+    why: ['why', queue, 'a'],
     watch: ['watch', '--frames', '1'],
+    bootstrap: ['bootstrap', '--yes'],
+    bench: ['bench', '--seconds', '1'],
+    enqueue: ['enqueue', queue, '-', '--run-id', 'r'],
   }
-  const codes: Record<string, number | null> = {}
-  const said: Record<string, string> = {}
-  for (const [command, args] of Object.entries(commands)) {
-    const { code, out } = await run(...args)
-    codes[command] = code
-    said[command] = out
+  const all: Partial<Record<Command, Said>> = {}
+  for (const [command, args] of Object.entries(commands) as [Command, readonly string[]][]) {
+    all[command] = await cli(args, { env, ...(command === 'enqueue' && { input: '{"n":1}\n' }) })
   }
-  expect(codes).toEqual(outage.codes)
-  if (outage.known) {
-    expect(said['leases']).toMatch(/customer:42 +held/)
-    expect(said['inspect']).toContain('customer:42 is held by')
+  const said = all as Record<Command, Said>
+  const codes = Object.fromEntries(Object.entries(said).map(([each, { code }]) => [each, code]))
+  expect(codes).toEqual(CODES[name])
+  if (hasQuorum(outage)) {
+    expect(said.leases.out).toMatch(/customer:42 +held/)
+    expect(said.inspect.out).toContain('customer:42 is held by')
+    expect(said.release.out).toContain('unused is free')
+    expect(said.bootstrap.err).toContain('this fleet is in use')
+    expect(said.leaks.out).toMatch(/^no leaks/)
   } else {
-    expect(said['leases']).toContain('Who holds what is not known')
-    expect(said['inspect']).toContain('Who holds customer:42 is not known')
-    expect(said['release']).toContain('may still be held')
-    expect(said['watch']).toContain('Who holds what is not known')
-    expect(said['leaks']).not.toBe('no leaks\n')
+    expect(said.leases.out).toContain('Who holds what is not known')
+    expect(said.inspect.out).toContain('Who holds customer:42 is not known')
+    expect(said.release.out).toContain('may still be held')
+    expect(said.watch.out).toContain('Who holds what is not known')
+    expect(said.why.out).toMatch(/waits for a lease, whose holder is not known: only \d of 5/)
+    expect(said.why.err).toContain('does not answer')
+    expect(said.leaks.out).not.toBe('no leaks\n')
+    expect(said.bootstrap.err).toContain('fewer can vote')
   }
-  const page = await serve(fixture)
-  const { leases, lines } = await page.state()
-  expect(leases.known).toBe(outage.known)
-  if (outage.queueDead === true) expect(lines).toHaveProperty('problem')
+  if (outage.queue === 'dead' || outage.queue === 'silent') {
+    const problem = QUEUE_PROBLEMS[outage.queue]
+    expect(said.doctor.out).toMatch(new RegExp(`error +queue .*${problem}`))
+    expect(said.inspect.out).toMatch(new RegExp(`its line is not known: .*${problem}`))
+    expect(said.leases.err).toMatch(new RegExp(`Jobs are not shown: .*${problem}`))
+    expect(said.why.err).toMatch(new RegExp(`the queue's Redis .* does not answer: .*${problem}`))
+    expect(said.enqueue.err).toMatch(new RegExp(`does not answer: .*${problem}`))
+  } else if (hasQuorum(outage)) {
+    expect(said.why.out).toContain('is first in line for `customer:42` and waits for the lease')
+  }
+  if (outage.queue === 'full') {
+    expect(said.doctor.out).toMatch(/error +queue .* is full and refuses writes/)
+    expect(said.enqueue.err).toContain('The server is full and refuses writes. Raise its maxmemory')
+  }
+})
+
+it.each(NAMES)('programs: %s', async (name) => {
+  const outage: Outage = OUTAGES[name]
+  const { queue, env } = await scene(outage)
+  const health = ['--health-port', '0', '--health-host', '127.0.0.1', '--drain-ms', '500']
+  await using work = runningCli(['work', 'test/cli/ledger-worker-child.ts', ...health], {
+    ...env,
+    QUEUE: queue,
+  })
+  await using dashboard = runningCli(['dashboard', '--port', '0'], env)
+  const [, page = ''] = await dashboard.line(/dashboard at (http:\S+)\//)
+  const [, base = ''] = await work.line(/health at (http:\S+)\/healthz/)
+  const status = async (url: string): Promise<number> => (await fetch(url)).status
+  expect(await status(`${page}/state`)).toBe(200)
+  expect(await status(`${base}/healthz`)).toBe(200)
+  expect(await status(`${base}/metrics`)).toBe(200)
+  const isReady = hasQuorum(outage) && (outage.queue ?? 'full') === 'full'
+  await until('it is ready, or not', async () => {
+    return (await status(`${base}/readyz`)) === (isReady ? 200 : 503)
+  })
+  dashboard.kill('SIGTERM')
+  work.kill('SIGTERM')
+  const [shown, worked] = await Promise.all([dashboard.end(), work.end()])
+  expect([shown.code, worked.code]).toEqual([0, 0])
+  expect(worked.err).toContain('drained')
+  // A server that is away is said to be, and not with every attempt.
+  const about = worked.err.filter((line) => /ECONNREFUSED|OOM|does not vote/.test(line))
+  expect(about.length).toBeLessThanOrEqual(10)
 })

@@ -120,6 +120,37 @@ describe.each(Object.entries(RESOLUTIONS))('moduleResolution %s', (name, options
   })
 })
 
+/** Their clients are optional peers, and this app installs none. */
+describe('without the clients of other lock services', () => {
+  const loaded = (entry: string): SpawnSyncReturns<string> =>
+    run('node', ['-e', `import('bullmq-redlock${entry}').then(() => console.log('loaded'))`])
+
+  it('none is installed', () => {
+    const installed = run('npm', ['ls', '--all', '--parseable']).stdout
+    expect(installed).toContain('bullmq-redlock')
+    expect(installed).not.toMatch(/node_modules\/(pg|node-zookeeper-client)\n/)
+  })
+
+  it.each(['', '/etcd', '/postgres', '/fenced', '/testing', '/dashboard'])(
+    'bullmq-redlock%s loads',
+    (entry) => {
+      expect(loaded(entry)).toMatchObject({ stdout: 'loaded\n', status: 0 })
+    },
+  )
+
+  it('what needs one names it', () => {
+    expect(loaded('/zookeeper').stderr).toContain("Cannot find package 'node-zookeeper-client'")
+    for (const [locks, client] of [
+      ['postgres://db/app', 'pg'],
+      ['zookeeper:host:2181', 'node-zookeeper-client'],
+    ] as const) {
+      const said = run('npx', ['bullmq-redlock', 'doctor', '--locks', locks])
+      expect(said).toMatchObject({ status: 1 })
+      expect(said.stderr).toContain(`npm install ${client}`)
+    }
+  })
+})
+
 it('CommonJS gets it by require', () => {
   const said = run('node', ['-p', "typeof require('bullmq-redlock').LockedWorker"])
   expect(said.stdout).toBe('function\n')

@@ -1,12 +1,12 @@
 /** Whether a test left something behind that keeps the process alive. */
 
+import { createHook } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 
 const BETWEEN_LOOKS_MS = 10
 
-/** Timers and handles of a test; the test runner's own pipes and ports are not among them. */
+/** Handles of a test; the test runner's own pipes and ports are not among them. */
 const WATCHED = [
-  'Timeout',
   'TCPSocketWrap',
   'TCPServerWrap',
   'TCPConnectWrap',
@@ -14,26 +14,22 @@ const WATCHED = [
   'PipeWrap',
 ] as const
 
+/** Files that set timers of the test runner, or of the watch itself. */
+const NOT_OF_THE_TEST = /node_modules\/(@vitest|vitest|birpc|tinypool)\/|support\/leaks\.ts/
+
 export interface LeakWatch {
   /**
-   * Resolves as soon as there is not more of anything than when the watch began.
+   * Resolves as soon as no timer of this watch is left and no more handles than when it began.
    *
-   * @throws Error naming what is left
+   * @throws Error naming what is left, and where each timer was set
    */
   assertNone(): Promise<void>
 }
 
 export interface LeakOptions {
   /**
-   * How many timers are the test's right to leave. The baseline is not asked for these: at that
-   * moment the test runner may have one of its own under way, which would hide a leaked one.
-   *
-   * @defaultValue `0`
-   */
-  readonly timers?: number
-  /**
-   * How long to look again: handles close a few turns of the event loop after they were asked to, and ioredis gives a
-   * server 2 s to close its end.
+   * How long to look again: handles close a few turns of the event loop after they were asked to,
+   * and ioredis gives a server 2 s to close its end.
    *
    * @defaultValue `5000`
    */
@@ -42,6 +38,7 @@ export interface LeakOptions {
 
 /**
  * Takes the present handles as the baseline. Begin at the top of a file, before any fixture.
+ * Of timers it sees those that are set from now on: files share a process.
  *
  * @example
  * ```ts
@@ -49,19 +46,48 @@ export interface LeakOptions {
  * afterAll(() => leaks.assertNone())
  * ```
  */
-export function watchLeaks({ timers = 0, settleMs = 5_000 }: LeakOptions = {}): LeakWatch {
-  const before = new Map(countHandles()).set('Timeout', timers)
+export function watchLeaks({ settleMs = 5_000 }: LeakOptions = {}): LeakWatch {
+  const before = countHandles()
+  const timers = watchTimers()
   return {
     async assertNone() {
       const deadline = performance.now() + settleMs
-      let left = surplus(before, countHandles())
-      while (left.length > 0 && performance.now() < deadline) {
-        await delay(BETWEEN_LOOKS_MS)
-        left = surplus(before, countHandles())
-      }
-      if (left.length > 0) throw new Error(`Left behind: ${left.join(', ')}`)
+      while (anyLeft() && performance.now() < deadline) await delay(BETWEEN_LOOKS_MS)
+      if (anyLeft()) throw new Error(`Left behind: ${described()}`)
     },
   }
+
+  function anyLeft(): boolean {
+    return timers().length > 0 || surplus(before, countHandles()).length > 0
+  }
+
+  function described(): string {
+    const places = timers()
+    const counts = surplus(before, countHandles())
+    if (places.length > 0) counts.push(`${places.length} Timeout`)
+    return [counts.join(', '), ...places].join('\n')
+  }
+}
+
+/** Where each timer was set that is still to fire and keeps the process alive. */
+function watchTimers(): () => readonly string[] {
+  const pending = new Map<number, { readonly timer: NodeJS.Timeout; readonly place: Error }>()
+  createHook({
+    init(id, type, _trigger, resource) {
+      if (type !== 'Timeout') return
+      pending.set(id, { timer: resource as NodeJS.Timeout, place: new Error() })
+    },
+    destroy(id) {
+      pending.delete(id)
+    },
+  }).enable()
+  return () =>
+    [...pending.values()].flatMap(({ timer, place }) => {
+      if (!timer.hasRef()) return []
+      const frames = (place.stack ?? '').split('\n').slice(1)
+      const callers = frames.filter((frame) => !/\bnode:|new Promise/.test(frame)).slice(1)
+      return NOT_OF_THE_TEST.test(callers[0] ?? '') ? [] : [callers.join('\n')]
+    })
 }
 
 function countHandles(): ReadonlyMap<string, number> {
@@ -72,10 +98,7 @@ function countHandles(): ReadonlyMap<string, number> {
   return counts
 }
 
-function surplus(
-  before: ReadonlyMap<string, number>,
-  now: ReadonlyMap<string, number>,
-): readonly string[] {
+function surplus(before: ReadonlyMap<string, number>, now: ReadonlyMap<string, number>): string[] {
   return WATCHED.flatMap((kind) => {
     const more = (now.get(kind) ?? 0) - (before.get(kind) ?? 0)
     return more > 0 ? [`${more} ${kind}`] : []

@@ -12,6 +12,7 @@
 
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import type { TestNetwork } from '../../src/testing/index.ts'
 import { returnPort, takePort } from '../../src/testing/free-port.ts'
 import { forwardingRule, Lane, type LaneCounters, type LaneRule } from './proxy-lane.ts'
 
@@ -254,4 +255,19 @@ function isBroken({ requests, replies }: Connection): boolean {
 
 function asFunction(ms: number | (() => number)): () => number {
   return typeof ms === 'number' ? () => ms : ms
+}
+
+/** For the cases of lock services. */
+export function networkOf(proxies: () => readonly FaultProxy[]): TestNetwork {
+  return {
+    delayReplies: (repliesMs) => {
+      for (const proxy of proxies()) proxy.delay({ repliesMs })
+    },
+    cut: async () => {
+      await Promise.all(proxies().map((proxy) => proxy.drop()))
+    },
+    heal: async () => {
+      await Promise.all(proxies().map((proxy) => proxy.pass()))
+    },
+  }
 }

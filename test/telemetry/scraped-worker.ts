@@ -2,7 +2,7 @@
 import { Queue } from 'bullmq'
 import { fleetEnv, runningCli } from '../cli/run-cli.ts'
 import type { Fixture } from '../fixtures.ts'
-import { findProgram } from '../support/find-program.ts'
+import { findProgram } from '../../scripts/find-program.ts'
 
 const MODULE = 'test/cli/ledger-worker-child.ts'
 const LEASE = { leaseMs: 5_000, maxLeaseMs: 20_000 }

@@ -1,5 +1,5 @@
 /** What a LockedWorker does beyond order: one answer for an expensive job, checkpoints, slots, breaker, drain. */
-import type { JobsOptions } from 'bullmq'
+import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import {
   LockedQueue,
@@ -116,10 +116,46 @@ describe('dedupe', () => {
       dedupe: { resultTtlMs: 60_000 },
       maxValueBytes: 1_000,
     })
-    const job = await queue.add('report', { of: 'delta' })
+    const job = await queue.add('report', { of: 'delta' }, { attempts: 3 })
     await until('it failed', async () => (await queue.getFailedCount()) === 1)
-    const reason = (await queue.getJob(job.id ?? ''))?.failedReason
-    expect(reason).toMatch(/2002 bytes .* `maxValueBytes` \(1000\): store it elsewhere/)
+    const failed = await queue.getJob(job.id ?? '')
+    expect(failed?.failedReason).toMatch(
+      /2002 bytes .* `maxValueBytes` \(1000\): store it elsewhere/,
+    )
+    // The next attempt would compute the same.
+    expect(failed?.attemptsMade).toBe(1)
+  })
+
+  test('a result is not shared with another queue, job name, or list of resources', async () => {
+    const redlock = await fixture.redlock()
+    const computed: string[] = []
+    const add = async (name: string, job: string, resource: string | string[]): Promise<void> => {
+      const queue = new Queue(name, { connection: connection() })
+      const worker = new LockedWorker(
+        name,
+        ({ queueName }: Job) => Promise.resolve(computed.push(queueName)),
+        {
+          ...{ connection: connection(), redlock, resource: () => resource },
+          dedupe: { resultTtlMs: 60_000 },
+        },
+      )
+      fixture.defer(() => worker.close())
+      fixture.defer(() => queue.close())
+      await queue.add(job, {})
+      await until('it is done', async () => (await queue.getCompletedCount()) === 1)
+      await worker.close()
+      await queue.obliterate()
+    }
+    const [first, second] = [`${fixture.namespace}-1`, `${fixture.namespace}-2`]
+    await add(first, 'daily', 'a')
+    await add(second, 'daily', 'a')
+    await add(second, 'weekly', 'a')
+    await add(second, 'weekly', ['a', 'b'])
+    await add(second, 'weekly', 'a + b')
+    expect(computed).toEqual([first, second, second, second, second])
+    await add(second, 'weekly', ['b', 'a'])
+    await add(first, 'daily', 'a')
+    expect(computed).toHaveLength(5)
   })
 })
 
@@ -151,6 +187,34 @@ describe('checkpoints', () => {
     await until('no result is kept', async () => (await redis.keys(left)).length === 0)
     await redis.quit()
   })
+
+  test('160 steps of 100 kB travel once when they are done, and once when they are read', async () => {
+    const [steps, bytes] = [160, 100_000]
+    const queue = makeQueue()
+    const client = new Redis(fixture.fleet.queue.url)
+    fixture.defer(() => client.quit())
+    const travelled = async (): Promise<number> => {
+      const stats = await client.info('stats')
+      const numbers = stats.matchAll(/^total_net_(?:in|out)put_bytes:(\d+)/gm)
+      return [...numbers].reduce((sum, [, count]) => sum + Number(count), 0)
+    }
+    const ran: number[] = []
+    work(
+      await fixture.redlock(),
+      async ({ attemptsMade }, lease) => {
+        for (let step = 0; step < steps; step++) {
+          await lease.step(`step ${step}`, () => (ran.push(step), 'x'.repeat(bytes)))
+        }
+        if (attemptsMade === 0) throw new Error('once more')
+      },
+      { checkpoints: true },
+    )
+    const before = await travelled()
+    await queue.add('report', { of: 'delta' }, { attempts: 2 })
+    await allDone(queue, 1)
+    expect(ran).toHaveLength(steps)
+    expect(await travelled()).toBeLessThan(before + 2.5 * steps * bytes)
+  }, 40_000)
 
   test('a step name may be used once in a job', async () => {
     const queue = makeQueue()

@@ -126,9 +126,7 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
   await until('both stand in line', async () => {
     return (await worker?.inspect('customer:fay'))?.line.length === 2
   })
-  expect(await worker?.why(second?.id ?? '')).toMatch(
-    /in the line of `customer:fay`.*1 ahead of it/,
-  )
+  expect(await worker?.why(second?.id ?? '')).toMatch(/in line for `customer:fay`.*1 ahead of it/)
   await held.release()
   await until('both are done', () => runs.includes('fay1'))
 })

@@ -19,7 +19,8 @@ interface DemoResult {
 
 async function demo(...args: readonly string[]) {
   const { code, out, err } = await runProgram(DEMO, ['--fast', '--json', ...args])
-  const result = JSON.parse(out.at(-1) ?? '{}') as DemoResult
+  if (out.length === 0) throw new Error(`The demo ended with ${code}: ${err.join('\n')}`)
+  const result = JSON.parse(out.at(-1) ?? '') as DemoResult
   return { code, out, err, result }
 }
 
@@ -51,6 +52,8 @@ describe('npm run demo', () => {
 
   it(
     'finds what goes wrong without a lease',
+    // By chance nothing goes wrong in a run that a busy machine slows down.
+    { timeout: TIMEOUT_MS, retry: 2 },
     async () => {
       const { code, result } = await demo('--without', 'lease')
       expect(code).toBe(1)
@@ -60,7 +63,6 @@ describe('npm run demo', () => {
         /out-of-turn effects, among them:\n.+\n +entry \d+ by/,
       )
     },
-    TIMEOUT_MS,
   )
 
   it(

@@ -1,7 +1,8 @@
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../workers/embedded-postgres.ts'
-import { Ledger, StaleWriteError, type OpenAccount } from '../../workers/ledger.ts'
+import { StaleTokenError } from '../../src/fenced/index.ts'
+import { Ledger, type OpenAccount } from '../../workers/ledger.ts'
 import { isRight } from '../../workers/ledger-audit.ts'
 import { seal } from '../../workers/seal.ts'
 
@@ -66,8 +67,10 @@ describe('the ledger', () => {
     const read = await ledger.open(as('a', 1))
     await ledger.open(as('b', 2))
     const refused = post('a', 1, read, 5)
-    await expect(refused).rejects.toThrow(StaleWriteError)
-    await expect(refused).rejects.toMatchObject({ customer, fencingToken: 1, currentToken: 2 })
+    await expect(refused).rejects.toThrow(StaleTokenError)
+    await expect(refused).rejects.toMatchObject({
+      ...{ target: `account ${customer}`, fencingToken: 1, storedToken: 2 },
+    })
     const { jobsPosted, staleWritesRefused } = await ledger.audit()
     expect(jobsPosted).toBe(0)
     expect(staleWritesRefused).toMatchObject([{ jobId: 'a', fencingToken: 1, currentToken: 2 }])
@@ -75,7 +78,7 @@ describe('the ledger', () => {
 
   it('refuses to open with a lower token', async () => {
     await ledger.open(as('a', 2))
-    await expect(ledger.open(as('b', 1))).rejects.toMatchObject({ code: 'STALE_WRITE' })
+    await expect(ledger.open(as('b', 1))).rejects.toMatchObject({ code: 'STALE_TOKEN' })
   })
 
   it('refuses to post to an account nobody opened', async () => {

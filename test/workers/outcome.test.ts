@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { problems, type Outcome } from '../../workers/demo/outcome.ts'
 import { humanReport, jsonReport } from '../../workers/demo/report.ts'
+import { verifyHistory } from '../../src/testing/index.ts'
 import type { Finding } from '../../workers/ledger-audit.ts'
 
 const RIGHT: Outcome = {
   ...{ seed: 7, without: undefined, jobsIn: 10, jobsDone: 10, jobsFailed: 0 },
+  leases: { ...(await verifyHistory([])), verdict: 'clean' },
   ...{ leasesLost: 1, requeues: 3, elapsedMs: 4_200 },
   audit: {
     ...{ jobsPosted: 10, duplicateEffects: [], outOfTurnEffects: [], wrongBalances: [] },
@@ -24,6 +26,8 @@ const FINDING: Finding = {
     },
   ],
 }
+
+const OVERLAP = { kind: 'overlap', text: 'two holders' } as const
 
 function withAudit(audit: Partial<Outcome['audit']>): Outcome {
   return { ...RIGHT, audit: { ...RIGHT.audit, ...audit } }
@@ -47,11 +51,16 @@ describe('the verdict on a run', () => {
     ['an overlap', withAudit({ outOfTurnEffects: [FINDING] }), '1 out-of-turn effects'],
     ['a wrong balance', withAudit({ wrongBalances: [FINDING] }), '1 wrong balances'],
     [
+      'two holders of a lease',
+      { ...RIGHT, leases: { ...RIGHT.leases, verdict: 'violated', findings: [OVERLAP] } },
+      'the history of the leases is violated:\n    overlap: two holders',
+    ],
+    [
       'a fault that did not happen',
       { ...RIGHT, faults: [{ name: 'worker frozen', atMs: 1, seen: [], missing: 'no refusal' }] },
       'fault "worker frozen" did not happen as planned: no refusal',
     ],
-  ])('reports %s', (_name, outcome, expected) => {
+  ] satisfies [string, Outcome, string][])('reports %s', (_name, outcome, expected) => {
     expect(problems(outcome).join('\n')).toContain(expected)
     expect(JSON.parse(jsonReport(outcome))).toMatchObject({ right: false })
   })

@@ -73,7 +73,7 @@ describe('small parts', () => {
     const out = { isTTY: true, columns: 60, write: (text: string) => writes.push(text) }
     const progress = progressOn(out as unknown as NodeJS.WriteStream, false)
     const counts = { total: 10, done: 5, running: 2, waiting: 3, leases: 2 }
-    const snapshot = { elapsedMs: 1, ...counts, masters: ['1 voting'], workers: ['w'.repeat(200)] }
+    const snapshot = { elapsedMs: 1, ...counts, servers: ['1 voting'], workers: ['w'.repeat(200)] }
     progress.show(snapshot)
     progress.show(snapshot)
     const [, first = '', second = ''] = writes

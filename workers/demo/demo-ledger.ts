@@ -1,8 +1,8 @@
 /** The ledger as the demo's workers use it: reporting, slowed down, and with the places where faults strike. */
 import { readSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { StaleWriteError, type LedgerWriter } from '../ledger.ts'
-import type { OpenAccount, Opening, Posting } from '../ledger.ts'
+import { StaleTokenError } from '../../src/fenced/index.ts'
+import type { LedgerWriter, OpenAccount, Opening, Posting } from '../ledger.ts'
 import { HOLD_FD, type JobFacts, type Report, type WorkerConfig } from './messages.ts'
 
 type Tell = (report: Report) => void
@@ -19,7 +19,7 @@ export class DemoLedger implements LedgerWriter {
     this.#tell = tell
   }
 
-  /** The next write stops before it leaves this process, until somebody lets it go. */
+  /** The next write stops before it leaves this process, until it is let go. */
   holdNext(): void {
     this.#holdNext = true
   }
@@ -59,8 +59,8 @@ export class DemoLedger implements LedgerWriter {
     try {
       return await run()
     } catch (error) {
-      if (error instanceof StaleWriteError) {
-        this.#tell({ type: 'refused', ...factsOf(write), currentToken: error.currentToken })
+      if (error instanceof StaleTokenError) {
+        this.#tell({ type: 'refused', ...factsOf(write), currentToken: error.storedToken ?? 0 })
       }
       throw error
     }

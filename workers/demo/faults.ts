@@ -3,9 +3,8 @@
  * happened proves nothing, and fails the run.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Redlock } from '../../src/index.ts'
-import type { TestServer } from '../../src/testing/index.ts'
 import type { Crew, Member } from './crew.ts'
+import type { LockServers } from './lock-servers.ts'
 import type { JobFacts, Report } from './messages.ts'
 import type { Plan } from './options.ts'
 
@@ -21,9 +20,7 @@ export interface Fault {
 export interface Stage {
   readonly plan: Plan
   readonly crew: Crew
-  readonly masters: readonly TestServer[]
-  /** Sees the masters as any client does. */
-  readonly observer: Redlock
+  readonly locks: LockServers
   readonly signal: AbortSignal
   random(): number
   elapsedMs(): number
@@ -56,25 +53,34 @@ export function killWorker(stage: Stage): Promise<Fault> {
   })
 }
 
-/** Kill a lock master, and bring it back without its memory. */
-export function loseMaster(stage: Stage): Promise<Fault> {
-  return observed('master lost', stage, async (saw) => {
-    const index = Math.floor(stage.random() * stage.masters.length)
-    const master = stage.masters[index]
-    if (master === undefined) throw new Error('there is no master to lose')
-    const state = (): string | undefined => stage.observer.status().masters[index]?.state
+/** Kill a lock server, and bring it back: a master without its memory, another server with its data. */
+export function loseServer(stage: Stage): Promise<Fault> {
+  const { locks } = stage
+  return observed(locks.lossName, stage, async (saw) => {
+    const server = locks.pick(stage.random())
+    const isAlone = locks.states().length === 1
     const before = stage.done()
-    await master.kill()
-    saw(`${master.name} killed (kill -9)`)
-    await until(stage, `${master.name} missing from the vote`, () => state() !== 'voting')
-    await until(stage, 'jobs done without it', () => stage.done() > before)
+    await server.kill()
+    saw(`${server.name} killed (kill -9)`)
+    if (server.state !== undefined) {
+      await until(
+        stage,
+        `${server.name} missing from the vote`,
+        () => server.state?.() !== 'voting',
+      )
+    }
+    if (!isAlone) await until(stage, 'jobs done without it', () => stage.done() > before)
     await delay(stage.plan.leaseMs, undefined, { signal: stage.signal })
-    const meanwhile = stage.done() - before
-    await master.restart({ keepData: false })
-    await until(stage, `${master.name} in quarantine`, () => state() === 'quarantined')
-    saw(`${master.name} back without memory, after ${meanwhile} jobs without it: in quarantine`)
-    await until(stage, `${master.name} voting again`, () => state() === 'voting')
-    saw(`${master.name} votes again`)
+    const meanwhile = `after ${stage.done() - before} jobs without it`
+    await server.restart()
+    if (server.state === undefined) {
+      saw(`${server.name} back with its data, ${meanwhile}`)
+      return
+    }
+    await until(stage, `${server.name} in quarantine`, () => server.state?.() === 'quarantined')
+    saw(`${server.name} back without memory, ${meanwhile}: in quarantine`)
+    await until(stage, `${server.name} voting again`, () => server.state?.() === 'voting')
+    saw(`${server.name} votes again`)
   })
 }
 

@@ -7,12 +7,16 @@ export interface WorkerConfig {
   readonly queue: string
   readonly queueUrl: string
   readonly masters: readonly string[]
+  /** The address of another lock service. */
+  readonly locks: string | undefined
   readonly databaseUrl: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
   readonly concurrency: number
   readonly workMs: number
   readonly without: Without | undefined
+  /** Where it logs its leases. */
+  readonly leaseLogs: string
 }
 
 /** To a worker: stop at your next write, after its check of the lease and before the write itself. */

@@ -1,5 +1,6 @@
 /** What a run of the demo is: its command line, and the sizes and times that follow from it. */
 import { parseArgs } from 'node:util'
+import { KINDS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { UsageError, wholeNumber } from '../flags.ts'
 
 export const DEMO_HELP = `
@@ -10,6 +11,7 @@ Ends with 0 only if the ledger is right and each of these faults was seen to hav
   npm run demo -- [options]
 
   --fast              150 strikes and shorter leases: some 10 seconds
+  --locks NAME        etcd, zookeeper or postgres instead of the lock masters: three members, or one PostgreSQL
   --without lease     the jobs run without a lease: see what goes wrong (ends with 1)
   --without fencing   the ledger does not look at fencing tokens: see what goes wrong (ends with 1)
   --seed N            which worker and which master fail. Default: a random number, which is printed
@@ -17,7 +19,7 @@ Ends with 0 only if the ledger is right and each of these faults was seen to hav
   -h, --help
 
 It needs redis-server or Docker, and installs redis-server with the system's package manager if there
-is neither. Everything it starts is gone when it ends. Exit codes: 0, 1 not as it should be, 2 wrong
+is neither. --locks needs the server that it names. Everything it starts is gone when it ends. Exit codes: 0, 1 not as it should be, 2 wrong
 usage, 130 Ctrl-C.
 `
 
@@ -27,6 +29,8 @@ export type Without = 'lease' | 'fencing'
 export interface Plan {
   readonly json: boolean
   readonly seed: number
+  /** The lock service, where it is not five masters. */
+  readonly locks: Kind | undefined
   readonly without: Without | undefined
   /** How many strikes of the file, from its start. */
   readonly jobs: number
@@ -45,12 +49,18 @@ const SIZES = {
   fast: { jobs: 150, leaseMs: 600, maxLeaseMs: 900, workMs: 15, limitMs: 90_000 },
 } as const
 
+/** etcd grants no shorter lease by default. */
+const SHORTEST_LEASES = { leaseMs: 2_000, maxLeaseMs: 3_000, limitMs: 180_000 }
+
 /** Throws a {@link UsageError}. */
 export function readPlan(argv: readonly string[]): Plan | 'help' {
   const values = parse(argv)
   if (values.help === true) return 'help'
+  const locks = readLocks(values.locks)
   return {
     ...(values.fast === true ? SIZES.fast : SIZES.full),
+    ...(locks !== undefined && locks !== 'postgres' && SHORTEST_LEASES),
+    locks,
     json: values.json === true,
     without: readWithout(values.without),
     seed: wholeNumber(values.seed, {
@@ -72,12 +82,19 @@ function parse(argv: readonly string[]) {
         fast: { type: 'boolean' },
         json: { type: 'boolean' },
         without: { type: 'string' },
+        locks: { type: 'string' },
         seed: { type: 'string' },
       },
     }).values
   } catch (error) {
     throw new UsageError(`${error instanceof Error ? error.message : String(error)}. Try --help`)
   }
+}
+
+function readLocks(value: string | undefined): Kind | undefined {
+  const kind = KINDS.find((one) => one === value)
+  if (kind !== undefined || value === undefined) return kind
+  throw new UsageError(`Expected --locks to be ${KINDS.join(', ')}; got "${value}"`)
 }
 
 function readWithout(value: string | undefined): Without | undefined {

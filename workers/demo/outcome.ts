@@ -1,4 +1,5 @@
 /** What a run came to, and whether that is right. Pure. */
+import type { HistoryVerdict } from '../../src/testing/index.ts'
 import type { Audit, Finding } from '../ledger-audit.ts'
 import type { Fault } from './faults.ts'
 import type { Without } from './options.ts'
@@ -10,6 +11,8 @@ export interface Outcome {
   readonly jobsDone: number
   readonly jobsFailed: number
   readonly audit: Audit
+  /** What the workers logged about their leases, judged. */
+  readonly leases: HistoryVerdict
   readonly leasesLost: number
   readonly requeues: number
   readonly faults: readonly Fault[]
@@ -20,7 +23,7 @@ const SHOWN_FINDINGS = 3
 
 /** Everything that is not as it should be, in words and with the evidence; empty when all is right. */
 export function problems(outcome: Outcome): readonly string[] {
-  const { audit, jobsIn, jobsDone, jobsFailed, faults } = outcome
+  const { audit, leases, jobsIn, jobsDone, jobsFailed, faults, without } = outcome
   return [
     ...(jobsDone === jobsIn ? [] : [`${jobsIn - jobsDone} of ${jobsIn} jobs are not done`]),
     ...(jobsFailed === 0 ? [] : [`${jobsFailed} jobs failed for good`]),
@@ -30,6 +33,7 @@ export function problems(outcome: Outcome): readonly string[] {
     ...found('duplicate effects', audit.duplicateEffects),
     ...found('out-of-turn effects', audit.outOfTurnEffects),
     ...found('wrong balances', audit.wrongBalances),
+    ...(without === 'lease' ? [] : leaseProblems(leases)),
     ...faults.flatMap(({ name, missing }) =>
       missing === undefined ? [] : [`fault "${name}" did not happen as planned: ${missing}`],
     ),
@@ -39,6 +43,13 @@ export function problems(outcome: Outcome): readonly string[] {
 /** Whether the job that was interrupted by the kill ran again. */
 export function interruptedRanAgain({ faults }: Outcome): boolean {
   return faults.some(({ name, missing }) => name === 'worker killed' && missing === undefined)
+}
+
+/** No two workers held an operator at a time, and every token rose. */
+function leaseProblems({ verdict, findings }: HistoryVerdict): readonly string[] {
+  if (verdict === 'clean') return []
+  const shown = findings.slice(0, SHOWN_FINDINGS).map(({ kind, text }) => `    ${kind}: ${text}`)
+  return [`the history of the leases is ${verdict}:\n${shown.join('\n')}`]
 }
 
 function found(what: string, findings: readonly Finding[]): readonly string[] {

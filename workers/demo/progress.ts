@@ -8,7 +8,8 @@ interface Snapshot {
   readonly running: number
   readonly waiting: number
   readonly leases: number
-  readonly masters: readonly string[]
+  /** Of the locks: `1 voting`, `m1 up`. */
+  readonly servers: readonly string[]
   readonly workers: readonly string[]
 }
 
@@ -49,11 +50,11 @@ class Lines implements Progress {
   show(snapshot: Snapshot): void {
     if (snapshot.elapsedMs - this.#lastMs < LINE_EVERY_MS) return
     this.#lastMs = snapshot.elapsedMs
-    const { elapsedMs, done, running, waiting, leases, masters } = snapshot
-    const voting = masters.filter((master) => master.endsWith('voting')).length
+    const { elapsedMs, done, running, waiting, leases, servers } = snapshot
+    const voting = servers.filter((server) => / (voting|up)$/.test(server)).length
     this.#out.write(
       `${stamp(elapsedMs)}  ${done} done, ${running} running, ${waiting} waiting; ` +
-        `${leases} leases; ${voting} of ${masters.length} masters vote\n`,
+        `${leases} leases; ${voting} of ${servers.length} lock servers work\n`,
     )
   }
 
@@ -107,14 +108,14 @@ class Block implements Progress {
 }
 
 function blockLines(snapshot: Snapshot): readonly string[] {
-  const { elapsedMs, total, done, running, waiting, leases, masters, workers } = snapshot
+  const { elapsedMs, total, done, running, waiting, leases, servers, workers } = snapshot
   const filled = Math.round((BAR_WIDTH * done) / Math.max(1, total))
   const bar = '█'.repeat(filled).padEnd(BAR_WIDTH, '░')
   return [
     '',
     `  jobs     ${bar}  ${done} of ${total}`,
     `           ${running} running, ${waiting} waiting, ${leases} leases held, ${seconds(elapsedMs)}`,
-    `  masters  ${masters.join('   ')}`,
+    `  locks    ${servers.join('   ')}`,
     `  workers  ${workers.join('   ')}`,
   ]
 }

@@ -2,12 +2,13 @@
 import { interruptedRanAgain, problems, type Outcome } from './outcome.ts'
 
 export function jsonReport(outcome: Outcome): string {
-  const { audit, ...rest } = outcome
+  const { audit, leases, ...rest } = outcome
   const found = problems(outcome)
   return JSON.stringify({
     right: found.length === 0,
     ...rest,
     ...audit,
+    leases,
     interruptedJobRanAgain: interruptedRanAgain(outcome),
     problems: found,
   })
@@ -22,6 +23,7 @@ export function humanReport(outcome: Outcome): string {
     ['out-of-turn effects', audit.outOfTurnEffects.length],
     ['wrong balances', audit.wrongBalances.length],
     ['stale writes refused', audit.staleWritesRefused.length],
+    ['two holders at a time', outcome.leases.violations.overlap],
     ['leases lost', outcome.leasesLost],
     ['requeues', outcome.requeues],
     ['interrupted job ran again', interruptedRanAgain(outcome) ? 'yes' : 'no'],

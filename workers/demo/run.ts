@@ -1,17 +1,21 @@
 /** One run: enqueue the strikes, let the crew work, let the faults strike, wait, and take stock. */
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { JobType } from 'bullmq'
+import { verifyHistoryFiles } from '../../src/testing/index.ts'
+import { takeDirectory } from '../../src/testing/reaper.ts'
 import { seededRandom } from '../seeded-random.ts'
 import type { Closing } from '../stopping.ts'
 import { readStrikes, REAL_STRIKES } from '../strikes-file.ts'
 import { Crew } from './crew.ts'
-import { freezeWorker, killWorker, loseMaster, type Fault, type Stage } from './faults.ts'
+import { freezeWorker, killWorker, loseServer, type Fault, type Stage } from './faults.ts'
 import type { Plan } from './options.ts'
 import type { Outcome } from './outcome.ts'
 import type { Progress } from './progress.ts'
 import { QUEUE, startServers, type Servers } from './servers.ts'
 
-const WORKER_START_LIMIT_MS = 30_000
+const WORKER_START_LIMIT_MS = 60_000
 const BETWEEN_LOOKS_MS = 100
 const LEFT: readonly JobType[] = ['wait', 'prioritized', 'delayed', 'active']
 /** The first faults strike when this share of the jobs is done, the freeze when that share is. */
@@ -32,7 +36,10 @@ export async function runDemo(
   const strikes = (await readStrikes(REAL_STRIKES)).slice(0, plan.jobs)
   const servers = await startServers(plan, closing, say)
   signal.throwIfAborted()
-  const crew = await startCrew(plan, servers, closing, signal)
+  const directory = takeDirectory('lease-logs')
+  closing.add(() => directory.release())
+  const leaseLogs = directory.path
+  const crew = await startCrew(plan, servers, leaseLogs, closing, signal)
   const counts = countReports(crew)
 
   const operators = new Set(strikes.map(({ customer }) => customer)).size
@@ -48,8 +55,7 @@ export async function runDemo(
   )
   const stage: Stage = {
     ...{ plan, crew, signal, elapsedMs, say },
-    masters: servers.fleet.masters,
-    observer: servers.observer,
+    locks: servers.locks,
     random: seededRandom(plan.seed),
     done: () => counts.finished,
   }
@@ -57,28 +63,32 @@ export async function runDemo(
     runFaults(stage, strikes.length),
     untilDone(stage, servers, strikes.length, progress),
   ])
-  const [audit, jobsDone, jobsFailed] = await Promise.all([
+  // A worker that has not started has no log.
+  const logs = (await readdir(leaseLogs)).map((name) => join(leaseLogs, name))
+  const [audit, leases, jobsDone, jobsFailed] = await Promise.all([
     servers.ledger.audit(strikes.map(({ id }) => id)),
+    verifyHistoryFiles(logs),
     servers.queue.getCompletedCount(),
     servers.queue.getFailedCount(),
   ])
   const { leasesLost, requeues } = counts
   return {
     ...{ seed: plan.seed, without: plan.without, jobsIn: strikes.length, jobsDone, jobsFailed },
-    ...{ audit, leasesLost, requeues, faults, elapsedMs: elapsedMs() },
+    ...{ audit, leases, leasesLost, requeues, faults, elapsedMs: elapsedMs() },
   }
 }
 
 async function startCrew(
   plan: Plan,
-  { fleet, databaseUrl }: Servers,
+  { locks, queueUrl, databaseUrl }: Servers,
+  leaseLogs: string,
   closing: Closing,
   signal: AbortSignal,
 ): Promise<Crew> {
   const { leaseMs, maxLeaseMs, concurrency, workMs, without } = plan
   const crew = new Crew({
-    ...{ queue: QUEUE, queueUrl: fleet.queue.url, masters: fleet.urls, databaseUrl },
-    ...{ leaseMs, maxLeaseMs, concurrency, workMs, without },
+    ...{ queue: QUEUE, queueUrl, masters: locks.masters, locks: locks.address, databaseUrl },
+    ...{ leaseMs, maxLeaseMs, concurrency, workMs, without, leaseLogs },
   })
   closing.add(() => crew.close(signal.aborted ? 'kill' : 'stop'))
   const members = Array.from({ length: plan.workers }, () => crew.add())
@@ -109,7 +119,7 @@ async function runFaults(stage: Stage, total: number): Promise<readonly Fault[]>
     }
   }
   await reached(FIRST_FAULTS_AT)
-  const first = Promise.all([killWorker(stage), loseMaster(stage)])
+  const first = Promise.all([killWorker(stage), loseServer(stage)])
   const freeze = reached(FREEZE_AT).then(() => freezeWorker(stage))
   return (await Promise.all([first, freeze])).flat().sort((a, b) => a.atMs - b.atMs)
 }
@@ -117,7 +127,7 @@ async function runFaults(stage: Stage, total: number): Promise<readonly Fault[]>
 /** Resolves when no job is left; shows how things stand until then. */
 async function untilDone(
   stage: Stage,
-  { queue, observer }: Servers,
+  { queue, locks }: Servers,
   total: number,
   progress: Progress,
 ): Promise<void> {
@@ -130,7 +140,7 @@ async function untilDone(
       ...{ elapsedMs: stage.elapsedMs(), total, running, waiting: left - running },
       done: counts['completed'] ?? 0,
       leases: crew.members.reduce((sum, { leases }) => sum + leases, 0),
-      masters: observer.status().masters.map(({ state }, index) => `${index + 1} ${state}`),
+      servers: locks.states(),
       workers: crew.members.map(({ name, state }) => `${name} ${state}`),
     })
     if (left === 0) return

@@ -1,6 +1,10 @@
 /** A worker process of the demo: posts strikes as workers/customer-ledger.ts does, and reports what happens. */
+import { join } from 'node:path'
 import { Worker, type Job } from 'bullmq'
+import { destination, pino } from 'pino'
+import { TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import { LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
+import { openLocks } from '../../src/operator/open-locks.ts'
 import { Ledger } from '../ledger.ts'
 import { postStrike, type PostingLease, type PostingResult } from '../post-strike.ts'
 import type { Strike } from '../strike.ts'
@@ -14,14 +18,17 @@ const tell = (report: Report): void => {
   process.send?.(report)
 }
 
-const { masters, leaseMs, maxLeaseMs, concurrency } = config
-const redlock = new Redlock({
-  masters,
-  leaseMs,
-  maxLeaseMs,
-  owner: config.name,
-  logger: silentLogger,
-})
+const { masters, locks, leaseMs, maxLeaseMs, concurrency } = config
+// Written at once, so that a worker that is killed leaves its lines behind.
+const leaseLog = destination({ dest: join(config.leaseLogs, `${config.name}.ndjson`), sync: true })
+const lockOptions = {
+  ...{ leaseMs, maxLeaseMs, owner: config.name },
+  logger: pino({ level: 'debug' }, leaseLog),
+}
+const redlock =
+  locks === undefined
+    ? new Redlock({ masters, ...lockOptions })
+    : await openLocks(locks, { ...lockOptions, tickMs: TICK_MS })
 const ledger = await Ledger.connect(config.databaseUrl)
 const demoLedger = new DemoLedger(ledger, config, tell)
 const worker = config.without === 'lease' ? unlockedWorker() : lockedWorker()
@@ -34,7 +41,7 @@ const status = setInterval(() => {
 process.on('message', () => {
   demoLedger.holdNext()
 })
-// A Ctrl-C in the terminal reaches this process too; whoever started it decides when it ends.
+// A Ctrl-C in the terminal reaches this process too; its parent decides when it ends.
 process.on('SIGINT', () => undefined)
 process.on('SIGTERM', () => {
   void stop()

@@ -9,8 +9,7 @@ const BUSINESS_ERROR = 'insufficient funds'
 export const routineResult: Hazard = {
   name: 'routine-result',
   title: "The routine's result is not masked",
-  scenario:
-    'the keys are deleted under the work; it then returns a value, or throws an error of its own',
+  scenario: 'the keys are deleted under the work; it then returns a value, or throws its own error',
   async run(bench) {
     const client = await bench.client({ waitMs: 2_000 })
     const returned = await runUnder(bench, client, 'returns', undefined)

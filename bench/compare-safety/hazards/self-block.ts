@@ -20,6 +20,6 @@ export const selfBlock: Hazard = {
     bench.happened('a refusing master', bench.proxy(4).counters.resets)
     if (acquired.status === 'held') return pass(`granted after ${milliseconds(acquired.tookMs)}`)
     if (acquired.status === 'pending') return fail(`no answer in ${milliseconds(acquired.limitMs)}`)
-    return fail(`gave up after ${milliseconds(acquired.tookMs)} though nobody held it`)
+    return fail(`gave up after ${milliseconds(acquired.tookMs)} though no client held it`)
   },
 }

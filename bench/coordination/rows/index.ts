@@ -8,6 +8,7 @@ import { emptyJobs } from './empty-jobs.ts'
 import { lightCustomers, lightLine } from './fairness.ts'
 import { handOff } from './hand-off.ts'
 import { killedProducers } from './killed-producers.ts'
+import { besideClosedLines, liveSlots, rate } from './limits.ts'
 import { makespan } from './makespan.ts'
 import { sharedResult } from './shared-result.ts'
 import { spread } from './spread.ts'
@@ -31,4 +32,7 @@ export const rows: readonly Row[] = [
   crash,
   handOff,
   sharedResult,
+  rate,
+  liveSlots,
+  besideClosedLines,
 ]

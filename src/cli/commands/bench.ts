@@ -56,7 +56,7 @@ async function bench(cli: Cli, flags: Flags): Promise<ExitCode> {
     ...{ masters, namespace, leaseMs: LEASE_MS, maxLeaseMs: LEASE_MS, logger: silentLogger },
   })
   // No other client knows this namespace, so there are no leases that a master could have forgotten.
-  await redlock.bootstrap({ newFleet: true })
+  await redlock.bootstrap({ newFleet: true, confirmed: true })
   const samples: Samples = { acquireMs: [], releaseMs: [], refused: 0 }
   const startedAt = systemClock.now()
   const until = startedAt + seconds * 1_000

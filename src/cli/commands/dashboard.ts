@@ -52,7 +52,7 @@ async function dashboard(cli: Cli, flags: Flags): Promise<ExitCode> {
   const { out, signal } = cli
   const { host } = flags
   const port = numberFlag('--port', flags.port, 0, 65_535)
-  const handler = dashboardHandler(optionsOf(cli, flags))
+  const handler = dashboardHandler(await optionsOf(cli, flags))
   cli.defer(() => handler.close())
   const server = await serve(handler, port, host)
   cli.defer(() => closed(server))
@@ -63,11 +63,14 @@ async function dashboard(cli: Cli, flags: Flags): Promise<ExitCode> {
   return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
 }
 
-function optionsOf({ settings }: Cli, flags: Flags): Parameters<typeof dashboardHandler>[0] {
+async function optionsOf(cli: Cli, flags: Flags): Promise<Parameters<typeof dashboardHandler>[0]> {
+  const { settings } = cli
+  const locks = await cli.locks()
   const { namespace, prefix, timeoutMs, maxLeaseMs, queueRedis } = settings
   const token = tokenOf(flags)
   return {
-    ...{ masters: mastersOf(settings), namespace, prefix, timeoutMs },
+    ...(locks === undefined ? { masters: mastersOf(settings) } : { locks }),
+    ...{ namespace, prefix, timeoutMs },
     ...(maxLeaseMs !== undefined && { maxLeaseMs }),
     ...(queueRedis !== undefined && { queueRedis }),
     ...(token !== undefined && { token }),

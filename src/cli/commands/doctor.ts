@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { diagnose, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
-import type { Finding } from '../../operator/finding.ts'
+import type { Finding } from '../../lock/finding.ts'
+import { diagnoseService, type ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { surveyFleet } from '../../operator/survey.ts'
 import { duration } from '../duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
@@ -14,7 +15,7 @@ export function doctorCommand(run: Run): Command {
   return command('doctor', {
     summary: 'what is wrong with the masters, and what to do',
     description:
-      "Looks at every master and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
+      "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
       'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency. Changes nothing. ' +
       'Notes do not make a fleet unhealthy.',
     servers: 'both',
@@ -27,6 +28,13 @@ export function doctorCommand(run: Run): Command {
 
 async function doctor(cli: Cli): Promise<ExitCode> {
   const { out, settings } = cli
+  const locks = await cli.locks()
+  if (locks !== undefined) {
+    const found = await diagnoseService(locks, cli.queue()?.server)
+    out.result({ ...found, namespace: settings.namespace }, () => describeService(found, out))
+    if (found.problem !== undefined) return EXIT.noQuorum
+    return found.healthy ? EXIT.done : EXIT.attention
+  }
   const survey = await surveyFleet(cli.fleet(), cli.queue()?.server)
   const { maxLeaseMs } = settings
   const diagnosis = diagnose(survey, maxLeaseMs === undefined ? {} : { maxLeaseMs })
@@ -54,11 +62,30 @@ function describe(diagnosis: Diagnosis, out: Output): string {
     'RUN ID',
   ]
   const rows = diagnosis.masters.map((master) => row(master, out))
-  const findings = grouped(diagnosis.findings).flatMap(({ severity, where, fact, fix }) => [
+  const findings = findingLines(diagnosis.findings, out)
+  return [table(head, rows), '', verdict(diagnosis, out), '', ...findings].join('\n').trimEnd()
+}
+
+function describeService(found: ServiceDiagnosis, out: Output): string {
+  const rows = found.servers.map(({ server, version = '-', role, problem }) => [
+    ...[server, out.paint(problem === undefined ? 'green' : 'red', role ?? 'unreachable')],
+    printable(version),
+  ])
+  const said =
+    found.problem === undefined
+      ? out.paint(found.healthy ? 'green' : 'yellow', `${found.service} grants leases`)
+      : out.paint('red', `NO LEASES from ${found.service}: ${printable(found.problem)}`)
+  const findings = findingLines(found.findings, out)
+  return [table(['SERVER', 'ROLE', 'VERSION'], rows), '', said, '', ...findings]
+    .join('\n')
+    .trimEnd()
+}
+
+function findingLines(findings: readonly Finding[], out: Output): readonly string[] {
+  return grouped(findings).flatMap(({ severity, where, fact, fix }) => [
     `${out.paint(STYLES[severity], severity.padEnd(7))}  ${where}: ${printable(fact)}`,
     `         fix: ${fix}`,
   ])
-  return [table(head, rows), '', verdict(diagnosis, out), '', ...findings].join('\n').trimEnd()
 }
 
 /** What is the same on several masters is said once. */

@@ -12,6 +12,7 @@ import { openSource } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { command, defaulted, type Run } from '../options.ts'
 import { numberFlag, queueRedisOf } from '../settings.ts'
+import { messageOf } from '../../message-of.ts'
 
 interface Flags extends SharedFlags {
   readonly resourceField?: string
@@ -172,7 +173,7 @@ function identity(
 async function reachable(cli: Cli): Promise<void> {
   const { server } = cli.requiredQueue()
   await server.command('PING').catch((error: unknown) => {
-    const why = error instanceof Error ? error.message : String(error)
+    const why = messageOf(error)
     throw new Error(`the queue's Redis ${server.name} does not answer: ${why}`)
   })
 }

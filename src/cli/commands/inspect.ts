@@ -1,9 +1,7 @@
 import type { Command } from 'commander'
 import type { MasterView } from '../../lock/inspection.ts'
-import type { FleetProbe } from '../../operator/fleet-probe.ts'
 import type { LiveLease } from '../../operator/live-leases.ts'
-import { viewResource, type ResourceView } from '../../operator/resource-view.ts'
-import { slotsOf } from '../../operator/slots.ts'
+import type { ResourceView } from '../../operator/resource-view.ts'
 import type { LineEntry } from '../../worker/line/inspection.ts'
 import { duration } from '../duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
@@ -11,8 +9,9 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { leaseTable, timeLeft } from '../lease-table.ts'
 import { command, type Run } from '../options.ts'
 import { printable, shortened } from '../printable.ts'
-import { answeredByQuorum, hasQuorum, tooFewAnswer } from '../quorum.ts'
+import { answeredByQuorum, answersOf, hasQuorum, tooFewAnswer } from '../quorum.ts'
 import { table } from '../table.ts'
+import { messageOf } from '../../message-of.ts'
 
 export function inspectCommand(run: Run): Command {
   return command('inspect <resource>', {
@@ -30,12 +29,14 @@ export function inspectCommand(run: Run): Command {
 
 async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
   const { out } = cli
-  const fleet: FleetProbe = cli.fleet()
-  const [view, slots] = await Promise.all([viewResource(fleet, resource), slotsOf(fleet, resource)])
+  const locks = await cli.view()
+  const [view, slots] = await Promise.all([locks.resource(resource), locks.slots(resource)])
   const line = await lineOf(cli, view)
   out.result({ ...view, slots, ...(line !== undefined && { line }) }, () =>
     [
-      ...(slots.length === 0 ? [] : [slotsLine(view, slots), '', slotTable(cli, fleet, slots), '']),
+      ...(slots.length === 0
+        ? []
+        : [slotsLine(view, slots), '', slotTable(cli, view.masters.length, slots), '']),
       // A resource with slots is never held as a whole, so that it is free says nothing.
       ...(slots.length > 0 && view.state === 'free'
         ? []
@@ -55,7 +56,7 @@ class LineProblem {
   readonly problem: string
 
   constructor(error: unknown) {
-    this.problem = error instanceof Error ? error.message : String(error)
+    this.problem = messageOf(error)
   }
 }
 
@@ -66,19 +67,10 @@ async function lineOf(cli: Cli, view: ResourceView): Promise<Line | undefined> {
   const queue = cli.queue()
   if (queue === undefined) return undefined
   try {
-    await queue.server.command('PING') // BullMQ's own connection would wait.
     return await queue.line(view.resource, () => Promise.resolve(view))
   } catch (error) {
     return new LineProblem(error)
   }
-}
-
-function answersOf({
-  masters,
-  quorum,
-  unreachable,
-}: ResourceView): Parameters<typeof hasQuorum>[0] {
-  return { masters: masters.length, quorum, unreachable }
 }
 
 /** Who holds it, in one sentence that is true also where masters do not answer. */
@@ -108,8 +100,8 @@ export function slotsLine({ resource }: ResourceView, slots: readonly LiveLease[
   return `${shortened(printable(resource))} has slots: ${held} ${held === 1 ? 'is' : 'are'} held${also}`
 }
 
-export function slotTable({ out }: Cli, { size }: FleetProbe, slots: readonly LiveLease[]): string {
-  return leaseTable({ leases: slots, masters: size }, out)
+export function slotTable({ out }: Cli, masters: number, slots: readonly LiveLease[]): string {
+  return leaseTable({ leases: slots, masters }, out)
 }
 
 function mastersTable(masters: readonly MasterView[]): string {
@@ -129,12 +121,12 @@ function describeLine(line: Line): string {
   if (line.length === 0) return 'no jobs waiting'
   return table(
     ['PLACE', 'QUEUE', 'JOB', 'STATE', 'JOINED', 'WAITS FOR'],
-    line.map(({ queue, jobId, state, joinedAt, waitsFor }, place) => [
+    line.map(({ queue, jobId, state, addedAt, waitsFor }, place) => [
       String(place + 1),
       printable(queue),
       printable(jobId),
       state,
-      joinedAt.toISOString(),
+      addedAt.toISOString(),
       printable(waitsFor),
     ]),
   )

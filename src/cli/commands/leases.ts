@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { liveLeases, type LiveLease } from '../../operator/live-leases.ts'
+import type { LiveLease } from '../../operator/live-leases.ts'
 import { RunningJobs } from '../../operator/running-jobs.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import type { ExitCode } from '../exit-code.ts'
@@ -8,6 +8,7 @@ import { command, defaulted, type Run } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum } from '../quorum.ts'
 import { numberFlag } from '../settings.ts'
+import { messageOf } from '../../message-of.ts'
 
 interface Flags extends SharedFlags {
   readonly match: string
@@ -34,7 +35,7 @@ export function leasesCommand(run: Run): Command {
 async function leases(cli: Cli, { match, limit }: Flags): Promise<ExitCode> {
   const { out } = cli
   const search = { match, limit: numberFlag('--limit', limit, 1, MAX_LIMIT) }
-  const found = await liveLeases(cli.fleet(), search)
+  const found = await (await cli.view()).leases(search)
   const jobs = await jobsUnder(cli, found.leases)
   const rows = found.leases.map((lease) => ({ ...lease, job: jobs?.get(lease.resource) }))
   out.result({ ...found, leases: rows }, () =>
@@ -52,7 +53,7 @@ async function jobsUnder(cli: Cli, held: readonly LiveLease[]): Promise<Jobs> {
   try {
     return await new RunningJobs(queue, cli.settings.prefix).under(held)
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error)
+    const problem = messageOf(error)
     const event = { event: 'unreachable', queueRedis: queue.server.name, problem }
     const name = `the queue's Redis ${queue.server.name}`
     cli.out.note(`Jobs are not shown: ${name} does not answer: ${printable(problem)}`, event)

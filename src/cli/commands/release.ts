@@ -9,7 +9,7 @@ import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { command, type Run } from '../options.ts'
 import { printable, shortened } from '../printable.ts'
-import { answeredByQuorum, hasQuorum } from '../quorum.ts'
+import { answeredByQuorum, answersOf, hasQuorum } from '../quorum.ts'
 import { table } from '../table.ts'
 import { holderLine, slotsLine, slotTable } from './inspect.ts'
 
@@ -48,13 +48,12 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
       [
         slotsLine(view, slots),
         '',
-        slotTable(cli, fleet, slots),
+        slotTable(cli, fleet.size, slots),
         '',
         `nothing was changed: name one slot, such as \`release ${printable(slots[0]?.resource ?? '')}\``,
       ].join('\n'),
     )
-    const answered = { masters: fleet.size, quorum: fleet.quorum, unreachable: view.unreachable }
-    const code = answeredByQuorum(cli, answered)
+    const code = answeredByQuorum(cli, answersOf(view))
     return code === EXIT.done ? EXIT.attention : code
   }
   if (keys === 0 && view.state === 'free') {
@@ -98,6 +97,6 @@ function verdict(resource: string, after: ForcedRelease['after']): string {
   if (after.state === 'held') return `${holderLine(after)}: it was acquired meanwhile`
   const { answered, masters, quorum } = after
   const few = `${answered} of ${masters.length} masters answer`
-  const known = { masters: masters.length, quorum, unreachable: after.unreachable }
-  return `${name} may still be held: ${few}${hasQuorum(known) ? '' : ` and ${quorum} are needed`}`
+  const needed = hasQuorum(answersOf(after)) ? '' : ` and ${quorum} are needed`
+  return `${name} may still be held: ${few}${needed}`
 }

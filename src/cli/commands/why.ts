@@ -1,10 +1,14 @@
 import type { Command } from 'commander'
-import { viewResource } from '../../operator/resource-view.ts'
+import type { ResourceView } from '../../operator/resource-view.ts'
 import type { Look, QueueView } from '../../operator/queue-view.ts'
+import type { LinePosition } from '../../worker/line/position.ts'
+import { duration } from '../duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { appended, command, type Run } from '../options.ts'
 import { printable } from '../printable.ts'
+import { answeredByQuorum, answersOf } from '../quorum.ts'
+import { messageOf } from '../../message-of.ts'
 
 interface Flags extends SharedFlags {
   readonly resource?: readonly string[]
@@ -32,32 +36,49 @@ export function whyCommand(run: Run): Command {
 async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promise<ExitCode> {
   const { out } = cli
   const view = cli.requiredQueue()
-  const look = lookFor(cli)
-  const reached = await view.server.command('PING').then(
-    () => undefined,
-    (error: unknown) => (error instanceof Error ? error.message : String(error)),
-  )
-  if (reached !== undefined) throw new Error(`the queue's Redis ${view.server.name}: ${reached}`)
-  const job = await view.job(queue, jobId)
+  const seen: ResourceView[] = []
+  const look = await lookFor(cli, seen)
+  const job = await view.job(queue, jobId).catch((error: unknown) => {
+    throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
+  })
   if (job === undefined) {
     const why = `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added under this --prefix.`
     out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
     return EXIT.attention
   }
   const resources = flags.resource ?? (await view.placesOf(queue, jobId))
-  const state = await job.getState()
+  const state = await view.state(job)
   const [reason, log] = [
     await reasonOf(view, job, state, resources, look),
     await view.log(queue, jobId),
   ]
-  const result = { queue, jobId, state, resources, why: reason, log }
+  const position = await view.position(queue, jobId)
+  const result = { queue, jobId, state, resources, why: reason, position, log }
   out.result(result, () =>
     [
       printable(reason),
+      ...(position?.estimate === undefined || state === 'active'
+        ? []
+        : [printable(placeIn(position, position.estimate))]),
       ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),
     ].join('\n'),
   )
-  return EXIT.done
+  return answeredByQuorum(cli, leastAnswered(seen))
+}
+
+function placeIn(
+  { ahead, length, resource }: LinePosition,
+  { startsInMs, spreadMs }: NonNullable<LinePosition['estimate']>,
+): string {
+  const wait = `about ${duration(startsInMs)} (± ${duration(spreadMs)})`
+  return `It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
+}
+
+/** The answers of the look in which the fewest masters answered. */
+function leastAnswered(seen: readonly ResourceView[]): Parameters<typeof answeredByQuorum>[1] {
+  const [least] = [...seen].sort((a, b) => a.answered - b.answered)
+  if (least === undefined) return { masters: 0, quorum: 0, unreachable: [] }
+  return answersOf(least)
 }
 
 type FoundJob = NonNullable<Awaited<ReturnType<QueueView['job']>>>
@@ -83,13 +104,18 @@ async function reasonOf(
 }
 
 /** Without masters the line still says who is before the job. */
-function lookFor(cli: Cli): Look {
-  if (cli.settings.masters.length === 0) {
+async function lookFor(cli: Cli, seen: ResourceView[]): Promise<Look> {
+  const { masters, locks } = cli.settings
+  if (locks === undefined && masters.length === 0) {
     cli.out.note('no masters are named: who holds the lease is not looked at')
     return (resource) => Promise.resolve({ resource, masters: [] })
   }
-  const fleet = cli.fleet()
-  return (resource) => viewResource(fleet, resource)
+  const looked = await cli.view()
+  return async (resource) => {
+    const view = await looked.resource(resource)
+    seen.push(view)
+    return view
+  }
 }
 
 function indented(line: string): string {

@@ -1,7 +1,9 @@
 import type { Command } from 'commander'
 import { sleep, systemClock } from '../../clock.ts'
+import type { LockService } from '../../lock/lock-service.ts'
 import { Redlock } from '../../redlock/redlock.ts'
 import { FleetProbe } from '../../operator/fleet-probe.ts'
+import { openLocks } from '../../operator/open-locks.ts'
 import { bullmqConnection } from '../../operator/queue-address.ts'
 import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
@@ -9,12 +11,15 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { command, defaulted, type Run } from '../options.ts'
 import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
-import { healthPages, type Votes } from '../work/health.ts'
-import { votesOf } from '../work/votes.ts'
+import { healthPages, type HealthOptions } from '../work/health.ts'
+import { votesOf, votesOfService } from '../work/votes.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
 import { servePages } from '../work/http-pages.ts'
 import type { WorkerContext } from '../work/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
+import { messageOf } from '../../message-of.ts'
+import { Probe } from '../../redis/probe.ts'
+import { Repeats } from '../../repeats.ts'
 
 interface Flags extends SharedFlags {
   readonly drainMs: string
@@ -54,12 +59,19 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
   const context = await contextFor(cli)
   const workers: RunnableWorker[] = []
   for (const module of modules) workers.push(...(await loadWorkers(module, context)))
+  const repeats = new Repeats<string>(systemClock)
   for (const worker of workers) {
+    const { name } = worker
+    const onError = (error: unknown): void => {
+      const message = messageOf(error)
+      const times = repeats.due(`${name}: ${message}`, 'error')
+      if (times === undefined) return
+      const count = times > 1 ? ` (${times} times in the last minute)` : ''
+      out.note(`${name}: ${message}${count}`, { event: 'error', queue: name, message, times })
+    }
     // Without a listener an error would end the process; the worker itself tries again.
-    worker.on('error', ({ message }) => {
-      out.note(`${worker.name}: ${message}`, { event: 'error', queue: worker.name, message })
-    })
-    start(worker, cli)
+    worker.on('error', onError)
+    if (!worker.isRunning()) worker.run().catch(onError)
   }
   if (metrics !== undefined) await serveHealth(cli, workers, metrics, flags)
   const queues = workers.map(({ name }) => name)
@@ -79,7 +91,7 @@ async function contextFor(cli: Cli): Promise<WorkerContext> {
   const { settings, signal } = cli
   const { masters, namespace, prefix } = settings
   const maxLeaseMs = masters.length === 0 ? undefined : await longestLease(cli)
-  let redlock: Redlock | undefined
+  let redlock: LockService | undefined = await openService(cli)
   return {
     prefix,
     signal,
@@ -100,16 +112,20 @@ async function contextFor(cli: Cli): Promise<WorkerContext> {
   }
 }
 
-async function longestLease(cli: Cli): Promise<number | undefined> {
-  return cli.settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(cli.fleet())).masters)
+/** The service that `--locks` names. Its table and the like are made before the first worker needs them. */
+async function openService(cli: Cli): Promise<LockService | undefined> {
+  const { locks: address, namespace, maxLeaseMs } = cli.settings
+  if (address === undefined) return undefined
+  const locks = await openLocks(address, {
+    namespace,
+    ...(maxLeaseMs !== undefined && { maxLeaseMs }),
+  })
+  cli.defer(() => locks.close())
+  return locks
 }
 
-/** Does nothing for a worker that has started itself. */
-function start(worker: RunnableWorker, { out }: Pick<Cli, 'out'>): void {
-  worker.run().catch((error: unknown) => {
-    const message = error instanceof Error ? error.message : String(error)
-    out.note(`${worker.name}: ${message}`, { event: 'error', queue: worker.name, message })
-  })
+async function longestLease(cli: Cli): Promise<number | undefined> {
+  return cli.settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(cli.fleet())).masters)
 }
 
 async function serveHealth(
@@ -120,7 +136,7 @@ async function serveHealth(
 ): Promise<void> {
   const { out, signal } = cli
   const port = numberFlag('--health-port', healthPort, 0, 65_535)
-  const pages = new Map(healthPages({ workers, signal, votes: mastersVotes(cli) }))
+  const pages = new Map(healthPages({ workers, signal, ...(await askedServers(cli)) }))
   pages.set('/metrics', () => metrics.page())
   const server = await servePages({ port, host, pages })
   cli.defer(() => server.close())
@@ -131,18 +147,25 @@ async function serveHealth(
   })
 }
 
-/** A probe of an orchestrator waits for a second or two, also where a master hangs. */
-const VOTE_TIMEOUT_MS = 400
+/** A probe of an orchestrator waits for a second or two, also where a server hangs. */
+const SERVER_TIMEOUT_MS = 400
 
-function mastersVotes(cli: Cli): (() => Promise<Votes>) | undefined {
-  const { masters, namespace, timeoutMs } = cli.settings
-  if (masters.length === 0) return undefined
-  const limits = { timeoutMs: Math.min(timeoutMs, VOTE_TIMEOUT_MS) }
-  const fleet = new FleetProbe({ masters, namespace, ...limits })
+async function askedServers(cli: Cli): Promise<Pick<HealthOptions, 'votes' | 'asksQueue'>> {
+  const { masters, namespace, queueRedis } = cli.settings
+  const timeoutMs = Math.min(cli.settings.timeoutMs, SERVER_TIMEOUT_MS)
+  const fleet = new FleetProbe({ masters, namespace, timeoutMs })
+  const queue =
+    queueRedis === undefined ? undefined : new Probe(queueRedis, { timeoutMs, clock: systemClock })
   cli.defer(() => {
     fleet.close()
+    queue?.close()
   })
-  return votesOf(fleet, systemClock)
+  const locks = await cli.locks()
+  const ofService = locks && (() => votesOfService(locks, systemClock))
+  return {
+    votes: masters.length === 0 ? ofService : votesOf(fleet, systemClock),
+    asksQueue: queue && (() => queue.command('PING')),
+  }
 }
 
 /** False when a processor does not listen to its signal. */

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { JobsOptions } from 'bullmq'
 import type { Line } from './ndjson-lines.ts'
+import { messageOf } from '../../message-of.ts'
 
 export interface JobLineOptions {
   readonly jobName: string
@@ -45,7 +46,7 @@ export function readLine({ number, text: given }: Line, options: JobLineOptions)
   try {
     data = JSON.parse(text)
   } catch (error) {
-    return bad(`is not JSON: ${error instanceof Error ? error.message : String(error)}`)
+    return bad(`is not JSON: ${messageOf(error)}`)
   }
   if (typeof data !== 'object' || data === null || Array.isArray(data)) {
     return bad('is not a JSON object')

@@ -1,7 +1,9 @@
 /**
- * Whether this process works: alive for as long as it answers, ready while every worker fetches jobs and a quorum of the
- * masters votes. The masters are asked: an idle worker does not notice that they are away.
+ * Whether this process works: alive for as long as it answers, ready while every worker fetches
+ * jobs, a quorum of the masters votes, and the queue's Redis answers. The servers are asked, because
+ * an idle worker does not notice that they are away.
  */
+import { messageOf } from '../../message-of.ts'
 import { jsonPage, type Page, type Pages } from './http-pages.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
@@ -17,11 +19,13 @@ export interface HealthOptions {
   readonly signal: AbortSignal
   /** Asks the masters. Undefined where the modules make a Redlock themselves, whose masters are not known here. */
   readonly votes: (() => Promise<Votes>) | undefined
+  /** Asks the queue's Redis. Undefined where the modules connect to it themselves. */
+  readonly asksQueue: (() => Promise<unknown>) | undefined
 }
 
 type State = 'running' | 'starting' | 'paused' | 'draining'
 
-export function healthPages({ workers, signal, votes }: HealthOptions): Pages {
+export function healthPages({ workers, signal, votes, asksQueue }: HealthOptions): Pages {
   const states = (): readonly { readonly queue: string; readonly state: State }[] =>
     workers.map((worker) => ({ queue: worker.name, state: stateOf(worker, signal) }))
   return new Map<string, () => Page | Promise<Page>>([
@@ -29,15 +33,25 @@ export function healthPages({ workers, signal, votes }: HealthOptions): Pages {
     [
       '/readyz',
       async () => {
-        const masters = await votes?.()
+        const [masters, queueRedis] = await Promise.all([votes?.(), problemOf(asksQueue)])
         const all = states()
         const hasQuorum = masters === undefined || masters.voting >= masters.quorum
-        const ready = hasQuorum && all.every(({ state }) => state === 'running')
+        const isRunning = all.every(({ state }) => state === 'running')
+        const ready = hasQuorum && queueRedis === undefined && isRunning
         const status = ready ? 'ready' : 'not ready'
-        return jsonPage(ready ? 200 : 503, { status, workers: all, ...(masters && { masters }) })
+        return jsonPage(ready ? 200 : 503, { status, workers: all, masters, queueRedis })
       },
     ],
   ])
+}
+
+async function problemOf(ask: HealthOptions['asksQueue']): Promise<string | undefined> {
+  try {
+    await ask?.()
+    return undefined
+  } catch (error) {
+    return messageOf(error)
+  }
 }
 
 /** Until the masters are ready a worker does not run; while it finds no quorum it is paused. */

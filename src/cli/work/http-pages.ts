@@ -2,6 +2,7 @@
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { messageOf } from '../../message-of.ts'
 
 export interface Page {
   readonly status: number
@@ -57,7 +58,7 @@ async function answer(
   try {
     return await page()
   } catch (error) {
-    return jsonPage(500, { error: error instanceof Error ? error.message : String(error) })
+    return jsonPage(500, { error: messageOf(error) })
   }
 }
 

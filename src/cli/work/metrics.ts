@@ -40,5 +40,5 @@ export async function openMetrics(): Promise<Metrics> {
 const elsewhere: Page = {
   status: 501,
   contentType: TEXT,
-  body: '# This process has registered an OpenTelemetry SDK of its own, which exports its metrics.\n',
+  body: '# This process has registered its own OpenTelemetry SDK, which exports its metrics.\n',
 }

@@ -1,9 +1,12 @@
-import type { Redlock } from '../../redlock/redlock.ts'
+import type { LockService } from '../../lock/lock-service.ts'
 
 /** What `bullmq-redlock work` gives to the function that a worker module exports. */
 export interface WorkerContext {
-  /** Of the masters on the command line; closed after the workers. Reading it without masters is a usage error. */
-  readonly redlock: Redlock
+  /**
+   * A `Redlock` on the masters of the command line, or the service that `--locks` names; closed after the workers.
+   * Reading it without either is a usage error.
+   */
+  readonly redlock: LockService
   /** BullMQ's connection options for the queue's Redis on the command line. */
   readonly connection: { readonly url: string }
   /** BullMQ's key prefix. */

@@ -59,7 +59,7 @@ function drawLine({ line, lineProblem }) {
     byId('resource-line'),
     entries,
     (entry) => jobName(entry),
-    ({ state, waitsFor, joinedAt, stepsDone, ...entry }) => [
+    ({ state, waitsFor, addedAt, stepsDone, ...entry }) => [
       ['Job', plain(jobName(entry))],
       ['State', plain(state)],
       [
@@ -68,7 +68,7 @@ function drawLine({ line, lineProblem }) {
           stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
         ),
       ],
-      ['Joined', plain(clockTime(joinedAt))],
+      ['Added', plain(clockTime(addedAt))],
     ],
   )
   const note = byId('resource-note')

@@ -14,9 +14,6 @@ import {
 } from './rows.js'
 import { clockTime, count, duration, REASONS } from './words.js'
 
-/** The most lines that the server sends. */
-const MAX_LINES = 20
-
 export function drawFleet({ quorum, voting, margin, masters, findings: found }) {
   const spare =
     margin < 0
@@ -201,8 +198,7 @@ function linesSummary(lines, search) {
     lines.lines.length === total
       ? ''
       : `, ${lines.lines.length} shown${search === '' ? '' : ' for this search'}`
-  // With fewer rows than the page shows at most, the rest was not looked at.
-  const more = truncated && lines.lines.length < MAX_LINES ? ' Not all were looked at.' : ''
+  const more = truncated ? ' Not all were looked at.' : ''
   return `${count(total, 'line')} in which jobs sleep until it is their turn${shown}.${more}`
 }
 

@@ -4,11 +4,15 @@
  */
 import { createHash } from 'node:crypto'
 
-/** What is hashed of a name: what stands in its first `{…}`, as in Redis Cluster, so that resources can be kept together. */
+/**
+ * What is hashed of a name: what stands in its first `{…}`, as in Redis Cluster, so that resources can
+ * be kept together; else the name without the number of a slot, so that a slot lives with its resource.
+ */
 export function placementKey(resource: string): string {
   const opened = resource.indexOf('{')
   const closed = resource.indexOf('}', opened + 1)
-  return opened === -1 || closed <= opened + 1 ? resource : resource.slice(opened + 1, closed)
+  if (opened === -1 || closed <= opened + 1) return resource.replace(/#\d+$/, '')
+  return resource.slice(opened + 1, closed)
 }
 
 export function cellOf(resource: string, cells: readonly string[]): string {

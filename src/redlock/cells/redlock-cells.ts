@@ -15,6 +15,7 @@
  */
 import { systemClock, type Clock } from '../../clock.ts'
 import { QuorumUnreachableError } from '../../errors.ts'
+import { childLogger, defaultLogger } from '../../logger.ts'
 import { integerOption, knownOptions, nameOption, objectOption, refuse } from '../../options.ts'
 import type { MasterAddress } from '../../redis/connection-settings.ts'
 import type { Inspection } from '../../lock/inspection.ts'
@@ -75,8 +76,12 @@ export class RedlockCells implements LockService, AsyncDisposable {
     this.#formerlySpreadOver =
       formerlySpreadOver && cellsOption('formerlySpreadOver', formerlySpreadOver, names)
     this.#clock = options.clock ?? systemClock
+    const logger = options.logger ?? defaultLogger()
     this.cells = new Map(
-      Object.entries(cells).map(([name, masters]) => [name, new Redlock({ ...options, masters })]),
+      Object.entries(cells).map(([cell, masters]) => [
+        cell,
+        new Redlock({ ...options, masters, logger: childLogger(logger, { cell }) }),
+      ]),
     )
   }
 
@@ -127,7 +132,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
     const { from, to } = this.#placeOf(names)
     if (from === undefined) return to.tryAcquire(names, options)
     const { slots = 1, ...one } = options
-    // First where it was, then where it goes: everybody asks in this order, so nobody waits for each other.
+    // First where it was, then where it goes: all clients ask in this order, so no two wait for each other.
     return tryEach(claimsFor(names, slots, this.#clock.random()), async (claim) =>
       join(claim, await from.tryAcquire(claim, one), () => to.tryAcquire(claim, one)),
     )
@@ -161,28 +166,35 @@ export class RedlockCells implements LockService, AsyncDisposable {
     options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
-    const resources = resourceNames(resource)
-    callOptions(options, true)
-    const acquire = (): Promise<Lease> => this.acquire(resources, { autoExtend: true, ...options })
-    return this.#held.using(resources, options.slots ?? 1, acquire, routine)
+    return this.#held.using(this, resource, options, routine)
   }
 
   /** As {@link Redlock.handOver}. */
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
     const cells = [...this.cells.values()]
-    const handOver = (part: Lease): Promise<AcquireOutcome> => {
+    const handOver = async (part: Lease): Promise<AcquireOutcome> => {
       const cell = cells.find((one) => one.holds(part))
-      // One that is over may be handed to any of them, and is refused there with the reason.
+      if (cell === undefined) part.assertHeld() // The reason why no cell holds it.
       return (cell ?? this.#anyCell).handOver(part, options)
     }
     if (!(lease instanceof MovingLease)) return handOver(lease)
     const [from, to] = lease.parts
-    return join(lease.resources, await handOver(from), () => handOver(to))
+    let isDone = false
+    try {
+      const outcome = await join(lease.resources, await handOver(from), () => handOver(to))
+      isDone = outcome.status === 'granted'
+      return outcome
+    } catch (error) {
+      isDone = error instanceof TypeError // A bad option is found before anything is ended.
+      throw error
+    } finally {
+      if (!isDone) await lease.release()
+    }
   }
 
   /**
    * Who holds a resource, and what the masters of its cell say about it; while it moves, those of the cell in which
-   * somebody holds it.
+   * it is held.
    */
   async inspect(resource: string): Promise<Inspection> {
     const { from, to } = this.#placeOf(resourceNames(resource))
@@ -239,20 +251,24 @@ async function join(
   acquireTo: () => Promise<AcquireOutcome>,
 ): Promise<AcquireOutcome> {
   if (from.status !== 'granted') return from
-  const to = await acquireTo()
+  const to = await acquireTo().catch(async (error: unknown) => {
+    await from.lease.release()
+    throw error
+  })
   if (to.status !== 'granted') {
     await from.lease.release()
     return to
   }
   if (await sameToken(from.lease, to.lease)) {
-    return { status: 'granted', lease: new MovingLease(from.lease, to.lease) }
+    const lease = new MovingLease(from.lease, to.lease)
+    if (lease.remainingMs() > 0) return { status: 'granted', lease } // Cells may be far.
   }
   await Promise.all([from.lease.release(), to.lease.release()])
   const split: Split = { status: 'split', resource: labelOf(resources), answers: [] }
   return split
 }
 
-/** Whoever comes next in either cell has a larger token than both of these. */
+/** The next holder in either cell has a larger token than both of these. */
 async function sameToken(from: Lease, to: Lease): Promise<boolean> {
   const [lower, higher] = from.fencingToken < to.fencingToken ? [from, to] : [to, from]
   if (lower.fencingToken === higher.fencingToken) return true

@@ -4,9 +4,12 @@
  * clocks of allowed drift can move apart, the server's clock was set, and the master is not counted for as long as
  * the longest lease may last. (Our monotonic clock alone stands still while this machine sleeps, our wall clock alone
  * may have been set itself.)
+ *
+ * A client that has just started has seen no step. So a master is out of line, and does not count, as long as its
+ * clock is far from those of a quorum. No lease then rests on a clock that will be set right by a step.
  */
 import type { Master } from '../../redis/master.ts'
-import type { Instant } from '../../lock/trust.ts'
+import { instant, type Clock, type Instant } from '../../clock.ts'
 
 /** A server's clock as seen through one reply. */
 export interface ClockSample {
@@ -43,10 +46,23 @@ export function jumpMs(
   return Math.abs(smaller) > explainedMs ? smaller : 0
 }
 
+/** How far two servers' clocks are apart. One of our own clocks may have been set between the samples. */
+function apartMs(a: ClockSample, b: ClockSample): number {
+  const byMonotonic = Math.abs(a.toMonotonicMs - b.toMonotonicMs)
+  return Math.min(byMonotonic, Math.abs(a.toWallMs - b.toWallMs))
+}
+
+/** Clocks also drift apart, slowly. */
+const COMPARE_MS = 1_000
+
 export interface ClockWatchOptions {
+  readonly clock: Clock
   readonly driftFactor: number
   readonly toleranceMs: number
   readonly suspensionMs: number
+  /** How far the clocks of two masters may be apart. */
+  readonly maxApartMs: number
+  readonly quorum: number
   jumped(master: Master, jumpedMs: number): void
 }
 
@@ -54,17 +70,22 @@ export class ClockWatch {
   readonly #options: ClockWatchOptions
   readonly #references = new Map<Master, ClockSample>()
   readonly #suspendedUntil = new Map<Master, number>()
+  #outOfLine: ReadonlySet<Master> = new Set()
+  #comparedAt = -Infinity
 
   constructor(options: ClockWatchOptions) {
     this.#options = options
   }
 
-  observe(master: Master, serverMs: number, before: Instant, after: Instant): void {
-    const { driftFactor, toleranceMs, suspensionMs } = this.#options
+  /** Of a reply to what was sent at `before`. */
+  readonly observe = (master: Master, serverMs: number, before: Instant): void => {
+    const { clock, driftFactor, toleranceMs, suspensionMs } = this.#options
+    const after = instant(clock)
     const sample = clockSample(serverMs, before, after)
     const reference = this.#references.get(master)
     if (reference === undefined) {
       this.#references.set(master, sample)
+      this.#compare(sample.at)
       return
     }
     const jumpedMs = jumpMs(reference, sample, driftFactor, toleranceMs)
@@ -75,15 +96,32 @@ export class ClockWatch {
     // The old reference ages by the allowed drift; a sample that is at least as exact takes its place.
     const agedMs = reference.uncertaintyMs + driftFactor * (sample.at - reference.at)
     if (jumpedMs !== 0 || sample.uncertaintyMs <= agedMs) this.#references.set(master, sample)
+    if (jumpedMs !== 0 || sample.at - this.#comparedAt > COMPARE_MS) this.#compare(sample.at)
   }
 
-  /** Milliseconds for which the master does not count; 0 when it does. */
-  suspendedMs(master: Master, now: number): number {
+  /** Whether its clock is far from those of a quorum of the masters that were seen. */
+  isOutOfLine(master: Master): boolean {
+    return this.#outOfLine.has(master)
+  }
+
+  /** Milliseconds for which the master does not grant; 0 when it does. */
+  suspendedMs(master: Master): number {
+    if (this.#outOfLine.has(master)) return this.#options.suspensionMs
     if (this.#suspendedUntil.size === 0) return 0
     const until = this.#suspendedUntil.get(master)
     if (until === undefined) return 0
+    const now = this.#options.clock.now()
     if (until > now) return Math.ceil(until - now)
     this.#suspendedUntil.delete(master)
     return 0
+  }
+
+  #compare(at: number): void {
+    this.#comparedAt = at
+    const seen = [...this.#references]
+    const { maxApartMs, quorum } = this.#options
+    const near = (a: ClockSample): number =>
+      seen.filter(([, b]) => apartMs(a, b) <= maxApartMs).length
+    this.#outOfLine = new Set(seen.filter(([, a]) => near(a) < quorum).map(([master]) => master))
   }
 }

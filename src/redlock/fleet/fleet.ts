@@ -4,7 +4,7 @@
  * On every connect a master is *enrolled* before it may vote. A server process that the fleet has
  * not seen (another run id, or no record) may have forgotten leases, so it grants nothing for as
  * long as the longest lease could last; extending, healing and releasing go on. The record is kept on the
- * master itself, so that all clients agree on when it may vote again.
+ * master itself, so that all clients agree on whether it may vote again.
  */
 import { randomUUID } from 'node:crypto'
 import type { ServerFacts } from '../../redis/server-facts.ts'
@@ -17,57 +17,72 @@ import {
 } from '../../redis/master.ts'
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
-import type {
-  LockObserver,
-  LossReason,
-  MasterStatus,
-  ObservedLease,
-  Question,
-} from '../../telemetry/lock-observer.ts'
+import type { LockObserver, MasterStatus, Question } from '../../telemetry/lock-observer.ts'
 import { quorumOf } from '../quorum/quorum.ts'
-import { Deadlines, type Deadline, type Expiring } from '../../deadlines.ts'
+import { Deadlines, instant } from '../../clock.ts'
 import type { Settings } from '../settings.ts'
 import { constantsFor, leaseLibrary } from '../verbs/library.ts'
 import { outcomeOf, type Vote } from '../verbs/votes.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { MasterLog } from './master-log.ts'
-import { driftMs, instant, quarantineMs } from '../../lock/trust.ts'
+import { Quarantines } from './quarantines.ts'
+import { LeaseRegistry } from '../../lock/held-lease.ts'
+import { driftMs, quarantineMs } from '../../lock/trust.ts'
+import type { Poll } from '../quorum/poll.ts'
 
 export class Fleet {
   readonly settings: Settings
   readonly keys: Keyspace
   readonly masters: readonly Master[]
   readonly quorum: number
-  /** Whoever measures the lock. */
+  /** Measures the lock. */
   readonly observer: Required<LockObserver>
-  /** The monotonic time from which an enrolled master may grant. */
-  readonly #grantsFrom = new Map<Master, number>()
-  #states: readonly MasterState[] | undefined
+  /** When to stop waiting for masters. */
+  readonly deadlines: Deadlines
+  readonly clocks: ClockWatch
+  /** Open until every master has answered or run into its deadline. */
+  readonly polls: Set<Poll<Vote>> = new Set()
+  readonly leases: LeaseRegistry
+  /** The state of every master: the same array until one of them changes. */
+  states: readonly MasterState[] = []
+  readonly #quarantines: Quarantines
   /** Which connection a server process votes through; a second one to the same server is refused. */
   readonly #voters = new Map<string, Master>()
-  readonly #clocks: ClockWatch
   readonly #clientId = randomUUID()
   /** Masters that no client had enrolled before this one. */
   readonly #foundedHere = new Set<Master>()
-  readonly #deadlines: Deadlines
   readonly #masterLog: MasterLog
   readonly #background = new Set<Promise<void>>()
-  #openPolls = 0
-  #whenQuiet: (() => void) | undefined
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
 
   constructor(settings: Settings, observer: Required<LockObserver>) {
     this.settings = settings
     this.observer = observer
+    this.leases = new LeaseRegistry(settings, observer)
     this.keys = keyspace(settings.namespace)
     const limits = {
       connectTimeoutMs: settings.connectTimeoutMs,
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
     }
+    const lengthMs = quarantineMs(settings.maxLeaseMs, settings.driftFactor)
+    this.quorum = quorumOf(settings.addresses.length)
+    this.clocks = new ClockWatch({
+      clock: settings.clock,
+      driftFactor: settings.driftFactor,
+      // A smaller jump is covered by the allowance that every lease makes for drift.
+      toleranceMs: Math.max(5, driftMs(settings.leaseMs, settings.driftFactor) / 2),
+      suspensionMs: lengthMs,
+      maxApartMs: settings.maxClockSkewMs,
+      quorum: this.quorum,
+      jumped: (master, jumpedMs) => {
+        settings.log.event('master:clock-jump', { master: master.name, jumpedMs })
+      },
+    })
     const constants = constantsFor(settings, settings.addresses.length)
-    this.#deadlines = new Deadlines(settings.clock)
+    this.deadlines = new Deadlines(settings.clock)
+    this.#quarantines = new Quarantines(settings.clock, lengthMs, this.keys.master)
     this.#masterLog = new MasterLog(settings.log, settings.clock)
     this.masters = settings.addresses.map((address) =>
       settings.connect({
@@ -80,33 +95,10 @@ export class Fleet {
         onState: (master, state) => {
           this.#onState(master, state)
         },
-        onTime: (master, serverMs, sentAt) => {
-          this.#clocks.observe(master, serverMs, sentAt, instant(settings.clock))
-        },
+        onTime: this.clocks.observe,
       }),
     )
-    this.quorum = quorumOf(this.masters.length)
-    this.#clocks = new ClockWatch({
-      driftFactor: settings.driftFactor,
-      // A smaller jump is covered by the allowance that every lease makes for drift.
-      toleranceMs: Math.max(5, driftMs(settings.leaseMs, settings.driftFactor) / 2),
-      suspensionMs: quarantineMs(settings.maxLeaseMs, settings.driftFactor),
-      jumped: (master, jumpedMs) => {
-        settings.log.event('master:clock-jump', { master: master.name, jumpedMs })
-      },
-    })
-  }
-
-  /** A poll that is open until `pollEnds`; it expires after `timeoutMs`. */
-  pollBegins(timeoutMs: number, poll: Expiring): Deadline {
-    this.#openPolls++
-    return this.#deadlines.in(timeoutMs, poll)
-  }
-
-  pollEnds(deadline: Deadline): void {
-    deadline.leave()
-    this.#openPolls--
-    if (this.#openPolls === 0) this.#whenQuiet?.()
+    this.states = this.masters.map(({ state }) => state)
   }
 
   /** A master answered, or failed to. */
@@ -114,16 +106,7 @@ export class Fleet {
     if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
       master.reenrol('its enrolment is gone: it restarted or lost its data')
     }
-    if (this.observer.hearsVotes()) {
-      this.observer.voted(master.name, question, outcomeOf(vote))
-    }
-  }
-
-  /** Tells those who want to know of a loss; the lease's signal has aborted. */
-  leaseLost(lease: ObservedLease & { readonly resource: string }, reason: LossReason): void {
-    const { resource, fencingToken } = lease
-    this.observer.lost(lease, reason)
-    this.settings.log.event('lease:lost', { resource, fencingToken, reason })
+    if (this.observer.listens()) this.observer.voted(master.name, question, outcomeOf(vote))
   }
 
   /** What `quiet` waits for. */
@@ -134,22 +117,8 @@ export class Fleet {
 
   /** When no poll is open and the background work of this moment is done. */
   async quiet(): Promise<void> {
-    if (this.#openPolls > 0) {
-      await new Promise<void>((resolve) => {
-        this.#whenQuiet = resolve
-      })
-    }
+    while (this.polls.size > 0) await Promise.all([...this.polls].map(({ complete }) => complete))
     await Promise.all(this.#background)
-  }
-
-  /** For how long a master may not vote because its clock jumped. */
-  suspendedMs(master: Master): number {
-    return this.#clocks.suspendedMs(master, this.settings.clock.now())
-  }
-
-  /** The state of every master: the same array until one of them changes. */
-  get states(): readonly MasterState[] {
-    return (this.#states ??= this.masters.map(({ state }) => state))
   }
 
   status(): readonly MasterStatus[] {
@@ -195,7 +164,7 @@ export class Fleet {
    * to enrol it, or it cannot be asked. Empty also where no master is quarantined.
    */
   signsOfUse(): readonly MasterAnswer[] {
-    const isQuarantined = this.status().some(({ state }) => state === 'quarantined')
+    const isQuarantined = this.masters.some((master) => this.#quarantines.leftMs(master) > 0)
     if (!isQuarantined) return []
     return this.masters.flatMap((master) => {
       const { name, state } = master
@@ -212,14 +181,20 @@ export class Fleet {
       if (master.state.status !== 'enrolled') continue
       const args = [master.runId, this.settings.maxLeaseMs, this.masters.length]
       await master.eval(bootstrapScript, [this.keys.master], args)
-      this.#grantsFrom.set(master, this.settings.clock.now())
+      this.#quarantines.told(master, '', 0)
       ended.push(master.name)
     }
     return ended
   }
 
+  /** Tells quarantined masters how long this client has waited for them. */
+  reportQuarantines(): Promise<void> {
+    return this.#quarantines.report()
+  }
+
   close(): void {
     for (const master of this.masters) master.close()
+    this.#quarantines.close()
     this.#masterLog.close()
   }
 
@@ -229,6 +204,7 @@ export class Fleet {
     // Claimed before the first await, so that two connections to one server cannot both pass.
     this.#voters.set(facts.runId, master)
     const { settings } = this
+    const askedAt = instant(settings.clock)
     const reply = (await master.eval(
       enrolScript,
       [this.keys.master],
@@ -240,30 +216,36 @@ export class Fleet {
         settings.addresses.length,
         this.#mayBeFirst(master) ? 1 : 0,
         this.#clientId,
+        randomUUID(),
+        settings.fenceTtlMs,
       ],
-    )) as ['enrolled', number, string] | ['mismatch', string, string] | ['unfounded']
+    )) as
+      ['enrolled', number, string, string, number] | ['mismatch', string, string] | ['unfounded']
     if (reply[0] !== 'enrolled') {
       if (reply[0] === 'mismatch') this.#knownBy.set(master, false)
       const problem = this.#difference(reply)
       return { admitted: false, problem, fix: this.#howToAgree, fault: 'client' }
     }
     this.#knownBy.set(master, true)
-    if (reply[2] === this.#clientId) this.#foundedHere.add(master)
+    const [, leftMs, quarantine, founder, serverMs] = reply
+    if (founder === this.#clientId) this.#foundedHere.add(master)
     else this.#foundedHere.delete(master)
-    this.#grantsFrom.set(master, settings.clock.now() + reply[1])
+    this.#quarantines.told(master, quarantine, leftMs)
+    this.clocks.observe(master, serverMs, askedAt)
     return { admitted: true }
   }
 
   /** What a master says of the fleet, and this client otherwise. */
   #difference([word, name, theirs]: readonly string[]): string {
-    const { maxLeaseMs, addresses } = this.settings
+    const { maxLeaseMs, fenceTtlMs, addresses } = this.settings
     if (word === 'unfounded') return 'has no memory, and other masters refuse this client'
-    return name === 'maxLeaseMs'
-      ? `the fleet's \`maxLeaseMs\` is ${theirs}, this client's is ${maxLeaseMs}`
+    const own = { maxLeaseMs, fenceTtlMs }[name ?? '']
+    return own !== undefined
+      ? `the fleet's \`${name}\` is ${theirs}, this client's is ${own}`
       : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
   }
 
-  /** Only whom more of the others know than refuse may be the first that a master without memory gets to know: that one decides for all. */
+  /** Only a client that more masters know than refuse may enrol a master without memory: it decides for all. */
   #mayBeFirst(master: Master): boolean {
     const others = [...this.#knownBy].filter(([other]) => other !== master)
     const refusals = others.filter(([, isKnown]) => !isKnown).length
@@ -318,13 +300,13 @@ export class Fleet {
   }
 
   #onState(master: Master, state: MasterState): void {
-    this.#states = undefined
+    this.states = this.masters.map((one) => one.state)
     if (state.status !== 'enrolled') {
       for (const [runId, voter] of this.#voters) {
         if (voter === master) this.#voters.delete(runId)
       }
     }
-    this.#masterLog.entered(master, state, this.#statusOf(master).votesInMs)
+    this.#masterLog.entered(master, state, this.#quarantines.leftMs(master))
     if (state.status === 'enrolled') this.#reportSkew(master.name, state.facts.clockOffsetMs)
   }
 
@@ -340,12 +322,14 @@ export class Fleet {
       return { name, state: state.status, reason: describeState(state) }
     }
     const clockOffsetMs = Math.round(state.facts.clockOffsetMs)
-    const suspendedMs = this.suspendedMs(master)
+    const suspendedMs = this.clocks.suspendedMs(master)
     if (suspendedMs > 0) {
-      const reason = `its clock jumped; not counted for another ${suspendedMs} ms: check NTP`
+      const reason = this.clocks.isOutOfLine(master)
+        ? 'its clock is far from those of the other masters: check NTP'
+        : `its clock jumped; not counted for another ${suspendedMs} ms: check NTP`
       return { name, state: 'suspended', reason, votesInMs: suspendedMs, clockOffsetMs }
     }
-    const votesInMs = Math.ceil((this.#grantsFrom.get(master) ?? 0) - this.settings.clock.now())
+    const votesInMs = this.#quarantines.leftMs(master)
     if (votesInMs <= 0) return { name, state: 'voting', clockOffsetMs }
     const reason = `quarantined for another ${votesInMs} ms after a restart or first use`
     return { name, state: 'quarantined', reason, votesInMs, clockOffsetMs }

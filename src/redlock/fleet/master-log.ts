@@ -6,62 +6,41 @@
 import type { Clock, Timer } from '../../clock.ts'
 import type { EventLog } from '../../event-log.ts'
 import type { Master, MasterState } from '../../redis/master.ts'
+import { Repeats } from '../../repeats.ts'
 
-const REPEAT_MS = 60_000
 const GATHER_MS = 250
-
-/** The last line about one master. */
-interface Line {
-  readonly status: 'connecting' | 'refused' | 'enrolled' | 'quarantined'
-  readonly at: number
-  /** How often the state occurred since. */
-  times: number
-}
 
 export class MasterLog {
   readonly #log: EventLog
   readonly #clock: Clock
-  readonly #last = new Map<Master, Line>()
+  readonly #repeats: Repeats<Master>
   #quarantined: { readonly masters: string[]; votesInMs: number } | undefined
   #timer: Timer | undefined
 
   constructor(log: EventLog, clock: Clock) {
     this.#log = log
     this.#clock = clock
+    this.#repeats = new Repeats(clock)
   }
 
-  /** `votesInMs` is that of a quarantined master. */
-  entered(master: Master, state: MasterState, votesInMs: number | undefined): void {
+  /** `votesInMs` is what is left of a quarantine. */
+  entered(master: Master, state: MasterState, votesInMs: number): void {
     if (state.status === 'enrolling' || state.status === 'closed') return
-    const status =
-      state.status === 'enrolled' && votesInMs !== undefined ? 'quarantined' : state.status
-    const times = this.#timesToLog(master, status)
+    const status = state.status === 'enrolled' && votesInMs > 0 ? 'quarantined' : state.status
+    const times = this.#repeats.due(master, status)
     if (times === undefined) return
     const fields = { master: master.name, ...(times > 1 && { times }) }
     if (state.status === 'refused') {
       this.#log.event('master:refused', fields, { problem: state.problem, fix: state.fix })
     } else if (state.status === 'connecting') {
       this.#log.event('master:connecting', fields, { detail: state.detail })
-    } else if (votesInMs === undefined) this.#log.event('master:enrolled', { master: master.name })
+    } else if (votesInMs === 0) this.#log.event('master:enrolled', { master: master.name })
     else this.#gather(master.name, votesInMs)
   }
 
   close(): void {
     this.#timer?.cancel()
     this.#timer = undefined
-  }
-
-  /** How often the state occurred since its last line; undefined when no line is due. */
-  #timesToLog(master: Master, status: Line['status']): number | undefined {
-    const last = this.#last.get(master)
-    const now = this.#clock.now()
-    if (last?.status === status && now - last.at < REPEAT_MS) {
-      last.times++
-      return undefined
-    }
-    const times = last?.status === status ? last.times + 1 : 1
-    this.#last.set(master, { status, at: now, times: 0 })
-    return times
   }
 
   #gather(name: string, votesInMs: number): void {

@@ -1,19 +1,24 @@
 /** Why an attempt was not granted, read from its votes. Pure. */
-import type { NotGranted } from '../../lock/outcome.ts'
-import { describeToken, describeVote, type AcquireVote } from '../verbs/votes.ts'
-import { holderOf } from './holder.ts'
-import { quorumOf } from './quorum.ts'
+import type { MasterAnswer } from '../../errors.ts'
+import type { NotGranted, Unreachable } from '../../lock/outcome.ts'
+import { describeToken, describeVote, type AcquireVote, type Vote } from '../verbs/votes.ts'
+import { holderOf, quorumOf } from './quorum.ts'
 
-type Votes = readonly (AcquireVote | undefined)[]
+type Votes<V extends Vote = AcquireVote> = readonly (V | undefined)[]
 
 /** The token that a quorum of the votes names as the holder's. */
 export function holderBy(votes: Votes): string | undefined {
   return holderOf(votes.map((vote) => (vote?.kind === 'taken' ? vote.holder : undefined)))
 }
 
+/** Every master's vote in words. */
+export function answersOf(names: readonly string[], votes: Votes<Vote>): readonly MasterAnswer[] {
+  return names.map((master, index) => ({ master, answer: describeVote(votes[index]) }))
+}
+
 /** `votes` are complete, or name a holder with a quorum. */
 export function explain(resource: string, votes: Votes, names: readonly string[]): NotGranted {
-  const answers = names.map((master, index) => ({ master, answer: describeVote(votes[index]) }))
+  const answers = answersOf(names, votes)
   const holder = holderBy(votes)
   if (holder !== undefined) {
     const ttls = votes.map((vote) => (vote?.kind === 'taken' ? vote.ttlMs : 0))
@@ -30,4 +35,31 @@ export function explain(resource: string, votes: Votes, names: readonly string[]
     .sort((a, b) => a - b)
   const retryAfterMs = waits[quorum - usable - 1] ?? 0
   return { status: 'unreachable', resource, retryAfterMs, quorum, answers }
+}
+
+/** The key or the counter changed hands between the two rounds, or masters went away. */
+export function explainConfirm(
+  resource: string,
+  votes: Votes<Vote>,
+  names: readonly string[],
+): NotGranted {
+  const answers = answersOf(names, votes)
+  const quorum = quorumOf(votes.length)
+  const answered = votes.filter((vote) => vote !== undefined && vote.kind !== 'failed').length
+  if (answered >= quorum) return { status: 'split', resource, answers }
+  return { status: 'unreachable', resource, retryAfterMs: 0, quorum, answers }
+}
+
+export function tooLate(
+  resource: string,
+  leaseMs: number,
+  tookMs: number,
+  names: readonly string[],
+): Unreachable {
+  const answer =
+    `a quorum granted, but after ${Math.ceil(tookMs)} ms ` +
+    `a lease of ${leaseMs} ms (\`leaseMs\`) was already over`
+  const answers = names.map((master) => ({ master, answer }))
+  const quorum = quorumOf(names.length)
+  return { status: 'unreachable', resource, retryAfterMs: 0, quorum, answers }
 }

@@ -2,13 +2,20 @@
  * Asks all masters at once and counts. The only place where votes are collected: the verbs differ
  * in what they ask, how they read an answer, and what counts as a vote for.
  */
-import type { Deadline, Expiring } from '../../deadlines.ts'
+import type { Deadline, Expiring } from '../../clock.ts'
 import type { Call } from '../../redis/batch.ts'
-import { noReply, type CallResult, type Master, type PendingCall } from '../../redis/master.ts'
+import {
+  noReply,
+  type Asker,
+  type CallResult,
+  type Master,
+  type Request,
+} from '../../redis/master.ts'
 import type { Question } from '../../telemetry/lock-observer.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Vote } from '../verbs/votes.ts'
-import { decide, type Verdict } from './quorum.ts'
+
+export type Verdict = 'for' | 'against'
 
 /** None of these may throw. */
 export interface Verb<V extends Vote> {
@@ -20,7 +27,7 @@ export interface Verb<V extends Vote> {
   isFor(vote: V): boolean
 }
 
-export class Poll<V extends Vote> implements Expiring {
+export class Poll<V extends Vote> implements Asker, Expiring {
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
   readonly votes: readonly (V | undefined)[]
   /** As early as the outstanding votes cannot change it. */
@@ -28,26 +35,30 @@ export class Poll<V extends Vote> implements Expiring {
   readonly #fleet: Fleet
   readonly #verb: Verb<V>
   readonly #deadline: Deadline
-  readonly #requests: PolledMaster<V>[] = []
-  #granted = 0
-  #refused = 0
+  readonly #isObserved: boolean
+  readonly #requests: Request[] = []
+  #for = 0
+  #against = 0
   #settle: (verdict: Verdict) => void = () => undefined
   #complete: Promise<void> | undefined
   #completed: (() => void) | undefined
 
   constructor(fleet: Fleet, verb: Verb<V>) {
+    const { masters, deadlines, observer, polls } = fleet
     this.#fleet = fleet
     this.#verb = verb
-    this.votes = new Array<V | undefined>(fleet.masters.length).fill(undefined)
+    this.#isObserved = observer.listens()
+    this.votes = new Array<V | undefined>(masters.length).fill(undefined)
     this.verdict = new Promise((resolve) => {
       this.#settle = resolve
     })
-    this.#deadline = fleet.pollBegins(verb.timeoutMs, this)
-    for (const [index, master] of fleet.masters.entries()) {
-      const asked = verb.ask(master, index)
-      if ('ok' in asked) this.hear(index, asked)
+    polls.add(this)
+    this.#deadline = deadlines.in(verb.timeoutMs, this)
+    for (const [index, master] of masters.entries()) {
+      const call = verb.ask(master, index)
+      if ('ok' in call) this.hear({ index, isSettled: false }, call)
       else {
-        const request = new PolledMaster(this, index, asked)
+        const request = { call, asker: this, index, isSettled: false, hasLeft: false }
         this.#requests.push(request)
         master.ask(request)
       }
@@ -56,59 +67,47 @@ export class Poll<V extends Vote> implements Expiring {
 
   /** When every master has answered or run into its deadline. */
   get complete(): Promise<void> {
-    this.#complete ??= this.#isComplete
-      ? Promise.resolve()
-      : new Promise((resolve) => {
-          this.#completed = resolve
-        })
+    this.#complete ??= new Promise((resolve) => {
+      if (this.#for + this.#against === this.votes.length) resolve()
+      else this.#completed = resolve
+    })
     return this.#complete
   }
 
-  hear(index: number, result: CallResult): void {
-    const votes = this.votes as (V | undefined)[]
-    const master = this.#fleet.masters[index]
-    if (votes[index] !== undefined || master === undefined) return
+  hear(request: Pick<Request, 'index' | 'isSettled'>, result: CallResult): void {
+    const { index } = request
+    const { masters, quorum, polls } = this.#fleet
+    const master = masters[index]
+    if (request.isSettled || master === undefined) return
+    request.isSettled = true
     const vote = this.#verb.read(master, result)
+    const votes = this.votes as (V | undefined)[]
     votes[index] = vote
-    if (this.#verb.isFor(vote)) this.#granted++
-    else this.#refused++
-    const verdict = decide(votes.length, this.#granted, this.#refused)
+    if (this.#verb.isFor(vote)) this.#for++
+    else this.#against++
+    const verdict = decide(votes.length, quorum, this.#for, this.#against)
     if (verdict !== undefined) this.#settle(verdict)
-    this.#fleet.voted(master, this.#verb.question, vote)
-    if (!this.#isComplete) return
-    this.#fleet.pollEnds(this.#deadline)
+    if (this.#isObserved || vote.kind === 'failed') {
+      this.#fleet.voted(master, this.#verb.question, vote)
+    }
+    if (this.#for + this.#against < votes.length) return
+    polls.delete(this)
+    this.#deadline.leave(this)
     this.#completed?.()
   }
 
   expire(timeoutMs: number): void {
-    for (const { settled, index, left } of this.#requests) {
-      if (!settled) this.hear(index, noReply(timeoutMs, left))
-    }
-  }
-
-  get #isComplete(): boolean {
-    return this.#granted + this.#refused === this.votes.length
+    for (const request of this.#requests) this.hear(request, noReply(timeoutMs, request.hasLeft))
   }
 }
 
-/** One master's part of a poll. */
-class PolledMaster<V extends Vote> implements PendingCall {
-  readonly call: Call
-  readonly index: number
-  left = false
-  readonly #poll: Poll<V>
-
-  constructor(poll: Poll<V>, index: number, call: Call) {
-    this.#poll = poll
-    this.index = index
-    this.call = call
-  }
-
-  get settled(): boolean {
-    return this.#poll.votes[this.index] !== undefined
-  }
-
-  hear(result: CallResult): void {
-    this.#poll.hear(this.index, result)
-  }
+/** As early as the remaining votes can no longer change it, both ways; else undefined. Pure. */
+export function decide(
+  masters: number,
+  quorum: number,
+  granted: number,
+  refused: number,
+): Verdict | undefined {
+  if (granted >= quorum) return 'for'
+  return refused > masters - quorum ? 'against' : undefined
 }

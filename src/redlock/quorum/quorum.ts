@@ -1,16 +1,45 @@
-/** Where votes become a decision. Pure: numbers in, a verdict out. */
-
-export type Verdict = 'for' | 'against'
+/** What a majority is, and who holds a resource by it: the only place that says so. Pure. */
 
 /** The smallest majority of `masters`: any two quorums share at least one master. */
 export function quorumOf(masters: number): number {
   return Math.floor(masters / 2) + 1
 }
 
-/** Decided as early as the remaining votes can no longer change it, both ways; else undefined. */
-export function decide(masters: number, granted: number, refused: number): Verdict | undefined {
-  const quorum = quorumOf(masters)
-  if (granted >= quorum) return 'for'
-  if (refused > masters - quorum) return 'against'
-  return undefined
+/** Stands in a reply in place of a holder: the resource is free, and reserved for waiters. */
+export const RESERVED = 'reserved@those who waited longer'
+
+/**
+ * Who holds a resource: the token that a quorum of the masters names. `tokens` has one entry for
+ * every master of the fleet. Masters that reserve the resource count for its holder on others,
+ * which is probably one of the waiters that they reserve it for.
+ */
+export function holderOf(tokens: readonly (string | undefined)[]): string | undefined {
+  const quorum = quorumOf(tokens.length)
+  const hasQuorum = (token: string): boolean =>
+    tokens.filter((one) => one === token || one === RESERVED).length >= quorum
+  const named = tokens.find(
+    (token) => token !== undefined && token !== RESERVED && hasQuorum(token),
+  )
+  return named ?? (hasQuorum(RESERVED) ? RESERVED : undefined)
+}
+
+/** One master's view of a holder's key. */
+export interface HolderKey {
+  readonly ttlMs: number
+  readonly counter: number
+}
+
+export interface Held {
+  readonly fencingToken: number
+  /** Until fewer than a quorum have the key. */
+  readonly freeInMs: number
+}
+
+/** What a quorum agrees on, of the masters that have one holder's key; undefined if they are fewer. */
+export function heldBy(keys: readonly HolderKey[], quorum: number): Held | undefined {
+  const shortest = keys.map(({ ttlMs }) => ttlMs).sort((a, b) => b - a)[quorum - 1]
+  // A quorum stores exactly the token that was granted; a straggler may be above it.
+  const counter = keys.map((key) => key.counter).sort((a, b) => a - b)[quorum - 1]
+  if (shortest === undefined || counter === undefined) return undefined
+  return { fencingToken: counter, freeInMs: shortest }
 }

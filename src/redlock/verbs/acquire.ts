@@ -1,15 +1,16 @@
 /** Asks every master to grant resources to a token that it has not seen before. */
+import type { Clock } from '../../clock.ts'
 import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
 import type { CallResult, Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
-import { RESERVED } from '../quorum/holder.ts'
+import { RESERVED } from '../quorum/quorum.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Claim, Predecessor } from './claim.ts'
 import { isCount, readVote, type AcquireVote } from './votes.ts'
 
 /**
  * A grant's counter is so far past every earlier one that the lease can be passed on this often
- * under a fencing token of its own.
+ * under its own fencing token.
  */
 export const TOKENS_PER_GRANT = 64
 
@@ -25,7 +26,8 @@ export const TOKENS_PER_GRANT = 64
  * and only where no later grant was made. A caller that goes on waiting gets its place in the same
  * call, so that no release can slip in between. Places are in the order of arrival plus patience,
  * `waitMs`, of which no more than the longest lease counts. No key of a holder outlasts the longest
- * lease, also where the server's clock was set back.
+ * lease, also where the server's clock was set back. A counter that has expired was below
+ * `earliestUs`, so no token is smaller than one that was forgotten.
  */
 export const acquireProcedure: Procedure = {
   name: 'acquire',
@@ -71,6 +73,7 @@ for _, resource in ipairs(resources) do
   counter = math.max(counter, count)
 end
 if mine then return counter end
+counter = math.max(counter, earliestUs)
 local fence = proposal
 if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end
 for _, resource in ipairs(resources) do
@@ -87,7 +90,7 @@ return tonumber(fence)
     if not nowMs then readRecord() end
     local proposed = tonumber(proposal)
     local leaseKey, fenceKey = leasePrefix .. resource, fencePrefix .. resource
-    if not grants or flagged or proposed > latestUs
+    if not grants or flagged or proposed > latestUs or proposed < earliestUs
       or call('SET', leaseKey, token, 'NX', 'PX', leaseMs, 'GET') then
       return procedure('acquire')({resource}, token, leaseMs, proposal, tonumber(waitMs), waiter)
     end
@@ -125,6 +128,9 @@ const NOT_ASKED: CallResult = {
 export class Acquire implements Verb<AcquireVote> {
   readonly question = 'acquire'
   readonly timeoutMs: number
+  /** The largest counter that a master granted, and how many granted exactly it. */
+  counter = 0
+  atCounter = 0
   readonly #fleet: Fleet
   readonly #call: Call
   readonly #granted: AcquireVote
@@ -145,15 +151,23 @@ export class Acquire implements Verb<AcquireVote> {
   }
 
   ask(master: Master): Call | CallResult {
-    return this.#fleet.suspendedMs(master) > 0 ? NOT_ASKED : this.#call
+    return this.#fleet.clocks.suspendedMs(master) > 0 ? NOT_ASKED : this.#call
   }
 
   read(master: Master, result: CallResult): AcquireVote {
     // This very reply may have shown that the master's clock jumped.
-    const waitMs = this.#fleet.suspendedMs(master)
+    const waitMs = this.#fleet.clocks.suspendedMs(master)
     if (waitMs > 0) return { kind: 'suspended', waitMs }
-    if (result.ok && result.reply === USUAL) return this.#granted
-    return readAcquireVote(result, this.#fleet.settings.maxLeaseMs)
+    const vote =
+      result.ok && result.reply === USUAL
+        ? this.#granted
+        : readAcquireVote(result, this.#fleet.settings.maxLeaseMs)
+    if (vote.kind === 'granted') {
+      if (vote.counter > this.counter) this.atCounter = 0
+      this.counter = Math.max(this.counter, vote.counter)
+      if (vote.counter === this.counter) this.atCounter++
+    }
+    return vote
   }
 
   isFor({ kind }: AcquireVote): boolean {
@@ -172,4 +186,37 @@ function readAcquireVote(result: CallResult, maxLeaseMs: number): AcquireVote {
     if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }
     return word === 'abandoned' ? { kind: 'abandoned' } : undefined
   })
+}
+
+/**
+ * The fencing token that a client proposes: a hybrid logical clock in microseconds, at least the
+ * wall clock and past every counter this client has seen. It keeps tokens increasing when a master
+ * lost its counters. Exact in a double until the year 2255.
+ *
+ * A counter far ahead of our clock comes from a clock that is or was wrong: another client's, or our
+ * own before it was set right. It is not followed, because masters refuse proposals that are
+ * `maxClockSkewMs` ahead of their clock: one such counter would keep this client from every other
+ * resource.
+ */
+export class ProposalClock {
+  readonly #clock: Clock
+  readonly #maxAheadUs: number
+  #seen = 0
+
+  constructor(clock: Clock, maxClockSkewMs: number) {
+    this.#clock = clock
+    this.#maxAheadUs = (maxClockSkewMs * 1000) / 2
+  }
+
+  next(): number {
+    const wallUs = Math.floor(this.#clock.wallNow() * 1000)
+    if (this.#seen > wallUs + this.#maxAheadUs) this.#seen = 0
+    this.#seen = Math.max(wallUs, this.#seen + 1)
+    return this.#seen
+  }
+
+  observe(counter: number): void {
+    const isAhead = counter > this.#clock.wallNow() * 1000 + this.#maxAheadUs
+    if (!isAhead && counter > this.#seen) this.#seen = counter
+  }
 }

@@ -12,6 +12,4 @@ export interface Predecessor {
   readonly token: string
   /** What the masters have for it. */
   readonly counter: number
-  /** Its place among the waiters passes on with it. */
-  readonly waiter: string
 }

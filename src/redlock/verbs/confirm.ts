@@ -19,7 +19,7 @@ if not enrolled then return {'unenrolled'} end
 for _, resource in ipairs(resources) do
   if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end
 end
-if flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end
+if quarantineMs > 0 and flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end
 local highest = 0
 for _, resource in ipairs(resources) do
   local counter = math.max(tonumber(redis.call('GET', fenceKey(resource)) or '0'), tonumber(fence))

@@ -1,6 +1,7 @@
 /** Asks every master to keep the lease for its full length again. */
 import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
 import type { CallResult, Master } from '../../redis/master.ts'
+import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Claim } from './claim.ts'
 import { readVote, type ExtendVote } from './votes.ts'
@@ -8,7 +9,7 @@ import { readVote, type ExtendVote } from './votes.ts'
 /**
  * Returns  extended | healed | missing | lost, token that holds it or '' | unenrolled
  * Keeps: a lease is never made shorter (GT), and is not extended where a later grant was made.
- * `healed` is no vote: the key is kept alive, but it was given back within the quarantine that is
+ * `healed` is no vote: the key is kept alive, but it was restored within the quarantine that is
  * still on.
  */
 export const extendProcedure: Procedure = {
@@ -29,7 +30,10 @@ for _, resource in ipairs(resources) do
   redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')
   redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
 end
-if flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'healed'} end
+if quarantineMs > 0 and flagged and redis.call('PEXPIRE', tombstoneKey(token), 2 * maxLeaseMs) == 1 then
+  flag(2 * maxLeaseMs)
+  return {'healed'}
+end
 return {'extended'}
 `,
   short: {
@@ -51,13 +55,23 @@ return {'extended'}
 }
 
 const EXTENDED: ExtendVote = { kind: 'extended' }
+const SUSPENDED: ExtendVote = { kind: 'suspended' }
 
 export class Extend implements Verb<ExtendVote> {
   readonly question = 'extend'
   readonly timeoutMs: number
   readonly #call: Call
 
-  constructor({ resources, token }: Claim, counter: number, leaseMs: number, timeoutMs: number) {
+  readonly #fleet: Fleet
+
+  constructor(
+    fleet: Fleet,
+    { resources, token }: Claim,
+    counter: number,
+    leaseMs: number,
+    timeoutMs: number,
+  ) {
+    this.#fleet = fleet
     this.timeoutMs = timeoutMs
     this.#call = new Call(extendProcedure, [resources, token, leaseMs, String(counter)])
   }
@@ -66,15 +80,20 @@ export class Extend implements Verb<ExtendVote> {
     return this.#call
   }
 
-  read(_master: Master, result: CallResult): ExtendVote {
+  read(master: Master, result: CallResult): ExtendVote {
+    const vote = this.#read(result)
+    return vote.kind === 'extended' && this.#fleet.clocks.isOutOfLine(master) ? SUSPENDED : vote
+  }
+
+  isFor({ kind }: ExtendVote): boolean {
+    return kind === 'extended'
+  }
+
+  #read(result: CallResult): ExtendVote {
     if (result.ok && result.reply === USUAL) return EXTENDED
     return readVote<ExtendVote>(result, (word, [first]) => {
       if (word === 'extended' || word === 'healed' || word === 'missing') return { kind: word }
       return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
     })
-  }
-
-  isFor({ kind }: ExtendVote): boolean {
-    return kind === 'extended'
   }
 }

@@ -11,7 +11,8 @@ import { readVote, type HealVote } from './votes.ts'
  * a holder whose extension a quorum has just confirmed, and never counted as a vote. A quarantined
  * master may have forgotten a grant to an attempt that still goes on and counts it. It must not
  * vote for that attempt and for this lease, so a key that is healed now votes only when the
- * quarantine is over (tombstone).
+ * quarantine is over (tombstone). Every extension until then keeps the tombstone, and a key never
+ * outlives it, whatever the server's clock does.
  */
 export const healProcedure: Procedure = {
   name: 'heal',
@@ -32,8 +33,8 @@ for _, resource in ipairs(resources) do
   redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
 end
 if quarantineMs > 0 then
-  redis.call('SET', tombstoneKey(token), '1', 'PX', quarantineMs)
-  flag(quarantineMs)
+  redis.call('SET', tombstoneKey(token), '1', 'PX', 2 * maxLeaseMs)
+  flag(2 * maxLeaseMs)
 end
 return {'healed'}
 `,

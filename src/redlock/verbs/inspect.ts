@@ -4,8 +4,7 @@ import type { Inspection, MasterView } from '../../lock/inspection.ts'
 import { Call, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
-import { holderOf } from '../quorum/holder.ts'
-import { quorumOf } from '../quorum/quorum.ts'
+import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
 import { describeToken } from './votes.ts'
 
 /**
@@ -53,14 +52,10 @@ async function look(fleet: Fleet, master: Master, resource: string): Promise<See
 export function holderAmong(seen: readonly Seen[]): Inspection['holder'] {
   const holder = holderOf(seen.map(({ token }) => token))
   if (holder === undefined) return undefined
-  const same = seen.filter(({ token }) => token === holder)
-  const quorum = quorumOf(seen.length)
-  const ttls = same.map(({ ttlMs = 0 }) => ttlMs).sort((a, b) => b - a)
-  const counters = same.map(({ counter = 0 }) => counter).sort((a, b) => a - b)
-  return {
-    name: describeToken(holder),
-    // A quorum stores exactly the token that was granted; a straggler may be above it.
-    fencingToken: counters[quorum - 1] ?? 0,
-    freeInMs: ttls[quorum - 1] ?? 0,
-  }
+  // Masters that reserve the resource for its waiters have no key of the holder.
+  const keys = seen
+    .filter(({ token }) => token === holder)
+    .map(({ ttlMs = 0, counter = 0 }) => ({ ttlMs, counter }))
+  const held = heldBy(keys, quorumOf(seen.length)) ?? { fencingToken: 0, freeInMs: 0 }
+  return { name: describeToken(holder), ...held }
 }

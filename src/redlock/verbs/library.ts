@@ -29,14 +29,15 @@ const PRELUDE = `
 local leasePrefix, fencePrefix = namespace .. ':lease:', namespace .. ':fence:'
 local flagKey = namespace .. ':rare'
 local flagged = call('EXISTS', flagKey) == 1
-local nowMs, enrolled, quarantineMs, grants, latestUs
+local nowMs, enrolled, quarantineMs, grants, earliestUs, latestUs
 local function readRecord()
   local time = call('TIME')
   nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-  local record = call('HMGET', namespace .. ':master', 'runId', 'maxLeaseMs', 'votesFromMs', 'fleetSize')
+  local record = call('HMGET', namespace .. ':master', 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize')
   enrolled = record[1] == runId and record[2] == maxLeaseMs and record[4] == fleetSize
-  quarantineMs = tonumber(record[3] or '0') - nowMs
+  quarantineMs = tonumber(record[3] or '0')
   grants = enrolled and quarantineMs <= 0
+  earliestUs = (nowMs + (maxClockSkewMs or 0) - (fenceTtlMs or 0)) * 1000
   latestUs = (nowMs + (maxClockSkewMs or 0)) * 1000
 end
 `

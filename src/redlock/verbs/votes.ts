@@ -31,6 +31,8 @@ export type ExtendVote =
   | { readonly kind: 'healed' }
   | { readonly kind: 'missing' }
   | { readonly kind: 'lost'; readonly holder: string }
+  /** It has the key, and its clock is far from those of the other masters. */
+  | { readonly kind: 'suspended' }
 
 export type HealVote =
   | FailedVote
@@ -88,7 +90,9 @@ export function describeVote(vote: Vote | undefined): string {
     case 'quarantined':
       return `quarantined for ${vote.waitMs} ms (it may have lost leases; see "delayed restart")`
     case 'suspended':
-      return `its clock jumped; not counted for another ${vote.waitMs} ms`
+      return 'waitMs' in vote
+        ? `its clock jumped or is out of line; not counted for another ${vote.waitMs} ms`
+        : 'its clock is out of line'
     case 'skewed':
       return `refused: this client's clock is ${vote.aheadMs} ms ahead of the master's`
     case 'lost':

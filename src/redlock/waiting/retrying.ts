@@ -1,7 +1,7 @@
 /**
- * The loop behind `acquire`: attempts until one is granted or the time is over. Whoever finds the resource taken sleeps until it is its
- * turn, or until the holder's lease must be over; where nobody holds it, or nobody would tell, the delays are random and
- * longer than a round trip.
+ * The loop behind `acquire`: attempts until one is granted or the time is over. Where the resource is
+ * taken, the waiter sleeps until its turn, or until the holder's lease must be over. Where it has no
+ * holder, or no release would be announced, the delays are random and longer than a round trip.
  */
 import pRetry from 'p-retry'
 import { jitteredMs } from '../../backoff.ts'
@@ -30,9 +30,9 @@ export interface RetryOptions {
 
 const MIN_DELAY_MS = 2
 const MAX_DELAY_MS = 200
-/** Announcements may be lost: nobody sleeps longer for want of one. */
+/** Announcements may be lost: no waiter sleeps longer for want of one. */
 const MAX_SLEEP_MS = 1_000
-/** Those who wait for the end of a lease that nobody will announce spread over so many round trips. */
+/** Waiters for the end of a lease that is not announced spread over this number of round trips. */
 const SPREAD_TRIPS = 4
 
 const RETRYABLE = new Set(['RESOURCE_TAKEN', 'SPLIT_VOTE', 'QUORUM_UNREACHABLE'])

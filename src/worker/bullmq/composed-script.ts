@@ -2,8 +2,8 @@
  * Runs BullMQ's own script text and ours as one Lua script. BullMQ's text becomes a function whose
  * `redis` we may replace, so that its reads and writes can be answered by our rules.
  *
- * Our arguments come first in ARGV and BullMQ's follow them, so an argument that a later BullMQ
- * appends is never read as ours. KEYS are BullMQ's.
+ * KEYS are BullMQ's. ARGV[1] is a JSON array of our arguments, which our text sees as ARGV; what
+ * follows it are BullMQ's.
  */
 import { bullmqScripts } from './bullmq-scripts.ts'
 
@@ -17,40 +17,44 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 1
+const REVISION = 3
 
-/**
- * @param ours how many of ARGV are ours.
- * @param body Lua that may call `bullmq(redis, KEYS, theirs)`; what it returns is the reply.
- */
+interface Composition {
+  readonly library: string
+  /** Lua that may call `bullmq(redis, KEYS, theirs)`; what it returns is the reply. */
+  readonly body: string
+  /** Commands of BullMQ that the replaced `redis` looks at; without it, all. */
+  readonly watched?: readonly string[]
+  /** Tells two scripts apart that take the place of the same one. */
+  readonly variant?: string
+}
+
 export function composedScript(
   replaces: string,
-  {
-    ours,
-    library,
-    body,
-    variant = '',
-  }: {
-    readonly ours: number
-    readonly library: string
-    readonly body: string
-    /** Tells two scripts apart that take the place of the same one. */
-    readonly variant?: string
-  },
+  { library, body, watched, variant = '' }: Composition,
 ): ComposedScript {
-  const theirs = scriptOf(replaces)
+  const { numberOfKeys, lua } = scriptOf(replaces)
   return {
     replaces,
     command: `redlock:${REVISION}:${replaces}${variant}`,
-    numberOfKeys: theirs.numberOfKeys,
+    numberOfKeys,
     lua: [
+      'local direct = redis.call',
       asFunction('bullmqPromote', scriptOf('promote').lua),
-      asFunction('bullmq', theirs.lua),
+      asFunction('bullmq', watched === undefined ? lua : passing(lua, watched)),
+      'local theirs = {unpack(ARGV, 2)}',
+      'local ARGV = cjson.decode(ARGV[1])',
       library,
-      `local theirs = {unpack(ARGV, ${ours + 1})}`,
       body,
     ].join('\n'),
   }
+}
+
+/** Commands that nothing looks at go to Redis without a call through the replaced `redis`. */
+function passing(lua: string, watched: readonly string[]): string {
+  return lua.replace(/\brcall\((?=\s*["'](\w+)["'])/g, (call, command: string) =>
+    watched.includes(command) ? call : 'direct(',
+  )
 }
 
 /** A script of ours alone, with BullMQ's `promote` at hand. */

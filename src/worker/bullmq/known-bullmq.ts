@@ -11,7 +11,10 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
   addPrioritizedJob: [/rcall\("HMSET", jobIdKey/, /rcall\("ZADD", prioritizedKey, score, jobId\)/],
   addDelayedJob: [/rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],
   addParentJob: [],
-  moveToFinished: [/rcall\("RPOPLPUSH", waitKey, activeKey\)/],
+  moveToFinished: [
+    /rcall\("RPOPLPUSH", waitKey, activeKey\)/,
+    /rcall\("HMSET", jobKey, "processedOn"/,
+  ],
   moveToActive: [/rcall\("RPOPLPUSH", waitKey, activeKey\)/],
   moveToDelayed: [/rcall\("ZADD", delayedKey, score, jobId\)/],
   moveToWaitingChildren: [],

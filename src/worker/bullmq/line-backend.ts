@@ -4,14 +4,22 @@
  * change in the same trip.
  */
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
+import type { Writable } from 'node:stream'
 import * as bullmq from 'bullmq'
-import type { BackendFactory, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
-import { systemClock, withinMs } from '../../clock.ts'
+import type { BackendFactory, Job, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
+import { sleep, systemClock, withinMs } from '../../clock.ts'
 import type { LineCensus } from '../../telemetry/worker-source.ts'
 import { ASLEEP_DELAY_MS } from '../line/line-library.ts'
 import { lineScripts, type LineScripts } from '../line/line-scripts.ts'
+import {
+  checkedRate,
+  limitsFrom,
+  type JobRate,
+  type LimitKind,
+  type ResourceLimits,
+} from '../line/limits.ts'
 import { upgradeLines, type UpgradeClient } from '../line/upgrade.ts'
-import type { ComposedScript } from './composed-script.ts'
+import { keyScript, type ComposedScript } from './composed-script.ts'
 import { requireKnownBullmq } from './known-bullmq.ts'
 
 /** What a queue and its workers agree on. */
@@ -26,6 +34,8 @@ export interface LineSettings {
   readonly onFailure: 'continue' | 'block'
   /** Names the resources of a job that is added here; undefined for a worker. */
   readonly resources?: (data: unknown) => readonly string[]
+  /** The rate of a job that is added here. */
+  readonly rate?: (data: unknown) => JobRate | undefined
 }
 
 /** Whether a fetched job may run. */
@@ -40,6 +50,8 @@ export interface Turn {
   readonly burst: Burst
   /** Jobs seem to wait behind it. */
   readonly isFollowed: boolean
+  /** The slots of its resource, where they are set; undefined where the worker's own count. */
+  readonly slots: number | undefined
 }
 
 /** What a line has used. It travels with the line's next job, and ends when the line is empty. */
@@ -72,6 +84,8 @@ export interface NextJob extends Turn {
 
 interface Client extends UpgradeClient {
   readonly isCluster?: boolean
+  /** The socket of an ioredis client. */
+  readonly stream?: Partial<Pick<Writable, 'cork' | 'uncork'>>
   hget(key: string, field: string): Promise<string | null | undefined>
   runCommand(name: string, args: unknown[]): Promise<unknown>
   defineCommand(name: string, definition: { numberOfKeys: number; lua: string }): void
@@ -84,21 +98,41 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
   : never
 type Completed = Awaited<Method<'moveToCompleted'>['reply']>
 
+/** What the script that cancels a job found: see its text. */
+export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing'
+
+/** A request to stop a job that runs. */
+export interface CancelRequest {
+  readonly jobId: string
+  /** Tells it from another job with the same id. */
+  readonly timestamp: number
+  readonly reason: string
+}
+
 interface Join {
   readonly earlier: Promise<unknown>
   readonly done: () => void
 }
 
 const NO_BURST: Burst = { usedMs: 0, count: 0 }
-const NO_TURN: Turn = { turn: 'none', lines: '', burst: NO_BURST, isFollowed: false }
+/** A job of which nothing is known yet. */
+export const NO_TURN: Turn = {
+  ...{ turn: 'none', lines: '', burst: NO_BURST, isFollowed: false },
+  slots: undefined,
+}
 /** Replies of the park script. */
 const ITS_TURN = -100
 const TOO_LATE = -101
+const COMMANDS_PER_WRITE = 4
+/** A worker whose clock is ahead is given a held job early, and gives it back: not more often. */
+const HELD_AGAIN_MS = 10
 /** Lines that one look of a sweep takes. */
 const SWEEP_LIMIT = 200
 const MAX_LOOKS = 500
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
+/** BullMQ asks again at once when the server refuses to give it a job. */
+const REFUSED_PAUSE_MS = 250
 
 const Backend: typeof RedisQueueBackend =
   (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
@@ -109,7 +143,11 @@ export class LineBackend extends Backend {
   readonly #turns = new Map<string, Turn>()
   readonly #endings = new WeakMap<object, Ending>()
   readonly #endingIds = new Map<string, Ending>()
+  /** Jobs that are cancelled here now, and what the script says of them. */
+  readonly #cancelled = new Map<string, { reason: string; outcome: CancelOutcome }>()
   readonly #defined = new Set<string>()
+  /** Commands of this turn of the event loop. */
+  #unsent = 0
   /** Jobs without a place take theirs in the order in which this worker was given them. */
   readonly #joins = new Map<string, Join>()
   #lastJoin: Promise<unknown> = Promise.resolve()
@@ -182,26 +220,29 @@ export class LineBackend extends Backend {
 
   /**
    * Takes the job's places, and parks it if others stand before it.
-   * @returns `turn`: nothing stands before it; `late`: it has waited for `maxWaitMs`.
+   * @returns `slots`: nothing stands before it, and these slots are set; `late`: it has waited for
+   * `maxWaitMs`.
    */
   async park(
     { id, timestamp }: { readonly id: string; readonly timestamp: number },
     resources: readonly string[],
     token: string | undefined,
-  ): Promise<'parked' | 'turn' | 'late'> {
+  ): Promise<'parked' | 'late' | { readonly slots: number | undefined }> {
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
     const due = timestamp + this.#settings.maxWaitMs
     const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due <= now ? 'late' : due
-    const ours = [id, timestamp, JSON.stringify(resources), deadline, this.keys['limiter']]
+    const limiter = this.keys['limiter']
+    const again = now + HELD_AGAIN_MS
+    const ours = [id, timestamp, JSON.stringify(resources), deadline, limiter, again]
     const client = await this.#client()
     const earlier = this.#joins.get(id)?.earlier
     if (earlier !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, earlier)
     const sent = this.#heard(this.#send(client, this.#scripts.park, args, ours))
     this.joined(id)
     const reply = await sent
-    if (reply === ITS_TURN) return 'turn'
+    if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsOf(reply[1]) }
     if (reply === TOO_LATE) return 'late'
     if (typeof reply === 'number' && reply < 0) {
       throw this.finishedErrors({ code: reply, jobId: id, command: 'park', state: 'active' })
@@ -224,12 +265,76 @@ export class LineBackend extends Backend {
     return lines === null || lines === undefined ? undefined : (JSON.parse(lines) as string[])
   }
 
+  /** A failed job lets its lines go on, and stays failed. @returns false where it held none. */
+  async skip(jobId: string): Promise<boolean> {
+    const base = this.keys[''] ?? ''
+    return (await this.runOn(this.#scripts.skip, base + jobId, [base, jobId])) === 1
+  }
+
+  /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
+  async cancel(job: Job, error: Error, reason: string): Promise<CancelOutcome> {
+    const id = job.id ?? ''
+    const asked = { reason, outcome: 'missing' as CancelOutcome }
+    this.#cancelled.set(id, asked)
+    try {
+      await job.moveToFailed(error, '0')
+    } finally {
+      this.#cancelled.delete(id)
+    }
+    return asked.outcome
+  }
+
+  /** The job has ended: it need not be stopped any more. */
+  async withdrawCancel(jobId: string): Promise<void> {
+    await this.run(withdrawScript, 'cancelled', [this.toKey(jobId)])
+  }
+
+  /** Which of these jobs, that run here, shall be stopped. */
+  async cancelRequests(jobIds: readonly string[]): Promise<readonly CancelRequest[]> {
+    const keys = jobIds.map((id) => this.toKey(id))
+    const found = (await this.run(cancelledScript, 'cancelled', keys)) as readonly (string | null)[]
+    return found.flatMap((text, index) => {
+      if (text === null) return []
+      const [timestamp, reason] = JSON.parse(text) as [string, string]
+      return [{ jobId: jobIds[index] ?? '', timestamp: Number(timestamp), reason }]
+    })
+  }
+
+  /**
+   * Sets a limit of a resource, or ends it.
+   * @param forMs ends it after this time, by the server's clock.
+   * @returns when it ends, if it ends.
+   */
+  async limit(
+    resource: string,
+    kind: LimitKind,
+    entry: Readonly<Record<string, unknown>> | undefined,
+    forMs?: number,
+  ): Promise<number | undefined> {
+    const text = entry === undefined ? '' : JSON.stringify(entry)
+    const args = [resource, kind, text, forMs ?? '']
+    const ends = await this.run(this.#scripts.limit, 'limits', args)
+    return typeof ends === 'number' ? ends : undefined
+  }
+
+  /** What is set for a resource, or for all of which something is set. */
+  async limits(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
+    const args = resource === undefined ? [] : [resource]
+    const found = (await this.run(limitsScript, 'limits', args)) as readonly string[]
+    const all = new Map<string, ResourceLimits>()
+    for (let index = 0; index + 1 < found.length; index += 2) {
+      const limits = limitsFrom(found[index + 1] ?? '{}')
+      if (Object.keys(limits).length > 0) all.set(found[index] ?? '', limits)
+    }
+    return all
+  }
+
   /** Lines in which jobs sleep, of which `limit` are looked at for the longest. */
   async census(limit: number): Promise<LineCensus> {
     const args = [this.keys['delayed'] ?? '', limit]
     const reply = await this.run(this.#scripts.census, 'sleeping-lines', args)
-    const [lines, parked, longest] = reply as [number, number, number]
-    return { lines, parked, longest }
+    const [lines, parked, longest, limited] = reply as [number, number, number, number]
+    return { lines, parked, longest, limited }
   }
 
   /** Runs a script of ours on BullMQ's connection; `key` follows the space of our keys. */
@@ -268,6 +373,7 @@ export class LineBackend extends Backend {
       case 'moveToFinished':
         return this.#finish(to, script, args, argv)
       case 'moveToActive':
+        return this.#heard(this.#send(to, script, args, [])).catch(refusedLater)
       case 'moveToDelayed':
         return this.#heard(this.#send(to, script, args, []))
       case 'promote':
@@ -329,16 +435,17 @@ export class LineBackend extends Backend {
   }
 
   #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
-    const { resources, within, maxWaitMs } = this.#settings
+    const { resources, within, maxWaitMs, rate } = this.#settings
     const { replaces: name } = script
     if (resources === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
     }
     const due = systemClock.wallNow() + maxWaitMs
     const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due
-    const names = JSON.stringify(resources(JSON.parse(data)))
+    const parsed: unknown = JSON.parse(data)
+    const names = JSON.stringify(resources(parsed))
     const mayStart = name === 'addStandardJob' || name === 'addPrioritizedJob'
-    const ours = [names, within, deadline, mayStart ? '1' : '']
+    const ours = [names, within, deadline, mayStart ? '1' : '', rateArgument(rate?.(parsed))]
     return client.runCommand(script.command, this.#arguments(script, args, ours))
   }
 
@@ -361,6 +468,8 @@ export class LineBackend extends Backend {
     argv: readonly (string | number)[],
   ): Promise<unknown> {
     const [id = '', , , , target] = argv
+    const cancelled = this.#cancelled.get(String(id))
+    if (cancelled !== undefined) return this.#cancel(client, args, String(id), cancelled)
     const ending = this.#endingIds.get(String(id))
     const leaves = target === 'completed' || this.#settings.onFailure === 'continue'
     const reply = this.#heard(
@@ -373,6 +482,17 @@ export class LineBackend extends Backend {
     )
     ending?.sent()
     return reply
+  }
+
+  async #cancel(
+    client: Client,
+    args: unknown[],
+    id: string,
+    asked: { readonly reason: string; outcome: CancelOutcome },
+  ): Promise<unknown> {
+    const reply = await this.#send(client, this.#scripts.cancel, args, [id, asked.reason])
+    asked.outcome = reply as CancelOutcome
+    return 0
   }
 
   /** Tells a job's ending what became of the trip that ends it. */
@@ -403,12 +523,15 @@ export class LineBackend extends Backend {
   async #heard(sent: Promise<unknown>): Promise<unknown> {
     const reply = await sent
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      const [, jobId, , , turn, lines, burst, followed] = reply as readonly (string | undefined)[]
+      const [, jobId, , , turn, lines, burst, followed, slots] = reply as readonly (
+        string | undefined
+      )[]
       this.#turns.set(String(jobId), {
         turn: (turn ?? 'none') as Turn['turn'],
         lines: lines ?? '',
         burst: burstOf(burst),
         isFollowed: followed === '1',
+        slots: slotsOf(slots),
       })
       if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     }
@@ -444,20 +567,40 @@ export class LineBackend extends Backend {
     client: Client,
     script: ComposedScript,
     args: readonly unknown[],
-    ours: readonly unknown[],
+    ours: readonly (string | number | undefined)[],
   ): Promise<unknown> {
+    this.#coalesce(client)
     const all = this.#arguments(script, args, [this.keys[''], ...ours])
     return client.runCommand(script.command, all)
   }
 
-  /** BullMQ's keys, our arguments, BullMQ's arguments. */
+  /**
+   * Commands that are sent in one turn of the event loop leave in few writes. In several, so that
+   * the server works on the first while the others are prepared.
+   */
+  #coalesce({ stream }: Client): void {
+    if (stream?.cork === undefined || stream.uncork === undefined) return
+    this.#unsent++
+    if (this.#unsent === 1) {
+      stream.cork()
+      process.nextTick(() => {
+        this.#unsent = 0
+        stream.uncork?.()
+      })
+    } else if (this.#unsent % COMMANDS_PER_WRITE === 0) {
+      stream.uncork()
+      stream.cork()
+    }
+  }
+
+  /** BullMQ's keys, our arguments as one, BullMQ's arguments. */
   #arguments(
     { numberOfKeys }: ComposedScript,
     args: readonly unknown[],
-    ours: readonly unknown[],
+    ours: readonly (string | number | undefined)[],
   ): unknown[] {
-    const common = [this.#space, this.#settings.slots]
-    return [...args.slice(0, numberOfKeys), ...common, ...ours, ...args.slice(numberOfKeys)]
+    const all = [this.#space, this.#settings.slots, ...ours].map(String)
+    return [...args.slice(0, numberOfKeys), JSON.stringify(all), ...args.slice(numberOfKeys)]
   }
 
   async #client(): Promise<Client> {
@@ -491,6 +634,42 @@ export class LineBackend extends Backend {
     if (!this.#defined.has(command)) client.defineCommand(command, { numberOfKeys, lua })
     this.#defined.add(command)
   }
+}
+
+/** KEYS  1 cancelled · ARGV  3… job keys. Returns  the request for each, or false */
+const cancelledScript = keyScript(
+  'cancelled',
+  `
+if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
+return redis.call('HMGET', KEYS[1], unpack(ARGV, 3))
+`,
+)
+
+/** KEYS  1 cancelled · ARGV  3 job key */
+const withdrawScript = keyScript('withdraw', `return redis.call('HDEL', KEYS[1], ARGV[3])`)
+
+/** KEYS  1 limits · ARGV  3 resource, or none for all. Returns  resources, each with its limits */
+const limitsScript = keyScript(
+  'limits',
+  `
+if not ARGV[3] then return redis.call('HGETALL', KEYS[1]) end
+return {ARGV[3], redis.call('HGET', KEYS[1], ARGV[3]) or '{}'}
+`,
+)
+
+function slotsOf(text: unknown): number | undefined {
+  return typeof text === 'string' && text !== '' ? Number(text) : undefined
+}
+
+function rateArgument(rate: JobRate | undefined): string {
+  if (rate === undefined) return ''
+  const { limit, perMs, burst, cost } = checkedRate(rate, 'rate')
+  return JSON.stringify([limit, perMs, burst, cost])
+}
+
+async function refusedLater(error: unknown): Promise<never> {
+  await sleep(systemClock, REFUSED_PAUSE_MS)
+  throw error
 }
 
 function burstOf(text: string | undefined): Burst {

@@ -3,6 +3,7 @@ import type { Job } from 'bullmq'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
+import { limitsFrom, type ResourceLimits } from './limits.ts'
 import { lineScripts } from './line-scripts.ts'
 
 /** One job in a line. */
@@ -12,7 +13,7 @@ export interface LineEntry {
   /** BullMQ's state: `active`, `delayed`, `waiting`, … */
   readonly state: string
   /** When the job was added. */
-  readonly joinedAt: Date
+  readonly addedAt: Date
   readonly waitsFor: string
 }
 
@@ -21,34 +22,43 @@ export interface ResourceInspection {
   /** What the masters say; undefined when the lock service cannot tell. */
   readonly lease: Inspection | undefined
   readonly line: readonly LineEntry[]
+  /** What is set for it: a pause, slots, a rate. */
+  readonly limits: ResourceLimits
 }
 
 /** Jobs of a line that are looked at. */
 const MAX_ENTRIES = 100
 const FIELDS = 4
 
-interface Member {
+/** A job that has a place in a line. */
+export interface Member {
   readonly queue: string
   readonly jobId: string
   readonly addedAtMs: number
   readonly state: string
 }
 
-/** How many places a line has, and the jobs at its head. */
+interface Members {
+  readonly length: number
+  readonly limits: ResourceLimits
+  readonly members: readonly Member[]
+}
+
+/** How many places a line has, its limits, and the jobs at its head. */
 export async function membersOf(
   resource: string,
   backend: LineBackend,
   limit: number = MAX_ENTRIES,
-): Promise<{ readonly length: number; readonly members: readonly Member[] }> {
-  const reply = await backend.run(lineScripts().places, `line:${resource}`, [limit])
-  const [length, ...fields] = reply as readonly [number, ...string[]]
+): Promise<Members> {
+  const reply = await backend.run(lineScripts().places, `line:${resource}`, [limit, resource])
+  const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
   const members: Member[] = []
   for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
     const [base = '', jobId = '', timestamp, state = ''] = fields.slice(index, index + FIELDS)
     const queue = base.slice(base.lastIndexOf(':', base.length - 2) + 1, -1)
     members.push({ queue, jobId, state, addedAtMs: Number(timestamp) })
   }
-  return { length, members }
+  return { length, limits: limitsFrom(limits), members }
 }
 
 export async function inspectResource(
@@ -57,30 +67,54 @@ export async function inspectResource(
   backend: LineBackend,
   limit?: number,
 ): Promise<ResourceInspection> {
-  const [lease, { members }] = await Promise.all([
+  const [lease, { members, limits }] = await Promise.all([
     locks.inspect?.(resource),
     membersOf(resource, backend, limit),
   ])
   const line = members.map(({ queue, jobId, addedAtMs, state }, ahead) => ({
     queue,
     jobId,
-    state: state === 'asleep' ? 'waiting' : state,
-    joinedAt: new Date(addedAtMs),
-    waitsFor: describeWait(ahead, state, lease),
+    state: state === 'asleep' || state === 'held' ? 'waiting' : state,
+    addedAt: new Date(addedAtMs),
+    waitsFor: describeWait(ahead, state, lease, limits),
   }))
-  return { resource, lease, line }
+  return { resource, lease, line, limits }
 }
 
-function describeWait(ahead: number, state: string, lease: Inspection | undefined): string {
+function describeWait(
+  ahead: number,
+  state: string,
+  lease: Inspection | undefined,
+  limits: ResourceLimits,
+): string {
   if (state === 'active') return 'nothing: it is being processed'
-  if (state === 'failed') return 'retry or removal: it failed and holds its line'
+  if (state === 'failed') return 'retry, removal or skip: it failed and holds its line'
+  const closed = describeClosed(limits)
+  if (closed !== undefined && state !== 'delayed') {
+    return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
+  }
+  if (state === 'held') return 'the rate limit of its resource'
   if (ahead > 0 && state === 'asleep') return `its turn: ${ahead} ahead of it`
-  const { holder } = lease ?? {}
+  const { holder, unknown } = lease ?? {}
   if (holder !== undefined) {
     return `the lease of ${holder.name}, for at most another ${holder.freeInMs} ms`
   }
+  if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
   if (state === 'delayed') return 'its delay or backoff to end'
   return 'a free worker'
+}
+
+/** What keeps every job of a resource from starting, if something does. */
+function describeClosed({ paused, asleepUntil }: ResourceLimits): string | undefined {
+  if (paused !== undefined) {
+    const { by, since, reason, until } = paused
+    const because = reason === undefined ? '' : ` (${reason})`
+    const end = until === undefined ? '' : `, or for ${until.toISOString()}`
+    const who = `${by ?? 'unknown'} paused it at ${since.toISOString()}${because}`
+    return `its resource to be resumed${end}: ${who}`
+  }
+  if (asleepUntil === undefined) return undefined
+  return `${asleepUntil.toISOString()}: a job was told to slow down (lease.rateLimit)`
 }
 
 /**
@@ -102,10 +136,10 @@ export async function whyWaits(
     const entry = line[ahead]
     if (entry === undefined) continue
     if (ahead > 0) {
-      return `Job ${id} (${entry.state}) waits in the line of \`${name}\` for ${entry.waitsFor}.`
+      return `Job ${id} (${entry.state}) is in line for \`${name}\` and waits for ${entry.waitsFor}.`
     }
     if (name === resources.at(-1)) {
-      return `Job ${id} (${entry.state}) is first in the line of \`${name}\` and waits for ${entry.waitsFor}.`
+      return `Job ${id} (${entry.state}) is first in line for \`${name}\` and waits for ${entry.waitsFor}.`
     }
   }
   return undefined

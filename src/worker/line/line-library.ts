@@ -14,14 +14,16 @@
  * Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
  */
 
+import { LIMITS_LIBRARY } from './limits-library.ts'
+
 /** What a sleeping job's hash has for `delay`: 2^42 ms. */
 export const ASLEEP_DELAY_MS: number = 2 ** 42
 /** The scores of sleeping jobs in `delayed`: 2^54 and more, exact in steps of four. */
-const ASLEEP = (2 ** 54).toFixed(0)
+export const ASLEEP: string = (2 ** 54).toFixed(0)
 /** The scores of sleeping jobs with a priority, which they begin with. */
 const ASLEEP_PRIORITIZED = (1.5 * 2 ** 54).toFixed(0)
 
-/** ARGV  1 the space of our keys · 2 slots */
+/** ARGV  1 the space of our keys · 2 slots, where no others are set */
 export const LINE_LIBRARY: string = `
 local SPACE, SLOTS = ARGV[1], tonumber(ARGV[2])
 local ASLEEP_DELAY = '${ASLEEP_DELAY_MS}'
@@ -35,44 +37,51 @@ local function asleepScore(seq, priority)
   if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end
   return string.format('%.0f', score)
 end
-
+${LIMITS_LIBRARY}
 -- The job of a place, or nil for a dead one.
 local function jobAt(place)
   local jobKey, length, timestamp = string.match(place, '^(.*) (%d+) (%S+)$')
   if not jobKey then return nil end
   local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'delay', 'priority',
-    'redlock:lines', 'redlock:holds')
+    'redlock:lines', 'redlock:holds', 'redlock:held', 'redlock:rate')
   if job[1] ~= timestamp or (job[2] and not job[6]) then return nil end
   return {
     place = place, jobKey = jobKey, base = string.sub(jobKey, 1, length),
-    id = string.sub(jobKey, length + 1), asleep = job[3] == ASLEEP_DELAY,
+    id = string.sub(jobKey, length + 1), asleep = job[3] == ASLEEP_DELAY or job[7],
     priority = tonumber(job[4]) or 0, lines = job[5] or '[]', finished = job[2],
+    held = job[7], rate = job[8],
   }
 end
 
--- The living jobs at the head of a line, one a slot, without the place that leaves; and whether
--- there seem to be places behind them.
+-- The living jobs at the head of a line, one a slot, without the place that leaves; whether there
+-- seem to be places behind them; the slots in force; and the limits, if there are any.
+-- Of a closed line, which has no slots, the first job.
 -- Drops the dead places that it meets, MAX_DEAD at most.
 local function headsOf(resource, leaving)
-  local line = lineKey(resource)
-  local last = leaving and SLOTS + 1 or SLOTS
-  local dead = 0
+  local line, slots, from, limits = lineKey(resource), SLOTS, 0, nil
+  local dead, ahead = 0, leaving and 1 or 0
   while true do
     local heads, more, dropped = {}, false, {}
-    local places = redis.call('ZRANGE', line, 0, last)
-    for _, place in ipairs(places) do
-      if place ~= leaving then
-        local head = #heads < SLOTS and jobAt(place)
-        if head then heads[#heads + 1] = head
-        elseif head == nil then dropped[#dropped + 1] = place
-        else more = true end
+    local most = math.max(slots, 1)
+    local places = redis.call('ZRANGE', line, from, math.min(from + most + ahead, from + 1000))
+    if places[1] == MARK then
+      limits = limitsOf(resource)
+      slots, from = limits.slots, 1
+    else
+      for _, place in ipairs(places) do
+        if place ~= leaving then
+          local head = #heads < most and jobAt(place)
+          if head then heads[#heads + 1] = head
+          elseif head == nil then dropped[#dropped + 1] = place
+          else more = true end
+        end
       end
+      if #dropped == 0 then return heads, more, slots, limits end
+      redis.call('ZREM', line, unpack(dropped))
+      dead = dead + #dropped
+      if dead >= MAX_DEAD then return heads, more, slots, limits end
+      ahead = ahead + 100
     end
-    if #dropped == 0 then return heads, more end
-    redis.call('ZREM', line, unpack(dropped))
-    dead = dead + #dropped
-    if dead >= MAX_DEAD then return heads, more end
-    last = math.min(last + 100, 1000)
   end
 end
 
@@ -84,9 +93,9 @@ local function isTurn(lines, place, leaving)
     if first[1] == place then followed = followed or first[2] ~= nil
     else
       local found = false
-      local heads, more = headsOf(resource, leaving)
+      local heads, more, slots = headsOf(resource, leaving)
       for _, head in ipairs(heads) do found = found or head.place == place end
-      if not found then return false end
+      if not found or slots == 0 then return false end
       followed = followed or more
     end
   end
@@ -97,7 +106,6 @@ end
 -- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
 local function wake(head, front, burst, base, leaving)
-  if not head.asleep then return false end
   local several = string.find(head.lines, '","', 1, true)
   if several and not isTurn(head.lines, head.place, leaving) then return false end
   local b, id = head.base, head.id
@@ -105,29 +113,58 @@ local function wake(head, front, burst, base, leaving)
     if redis.call('ZREM', b .. 'delayed', id) == 0 then return false end
     redis.call(front and 'RPUSH' or 'LPUSH', b .. 'wait', id)
     redis.call('HSET', head.jobKey, 'delay', 0, 'redlock:burst', burst)
-    return true
+  else
+    local keys = {}
+    for i, name in ipairs({'delayed', 'wait', 'paused', 'meta', 'prioritized', 'active', 'pc', 'events', 'marker'}) do
+      keys[i] = b .. name
+    end
+    if bullmqPromote(redis, keys, {b, id}) ~= 0 then return false end
+    if front and head.priority > 0 then
+      redis.call('ZADD', b .. 'prioritized', 'XX', string.format('%.0f', head.priority * 0x100000000), id)
+    end
   end
-  local keys = {}
-  for i, name in ipairs({'delayed', 'wait', 'paused', 'meta', 'prioritized', 'active', 'pc', 'events', 'marker'}) do
-    keys[i] = b .. name
-  end
-  if bullmqPromote(redis, keys, {b, id}) ~= 0 then return false end
-  if front and head.priority > 0 then
-    redis.call('ZADD', b .. 'prioritized', 'XX', string.format('%.0f', head.priority * 0x100000000), id)
-  end
+  if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
   return true
 end
 
--- Wakes the sleeping heads of lines; returns their job keys.
-local function wakeHeads(lines, front, burst, base, leaving)
+-- When a sleeping head may start by its line's limits, or nil for now.
+local function opensAt(head, limits)
+  return limits and limits.closedUntil or rateOpensAt(head.lines, head.rate)
+end
+
+-- Wakes the sleeping ones of the heads of a line. One that its limits do not let start is held
+-- instead. Of a line with a rate only one is woken or held: it wakes the next when it starts.
+local function wakeAll(heads, limits, ...)
   local woken = {}
+  for _, head in ipairs(heads) do
+    if head.asleep then
+      local at = opensAt(head, limits)
+      if at then hold(head, at)
+      elseif wake(head, ...) then woken[#woken + 1] = head end
+      if at or head.rate or limits and limits.rate then break end
+    end
+  end
+  return woken
+end
+
+-- Wakes the sleeping heads of lines; returns their job keys. The first that could go before the jobs
+-- that wait is left asleep where \`direct\`: the fetch of the same script takes it (woken.next).
+local function wakeHeads(lines, front, burst, base, leaving, direct)
+  local woken = {burst = burst}
   for _, resource in ipairs(lines) do
-    local heads, more = headsOf(resource, leaving)
-    for _, head in ipairs(heads) do
-      if wake(head, front, burst, base, leaving) then
-        woken[#woken + 1] = head.jobKey
-        woken[head.jobKey] = {followed = more}
+    local heads, more, _, limits = headsOf(resource, leaving)
+    for i, head in ipairs(heads) do
+      head.followed = more
+      if direct and head.asleep and head.base == base and head.priority == 0
+        and not string.find(head.lines, '","', 1, true) and not opensAt(head, limits) then
+        direct, woken.next = false, head
+        if head.rate or limits and limits.rate then heads = {} else table.remove(heads, i) end
+        break
       end
+    end
+    for _, head in ipairs(wakeAll(heads, limits, front, burst, base, leaving)) do
+      woken[#woken + 1] = head.jobKey
+      woken[head.jobKey] = head
     end
   end
   return woken
@@ -135,11 +172,14 @@ end
 
 -- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
 -- delay or its children have ended, takes its places now.
-local function joining(base)
+-- BullMQ is given \`next\`, a sleeping job, in place of the first job that waits; unless a job that
+-- may stand before it joins a line.
+local function joining(base, next)
   local wait, prioritized = base .. 'wait', base .. 'prioritized'
   local function join(id)
     local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'redlock:since')
     if not job[1] then return end
+    next = nil
     local score = job[3] or redis.call('INCR', SPACE .. 'line-seq')
     for _, resource in ipairs(cjson.decode(job[1])) do
       redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(base, id, job[2]))
@@ -148,7 +188,17 @@ local function joining(base)
   return {pcall = redis.pcall, join = join, call = function(...)
     local command, key, first, second = ...
     if (command == 'LPUSH' or command == 'RPUSH') and key == wait then join(first)
-    elseif command == 'ZADD' and key == prioritized then join(second) end
+    elseif command == 'ZADD' and key == prioritized then join(second)
+    elseif next and command == 'RPOPLPUSH' and key == wait then
+      if redis.call('ZREM', base .. 'delayed', next.id) == 1 then
+        redis.call('LPUSH', first, next.id)
+        next.isFetched = true
+        return next.id
+      end
+    elseif next and next.isFetched and command == 'HMSET' and key == next.jobKey then
+      if next.held then redis.call('HDEL', key, 'redlock:held') end
+      return redis.call('HMSET', key, 'delay', 0, select(3, ...))
+    end
     return redis.call(...)
   end}
 end
@@ -158,25 +208,60 @@ local function mark(woken, base)
   if #woken > 0 then redis.call('ZADD', base .. 'marker', 0, '0') end
 end
 
+-- A job leaves its lines, and the next is woken; returns the score of its place.
+local function leave(base, id, lines, timestamp)
+  local resources, place, score = cjson.decode(lines), placeOf(base, id, timestamp), nil
+  for _, resource in ipairs(resources) do
+    score = redis.call('ZSCORE', lineKey(resource), place) or score
+    redis.call('ZREM', lineKey(resource), place)
+  end
+  mark(wakeHeads(resources, false, '', base), base)
+  return score
+end
+
+-- The slots of a job's resource, where they are set for it.
+local function slotsSet(lines)
+  if not lines or next(limited) == nil then return '' end
+  local limits = limited[cjson.decode(lines)[1]]
+  return limits and limits.areSet and limits.slots .. '' or ''
+end
+
+-- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
+local function startNext(lines, base)
+  for _, resource in ipairs(cjson.decode(lines)) do
+    local limits = limited[resource]
+    if (limits and limits.slots or SLOTS) > 1 then wakeHeads({resource}, false, '', base) end
+  end
+end
+
 -- Says to the worker that is given a job whether it is the job's turn:
 -- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] its line's burst
---       [8] '1' where jobs seem to wait behind it
+--       [8] '1' where jobs seem to wait behind it · [9] the slots of its resource, where they are set
 local function withTurn(result, base, woken)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
-  local job, lines, timestamp, burst = result[1], nil, nil, ''
-  for i = 1, #job, 2 do
-    if job[i] == 'redlock:lines' then lines = job[i + 1]
-    elseif job[i] == 'timestamp' then timestamp = job[i + 1]
-    elseif job[i] == 'redlock:burst' then burst = job[i + 1] end
+  local own = woken and woken[base .. result[2]]
+  local turn, lines, rate, burst, followed = 'none', nil, nil, '', false
+  if own then turn, lines, rate, burst, followed = 'woken', own.lines, own.rate, woken.burst, own.followed
+  else
+    local job, timestamp = result[1], nil
+    for i = 1, #job, 2 do
+      if job[i] == 'redlock:lines' then lines = job[i + 1]
+      elseif job[i] == 'timestamp' then timestamp = job[i + 1]
+      elseif job[i] == 'redlock:burst' then burst = job[i + 1]
+      elseif job[i] == 'redlock:rate' then rate = job[i + 1]
+      elseif job[i] == 'redlock:held' then redis.call('HDEL', base .. result[2], 'redlock:held') end
+    end
+    if lines then
+      turn, followed = isTurn(lines, placeOf(base, result[2], timestamp))
+      turn = turn and 'yes' or 'no'
+    end
   end
-  result[6], result[7] = lines or '', burst
-  local own, itsTurn, followed = woken and woken[base .. result[2]], false, false
-  if own then result[5], followed = 'woken', own.followed
-  elseif lines then
-    itsTurn, followed = isTurn(lines, placeOf(base, result[2], timestamp))
-    result[5] = itsTurn and 'yes' or 'no'
-  else result[5] = 'none' end
-  result[8] = followed and '1' or ''
+  if turn == 'yes' or turn == 'woken' then
+    if rateOpensAt(lines, rate, true) then turn = 'no'
+    elseif rate or next(limited) then startNext(lines, base) end
+  end
+  result[5], result[6], result[7], result[8] = turn, lines or '', burst, followed and '1' or ''
+  result[9] = slotsSet(lines)
   return result
 end
 `

@@ -4,29 +4,38 @@
  */
 import { composedScript, ownScript, type ComposedScript } from '../bullmq/composed-script.ts'
 import { ASLEEP_VIEW } from './asleep-view.ts'
+import { SET_LIMIT } from './limits-library.ts'
 import { LINE_LIBRARY } from './line-library.ts'
 
 const library = LINE_LIBRARY
+/** A request to cancel a running job stands for this long. */
+const CANCEL_TTL_MS = 3_600_000
 
 /**
  * Takes the place of BullMQ's scripts that add a job.
  *
  * ARGV  1 space · 2 slots · 3 resources (JSON) · 4 'added' | 'priority' · 5 deadline ms or ''
  *       6 '1' for a job that may start at once, '' for one that waits for a delay or for children
+ *       7 its rate (JSON) or ''
  * Returns  as BullMQ's
  * Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
- * stand before it. BullMQ decides whether a job is stored, with its rules for ids and deduplication.
+ * stand before it, or where the limits of its line do not let it start. BullMQ decides whether a job is stored, with its rules for ids and deduplication.
  */
 const addBody = `
 local added = cmsgpack.unpack(theirs[1])
 local base, timestamp = added[1], string.format('%.17g', added[4])
-local resources, behind = cjson.decode(ARGV[3]), false
+local resources, rate, behind, heldUntil = cjson.decode(ARGV[3]), ARGV[7] ~= '' and ARGV[7], false, nil
 for _, resource in ipairs(ARGV[6] == '1' and resources or {}) do
-  local heads = headsOf(resource)
-  if #heads >= SLOTS then
+  local heads, _, slots, limits = headsOf(resource)
+  if #heads >= slots then
     behind = true
-    for _, head in ipairs(heads) do wake(head, false, '') end -- The one ahead of it was removed.
+    wakeAll(heads, limits, false, '') -- The one ahead of it was removed.
+    if #heads == 0 then heldUntil = limits.closedUntil end
   end
+end
+if ARGV[6] == '1' and not behind then
+  heldUntil = rateOpensAt(ARGV[3], rate)
+  behind = heldUntil ~= nil
 end
 
 -- The score of a place. 'priority': as BullMQ orders waiting jobs.
@@ -43,6 +52,7 @@ local function store(...)
   local fields = {...}
   stored = fields[2]
   fields[#fields + 1], fields[#fields + 2] = 'redlock:lines', ARGV[3]
+  if rate then fields[#fields + 1], fields[#fields + 2] = 'redlock:rate', rate end
   if behind then fields[#fields + 1], fields[#fields + 2] = 'delay', ASLEEP_DELAY end
   return redis.call(unpack(fields))
 end
@@ -59,6 +69,7 @@ local function enqueue(id, ...)
     redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
   end
   if ARGV[5] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[5], place) end
+  if heldUntil then hold({base = base, id = id, jobKey = base .. id}, heldUntil) end
 end
 
 local wait, prioritized, marker = base .. 'wait', base .. 'prioritized', base .. 'marker'
@@ -92,21 +103,53 @@ if lines == '' then
   lines, timestamp = job[1] or '-', job[2]
 end
 local resources = lines ~= '-' and cjson.decode(lines) or {}
+local front, fetches = ARGV[7] == 'front', theirs[6] == '1'
 if ending == 'leave' and #resources > 0 then
   place = placeOf(base, id, timestamp)
   if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') == 0 then theirs[6] = '0' end
-  woken = wakeHeads(resources, ARGV[7] == 'front', ARGV[10], base, place)
+  woken = wakeHeads(resources, front, ARGV[10], base, place, front and fetches)
 end
-local result = bullmq(joining(base), KEYS, theirs)
+local next = woken.next
+local result = bullmq(joining(base, next), KEYS, theirs)
 local isFinished = type(result) == 'table' or result == 0 or result == -1
 if isFinished and place then
   for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
 elseif isFinished and ending == 'hold' and redis.call('EXISTS', jobKey) == 1 then
   redis.call('HSET', jobKey, 'redlock:holds', 1)
 end
+if next and next.isFetched then woken[next.jobKey] = next
+elseif next and isFinished then woken = wakeHeads(resources, front, ARGV[10], base) end
 local fetched = type(result) == 'table' and type(result[1]) == 'table'
 if not fetched then mark(woken, base) end -- A fetch leaves a mark by itself.
 return withTurn(result, base, woken)
+`
+
+/**
+ * Takes the place of `moveToFinished` for a job that is cancelled from outside.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 reason
+ * Returns  failed: it waited | running: its worker is asked to stop it | finished | missing
+ * Keeps: a job that waits fails by BullMQ's own rules, as if a worker had started it.
+ */
+const cancelBody = `
+local base, id = ARGV[3], ARGV[4]
+local jobKey = base .. id
+local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines')
+if not job[1] then return 'missing' end
+if job[2] then return 'finished' end
+if redis.call('EXISTS', jobKey .. ':lock') == 1 then
+  redis.call('HSET', SPACE .. 'cancelled', jobKey, cjson.encode({job[1], ARGV[5]}))
+  redis.call('PEXPIRE', SPACE .. 'cancelled', ${CANCEL_TTL_MS})
+  return 'running'
+end
+local waited = redis.call('ZREM', base .. 'delayed', id) + redis.call('ZREM', base .. 'prioritized', id)
+  + redis.call('ZREM', base .. 'waiting-children', id)
+if waited == 0 then waited = redis.call('LREM', base .. 'wait', 1, id) end
+if waited > 0 then redis.call('LPUSH', base .. 'active', id) end
+local result = bullmq(joining(base), KEYS, theirs)
+if result ~= 0 then return redis.error_reply('BullMQ did not fail the job: ' .. tostring(result)) end
+if job[3] then leave(base, id, job[3], job[1]) end
+return 'failed'
 `
 
 /**
@@ -124,14 +167,17 @@ return withTurn(bullmq(joining(ARGV[3]), KEYS, theirs), ARGV[3])
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 timestamp of the job · 6 resources (JSON)
  *       7 deadline ms, 'late' where it has passed, or '' · 8 limiter key
- * Returns  -100 it is its turn | -101 it is not, and too late to wait | as BullMQ's
+ *       9 ms before which this worker is not given the job again, where its limits hold it
+ * Returns  -100 and the slots that are set: it is its turn | -101 it is not, and too late to wait |
+ * as BullMQ's
  * Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
  * leaves before it: both looks are in one script.
  */
 const parkBody = `
 local base, id = ARGV[3], ARGV[4]
 local jobKey, place = base .. id, placeOf(base, id, ARGV[5])
-local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp')
+notBefore = tonumber(ARGV[9])
+local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp', 'redlock:rate')
 if not job[4] then return -1 end
 local lines = job[1] or ARGV[6]
 local resources = cjson.decode(lines)
@@ -150,7 +196,14 @@ if job[2] then
     if other and redis.call('EXISTS', other.jobKey .. ':lock') == 1 then overtaken = true end
   end
 end
-if not overtaken and isTurn(lines, place) then return -100 end
+local heldUntil = nil
+if not overtaken and isTurn(lines, place) then
+  heldUntil = rateOpensAt(lines, job[5], true)
+  if not heldUntil then
+    if job[5] or next(limited) then startNext(lines, base) end
+    return {-100, slotsSet(lines)}
+  end
+end
 if ARGV[7] == 'late' then return -101 end
 local result = bullmq(redis, KEYS, theirs)
 if type(result) == 'number' and result < 0 then return result end
@@ -163,11 +216,11 @@ if ARGV[7] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[7], pla
 -- A start in vain uses no token of a rate limit.
 local used = tonumber(redis.call('GET', ARGV[8]) or 0)
 if used > 0 and used < 9007199254740991 then redis.call('DECR', ARGV[8]) end
-if not overtaken then
+if heldUntil then hold({base = base, id = id, jobKey = jobKey}, heldUntil)
+elseif not overtaken then
   for _, resource in ipairs(resources) do
-    for _, head in ipairs(headsOf(resource)) do
-      if head.place ~= place then wake(head, false, '') end
-    end
+    local heads, _, _, limits = headsOf(resource)
+    wakeAll(heads, limits, false, '')
   end
 end
 return withTurn(result, base)
@@ -182,14 +235,33 @@ return withTurn(result, base)
  */
 const removeBody = `
 local base, id = ARGV[3], ARGV[4]
-local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp')
-local result = bullmq(redis, KEYS, theirs)
-if result == 1 and job[1] then
-  local resources, place = cjson.decode(job[1]), placeOf(base, id, job[2])
-  for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
-  mark(wakeHeads(resources, false, '', base), base)
-end
+local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'delay', 'priority')
+local view = {pcall = redis.pcall, call = function(...)
+  local fields = {...}
+  local last = #fields
+  if fields[1] == 'XADD' and fields[last] == 'delayed' and job[3] == ASLEEP_DELAY then
+    fields[last] = (tonumber(job[4]) or 0) > 0 and 'prioritized' or 'wait'
+  end
+  return redis.call(unpack(fields))
+end}
+local result = bullmq(view, KEYS, theirs)
+if result == 1 and job[1] then leave(base, id, job[1], job[2]) end
 return result
+`
+
+/**
+ * A failed job that holds its lines leaves them, and stays among the failed ones.
+ *
+ * KEYS  1 job
+ * ARGV  1 space · 2 slots · 3 base · 4 job id
+ * Returns  1 it held them | 0
+ */
+const skipBody = `
+local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'redlock:holds')
+if not (job[1] and job[3]) then return 0 end
+redis.call('HDEL', KEYS[1], 'redlock:holds')
+leave(ARGV[3], ARGV[4], job[1], job[2])
+return 1
 `
 
 /**
@@ -206,14 +278,8 @@ local jobKey = base .. id
 local result = bullmq(redis, KEYS, theirs)
 local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
 if job and job[1] then
-  local resources, place = cjson.decode(job[1]), placeOf(base, id, job[2])
-  local since
-  for _, resource in ipairs(resources) do
-    since = redis.call('ZSCORE', lineKey(resource), place) or since
-    redis.call('ZREM', lineKey(resource), place)
-  end
+  local since = leave(base, id, job[1], job[2])
   if since then redis.call('HSET', jobKey, 'redlock:since', since) end
-  mark(wakeHeads(resources, false, '', base), base)
 end
 return result
 `
@@ -299,20 +365,28 @@ local look = redis.call('INCR', SPACE .. 'line-seq')
 local before = ARGV[5] == '' and '+inf' or '(' .. ARGV[5]
 local lines = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before, 'LIMIT', 0, limit)
 local woken = 0
-for _, resource in ipairs(lines) do
-  for _, head in ipairs(headsOf(resource)) do
-    if wake(head, false, '') then woken = woken + 1 end
-  end
-  if redis.call('ZCARD', lineKey(resource)) <= SLOTS then redis.call('ZREM', KEYS[1], resource)
-  else redis.call('ZADD', KEYS[1], 'XX', look, resource) end
+local function lookAt(resource)
+  local heads, _, slots, limits = headsOf(resource)
+  woken = woken + #wakeAll(heads, limits, false, '')
+  local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
+  -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
+  local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
+  return places > (isRated and math.min(slots, 1) or slots)
 end
-local time = redis.call('TIME')
-local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
+for _, resource in ipairs(lines) do
+  if lookAt(resource) then redis.call('ZADD', KEYS[1], 'XX', look, resource)
+  else redis.call('ZREM', KEYS[1], resource) end
+end
+local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
+for _, resource in ipairs(ended) do
+  setLimit(resource)
+  lookAt(resource)
+end
 local deadlines = SPACE .. 'line-deadlines'
-for _, place in ipairs(redis.call('ZRANGEBYSCORE', deadlines, '-inf', nowMs, 'LIMIT', 0, limit)) do
+for _, place in ipairs(redis.call('ZRANGEBYSCORE', deadlines, '-inf', nowMs(), 'LIMIT', 0, limit)) do
   redis.call('ZREM', deadlines, place)
   local job = jobAt(place)
-  if job then
+  if job and job.asleep then
     job.lines = '[]' -- Its turn does not matter: it is too late.
     if wake(job, false, '') then woken = woken + 1 end
   end
@@ -360,19 +434,23 @@ return moved
 
 /**
  * KEYS  1 line
- * ARGV  1 space · 2 slots · 3 the most places
- * Returns  places in the line, then base, id, timestamp, state of each living one: asleep, active,
- * delayed, prioritized, waiting, failed
+ * ARGV  1 space · 2 slots · 3 the most places · 4 resource
+ * Returns  places in the line, its limits (JSON), then base, id, timestamp, state of each living one:
+ * asleep, held, active, delayed, prioritized, waiting, failed
  */
 const placesBody = `
 local line, limit = KEYS[1], tonumber(ARGV[3])
-local found = {redis.call('ZCARD', line)}
-for _, place in ipairs(redis.call('ZRANGE', line, 0, limit - 1)) do
+local places = redis.call('ZRANGE', line, 0, limit)
+local limits = places[1] == MARK and redis.call('HGET', SPACE .. 'limits', ARGV[4]) or '{}'
+if places[1] == MARK then table.remove(places, 1) else places[limit + 1] = nil end
+local found = {redis.call('ZCARD', line) - (limits ~= '{}' and 1 or 0), limits}
+for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then
     local state = 'waiting'
     if job.finished then state = 'failed'
-    elseif job.asleep then state = 'asleep'
+    elseif job.held and redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'held'
+    elseif job.asleep and not job.held then state = 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
     elseif redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'delayed'
     elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized' end
@@ -384,9 +462,60 @@ return found
 `
 
 /**
+ * KEYS  1 job
+ * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 the most completed jobs
+ * Returns  for each line: resource, places before the job, places, slots, ms until it opens (-1: it is
+ * not known), ms between two starts · ms that completed jobs of these lines took · of all jobs
+ */
+const positionBody = `
+local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate')
+if not job[1] or job[3] then return {{}, {}, {}} end
+local place, lines, own, all = placeOf(ARGV[3], ARGV[4], job[2]), {}, {}, {}
+for _, resource in ipairs(cjson.decode(job[1])) do
+  local line = lineKey(resource)
+  local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
+  local limits = isMarked and limitsOf(resource) or {slots = SLOTS}
+  local rank, mark, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, 0
+  if limits.closedUntil then opensIn = limits.closedUntil < math.huge and limits.closedUntil - nowMs() or -1 end
+  local interval = job[4] and cjson.decode(job[4]) or {1, 0}
+  if limits.rate then interval = {limits.rate.limit, limits.rate.perMs} end
+  if rank then
+    lines[#lines + 1] = {resource, rank - mark, redis.call('ZCARD', line) - mark,
+      math.max(1, limits.closedUntil and SLOTS or limits.slots), opensIn .. '', interval[2] / interval[1] .. ''}
+  end
+end
+for _, id in ipairs(redis.call('ZREVRANGE', ARGV[3] .. 'completed', 0, ARGV[5] - 1)) do
+  local done = redis.call('HMGET', ARGV[3] .. id, 'processedOn', 'finishedOn', 'redlock:lines')
+  if done[1] and done[2] then
+    all[#all + 1] = done[2] - done[1]
+    if done[3] == job[1] then own[#own + 1] = done[2] - done[1] end
+  end
+end
+return {lines, own, all}
+`
+
+/**
+ * Sets or ends a limit of a resource, and wakes the jobs that may start by it.
+ *
+ * KEYS  1 limits
+ * ARGV  1 space · 2 slots · 3 resource · 4 kind · 5 what is set (JSON), '' to end it
+ *       6 ms after which it ends; '' where 5 says when, if it ends
+ * Returns  when it ends (ms), or '' for no end
+ */
+const limitBody = `
+local resource, kind, entry = ARGV[3], ARGV[4], ARGV[5] ~= '' and cjson.decode(ARGV[5]) or nil
+if entry and ARGV[6] ~= '' then entry['until'] = math.ceil(nowMs() + ARGV[6]) end
+local ends = setLimit(resource, kind, entry)
+local heads, _, _, limits = headsOf(resource)
+wakeAll(heads, limits, false, '')
+return ends
+`
+
+/**
  * KEYS  1 sleeping-lines
  * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines
- * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest line
+ * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest line,
+ * resources with limits
  */
 const censusBody = `
 local longest = 0
@@ -394,7 +523,7 @@ for _, resource in ipairs(redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[4]) - 1
   longest = math.max(longest, redis.call('ZCARD', lineKey(resource)) - SLOTS)
 end
 local asleep = redis.call('ZCOUNT', ARGV[3], string.format('%.0f', ASLEEP), '+inf')
-return {redis.call('ZCARD', KEYS[1]), asleep, longest}
+return {redis.call('ZCARD', KEYS[1]), asleep, longest, redis.call('HLEN', SPACE .. 'limits')}
 `
 
 /**
@@ -416,11 +545,19 @@ export interface LineScripts {
   readonly park: ComposedScript
   /** Takes the place of `cleanJobsInSet` for jobs that wait. */
   readonly cleanWaiting: ComposedScript
+  /** Takes the place of `moveToFinished` for a job that is cancelled. */
+  readonly cancel: ComposedScript
+  readonly skip: ComposedScript
   readonly sweep: ComposedScript
+  readonly limit: ComposedScript
+  readonly position: ComposedScript
   readonly places: ComposedScript
   readonly upgrade: ComposedScript
   readonly census: ComposedScript
 }
+
+/** Commands by which BullMQ moves jobs, of which `joining` and the add script see some. */
+const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'ZREM', 'ZSCORE']
 
 const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob']
 
@@ -440,23 +577,29 @@ export function lineScripts(): LineScripts {
 function defineAll(): LineScripts {
   const withView = library + ASLEEP_VIEW
   const composed = [
-    ...ADDS.map((name) => composedScript(name, { ours: 6, library: withView, body: addBody })),
-    composedScript('promote', { ours: 4, library: withView, body: promoteBody }),
-    composedScript('moveToFinished', { ours: 10, library, body: finishBody }),
-    composedScript('moveToActive', { ours: 3, library, body: fetchBody }),
-    composedScript('moveToDelayed', { ours: 3, library, body: fetchBody }),
-    composedScript('removeJob', { ours: 4, library, body: removeBody }),
-    composedScript('moveToWaitingChildren', { ours: 4, library, body: yieldBody }),
-    composedScript('changePriority', { ours: 7, library, body: priorityBody }),
-    composedScript('drain', { ours: 4, library, body: removeWaitingBody }),
-    ...VIEWED.map((name) => composedScript(name, { ours: 3, library: withView, body: viewBody })),
+    ...ADDS.map((name) =>
+      composedScript(name, { library: withView, body: addBody, watched: MOVES }),
+    ),
+    composedScript('promote', { library: withView, body: promoteBody }),
+    composedScript('moveToFinished', { library, body: finishBody, watched: MOVES }),
+    composedScript('moveToActive', { library, body: fetchBody, watched: MOVES }),
+    composedScript('moveToDelayed', { library, body: fetchBody, watched: MOVES }),
+    composedScript('removeJob', { library, body: removeBody, watched: ['XADD'] }),
+    composedScript('moveToWaitingChildren', { library, body: yieldBody }),
+    composedScript('changePriority', { library, body: priorityBody }),
+    composedScript('drain', { library, body: removeWaitingBody }),
+    ...VIEWED.map((name) => composedScript(name, { library: withView, body: viewBody })),
   ]
-  const removing = { ours: 4, library, body: removeWaitingBody }
+  const removing = { library, body: removeWaitingBody }
   return {
     composed: new Map(composed.map((script) => [script.replaces, script])),
     cleanWaiting: composedScript('cleanJobsInSet', { ...removing, variant: ':waiting' }),
-    park: composedScript('moveToDelayed', { ours: 8, library, body: parkBody, variant: ':park' }),
-    sweep: ownScript('sweep', library, sweepBody),
+    park: composedScript('moveToDelayed', { library, body: parkBody, variant: ':park' }),
+    cancel: composedScript('moveToFinished', { library, body: cancelBody, variant: ':cancel' }),
+    skip: ownScript('skip', library, skipBody),
+    sweep: ownScript('sweep', library + SET_LIMIT, sweepBody),
+    position: ownScript('position', library, positionBody),
+    limit: ownScript('limit', library + SET_LIMIT, limitBody),
     places: ownScript('places', library, placesBody),
     upgrade: ownScript('upgrade', library, upgradeBody),
     census: ownScript('census', library, censusBody),

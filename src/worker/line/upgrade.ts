@@ -22,7 +22,7 @@ export interface UpgradeClient {
 
 const KEYS_PER_PAGE = 1_000
 
-/** @param run runs a script whose first key is given, with arguments of its own. */
+/** @param run runs a script whose first key is given, with its own arguments. */
 export async function upgradeLines(
   client: UpgradeClient,
   namespace: string,

@@ -8,7 +8,7 @@ import type { LockService } from '../../lock/lock-service.ts'
 export interface BreakerOptions {
   readonly locks: LockService
   readonly clock: Clock
-  /** Something nobody else asks for. */
+  /** A resource that no other client asks for. */
   readonly probeResource: string
   readonly signal: AbortSignal
   readonly onOpen: () => void

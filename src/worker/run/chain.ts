@@ -1,19 +1,20 @@
 /**
  * How a line goes on in the worker that has just finished its job, without a question to the lock
  * masters. The trip that finishes a job wakes the next job of its line and fetches it; meanwhile the
- * lease is handed over to that job, with a fencing token of its own.
+ * lease is handed over to that job, with its own fencing token.
  *
  * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
  * job goes behind the jobs that wait, and what was used too much counts against the next burst.
  * A line that pauses starts anew.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
 import type { Clock, Timer } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import type { Burst, Ending, NextJob } from '../bullmq/line-backend.ts'
+import { isWithin } from './admission.ts'
 
 /** What the job before left for the next one of its line. */
 export interface Kept {
@@ -76,7 +77,10 @@ export class Chain {
       workedMs,
       isBusy,
       isFollowed,
+      weight,
     }: {
+      /** What its line may do in front of others, as a multiple of `burstMs`. */
+      readonly weight: number
       readonly burst: Burst
       readonly workedMs: number
       /** Other jobs run here too. */
@@ -85,7 +89,8 @@ export class Chain {
       readonly isFollowed: boolean
     },
   ): Ending {
-    const { clock, burstMs, locks } = this.#options
+    const { clock, locks } = this.#options
+    const burstMs = this.#options.burstMs * weight
     const usedMs = burst.usedMs + Math.max(MIN_JOB_MS, workedMs)
     const isSpent = usedMs >= burstMs
     const count = burst.count + (isSpent ? 1 : 0)
@@ -93,14 +98,20 @@ export class Chain {
     const offers = isSpent && isBusy && isOffered(count)
     const endedAt = clock.now()
     // What follows belongs to this job's trace, wherever BullMQ calls it.
-    const inJob = AsyncLocalStorage.snapshot()
+    const trace = new AsyncResource('redlock.job')
+    const inJob = <Value>(run: () => Value): Value => trace.runInAsyncScope(run)
     let outcome: Promise<AcquireOutcome> | undefined
     let isOver = false
     const over = (fetched: NextJob | undefined): void => {
       if (isOver) return
       isOver = true
       late.cancel()
-      if (fetched?.turn === 'woken' && fetched.lines === lines && locks.handOver !== undefined) {
+      if (
+        fetched?.turn === 'woken' &&
+        fetched.lines === lines &&
+        mayHandOver(lease, fetched) &&
+        locks.handOver !== undefined
+      ) {
         outcome ??= inJob(() => this.#handOver(lease))
         this.#keep(fetched.jobId, { outcome, burst: next, endedAt, lines })
       } else {
@@ -179,6 +190,13 @@ export function plainEnding({ timestamp }: Pick<Job, 'timestamp'>, lines: string
     ...{ timestamp, lines, next: 'back', burst: NO_BURST, offers: false },
     ...{ sent: nothing, returned: nothing },
   }
+}
+
+/** The slots may have been lowered while the job ran: then the lease of a higher slot is not used again. */
+function mayHandOver({ resource }: Lease, { lines, slots }: NextJob): boolean {
+  if (slots === undefined) return true
+  const [name = ''] = JSON.parse(lines) as readonly string[]
+  return isWithin(resource, name, slots)
 }
 
 async function release(outcome: Promise<AcquireOutcome>): Promise<void> {

@@ -7,10 +7,18 @@ export interface Checkpoints {
   save(name: string, value: unknown): Promise<void>
 }
 
-/** Forgotten after this long without a step, should nobody remove them with the job. */
+/** Forgotten after this long without a step, if they were not removed with the job. */
 const CHECKPOINT_TTL_MS = 7 * 24 * 3_600_000
 
-export function checkpointsOf(results: ResultStore, store: string, writer: Writer): Checkpoints {
+/** Repeats what a server refuses, until it is done or the job has to stop. */
+export type Insist = <Value>(action: () => Promise<Value> | undefined) => Promise<Value>
+
+export function checkpointsOf(
+  results: ResultStore,
+  store: string,
+  writer: Writer,
+  insist: Insist,
+): Checkpoints {
   const seen = new Set<string>()
   let earlier: Promise<ReadonlyMap<string, unknown>> | undefined
   return {
@@ -22,10 +30,11 @@ export function checkpointsOf(results: ResultStore, store: string, writer: Write
       }
       seen.add(name)
       // Read once, and claimed: from now on an older holder of this job cannot write.
-      earlier ??= results.claimAll(store, writer, CHECKPOINT_TTL_MS)
+      earlier ??= insist(() => results.claimAll(store, writer, CHECKPOINT_TTL_MS))
       const values = await earlier
       return values.has(name) ? { value: values.get(name) } : undefined
     },
-    save: (name, value) => results.keep(store, writer, CHECKPOINT_TTL_MS, value, name),
+    save: (name, value) =>
+      insist(() => results.keep(store, writer, CHECKPOINT_TTL_MS, value, name)),
   }
 }

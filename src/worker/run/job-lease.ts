@@ -2,9 +2,11 @@
  * The lease as a processor sees it. A step is the unit that a lease protects: it begins with (nearly) a whole lease
  * ahead of it and its result counts only if the lease still stood when it ended.
  */
+import { RateLimitError } from 'bullmq'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { isFresh } from '../../lock/trust.ts'
 import type { Logger } from '../../logger.ts'
+import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { JobSignal } from './job-signal.ts'
 import { asError } from './job-runs.ts'
@@ -39,6 +41,14 @@ export interface JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result>
+  /**
+   * Puts the resource to sleep, after a 429 for example: none of its jobs starts for `delayMs`. Jobs
+   * of other resources go on. Throw what it returns, and this job comes back then, first in its line
+   * and without using an attempt.
+   * @throws Error in a worker that keeps no lines.
+   * @example if (response.status === 429) throw await lease.rateLimit(60_000)
+   */
+  rateLimit(delayMs: number): Promise<RateLimitError>
   /** The step that runs now, or ran last. */
   readonly currentStep: string | undefined
   /** The worker's logger; adds `queue`, `job`, `resource` and `fencingToken` to every line. */
@@ -51,6 +61,7 @@ export class SteppedLease extends String implements JobLease {
   readonly #signal: JobSignal
   readonly #checkpoints: Checkpoints | undefined
   readonly #report: RunReport
+  readonly #sleep: (delayMs: number) => Promise<void>
   #currentStep: string | undefined
 
   constructor(
@@ -59,9 +70,11 @@ export class SteppedLease extends String implements JobLease {
     checkpoints: Checkpoints | undefined,
     report: RunReport,
     jobToken: string | undefined,
+    sleep: (delayMs: number) => Promise<void>,
   ) {
     super(jobToken ?? '')
     this.#report = report
+    this.#sleep = sleep
     this.#lease = lease
     this.#signal = signal
     this.#checkpoints = checkpoints
@@ -101,6 +114,11 @@ export class SteppedLease extends String implements JobLease {
 
   extend(): Promise<ExtendOutcome> {
     return this.#lease.extend()
+  }
+
+  async rateLimit(delayMs: number): Promise<RateLimitError> {
+    await this.#sleep(integerOption('delayMs', delayMs, 1, Number.MAX_SAFE_INTEGER))
+    return new RateLimitError()
   }
 
   step<Result>(

@@ -1,5 +1,6 @@
 /** What is said of jobs, to logs and to telemetry. A lease knows its resource; only a worker knows the queue and the job. */
 import type { Job } from 'bullmq'
+import { messageOf } from '../../message-of.ts'
 import { systemClock } from '../../clock.ts'
 import type { LeaseLostError } from '../../errors.ts'
 import type { EventLog } from '../../event-log.ts'
@@ -39,10 +40,10 @@ export class JobReports {
     this.#log.event('job:requeued', { queue: job.queueName, job: job.id, ...fields })
   }
 
-  /** A server refused what a job needs before it can start; it is tried again. */
+  /** A server refused what a job needs before it can start, or to store its result. */
   retrying(jobId: string | undefined, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error)
-    this.#log.event('job:start-retried', { job: jobId }, { reason })
+    const reason = messageOf(error)
+    this.#log.event('job:server-refused', { job: jobId }, { reason })
   }
 
   givenBack(job: Job): void {

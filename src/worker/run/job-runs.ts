@@ -12,27 +12,30 @@
  * `dedupe`, a stored result is returned without a lease and without running anything.
  *
  * Until the processor has been called, no error of a server costs an attempt: the step is tried
- * again in place, or the job is given back.
+ * again in place, or the job is given back. Results are stored with the same patience.
  */
-import { DelayedError, UnrecoverableError, type Job } from 'bullmq'
+import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
 import pRetry from 'p-retry'
 import { withinMs, type Clock } from '../../clock.ts'
 import {
+  JobCancelledError,
   JobLockLostError,
   LeaseLostError,
   RedlockClosedError,
   ResourceError,
   ShutdownError,
+  ValueTooLargeError,
   WaitedTooLongError,
 } from '../../errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
-import type { LineBackend, Turn } from '../bullmq/line-backend.ts'
+import { numberOption } from '../../options.ts'
+import { NO_TURN, type LineBackend, type Turn } from '../bullmq/line-backend.ts'
 import { leaseFor } from './admission.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
-import { checkpointsOf } from './checkpoints.ts'
+import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
 import type { JobReports, RunReport } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
@@ -52,6 +55,8 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   ) => Promise<Result>
   readonly maxWaitMs: number
   readonly burstMs: number
+  /** The share of a job's line. */
+  readonly weight: (job: Job<Data>) => number
   readonly dedupe: Dedupe<Data> | undefined
   readonly checkpoints: boolean
   /** The longest sleep of a job that met an outage of the masters. */
@@ -71,15 +76,20 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
 
 interface Running {
   readonly jobId: string | undefined
+  /** Of the job. */
+  readonly timestamp: number
   readonly signal: JobSignal
   /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
   readonly startedAt: number
   /** Once it has its lease. */
   lease: Lease | undefined
   report: RunReport | undefined
+  /** Its resource sleeps until then, by a `lease.rateLimit()` of this job. */
+  asleepUntil?: number
 }
 
-const NO_TURN: Turn = { turn: 'none', lines: '', burst: { usedMs: 0, count: 0 }, isFollowed: false }
+const MIN_WEIGHT = 0.01
+const MAX_WEIGHT = 1_000
 const RETRY_MS = { min: 50, max: 2_000 }
 /** A queue that does not take a job back in this time gets it when BullMQ finds it stalled. */
 const GIVE_BACK_LIMIT_MS = 1_000
@@ -116,6 +126,19 @@ export class JobRuns<Data, Result, Name extends string> {
     }
   }
 
+  /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
+  async lookForCancels(): Promise<void> {
+    const ids = [...this.#running].flatMap(({ jobId }) => (jobId === undefined ? [] : [jobId]))
+    if (ids.length === 0) return
+    for (const { jobId, timestamp, reason } of (await this.#options.lines?.cancelRequests(ids)) ??
+      []) {
+      for (const running of this.#runsOf(jobId)) {
+        if (running.timestamp === timestamp)
+          running.signal.abort(new JobCancelledError(jobId, reason))
+      }
+    }
+  }
+
   /** As BullMQ's own: false for a job that does not run here. */
   cancelJob(jobId: string, reason: string | undefined): boolean {
     const runs = this.#runsOf(jobId)
@@ -147,6 +170,7 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Promise<Result> {
     const running: Running = {
       jobId: job.id,
+      timestamp: job.timestamp,
       signal: new JobSignal(),
       startedAt: this.#options.clock.now(),
       lease: undefined,
@@ -177,15 +201,16 @@ export class JobRuns<Data, Result, Name extends string> {
         ? resourcesOf(() => resource(job), job.id)
         : (JSON.parse(turn.lines) as string[])
     try {
+      const weight = numberOption('weight', this.#options.weight(job), MIN_WEIGHT, MAX_WEIGHT)
       const stored = await this.#storedResult(job, resources, running)
       if (stored !== undefined) {
         await dropped(kept)
         lines?.ends(job, plainEnding(job, turn.lines))
         return stored.value
       }
-      const recorded = await this.#takeTurn(job, token, resources, turn, running)
-      const lease = await this.#lease(job, token, resources, kept, running)
-      const chain = { resources, lines: recorded, turn, kept }
+      const place = await this.#takeTurn(job, token, resources, turn, running)
+      const lease = await this.#lease(job, token, resources, place.slots, kept, running)
+      const chain = { resources, lines: place.lines, turn, kept, weight }
       return await this.#runUnder(lease, job, token, chain, running)
     } catch (error) {
       if (error instanceof NotStarted) return await this.#giveBack(job, token, kept)
@@ -193,27 +218,32 @@ export class JobRuns<Data, Result, Name extends string> {
     }
   }
 
-  /** Parks a job that others of its resource stand before. @returns its lines, '' for none */
+  /** Parks a job that may not start yet. @returns its lines, '' for none, and the slots set for it */
   async #takeTurn(
     job: Job<Data, Result, Name>,
     token: string | undefined,
     resources: readonly string[],
-    { turn, lines: recorded }: Turn,
+    { turn, lines: recorded, slots }: Turn,
     running: Running,
-  ): Promise<string> {
+  ): Promise<{ readonly lines: string; readonly slots: number | undefined }> {
     const { lines, ordered, maxWaitMs, reports, onRequeued } = this.#options
-    if (lines === undefined || !ordered || turn === 'woken' || turn === 'yes') return recorded
+    if (lines === undefined || !ordered || turn === 'woken' || turn === 'yes') {
+      return { lines: recorded, slots }
+    }
     const { timestamp } = job
     const id = job.id ?? ''
     const answer = await this.#untilDone(running, () =>
       lines.park({ id, timestamp }, resources, token),
     )
-    if (answer === 'turn') return recorded === '' ? JSON.stringify(resources) : recorded
+    if (typeof answer === 'object') {
+      const own = recorded === '' ? JSON.stringify(resources) : recorded
+      return { lines: own, slots: answer.slots }
+    }
     const label = labelOf(resources)
     if (answer === 'late') {
       throw new UnrecoverableError(new WaitedTooLongError(label, maxWaitMs).message)
     }
-    const reason = `other jobs of \`${label}\` stand before it`
+    const reason = `other jobs of \`${label}\` stand before it, or its limits let none start`
     const why: Requeue = { status: 'in-line', resource: label, delayMs: 0, reason }
     reports.requeued(job, why, 0)
     onRequeued(job, why)
@@ -224,13 +254,14 @@ export class JobRuns<Data, Result, Name extends string> {
     job: Job<Data, Result, Name>,
     token: string | undefined,
     resources: readonly string[],
+    slots: number | undefined,
     kept: Kept | undefined,
     running: Running,
   ): Promise<Lease> {
     const { locks, leaseOptions, clock, ordered, lines } = this.#options
     const isTurn = lines !== undefined && ordered
     const outcome = await this.#untilDone(running, () =>
-      leaseFor(resources, kept, { locks, leaseOptions, clock, isTurn }),
+      leaseFor(resources, kept, { locks, leaseOptions, clock, isTurn, slots }),
     )
     if (outcome.status === 'granted') {
       if (!this.#stopping.signal.aborted) return outcome.lease
@@ -270,6 +301,7 @@ export class JobRuns<Data, Result, Name extends string> {
       readonly lines: string
       readonly turn: Turn
       readonly kept: Kept | undefined
+      readonly weight: number
     },
     running: Running,
   ): Promise<Result> {
@@ -286,6 +318,10 @@ export class JobRuns<Data, Result, Name extends string> {
       isDone = true
       return result
     } catch (error) {
+      if (error instanceof RateLimitError && running.asleepUntil !== undefined) {
+        await job.moveToDelayed(running.asleepUntil, token)
+        throw new DelayedError('its resource sleeps after a rate limit')
+      }
       const isStopped = isGivenBack(signal.reason) || isGivenBack(lossOf(lease))
       if (error instanceof NotStarted || !isStopped) throw error
       return await this.#giveBack(job, token, undefined)
@@ -300,10 +336,10 @@ export class JobRuns<Data, Result, Name extends string> {
         !this.#stopping.signal.aborted
       ) {
         const workedMs = clock.now() - startedAt
-        const { kept, turn } = chain
+        const { kept, turn, weight } = chain
         const burst = kept?.burst ?? turn.burst
         const isBusy = this.#running.size > 1
-        const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed }
+        const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed, weight }
         lines.ends(job, this.#chain.end(job, chain.lines, lease, use))
       } else {
         void lease.release()
@@ -335,19 +371,40 @@ export class JobRuns<Data, Result, Name extends string> {
       )
       if (stored !== undefined) return stored.value as Result
     }
-    const steps = results && checkpoints ? checkpointsOf(results, stepsKey(job), lease) : undefined
+    const insist: Insist = (action) => this.#insist(running, action)
+    const steps =
+      results && checkpoints ? checkpointsOf(results, stepsKey(job), lease, insist) : undefined
     try {
-      const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token)
+      const sleep = async (delayMs: number): Promise<void> => {
+        running.asleepUntil = await this.#sleep(resources, delayMs)
+      }
+      const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token, sleep)
       const args = processor.length > 2 ? [jobSignal.signal] : []
       const result = await processor(job, jobLease as unknown as JobLease & string, ...args)
-      if (key !== undefined) await results?.keep(key, lease, dedupe?.resultTtlMs ?? 0, result)
+      if (key !== undefined) {
+        await insist(() => results?.keep(key, lease, dedupe?.resultTtlMs ?? 0, result))
+      }
       return result
     } catch (error) {
+      // The work would be done again to the same end.
+      if (error instanceof ValueTooLargeError) throw new UnrecoverableError(error.message)
       // I/O that was stopped by the signal says only "aborted"; the reason says why.
       const { isAborted, reason } = jobSignal
+      if (reason instanceof JobCancelledError) throw new UnrecoverableError(reason.message)
       const isReason = !(error instanceof Error) || error.name === 'AbortError'
       throw isAborted && isReason ? asError(reason) : error
     }
+  }
+
+  /** @returns when the resources wake again, on the wall clock. */
+  async #sleep(resources: readonly string[], delayMs: number): Promise<number> {
+    const { lines, ordered } = this.#options
+    if (lines === undefined || !ordered) {
+      throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
+    }
+    const entry = { since: this.#options.clock.wallNow() }
+    const ends = resources.map((name) => lines.limit(name, 'asleep', entry, delayMs))
+    return Math.max(...(await Promise.all(ends)).map((end) => end ?? 0))
   }
 
   async #storedResult(
@@ -369,38 +426,32 @@ export class JobRuns<Data, Result, Name extends string> {
     action: () => Promise<Value> | undefined,
   ): Promise<Value> {
     try {
+      return await this.#insist(running, action)
+    } catch (error) {
+      if (error instanceof RedlockClosedError) this.#options.onLocksClosed()
+      throw causeOf(error) === 'final' ? error : new NotStarted()
+    }
+  }
+
+  /** Repeats what a server refused, until it is done or the job's signal aborts. */
+  async #insist<Value>(
+    { jobId, signal }: Running,
+    action: () => Promise<Value> | undefined,
+  ): Promise<Value> {
+    try {
       return (await action()) as Value
     } catch (error) {
-      return await this.#retry(running, action, error)
+      if (causeOf(error) !== 'temporary') throw error
+      this.#options.reports.retrying(jobId, error)
     }
-  }
-
-  async #retry<Value>(
-    running: Running,
-    action: () => Promise<Value> | undefined,
-    first: unknown,
-  ): Promise<Value> {
-    if (causeOf(first) === 'temporary') {
-      this.#options.reports.retrying(running.jobId, first)
-      try {
-        return await pRetry(async () => (await action()) as Value, {
-          retries: Infinity,
-          minTimeout: RETRY_MS.min,
-          maxTimeout: RETRY_MS.max,
-          randomize: true,
-          signal: running.signal.signal,
-          shouldRetry: ({ error }) => causeOf(error) === 'temporary',
-        })
-      } catch (error) {
-        return this.#refuse(error)
-      }
-    }
-    return this.#refuse(first)
-  }
-
-  #refuse(error: unknown): never {
-    if (error instanceof RedlockClosedError) this.#options.onLocksClosed()
-    throw causeOf(error) === 'final' ? error : new NotStarted()
+    return pRetry(async () => (await action()) as Value, {
+      retries: Infinity,
+      minTimeout: RETRY_MS.min,
+      maxTimeout: RETRY_MS.max,
+      randomize: true,
+      signal: signal.signal,
+      shouldRetry: ({ error }) => causeOf(error) === 'temporary',
+    })
   }
 
   #runsOf(jobId: string): readonly Running[] {
@@ -443,6 +494,7 @@ function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
   if (!(error instanceof Error)) return 'elsewhere'
   if (error instanceof TypeError || error instanceof UnrecoverableError) return 'final'
   if (error instanceof DelayedError || error instanceof ResourceError) return 'final'
+  if (error instanceof ValueTooLargeError) return 'final'
   if (error instanceof RedlockClosedError || error instanceof ShutdownError) return 'elsewhere'
   if (error instanceof LeaseLostError || error instanceof JobLockLostError) return 'elsewhere'
   // BullMQ numbers its refusals: the job is no longer this worker's.

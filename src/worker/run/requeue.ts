@@ -7,7 +7,7 @@ import { jitteredMs } from '../../backoff.ts'
 import type { Clock } from '../../clock.ts'
 import { outcomeError, type NotGranted } from '../../lock/outcome.ts'
 
-/** Why and for how long a job was given back. */
+/** Why and for how long a job was requeued. */
 export interface Requeue {
   /** `in-line`: others of its resource stand before it; it is woken when its turn comes. */
   readonly status: NotGranted['status'] | 'in-line'

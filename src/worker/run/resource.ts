@@ -1,4 +1,5 @@
 import type { Job } from 'bullmq'
+import { messageOf } from '../../message-of.ts'
 import { ResourceError } from '../../errors.ts'
 import { refuse } from '../../options.ts'
 
@@ -22,7 +23,7 @@ export function resourcesOf(name: () => unknown, jobId: string | undefined): rea
   try {
     named = name()
   } catch (error) {
-    const problem = `threw "${error instanceof Error ? error.message : String(error)}"`
+    const problem = `threw "${messageOf(error)}"`
     throw new ResourceError(jobId, problem, { cause: error })
   }
   const names: readonly unknown[] = Array.isArray(named) ? named : [named]
@@ -30,6 +31,16 @@ export function resourcesOf(name: () => unknown, jobId: string | undefined): rea
   for (const one of names) void Promise.resolve(one).catch(() => undefined)
   if (names.length === 0) throw new ResourceError(jobId, 'returned an empty list')
   return [...new Set(names.map((one) => checkedName(one, jobId)))].sort()
+}
+
+/** @throws TypeError for what can be the name of no resource. */
+export function resourceName(name: unknown): string {
+  if (typeof name !== 'string') refuse('resource', 'a string', name)
+  try {
+    return checkedName(name, undefined)
+  } catch {
+    return refuse('resource', `a string of 1 to ${MAX_RESOURCE_LENGTH} characters`, name)
+  }
 }
 
 function checkedName(name: unknown, jobId: string | undefined): string {

@@ -1,7 +1,9 @@
-import { Redlock, silentLogger } from '../../../src/index.ts'
+import { silentLogger } from '../../../src/index.ts'
+import { openService } from '../open-service.ts'
 
 export interface LivenessOptions {
-  readonly urls: readonly string[]
+  readonly masters: readonly string[]
+  readonly locks?: string
   readonly namespace: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
@@ -11,16 +13,9 @@ export interface LivenessOptions {
 
 /** When all is quiet, a newcomer gets every resource in time. */
 export async function wedgedResources(options: LivenessOptions): Promise<readonly string[]> {
-  const { urls, namespace, leaseMs, maxLeaseMs, resources, limitMs } = options
+  const { resources, limitMs } = options
   const startedAt = performance.now()
-  await using redlock = new Redlock({
-    masters: urls,
-    namespace,
-    leaseMs,
-    maxLeaseMs,
-    owner: 'newcomer',
-    logger: silentLogger,
-  })
+  const redlock = await openService({ ...options, owner: 'newcomer', logger: silentLogger })
   const tries = resources.map(async (resource) => {
     const waitMs = Math.max(0, Math.ceil(limitMs - (performance.now() - startedAt)))
     try {
@@ -30,5 +25,7 @@ export async function wedgedResources(options: LivenessOptions): Promise<readonl
       return [`${resource}: not free within ${limitMs} ms: ${String(error)}`]
     }
   })
-  return (await Promise.all(tries)).flat()
+  const wedged = (await Promise.all(tries)).flat()
+  await redlock.close()
+  return wedged
 }

@@ -1,6 +1,6 @@
 /** Several fleets as one lock service, and a change of them under load: no resource is trusted in two cells at once. */
 import { Redis } from 'ioredis'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
   LeaseLostError,
   RedlockCells,
@@ -10,6 +10,7 @@ import {
   type RedlockCellsOptions,
 } from '../../../src/index.ts'
 import { keyspace } from '../../../src/redlock/keyspace.ts'
+import { QuorumLease } from '../../../src/redlock/quorum-lease.ts'
 import { cellOf } from '../../../src/redlock/cells/placement.ts'
 import { until, useFleet } from '../../fixtures.ts'
 
@@ -34,6 +35,8 @@ async function openCells(spread: Spread = {}): Promise<RedlockCells> {
     cells: { a: [a1, a2], b: [b1, b2], c: [c1, c2] },
     leaseMs: 2_000,
     maxLeaseMs: 3_000,
+    // Two masters are a quorum of two: a busy machine must not cost one of them.
+    masterTimeoutMs: 1_000,
     namespace: fixture.namespace,
     logger: silentLogger,
     ...spread,
@@ -100,6 +103,18 @@ describe('cells', () => {
     }
     expect((await cells.probe('probe')).status).not.toBe('unreachable')
     await expect(cells.ready()).resolves.toBeDefined()
+  })
+
+  test('look for a slot in the cell of its resource', async () => {
+    const cells = await openCells()
+    for (const name of ['gpu1', 'gpu2', 'gpu3', 'gpu4', 'gpu5', 'gpu6']) {
+      const places = await Promise.all([1, 2].map(() => cells.acquire(name, { slots: 2 })))
+      for (const { resource } of places) {
+        expect((await cells.inspect(resource)).holder).toBeDefined()
+        expect((await cells.tryAcquire(resource)).status).toBe('taken')
+      }
+      for (const place of places) await place.release()
+    }
   })
 
   test('hand a lease over, and share one among nested calls', async () => {
@@ -196,6 +211,26 @@ describe('while cells change', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y))
   })
 
+  test('nothing stays where the two cells come to no common token', async () => {
+    const cells = await openCells(STEPS[1])
+    const redises = fixture.fleet.urls.map((url) => new Redis(url))
+    const keyOf = keyspace(fixture.namespace)
+    for (const redis of redises.slice(4)) {
+      await redis.set(keyOf.fence(moving), (Date.now() + 700) * 1000, 'PX', 60_000)
+    }
+    // Its keys are gone before it could take the larger token.
+    const raise = vi.spyOn(QuorumLease.prototype, 'raise').mockResolvedValue(false)
+    try {
+      expect(await cells.tryAcquire(moving)).toMatchObject({ status: 'split' })
+      expect(raise).toHaveBeenCalledOnce()
+    } finally {
+      raise.mockRestore()
+    }
+    const keys = await Promise.all(redises.map((redis) => redis.exists(keyOf.lease(moving))))
+    for (const redis of redises) redis.disconnect()
+    expect(keys).toEqual([0, 0, 0, 0, 0, 0])
+  })
+
   test('a resource that stays is asked for in its cell only', async () => {
     const cells = await openCells(STEPS[1])
     await using lease = await cells.acquire(resourceFrom('a', 'a'))
@@ -224,6 +259,40 @@ describe('while cells change', () => {
     expect([...cells.status()].map(([, { leases }]) => leases)).toEqual([0, 0, 0])
     await holder.release()
     await (await cells.acquire(moving, { waitMs: 1_000 })).release()
+  })
+
+  test.each(['a', 'c'])(
+    'a hand over that fails in cell %s gives the other half back as well',
+    async (dead) => {
+      const cells = await openCells(STEPS[1])
+      const outcome = await cells.tryAcquire(moving, { autoExtend: true })
+      if (outcome.status !== 'granted') throw new Error(JSON.stringify(outcome))
+      const masters = fixture.fleet.masters.slice(...(dead === 'a' ? [0, 2] : [4, 6]))
+      await Promise.all(masters.map((master) => master.kill()))
+      // Another length, so that the masters are asked.
+      const next = await cells.handOver(outcome.lease, { leaseMs: 1_500, autoExtend: true })
+      expect(next.status).toBe('unreachable')
+      expect([...cells.status()].map(([, { leases }]) => leases)).toEqual([0, 0, 0])
+      const left = cells.cells.get(dead === 'a' ? 'c' : 'a')
+      expect((await left?.inspect(moving))?.holder).toBeUndefined()
+    },
+  )
+
+  test.each(['a', 'c'])('nor does a half stay when the one in cell %s was lost', async (lost) => {
+    const cells = await openCells(STEPS[1])
+    const lease = await leaseOn(cells, moving)
+    await cells.cells.get(lost)?.close()
+    await expect(cells.handOver(lease)).rejects.toThrow(LeaseLostError)
+    expect([...cells.status()].map(([, { leases }]) => leases)).toEqual([0, 0, 0])
+    await cells.close()
+  })
+
+  test('a bad option of a hand over ends nothing', async () => {
+    const cells = await openCells(STEPS[1])
+    const lease = await leaseOn(cells, moving)
+    await expect(cells.handOver(lease, { leaseMs: 1 })).rejects.toThrow(TypeError)
+    expect(lease.remainingMs()).toBeGreaterThan(0)
+    await lease.release()
   })
 
   test('a lease in two cells is handed over in both, with slots as without', async () => {

@@ -27,15 +27,15 @@ test('a state that repeats is logged once a minute, with how often it occurred',
   const log = new MasterLog(new EventLog(logger), clock)
   const a = master('a:1')
   for (let second = 0; second < 150; second++) {
-    log.entered(a, { status: 'enrolling', detail: 'again' }, undefined)
-    log.entered(a, away, undefined)
+    log.entered(a, { status: 'enrolling', detail: 'again' }, 0)
+    log.entered(a, away, 0)
     await clock.advance(1_000)
   }
   const line = { event: 'master:connecting', master: 'a:1', detail: 'connect ECONNREFUSED' }
   expect(all).toEqual([line, { ...line, times: 60 }, { ...line, times: 60 }])
 
-  log.entered(a, { status: 'enrolled', facts }, undefined)
-  log.entered(a, away, undefined)
+  log.entered(a, { status: 'enrolled', facts }, 0)
+  log.entered(a, away, 0)
   expect(all.slice(3)).toEqual([{ event: 'master:enrolled', master: 'a:1' }, line])
 })
 

@@ -197,6 +197,38 @@ describe('turns', () => {
     expect(order.slice(0, 4)).toEqual([90, 60, 20, 61])
   })
 
+  test('lines with weights do work in that proportion while all are busy', async () => {
+    const queue = makeQueue()
+    const weights = { w1: 1, w2: 2, w4: 4 }
+    for (const customer of Object.keys(weights)) {
+      await queue.addBulk(jobs(customer, ...Array.from({ length: 400 }, (_, n) => n)))
+    }
+    const worked = new Map<string, number>()
+    let isOver = false
+    await work(
+      {
+        ...{ concurrency: 1, burstMs: 40 },
+        weight: ({ data }) => weights[String(data.customer) as keyof typeof weights],
+      },
+      async ({ data }) => {
+        const startedAt = performance.now()
+        await pause(4)
+        const workedMs = performance.now() - startedAt
+        const name = String(data.customer)
+        if (!isOver) worked.set(name, (worked.get(name) ?? 0) + workedMs)
+      },
+    )
+    const total = (): number => [...worked.values()].reduce((sum, ms) => sum + ms, 0)
+    await until('enough work is done', () => total() >= 3_000, 60_000)
+    isOver = true
+    for (const [name, weight] of Object.entries(weights)) {
+      const share = ((worked.get(name) ?? 0) / total()) * 7
+      // The last round may not be over: of 3,000 ms it is 280.
+      expect(share / weight, name).toBeGreaterThan(0.8)
+      expect(share / weight, name).toBeLessThan(1.2)
+    }
+  })
+
   test('jobs that touch several resources never wait for each other', async () => {
     const queue = makeQueue()
     const pairs = [['a', 'b'], ['b', 'c'], ['c', 'a'], 'a', 'b', ['a', 'b', 'c']]
@@ -230,7 +262,13 @@ describe('turns', () => {
   test('with slots: as many at once, in order', async () => {
     const queue = makeQueue({ slots: 3 })
     await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
-    const seen = await work({ slots: 3 }, () => pause(10))
+    const three = gate()
+    let started = 0
+    const seen = await work({ slots: 3 }, async () => {
+      if (++started === 3) three.open()
+      await three.passed
+      await pause(10)
+    })
     await until('all ran', () => seen.order.length === 20)
     expect(seen.most).toBe(3)
     for (const [index, nr] of seen.started.entries()) {
@@ -319,6 +357,28 @@ describe('onFailure: block', () => {
     expect(line.map(({ state }) => state)).toEqual(['failed', 'waiting'])
     await first?.remove()
     await until('the line goes on', () => order.length === 1, 900)
+  })
+
+  test('skip lets the line go on, and the failed job comes back at its end when retried', async () => {
+    const queue = makeQueue()
+    const [first, second] = await queue.addBulk(jobs('a', 1, 2))
+    let isBroken = true
+    const wait = gate()
+    const { order } = await work({ onFailure: 'block' }, async (job) => {
+      if (isBroken) await failing(job)
+      if (job.data.nr === 2) await wait.passed
+    })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    expect(await queue.skip(second?.id ?? '')).toBe(false)
+    expect(await queue.skip(first?.id ?? '')).toBe(true)
+    expect(await queue.skip(first?.id ?? '')).toBe(false)
+    expect(await first?.getState()).toBe('failed')
+    await queue.addBulk(jobs('a', 3))
+    isBroken = false
+    await first?.retry()
+    wait.open()
+    await until('all ran', () => order.length === 3)
+    expect(order).toEqual([2, 3, 1])
   })
 
   test('holds the line until the failed job has been retried', async () => {

@@ -4,7 +4,7 @@ export interface Finding {
   readonly severity: 'error' | 'warning' | 'note'
   /** Stable, for machines: `unreachable`, `evicts`, … */
   readonly code: string
-  /** The master's `host:port`, `fleet`, `this machine`, or `queue host:port`. */
+  /** The server's `host:port`, `fleet`, `this machine`, or `queue host:port`. */
   readonly where: string
   readonly fact: string
   /** What to do, in one line. */

@@ -1,0 +1,62 @@
+/** Acquire and release of a free resource per second, for every lock service: `npm run bench:services`. */
+import { Pool } from 'pg'
+import { EtcdLocks } from '../src/etcd/index.ts'
+import { Redlock, silentLogger, type LockService } from '../src/index.ts'
+import { PostgresLocks } from '../src/postgres/index.ts'
+import { startFleet } from '../src/testing/index.ts'
+import { ZooKeeperLocks } from '../src/zookeeper/index.ts'
+import { DEFAULT_TIMING, noEtcd, startEtcd } from '../scripts/lock-servers/etcd-server.ts'
+import { noPostgres, startPostgres } from '../scripts/lock-servers/postgres-server.ts'
+import { noZooKeeper, startZooKeeper } from '../scripts/lock-servers/zookeeper-server.ts'
+
+const WARM_UP_MS = 700
+const MEASURE_MS = 2_000
+const OPTIONS = { logger: silentLogger, leaseMs: 8_000, requestTimeoutMs: 5_000 }
+
+async function rate(locks: LockService, callers: number, forMs: number): Promise<number> {
+  let done = 0
+  const end = performance.now() + forMs
+  await Promise.all(
+    Array.from({ length: callers }, async (_, caller) => {
+      for (let round = 0; performance.now() < end; round++) {
+        const outcome = await locks.tryAcquire(`bench:${caller}:${round % 10}`)
+        if (outcome.status !== 'granted') continue
+        await outcome.lease.release()
+        done++
+      }
+    }),
+  )
+  return Math.round((done * 1_000) / forMs)
+}
+
+async function measure(name: string, locks: LockService): Promise<void> {
+  await locks.ready()
+  await rate(locks, 64, WARM_UP_MS)
+  const alone = await rate(locks, 1, MEASURE_MS)
+  const many = await rate(locks, 64, MEASURE_MS)
+  console.log(`${name}: ${alone}/s at 1, ${many}/s at 64`)
+  await locks.close()
+}
+
+for (const masters of [1, 5]) {
+  await using fleet = await startFleet({ masters })
+  const redlock = new Redlock({ masters: fleet.urls, logger: silentLogger })
+  await redlock.bootstrap({ newFleet: true, confirmed: true })
+  await measure(`Redlock, ${masters} masters`, redlock)
+}
+if (!noPostgres) {
+  await using server = await startPostgres(['fsync=on'])
+  const pool = new Pool({ connectionString: server.url, max: 16 })
+  await measure('PostgresLocks', new PostgresLocks({ ...OPTIONS, pool }))
+  await pool.end()
+}
+for (const members of noEtcd ? [] : [1, 3]) {
+  await using cluster = await startEtcd(members, DEFAULT_TIMING)
+  const locks = new EtcdLocks({ ...OPTIONS, endpoints: cluster.urls })
+  await measure(`EtcdLocks, ${members} members without fsync`, locks)
+}
+for (const members of noZooKeeper ? [] : [1, 3]) {
+  await using ensemble = await startZooKeeper(members)
+  const locks = new ZooKeeperLocks({ ...OPTIONS, servers: ensemble.servers })
+  await measure(`ZooKeeperLocks, ${members} servers without fsync`, locks)
+}

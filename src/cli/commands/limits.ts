@@ -1,0 +1,168 @@
+/** What is set for a resource while jobs run: `pause`, `resume`, `limit`, `limits`. */
+import { hostname, userInfo } from 'node:os'
+import type { Command } from 'commander'
+import { systemClock } from '../../clock.ts'
+import {
+  pauseLine,
+  resumeLine,
+  setLineRate,
+  setLineSlots,
+  type LimitOptions,
+  type LimitSetting,
+  type ResourceLimits,
+} from '../../worker/line/limits.ts'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
+import { command, type Run } from '../options.ts'
+import { printable } from '../printable.ts'
+import { numberFlag } from '../settings.ts'
+import { table } from '../table.ts'
+
+/** 31 years, as milliseconds. */
+const MOST = 1e12
+
+interface Flags extends SharedFlags {
+  readonly forMs?: string
+  readonly reason?: string
+}
+
+interface LimitFlags extends Flags {
+  readonly slots?: string
+  readonly rate?: string
+  readonly burst?: string
+  readonly reset?: string
+}
+
+export function pauseCommand(run: Run): Command {
+  const made = command('pause <resource>', {
+    summary: 'let no job of a resource start',
+    description:
+      'Lets no job of a resource start until it is resumed; those that run go on. Also for a resource without jobs. ' +
+      'Jobs of other resources are not affected.',
+    servers: 'queue',
+    examples: ['pause customer:42 --reason migration', 'pause customer:42 --for-ms 3600000'],
+  })
+  return limitOptions(made).action((resource: string, flags: Flags) =>
+    run(flags, (cli) => change(cli, resource, (lines) => pauseLine(lines, resource, said(flags)))),
+  )
+}
+
+export function resumeCommand(run: Run): Command {
+  return command('resume <resource>', {
+    summary: 'end a pause',
+    description: 'Ends a pause, and the time for which a job has put its resource to sleep.',
+    servers: 'queue',
+    examples: ['resume customer:42'],
+  }).action((resource: string, flags: Flags) =>
+    run(flags, (cli) => change(cli, resource, (lines) => resumeLine(lines, resource))),
+  )
+}
+
+export function limitCommand(run: Run): Command {
+  const made = command('limit <resource>', {
+    summary: 'set how many jobs of a resource run, or start in a time',
+    description:
+      'Sets the slots or the rate of a resource at once for all workers, in place of what their options say; ' +
+      'or resets them to what the options say. Without one of these flags it shows what is set.',
+    servers: 'queue',
+    examples: [
+      'limit customer:42 --slots 8 --for-ms 3600000',
+      'limit api:eu --rate 100/1000 --burst 10',
+      'limit api:eu --reset rate',
+    ],
+  })
+    .option('--slots <n>', 'how many jobs of it run at once')
+    .option('--rate <limit/ms>', 'how many of its jobs may start in how many milliseconds')
+    .option('--burst <n>', 'how many of them may start at once; default: 1')
+    .option('--reset <slots|rate>', 'what the options say counts again')
+  return limitOptions(made).action((resource: string, flags: LimitFlags) =>
+    run(flags, (cli) => limit(cli, resource, flags)),
+  )
+}
+
+export function limitsCommand(run: Run): Command {
+  return command('limits', {
+    summary: 'every resource for which something is set',
+    description: 'Every resource that is paused or asleep, or whose slots or rate are set.',
+    servers: 'queue',
+    examples: ['limits', 'limits --json'],
+  }).action((flags: SharedFlags) => run(flags, limits))
+}
+
+function limitOptions(made: Command): Command {
+  return made
+    .option('--for-ms <n>', 'ends by itself after this time')
+    .option('--reason <text>', 'shown to people who ask why a job waits')
+}
+
+function said({ forMs, reason }: Flags): LimitOptions {
+  const ms = forMs === undefined ? undefined : positive('--for-ms', forMs)
+  return {
+    by: `${userInfo().username}@${hostname()}`,
+    ...(ms !== undefined && { until: systemClock.wallNow() + ms }),
+    ...(reason !== undefined && { reason }),
+  }
+}
+
+function positive(flag: string, value: string): number {
+  return numberFlag(flag, value, 1, MOST)
+}
+
+type Change = Parameters<ReturnType<Cli['requiredQueue']>['changeLimits']>[0]
+
+async function change(cli: Cli, resource: string, made: Change): Promise<ExitCode> {
+  const view = cli.requiredQueue()
+  await view.changeLimits(made)
+  const set = (await view.limits(resource)).get(resource) ?? {}
+  cli.out.result({ resource, ...set }, () => printable(`${resource}: ${describe(set)}`))
+  return EXIT.done
+}
+
+async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<ExitCode> {
+  const { slots, rate, burst, reset } = flags
+  if (reset !== undefined && reset !== 'slots' && reset !== 'rate') {
+    throw new UsageError('--reset takes slots or rate')
+  }
+  if (burst !== undefined && rate === undefined) throw new UsageError('--burst needs --rate')
+  const count = slots === undefined ? undefined : positive('--slots', slots)
+  const [, most, perMs] = /^(\d+)\/(\d+)$/.exec(rate ?? '1/1') ?? []
+  if (most === undefined) throw new UsageError('--rate takes a limit and milliseconds: 100/1000')
+  const checked = {
+    limit: positive('--rate', most),
+    perMs: positive('--rate', perMs ?? ''),
+    ...(burst !== undefined && { burst: positive('--burst', burst) }),
+  }
+  return change(cli, resource, async (lines) => {
+    if (reset !== undefined) await lines.limit(resource, reset, undefined)
+    if (count !== undefined) await setLineSlots(lines, resource, count, said(flags))
+    if (rate !== undefined) await setLineRate(lines, resource, checked, said(flags))
+  })
+}
+
+async function limits(cli: Cli): Promise<ExitCode> {
+  const all = [...(await cli.requiredQueue().limits())].sort(([a], [b]) => (a < b ? -1 : 1))
+  const result = all.map(([resource, set]) => ({ resource, ...set }))
+  cli.out.result({ limits: result }, () => {
+    if (all.length === 0) return 'no resource is paused or limited'
+    const rows = all.map(([resource, set]) => [printable(resource), printable(describe(set))])
+    return table(['RESOURCE', 'SET'], rows)
+  })
+  return EXIT.done
+}
+
+/** In one line. */
+function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string {
+  const parts = [
+    paused && `paused${origin(paused)}`,
+    asleepUntil && `asleep until ${asleepUntil.toISOString()}`,
+    slots && `${slots.slots} slots${origin(slots)}`,
+    rate && `${rate.limit} starts in ${rate.perMs} ms, burst ${rate.burst}${origin(rate)}`,
+  ].filter((part) => part !== undefined)
+  return parts.length === 0 ? 'nothing is set' : parts.join('; ')
+}
+
+function origin({ by, since, until, reason }: LimitSetting): string {
+  const end = until === undefined ? '' : ` until ${until.toISOString()}`
+  const because = reason === undefined ? '' : `: ${reason}`
+  return `${end} (by ${by ?? 'unknown'} at ${since.toISOString()}${because})`
+}

@@ -1,0 +1,167 @@
+import type { Command } from 'commander'
+import { systemClock } from '../../clock.ts'
+import type { HistoryVerdict } from '../../history/history-checker.ts'
+import { verifyHistory, type HistorySource } from '../../history/verify-history.ts'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { openSource, type Source } from '../enqueue/source.ts'
+import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
+import { command, defaulted, type Run } from '../options.ts'
+import type { Output } from '../output.ts'
+import { printable } from '../printable.ts'
+import { numberFlag } from '../settings.ts'
+import { table } from '../table.ts'
+
+interface Flags extends SharedFlags {
+  readonly clockSkewMs: string
+  readonly windowMs: string
+  readonly allowMissing?: boolean
+}
+
+const MAX_LINE_BYTES = 1_048_576
+const BAR_EVERY_MS = 100
+const LINE_EVERY_MS = 5_000
+const DAY_MS = 86_400_000
+
+export function verifyCommand(run: Run): Command {
+  return command('verify <file...>', {
+    summary: 'judge what processes logged about their leases',
+    description:
+      'Reads the logs of all processes, NDJSON with the level debug (- for standard input), and says whether two trusted leases of ' +
+      'a resource ever overlapped, whether fencing tokens rose, and which lines are missing. Leases of one machine are compared ' +
+      'on its monotonic clock, leases of different machines on their wall clocks. Exit code 1 for a violation or missing lines, ' +
+      '2 when there is no line about a lease.',
+    servers: 'none',
+    examples: ['verify worker-1.ndjson worker-2.ndjson', 'verify --json - < all.ndjson'],
+  })
+    .addOption(
+      defaulted('--clock-skew-ms <n>', 'how far wall clocks of machines may be apart', '250'),
+    )
+    .addOption(defaulted('--window-ms <n>', 'how far lines may be out of order', '60000'))
+    .option('--allow-missing', 'exit code 0 where lines are missing and the others are right')
+    .action((files: readonly string[], flags: Flags) =>
+      run(flags, (cli) => verify(cli, files, flags)),
+    )
+}
+
+async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise<ExitCode> {
+  const { out, signal } = cli
+  const clockSkewMs = numberFlag('--clock-skew-ms', flags.clockSkewMs, 0, DAY_MS)
+  const windowMs = numberFlag('--window-ms', flags.windowMs, 0, DAY_MS)
+  if (new Set(files).size < files.length) throw new UsageError('A file is named twice')
+  const opened = await Promise.all(files.map((file) => openSource(file, undefined)))
+  const progress = new ReadingProgress(out, opened)
+  const sources = opened.map((source, index): HistorySource => ({
+    name: files[index] === '-' ? 'standard input' : (files[index] ?? ''),
+    lines: textOf(source, signal, (bytes) => {
+      progress.read(bytes)
+    }),
+  }))
+  const verdict = await verifyHistory(sources, { clockSkewMs, windowMs })
+  progress.end()
+  out.result({ ...verdict, lines: progress.lines, files: files.length }, () =>
+    describe(out, verdict, progress.lines),
+  )
+  switch (verdict.verdict) {
+    case 'clean':
+      return EXIT.done
+    case 'empty':
+      return EXIT.usage
+    case 'incomplete':
+      return flags.allowMissing === true ? EXIT.done : EXIT.attention
+    case 'violated':
+      return EXIT.attention
+  }
+}
+
+async function* textOf(
+  source: Source,
+  signal: AbortSignal,
+  read: (bytes: number) => void,
+): AsyncGenerator<string, void, undefined> {
+  for await (const { text, start, end } of source.lines(MAX_LINE_BYTES, signal)) {
+    read(end - start)
+    // A line about a lease is never that long.
+    yield text ?? ''
+  }
+}
+
+/** How much has been read: in place on a terminal, a line now and then otherwise. */
+class ReadingProgress {
+  readonly #out: Output
+  readonly #totalBytes: number | undefined
+  #bytes = 0
+  #shownAt = systemClock.now()
+  #drawn = false
+  lines = 0
+
+  constructor(out: Output, sources: readonly Source[]) {
+    this.#out = out
+    const sizes = sources.map(({ totalBytes }) => totalBytes)
+    const known = sizes.filter((size) => size !== undefined)
+    const all = known.length === sizes.length
+    this.#totalBytes = all ? known.reduce((sum, size) => sum + size, 0) : undefined
+  }
+
+  read(bytes: number): void {
+    this.lines++
+    this.#bytes += bytes
+    if (this.lines % 1_000 === 0) this.#show()
+  }
+
+  end(): void {
+    if (this.#drawn) this.#out.progress('')
+  }
+
+  #show(): void {
+    const bar = this.#out.progressBar
+    const now = systemClock.now()
+    if (now - this.#shownAt < (bar ? BAR_EVERY_MS : LINE_EVERY_MS)) return
+    this.#shownAt = now
+    const { lines } = this
+    const bytes = this.#bytes
+    const total = this.#totalBytes
+    const share = total === undefined ? '' : `, ${Math.floor((100 * bytes) / total)} %`
+    const text = `${lines} lines read${share}`
+    if (bar) this.#out.progress(text)
+    else this.#out.note(text, { event: 'progress', lines, bytes, totalBytes: total })
+    this.#drawn ||= bar
+  }
+}
+
+const VERDICTS = {
+  clean: ['green', 'clean: no violation, and no line is missing'],
+  violated: ['red', 'VIOLATED'],
+  incomplete: ['yellow', 'incomplete: no violation in what is there, but lines are missing'],
+  empty: [
+    'yellow',
+    'no line is about a lease: log at the level debug, as docs/verify.md says, and read those files',
+  ],
+} as const
+
+function describe(out: Output, verdict: HistoryVerdict, lines: number): string {
+  const { leases, resources, locks, machines, endings, extensions, uncertain } = verdict
+  const [style, words] = VERDICTS[verdict.verdict]
+  if (verdict.verdict === 'empty') return `${lines} lines read\n\n${out.paint(style, words)}`
+  const ends = Object.entries(endings).map(([end, count]) => `${count} ${end}`)
+  const found = verdict.findings.map(({ kind, text }) => [kind, printable(text)])
+  const counts = Object.entries({ ...verdict.violations, ...missing(verdict) })
+  const total = counts.filter(([, count]) => count > 0)
+  return [
+    `${lines} lines read: ${leases} leases on ${resources} resources, by ${locks} locks on ${machines} machines`,
+    `${ends.join(', ')}; ${extensions} extensions`,
+    ...(uncertain === 0
+      ? []
+      : [
+          `${uncertain} pairs on different machines were within ${verdict.clockSkewMs} ms: not judged`,
+        ]),
+    ...(found.length === 0 ? [] : ['', table(['FINDING', 'WHAT'], found), '']),
+    ...total.map(([kind, count]) => `${count} × ${kind}`),
+    out.paint(style, words),
+  ].join('\n')
+}
+
+function missing(verdict: HistoryVerdict): Readonly<Record<string, number>> {
+  return Object.fromEntries(
+    Object.entries(verdict.missing).map(([kind, count]) => [`missing-${kind}`, count]),
+  )
+}

@@ -1,0 +1,3 @@
+/** `bullmq-redlock/etcd`: leases on keys of etcd 3.4 and newer. */
+export { EtcdLocks, type EtcdLocksOptions } from './etcd-locks.ts'
+export type { EtcdTls } from './gateway.ts'

@@ -1,0 +1,46 @@
+/**
+ * Objects in a store with conditional writes (S3 and others: `If-Match`, `If-None-Match`), which keep
+ * the fencing token of their writer in their metadata.
+ */
+import { StaleTokenError } from '../errors.ts'
+
+export interface StoredObject {
+  /** Changes with every write. */
+  readonly etag: string
+  /** From the object's metadata; undefined for an object that was written without. */
+  readonly fencingToken?: number
+}
+
+/** The three calls of a client library, in the words of this module. */
+export interface FencedObjects<Body> {
+  /** Undefined where there is no object. */
+  head(key: string): Promise<StoredObject | undefined>
+  /**
+   * Writes if the object still has `etag`, or does not exist where `etag` is undefined, with the
+   * token in its metadata. Resolves to false where the condition does not hold (status 412 or 409).
+   */
+  put(key: string, body: Body, fencingToken: number, etag: string | undefined): Promise<boolean>
+}
+
+const MAX_TRIES = 20
+
+/**
+ * @throws StaleTokenError when a later lease has written the object.
+ * @example await fencedPut(objects, lease, 'reports/a.json', report)
+ */
+export async function fencedPut<Body>(
+  objects: FencedObjects<Body>,
+  { fencingToken }: { readonly fencingToken: number },
+  key: string,
+  body: Body,
+): Promise<void> {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const stored = await objects.head(key)
+    if ((stored?.fencingToken ?? 0) > fencingToken) {
+      throw new StaleTokenError(key, fencingToken, stored?.fencingToken)
+    }
+    if (await objects.put(key, body, fencingToken, stored?.etag)) return
+    // Another write came between: look at its token.
+  }
+  throw new Error(`\`${key}\` was changed ${MAX_TRIES} times in a row. Write it under one lease.`)
+}

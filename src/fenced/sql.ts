@@ -1,0 +1,220 @@
+/**
+ * Rows that remember the largest fencing token that wrote them, and refuse smaller ones. The check
+ * and the write are one statement, so nothing can come between.
+ *
+ * A token that equals the stored one is accepted: one lease may write several times. A row without a
+ * token (NULL) accepts any. A deleted row forgets its token: mark rows as deleted instead.
+ */
+import { StaleTokenError } from '../errors.ts'
+import { refuse } from '../options.ts'
+
+export interface FencedTableOptions {
+  /** `accounts` or `app.accounts`. */
+  readonly table: string
+  /** The columns that name a row: its primary key, or another unique one. */
+  readonly key: readonly string[]
+  /** A bigint column, which may be NULL. @defaultValue 'fencing_token' */
+  readonly tokenColumn?: string
+  /** @defaultValue 'postgresql' */
+  readonly dialect?: 'postgresql' | 'sqlite' | 'mysql'
+}
+
+export interface Statement {
+  readonly text: string
+  readonly values: unknown[]
+}
+
+export type Row = Readonly<Record<string, unknown>>
+
+/** A `pg.Pool` or `pg.Client`; for another database, an object around its driver. */
+export interface FencedClient {
+  query(
+    text: string,
+    values: unknown[],
+  ): Promise<{
+    /** Rows that the statement matched. */
+    readonly rowCount: number | null
+    readonly rows: readonly unknown[]
+  }>
+}
+
+interface Fenced {
+  readonly fencingToken: number
+}
+
+const OUT_OF_RANGE = '22003'
+
+/**
+ * @example
+ * const accounts = new FencedTable({ table: 'accounts', key: ['id'] })
+ * await accounts.write(pool, lease, { id: 'a' }, { balance: 10 })
+ *
+ * await client.query('BEGIN')                                // Several statements under one token:
+ * const account = await accounts.claim(client, lease, { id: 'a' })
+ * await client.query('UPDATE accounts SET balance = balance + $1 WHERE id = $2', [10, 'a'])
+ * await client.query('COMMIT')
+ */
+export class FencedTable {
+  readonly #table: string
+  readonly #name: string
+  readonly #key: readonly string[]
+  readonly #token: string
+  readonly #dialect: 'postgresql' | 'sqlite' | 'mysql'
+
+  /** @throws TypeError for a name that is not one of SQL. */
+  constructor({ table, key, tokenColumn = 'fencing_token', dialect }: FencedTableOptions) {
+    this.#dialect = dialect ?? 'postgresql'
+    this.#name = table
+    this.#table = table
+      .split('.')
+      .map((part) => this.#quoted('table', part))
+      .join('.')
+    if (key.length === 0) refuse('key', 'at least one column', key)
+    this.#key = key
+    for (const column of key) this.#quoted('key', column)
+    this.#token = this.#quoted('tokenColumn', tokenColumn)
+  }
+
+  /**
+   * Writes columns of a row, which is made where it is missing.
+   * @throws StaleTokenError when a later lease has written the row.
+   */
+  async write(client: FencedClient, lease: Fenced, key: Row, columns: Row): Promise<void> {
+    for (const statement of this.writeStatements(lease, key, columns)) {
+      const { isCheck, ...query } = statement
+      const rowCount = await this.#run(client, query)
+      if (isCheck && rowCount === 0) await this.#refused(client, lease, key)
+    }
+  }
+
+  /**
+   * Writes columns of rows that exist.
+   * @returns how many rows were written: 0 where there is none.
+   * @throws StaleTokenError when a later lease has written the row.
+   */
+  async update(client: FencedClient, lease: Fenced, key: Row, columns: Row): Promise<number> {
+    const rowCount = await this.#run(client, this.updateStatement(lease, key, columns))
+    if (rowCount === 0) await this.#refused(client, lease, key, 'may be missing')
+    return rowCount
+  }
+
+  /**
+   * Raises the token of a row, and locks the row for the rest of the transaction: whatever the
+   * transaction then writes is fenced. Makes the row, with `defaults`, where it is missing.
+   * @returns the row. Call it first in a transaction.
+   * @throws StaleTokenError when a later lease has written the row.
+   */
+  async claim(client: FencedClient, lease: Fenced, key: Row, defaults: Row = {}): Promise<Row> {
+    if (Object.keys(defaults).length > 0) {
+      await this.#run(client, this.#insert(key, defaults))
+    }
+    await this.write(client, lease, key, {})
+    const { text, values } = this.#select(key)
+    const { rows } = await client.query(text, values)
+    return rows[0] as Row
+  }
+
+  /** The text of {@link FencedTable.update} for drivers that are called by hand. No row matched: stale, or missing. */
+  updateStatement({ fencingToken }: Fenced, key: Row, columns: Row): Statement {
+    const values: unknown[] = []
+    const set = this.#assignments(values, fencingToken, columns)
+    const where = this.#where(values, key)
+    const limit = this.#placeholder(values, fencingToken, true)
+    const text = `UPDATE ${this.#table} SET ${set} WHERE ${where} AND (${this.#token} IS NULL OR ${this.#token} <= ${limit})`
+    return { text, values }
+  }
+
+  /** The texts of {@link FencedTable.write}. Where one with `isCheck` matched no row, the token is stale. */
+  writeStatements(
+    lease: Fenced,
+    key: Row,
+    columns: Row,
+  ): readonly (Statement & { readonly isCheck: boolean })[] {
+    if (this.#dialect === 'mysql') {
+      // ON DUPLICATE KEY UPDATE does not tell whether its condition held.
+      return [
+        { ...this.#insert(key, columns), isCheck: false },
+        { ...this.updateStatement(lease, key, columns), isCheck: true },
+      ]
+    }
+    const { text, values } = this.#insert(key, columns, lease)
+    const names = this.#key.map((column) => this.#quoted('key', column)).join(', ')
+    const set = [...Object.keys(columns).map((name) => this.#quoted('column', name)), this.#token]
+      .map((name) => `${name} = excluded.${name}`)
+      .join(', ')
+    const stored = `${this.#table}.${this.#token}`
+    const conflict = `ON CONFLICT (${names}) DO UPDATE SET ${set} WHERE ${stored} IS NULL OR ${stored} <= excluded.${this.#token}`
+    return [{ text: `${text} ${conflict}`, values, isCheck: true }]
+  }
+
+  #insert(key: Row, columns: Row, lease?: Fenced): Statement {
+    const values: unknown[] = []
+    const row = { ...columns, ...this.#keyOf(key) }
+    const names = Object.keys(row).map((name) => this.#quoted('column', name))
+    const places = Object.values(row).map((value) => this.#placeholder(values, value))
+    if (lease !== undefined) {
+      names.push(this.#token)
+      places.push(this.#placeholder(values, lease.fencingToken, true))
+    }
+    const into = `${this.#table} (${names.join(', ')}) VALUES (${places.join(', ')})`
+    if (this.#dialect === 'mysql') return { text: `INSERT IGNORE INTO ${into}`, values }
+    const text = `INSERT INTO ${into}${lease === undefined ? ' ON CONFLICT DO NOTHING' : ''}`
+    return { text, values }
+  }
+
+  #select(key: Row): Statement {
+    const values: unknown[] = []
+    return { text: `SELECT * FROM ${this.#table} WHERE ${this.#where(values, key)}`, values }
+  }
+
+  #assignments(values: unknown[], fencingToken: number, columns: Row): string {
+    const set = Object.entries(columns).map(
+      ([name, value]) => `${this.#quoted('column', name)} = ${this.#placeholder(values, value)}`,
+    )
+    return [...set, `${this.#token} = ${this.#placeholder(values, fencingToken, true)}`].join(', ')
+  }
+
+  #where(values: unknown[], key: Row): string {
+    return Object.entries(this.#keyOf(key))
+      .map(([name, value]) => `${this.#quoted('key', name)} = ${this.#placeholder(values, value)}`)
+      .join(' AND ')
+  }
+
+  #keyOf(key: Row): Row {
+    const given = Object.keys(key)
+    const isKey = given.length === this.#key.length && this.#key.every((name) => name in key)
+    if (!isKey) refuse('key', `an object with ${this.#key.join(', ')}`, given.join(', '))
+    return key
+  }
+
+  #placeholder(values: unknown[], value: unknown, isToken = false): string {
+    values.push(value)
+    if (this.#dialect !== 'postgresql') return '?'
+    return `$${values.length}${isToken ? '::bigint' : ''}`
+  }
+
+  #quoted(option: string, name: string): string {
+    if (!/^[A-Za-z_][A-Za-z0-9_$]*$/.test(name)) refuse(option, 'a name of SQL', name)
+    return this.#dialect === 'mysql' ? `\`${name}\`` : `"${name}"`
+  }
+
+  async #run(client: FencedClient, { text, values }: Statement): Promise<number> {
+    try {
+      return (await client.query(text, values)).rowCount ?? 0
+    } catch (error) {
+      if ((error as { code?: string }).code !== OUT_OF_RANGE) throw error
+      const why = `A number is too large for \`${this.#name}\`. If it is the fencing token, make ${this.#token} a bigint.`
+      throw new RangeError(why, { cause: error })
+    }
+  }
+
+  async #refused(client: FencedClient, lease: Fenced, key: Row, missing?: string): Promise<void> {
+    const { text, values } = this.#select(key)
+    const { rows } = await client.query(text, values)
+    const [row] = rows as readonly Row[]
+    if (row === undefined && missing !== undefined) return
+    const stored = row?.[this.#token.slice(1, -1)]
+    const what = `${this.#name} ${Object.values(key).join(', ')}`
+    throw new StaleTokenError(what, lease.fencingToken, stored == null ? undefined : Number(stored))
+  }
+}

@@ -1,0 +1,102 @@
+/** One event of a lease, as a line of the log has it. Fields are those of `lock/lease-log.ts`. */
+
+const KINDS = {
+  'lease:granted': 'granted',
+  'lease:extended': 'extended',
+  'lease:released': 'released',
+  'lease:handed-over': 'handed-over',
+  'lease:lost': 'lost',
+} as const
+
+interface EventBase {
+  readonly resource: string
+  readonly fencingToken: number
+  /** The instance that holds the lease, the lease's number in it, and the number of the line. */
+  readonly lock: string
+  readonly lease: number
+  readonly seq: number
+  /** On the machine's monotonic clock, and on its wall clock. */
+  readonly monotonicMs: number
+  readonly wallMs: number
+}
+
+export interface GrantedEvent extends EventBase {
+  readonly kind: 'granted'
+  readonly namespace: string
+  readonly owner: string
+  readonly machine: string
+  readonly slots: number
+  readonly trustedForMs: number
+  /** Where there are several; the lease covers all of them. */
+  readonly resources?: readonly string[]
+  /** Where there are several fleets. */
+  readonly cell?: string
+}
+
+interface ExtendedEvent extends EventBase {
+  readonly kind: 'extended'
+  readonly trustedForMs: number
+}
+
+interface EndedEvent extends EventBase {
+  readonly kind: 'released' | 'handed-over' | 'lost'
+}
+
+export type LeaseEvent = GrantedEvent | ExtendedEvent | EndedEvent
+
+export type Reading =
+  | { readonly status: 'event'; readonly event: LeaseEvent }
+  /** A line about something else. */
+  | { readonly status: 'other' }
+  | { readonly status: 'unreadable'; readonly problem: string }
+
+const NUMBERS = ['fencingToken', 'lease', 'seq', 'monotonicMs', 'wallMs'] as const
+const TEXTS = ['resource', 'lock'] as const
+/** In every line of a lease, so that most others need not be parsed. */
+const MARK = '"lease:'
+
+/** Reads a line, or the object that it is of. */
+export function readLeaseEvent(line: string | object): Reading {
+  if (typeof line === 'string' && !line.includes(MARK)) return { status: 'other' }
+  const value = typeof line === 'string' ? parsed(line) : line
+  if (value === undefined) return { status: 'unreadable', problem: 'it is not whole JSON' }
+  const fields = value as Readonly<Record<string, unknown>>
+  const kind = KINDS[fields['event'] as keyof typeof KINDS] as LeaseEvent['kind'] | undefined
+  if (kind === undefined) return { status: 'other' }
+  const problem = problemOf(kind, fields)
+  if (problem !== undefined) return { status: 'unreadable', problem }
+  return { status: 'event', event: { ...fields, kind } as unknown as LeaseEvent }
+}
+
+function parsed(line: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function problemOf(
+  kind: LeaseEvent['kind'],
+  fields: Readonly<Record<string, unknown>>,
+): string | undefined {
+  const numbers: readonly string[] =
+    kind === 'granted'
+      ? [...NUMBERS, 'trustedForMs', 'slots']
+      : kind === 'extended'
+        ? [...NUMBERS, 'trustedForMs']
+        : NUMBERS
+  const texts = kind === 'granted' ? [...TEXTS, 'namespace', 'owner', 'machine'] : TEXTS
+  const bad =
+    numbers.find((name) => !Number.isFinite(fields[name])) ??
+    texts.find((name) => typeof fields[name] !== 'string')
+  if (bad !== undefined) return `its \`${bad}\` is missing or of another type`
+  const { resources } = fields
+  if (resources !== undefined && !isTexts(resources)) return 'its `resources` is no list of names'
+  return undefined
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((one) => typeof one === 'string')
+}

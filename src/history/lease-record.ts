@@ -1,0 +1,56 @@
+/** One lease as its events tell it. */
+import type { GrantedEvent, LeaseEvent } from './lease-event.ts'
+
+export type LeaseEnd = 'released' | 'handed-over' | 'lost'
+
+export interface LeaseRecord {
+  readonly lock: string
+  readonly machine: string
+  readonly owner: string
+  /** Of one fleet: leases of different scopes have nothing to do with each other. */
+  readonly scope: string
+  /** Resources, or one slot of a resource. */
+  readonly names: readonly string[]
+  readonly slots: number
+  fencingToken: number
+  /** From when to when its holder trusted it, on the clock that all processes of its machine share. */
+  readonly grantedMs: number
+  trustedUntilMs: number
+  /** The same on the machine's wall clock, for comparison with other machines. */
+  readonly grantedWallMs: number
+  trustedUntilWallMs: number
+  end: LeaseEnd | undefined
+}
+
+export function newRecord(event: GrantedEvent): LeaseRecord {
+  const { lock, machine, owner, namespace, cell, slots, fencingToken } = event
+  const { monotonicMs, wallMs, trustedForMs } = event
+  return {
+    ...{ lock, machine, owner, slots, fencingToken },
+    scope: cell === undefined ? namespace : `${namespace} in cell ${cell}`,
+    names: event.resources ?? [event.resource],
+    grantedMs: monotonicMs,
+    trustedUntilMs: monotonicMs + trustedForMs,
+    grantedWallMs: wallMs,
+    trustedUntilWallMs: wallMs + trustedForMs,
+    end: undefined,
+  }
+}
+
+/** What a later event of the same lease changes. */
+export function update(record: LeaseRecord, event: Exclude<LeaseEvent, GrantedEvent>): void {
+  record.fencingToken = event.fencingToken
+  if (event.kind === 'extended') {
+    record.trustedUntilMs = event.monotonicMs + event.trustedForMs
+    record.trustedUntilWallMs = event.wallMs + event.trustedForMs
+    return
+  }
+  record.end = event.kind
+  record.trustedUntilMs = Math.min(record.trustedUntilMs, event.monotonicMs)
+  record.trustedUntilWallMs = Math.min(record.trustedUntilWallMs, event.wallMs)
+}
+
+/** Where conflicts of a name are looked for: the resource with all of its slots. */
+export function groupOf({ scope, slots }: LeaseRecord, name: string): string {
+  return `${scope}: ${slots > 1 ? name.replace(/#\d+$/, '') : name}`
+}

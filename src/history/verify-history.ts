@@ -1,0 +1,123 @@
+/** Reads the logs of several processes side by side, in the order of time, and judges them. */
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { HistoryChecker, type HistoryOptions, type HistoryVerdict } from './history-checker.ts'
+import { readLeaseEvent, type LeaseEvent } from './lease-event.ts'
+
+/** A log: lines, or the objects that they are of, in the order in which they were written. */
+export interface HistorySource {
+  /** For messages, such as the name of its file. */
+  readonly name: string
+  readonly lines: AsyncIterable<string | object> | Iterable<string | object>
+}
+
+export interface VerifyOptions extends HistoryOptions {
+  /** Called after each line, also of those that are not about leases. */
+  readonly onLine?: () => void
+}
+
+/** As {@link verifyHistory}, of files. */
+export async function verifyHistoryFiles(
+  paths: readonly string[],
+  options: VerifyOptions = {},
+): Promise<HistoryVerdict> {
+  return verifyHistory(
+    paths.map((path) => ({ name: path, lines: linesOf(path) })),
+    options,
+  )
+}
+
+/** Opened when it is read: readline drops the lines that come before anybody takes them. */
+async function* linesOf(path: string): AsyncGenerator<string, void, undefined> {
+  yield* createInterface({ input: createReadStream(path), crlfDelay: Infinity })
+}
+
+/** A source, its next event about a lease, and when that was. */
+interface Reader {
+  readonly events: AsyncGenerator<LeaseEvent, void, undefined>
+  event: LeaseEvent
+  atMs: number
+}
+
+/**
+ * Whether two trusted leases of one resource ever overlapped, whether fencing tokens rose, and which lines are missing.
+ *
+ * @example
+ * const { verdict, findings } = await verifyHistory([{ name: 'worker-1', lines }])
+ */
+export async function verifyHistory(
+  sources: readonly HistorySource[],
+  options: VerifyOptions = {},
+): Promise<HistoryVerdict> {
+  const checker = new HistoryChecker(options)
+  const order = new Order()
+  const readers: Reader[] = []
+  for (const source of sources) {
+    const events = eventsOf(source, checker, options.onLine)
+    const { value: event } = await events.next()
+    if (event !== undefined) readers.push({ events, event, atMs: order.at(event) })
+  }
+  for (;;) {
+    const [first, second] = earliest(readers)
+    if (first === undefined) return checker.verdict()
+    // Mostly the next line is of the same source, too.
+    do {
+      checker.add(first.event)
+      const { value: event } = await first.events.next()
+      if (event === undefined) {
+        readers.splice(readers.indexOf(first), 1)
+        break
+      }
+      first.event = event
+      first.atMs = order.at(event)
+    } while (first.atMs <= (second?.atMs ?? Infinity))
+  }
+}
+
+async function* eventsOf(
+  { name, lines }: HistorySource,
+  checker: HistoryChecker,
+  onLine: () => void = () => undefined,
+): AsyncGenerator<LeaseEvent, void, undefined> {
+  let number = 0
+  for await (const line of lines) {
+    number++
+    const reading = readLeaseEvent(line)
+    if (reading.status === 'event') yield reading.event
+    else if (reading.status === 'unreadable') {
+      checker.unreadable(`line ${number} of ${name}`, reading.problem)
+    }
+    onLine()
+  }
+}
+
+/**
+ * When an event was, for the order in which sources are read: on its machine's monotonic clock, because a wall clock
+ * may be set back. A machine that was suspended is where its wall clock says.
+ */
+class Order {
+  readonly #machineOf = new Map<string, string>()
+  readonly #offsetMs = new Map<string, number>()
+
+  at(event: LeaseEvent): number {
+    const { lock, monotonicMs, wallMs } = event
+    if (event.kind === 'granted') this.#machineOf.set(lock, event.machine)
+    const machine = this.#machineOf.get(lock)
+    if (machine === undefined) return wallMs
+    const offsetMs = Math.max(this.#offsetMs.get(machine) ?? -Infinity, wallMs - monotonicMs)
+    this.#offsetMs.set(machine, offsetMs)
+    return monotonicMs + offsetMs
+  }
+}
+
+function earliest(readers: readonly Reader[]): readonly [Reader?, Reader?] {
+  let first: Reader | undefined
+  let second: Reader | undefined
+  for (const reader of readers) {
+    if (first === undefined || reader.atMs < first.atMs) {
+      second = first
+      first = reader
+    } else if (second === undefined || reader.atMs < second.atMs) second = reader
+  }
+  return first === undefined ? [] : second === undefined ? [first] : [first, second]
+}

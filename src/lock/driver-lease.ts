@@ -1,0 +1,109 @@
+/** A lease at one lock server, and the deadlines of what is asked there. */
+import { withinMs, type Instant } from '../clock.ts'
+import type { MasterAnswer } from '../errors.ts'
+import { messageOf } from '../message-of.ts'
+import { HeldLease, type LeaseRegistry, type Renewed } from './held-lease.ts'
+import type { LeaseTerms } from './lease-option.ts'
+import type { Claim, LockDriver, Wish } from './lock-driver.ts'
+import type { LockSettings } from './lock-settings.ts'
+import { trustFrom, type Trust } from './trust.ts'
+
+/** A driver whose requests have a deadline, and may go on behind it. */
+export class BoundedDriver<Granted extends Claim> {
+  readonly driver: LockDriver<Granted>
+  readonly #settings: LockSettings
+  readonly #background = new Set<Promise<void>>()
+
+  constructor(driver: LockDriver<Granted>, settings: LockSettings) {
+    this.driver = driver
+    this.#settings = settings
+  }
+
+  /** What `request` resolves to, or undefined at its deadline. Rejects as it does. */
+  within<Value>(request: Promise<Value>, limitMs: number = Infinity): Promise<Value | undefined> {
+    const { clock, requestTimeoutMs } = this.#settings
+    return withinMs(clock, Math.min(requestTimeoutMs, limitMs), request)
+  }
+
+  /** Its failure is not reported: the server forgets the lease when its time is over. */
+  inBackground(work: Promise<unknown>): void {
+    const done = work.then(
+      () => undefined,
+      () => undefined,
+    )
+    this.#background.add(done)
+    void done.then(() => this.#background.delete(done))
+  }
+
+  /** When the background work is done, or at the deadline of a request. */
+  async quiet(): Promise<void> {
+    await this.within(Promise.all(this.#background))
+  }
+
+  /** How long a lease may be trusted that the server counts from `ageMs` before `startedAt`. */
+  trust({ now, wallNow }: Instant, leaseMs: number, ageMs = 0): Trust {
+    const since = { now: now - ageMs, wallNow: wallNow - ageMs }
+    return trustFrom(since, leaseMs, this.#settings.driftFactor)
+  }
+
+  says(answer: string): readonly MasterAnswer[] {
+    return [{ master: this.driver.name, answer }]
+  }
+}
+
+export class DriverLease<Granted extends Claim> extends HeldLease {
+  readonly resources: readonly string[]
+  readonly token: string
+  readonly fencingToken: number
+  readonly claim: Granted
+  readonly #server: BoundedDriver<Granted>
+
+  /** @internal */
+  constructor(
+    registry: LeaseRegistry,
+    server: BoundedDriver<Granted>,
+    { resources, token }: Wish,
+    claim: Granted,
+    terms: LeaseTerms,
+    startedAt: number,
+    trust: Trust,
+  ) {
+    super(registry, terms, startedAt, trust)
+    this.resources = resources
+    this.token = token
+    this.fencingToken = claim.fencingToken
+    this.claim = claim
+    this.#server = server
+    this.begin(this.remainingMs())
+  }
+
+  protected async renew(startedAt: Instant, leftMs: number): Promise<Renewed> {
+    const { claim } = this
+    const server = this.#server
+    try {
+      const renewal = await server.within(server.driver.extend(claim), leftMs)
+      if (renewal === undefined) {
+        return { status: 'unreachable', answers: server.says('no answer in time') }
+      }
+      if (renewal === 'gone') {
+        const answers = server.says('it has no such lease')
+        return { status: 'gone', reason: 'the server no longer has it', answers }
+      }
+      const trust = server.trust(startedAt, claim.leaseMs, renewal.ageMs)
+      return { status: 'extended', trust }
+    } catch (error) {
+      return { status: 'unreachable', answers: server.says(messageOf(error)) }
+    }
+  }
+
+  protected async free(): Promise<void> {
+    const releasing = this.#server.driver.release(this.claim)
+    this.#server.inBackground(releasing)
+    await this.#server.within(releasing).catch(() => undefined)
+  }
+
+  /** A server that knows sessions keeps the lease as long as this process lives. */
+  protected lost(): void {
+    this.#server.inBackground(this.#server.driver.release(this.claim))
+  }
+}

@@ -1,0 +1,294 @@
+/**
+ * The life of a lease, whatever server granted it.
+ *
+ *   held ──extend() answered inside the old trust──▶ held, for longer
+ *    ├─ release() ───────────────────────────────▶ released
+ *    ├─ giveUp() ────────────────────────────────▶ released; its successor has the resources
+ *    ├─ its timer finds the trust over ───────────▶ lost, `signal` aborts
+ *    ├─ the server no longer has it ──────────────▶ lost, `signal` aborts
+ *    └─ its lock service closes ──────────────────▶ lost, `signal` aborts; then released
+ *
+ * Nothing leads back to held: another client may have held the resource since. The timer looks at
+ * both clocks and needs no network, so it also ends the trust when all servers are gone.
+ */
+import {
+  Deadlines,
+  instant,
+  type Clock,
+  type Deadline,
+  type Expiring,
+  type Instant,
+} from '../clock.ts'
+import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
+import type {
+  ExtendResult,
+  LeaseEnd,
+  LockObserver,
+  LossReason,
+} from '../telemetry/lock-observer.ts'
+import { keep, type Keeper } from './keeper.ts'
+import { LeaseLog, type LeaseLogOptions } from './lease-log.ts'
+import type { LeaseTerms } from './lease-option.ts'
+import type { ExtendOutcome, Lease } from './lease.ts'
+import { labelOf } from './resources.ts'
+import { longer, remainingMs, type Trust } from './trust.ts'
+
+/** The leases of one lock service, and what they share. */
+export class LeaseRegistry {
+  readonly clock: Clock
+  readonly observer: Required<LockObserver>
+  readonly log: LeaseLog
+  /** When to look at the clocks for a lease. */
+  readonly looks: Deadlines
+  readonly held: Set<HeldLease> = new Set()
+
+  constructor(options: LeaseLogOptions, observer: Required<LockObserver>) {
+    this.clock = options.clock
+    this.observer = observer
+    this.log = new LeaseLog(options)
+    this.looks = new Deadlines(options.clock)
+  }
+
+  /** Loses every lease that is held, so that its `signal` aborts; then releases it. */
+  async close(): Promise<void> {
+    await Promise.all([...this.held].map((lease) => lease.close()))
+  }
+}
+
+/** What a server answered to an extension. */
+export type Renewed =
+  | { readonly status: 'extended'; readonly trust: Trust }
+  | { readonly status: 'gone'; readonly reason: string; readonly answers: readonly MasterAnswer[] }
+  | { readonly status: 'unreachable'; readonly answers: readonly MasterAnswer[] }
+
+/** How often a lease's timer looks at both clocks, as a fraction of the lease. */
+const LOOKS_PER_LEASE = 3
+
+export abstract class HeldLease implements Lease, Expiring {
+  abstract readonly resources: readonly string[]
+  abstract readonly token: string
+  abstract readonly fencingToken: number
+  readonly #registry: LeaseRegistry
+  readonly #terms: LeaseTerms
+  /** On the monotonic clock. */
+  readonly #startedAt: number
+  #trust: Trust
+  #look: Deadline | undefined
+  #keeper: Keeper | undefined
+  /** Made when the signal is first read; most leases are over before. */
+  #abort: AbortController | undefined
+  #loss: LeaseLostError | undefined
+  #extensions = 0
+  #extending: Promise<ExtendOutcome> | undefined
+  #released: Promise<void> | undefined
+  #isOver = false
+  #limitReached: 'maxHoldMs' | 'maxExtensions' | undefined
+
+  protected constructor(
+    registry: LeaseRegistry,
+    terms: LeaseTerms,
+    startedAt: number,
+    trust: Trust,
+  ) {
+    this.#registry = registry
+    this.#terms = terms
+    this.#startedAt = startedAt
+    this.#trust = trust
+  }
+
+  /** Extends it at the server. Never rejects. */
+  protected abstract renew(startedAt: Instant, leftMs: number): Promise<Renewed>
+  /** Releases it at the server, whatever became of it. Never rejects. */
+  protected abstract free(): Promise<void>
+  /** After a loss was reported. */
+  protected abstract lost(): void
+
+  /** Begins its life: the last statement of a constructor. */
+  protected begin(leftMs: number): void {
+    const { held, log, clock } = this.#registry
+    held.add(this)
+    log.granted(this, this.slots)
+    this.#watch(leftMs)
+    if (this.#terms.autoExtend) this.#keeper = keep(this, clock)
+  }
+
+  protected get trust(): Trust {
+    return this.#trust
+  }
+
+  get resource(): string {
+    return labelOf(this.resources)
+  }
+
+  get leaseMs(): number {
+    return this.#terms.leaseMs
+  }
+
+  get slots(): number {
+    return this.#terms.slots
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#loss !== undefined) this.#abort.abort(this.#loss)
+    }
+    return this.#abort.signal
+  }
+
+  get trustedUntil(): number {
+    return this.#trust.until
+  }
+
+  remainingMs(): number {
+    if (this.#released !== undefined || this.#loss !== undefined) return 0
+    return remainingMs(this.#trust, instant(this.#registry.clock))
+  }
+
+  assertHeld(): void {
+    if (this.remainingMs() > 0) return
+    if (this.#released !== undefined) throw this.#lostError('it was released', [])
+    throw this.#lapse()
+  }
+
+  async extend(): Promise<ExtendOutcome> {
+    this.assertHeld()
+    this.#extending ??= this.#observed(this.#extend()).finally(() => {
+      this.#extending = undefined
+    })
+    return this.#extending
+  }
+
+  release(): Promise<void> {
+    this.#released ??= this.#release()
+    return this.#released
+  }
+
+  /** Its lock service closes: work must stop before another client may be granted. */
+  close(): Promise<void> {
+    if (this.remainingMs() > 0) {
+      this.#lose('its lock service was closed while it was held', [], 'closed')
+    }
+    return this.release()
+  }
+
+  /**
+   * Ends the lease here without telling the server: the first half of a hand-over.
+   * @throws LeaseLostError when it is over.
+   */
+  giveUp(): void {
+    this.assertHeld()
+    this.#registry.log.handedOver(this)
+    this.#end('handed-over')
+    this.#released = Promise.resolve()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release()
+  }
+
+  /** @internal */
+  expire(): void {
+    if (!this.#isOver) this.#watch(this.remainingMs())
+  }
+
+  async #observed(extending: Promise<ExtendOutcome>): Promise<ExtendOutcome> {
+    const { clock, observer } = this.#registry
+    const startedAt = clock.now()
+    let result: ExtendResult = 'lost'
+    try {
+      const outcome = await extending
+      result = outcome.status
+      return outcome
+    } finally {
+      observer.extended(this, result, clock.now() - startedAt)
+    }
+  }
+
+  async #extend(): Promise<ExtendOutcome> {
+    const { clock, log } = this.#registry
+    const option = this.#limit()
+    if (option !== undefined) {
+      this.#limitReached = option
+      return { status: 'limit', remainingMs: this.remainingMs(), option }
+    }
+    this.#extensions++
+    const startedAt = instant(clock)
+    const answer = await this.renew(startedAt, remainingMs(this.#trust, startedAt))
+    this.assertHeld() // An answer counts only inside the old trust.
+    if (answer.status === 'gone') throw this.#lose(answer.reason, answer.answers, 'majority-gone')
+    if (answer.status === 'unreachable') {
+      return { status: 'unreachable', remainingMs: this.remainingMs(), answers: answer.answers }
+    }
+    this.#trust = longer(this.#trust, answer.trust)
+    this.assertHeld()
+    log.extended(this)
+    return { status: 'extended', remainingMs: this.remainingMs() }
+  }
+
+  #limit(): 'maxHoldMs' | 'maxExtensions' | undefined {
+    const heldMs = this.#registry.clock.now() - this.#startedAt
+    if (heldMs + this.leaseMs > this.#terms.maxHoldMs) return 'maxHoldMs'
+    return this.#extensions >= this.#terms.maxExtensions ? 'maxExtensions' : undefined
+  }
+
+  async #release(): Promise<void> {
+    const { clock, log, observer } = this.#registry
+    const startedAt = clock.now()
+    if (!this.#isOver) log.released(this)
+    this.#end('released')
+    await this.free()
+    observer.released(this, clock.now() - startedAt)
+  }
+
+  /** Looks at both clocks until the lease is over; an extension only moves the next look. */
+  #watch(leftMs: number): void {
+    if (leftMs <= 0) {
+      this.#lapse()
+      return
+    }
+    const lookMs = Math.ceil(Math.min(leftMs, this.leaseMs / LOOKS_PER_LEASE))
+    this.#look = this.#registry.looks.in(lookMs, this)
+  }
+
+  #lapse(): LeaseLostError {
+    const limit = this.#limitReached
+    if (limit === undefined) {
+      return this.#lose(`it was not extended within its ${this.leaseMs} ms`, [], 'lapsed')
+    }
+    const kind = limit === 'maxHoldMs' ? 'max-hold' : 'max-extensions'
+    return this.#lose(`it was held as long as \`${limit}\` allows`, [], kind)
+  }
+
+  /** The only way to lose a lease: the signal first, then the observers. */
+  #lose(reason: string, answers: readonly MasterAnswer[], kind: LossReason): LeaseLostError {
+    if (this.#loss !== undefined) return this.#loss
+    const loss = this.#lostError(reason, answers)
+    if (kind === 'closed') loss.cause = new RedlockClosedError()
+    if (this.#released !== undefined) return loss
+    this.#loss = loss
+    this.#abort?.abort(loss)
+    this.#end('lost')
+    this.#registry.observer.lost(this, kind)
+    this.#registry.log.lost(this, kind)
+    this.lost()
+    return loss
+  }
+
+  #end(how: LeaseEnd): void {
+    const { clock, observer, held } = this.#registry
+    if (!this.#isOver) {
+      this.#isOver = true
+      const heldMs = clock.now() - this.#startedAt
+      observer.ended(this, this.#loss === undefined ? how : 'lost', heldMs)
+    }
+    this.#look?.leave(this)
+    this.#look = undefined
+    this.#keeper?.stop()
+    held.delete(this)
+  }
+
+  #lostError(reason: string, answers: readonly MasterAnswer[]): LeaseLostError {
+    return new LeaseLostError(this.resource, this.fencingToken, reason, answers)
+  }
+}

@@ -1,0 +1,322 @@
+/**
+ * A lock service over one lock server. The driver knows the server; what is the same for all servers
+ * stands here: late answers, waiting, slots, reentrancy. `HeldLease` has the life of a lease.
+ */
+import { randomBytes } from 'node:crypto'
+import { jitteredMs } from '../backoff.ts'
+import { instant, withinMs, type Instant } from '../clock.ts'
+import { RedlockClosedError } from '../errors.ts'
+import { messageOf } from '../message-of.ts'
+import { integerOption, refuse } from '../options.ts'
+import { observe, type LockObserver } from '../telemetry/lock-observer.ts'
+import { callOptions, type AcquireOptions } from './acquire-options.ts'
+import { BoundedDriver, DriverLease } from './driver-lease.ts'
+import { HeldLease, LeaseRegistry } from './held-lease.ts'
+import type { Inspection, ListedLease, ServiceHealth } from './inspection.ts'
+import type { Lease } from './lease.ts'
+import { leaseTerms, type LeaseTerms } from './lease-option.ts'
+import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
+import type { Capability, LeaseOptions, LockService } from './lock-service.ts'
+import type { LockSettings } from './lock-settings.ts'
+import { outcomeError, type AcquireOutcome, type Unreachable } from './outcome.ts'
+import { HeldLeases } from './reentrancy.ts'
+import { labelOf, resourceNames } from './resources.ts'
+import { claimsFor, tryEach } from './slots.ts'
+
+const RETRY_MS = { min: 5, max: 200 }
+/** Announcements may be lost: a waiter tries again after this time. */
+const MAX_SLEEP_MS = 1_000
+
+type HandOver = (lease: Lease, options?: Omit<LeaseOptions, 'slots'>) => Promise<AcquireOutcome>
+
+export class LockClient<Granted extends Claim = Claim> implements LockService, AsyncDisposable {
+  readonly namespace: string
+  readonly leaseMs: number
+  readonly maxLeaseMs: number
+  readonly lacks: readonly Capability[]
+  /** Absent where the server cannot do it in one request. */
+  readonly handOver?: HandOver
+  readonly #settings: LockSettings
+  readonly #driver: LockDriver<Granted>
+  readonly #server: BoundedDriver<Granted>
+  readonly #observer: Required<LockObserver>
+  readonly #leases: LeaseRegistry
+  readonly #held = new HeldLeases()
+  #closed: Promise<void> | undefined
+
+  constructor(settings: LockSettings, driver: LockDriver<Granted>) {
+    this.#settings = settings
+    this.#driver = driver
+    this.#server = new BoundedDriver(driver, settings)
+    this.namespace = settings.namespace
+    this.leaseMs = settings.leaseMs
+    this.maxLeaseMs = settings.maxLeaseMs
+    const lacks: Capability[] = []
+    if (driver.handOver === undefined) lacks.push('handOver')
+    else this.handOver = (lease, options = {}) => this.#handOver(lease, options)
+    if (driver.listen === undefined) lacks.push('announcements')
+    this.lacks = lacks
+    const lock = { namespace: this.namespace, quorum: 1, status: () => this.status() }
+    this.#observer = observe(settings.observer, lock, settings.log)
+    this.#leases = new LeaseRegistry(settings, this.#observer)
+  }
+
+  /** Rejects, saying what is wrong with the server, when no lease could be had. */
+  async ready(): Promise<void> {
+    this.#assertOpen()
+    await this.#driver.ready()
+  }
+
+  /** What this process sees: the service as one master, and how many leases are held here. */
+  status(): ReturnType<Parameters<typeof observe>[1]['status']> {
+    const state = this.#closed === undefined ? 'voting' : 'closed'
+    return { masters: [{ name: this.#driver.name, state }], leases: this.#leases.held.size }
+  }
+
+  /**
+   * One attempt, no waiting. Several resources are granted together or not at all.
+   * @throws TypeError for a bad resource or option; RedlockClosedError.
+   */
+  async tryAcquire(
+    resource: string | readonly string[],
+    options: LeaseOptions = {},
+  ): Promise<AcquireOutcome> {
+    callOptions(options, false)
+    return this.#try(resourceNames(resource), options)
+  }
+
+  /**
+   * Tries until granted or `waitMs` is over.
+   * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt failed.
+   * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
+   */
+  async acquire(
+    resource: string | readonly string[],
+    options: AcquireOptions = {},
+  ): Promise<Lease> {
+    callOptions(options, true)
+    const names = resourceNames(resource)
+    const { clock } = this.#settings
+    const { waitMs = options.leaseMs ?? this.leaseMs, signal, slots = 1 } = options
+    integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
+    signal?.throwIfAborted()
+    const startedAt = clock.now()
+    const waiter = waitMs > 0 && slots === 1 ? randomBytes(10).toString('hex') : undefined
+    const listening = waiter && this.#driver.listen?.(names, waiter, waitMs)
+    let isGranted = false
+    try {
+      for (let tries = 0; ; tries++) {
+        const change = listening ? listening.changed() : undefined
+        const outcome = await this.#try(names, options, waiter)
+        if (outcome.status === 'granted') {
+          if (signal?.aborted === true) await outcome.lease.release()
+          signal?.throwIfAborted()
+          isGranted = true
+          return outcome.lease
+        }
+        signal?.throwIfAborted()
+        const leftMs = startedAt + waitMs - clock.now()
+        if (leftMs <= 0) throw outcomeError(outcome)
+        const isTold = change !== undefined && outcome.status === 'taken'
+        const pauseMs = isTold
+          ? Math.min(MAX_SLEEP_MS, outcome.retryAfterMs + RETRY_MS.min)
+          : jitteredMs(tries, RETRY_MS.min, RETRY_MS.max, clock.random())
+        await this.#pause(Math.min(leftMs, pauseMs), isTold ? change : undefined, signal)
+      }
+    } finally {
+      if (listening) listening.stop(isGranted)
+      this.#observer.waited(names, isGranted, clock.now() - startedAt)
+    }
+  }
+
+  /**
+   * Runs `routine` under a lease that is kept alive, and releases it afterwards. Inside another
+   * `using` on the same resource, in the same asynchronous context, it joins that lease.
+   * @throws what {@link LockClient.acquire} throws.
+   */
+  async using<Result>(
+    resource: string | readonly string[],
+    options: AcquireOptions,
+    routine: (lease: Lease) => Promise<Result> | Result,
+  ): Promise<Result> {
+    return this.#held.using(this, resource, options, routine)
+  }
+
+  /** Who holds a resource. @throws RedlockClosedError; what the server's client throws. */
+  async inspect(resource: string): Promise<Inspection> {
+    this.#assertOpen()
+    return this.#answer(this.#driver.inspect(resourceNames(resource)[0] ?? resource))
+  }
+
+  /** Live leases of the namespace, at most `limit`. @throws RedlockClosedError; what the server's client throws. */
+  async leases(limit: number): Promise<readonly ListedLease[]> {
+    this.#assertOpen()
+    return this.#answer(this.#driver.leases?.(limit) ?? Promise.resolve([]))
+  }
+
+  /** How the servers are, each by itself. Changes nothing. */
+  async health(): Promise<ServiceHealth> {
+    const { name } = this.#driver
+    return (await this.#driver.health?.()) ?? { service: name, servers: [], findings: [] }
+  }
+
+  /** Loses every lease that is still held, so that its `signal` aborts, releases it, and disconnects. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    await this.#leases.close()
+    await this.#server.quiet()
+    await this.#driver.close()
+    this.#observer.closed()
+  }
+
+  async #try(
+    names: readonly string[],
+    options: LeaseOptions,
+    waiter?: string,
+  ): Promise<AcquireOutcome> {
+    this.#assertOpen()
+    const terms = leaseTerms(options, this.#settings)
+    const tryOne = async (resources: readonly string[]): Promise<AcquireOutcome> => {
+      const wish = this.#wish(resources, terms, waiter)
+      return this.#attempt(wish, terms, false, () => this.#driver.acquire(wish))
+    }
+    return tryEach(claimsFor(names, options.slots ?? 1, this.#settings.clock.random()), tryOne)
+  }
+
+  async #handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome> {
+    this.#assertOpen()
+    callOptions(options, false)
+    if (!this.#isOwn(lease)) {
+      if (lease instanceof HeldLease) lease.assertHeld()
+      return refuse('lease', 'a lease of this lock service', lease)
+    }
+    const terms = leaseTerms(options, this.#settings)
+    lease.giveUp()
+    const { claim } = lease
+    const wish = this.#wish(lease.resources, terms)
+    const outcome = await this.#attempt(wish, terms, true, async () => {
+      const answer = await this.#driver.handOver?.(claim, wish)
+      return answer ?? { status: 'split', resource: lease.resource }
+    })
+    if (outcome.status !== 'granted') this.#server.inBackground(this.#driver.release(claim))
+    return outcome
+  }
+
+  #wish(resources: readonly string[], { leaseMs }: LeaseTerms, waiter?: string): Wish {
+    const token = `${randomBytes(20).toString('hex')}@${this.#settings.owner}`
+    return { resources, token, leaseMs, waiter }
+  }
+
+  /** One request. What it grants too late is released, not handed out. */
+  async #attempt(
+    wish: Wish,
+    terms: LeaseTerms,
+    handOver: boolean,
+    ask: () => Promise<ClaimOutcome<Granted>>,
+  ): Promise<AcquireOutcome> {
+    const { clock } = this.#settings
+    const startedAt = instant(clock)
+    const { resources } = wish
+    let outcome: AcquireOutcome
+    try {
+      const asked = ask()
+      const answer = await this.#server.within(asked)
+      if (answer === undefined) {
+        this.#abandon(wish, asked)
+        outcome = this.#unreachable(wish, `no answer within ${this.#settings.requestTimeoutMs} ms`)
+      } else if (answer.status === 'granted') {
+        outcome = this.#granted(wish, answer.claim, terms, startedAt)
+      } else {
+        outcome = { ...answer, answers: [] }
+      }
+    } catch (error) {
+      this.#abandon(wish)
+      outcome = this.#unreachable(wish, messageOf(error))
+    }
+    const { status } = outcome
+    const fencingToken = outcome.status === 'granted' ? outcome.lease.fencingToken : undefined
+    const durationMs = clock.now() - startedAt.now
+    this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
+    if (this.#closed !== undefined && outcome.status === 'granted') {
+      await outcome.lease.release()
+      this.#assertOpen()
+    }
+    return outcome
+  }
+
+  #granted(wish: Wish, claim: Granted, terms: LeaseTerms, startedAt: Instant): AcquireOutcome {
+    const { fencingToken, leaseMs } = claim
+    const trust = this.#server.trust(startedAt, leaseMs, claim.ageMs)
+    const isLate = trust.until <= this.#settings.clock.now()
+    if (isLate || !Number.isSafeInteger(fencingToken)) {
+      this.#server.inBackground(this.#driver.release(claim))
+      return this.#unreachable(
+        wish,
+        isLate
+          ? 'the lease was over before it was granted'
+          : `fencing token ${fencingToken} is not a safe integer`,
+      )
+    }
+    const granted = { ...terms, leaseMs }
+    const { now } = startedAt
+    const lease = new DriverLease(this.#leases, this.#server, wish, claim, granted, now, trust)
+    return { status: 'granted', lease }
+  }
+
+  #unreachable({ resources }: Wish, why: string): Unreachable {
+    const resource = labelOf(resources)
+    const answers = this.#server.says(why)
+    return { status: 'unreachable', answers, resource, retryAfterMs: 0, quorum: 1 }
+  }
+
+  /** What is granted behind the deadline is released; what has not arrived yet is refused there. */
+  #abandon(wish: Wish, asked?: Promise<ClaimOutcome<Granted>>): void {
+    this.#server.inBackground(this.#driver.abandon(wish))
+    if (asked === undefined) return
+    this.#server.inBackground(
+      asked.then(async (late) => {
+        if (late.status === 'granted') await this.#driver.release(late.claim)
+      }),
+    )
+  }
+
+  async #answer<Value>(promise: Promise<Value>): Promise<Value> {
+    const answer = await this.#server.within(promise)
+    if (answer !== undefined) return answer
+    throw new Error(
+      `${this.#driver.name} did not answer within ${this.#settings.requestTimeoutMs} ms`,
+    )
+  }
+
+  async #pause(
+    limitMs: number,
+    change: Promise<void> | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    let stop: (() => void) | undefined
+    const aborted = new Promise<void>((resolve) => {
+      stop = resolve
+      signal?.addEventListener('abort', stop, { once: true })
+    })
+    const wake = change === undefined ? aborted : Promise.race([aborted, change])
+    await withinMs(this.#settings.clock, limitMs, wake)
+    if (stop !== undefined) signal?.removeEventListener('abort', stop)
+    signal?.throwIfAborted()
+  }
+
+  #isOwn(lease: Lease): lease is DriverLease<Granted> {
+    return lease instanceof DriverLease && this.#leases.held.has(lease)
+  }
+
+  #assertOpen(): void {
+    if (this.#closed !== undefined) throw new RedlockClosedError()
+  }
+}

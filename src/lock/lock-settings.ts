@@ -1,0 +1,88 @@
+/** The options that every lock service over one server has, checked, with their defaults. */
+import { hostname } from 'node:os'
+import { systemClock, type Clock } from '../clock.ts'
+import { EventLog } from '../event-log.ts'
+import { defaultLogger, type Logger } from '../logger.ts'
+import { integerOption, knownOptions, nameOption, numberOption, objectOption } from '../options.ts'
+import type { Observer } from '../telemetry/lock-observer.ts'
+import { openTelemetry } from '../telemetry/open-telemetry.ts'
+import { leaseOption, MIN_LEASE_MS } from './lease-option.ts'
+
+/** All durations are milliseconds. */
+export interface LockOptions {
+  /** Length of a lease when a call does not say. @defaultValue 10 000 */
+  readonly leaseMs?: number
+  /** The longest lease that a call may ask for. @defaultValue 30 000 */
+  readonly maxLeaseMs?: number
+  /** Resources of different namespaces have nothing to do with each other. @defaultValue 'redlock' */
+  readonly namespace?: string
+  /** How different the rates of two clocks may be, as a fraction. @defaultValue 0.01 */
+  readonly driftFactor?: number
+  /**
+   * How long one request may take before its outcome counts as unknown.
+   * @defaultValue a quarter of `leaseMs`, within 100 to 2 000
+   */
+  readonly requestTimeoutMs?: number
+  /** The longest time one lease may be held, extensions included. @defaultValue 1 h */
+  readonly maxHoldMs?: number
+  /** How often one lease may be extended. @defaultValue 10 000 */
+  readonly maxExtensions?: number
+  /** Who holds a lease, as operators see it on the server and in errors. @defaultValue `hostname:pid` */
+  readonly owner?: string
+  /** Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard error */
+  readonly logger?: Logger
+  /** Told of every attempt and lease. @defaultValue `openTelemetry()` */
+  readonly observer?: Observer
+  /** @internal */
+  readonly clock?: Clock
+}
+
+export interface LockSettings {
+  readonly leaseMs: number
+  readonly maxLeaseMs: number
+  readonly namespace: string
+  readonly driftFactor: number
+  readonly requestTimeoutMs: number
+  readonly maxHoldMs: number
+  readonly maxExtensions: number
+  readonly owner: string
+  readonly log: EventLog
+  readonly observer: Observer
+  readonly clock: Clock
+}
+
+const KNOWN: Readonly<Record<keyof LockOptions, boolean>> = {
+  ...{ leaseMs: true, maxLeaseMs: true, namespace: true, driftFactor: true, clock: false },
+  ...{ requestTimeoutMs: true, maxHoldMs: true, maxExtensions: true, owner: true },
+  ...{ logger: true, observer: true },
+}
+const MAX_LEASE_MS = 24 * 3_600_000
+const ANY = Number.MAX_SAFE_INTEGER
+
+/**
+ * @param own the names of the service's own options.
+ * @throws TypeError for a bad option.
+ */
+export function lockSettings(given: LockOptions, own: readonly string[]): LockSettings {
+  objectOption(given, `an object with \`${own[0] ?? 'leaseMs'}\``)
+  knownOptions(given, { ...KNOWN, ...Object.fromEntries(own.map((name) => [name, true])) })
+  const options: LockOptions = given
+  const maxLeaseMs = options.maxLeaseMs ?? 30_000
+  integerOption('maxLeaseMs', maxLeaseMs, MIN_LEASE_MS, MAX_LEASE_MS)
+  const leaseMs = leaseOption(options.leaseMs ?? Math.min(10_000, maxLeaseMs), maxLeaseMs)
+  const requestTimeoutMs =
+    options.requestTimeoutMs ?? Math.round(Math.min(2_000, Math.max(100, leaseMs / 4)))
+  return {
+    leaseMs,
+    maxLeaseMs,
+    namespace: nameOption('namespace', options.namespace ?? 'redlock'),
+    driftFactor: numberOption('driftFactor', options.driftFactor ?? 0.01, 0, 0.5),
+    requestTimeoutMs: integerOption('requestTimeoutMs', requestTimeoutMs, 1, leaseMs),
+    maxHoldMs: integerOption('maxHoldMs', options.maxHoldMs ?? 3_600_000, leaseMs, ANY),
+    maxExtensions: integerOption('maxExtensions', options.maxExtensions ?? 10_000, 0, ANY),
+    owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
+    log: new EventLog(options.logger ?? defaultLogger()),
+    observer: options.observer ?? openTelemetry(),
+    clock: options.clock ?? systemClock,
+  }
+}

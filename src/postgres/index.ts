@@ -1,0 +1,7 @@
+/** `bullmq-redlock/postgres`: leases in a table of PostgreSQL. */
+export {
+  type LockedTransaction,
+  PostgresLocks,
+  type PostgresLocksOptions,
+} from './postgres-locks.ts'
+export type { PgListener, PgPool, PgPoolClient, PgQueryable } from './pg.ts'

@@ -1,0 +1,37 @@
+/** What is needed of `pg`. Its classes fit, so this package does not load it. */
+
+export interface PgRows {
+  readonly rows: readonly unknown[]
+}
+
+export interface PgQuery {
+  readonly text: string
+  readonly values: unknown[]
+  /** `pg` gives a query up after this time, and closes its connection. */
+  readonly query_timeout?: number
+}
+
+export interface PgQueryable {
+  query(query: PgQuery): Promise<PgRows>
+}
+
+export interface PgPoolClient extends PgQueryable {
+  /** With `true` the connection is closed instead of used again. */
+  release(destroy?: boolean): void
+  on(event: 'error', heard: (error: Error) => void): unknown
+  off(event: 'error', heard: (error: Error) => void): unknown
+}
+
+/** A `pg.Pool`, directly or through pgbouncer in any of its modes. */
+export interface PgPool extends PgQueryable {
+  connect(): Promise<PgPoolClient>
+}
+
+/** A `pg.Client` that has its own session: not through pgbouncer in transaction mode. */
+export interface PgListener extends PgQueryable {
+  connect(): Promise<unknown>
+  on(event: 'notification', heard: (message: { payload?: string | undefined }) => void): unknown
+  on(event: 'error', heard: (error: Error) => void): unknown
+  on(event: 'end', heard: () => void): unknown
+  end(): Promise<void>
+}

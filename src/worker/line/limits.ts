@@ -1,0 +1,139 @@
+/**
+ * What an operator or a program sets for one resource while jobs run: a pause, a number of slots, a
+ * rate. It is kept in the queue's Redis, so every process goes by it at once, and it survives
+ * restarts and deploys.
+ */
+import { hostname } from 'node:os'
+import { systemClock } from '../../clock.ts'
+import { integerOption, knownOptions, numberOption, refuse } from '../../options.ts'
+import type { LineBackend } from '../bullmq/line-backend.ts'
+
+export interface LimitOptions {
+  /** When it ends by itself. @defaultValue no end */
+  readonly until?: Date | number
+  /** Shown to people who ask why a job waits. */
+  readonly reason?: string
+  /** Who sets it. @defaultValue `hostname:pid` */
+  readonly by?: string
+}
+
+/** How many jobs of a resource may start: `limit` in `perMs` in the long run. */
+export interface Rate {
+  readonly limit: number
+  readonly perMs: number
+  /**
+   * How many may start at once after a pause. In any time of `t` ms, at most `burst + t × limit /
+   * perMs` start. @defaultValue 1
+   */
+  readonly burst?: number
+}
+
+/** The rate of a job's resource, and what this job counts. */
+export interface JobRate extends Rate {
+  /** @defaultValue 1 */
+  readonly cost?: number
+}
+
+/** Something that was set. */
+export interface LimitSetting {
+  readonly since: Date
+  readonly until?: Date
+  readonly reason?: string
+  readonly by?: string
+}
+
+/** What is in force for one resource. Empty where nothing is set. */
+export interface ResourceLimits {
+  /** None of its jobs starts. */
+  readonly paused?: LimitSetting
+  /** None of its jobs starts after a `lease.rateLimit()`. */
+  readonly asleepUntil?: Date
+  readonly slots?: LimitSetting & { readonly slots: number }
+  readonly rate?: LimitSetting & Required<Rate>
+}
+
+export type LimitKind = 'paused' | 'slots' | 'rate' | 'asleep'
+
+const OPTIONS = { until: true, reason: true, by: true } as const
+const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
+const MAX_SLOTS = 1_000
+const MAX_TEXT_LENGTH = 500
+
+/** What is stored of a limit. @throws TypeError for a bad option. */
+export function limitEntry(options: LimitOptions): Record<string, unknown> {
+  knownOptions({ ...options }, OPTIONS)
+  const { until, reason, by = `${hostname()}:${process.pid}` } = options
+  for (const [name, text] of Object.entries({ reason, by })) {
+    if (text !== undefined && (typeof text !== 'string' || text.length > MAX_TEXT_LENGTH)) {
+      refuse(name, `a string of at most ${MAX_TEXT_LENGTH} characters`, text)
+    }
+  }
+  const end = until === undefined ? undefined : Number(until)
+  if (end !== undefined && !(end > systemClock.wallNow())) {
+    refuse('until', 'a time in the future: a Date, or milliseconds since 1970', end)
+  }
+  return { since: systemClock.wallNow(), until: end && Math.ceil(end), reason, by }
+}
+
+/** @throws TypeError for a bad rate. */
+export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
+  if (typeof rate !== 'object') refuse(name, 'an object with `limit` and `perMs`', rate)
+  knownOptions({ ...rate }, RATE)
+  const { limit, perMs, burst = 1, cost = 1 } = rate
+  const most = Number.MAX_SAFE_INTEGER
+  numberOption(`${name}.limit`, limit, Number.MIN_VALUE, most)
+  numberOption(`${name}.perMs`, perMs, 1, most)
+  numberOption(`${name}.burst`, burst, 1, most)
+  numberOption(`${name}.cost`, cost, Number.MIN_VALUE, most)
+  return { limit, perMs, burst, cost }
+}
+
+export function pauseLine(
+  backend: LineBackend,
+  resource: string,
+  options: LimitOptions,
+): Promise<unknown> {
+  return backend.limit(resource, 'paused', limitEntry(options))
+}
+
+export async function resumeLine(backend: LineBackend, resource: string): Promise<void> {
+  await backend.limit(resource, 'asleep', undefined)
+  await backend.limit(resource, 'paused', undefined)
+}
+
+export function setLineSlots(
+  backend: LineBackend,
+  resource: string,
+  slots: number,
+  options: LimitOptions,
+): Promise<unknown> {
+  integerOption('slots', slots, 1, MAX_SLOTS)
+  return backend.limit(resource, 'slots', { ...limitEntry(options), slots })
+}
+
+export function setLineRate(
+  backend: LineBackend,
+  resource: string,
+  rate: Rate,
+  options: LimitOptions,
+): Promise<unknown> {
+  if ('cost' in rate) refuse('rate.cost', 'absent: the job says its cost', rate.cost)
+  const { cost: _, ...checked } = checkedRate(rate, 'rate')
+  return backend.limit(resource, 'rate', { ...limitEntry(options), ...checked })
+}
+
+type Stored = Record<string, unknown> & { readonly since: number; readonly until?: number }
+
+/** @param text what the queue's Redis has for a resource. */
+export function limitsFrom(text: string): ResourceLimits {
+  const all = JSON.parse(text) as Partial<Record<LimitKind, Stored>>
+  const now = systemClock.wallNow()
+  const found: Record<string, unknown> = {}
+  for (const [kind, { since, until, ...rest }] of Object.entries(all)) {
+    if (until !== undefined && until <= now) continue
+    const end = until === undefined ? {} : { until: new Date(until) }
+    if (kind === 'asleep') found['asleepUntil'] = end.until
+    else found[kind] = { since: new Date(since), ...end, ...rest }
+  }
+  return found
+}

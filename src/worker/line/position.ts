@@ -1,0 +1,80 @@
+/** A job's place in its line, what stands before it, and how long it will wait. */
+import type { LineBackend } from '../bullmq/line-backend.ts'
+import { membersOf, type Member } from './inspection.ts'
+import { lineScripts } from './line-scripts.ts'
+
+export interface LinePosition {
+  /** Of several, the one in whose line most jobs stand before it. */
+  readonly resource: string
+  /** Jobs that stand before it, those that run included. */
+  readonly ahead: number
+  /** Jobs in the line. */
+  readonly length: number
+  /** The jobs before it, from the head of the line on: 100 at most. */
+  readonly before: readonly Pick<Member, 'queue' | 'jobId' | 'state'>[]
+  /**
+   * From the times that the last completed jobs of the queue took: those of its resources, where
+   * there are five or more, else all. Undefined where the queue keeps no completed jobs, and while
+   * the resource is paused without an end.
+   */
+  readonly estimate?: {
+    readonly startsInMs: number
+    /** One standard deviation. */
+    readonly spreadMs: number
+  }
+}
+
+/** Completed jobs that are looked at. */
+const RECENT = 200
+const MIN_OWN = 5
+const MAX_BEFORE = 100
+
+type Line = readonly [
+  resource: string,
+  ahead: number,
+  length: number,
+  slots: number,
+  /** JSON numbers: ms until the line opens, -1 for never; ms between two starts. */
+  opensInMs: string,
+  intervalMs: string,
+]
+
+/** Undefined for a job that has ended, does not exist, or has no place in a line. */
+export async function positionOf(
+  backend: LineBackend,
+  jobId: string,
+): Promise<LinePosition | undefined> {
+  const key = backend.toKey(jobId)
+  const args = [backend.toKey(''), jobId, RECENT]
+  const reply = await backend.runOn(lineScripts().position, key, args)
+  const [lines, own, all] = reply as readonly [Line[], number[], number[]]
+  const [line] = [...lines].sort((a, b) => b[1] - a[1])
+  if (line === undefined) return undefined
+  const [resource, ahead, length, slots, opensInMs, intervalMs] = line
+  const { members } = await membersOf(resource, backend, Math.min(ahead, MAX_BEFORE))
+  const before = members.map(({ queue, jobId: id, state }) => ({ queue, jobId: id, state }))
+  const place = { resource, ahead, length, before }
+  const holds = own.length >= MIN_OWN ? own : all
+  if (holds.length === 0 || Number(opensInMs) < 0) return place
+  const rest = { slots, opensInMs: Number(opensInMs), intervalMs: Number(intervalMs) }
+  return { ...place, estimate: estimateOf(ahead, holds, rest) }
+}
+
+/** @internal Of jobs that run, half of their time is over on average. */
+export function estimateOf(
+  ahead: number,
+  holdsMs: readonly number[],
+  {
+    slots,
+    opensInMs,
+    intervalMs,
+  }: { readonly slots: number; readonly opensInMs: number; readonly intervalMs: number },
+): { readonly startsInMs: number; readonly spreadMs: number } {
+  const mean = holdsMs.reduce((sum, ms) => sum + ms, 0) / holdsMs.length
+  const variance = holdsMs.reduce((sum, ms) => sum + (ms - mean) ** 2, 0) / holdsMs.length
+  const running = Math.min(ahead, slots)
+  const workMs = (mean * (ahead - running / 2)) / slots
+  const startsInMs = opensInMs + Math.max(workMs, ahead * intervalMs)
+  const spreadMs = Math.sqrt(variance * ahead) / slots
+  return { startsInMs: Math.round(startsInMs), spreadMs: Math.round(spreadMs) }
+}

@@ -1,0 +1,2 @@
+/** `bullmq-redlock/zookeeper`: leases on ephemeral nodes of ZooKeeper 3.5 and newer. */
+export { ZooKeeperLocks, type ZooKeeperLocksOptions } from './zookeeper-locks.ts'

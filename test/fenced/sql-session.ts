@@ -1,0 +1,93 @@
+/** A session of a database's own command-line client: statements with values in, counts of rows and rows out. */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import type { Statement } from '../../src/fenced/index.ts'
+
+/** How a client is told a statement with its values. */
+export interface Dialect {
+  script(statement: Statement): string
+  /** How many rows a statement matched, as its output says. */
+  matched(output: string): number
+}
+
+const DONE = 'statement-is-done'
+
+export const MYSQL: Dialect = {
+  script: ({ text, values }) => {
+    const names = values.map((_, index) => `@v${index}`)
+    const set = values.map((value, index) => `@v${index} = ${literal(value)}`).join(', ')
+    return [
+      `PREPARE statement FROM ${literal(text)};`,
+      ...(set === '' ? [] : [`SET ${set};`]),
+      `EXECUTE statement${names.length === 0 ? '' : ` USING ${names.join(', ')}`};`,
+    ].join('\n')
+  },
+  matched: (output) => Number(/Rows matched: (\d+)/.exec(output)?.[1] ?? 0),
+}
+
+export const SQLITE: Dialect = {
+  script: ({ text, values }) =>
+    [
+      '.parameter clear',
+      ...values.map((value, index) => `.parameter set ?${index + 1} "${literal(value)}"`),
+      `${text};`,
+      "SELECT 'matched', changes();",
+    ].join('\n'),
+  matched: (output) => Number(/matched\|(\d+)/.exec(output)?.[1] ?? 0),
+}
+
+export class SqlSession {
+  readonly #child: ChildProcess
+  readonly #dialect: Dialect
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor([program = '', ...args]: readonly string[], dialect: Dialect) {
+    this.#dialect = dialect
+    this.#child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] })
+  }
+
+  /** What the client says to a script. @throws Error for what the database refuses. */
+  run(script: string): Promise<string> {
+    const running = this.#last.then(() => this.#run(script))
+    this.#last = running.catch(() => undefined)
+    return running
+  }
+
+  async execute(statement: Statement): Promise<number> {
+    return this.#dialect.matched(await this.run(this.#dialect.script(statement)))
+  }
+
+  async close(): Promise<void> {
+    const closed = once(this.#child, 'close')
+    this.#child.stdin?.end()
+    await closed
+  }
+
+  #run(script: string): Promise<string> {
+    const { stdin, stdout, stderr } = this.#child
+    return new Promise((resolve, reject) => {
+      let [said, failed] = ['', '']
+      const onError = (part: Buffer): void => {
+        failed += part.toString()
+      }
+      const onData = (part: Buffer): void => {
+        said += part.toString()
+        if (!said.includes(`>${DONE}<`)) return
+        stdout?.off('data', onData)
+        stderr?.off('data', onError)
+        if (/error/i.test(failed)) reject(new Error(failed))
+        else resolve(said)
+      }
+      stdout?.on('data', onData)
+      stderr?.on('data', onError)
+      // Put together by the database, so that an echo of the script does not end it.
+      stdin?.write(
+        `${script}\nSELECT ${this.#dialect === MYSQL ? `CONCAT('>', '${DONE}', '<')` : `'>' || '${DONE}' || '<'`};\n`,
+      )
+    })
+  }
+}
+
+function literal(value: unknown): string {
+  return typeof value === 'number' ? String(value) : `'${String(value).replaceAll("'", "''")}'`
+}

@@ -1,0 +1,133 @@
+/** Masters whose wall clocks are wrong, step, or are set right: no second holder comes of it. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/clock.ts'
+import { Redlock, silentLogger, type Lease } from '../../src/index.ts'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
+import { until } from '../fixtures.ts'
+import { watchLeaks } from '../support/leaks.ts'
+import { item, Lab } from './lab.ts'
+
+const answer = await compileShim()
+if (answer.status === 'absent') console.log(`Clocks are not tested here: ${answer.reason}`)
+
+const leaks = watchLeaks()
+const HOUR_MS = 3_600_000
+const MAX_LEASE_MS = 3_000
+
+afterAll(() => leaks.assertNone())
+
+describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
+  const shim = answer.status === 'ready' ? answer.shim : undefined
+  afterAll(() => {
+    shim?.remove()
+  })
+
+  const step = (fleet: Fleet, index: number, ms: number): void => {
+    present(shim).clock(item(fleet.masters, index).port).step(ms)
+  }
+
+  /** A lease that has its keys on the first three of five masters only. */
+  async function holdThree(lab: Lab, autoExtend = false): Promise<Lease> {
+    const holder = await lab.client({ leaseMs: MAX_LEASE_MS })
+    await Promise.all(lab.proxies.slice(3).map((proxy) => proxy.dropRequests()))
+    const lease = await holder.acquire('r', { waitMs: 0, autoExtend })
+    const { token } = lease
+    expect(await lab.holders('r')).toEqual([token, token, token, null, null])
+    return lease
+  }
+
+  /** Asks until the resource is granted, which must not be before the trust in `lease` is over. */
+  async function expectOneHolder(lease: Lease, others: readonly Redlock[]): Promise<void> {
+    let next: Lease | undefined
+    await until('the resource is granted', async () => {
+      for (const other of others) {
+        const outcome = await other.tryAcquire('r')
+        if (outcome.status !== 'granted') continue
+        next = outcome.lease
+        return true
+      }
+      return false
+    })
+    expect(lease.remainingMs()).toBe(0)
+    expect(next?.fencingToken).toBeGreaterThan(lease.fencingToken)
+  }
+
+  it('a quarantine is not over because a clock that was behind is set right', async () => {
+    await using fleet = await startFleet({ masters: 5, queue: false })
+    await using lab = await Lab.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+    const connected = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    const lease = await holdThree(lab)
+    step(fleet, 0, -HOUR_MS)
+    await item(fleet.masters, 0).restart()
+    const fresh = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    await until('the master is enrolled again', () =>
+      [connected, fresh].every((client) => item(client.status().masters, 0).state !== 'connecting'),
+    )
+    expect(lease.remainingMs()).toBeGreaterThan(0)
+    step(fleet, 0, HOUR_MS)
+    const later = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    await expectOneHolder(lease, [connected, fresh, later])
+  })
+
+  it('a client that starts after a clock has stepped forward does not count that master', async () => {
+    await using fleet = await startFleet({ masters: 5, queue: false })
+    await using lab = await Lab.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+    const lease = await holdThree(lab)
+    step(fleet, 0, HOUR_MS)
+    const fresh = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    expect(item(fresh.status().masters, 0).state).toBe('suspended')
+    await expectOneHolder(lease, [fresh])
+  })
+
+  it('an extension does not rest on a master whose clock is behind and is set right later', async () => {
+    await using fleet = await startFleet({ masters: 5, queue: false })
+    await using lab = await Lab.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+    const lease = await holdThree(lab)
+    step(fleet, 0, -HOUR_MS)
+    await delay(MAX_LEASE_MS / 2)
+    // The key is not lengthened by that clock, and ends when it is right again.
+    const { status } = await lease.extend()
+    step(fleet, 0, HOUR_MS)
+    const fresh = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    await expectOneHolder(lease, [fresh])
+    expect(status).toBe('unreachable')
+  })
+})
+
+describe('counters', () => {
+  it('a token is larger than one that every master has forgotten, also from a clock that is behind', async () => {
+    await using fleet = await startFleet({ masters: 3, queue: false })
+    const masters = { masters: fleet.urls, maxLeaseMs: 200, leaseMs: 200, fenceTtlMs: 2_000 }
+    const options = { ...masters, logger: silentLogger }
+    await using first = new Redlock(options)
+    const { fencingToken } = await holdAndRelease(first)
+    await until('the counters have expired', async () =>
+      (await first.inspect('r')).masters.every(({ counter }) => counter === undefined),
+    )
+    const wallNow = (): number => Date.now() - HOUR_MS
+    await using behind = new Redlock({ ...options, clock: { ...systemClock, wallNow } })
+    expect((await holdAndRelease(behind)).fencingToken).toBeGreaterThan(fencingToken)
+  })
+
+  it('a client that would let them expire sooner than the others is refused', async () => {
+    await using fleet = await startFleet({ masters: 3, queue: false })
+    await using lab = await Lab.open(fleet)
+    const hasty = lab.unready({ fenceTtlMs: 300_000, direct: true })
+    await expect(hasty.ready()).rejects.toThrow(
+      "the fleet's `fenceTtlMs` is 86400000, this client's is 300000",
+    )
+  })
+})
+
+async function holdAndRelease(redlock: Redlock): Promise<Lease> {
+  const lease = await redlock.acquire('r', { waitMs: 10_000 })
+  await lease.release()
+  return lease
+}
+
+function present(shim: ClockShim | undefined): ClockShim {
+  if (shim === undefined) throw new Error('Without a shim these tests are skipped')
+  return shim
+}

@@ -1,0 +1,71 @@
+import { describe, expect, test } from 'vitest'
+import { Redlock, RedlockCells, silentLogger } from '../../src/index.ts'
+import { lockServiceCases, memoryFleet } from '../../src/testing/index.ts'
+import { useFleet } from '../fixtures.ts'
+import { memoryService, WRONG } from '../lock/wrong-services.ts'
+import { networkOf, startProxy, type FaultProxy } from '../support/proxy.ts'
+
+const LEASE_MS = 600
+const OPTIONS = {
+  ...{ leaseMs: LEASE_MS, maxLeaseMs: 1_500, masterTimeoutMs: LEASE_MS },
+  logger: silentLogger,
+}
+
+describe('the cases for lock services pass with', () => {
+  const fixture = useFleet()
+  let proxies: readonly FaultProxy[] = []
+  const urls = async (): Promise<readonly string[]> => {
+    if (proxies.length === 0) {
+      proxies = await Promise.all(fixture.fleet.masters.map(({ port }) => startProxy(port)))
+    }
+    return proxies.map(({ url }) => url)
+  }
+  const ready = async (redlock: Redlock): Promise<Redlock> => {
+    await redlock.ready()
+    const isNew = redlock.status().masters.some(({ state }) => state === 'quarantined')
+    if (isNew) await redlock.bootstrap({ newFleet: true, confirmed: true })
+    return redlock
+  }
+
+  describe('a Redlock', () => {
+    const open = async (): Promise<Redlock> =>
+      ready(new Redlock({ ...OPTIONS, masters: await urls(), namespace: fixture.namespace }))
+    for (const { name, run } of lockServiceCases({ open, network: networkOf(() => proxies) })) {
+      test(name, run)
+    }
+  })
+
+  describe('cells', () => {
+    const open = async (): Promise<RedlockCells> => {
+      const [one = '', ...others] = await urls()
+      const cells = { a: [one], b: others.slice(0, 3) }
+      const redlock = new RedlockCells({ ...OPTIONS, cells, namespace: fixture.namespace })
+      await Promise.all([...redlock.cells.values()].map(ready))
+      return redlock
+    }
+    for (const { name, run } of lockServiceCases({ open, network: networkOf(() => proxies) })) {
+      test(name, run)
+    }
+  })
+
+  describe('a fleet in memory', () => {
+    const fleet = memoryFleet()
+    const open = (): Promise<Redlock> => fleet.redlock({ leaseMs: LEASE_MS, maxLeaseMs: 1_500 })
+    for (const { name, run } of lockServiceCases({ open })) test(name, run)
+  })
+
+  describe('a LockClient over a server in memory', () => {
+    for (const { name, run } of lockServiceCases(memoryService())) test(name, run)
+  })
+})
+
+describe('a wrong service fails the case', () => {
+  for (const { name } of lockServiceCases(memoryService())) {
+    test(name, async () => {
+      const wrong = WRONG[name]
+      if (wrong === undefined) throw new Error('no service is wrong in this way')
+      const found = lockServiceCases(wrong()).find((one) => one.name === name)
+      await expect(found?.run()).rejects.toThrow()
+    })
+  }
+})

@@ -1,0 +1,149 @@
+/** Limits hold over several processes, of which one is killed in the middle. */
+import { fork, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { expect, test } from 'vitest'
+import { LockedQueue } from '../../../src/index.ts'
+import { until, useFleet } from '../../fixtures.ts'
+import type { ChildReport, ChildSetup } from './limited-child.ts'
+
+interface Call {
+  readonly customer: string
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const PROCESSES = 3
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+function makeQueue(options = {}): LockedQueue<Call> {
+  const queue = new LockedQueue<Call>(fixture.namespace, {
+    ...{ connection: connection(), namespace: fixture.namespace, ...options },
+    resource: ({ customer }) => customer,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+interface Seen extends ChildReport {
+  readonly child: number
+}
+
+async function startChildren(
+  workMs: number,
+  { processes = PROCESSES, aheadMs = 0 } = {},
+): Promise<{ readonly seen: Seen[]; readonly children: readonly ChildProcess[] }> {
+  await fixture.redlock()
+  const { queue, ...rest } = { queue: fixture.namespace, connection: connection() }
+  const setup: ChildSetup = {
+    ...{ queue, ...rest, masters: fixture.fleet.urls, namespace: fixture.namespace },
+    ...{ workMs, aheadMs },
+  }
+  const seen: Seen[] = []
+  const children = Array.from({ length: processes }, (_, index) => {
+    const child = fork(new URL('limited-child.ts', import.meta.url), [JSON.stringify(setup)], {
+      execArgv: ['--import', 'tsx'],
+    })
+    child.on('message', (message) => seen.push({ ...(message as ChildReport), child: index }))
+    fixture.defer(async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      child.kill('SIGTERM')
+      await once(child, 'exit')
+    })
+    return child
+  })
+  return { seen, children }
+}
+
+const calls = (customer: string, count: number): { name: string; data: Call }[] =>
+  Array.from({ length: count }, (_, nr) => ({ name: 'call', data: { customer, nr } }))
+
+test('pause, slots and a rate hold while a worker is killed, and nothing is left of them', async () => {
+  const LIMIT = 50
+  const BURST = 5
+  const SLOTS = 4
+  const queue = makeQueue()
+  await queue.pauseResource('paused')
+  await queue.setSlots('wide', SLOTS)
+  await queue.setRate('api', { limit: LIMIT, perMs: 1_000, burst: BURST })
+  await queue.addBulk([...calls('paused', 3), ...calls('wide', 60), ...calls('api', 150)])
+  const { seen, children } = await startChildren(5)
+  const started = (customer: string): readonly Seen[] =>
+    seen.filter((one) => one.customer === customer && one.what === 'started')
+  await until('it goes on', () => started('api').length >= 40, 90_000)
+  // One that holds something.
+  const victim = seen.findLast(({ what }) => what === 'started')?.child ?? 0
+  children[victim]?.kill('SIGKILL')
+  await until('the others ran', async () => (await queue.getCompletedCount()) === 210, 90_000)
+
+  const starts = started('api').map(({ at }) => at)
+  // A start is seen later than the server has counted it, by the acquisition of the lease.
+  const slackMs = 40
+  for (const [index, at] of starts.entries()) {
+    for (const [from, first] of starts.slice(0, index).entries()) {
+      const most = BURST + ((at - first + slackMs) * LIMIT) / 1_000
+      expect(index - from + 1, `starts within ${at - first} ms`).toBeLessThanOrEqual(most + 1e-6)
+    }
+  }
+  let running = 0
+  for (const { what, customer, child } of seen) {
+    if (customer !== 'wide' || child === victim || what === 'requeued') continue
+    running += what === 'started' ? 1 : -1
+    expect(running).toBeLessThanOrEqual(SLOTS)
+  }
+  expect(started('paused')).toEqual([])
+  await queue.resumeResource('paused')
+  await until('the paused ones ran', async () => (await queue.getCompletedCount()) === 213, 60_000)
+  expect(started('paused').map(({ nr }) => nr)).toEqual([0, 1, 2])
+  await queue.resetSlots('wide')
+  await queue.resetRate('api')
+  expect(await queue.getAllLimits()).toEqual(new Map())
+}, 240_000)
+
+test('a whole resource is cancelled from another process, also where its worker is killed', async () => {
+  const queue = makeQueue()
+  await queue.setSlots('a', 2)
+  await queue.addBulk([...calls('a', 200), ...calls('b', 3)])
+  const { seen, children } = await startChildren(300_000)
+  const started = (): readonly Seen[] => seen.filter(({ what }) => what === 'started')
+  await until('two of the line run', () => started().length === 3, 90_000)
+  const [first, second] = started().filter(({ customer }) => customer === 'a')
+  // Where both run in one process, both come back when it is killed.
+  children[first?.child ?? 0]?.kill('SIGKILL')
+  const answers = await queue.cancel(
+    { resource: 'a' },
+    { reason: 'runaway import', timeoutMs: 60_000 },
+  )
+  const outcomes = answers.map(({ outcome }) => outcome)
+  expect(outcomes.slice(2)).toEqual(Array.from({ length: 198 }, () => 'failed'))
+  expect(['failed', 'stopped']).toContain(outcomes[0])
+  expect(outcomes[1]).toBe(second?.child === first?.child ? outcomes[1] : 'stopped')
+  expect(await queue.getFailedCount()).toBe(200)
+  const reasons = new Set((await queue.getFailed()).map(({ failedReason }) => failedReason))
+  expect([...reasons].every((text) => text.endsWith('was cancelled: runaway import'))).toBe(true)
+  expect(started().filter(({ customer, nr }) => customer === 'a' && nr > 1)).toEqual([])
+  expect(seen.filter(({ customer, what }) => customer === 'b' && what === 'ended')).toEqual([])
+}, 240_000)
+
+test('a worker whose clock is ahead exceeds no rate and ends no pause, and asks seldom', async () => {
+  const queue = makeQueue()
+  const { seen } = await startChildren(1, { processes: 1, aheadMs: 700 })
+  const starts = (customer: string): readonly Seen[] =>
+    seen.filter((one) => one.what === 'started' && one.customer === customer)
+  await queue.addBulk(calls('any', 1))
+  await until('it works', () => starts('any').length === 1, 90_000)
+  await queue.setRate('api', { limit: 2, perMs: 1_000 })
+  const endsAt = Date.now() + 2_000
+  await queue.pauseResource('paused', { until: endsAt })
+  await queue.addBulk([...calls('api', 4), ...calls('paused', 1)])
+  const isDone = (): boolean => starts('api').length === 4 && starts('paused').length === 1
+  await until('all ran', isDone, 60_000)
+  expect(starts('paused')[0]?.at).toBeGreaterThanOrEqual(endsAt)
+  const [first, last] = [starts('api')[0]?.at ?? 0, starts('api')[3]?.at ?? 0]
+  expect(last - first).toBeGreaterThan(1_400)
+  const asked = seen.filter(({ what, at }) => what === 'requeued' && at >= first && at <= last)
+  // Each of the two held jobs at most once in 10 ms.
+  expect(asked.length / ((last - first) / 1_000)).toBeLessThan(250)
+}, 240_000)

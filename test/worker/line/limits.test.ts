@@ -1,0 +1,468 @@
+/** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
+import type { Job } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type JobLease,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../../src/index.ts'
+import { until, useFleet } from '../../fixtures.ts'
+
+interface Call {
+  readonly customer: string
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+function redis(): Redis {
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  return client
+}
+
+function makeQueue(options: Partial<LockedQueueOptions<Call>> = {}): LockedQueue<Call> {
+  const queue = new LockedQueue<Call>(fixture.namespace, {
+    ...{ connection: connection(), namespace: fixture.namespace },
+    resource: ({ customer }) => customer,
+    ...options,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+interface Seen {
+  readonly worker: LockedWorker<Call>
+  readonly started: {
+    readonly nr: number
+    readonly customer: string
+    readonly at: number
+    /** When a worker asked for it, on the wall clock. */
+    readonly fetchedAt: number
+  }[]
+  readonly ended: number[]
+  readonly requeued: string[]
+  running: number
+  most: number
+}
+
+async function work(
+  options: Partial<LockedWorkerOptions<Call>> = {},
+  process: (job: Job<Call>, lease: JobLease) => Promise<unknown> = () => pause(2),
+): Promise<Seen> {
+  const redlock = await fixture.redlock()
+  const worker = new LockedWorker<Call>(
+    fixture.namespace,
+    async (job, lease) => {
+      seen.started.push({ ...job.data, at: performance.now(), fetchedAt: job.processedOn ?? 0 })
+      seen.most = Math.max(seen.most, ++seen.running)
+      try {
+        await process(job, lease)
+      } finally {
+        seen.running--
+      }
+      seen.ended.push(job.data.nr)
+    },
+    {
+      ...{ connection: connection(), redlock, concurrency: 5 },
+      resource: ({ data }) => data.customer,
+      ...options,
+    },
+  )
+  const seen: Seen = { worker, started: [], ended: [], requeued: [], running: 0, most: 0 }
+  worker.on('requeued', (job) => seen.requeued.push(job.data.customer))
+  fixture.defer(() => worker.close())
+  await worker.waitUntilReady()
+  return seen
+}
+
+const jobs = (customer: string, ...nrs: number[]): { name: string; data: Call }[] =>
+  nrs.map((nr) => ({ name: 'call', data: { customer, nr } }))
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, nr) => nr)
+
+/** What is left in the queue's Redis of lines and limits. */
+async function leftovers(): Promise<readonly string[]> {
+  const keys = await redis().keys(`${fixture.namespace}:*`)
+  return keys.filter((key) => /:(?:line:|limits|rate:)/.test(key))
+}
+
+describe('a paused resource', () => {
+  test('starts nothing, and others go on; running jobs finish; it goes on in order', async () => {
+    const queue = makeQueue()
+    let open = (): void => undefined
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const seen = await work({}, ({ data }) => (data.nr === 0 ? gate : pause(1)))
+    await queue.addBulk(jobs('a', 0, 1, 2))
+    await until('the first runs', () => seen.started.length === 1)
+    await queue.pauseResource('a', { reason: 'migration', by: 'ops' })
+    await queue.addBulk([...jobs('a', 3), ...jobs('b', 10, 11)])
+    await until('the others ran', () => seen.ended.length === 2)
+    open()
+    await until('the running one has finished', () => seen.ended.includes(0))
+    await pause(300)
+    expect(seen.ended).toEqual([10, 11, 0])
+    expect(await queue.getLimits('a')).toMatchObject({ paused: { reason: 'migration', by: 'ops' } })
+    await queue.resumeResource('a')
+    await until('all ran', () => seen.ended.length === 6)
+    expect(seen.ended.slice(3)).toEqual([1, 2, 3])
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('may have no jobs yet; the jobs that come wait without a worker slot', async () => {
+    const queue = makeQueue()
+    await queue.pauseResource('a')
+    const seen = await work({ concurrency: 1 })
+    await queue.addBulk([...jobs('a', 1, 2, 3), ...jobs('b', ...upTo(20))])
+    await until('the others ran', () => seen.ended.length === 20)
+    expect(seen.requeued).toEqual([])
+    expect(await queue.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 3, delayed: 0 })
+    await queue.resumeResource('a')
+    await until('all ran', () => seen.ended.length === 23)
+    expect(seen.ended.slice(20)).toEqual([1, 2, 3])
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('goes on by itself when the pause ends, and nothing is left of it', async () => {
+    const queue = makeQueue()
+    const seen = await work()
+    const endsAt = Date.now() + 700
+    await queue.pauseResource('a', { until: new Date(endsAt) })
+    await queue.pauseResource('idle', { until: endsAt })
+    await queue.addBulk(jobs('a', 1, 2))
+    await until('both ran', () => seen.ended.length === 2)
+    const lateMs = (seen.started[0]?.at ?? 0) + performance.timeOrigin - endsAt
+    expect(lateMs).toBeGreaterThanOrEqual(-1)
+    expect(lateMs).toBeLessThan(900)
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+
+  test('that was paused until a time can be resumed before', async () => {
+    const queue = makeQueue()
+    const seen = await work()
+    await queue.pauseResource('a', { until: Date.now() + 60_000 })
+    await queue.addBulk(jobs('a', 1, 2))
+    await pause(100)
+    expect(seen.started).toEqual([])
+    await queue.resumeResource('a')
+    await until('both ran', () => seen.ended.length === 2)
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('keeps jobs that were awake already, and those that are retried', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('a', 1, 2))
+    await queue.pauseResource('a')
+    const seen = await work({}, (job) =>
+      job.attemptsMade === 0 && job.data.nr === 5 ? Promise.reject(new Error('broken')) : pause(1),
+    )
+    await until('the head has gone to sleep', () => seen.requeued.length === 1)
+    await queue.add('call', { customer: 'b', nr: 5 }, { attempts: 2, backoff: 200 })
+    await until('it ran once', () => seen.started.length === 1)
+    await queue.pauseResource('b')
+    await pause(400)
+    expect(seen.started.map(({ nr }) => nr)).toEqual([5])
+    await queue.resumeResource('a')
+    await queue.resumeResource('b')
+    await until('all ran', () => seen.ended.length === 3)
+    expect(seen.ended.filter((nr) => nr !== 5)).toEqual([1, 2])
+  })
+
+  test('fails a job that waits for longer than it may', async () => {
+    const queue = makeQueue({ maxWaitMs: 300 })
+    await queue.pauseResource('a')
+    await work({ maxWaitMs: 300 })
+    await queue.addBulk(jobs('a', 1, 2))
+    await until('both failed', async () => (await queue.getFailedCount()) === 2)
+  })
+
+  test('is refused with options that mean nothing', async () => {
+    const queue = makeQueue()
+    await expect(queue.pauseResource('')).rejects.toThrow(/resource/)
+    await expect(queue.pauseResource('a', { until: 5 })).rejects.toThrow(/`until`.*future/)
+    await expect(queue.pauseResource('a', { reasons: '' } as never)).rejects.toThrow(/reasons/)
+    await expect(queue.setSlots('a', 0)).rejects.toThrow(/slots/)
+    await expect(queue.setRate('a', { limit: 0, perMs: 1 })).rejects.toThrow(/rate\.limit/)
+  })
+})
+
+describe('slots that are set', () => {
+  test('count at once when they are raised, and as holders finish when they are lowered', async () => {
+    const queue = makeQueue()
+    const leases: string[] = []
+    const seen = await work({ concurrency: 12 }, (_job, { resource }) => {
+      leases.push(resource)
+      return pause(50)
+    })
+    await queue.setSlots('a', 4, { reason: 'more licences' })
+    await queue.addBulk(jobs('a', ...upTo(200)))
+    await until('four run', () => seen.running === 4)
+    await queue.setSlots('a', 1)
+    await until('one runs', () => seen.running <= 1)
+    seen.most = 0
+    leases.length = 0
+    await pause(400)
+    expect(seen.most).toBe(1)
+    // The first slot is the resource itself, so a worker without this setting is kept out.
+    expect(new Set(leases.slice(1))).toEqual(new Set(['a']))
+    await queue.setSlots('a', 8)
+    await until('eight run', () => seen.running === 8, 1_000)
+    seen.most = 0
+    await pause(300)
+    expect(seen.most).toBeLessThanOrEqual(8)
+    await queue.resetSlots('a')
+    await until('one runs', () => seen.running === 1)
+    seen.most = 0
+    await pause(300)
+    expect(seen.most).toBe(1)
+    await queue.setSlots('a', 12)
+    await until('all ran', () => seen.ended.length === 200)
+    await queue.resetSlots('a')
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('end by themselves, and the base counts again', async () => {
+    const queue = makeQueue({ slots: 3 })
+    const seen = await work({ slots: 3, concurrency: 6 }, () => pause(20))
+    await queue.setSlots('a', 1, { until: Date.now() + 600 })
+    await queue.addBulk(jobs('a', ...upTo(80)))
+    await until('it began', () => seen.started.length > 5)
+    expect(seen.most).toBe(1)
+    await until('three run', () => seen.most === 3, 4_000)
+    await until('all ran', () => seen.ended.length === 80)
+    expect(seen.most).toBe(3)
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+})
+
+/** How many of the starts came too early for a rate: of any n, n - burst need their time. */
+function tooEarly(starts: readonly number[], limit: number, perMs: number, burst: number): number {
+  const sorted = [...starts].sort((a, b) => a - b)
+  const interval = perMs / limit
+  // The server counts a start when the worker's question arrives.
+  const slackMs = 30
+  return sorted.filter((at, index) =>
+    sorted.some(
+      (first, from) =>
+        from <= index && index - from + 1 > burst + (at - first + slackMs) / interval + 1e-6,
+    ),
+  ).length
+}
+
+describe('a rate', () => {
+  const rate = { limit: 50, perMs: 1_000, burst: 5 }
+
+  test('is used up to its end and never exceeded', async () => {
+    const queue = makeQueue({ rate: () => rate })
+    const seen = await work()
+    const startedAt = Date.now()
+    await queue.addBulk([...jobs('a', ...upTo(105)), ...jobs('b', ...upTo(20))])
+    await until('all ran', () => seen.ended.length === 125)
+    const ofA = seen.started
+      .filter(({ customer }) => customer === 'a')
+      .map(({ fetchedAt }) => fetchedAt)
+    expect(tooEarly(ofA, 50, 1_000, 5)).toBe(0)
+    const tookMs = Math.max(...ofA) - startedAt
+    expect(tookMs).toBeGreaterThan(1_900)
+    expect(tookMs).toBeLessThan(10_000) // Two seconds, on a machine that does nothing else.
+    expect(seen.requeued).toEqual([])
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+
+  test('counts the cost of each job', async () => {
+    const queue = makeQueue({ rate: ({ nr }) => ({ ...rate, burst: 1, cost: nr === 1 ? 10 : 1 }) })
+    const seen = await work()
+    await queue.addBulk(jobs('a', 0, 1, 2))
+    await until('all ran', () => seen.ended.length === 3)
+    const [, one = 0, two = 0] = seen.started.map(({ fetchedAt }) => fetchedAt)
+    expect(two - one).toBeGreaterThan(180)
+  })
+
+  test('with slots: as many at once, and no more than the rate', async () => {
+    const queue = makeQueue({ slots: 4, rate: () => ({ limit: 20, perMs: 1_000, burst: 2 }) })
+    const seen = await work({ slots: 4 }, () => pause(150))
+    await queue.addBulk(jobs('a', ...upTo(22)))
+    await until('all ran', () => seen.ended.length === 22)
+    const starts = seen.started.map(({ fetchedAt }) => fetchedAt)
+    expect(tooEarly(starts, 20, 1_000, 2)).toBe(0)
+    expect(Math.max(...starts) - Math.min(...starts)).toBeLessThan(2_500)
+    expect(seen.most).toBeGreaterThan(2)
+  })
+
+  test('can be set and ended while jobs run, also for jobs that were added without one', async () => {
+    const queue = makeQueue()
+    const seen = await work()
+    await queue.setRate('a', { limit: 1, perMs: 60_000 })
+    await queue.addBulk(jobs('a', ...upTo(20)))
+    await until('the first ran', () => seen.ended.length === 1)
+    await pause(200)
+    expect(seen.ended).toEqual([0])
+    await queue.setRate('a', { limit: 50, perMs: 1_000, burst: 50 })
+    await until('the others ran', () => seen.ended.length === 20, 3_000)
+    await queue.resetRate('a')
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('lets a resource sleep after a 429, alone; the job comes back without a lost attempt', async () => {
+    const queue = makeQueue()
+    let isTold = false
+    const seen = await work({}, async (job, lease) => {
+      if (job.data.nr !== 2 || isTold) return
+      isTold = true
+      throw await lease.rateLimit(500)
+    })
+    await queue.addBulk(jobs('a', 1, 2, 3))
+    await until('it is told', () => isTold)
+    const toldAt = performance.now()
+    expect((await queue.getLimits('a')).asleepUntil).toBeInstanceOf(Date)
+    await queue.addBulk(jobs('b', 10, 11))
+    await until('all ran', () => seen.ended.length === 5)
+    expect(seen.ended.filter((nr) => nr < 10)).toEqual([1, 2, 3])
+    expect(seen.ended.slice(0, 3).sort((x, y) => x - y)).toEqual([1, 10, 11])
+    const again = seen.started.filter(({ nr }) => nr === 2)[1]?.at ?? 0
+    expect(again - toldAt).toBeGreaterThan(400)
+    expect(again - toldAt).toBeLessThan(1_500)
+    const job = (await queue.getCompleted()).find(({ data }) => data.nr === 2)
+    expect(job?.attemptsMade).toBe(1)
+    expect(seen.requeued).toEqual([])
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+})
+
+describe('cancel', () => {
+  const untilStopped = (_job: Job<Call>, lease: JobLease): Promise<unknown> =>
+    new Promise((_resolve, reject) => {
+      lease.signal.addEventListener('abort', () => {
+        reject(lease.signal.reason as Error)
+      })
+    })
+
+  test('fails jobs that wait and stops the one that runs; the line goes on', async () => {
+    const queue = makeQueue()
+    const seen = await work({}, (job, lease) =>
+      job.data.nr < 4 ? untilStopped(job, lease) : pause(1),
+    )
+    await queue.addBulk(
+      [1, 2, 3].map((nr) => ({
+        ...{ name: 'call', data: { customer: 'a', nr } },
+        opts: { attempts: 5 },
+      })),
+    )
+    await queue.add('call', { customer: 'a', nr: 9 }, { delay: 60_000 })
+    await until('the first runs', () => seen.started.length === 1)
+    const answers = await queue.cancel({ resource: 'a' }, { reason: 'runaway' })
+    expect(answers.map(({ outcome }) => outcome)).toEqual(['stopped', 'failed', 'failed'])
+    const failed = await queue.getFailed()
+    expect(failed.map(({ failedReason }) => failedReason).sort()).toEqual(
+      answers.map(({ jobId }) => `Job ${jobId} was cancelled: runaway`).sort(),
+    )
+    expect(failed.every(({ attemptsMade }) => attemptsMade === 1)).toBe(true)
+    await queue.addBulk(jobs('a', 4, 5))
+    await until('the line goes on', () => seen.ended.length === 2)
+    expect(seen.started.map(({ nr }) => nr)).toEqual([1, 4, 5])
+  })
+
+  test('says of each job what became of it', async () => {
+    const queue = makeQueue()
+    const seen = await work({}, ({ data }) => (data.nr === 2 ? pause(1_500) : pause(1)))
+    const [first] = await queue.addBulk(jobs('a', 1))
+    await until('it ran', async () => (await queue.getCompletedCount()) === 1)
+    expect(await queue.cancel(first?.id ?? '')).toEqual([{ jobId: first?.id, outcome: 'finished' }])
+    expect(await queue.cancel('none')).toEqual([{ jobId: 'none', outcome: 'missing' }])
+    const [second] = await queue.addBulk(jobs('a', 2))
+    await until('it runs', () => seen.started.length === 2)
+    const id = second?.id ?? ''
+    expect(await queue.cancel(id, { timeoutMs: 0 })).toEqual([{ jobId: id, outcome: 'running' }])
+    // Its processor does not listen.
+    expect(await queue.cancel(id)).toEqual([{ jobId: id, outcome: 'completed' }])
+    const delayed = await queue.add('call', { customer: 'b', nr: 3 }, { delay: 60_000 })
+    expect(await queue.cancel(delayed.id ?? '')).toEqual([{ jobId: delayed.id, outcome: 'failed' }])
+    await expect(queue.cancel('1', { reason: '' })).rejects.toThrow(/reason/)
+  })
+
+  test('stops no other job that has the same id later', async () => {
+    const queue = makeQueue()
+    const seen = await work({}, async (_job, { signal }) => {
+      const stopped = new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => {
+          resolve()
+        })
+      })
+      await Promise.race([pause(700), stopped])
+    })
+    const again = (nr: number): Promise<unknown> =>
+      queue.add('call', { customer: 'a', nr }, { jobId: 'again', removeOnComplete: true })
+    await again(1)
+    await until('it runs', () => seen.started.length === 1)
+    expect((await queue.cancel('again', { timeoutMs: 0 }))[0]?.outcome).toBe('running')
+    await until('it has ended', () => seen.ended.length === 1)
+    await until('it is gone', async () => (await queue.getJob('again')) === undefined)
+    const startedAt = performance.now()
+    await again(2)
+    await until('the other has ended', () => seen.ended.length === 2)
+    expect(performance.now() - startedAt).toBeGreaterThan(690)
+  })
+
+  test('a cancelled job holds no line, also where failed jobs do', async () => {
+    const queue = makeQueue()
+    const seen = await work({ onFailure: 'block' }, (job, lease) =>
+      job.data.nr === 1 ? untilStopped(job, lease) : pause(1),
+    )
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    await until('the first runs', () => seen.started.length === 1)
+    expect((await queue.cancel(first?.id ?? ''))[0]?.outcome).toBe('stopped')
+    await until('the second ran', () => seen.ended.length === 1)
+  })
+})
+
+describe('position', () => {
+  test('says the place, what stands before it, and about how long it will wait', async () => {
+    const queue = makeQueue()
+    await work({}, () => pause(50))
+    await queue.addBulk(jobs('a', ...upTo(10)))
+    await until('all ran', async () => (await queue.getCompletedCount()) === 10)
+    await queue.pauseResource('a')
+    const waiting = await queue.addBulk(jobs('a', 10, 11, 12, 13))
+    const id = waiting[3]?.id ?? ''
+    expect(await queue.position(id)).toEqual({
+      ...{ resource: 'a', ahead: 3, length: 4 },
+      before: waiting
+        .slice(0, 3)
+        .map((job) => ({ queue: queue.name, jobId: job.id, state: 'asleep' })),
+    })
+    await queue.pauseResource('a', { until: Date.now() + 60_000 })
+    const late = await queue.position(id)
+    expect(late?.estimate?.startsInMs).toBeGreaterThan(59_000)
+    await queue.resumeResource('a')
+    await queue.setRate('a', { limit: 1, perMs: 600_000, burst: 1 })
+    expect((await queue.position(id))?.estimate?.startsInMs).toBeGreaterThan(600_000)
+    await queue.setSlots('a', 4)
+    await queue.resetRate('a')
+    await until('all ran', async () => (await queue.getCompletedCount()) === 14)
+    expect(await queue.position(id)).toBeUndefined()
+    expect(await queue.position('none')).toBeUndefined()
+  })
+
+  test('the estimate is near the wait', async () => {
+    const queue = makeQueue()
+    const seen = await work({}, () => pause(40))
+    await queue.addBulk(jobs('a', ...upTo(10)))
+    await until('all ran', () => seen.ended.length === 10)
+    const added = await queue.addBulk(jobs('a', ...upTo(25)))
+    const askedAt = performance.now()
+    const { estimate } = (await queue.position(added[24]?.id ?? '')) ?? {}
+    await until('all ran', () => seen.ended.length === 35)
+    const waitedMs = (seen.started.at(-1)?.at ?? 0) - askedAt
+    expect(estimate?.startsInMs).toBeGreaterThan(waitedMs / 2)
+    expect(estimate?.startsInMs).toBeLessThan(waitedMs * 2)
+  })
+})

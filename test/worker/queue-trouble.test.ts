@@ -1,0 +1,182 @@
+/** The queue's Redis refuses, forgets or falls silent: no attempt is used, and a worker that stops ends. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Queue, type Job } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, test, vi } from 'vitest'
+import { systemClock, withinMs } from '../../src/clock.ts'
+import {
+  JobLockLostError,
+  LockedWorker,
+  silentLogger,
+  type LeasedProcessor,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
+import { startProxy } from '../support/proxy.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const fixture = useFleet({ masters: 3 })
+const resource = ({ data }: Job<{ nr: number }>): string => `customer:${data.nr % 10}`
+
+function admin(): Redis {
+  const redis = new Redis(fixture.fleet.queue.url)
+  fixture.defer(() => redis.quit())
+  return redis
+}
+
+function plainQueue(): Queue<{ nr: number }> {
+  const queue = new Queue<{ nr: number }>(fixture.namespace, {
+    connection: { url: fixture.fleet.queue.url },
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+async function work(
+  processor: LeasedProcessor<{ nr: number }, unknown>,
+  options: Partial<LockedWorkerOptions<{ nr: number }>> = {},
+): Promise<LockedWorker<{ nr: number }>> {
+  const worker = new LockedWorker<{ nr: number }>(fixture.namespace, processor, {
+    connection: { url: fixture.fleet.queue.url },
+    ...{ redlock: await fixture.redlock(), resource, logger: silentLogger, ...options },
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close(true))
+  return worker
+}
+
+const CUT = ['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes']
+/** How each refusal begins and ends. BullMQ gets jobs out in between, so that they meet it. */
+const REFUSALS: Readonly<Record<string, readonly [begin: string[], end: string[]]>> = {
+  NOPERM: [
+    ['ACL', 'SETUSER', 'jobs', 'resetkeys', '~bull:*'],
+    ['ACL', 'SETUSER', 'jobs', 'allkeys'],
+  ],
+  'maxmemory reached': [
+    ['CONFIG', 'SET', 'maxmemory', '1'],
+    ['CONFIG', 'SET', 'maxmemory', '0'],
+  ],
+  'a replica for a moment': [
+    ['REPLICAOF', '127.0.0.1', '1'],
+    ['REPLICAOF', 'NO', 'ONE'],
+  ],
+  'connections are cut': [CUT, CUT],
+}
+
+describe('before the processor is called, no attempt is used', () => {
+  test.each(Object.entries(REFUSALS))('%s', async (_what, [begin, end]) => {
+    const redis = admin()
+    await redis.call('ACL', 'SETUSER', 'jobs', 'on', '>secret', 'allkeys', 'allchannels', '+@all')
+    const queue = plainQueue()
+    const { host, port } = fixture.fleet.queue
+    const connection = { host, port, username: 'jobs', password: 'secret' }
+    await queue.addBulk(
+      Array.from({ length: 200 }, (_, nr) => ({ name: 'charge', data: { nr }, opts: {} })),
+    )
+    const ran: string[] = []
+    const process = ({ id = '' }: Job): Promise<void> => {
+      ran.push(id)
+      return Promise.resolve()
+    }
+    const dedupe = { resultTtlMs: 60_000, key: ({ id = '' }: Job) => id }
+    const strike = async (): Promise<void> => {
+      await redis.call(...(begin as [string]))
+      await delay(100)
+      await redis.call(...(end as [string]))
+    }
+    const worker = await work(process, {
+      connection,
+      concurrency: 20,
+      dedupe,
+    })
+    for (let times = 0; times < 5; times++) {
+      await worker.waitUntilReady()
+      await strike()
+      await delay(30)
+    }
+    await until(
+      'all jobs have ended',
+      async () => {
+        const { failed = 0, completed = 0 } = await queue.getJobCounts('failed', 'completed')
+        return failed + completed === 200
+      },
+      40_000,
+    )
+    const failed = await queue.getFailed()
+    expect(failed.map(({ failedReason }) => failedReason)).toEqual([])
+    const done = await queue.getCompleted()
+    expect(done.filter(({ attemptsMade }) => attemptsMade !== 1)).toEqual([])
+    expect([...new Set(ran)]).toHaveLength(200)
+  })
+})
+
+describe('a worker that stops', () => {
+  test('with its Redlock, at the same moment: the signal aborts, and the job is given back', async () => {
+    const queue = plainQueue()
+    const reasons: unknown[] = []
+    const redlock = await fixture.redlock()
+    const worker = await work(
+      async (_job, lease) => {
+        reasons.push(undefined)
+        reasons[0] = await aborted(lease.signal)
+        throw reasons[0] as Error
+      },
+      { redlock },
+    )
+    const job = await queue.add('charge', { nr: 1 })
+    await until('the job runs', () => reasons.length > 0)
+    await Promise.all([worker.close(), redlock.close()])
+    expect(reasons[0]).toMatchObject({ reason: expect.stringContaining('closed') as string })
+    const given = await queue.getJob(job.id ?? '')
+    expect([await given?.getState(), given?.attemptsMade]).toEqual(['delayed', 0])
+    await work(() => Promise.resolve())
+    await until('it is done', async () => job.isCompleted())
+  })
+
+  test.each([
+    ['close', 0],
+    ['close', 200],
+    ['drain', 0],
+    ['drain', 200],
+  ] as const)('%s ends when connections broke %i ms before', async (how, ms) => {
+    const proxy = await startProxy(fixture.fleet.queue.port)
+    fixture.defer(() => proxy.close())
+    const worker = await work(() => Promise.resolve(), { connection: { url: proxy.url } })
+    await worker.waitUntilReady()
+    await until('it fetches', () => worker.isRunning() && !worker.isStarting())
+    proxy.reset()
+    await delay(ms)
+    const end = how === 'close' ? worker.close() : worker.drain({ timeoutMs: 500 })
+    const ended = end.then(() => 'ended')
+    expect(await withinMs(systemClock, 10_000, ended)).toBe('ended')
+  })
+})
+
+test('a worker that is cut off from the queue alone stops its job when its lock has run out', async () => {
+  const proxy = await startProxy(fixture.fleet.queue.port)
+  fixture.defer(() => proxy.close())
+  const queue = plainQueue()
+  let reason: unknown
+  let isRunning = false
+  const worker = await work(
+    async (_job, lease) => {
+      isRunning = true
+      reason = await aborted(lease.signal)
+      throw reason as Error
+    },
+    { connection: { url: proxy.url }, lockDuration: 1_000 },
+  )
+  await queue.add('charge', { nr: 1 })
+  await until('the job runs', () => isRunning)
+  await proxy.drop()
+  const cutAt = performance.now()
+  await until('its signal aborts', () => reason !== undefined, 10_000)
+  expect(performance.now() - cutAt).toBeLessThan(5_000)
+  expect(reason).toBeInstanceOf(JobLockLostError)
+  const other = await fixture.redlock()
+  const lease = await other.acquire('customer:1', { waitMs: 5_000 })
+  await lease.release()
+  await proxy.pass()
+  await worker.close(true)
+})
