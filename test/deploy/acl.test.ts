@@ -165,7 +165,7 @@ describe('users of a lock master', () => {
     // A key that one master lost is given back to it with the next extension.
     const [first] = servers
     if (first === undefined) throw new Error('there are three')
-    await ask(operatorUrl(first), (redis) => redis.unlink('redlock:lease:account:a'))
+    await ask(operatorUrl(first), (redis) => redis.del('redlock:lease:account:a'))
     await until('it is healed', async () => {
       await second.extend()
       return (await holders('account:a')).every((holder) => holder !== null)
