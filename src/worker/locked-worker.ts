@@ -168,6 +168,16 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) this.#runs.jobLockLost(jobId)
     })
+    this.on('completed', () => {
+      telemetry.ended(name, 'completed')
+    })
+    this.on('failed', (job) => {
+      // BullMQ hands over no job where it has stalled too often.
+      telemetry.ended(
+        name,
+        job !== undefined && job.finishedOn === undefined ? 'retried' : 'failed',
+      )
+    })
     if (checkpoints) {
       // A job that failed for good may be retried by hand, and goes on where it stopped.
       this.on('completed', (job) => {
