@@ -2,7 +2,11 @@
 import { mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createBullBoard } from '@bull-board/api'
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
+import { ExpressAdapter } from '@bull-board/express'
 import axe from 'axe-core'
+import express from 'express'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { granted, until, useFleet } from '../fixtures.ts'
@@ -99,6 +103,27 @@ describe.skipIf(program === undefined)('in Chromium', () => {
 
   const overflow = (page: Page): Promise<number> =>
     page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+
+  test('a job links to Bull Board, where that is mounted', async () => {
+    const serverAdapter = new ExpressAdapter()
+    serverAdapter.setBasePath('/admin/queues')
+    createBullBoard({ queues: [new BullMQAdapter(invoices(fixture))], serverAdapter })
+    const own = { prefix: fixture.namespace, basePath: '/locks', bullBoard: '/admin/queues' }
+    const handler = dashboardHandler(optionsFor(fixture, own))
+    fixture.defer(() => handler.close())
+    const app = express()
+    app.use('/admin/queues', serverAdapter.getRouter() as express.Router)
+    app.use('/locks', handler)
+    const { base } = await listen(fixture, app)
+    const work = await busy()
+    const page = await open({ base }, '/locks/')
+    await live(page)
+    const lease = page.locator('#leases tr', { hasText: 'customer:42' })
+    await lease.getByRole('link', { name: 'invoices 1,' }).click()
+    await page.waitForURL('**/admin/queues/queue/invoices/1')
+    await page.getByText('#1').first().waitFor()
+    work.open()
+  })
 
   test('shows masters, leases with holder, step, votes and time left, and lines with reasons', async () => {
     const served = await serve(fixture, { prefix: fixture.namespace })
