@@ -36,6 +36,7 @@ export class Nemesis {
   #meeting = ''
   #meetings = 0
   #first: SimulatedClient | undefined
+  #second: SimulatedClient | undefined
   readonly #movedAt = new Map<WallClock, number>()
   /** When a suspended machine went on; Infinity while it does not. */
   readonly #sleptAt = new Map<WallClock, number>()
@@ -104,6 +105,7 @@ export class Nemesis {
     const { masters, random, scenario, time } = this.#options
     const { momentChance } = scenario.faults
     const isGrant = script === 'acquire' && typeof reply === 'number'
+    if (isGrant && client === this.#second && resources === this.#meeting) this.#delayElsewhere(client, index)
     const isMeeting = isGrant && client === this.#first && resources === this.#meeting
     if (isMeeting) this.#first = undefined
     const grantChance = isMeeting ? 0.8 : momentChance
@@ -122,6 +124,18 @@ export class Nemesis {
     if (!isGrant || !scenario.memoryLoss || random.chance(0.3)) return
     time.in(random.between(0, 20), () => {
       if (!this.#stopped) this.#flush(masters[index])
+    })
+  }
+
+  #delayElsewhere(client: SimulatedClient, index: number): void {
+    const { masters, random, time } = this.#options
+    this.#second = undefined
+    if (this.#fleets === 1 || random.chance(0.5)) return
+    const size = masters.length / this.#fleets
+    const held = client.links.filter((_, at) => Math.floor(at / size) !== Math.floor(index / size))
+    for (const link of held) link.cut('both', 1)
+    time.in(random.between(0, 300), () => {
+      for (const link of held) link.mend()
     })
   }
 
@@ -289,12 +303,24 @@ export class Nemesis {
     const [first, second] = random.shuffle(clients.filter(({ alive }) => alive))
     if (first === undefined || second === undefined) return
     this.#first = first
+    this.#second = second
     this.#meeting = `{r}meet-${++this.#meetings}`
     const resource = this.#meeting
+    if (this.#fleets > 1 && random.chance(0.7)) this.#undoneChange(resource)
     void first.meet(resource, random.pick([MAX_LEASE_MS / 2, MAX_LEASE_MS]))
-    time.in(random.between(0, 60), () => {
-      if (second.alive) void second.meet(resource, random.pick([0.2, 0.2, 0.5]) * MAX_LEASE_MS)
+    time.in(random.between(0, random.pick([10, 60])), () => {
+      if (second.alive) void second.meet(resource, Math.round(random.between(0.15, 0.3) * MAX_LEASE_MS))
     })
+  }
+
+  /** Cells had changed the other way before: a client whose clock is ahead had asked the second one. */
+  #undoneChange(resource: string): void {
+    const { masters, random, scenario } = this.#options
+    const aheadMs = random.between(0, MAX_LEASE_MS / 3)
+    for (const { memory, nowUs } of masters.slice(masters.length / this.#fleets)) {
+      const counter = (nowUs + aheadMs * 1000).toFixed(0)
+      memory.set(`sim:fence:${resource}`, counter, scenario.fenceTtlMs)
+    }
   }
 
   #stepClient(): void {

@@ -16,8 +16,8 @@ const STEPS = [
 ] as const
 /** By client. */
 const MIXES = [
-  [1, 1, 1],
   [0, 1, 1],
+  [0, 1, 0],
   [1, 2, 1],
   [0, 1, 0],
   [2, 1, 2],
