@@ -6,7 +6,7 @@ import type { SimulatedClient } from './simulated-client.ts'
 import type { Kept, SimulatedMaster } from './simulated-master.ts'
 import type { Link, SimulatedNetwork } from './simulated-network.ts'
 import type { VirtualTime } from './virtual-time.ts'
-import type { WallClock } from './wall-clock.ts'
+import { EPOCH_MS, type WallClock } from './wall-clock.ts'
 
 export interface NemesisOptions {
   readonly time: VirtualTime
@@ -116,12 +116,12 @@ export class Nemesis {
     const others = client.links.slice(first, first + size).filter((_, at) => first + at !== index)
     for (const link of isGrant ? others : [random.pick(others)]) {
       link.cut('both', 1)
-      time.in(random.between(random.pick([5, 200]), 490), () => {
+      time.in(random.between(random.pick(isGrant ? [5, 200] : [200]), 490), () => {
         link.mend()
       })
     }
     this.#did('held up at a bad moment', client.name)
-    if (!isGrant || !scenario.memoryLoss || random.chance(0.3)) return
+    if (!isGrant || !scenario.memoryLoss || random.chance(this.#fleets > 1 ? 0.1 : 0.3)) return
     time.in(random.between(0, 20), () => {
       if (!this.#stopped) this.#flush(masters[index])
     })
@@ -300,13 +300,15 @@ export class Nemesis {
   /** On a resource that has no other history. */
   #meet(): void {
     const { clients, random, time } = this.#options
-    const [first, second] = random.shuffle(clients.filter(({ alive }) => alive))
+    const [one, other] = random.shuffle(clients.filter(({ alive }) => alive))
+    const isMoving = this.#fleets > 1 && one === clients[1]
+    const [first, second] = isMoving && random.chance(0.7) ? [other, one] : [one, other]
     if (first === undefined || second === undefined) return
     this.#first = first
     this.#second = second
     this.#meeting = `{r}meet-${++this.#meetings}`
     const resource = this.#meeting
-    if (this.#fleets > 1 && random.chance(0.7)) this.#undoneChange(resource)
+    if (this.#fleets > 1 && random.chance(0.9)) this.#undoneChange(resource)
     void first.meet(resource, random.pick([MAX_LEASE_MS / 2, MAX_LEASE_MS]))
     time.in(random.between(0, random.pick([10, 60])), () => {
       if (second.alive) void second.meet(resource, Math.round(random.between(0.15, 0.3) * MAX_LEASE_MS))
@@ -315,10 +317,10 @@ export class Nemesis {
 
   /** Cells had changed the other way before: a client whose clock is ahead had asked the second one. */
   #undoneChange(resource: string): void {
-    const { masters, random, scenario } = this.#options
+    const { masters, random, scenario, time } = this.#options
     const aheadMs = random.between(0, MAX_LEASE_MS / 3)
-    for (const { memory, nowUs } of masters.slice(masters.length / this.#fleets)) {
-      const counter = (nowUs + aheadMs * 1000).toFixed(0)
+    const counter = Math.floor((EPOCH_MS + time.now + aheadMs) * 1000).toFixed(0)
+    for (const { memory } of masters.slice(masters.length / this.#fleets)) {
       memory.set(`sim:fence:${resource}`, counter, scenario.fenceTtlMs)
     }
   }
