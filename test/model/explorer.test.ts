@@ -35,7 +35,10 @@ const NEEDED: readonly (readonly [Removable, Broken])[] = [
   ['healChecksCounter', 'CONT'],
   ['extendNeverCreates', 'ME'],
   ['healedWaitsForVote', 'ME'],
+  ['healedDoesNotConfirm', 'MONO'],
   ['quarantine', 'ME'],
+  ['quarantineIsMonotonic', 'ME'],
+  ['oldHolderStops', 'ME'],
   ['trustFromStart', 'ME'],
 ]
 

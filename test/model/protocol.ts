@@ -60,6 +60,8 @@ export interface Scope {
   readonly clock: boolean
   /** How often complete leases take a larger token, because another cell gave them one. */
   readonly raises: number
+  /** Only the first attempt extends and raises; the other one is of a client that knows one cell. */
+  readonly oneMoves: boolean
   /** An attempt may take over from the other one, which ends then. */
   readonly handOver: boolean
   /** A master that loses its memory may come back with a wrong clock. */
@@ -257,6 +259,7 @@ export class Protocol {
   #beginExtension(attempt: Attempt): void {
     const rounds = this.#left(ROUNDS)
     if (this.#of(attempt, PHASE) !== HELD || rounds === 0) return
+    if (this.#scope.oneMoves && attempt === 1) return
     const other = this.#other(attempt)
     const overtaken =
       this.#of(attempt, COMPLETED_FIRST) === 1 &&
@@ -302,7 +305,7 @@ export class Protocol {
   /** What still travels of an earlier confirm round is lost then. */
   #beginRaise(attempt: Attempt): void {
     if (this.#of(attempt, PHASE) !== HELD || this.#left(RAISES) === 0) return
-    if (this.#of(attempt, TARGET) > 0) return
+    if (this.#of(attempt, TARGET) > 0 || (this.#scope.oneMoves && attempt === 1)) return
     const other = this.#other(attempt)
     let target = Math.max(this.#of(attempt, TOKEN), this.#of(other, TOKEN))
     target = Math.max(target, this.#of(other, PROPOSAL))

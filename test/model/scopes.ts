@@ -18,6 +18,7 @@ const BASE: Scope = {
   proposals: 1,
   clock: false,
   raises: 0,
+  oneMoves: false,
   handOver: false,
   wrongClocks: false,
   sorted: true,
@@ -55,7 +56,14 @@ export const scopes: readonly NamedScope[] = [
     clock: true,
     wrongClocks: true,
   }),
-  named('3 masters with a clock, one extension, one token raised, one memory loss', true, {
+  named('3 masters with a clock, one moving lease extended and raised, one memory loss', true, {
+    extensions: 1,
+    losses: 1,
+    raises: 1,
+    oneMoves: true,
+    clock: true,
+  }),
+  named('3 masters with a clock, one extension, one token raised, one memory loss', false, {
     extensions: 1,
     losses: 1,
     raises: 1,
