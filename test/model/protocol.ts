@@ -66,7 +66,7 @@ export interface Scope {
   readonly handOver: boolean
   /** A master that loses its memory may come back with a wrong clock. */
   readonly wrongClocks: boolean
-  /** Equal masters are one. Not for a walk that follows each master. */
+  /** Equal masters are one, and dead ends are left out. Not for a walk that follows each master. */
   readonly sorted: boolean
   readonly without: ReadonlySet<Removable>
 }
@@ -181,7 +181,7 @@ export class Protocol {
     this.#begin()
     this.#poll(attempt, first, floor)
     this.#put(attempt, SUCCEEDS, 1)
-    if (!this.#scope.without.has('oldHolderStops')) this.#over(other)
+    if (!this.#scope.without.has('oldHolderStops')) this.#put(other, PHASE, OVER)
     const label = (): string => `attempt ${attempt + 1} takes over from ${other + 1}`
     this.#end(label, { what: 'take over', attempt })
   }
@@ -192,11 +192,6 @@ export class Protocol {
     this.#put(attempt, FLOOR, floor)
     if (this.#scope.clock) this.#put(attempt, TRUST, LEASE_TICKS)
     this.#everywhere((word) => set(word, TRAFFIC[attempt].acquire, 1))
-  }
-
-  #over(attempt: Attempt): void {
-    this.#put(attempt, PHASE, OVER)
-    this.#put(attempt, TARGET, 0)
   }
 
   /** On any quorum of the grants that have been made: replies arrive in any order. */
@@ -296,7 +291,7 @@ export class Protocol {
     if (clock) {
       const trust = Math.max(this.#of(attempt, TRUST), this.#of(attempt, NEW_TRUST))
       this.#put(attempt, TRUST, trust)
-      if (trust === 0) this.#over(attempt)
+      if (trust === 0) this.#put(attempt, PHASE, OVER)
       this.#judgeExclusion()
     }
     this.#end(() => `attempt ${attempt + 1} is extended`, { what: 'extended', attempt })
@@ -497,7 +492,7 @@ export class Protocol {
       if (renewed > 0) this.#put(attempt, NEW_TRUST, renewed - 1)
       if (trust === 0) continue
       this.#put(attempt, TRUST, trust - 1)
-      if (trust === 1) this.#over(attempt)
+      if (trust === 1) this.#put(attempt, PHASE, OVER)
     }
     this.#end(() => 'time passes', { what: 'time passes' })
   }
@@ -528,9 +523,10 @@ export class Protocol {
   }
 
   #end(label: () => string, step: Step): void {
-    if (this.#broken !== undefined || this.#mayStillBreak()) {
+    if (!this.#scope.sorted) this.#visit(label, this.#broken, step)
+    else if (this.#broken !== undefined || this.#mayStillBreak()) {
       this.#dropDeadTraffic()
-      if (this.#scope.sorted) this.#sortMasters()
+      this.#sortMasters()
       this.#visit(label, this.#broken, step)
     }
     // What is asked between two steps is asked of the state they start from.

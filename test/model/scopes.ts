@@ -63,12 +63,6 @@ export const scopes: readonly NamedScope[] = [
     oneMoves: true,
     clock: true,
   }),
-  named('3 masters with a clock, one extension, one token raised, one memory loss', false, {
-    extensions: 1,
-    losses: 1,
-    raises: 1,
-    clock: true,
-  }),
   named('3 masters, two extensions, two memory losses', false, { extensions: 2, losses: 2 }),
   named('3 masters, two acquires delivered twice', false, { duplicates: 2, proposals: 2 }),
   named('5 masters', false, { masters: 5, proposals: 2 }),

@@ -105,7 +105,8 @@ export class Nemesis {
     const { masters, random, scenario, time } = this.#options
     const { momentChance } = scenario.faults
     const isGrant = script === 'acquire' && typeof reply === 'number'
-    if (isGrant && client === this.#second && resources === this.#meeting) this.#delayElsewhere(client, index)
+    if (isGrant && client === this.#second && resources === this.#meeting)
+      this.#delayElsewhere(client, index)
     const isMeeting = isGrant && client === this.#first && resources === this.#meeting
     if (isMeeting) this.#first = undefined
     const grantChance = isMeeting ? 0.8 : momentChance
@@ -311,7 +312,8 @@ export class Nemesis {
     if (this.#fleets > 1 && random.chance(0.9)) this.#undoneChange(resource)
     void first.meet(resource, random.pick([MAX_LEASE_MS / 2, MAX_LEASE_MS]))
     time.in(random.between(0, random.pick([10, 60])), () => {
-      if (second.alive) void second.meet(resource, Math.round(random.between(0.15, 0.3) * MAX_LEASE_MS))
+      if (second.alive)
+        void second.meet(resource, Math.round(random.between(0.15, 0.3) * MAX_LEASE_MS))
     })
   }
 

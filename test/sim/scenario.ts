@@ -153,7 +153,10 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
     },
     drift: random.chance(0.7) ? DRIFT : 0,
     // Before a memory loss tokens rest on the clocks: twice the skew must stay below the longest lease.
-    skewMs: clocks === 'amnesia' ? 0 : random.pick(clocks === 'cells' ? [MAX_LEASE_MS / 9] : [0, 5, MAX_LEASE_MS / 9]),
+    skewMs:
+      clocks === 'amnesia'
+        ? 0
+        : random.pick(clocks === 'cells' ? [MAX_LEASE_MS / 9] : [0, 5, MAX_LEASE_MS / 9]),
     durableChance: clocks === 'jumps' ? 0.8 : random.pick([0, 0.5]),
     halfDurableChance,
     masters,
