@@ -188,6 +188,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     })
     if (bullmq.autorun !== false) this.run().catch(onError)
     void this.#reportSilentQueue()
+    void this.#reportSharedServer(log)
   }
 
   /**
@@ -369,6 +370,15 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         this.emit('error', error)
       },
     }).catch(() => undefined) // Closing.
+  }
+
+  /** One server for the queue and a vote fails as one. `doctor` also finds it behind two names. */
+  async #reportSharedServer(log: EventLog): Promise<void> {
+    const { servers = [] } = this.#redlock
+    const named = (name: string): string => name.replace(/^(localhost|::1):/, '127.0.0.1:')
+    const own = await this.#lines.address().then(named, () => undefined) // Closed before it was ready.
+    const master = servers.find((server) => named(server) === own)
+    if (master !== undefined) log.event('queue:is-master', { queue: this.name, master })
   }
 
   /** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */

@@ -579,6 +579,7 @@ export class Protocol {
     const counterStays = this.#left(LOSSES) === 0
     for (const attempt of ATTEMPTS) {
       const { acquire, confirm, extend, heal } = TRAFFIC[attempt]
+      this.#dropDeadTarget(attempt)
       const target = this.#of(attempt, TARGET)
       const token = target > 0 ? target : this.#of(attempt, TOKEN)
       const confirming = this.#of(attempt, PHASE) === CONFIRMING || target > 0
@@ -604,6 +605,16 @@ export class Protocol {
         this.#row[master] = word
       }
     }
+  }
+
+  /** Of a lease that is over: no message asks for it, and no proposal follows it any more. */
+  #dropDeadTarget(attempt: Attempt): void {
+    if (this.#of(attempt, TARGET) === 0 || this.#of(attempt, PHASE) !== OVER) return
+    if (this.#of(this.#other(attempt), PHASE) === IDLE) return
+    for (let master = 0; master < this.#scope.masters; master++) {
+      if (get(this.#row[master] ?? 0, TRAFFIC[attempt].confirm) === 1) return
+    }
+    this.#put(attempt, TARGET, 0)
   }
 
   #sortMasters(): void {
