@@ -56,7 +56,7 @@ export const scopes: readonly NamedScope[] = [
     clock: true,
     wrongClocks: true,
   }),
-  named('3 masters with a clock, one moving lease extended and raised, one memory loss', true, {
+  named('3 masters with a clock, one moving lease extended and raised, one memory loss', false, {
     extensions: 1,
     losses: 1,
     raises: 1,
@@ -79,6 +79,6 @@ export const scopes: readonly NamedScope[] = [
 /** The smallest scope of those listed in which the loss of a rule can show. */
 export function scopesWithout(rule: Removable): readonly NamedScope[] {
   return scopes
-    .filter(({ small }) => small)
+    .filter(({ small, scope }) => small || scope.oneMoves)
     .map((each) => ({ ...each, scope: { ...each.scope, without: new Set([rule]) } }))
 }
