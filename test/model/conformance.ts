@@ -370,7 +370,7 @@ export async function walk(given: Scope, seed: number): Promise<Walk> {
     moves.push({ step, label: label(), row: row.slice() })
   })
   protocol.writeInitial()
-  let state = row.slice()
+  let state: Uint32Array = row.slice()
   const world = new RealWorld(scope)
   await world.begin()
   const steps: string[] = []
