@@ -35,7 +35,10 @@ const NEEDED: readonly (readonly [Removable, Broken])[] = [
   ['healChecksCounter', 'CONT'],
   ['extendNeverCreates', 'ME'],
   ['healedWaitsForVote', 'ME'],
+  ['healedDoesNotConfirm', 'MONO'],
   ['quarantine', 'ME'],
+  ['quarantineIsMonotonic', 'ME'],
+  ['oldHolderStops', 'ME'],
   ['trustFromStart', 'ME'],
 ]
 
@@ -47,7 +50,7 @@ describe('a rule that is taken away is missed', () => {
       expect(result?.broken).toBe(expected)
       expect(result?.trace).not.toContain('?')
     },
-    120_000,
+    600_000,
   )
 
   test('equal tokens: a master beyond the token is counted in the confirm round', () => {

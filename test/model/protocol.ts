@@ -3,7 +3,14 @@
  *
  * Messages are delayed without bound, reordered and lost (a step that is never taken); a key may vanish at any
  * moment, which covers releases, expiry and clocks that jump. With `clock` time is discrete instead: keys and trust
- * live for `LEASE_TICKS`, and only then is exclusion judged.
+ * live for `LEASE_TICKS`, and only then is exclusion judged, and the order of tokens by when leases are complete.
+ *
+ * A lease in two cells is a lease in each. Two clients always meet in one cell, and what the other cell does there is
+ * to raise the token of a complete lease: to any value past all that the cell has seen. The model has this step.
+ *
+ * A quarantine ends when a client has counted it on its monotonic clock: in the model, after `LEASE_TICKS` of the time
+ * that trust has too. A master may restart with a wrong clock: it has no vote until that is set right, and what it
+ * stored meanwhile expires then.
  */
 import type { Removable } from './rules.ts'
 import {
@@ -27,12 +34,16 @@ import {
   POLLING,
   PROPOSAL,
   QUARANTINE,
+  RAISES,
   ROUNDS,
   set,
+  SUCCEEDS,
+  TARGET,
   TOKEN,
   TRAFFIC,
   TRUST,
   TTL,
+  WRONG,
   type Field,
 } from './protocol-state.ts'
 
@@ -47,13 +58,47 @@ export interface Scope {
   /** Proposals are any of 1 to this number; with losses, increasing with the start of the attempts. */
   readonly proposals: number
   readonly clock: boolean
+  /** How often complete leases take a larger token, because another cell gave them one. */
+  readonly raises: number
+  /** Only the first attempt extends and raises; the other one is of a client that knows one cell. */
+  readonly oneMoves: boolean
+  /** An attempt may take over from the other one, which ends then. */
+  readonly handOver: boolean
+  /** A master that loses its memory may come back with a wrong clock. */
+  readonly wrongClocks: boolean
+  /** Equal masters are one, and dead ends are left out. Not for a walk that follows each master. */
+  readonly sorted: boolean
   readonly without: ReadonlySet<Removable>
 }
 
 export type Broken = 'UNIQ' | 'MONO' | 'CONT' | 'ME'
 
+/** What a step did: which message ran or what else happened, for which attempt, on which master. */
+export interface Step {
+  readonly what:
+    | 'start'
+    | 'take over'
+    | 'complete'
+    | 'ask to confirm'
+    | 'begin to extend'
+    | 'extended'
+    | 'begin to raise'
+    | 'raised'
+    | 'acquire'
+    | 'acquire again'
+    | 'confirm'
+    | 'extend'
+    | 'heal'
+    | 'vanish'
+    | 'forget'
+    | 'set right'
+    | 'time passes'
+  readonly attempt?: 0 | 1
+  readonly master?: number
+}
+
 /** Called with the scratch row after each step. */
-export type Visit = (label: () => string, broken: Broken | undefined) => void
+export type Visit = (label: () => string, broken: Broken | undefined, step: Step) => void
 
 const LEASE_TICKS = 2
 const MAX_COUNTER = 15
@@ -80,10 +125,10 @@ export class Protocol {
   }
 
   writeInitial(): void {
-    const { masters, losses, duplicates, extensions } = this.#scope
+    const { masters, losses, duplicates, extensions, raises } = this.#scope
     this.#row.fill(0)
-    const left = set(set(0, LOSSES, losses), DUPLICATES, duplicates)
-    this.#row[masters + 2] = set(left, ROUNDS, extensions)
+    const faults = set(set(0, LOSSES, losses), DUPLICATES, duplicates)
+    this.#row[masters + 2] = set(set(faults, ROUNDS, extensions), RAISES, raises)
   }
 
   /** Visits every state that one step leads to from `from`. */
@@ -96,37 +141,57 @@ export class Protocol {
       this.#completeConfirmed(attempt)
       this.#beginExtension(attempt)
       this.#completeExtension(attempt)
+      this.#beginRaise(attempt)
+      this.#completeRaise(attempt)
       for (let master = 0; master < this.#scope.masters; master++) {
         // Equal masters lead to equal states.
-        if (master > 0 && this.#base[master] === this.#base[master - 1]) continue
+        if (this.#isLikeTheOneBefore(master)) continue
         this.#deliver(attempt, master)
       }
     }
     for (let master = 0; master < this.#scope.masters; master++) {
-      if (master > 0 && this.#base[master] === this.#base[master - 1]) continue
+      if (this.#isLikeTheOneBefore(master)) continue
       this.#vanish(master)
-      this.#forget(master)
+      this.#forget(master, false)
+      if (this.#scope.wrongClocks) this.#forget(master, true)
+      this.#setRight(master)
     }
     if (this.#scope.clock) this.#passTime()
   }
 
+  #isLikeTheOneBefore(master: number): boolean {
+    return this.#scope.sorted && master > 0 && this.#base[master] === this.#base[master - 1]
+  }
+
   #start(attempt: Attempt): void {
-    const { masters, proposals, losses } = this.#scope
+    const { proposals, losses, handOver, raises } = this.#scope
     if (this.#of(attempt, PHASE) !== IDLE) return
     const other = this.#other(attempt)
     const floor = this.#of(other, COMPLETED) === 1 ? this.#of(other, TOKEN) : 0
-    const first = losses > 0 ? Math.max(floor, this.#of(other, PROPOSAL)) + 1 : 1
-    for (let proposal = first; proposal < first + (losses > 0 ? 1 : proposals); proposal++) {
+    const follows = losses > 0 || handOver || raises > 0
+    const earlier = Math.max(floor, this.#of(other, PROPOSAL), this.#of(other, TARGET))
+    const first = follows ? earlier + 1 : 1
+    for (let proposal = first; proposal < first + (follows ? 1 : proposals); proposal++) {
       this.#begin()
-      this.#put(attempt, PHASE, POLLING)
-      this.#put(attempt, PROPOSAL, proposal)
-      this.#put(attempt, FLOOR, floor)
-      if (this.#scope.clock) this.#put(attempt, TRUST, LEASE_TICKS)
-      for (let master = 0; master < masters; master++) {
-        this.#set(master, TRAFFIC[attempt].acquire, 1)
-      }
-      this.#end(() => `attempt ${attempt + 1} starts with proposal ${proposal}`)
+      this.#poll(attempt, proposal, floor)
+      const label = (): string => `attempt ${attempt + 1} starts with proposal ${proposal}`
+      this.#end(label, { what: 'start', attempt })
     }
+    if (!handOver || this.#of(other, PHASE) !== HELD) return
+    this.#begin()
+    this.#poll(attempt, first, floor)
+    this.#put(attempt, SUCCEEDS, 1)
+    if (!this.#scope.without.has('oldHolderStops')) this.#put(other, PHASE, OVER)
+    const label = (): string => `attempt ${attempt + 1} takes over from ${other + 1}`
+    this.#end(label, { what: 'take over', attempt })
+  }
+
+  #poll(attempt: Attempt, proposal: number, floor: number): void {
+    this.#put(attempt, PHASE, POLLING)
+    this.#put(attempt, PROPOSAL, proposal)
+    this.#put(attempt, FLOOR, floor)
+    if (this.#scope.clock) this.#put(attempt, TRUST, LEASE_TICKS)
+    this.#everywhere((word) => set(word, TRAFFIC[attempt].acquire, 1))
   }
 
   /** On any quorum of the grants that have been made: replies arrive in any order. */
@@ -151,7 +216,8 @@ export class Protocol {
     this.#everywhere((word) =>
       set(set(word, TRAFFIC[attempt].granted, 0), TRAFFIC[attempt].confirm, 1),
     )
-    this.#end(() => `attempt ${attempt + 1} asks to confirm ${token}`)
+    const label = (): string => `attempt ${attempt + 1} asks to confirm ${token}`
+    this.#end(label, { what: 'ask to confirm', attempt })
   }
 
   #completeConfirmed(attempt: Attempt): void {
@@ -175,16 +241,20 @@ export class Protocol {
     this.#put(attempt, COMPLETED_FIRST, otherCompleted ? 0 : 1)
     if (otherCompleted && this.#of(other, TOKEN) === token) this.#broken = 'UNIQ'
     if (token <= this.#of(attempt, FLOOR)) this.#broken = 'MONO'
+    // Where keys vanish at any moment, an attempt may outlive its keys by as much as it likes.
+    if (this.#scope.clock && otherCompleted && token < this.#of(other, TOKEN)) this.#broken = 'MONO'
     if (this.#scope.clock) {
       if (this.#scope.without.has('trustFromStart')) this.#put(attempt, TRUST, LEASE_TICKS)
       this.#judgeExclusion()
     }
-    this.#end(() => `attempt ${attempt + 1} is complete with token ${token}, ${how}`)
+    const label = (): string => `attempt ${attempt + 1} is complete with token ${token}, ${how}`
+    this.#end(label, { what: 'complete', attempt })
   }
 
   #beginExtension(attempt: Attempt): void {
     const rounds = this.#left(ROUNDS)
     if (this.#of(attempt, PHASE) !== HELD || rounds === 0) return
+    if (this.#scope.oneMoves && attempt === 1) return
     const other = this.#other(attempt)
     const overtaken =
       this.#of(attempt, COMPLETED_FIRST) === 1 &&
@@ -196,7 +266,8 @@ export class Protocol {
     this.#put(attempt, OVERTAKEN, overtaken ? 1 : 0)
     if (this.#scope.clock) this.#put(attempt, NEW_TRUST, LEASE_TICKS)
     this.#everywhere((word) => set(word, TRAFFIC[attempt].extend, 1))
-    this.#end(() => `attempt ${attempt + 1} begins to extend`)
+    const label = (): string => `attempt ${attempt + 1} begins to extend`
+    this.#end(label, { what: 'begin to extend', attempt })
   }
 
   #completeExtension(attempt: Attempt): void {
@@ -223,7 +294,47 @@ export class Protocol {
       if (trust === 0) this.#put(attempt, PHASE, OVER)
       this.#judgeExclusion()
     }
-    this.#end(() => `attempt ${attempt + 1} is extended`)
+    this.#end(() => `attempt ${attempt + 1} is extended`, { what: 'extended', attempt })
+  }
+
+  /** What still travels of an earlier confirm round is lost then. */
+  #beginRaise(attempt: Attempt): void {
+    if (this.#of(attempt, PHASE) !== HELD || this.#left(RAISES) === 0) return
+    if (this.#of(attempt, TARGET) > 0 || (this.#scope.oneMoves && attempt === 1)) return
+    const other = this.#other(attempt)
+    let target = Math.max(this.#of(attempt, TOKEN), this.#of(other, TOKEN))
+    target = Math.max(target, this.#of(other, PROPOSAL))
+    this.#everywhere((word) => {
+      target = Math.max(target, get(word, COUNTER))
+      return word
+    })
+    target++
+    this.#begin()
+    this.#spend(RAISES)
+    this.#put(attempt, TARGET, target)
+    this.#everywhere((word) => set(word, TRAFFIC[attempt].confirm, 1))
+    const label = (): string => `attempt ${attempt + 1} asks to raise its token to ${target}`
+    this.#end(label, { what: 'begin to raise', attempt })
+  }
+
+  /** What still travels under the smaller token is lost then. */
+  #completeRaise(attempt: Attempt): void {
+    const target = this.#of(attempt, TARGET)
+    const { confirm, extend, heal } = TRAFFIC[attempt]
+    if (target === 0 || this.#of(attempt, PHASE) !== HELD) return
+    if (this.#count((word) => get(word, confirm) === 2) < this.#quorum) return
+    const other = this.#other(attempt)
+    this.#begin()
+    this.#put(attempt, TARGET, 0)
+    this.#put(attempt, TOKEN, target)
+    this.#everywhere((word) => {
+      const kept = get(word, extend) === 1 ? set(word, extend, 0) : word
+      const raised = get(kept, confirm) === 2 ? set(kept, confirm, 0) : kept
+      return set(raised, heal, 0)
+    })
+    const isTwin = this.#of(other, COMPLETED) === 1 && this.#of(other, TOKEN) === target
+    if (isTwin) this.#broken = 'UNIQ'
+    this.#end(() => `attempt ${attempt + 1} has token ${target} now`, { what: 'raised', attempt })
   }
 
   #deliver(attempt: Attempt, master: number): void {
@@ -233,28 +344,33 @@ export class Protocol {
       this.#begin()
       this.#set(master, sent.acquire, 0)
       this.#runAcquire(attempt, master)
-      this.#end(() => `acquire of ${attempt + 1} runs on ${describe(word)}`)
+      const label = (): string => `acquire of ${attempt + 1} runs on ${describe(word)}`
+      this.#end(label, { what: 'acquire', attempt, master })
     } else if (this.#left(DUPLICATES) > 0 && this.#of(attempt, PHASE) !== IDLE) {
       this.#begin()
       this.#spend(DUPLICATES)
       this.#runAcquire(attempt, master)
-      this.#end(() => `acquire of ${attempt + 1} runs once more on ${describe(word)}`)
+      const label = (): string => `acquire of ${attempt + 1} runs once more on ${describe(word)}`
+      this.#end(label, { what: 'acquire again', attempt, master })
     }
     if (get(word, sent.confirm) === 1) {
       this.#begin()
       this.#runConfirm(attempt, master)
-      this.#end(() => `confirm of ${attempt + 1} runs on ${describe(word)}`)
+      const label = (): string => `confirm of ${attempt + 1} runs on ${describe(word)}`
+      this.#end(label, { what: 'confirm', attempt, master })
     }
     if (get(word, sent.extend) === 1) {
       this.#begin()
       this.#runExtend(attempt, master)
-      this.#end(() => `extend of ${attempt + 1} runs on ${describe(word)}`)
+      const label = (): string => `extend of ${attempt + 1} runs on ${describe(word)}`
+      this.#end(label, { what: 'extend', attempt, master })
     }
     if (get(word, sent.heal) === 1) {
       this.#begin()
       this.#set(master, sent.heal, 0)
       this.#runHeal(attempt, master)
-      this.#end(() => `heal of ${attempt + 1} runs on ${describe(word)}`)
+      const label = (): string => `heal of ${attempt + 1} runs on ${describe(word)}`
+      this.#end(label, { what: 'heal', attempt, master })
     }
   }
 
@@ -262,12 +378,14 @@ export class Protocol {
     const { without } = this.#scope
     const [holder, counter] = [this.#at(master, HOLDER), this.#at(master, COUNTER)]
     if (this.#at(master, QUARANTINE) > 0) return
-    const polling = this.#of(attempt, PHASE) === POLLING
+    const polling = this.#of(attempt, PHASE) === POLLING && this.#at(master, WRONG) === 0
     if (holder === attempt + 1) {
       if (polling) this.#set(master, TRAFFIC[attempt].granted, counter)
       return
     }
-    if (holder !== 0 && !without.has('heldIsNotGranted')) return
+    const succeeds = this.#of(attempt, SUCCEEDS) === 1 && holder === this.#other(attempt) + 1
+    const takesOver = succeeds && counter <= this.#of(this.#other(attempt), TOKEN)
+    if (holder !== 0 && !takesOver && !without.has('heldIsNotGranted')) return
     const raised = without.has('everyGrantRaises') ? counter : counter + 1
     const granted = Math.max(raised, this.#of(attempt, PROPOSAL))
     this.#hold(master, attempt)
@@ -280,10 +398,13 @@ export class Protocol {
     const { confirm } = TRAFFIC[attempt]
     this.#set(master, confirm, 0)
     if (this.#at(master, HOLDER) !== attempt + 1 && !without.has('confirmChecksKey')) return
-    const token = this.#of(attempt, TOKEN)
+    if (this.#at(master, HEALED) === 1 && !without.has('healedDoesNotConfirm')) return
+    const target = this.#of(attempt, TARGET)
+    const token = target > 0 ? target : this.#of(attempt, TOKEN)
     this.#setCounter(master, Math.max(this.#at(master, COUNTER), token))
     const exact = this.#at(master, COUNTER) === token || without.has('confirmIsExact')
-    if (exact && this.#of(attempt, PHASE) === CONFIRMING) this.#set(master, confirm, 2)
+    const confirming = this.#of(attempt, PHASE) === CONFIRMING || target > 0
+    if (exact && confirming) this.#set(master, confirm, 2)
   }
 
   #runExtend(attempt: Attempt, master: number): void {
@@ -304,7 +425,8 @@ export class Protocol {
     if (holder !== 0 && holder !== attempt + 1 && !without.has('extendChecksKey')) return
     if (holder === attempt + 1 || holder === 0) this.#hold(master, attempt)
     this.#setCounter(master, Math.max(this.#at(master, COUNTER), token))
-    const votes = this.#at(master, HEALED) === 0 || without.has('healedWaitsForVote')
+    const healedVotes = this.#at(master, HEALED) === 0 || without.has('healedWaitsForVote')
+    const votes = healedVotes && this.#at(master, WRONG) === 0
     if (this.#of(attempt, EXTENDING) === 1 && votes) this.#set(master, extend, 2)
   }
 
@@ -326,10 +448,10 @@ export class Protocol {
     if (this.#scope.clock || get(word, HOLDER) === 0) return
     this.#begin()
     this.#set(master, HOLDER, 0)
-    this.#end(() => `the key vanishes from ${describe(word)}`)
+    this.#end(() => `the key vanishes from ${describe(word)}`, { what: 'vanish', master })
   }
 
-  #forget(master: number): void {
+  #forget(master: number, wrong: boolean): void {
     const { clock, without } = this.#scope
     const word = this.#base[master] ?? 0
     if (this.#left(LOSSES) === 0 || get(word, COUNTER) === 0) return
@@ -340,7 +462,19 @@ export class Protocol {
     this.#set(master, TTL, 0)
     this.#set(master, HEALED, 0)
     if (clock && !without.has('quarantine')) this.#set(master, QUARANTINE, LEASE_TICKS)
-    this.#end(() => `memory is lost on ${describe(word)}`)
+    if (wrong) this.#set(master, WRONG, 1)
+    const how = wrong ? ', and its clock is wrong' : ''
+    this.#end(() => `memory is lost on ${describe(word)}${how}`, { what: 'forget', master })
+  }
+
+  /** What it stored by the wrong clock is over. */
+  #setRight(master: number): void {
+    const word = this.#base[master] ?? 0
+    if (get(word, WRONG) === 0) return
+    this.#begin()
+    for (const what of [WRONG, HOLDER, TTL, HEALED]) this.#set(master, what, 0)
+    if (this.#scope.without.has('quarantineIsMonotonic')) this.#set(master, QUARANTINE, 0)
+    this.#end(() => `the clock is set right of ${describe(word)}`, { what: 'set right', master })
   }
 
   #passTime(): void {
@@ -360,7 +494,7 @@ export class Protocol {
       this.#put(attempt, TRUST, trust - 1)
       if (trust === 1) this.#put(attempt, PHASE, OVER)
     }
-    this.#end(() => 'time passes')
+    this.#end(() => 'time passes', { what: 'time passes' })
   }
 
   #judgeExclusion(): void {
@@ -388,11 +522,12 @@ export class Protocol {
     this.#broken = undefined
   }
 
-  #end(label: () => string): void {
-    if (this.#broken !== undefined || this.#mayStillBreak()) {
+  #end(label: () => string, step: Step): void {
+    if (!this.#scope.sorted) this.#visit(label, this.#broken, step)
+    else if (this.#broken !== undefined || this.#mayStillBreak()) {
       this.#dropDeadTraffic()
       this.#sortMasters()
-      this.#visit(label, this.#broken)
+      this.#visit(label, this.#broken, step)
     }
     // What is asked between two steps is asked of the state they start from.
     this.#row.set(this.#base)
@@ -400,17 +535,21 @@ export class Protocol {
 
   /** Every property speaks of two complete leases: without a chance of that there is nothing left to see. */
   #mayStillBreak(): boolean {
+    const { clock, raises, handOver } = this.#scope
     let finished = 0
     for (const attempt of ATTEMPTS) {
       if (this.#of(attempt, COMPLETED) === 0) {
         if (!this.#mayComplete(attempt)) return false
       } else if (this.#of(attempt, EXTENDING) === 0) {
         const over = this.#of(attempt, PHASE) === OVER
-        if (over && this.#scope.clock) return false
-        if (over || this.#left(ROUNDS) === 0) finished++
+        if (over && clock && raises === 0 && !handOver) return false
+        const busy = this.#of(attempt, TARGET) > 0 || this.#left(RAISES) > 0
+        if (over || (this.#left(ROUNDS) === 0 && !busy)) finished++
       } else if (
         this.#of(attempt, PHASE) === OVER &&
-        !this.#scope.without.has('extendInsideTrust')
+        !this.#scope.without.has('extendInsideTrust') &&
+        raises === 0 &&
+        !handOver
       ) {
         return false
       }
@@ -440,14 +579,17 @@ export class Protocol {
     const counterStays = this.#left(LOSSES) === 0
     for (const attempt of ATTEMPTS) {
       const { acquire, confirm, extend, heal } = TRAFFIC[attempt]
-      const token = this.#of(attempt, TOKEN)
-      const confirming = this.#of(attempt, PHASE) === CONFIRMING
+      this.#dropDeadTarget(attempt)
+      const target = this.#of(attempt, TARGET)
+      const token = target > 0 ? target : this.#of(attempt, TOKEN)
+      const confirming = this.#of(attempt, PHASE) === CONFIRMING || target > 0
       for (let master = 0; master < masters; master++) {
         let word = this.#row[master] ?? 0
         const mayHold =
           get(word, HOLDER) === attempt + 1 ||
           get(word, acquire) === 1 ||
           get(word, heal) === 1 ||
+          target > 0 ||
           this.#left(DUPLICATES) > 0
         const beyond = counterStays && get(word, COUNTER) > token
         if (get(word, confirm) === 1) {
@@ -463,6 +605,16 @@ export class Protocol {
         this.#row[master] = word
       }
     }
+  }
+
+  /** Of a lease that is over: no message asks for it, and no proposal follows it any more. */
+  #dropDeadTarget(attempt: Attempt): void {
+    if (this.#of(attempt, TARGET) === 0 || this.#of(attempt, PHASE) !== OVER) return
+    if (this.#of(this.#other(attempt), PHASE) === IDLE) return
+    for (let master = 0; master < this.#scope.masters; master++) {
+      if (get(this.#row[master] ?? 0, TRAFFIC[attempt].confirm) === 1) return
+    }
+    this.#put(attempt, TARGET, 0)
   }
 
   #sortMasters(): void {

@@ -13,7 +13,10 @@ export const REMOVABLE = [
   'healNeverReplaces',
   'healChecksCounter',
   'healedWaitsForVote',
+  'healedDoesNotConfirm',
   'quarantine',
+  'quarantineIsMonotonic',
+  'oldHolderStops',
   'trustFromStart',
 ] as const
 

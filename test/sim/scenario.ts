@@ -127,14 +127,14 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
   // With a lost counter tokens rest on the clocks.
   const memoryLoss = clocks !== 'jumps' && behindMs === 0
   const masters = stepped || halfDurableChance > 0 || random.chance(0.4) ? 3 : 5
-  const farMs = clocks === 'cells' ? random.pick([0, 40, 40]) : 0
+  const farMs = clocks === 'cells' ? random.pick([0, 40, 80]) : 0
   // A client and a master that are ahead lift the counters; once those are lost, tokens fall.
   const mayBeAhead = sane || !memoryLoss ? 1 : 0
   const rests = sane && random.chance(0.05)
   return {
     clocks,
     judged: new Set(late ? ALL : clocks === 'jumps' ? [...TOKENS, 'CONT'] : TOKENS),
-    activeMs: random.between(8_000, 16_000) + (rests ? REST_MS : 0),
+    activeMs: random.between(8_000, 16_000) * (clocks === 'cells' ? 2 : 1) + (rests ? REST_MS : 0),
     network: drawNetwork(random),
     faults: {
       crashMs: some(halfDurableChance > 0 ? 1 : 0.6, 1_000, 10_000),
@@ -150,12 +150,15 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
       stepMasterMs: sane ? undefined : some(late ? 0.5 : 0.8, 1_000, 8_000),
       wrongRebootMs: stepped && memoryLoss ? some(0.7, 500, 4_000) : undefined,
       cutOffMs: some(masters === 3 ? 0.6 : 0.2, 500, 4_000),
-      meetMs: clocks === 'cells' ? random.between(300, 900) : some(0.3, 500, 2_000),
-      momentChance: random.pick(clocks === 'cells' ? [0.02, 0.1] : [0, 0, 0.02]),
+      meetMs: clocks === 'cells' ? random.between(1_000, 2_000) : some(0.3, 500, 2_000),
+      momentChance: random.pick(clocks === 'cells' ? [0.002, 0.02] : [0, 0, 0.02]),
     },
     drift: random.chance(0.7) ? DRIFT : 0,
     // Before a memory loss tokens rest on the clocks: twice the skew must stay below the longest lease.
-    skewMs: clocks === 'amnesia' ? 0 : random.pick([0, 5, MAX_LEASE_MS / 9]),
+    skewMs:
+      clocks === 'amnesia'
+        ? 0
+        : random.pick(clocks === 'cells' ? [MAX_LEASE_MS / 9] : [0, 5, MAX_LEASE_MS / 9]),
     durableChance: clocks === 'jumps' ? 0.8 : random.pick([0, 0.5]),
     halfDurableChance,
     masters,
@@ -173,7 +176,7 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
     lateMs: late && random.chance(0.3) ? random.between(0, 8_000) : 0,
     twoFleets: clocks === 'sane' && random.chance(0.15),
     memoryLoss,
-    masterTimeoutMs: farMs > 0 ? 500 : random.pick([50, 50, 500]),
+    masterTimeoutMs: farMs > 0 ? 500 : random.pick([50, clocks === 'cells' ? 500 : 50, 500]),
     farMs,
   }
 }

@@ -14,13 +14,13 @@ const STEPS = [
   { spreadOver: ['c'], formerlySpreadOver: ['a'] },
   { spreadOver: ['c'] },
 ] as const
-/** By client. */
+/** By client: the second one is of the step at which resources move. */
 const MIXES = [
-  [1, 1, 1],
-  [0, 1, 1],
-  [1, 2, 1],
   [0, 1, 0],
+  [0, 1, 1],
   [2, 1, 2],
+  [0, 1, 0],
+  [1, 1, 2],
 ] as const
 
 export function cellsAsRedlock(Cells: CellsClass, seed: number): RedlockClass {
