@@ -29,6 +29,7 @@ import {
 } from './line/limits.ts'
 import { positionOf, type LinePosition } from './line/position.ts'
 import { SettingsCheck } from './line/settings-check.ts'
+import { checkedTenant, checkedWeight, type Share } from './line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from './run/resource.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -56,11 +57,23 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
    * the rate that it was added with. @defaultValue no rate
    */
   readonly rate?: (data: Data) => JobRate | undefined
+  /**
+   * Whose job it is. Tenants take turns, and the lines of one tenant take turns among themselves. So
+   * a tenant with many resources gets no more work done than one with few, while all are busy. A job
+   * keeps the tenant that it was added with. @defaultValue each resource is a tenant
+   */
+  readonly tenant?: (data: Data) => string
+  /**
+   * The share of a job's tenant while all are busy: with 2, it gets twice the work done of one with 1.
+   * From 0.01 to 1,000. Without `tenant` it is the share of the resource. @defaultValue 1
+   */
+  readonly weight?: (data: Data) => number
 }
 
 /** False: BullMQ's. */
 const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, boolean>> = {
   ...{ resource: true, namespace: true, slots: true, within: true, maxWaitMs: true, rate: true },
+  ...{ tenant: true, weight: true },
   ...{ connection: false, prefix: false, defaultJobOptions: false, streams: false },
   ...{ telemetry: false, blockingConnection: false, skipMetasUpdate: false, settings: false },
   ...{ skipVersionCheck: false, skipWaitingForReady: false },
@@ -86,6 +99,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 > {
   readonly #resource: (data: Data) => string | readonly string[]
   readonly #rate: ((data: Data) => JobRate | undefined) | undefined
+  readonly #share: ((data: Data, resources: readonly string[]) => Share) | undefined
   readonly #settings: SettingsCheck
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
@@ -100,7 +114,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     }
     knownOptions(options, KNOWN)
     const { resource, namespace = 'redlock', slots = 1, within = 'added', ...rest } = options
-    const { maxWaitMs, rate, ...queueOptions } = rest
+    const { maxWaitMs, rate, tenant, weight, ...queueOptions } = rest
     nameOption('namespace', namespace)
     integerOption('slots', slots, 1, 1_000)
     choiceOption('within', within, ['added', 'priority'])
@@ -109,21 +123,37 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     if (rate !== undefined && typeof rate !== 'function') {
       refuse('rate', 'a function of the data, such as () => ({ limit: 10, perMs: 1_000 })', rate)
     }
+    for (const [option, value] of Object.entries({ tenant, weight })) {
+      if (value === undefined || typeof value === 'function') continue
+      refuse(option, 'a function of the data, such as ({ customer }) => customer', value)
+    }
     const lines = { namespace, slots, within, maxWaitMs: maxWaitMs ?? Infinity }
     const resources = (data: unknown): readonly string[] =>
       resourcesOf(() => resource(data as Data), undefined)
     const rates = rate && { rate: (data: unknown) => rate(data as Data) }
-    const factory = LineBackend.factory({ ...lines, onFailure: 'continue', resources, ...rates })
+    const share = (data: Data, names: readonly string[]): Share => ({
+      tenant: tenant === undefined ? names.join() : checkedTenant(tenant(data)),
+      weight: weight === undefined ? 1 : checkedWeight(weight(data)),
+    })
+    const hasShares = tenant !== undefined || weight !== undefined
+    const factory = LineBackend.factory({
+      ...{ ...lines, onFailure: 'continue', resources, ...rates },
+      ...(hasShares && { share: (data: unknown, names) => share(data as Data, names) }),
+    })
     super(name, queueOptions, factory)
     this.#resource = resource
     this.#rate = rate
+    this.#share = hasShares ? share : undefined
     const terms = { by: 'LockedQueue', namespace, order: 'strict', slots } as const
     const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
     const backend = LineBackend.of(this)
     this.#settings = new SettingsCheck(backend, itself, terms, systemClock)
   }
 
-  /** @throws ResourceError when `resource` names nothing for this data; TypeError for a bad rate. */
+  /**
+   * @throws ResourceError when `resource` names nothing for this data; TypeError for a bad rate,
+   * tenant or weight.
+   */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     this.#check(data, opts)
     return super.add(name, data, opts)
@@ -229,7 +259,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   #check(data: Data, opts: JobsOptions | undefined): void {
-    resourcesOf(() => this.#resource(data), opts?.jobId)
+    const resources = resourcesOf(() => this.#resource(data), opts?.jobId)
+    this.#share?.(data, resources)
     const rate = this.#rate?.(data)
     if (rate !== undefined) checkedRate(rate, 'rate')
     void this.#compareSettings()

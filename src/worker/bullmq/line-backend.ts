@@ -18,6 +18,7 @@ import {
   type LimitKind,
   type ResourceLimits,
 } from '../line/limits.ts'
+import { shareText, VIRTUAL_TIME, type Share } from '../line/shares.ts'
 import { upgradeLines, type UpgradeClient } from '../line/upgrade.ts'
 import { keyScript, type ComposedScript } from './composed-script.ts'
 import { requireKnownBullmq } from './known-bullmq.ts'
@@ -36,6 +37,8 @@ export interface LineSettings {
   readonly resources?: (data: unknown) => readonly string[]
   /** The rate of a job that is added here. */
   readonly rate?: (data: unknown) => JobRate | undefined
+  /** The share of a job that is added here. */
+  readonly share?: (data: unknown, resources: readonly string[]) => Share
 }
 
 /** Whether a fetched job may run. */
@@ -52,6 +55,10 @@ export interface Turn {
   readonly isFollowed: boolean
   /** The slots of its resource, where they are set; undefined where the worker's own count. */
   readonly slots: number | undefined
+  /** As the queue's Redis has it; '' where the job has none. */
+  readonly share: string
+  /** What its start has counted for its tenant already. */
+  readonly chargedMs: number
 }
 
 /** What a line has used. It travels with the line's next job, and ends when the line is empty. */
@@ -70,6 +77,9 @@ export interface Ending {
   /** Where the next job goes: before the jobs that wait, or behind them. */
   readonly next: 'front' | 'back'
   readonly burst: Burst
+  /** Of the job, '' where it has none; and what to count for its tenant. */
+  readonly share: string
+  readonly chargeMs: number
   /** The next job is left to other workers, if it is the only one that waits. */
   readonly offers: boolean
   /** The trip is under way. */
@@ -118,7 +128,7 @@ const NO_BURST: Burst = { usedMs: 0, count: 0 }
 /** A job of which nothing is known yet. */
 export const NO_TURN: Turn = {
   ...{ turn: 'none', lines: '', burst: NO_BURST, isFollowed: false },
-  slots: undefined,
+  ...{ slots: undefined, share: '', chargedMs: 0 },
 }
 /** Replies of the park script. */
 const ITS_TURN = -100
@@ -329,6 +339,11 @@ export class LineBackend extends Backend {
     return all
   }
 
+  /** Counts work for the tenant of a share, also of a job that has not ended. */
+  async charge(share: string, workedMs: number): Promise<void> {
+    await this.run(this.#scripts.charge, 'shares', [this.keys[''] ?? '', share, workedMs])
+  }
+
   /** Lines in which jobs sleep, of which `limit` are looked at for the longest. */
   async census(limit: number): Promise<LineCensus> {
     const args = [this.keys['delayed'] ?? '', limit]
@@ -418,8 +433,15 @@ export class LineBackend extends Backend {
 
   override async obliterate(...args: Method<'obliterate'>['args']): Method<'obliterate'>['reply'] {
     const cursor = await super.obliterate(...args)
-    if (cursor === 0) await this.#sweepAll()
+    if (cursor !== 0) return cursor
+    await this.run(this.#scripts.forget, 'shares', [this.keys[''] ?? ''])
+    await this.#sweepAll()
     return cursor
+  }
+
+  override async getQueueMeta(): Method<'getQueueMeta'>['reply'] {
+    const { [VIRTUAL_TIME]: _, ...meta } = await super.getQueueMeta()
+    return meta
   }
 
   override async isJobInState(
@@ -435,7 +457,7 @@ export class LineBackend extends Backend {
   }
 
   #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
-    const { resources, within, maxWaitMs, rate } = this.#settings
+    const { resources, within, maxWaitMs, rate, share } = this.#settings
     const { replaces: name } = script
     if (resources === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
@@ -443,9 +465,13 @@ export class LineBackend extends Backend {
     const due = systemClock.wallNow() + maxWaitMs
     const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due
     const parsed: unknown = JSON.parse(data)
-    const names = JSON.stringify(resources(parsed))
+    const names = resources(parsed)
     const mayStart = name === 'addStandardJob' || name === 'addPrioritizedJob'
-    const ours = [names, within, deadline, mayStart ? '1' : '', rateArgument(rate?.(parsed))]
+    const own = share?.(parsed, names)
+    const ours = [
+      ...[JSON.stringify(names), within, deadline, mayStart ? '1' : ''],
+      ...[rateArgument(rate?.(parsed)), own === undefined ? '' : shareText(own)],
+    ]
     return client.runCommand(script.command, this.#arguments(script, args, ours))
   }
 
@@ -478,6 +504,7 @@ export class LineBackend extends Backend {
         ...[ending?.offers === true ? '1' : '', leaves ? 'leave' : 'hold', ending?.next ?? 'back'],
         ...[ending === undefined ? '' : ending.lines || '-', ending?.timestamp ?? ''],
         ending === undefined ? '' : `${Math.round(ending.burst.usedMs)}:${ending.burst.count}`,
+        ...[ending?.share ?? '', ending?.chargeMs ?? 0],
       ]),
     )
     ending?.sent()
@@ -523,7 +550,7 @@ export class LineBackend extends Backend {
   async #heard(sent: Promise<unknown>): Promise<unknown> {
     const reply = await sent
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      const [, jobId, , , turn, lines, burst, followed, slots] = reply as readonly (
+      const [, jobId, , , turn, lines, burst, followed, slots, share, charged] = reply as readonly (
         string | undefined
       )[]
       this.#turns.set(String(jobId), {
@@ -532,6 +559,8 @@ export class LineBackend extends Backend {
         burst: burstOf(burst),
         isFollowed: followed === '1',
         slots: slotsOf(slots),
+        share: share ?? '',
+        chargedMs: Number(charged ?? 0),
       })
       if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     }

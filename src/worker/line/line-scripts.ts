@@ -16,7 +16,7 @@ const CANCEL_TTL_MS = 3_600_000
  *
  * ARGV  1 space · 2 slots · 3 resources (JSON) · 4 'added' | 'priority' · 5 deadline ms or ''
  *       6 '1' for a job that may start at once, '' for one that waits for a delay or for children
- *       7 its rate (JSON) or ''
+ *       7 its rate (JSON) or '' · 8 its share or ''
  * Returns  as BullMQ's
  * Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
  * stand before it, or where the limits of its line do not let it start. BullMQ decides whether a job is stored, with its rules for ids and deduplication.
@@ -25,6 +25,7 @@ const addBody = `
 local added = cmsgpack.unpack(theirs[1])
 local base, timestamp = added[1], string.format('%.17g', added[4])
 local resources, rate, behind, heldUntil = cjson.decode(ARGV[3]), ARGV[7] ~= '' and ARGV[7], false, nil
+local share = ARGV[8] ~= '' and ARGV[8]
 for _, resource in ipairs(ARGV[6] == '1' and resources or {}) do
   local heads, _, slots, limits = headsOf(resource)
   if #heads >= slots then
@@ -37,6 +38,7 @@ if ARGV[6] == '1' and not behind then
   heldUntil = rateOpensAt(ARGV[3], rate)
   behind = heldUntil ~= nil
 end
+local sleeps = behind or share and ARGV[6] == '1'
 
 -- The score of a place. 'priority': as BullMQ orders waiting jobs.
 local function rank(seq)
@@ -53,7 +55,8 @@ local function store(...)
   stored = fields[2]
   fields[#fields + 1], fields[#fields + 2] = 'redlock:lines', ARGV[3]
   if rate then fields[#fields + 1], fields[#fields + 2] = 'redlock:rate', rate end
-  if behind then fields[#fields + 1], fields[#fields + 2] = 'delay', ASLEEP_DELAY end
+  if share then fields[#fields + 1], fields[#fields + 2] = 'redlock:share', share end
+  if sleeps then fields[#fields + 1], fields[#fields + 2] = 'delay', ASLEEP_DELAY end
   return redis.call(unpack(fields))
 end
 local function enqueue(id, ...)
@@ -61,7 +64,7 @@ local function enqueue(id, ...)
   local place, seq = placeOf(base, id, timestamp), redis.call('INCR', SPACE .. 'line-seq')
   local score = string.format('%.0f', rank(seq))
   for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), score, place) end
-  if not behind then return redis.call(...) end
+  if not sleeps then return redis.call(...) end
   local command, _, priority = ...
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
   redis.call('ZADD', base .. 'delayed', asleepScore(seq, priority), id)
@@ -69,7 +72,8 @@ local function enqueue(id, ...)
     redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
   end
   if ARGV[5] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[5], place) end
-  if heldUntil then hold({base = base, id = id, jobKey = base .. id}, heldUntil) end
+  if heldUntil then hold({base = base, id = id, jobKey = base .. id}, heldUntil)
+  elseif not behind then makeReady(base, id, share, priority, '') end
 end
 
 local wait, prioritized, marker = base .. 'wait', base .. 'prioritized', base .. 'marker'
@@ -78,7 +82,7 @@ local adding = {pcall = redis.pcall, call = function(...)
   if command == 'HMSET' then return store(...)
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == wait then return enqueue(first, ...)
   elseif command == 'ZADD' and key == prioritized then return enqueue(second, ...)
-  elseif command == 'ZADD' and key == marker and behind then return 0
+  elseif command == 'ZADD' and key == marker and sleeps then return 0
   elseif command == 'ZREM' or command == 'ZSCORE' then return viewOf(base).call(...) end
   return redis.call(...)
 end}
@@ -90,7 +94,7 @@ return bullmq(adding, KEYS, theirs)
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 '1': the next job is offered · 6 'leave' | 'hold'
  *       7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
- *       9 timestamp of the job · 10 burst of the line
+ *       9 timestamp of the job · 10 burst of the line · 11 its share or '' · 12 ms to count for it
  * Returns  as BullMQ's, a fetched job with its turn
  * Keeps: a job that another worker owns leaves nothing. A next job that is offered is not fetched
  * if no other job waits, so that another worker may take it.
@@ -102,11 +106,13 @@ if lines == '' then
   local job = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
   lines, timestamp = job[1] or '-', job[2]
 end
+if ARGV[11] ~= '' then charge(base, ARGV[11], tonumber(ARGV[12])) end
 local resources = lines ~= '-' and cjson.decode(lines) or {}
 local front, fetches = ARGV[7] == 'front', theirs[6] == '1'
 if ending == 'leave' and #resources > 0 then
   place = placeOf(base, id, timestamp)
-  if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') == 0 then theirs[6] = '0' end
+  if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') == 0
+    and (ARGV[11] == '' or redis.call('ZCARD', readyKey(base)) == 0) then theirs[6] = '0' end
   woken = wakeHeads(resources, front, ARGV[10], base, place, front and fetches)
 end
 local next = woken.next
@@ -511,6 +517,17 @@ wakeAll(heads, limits, false, '')
 return ends
 `
 
+/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 share · 5 ms to count for it */
+const chargeBody = `charge(ARGV[3], ARGV[4], tonumber(ARGV[5]))`
+
+/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base. All jobs of the queue are gone: so are its tenants. */
+const forgetBody = `
+for _, tenant in ipairs(redis.call('ZRANGE', readyKey(ARGV[3]), 0, -1)) do
+  redis.call('DEL', readyJobsKey(ARGV[3], tenant))
+end
+redis.call('DEL', readyKey(ARGV[3]), sharesKey(ARGV[3]))
+`
+
 /**
  * KEYS  1 sleeping-lines
  * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines
@@ -554,10 +571,12 @@ export interface LineScripts {
   readonly places: ComposedScript
   readonly upgrade: ComposedScript
   readonly census: ComposedScript
+  readonly charge: ComposedScript
+  readonly forget: ComposedScript
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` and the add script see some. */
-const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'ZREM', 'ZSCORE']
+const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HMGET', 'HSET', 'ZREM', 'ZSCORE']
 
 const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob']
 
@@ -603,5 +622,7 @@ function defineAll(): LineScripts {
     places: ownScript('places', library, placesBody),
     upgrade: ownScript('upgrade', library, upgradeBody),
     census: ownScript('census', library, censusBody),
+    charge: ownScript('charge', library, chargeBody),
+    forget: ownScript('forget', library, forgetBody),
   }
 }

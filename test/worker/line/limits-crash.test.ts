@@ -33,13 +33,13 @@ interface Seen extends ChildReport {
 
 async function startChildren(
   workMs: number,
-  { processes = PROCESSES, aheadMs = 0 } = {},
+  { processes = PROCESSES, aheadMs = 0, concurrency = 6 } = {},
 ): Promise<{ readonly seen: Seen[]; readonly children: readonly ChildProcess[] }> {
   await fixture.redlock()
   const { queue, ...rest } = { queue: fixture.namespace, connection: connection() }
   const setup: ChildSetup = {
     ...{ queue, ...rest, masters: fixture.fleet.urls, namespace: fixture.namespace },
-    ...{ workMs, aheadMs },
+    ...{ workMs, aheadMs, concurrency },
   }
   const seen: Seen[] = []
   const children = Array.from({ length: processes }, (_, index) => {
@@ -146,4 +146,28 @@ test('a worker whose clock is ahead exceeds no rate and ends no pause, and asks 
   const asked = seen.filter(({ what, at }) => what === 'requeued' && at >= first && at <= last)
   // Each of the two held jobs at most once in 10 ms.
   expect(asked.length / ((last - first) / 1_000)).toBeLessThan(250)
+}, 240_000)
+
+test('tenants share the work 1:1 while a worker is killed; no job is lost or out of order', async () => {
+  const queue = makeQueue({ tenant: ({ customer }: Call) => customer.slice(0, 1) })
+  const lines = (tenant: string, count: number, each: number): { name: string; data: Call }[] =>
+    Array.from({ length: count }, (_, index) => calls(`${tenant}${index}`, each)).flat()
+  await queue.addBulk([...lines('a', 50, 9), ...lines('b', 6, 75)])
+  const { seen, children } = await startChildren(20, { concurrency: 1 })
+  const ended = (): readonly Seen[] => seen.filter(({ what }) => what === 'ended')
+  await until('it goes on', () => ended().length >= 250, 90_000)
+  const victim = seen.findLast(({ what }) => what === 'started')?.child ?? 0
+  children[victim]?.kill('SIGKILL')
+  await until('enough work is done', () => ended().length >= 700, 120_000)
+  const share = ended()
+    .slice(0, 700)
+    .filter(({ customer }) => customer.startsWith('a')).length
+  expect(share / 350).toBeGreaterThan(0.95)
+  expect(share / 350).toBeLessThan(1.05)
+  await until('all ran', async () => (await queue.getCompletedCount()) === 900, 120_000)
+  for (const customer of new Set(seen.map((one) => one.customer))) {
+    const starts = seen.filter((one) => one.customer === customer && one.what === 'started')
+    const nrs = starts.map(({ nr }) => nr)
+    expect(nrs).toEqual([...nrs].sort((x, y) => x - y))
+  }
 }, 240_000)
