@@ -18,7 +18,9 @@ import { LineBackend } from './bullmq/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from './line/cancel.ts'
 import {
   checkedRate,
+  checkedSlots,
   pauseLine,
+  resetLineSlots,
   resumeLine,
   setLineRate,
   setLineSlots,
@@ -38,8 +40,12 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
   readonly resource: (data: Data) => string | readonly string[]
   /** The `namespace` of the workers' Redlock. @defaultValue 'redlock' */
   readonly namespace?: string
-  /** The `slots` of the workers. @defaultValue 1 */
-  readonly slots?: number
+  /**
+   * How many jobs of a resource run at once: the `slots` of the workers, or a function of the data.
+   * With a function the workers need no `slots`: a job keeps what it was added with, and the first
+   * job of a line says how many run. @defaultValue 1
+   */
+  readonly slots?: number | ((data: Data) => number)
   /**
    * The order of the jobs of one resource. `added`: that of adding, whatever their priority.
    * `priority`: as BullMQ orders waiting jobs, by `priority` and `lifo`. A job that was started
@@ -100,6 +106,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   readonly #resource: (data: Data) => string | readonly string[]
   readonly #rate: ((data: Data) => JobRate | undefined) | undefined
   readonly #share: ((data: Data, resources: readonly string[]) => Share) | undefined
+  readonly #slots: ((data: Data) => number) | undefined
   readonly #settings: SettingsCheck
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
@@ -116,7 +123,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     const { resource, namespace = 'redlock', slots = 1, within = 'added', ...rest } = options
     const { maxWaitMs, rate, tenant, weight, ...queueOptions } = rest
     nameOption('namespace', namespace)
-    integerOption('slots', slots, 1, 1_000)
+    const base = typeof slots === 'function' ? 1 : checkedSlots(slots)
     choiceOption('within', within, ['added', 'priority'])
     if (maxWaitMs !== undefined) integerOption('maxWaitMs', maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
     resourceOption(resource)
@@ -127,7 +134,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       if (value === undefined || typeof value === 'function') continue
       refuse(option, 'a function of the data, such as ({ customer }) => customer', value)
     }
-    const lines = { namespace, slots, within, maxWaitMs: maxWaitMs ?? Infinity }
+    const lines = { namespace, slots: base, within, maxWaitMs: maxWaitMs ?? Infinity }
     const resources = (data: unknown): readonly string[] =>
       resourcesOf(() => resource(data as Data), undefined)
     const rates = rate && { rate: (data: unknown) => rate(data as Data) }
@@ -138,13 +145,17 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     const hasShares = tenant !== undefined || weight !== undefined
     const factory = LineBackend.factory({
       ...{ ...lines, onFailure: 'continue', resources, ...rates },
+      ...(typeof slots === 'function' && {
+        slotsOf: (data: unknown) => checkedSlots(slots(data as Data)),
+      }),
       ...(hasShares && { share: (data: unknown, names) => share(data as Data, names) }),
     })
     super(name, queueOptions, factory)
     this.#resource = resource
     this.#rate = rate
     this.#share = hasShares ? share : undefined
-    const terms = { by: 'LockedQueue', namespace, order: 'strict', slots } as const
+    this.#slots = typeof slots === 'function' ? slots : undefined
+    const terms = { by: 'LockedQueue', namespace, order: 'strict', slots: base } as const
     const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
     const backend = LineBackend.of(this)
     this.#settings = new SettingsCheck(backend, itself, terms, systemClock)
@@ -152,7 +163,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 
   /**
    * @throws ResourceError when `resource` names nothing for this data; TypeError for a bad rate,
-   * tenant or weight.
+   * tenant, weight or number of slots.
    */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     this.#check(data, opts)
@@ -191,6 +202,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   /**
    * Sets how many jobs of a resource run at once, in place of the option `slots`. More start at once;
    * for fewer, those that run go on. A job that touches several resources still runs alone in each.
+   * `customer:*` sets it for every resource that begins with `customer:`. What is set for a resource
+   * itself comes before its patterns, and of those the longest counts.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
     await setLineSlots(this.#lines(), resourceName(resource), slots, options)
@@ -198,7 +211,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 
   /** The option `slots` counts again. */
   async resetSlots(resource: string): Promise<void> {
-    await this.#lines().limit(resourceName(resource), 'slots', undefined)
+    await resetLineSlots(this.#lines(), resourceName(resource))
   }
 
   /** Sets the rate of a resource, in place of those that its jobs were added with. */
@@ -261,6 +274,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   #check(data: Data, opts: JobsOptions | undefined): void {
     const resources = resourcesOf(() => this.#resource(data), opts?.jobId)
     this.#share?.(data, resources)
+    if (this.#slots !== undefined) checkedSlots(this.#slots(data))
     const rate = this.#rate?.(data)
     if (rate !== undefined) checkedRate(rate, 'rate')
     void this.#compareSettings()

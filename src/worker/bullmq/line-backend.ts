@@ -37,6 +37,8 @@ export interface LineSettings {
   readonly resources?: (data: unknown) => readonly string[]
   /** The rate of a job that is added here. */
   readonly rate?: (data: unknown) => JobRate | undefined
+  /** The slots of the resource of a job that is added here. */
+  readonly slotsOf?: (data: unknown) => number
   /** The share of a job that is added here. */
   readonly share?: (data: unknown, resources: readonly string[]) => Share
 }
@@ -327,10 +329,20 @@ export class LineBackend extends Backend {
     return typeof ends === 'number' ? ends : undefined
   }
 
+  /** Sets the slots of all resources that begin as a pattern does, or ends that. */
+  async limitPattern(
+    pattern: string,
+    entry: Readonly<Record<string, unknown>> | undefined,
+  ): Promise<void> {
+    const text = entry === undefined ? '' : JSON.stringify(entry)
+    await this.run(this.#scripts.pattern, 'limits', [pattern, text])
+    await this.#sweepAll() // Jobs that sleep may start by it.
+  }
+
   /** What is set for a resource, or for all of which something is set. */
   async limits(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
     const args = resource === undefined ? [] : [resource]
-    const found = (await this.run(limitsScript, 'limits', args)) as readonly string[]
+    const found = (await this.run(this.#scripts.limits, 'limits', args)) as readonly string[]
     const all = new Map<string, ResourceLimits>()
     for (let index = 0; index + 1 < found.length; index += 2) {
       const limits = limitsFrom(found[index + 1] ?? '{}')
@@ -457,7 +469,7 @@ export class LineBackend extends Backend {
   }
 
   #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
-    const { resources, within, maxWaitMs, rate, share } = this.#settings
+    const { resources, within, maxWaitMs, rate, share, slotsOf: slots } = this.#settings
     const { replaces: name } = script
     if (resources === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
@@ -471,6 +483,7 @@ export class LineBackend extends Backend {
     const ours = [
       ...[JSON.stringify(names), within, deadline, mayStart ? '1' : ''],
       ...[rateArgument(rate?.(parsed)), own === undefined ? '' : shareText(own)],
+      slots?.(parsed) ?? '',
     ]
     return client.runCommand(script.command, this.#arguments(script, args, ours))
   }
@@ -676,15 +689,6 @@ return redis.call('HMGET', KEYS[1], unpack(ARGV, 3))
 
 /** KEYS  1 cancelled · ARGV  3 job key */
 const withdrawScript = keyScript('withdraw', `return redis.call('HDEL', KEYS[1], ARGV[3])`)
-
-/** KEYS  1 limits · ARGV  3 resource, or none for all. Returns  resources, each with its limits */
-const limitsScript = keyScript(
-  'limits',
-  `
-if not ARGV[3] then return redis.call('HGETALL', KEYS[1]) end
-return {ARGV[3], redis.call('HGET', KEYS[1], ARGV[3]) or '{}'}
-`,
-)
 
 function slotsOf(text: unknown): number | undefined {
   return typeof text === 'string' && text !== '' ? Number(text) : undefined

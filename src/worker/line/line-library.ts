@@ -44,18 +44,19 @@ local function jobAt(place)
   local jobKey, length, timestamp = string.match(place, '^(.*) (%d+) (%S+)$')
   if not jobKey then return nil end
   local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'delay', 'priority',
-    'redlock:lines', 'redlock:holds', 'redlock:held', 'redlock:rate', 'redlock:share')
+    'redlock:lines', 'redlock:holds', 'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots')
   if job[1] ~= timestamp or (job[2] and not job[6]) then return nil end
   return {
     place = place, jobKey = jobKey, base = string.sub(jobKey, 1, length),
     id = string.sub(jobKey, length + 1), asleep = job[3] == ASLEEP_DELAY or job[7],
     priority = tonumber(job[4]) or 0, lines = job[5] or '[]', finished = job[2],
-    held = job[7], rate = job[8], share = job[9],
+    held = job[7], rate = job[8], share = job[9], slots = tonumber(job[10] or nil),
   }
 end
 
 -- The living jobs at the head of a line, one a slot, without the place that leaves; whether there
 -- seem to be places behind them; the slots in force; and the limits, if there are any.
+-- Slots are what is set, else what the first job was added with, else what the worker has.
 -- Of a closed line, which has no slots, the first job.
 -- Drops the dead places that it meets, MAX_DEAD at most.
 local function headsOf(resource, leaving)
@@ -77,17 +78,26 @@ local function headsOf(resource, leaving)
           else more = true end
         end
       end
-      if #dropped == 0 then return heads, more, slots, limits end
-      redis.call('ZREM', line, unpack(dropped))
+      local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and heads[1].slots
+      for _, head in ipairs(heads) do head.lineSlots = own end
+      local areOther = own and own ~= slots
+      if areOther then slots = own end
+      if #dropped == 0 and not areOther then
+        -- The mark for a pattern goes with the last job.
+        if limits and not (limits.areOwn or heads[1] or more) then redis.call('ZREM', line, MARK) end
+        return heads, more, slots, limits
+      end
+      if #dropped > 0 then redis.call('ZREM', line, unpack(dropped)) end
       dead = dead + #dropped
-      if dead >= MAX_DEAD then return heads, more, slots, limits end
-      ahead = ahead + 100
+      if dead >= MAX_DEAD and not areOther then return heads, more, slots, limits end
+      if #dropped > 0 then ahead = ahead + 100 end
     end
   end
 end
 
--- Whether a place is among the heads of all of its lines; and whether others are behind it.
-local function isTurn(lines, place, leaving)
+-- Whether a place is among the heads of all of its lines; whether others are behind it; and the slots
+-- that the first job of its line was added with.
+local function isTurn(lines, place, leaving, own)
   local followed = false
   for _, resource in ipairs(cjson.decode(lines)) do
     local first = redis.call('ZRANGE', lineKey(resource), 0, 1)
@@ -96,11 +106,12 @@ local function isTurn(lines, place, leaving)
       local found = false
       local heads, more, slots = headsOf(resource, leaving)
       for _, head in ipairs(heads) do found = found or head.place == place end
+      own = heads[1] and heads[1].lineSlots
       if not found or slots == 0 then return false end
       followed = followed or more
     end
   end
-  return true, followed
+  return true, followed, own
 end
 
 -- Moves a sleeping head to the jobs that BullMQ may start; false where it is not its turn. One with a
@@ -186,7 +197,8 @@ local function joining(base, next)
       'redlock:share', 'priority')
     if not job[1] then return end
     next = nil
-    local score = job[3] or redis.call('INCR', SPACE .. 'line-seq')
+    local score = job[3] or nextSeq()
+    markByPattern(cjson.decode(job[1]))
     for _, resource in ipairs(cjson.decode(job[1])) do
       redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(base, id, job[2]))
     end
@@ -198,7 +210,7 @@ local function joining(base, next)
     if not job or not job[4] then return false end
     local jobKey, priority = base .. id, tonumber(job[5]) or 0
     ready[jobKey] = true
-    redis.call('ZADD', base .. 'delayed', asleepScore(redis.call('INCR', SPACE .. 'line-seq'), priority), id)
+    redis.call('ZADD', base .. 'delayed', asleepScore(nextSeq(), priority), id)
     redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
     redis.call('HDEL', jobKey, 'redlock:held')
     if isTurn(job[1], placeOf(base, id, job[2])) then makeReady(base, id, job[4], priority, '') end
@@ -253,18 +265,18 @@ local function leave(base, id, lines, timestamp)
   return score
 end
 
--- The slots of a job's resource, where they are set for it.
-local function slotsSet(lines)
-  if not lines or next(limited) == nil then return '' end
-  local limits = limited[cjson.decode(lines)[1]]
-  return limits and limits.areSet and limits.slots .. '' or ''
+-- The slots of a job's resource, where they are set for it, or its line's jobs were added with some.
+local function slotsSet(lines, own)
+  if not lines then return '' end
+  local limits = next(limited) and limited[cjson.decode(lines)[1]]
+  return limits and limits.areSet and limits.slots .. '' or own and own .. '' or ''
 end
 
 -- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
-local function startNext(lines, base)
+local function startNext(lines, base, own)
   for _, resource in ipairs(cjson.decode(lines)) do
     local limits = limited[resource]
-    if (limits and limits.slots or SLOTS) > 1 then wakeHeads({resource}, false, '', base) end
+    if (limits and limits.areSet and limits.slots or own or SLOTS) > 1 then wakeHeads({resource}, false, '', base) end
   end
 end
 
@@ -275,10 +287,10 @@ end
 local function withTurn(result, base, woken)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
   local own = woken and woken[base .. result[2]]
-  local turn, lines, rate, share, burst, followed = 'none', nil, nil, nil, '', false
+  local turn, lines, rate, share, slots, burst, followed = 'none', nil, nil, nil, nil, '', false
   if own then
     turn, lines, rate, share = 'woken', own.lines, own.rate, own.share
-    burst, followed = woken.burst, own.followed
+    burst, followed, slots = woken.burst, own.followed, own.lineSlots
   else
     local job, timestamp = result[1], nil
     for i = 1, #job, 2 do
@@ -287,19 +299,20 @@ local function withTurn(result, base, woken)
       elseif job[i] == 'redlock:burst' then burst = job[i + 1]
       elseif job[i] == 'redlock:rate' then rate = job[i + 1]
       elseif job[i] == 'redlock:share' then share = job[i + 1]
+      elseif job[i] == 'redlock:slots' then slots = tonumber(job[i + 1])
       elseif job[i] == 'redlock:held' then redis.call('HDEL', base .. result[2], 'redlock:held') end
     end
     if lines then
-      turn, followed = isTurn(lines, placeOf(base, result[2], timestamp))
+      turn, followed, slots = isTurn(lines, placeOf(base, result[2], timestamp), nil, slots)
       turn = turn and 'yes' or 'no'
     end
   end
   if turn == 'yes' or turn == 'woken' then
     if rateOpensAt(lines, rate, true) then turn = 'no'
-    elseif rate or next(limited) then startNext(lines, base) end
+    elseif rate or next(limited) then startNext(lines, base, slots) end
   end
   result[5], result[6], result[7], result[8] = turn, lines or '', burst, followed and '1' or ''
-  result[9], result[10] = slotsSet(lines), share or ''
+  result[9], result[10] = slotsSet(lines, slots), share or ''
   local charged = taken[base .. result[2]] and taken[base .. result[2]].charged or 0
   if charged > 0 and turn == 'no' then
     charge(base, share, -charged)

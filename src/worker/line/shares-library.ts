@@ -38,7 +38,7 @@ local function makeReady(base, id, share, priority, burst)
   local _, tenant = partsOf(share)
   local jobs = readyJobsKey(base, tenant)
   if redis.call('ZSCORE', jobs, id) then return end
-  local seq = redis.call('INCR', SPACE .. 'line-seq')
+  local seq = nextSeq()
   redis.call('ZADD', jobs, string.format('%.0f', priority * 0x100000000 + seq % 0x100000000), id)
   if not redis.call('ZSCORE', readyKey(base), tenant) then
     local time = virtualTime(base)

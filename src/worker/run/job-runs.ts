@@ -203,7 +203,12 @@ export class JobRuns<Data, Result, Name extends string> {
         return stored.value
       }
       const place = await this.#takeTurn(job, token, resources, turn, running)
-      const lease = await this.#lease(job, token, resources, place.slots, kept, running)
+      const lease = await this.#lease(job, token, resources, place.slots, kept, running).catch(
+        (error: unknown) => {
+          this.#charge(turn, 0)
+          throw error
+        },
+      )
       const chain = { resources, lines: place.lines, turn, kept }
       return await this.#runUnder(lease, job, token, chain, running)
     } catch (error) {
@@ -338,7 +343,7 @@ export class JobRuns<Data, Result, Name extends string> {
         void lease.release()
         lines.ends(job, plainEnding(job, chain.lines))
         // Also where the job is tried again: BullMQ decides that later.
-        if (turn.share !== '') void lines.charge(turn.share, workedMs - turn.chargedMs).catch(noop)
+        this.#charge(turn, workedMs)
       }
       report.ended(isDone ? 'done' : 'failed')
       if (lost !== undefined) {
@@ -449,6 +454,12 @@ export class JobRuns<Data, Result, Name extends string> {
     })
   }
 
+  /** Counts work for the tenant of a job whose last trip does not. */
+  #charge({ share, chargedMs }: Turn, workedMs: number): void {
+    if (share === '') return
+    void this.#options.lines?.charge(share, workedMs - chargedMs).catch(() => undefined)
+  }
+
   #runsOf(jobId: string): readonly Running[] {
     return [...this.#running].filter((running) => running.jobId === jobId)
   }
@@ -472,8 +483,6 @@ export class JobRuns<Data, Result, Name extends string> {
     throw new DelayedError('given back: it could not run here')
   }
 }
-
-const noop = (): void => undefined
 
 /** A job that was not started has to be given back. */
 class NotStarted extends Error {}

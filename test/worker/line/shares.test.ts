@@ -17,6 +17,7 @@ interface Task {
 }
 
 const fixture = useFleet({ masters: 3 })
+const LIMIT_MS = 90_000
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 function connection(): { host: string; port: number } {
@@ -132,60 +133,83 @@ describe('weights', () => {
     },
   )
 
-  test('are those of tenants, where there are tenants', async () => {
-    const queue = makeQueue({ ...byTenant, weight: ({ weight = 1 }) => weight })
-    for (const [tenant, weight] of Object.entries(weights)) {
-      await queue.addBulk(tasks(tenant, 7, 150, 5, weight))
-    }
-    expectFair(await shares(await work({ burstMs: 20, concurrency: 2 }), 9_000, weights))
-  })
+  test(
+    'are those of tenants, where there are tenants',
+    async () => {
+      const queue = makeQueue({ ...byTenant, weight: ({ weight = 1 }) => weight })
+      for (const [tenant, weight] of Object.entries(weights)) {
+        await queue.addBulk(tasks(tenant, 7, 150, 5, weight))
+      }
+      expectFair(await shares(await work({ burstMs: 20, concurrency: 2 }), 9_000, weights))
+    },
+    LIMIT_MS,
+  )
 })
 
 describe('tenants', () => {
-  test('one with 50 lines gets as much work done as one with a line; its lines take turns', async () => {
-    const queue = makeQueue(byTenant)
-    await queue.addBulk(tasks('big', 50, 40, 4))
-    await queue.addBulk(tasks('small', 1, 900, 12))
-    const seen = await work({ burstMs: 20 })
-    expectFair(await shares(seen, 6_000, { big: 1, small: 1 }))
-    const starts = new Map<number, number>()
-    for (const { tenant, line } of seen.order) {
-      if (tenant === 'big') starts.set(line, (starts.get(line) ?? 0) + 1)
-    }
-    expect(starts.size).toBe(50)
-    expect(Math.max(...starts.values()) - Math.min(...starts.values())).toBeLessThan(15)
-  })
+  test(
+    'one with 50 lines gets as much work done as one with a line; its lines take turns',
+    async () => {
+      const queue = makeQueue(byTenant)
+      await queue.addBulk(tasks('big', 50, 40, 4))
+      await queue.addBulk(tasks('small', 1, 900, 12))
+      const seen = await work({ burstMs: 20 })
+      expectFair(await shares(seen, 6_000, { big: 1, small: 1 }))
+      const starts = new Map<number, number>()
+      for (const { tenant, line } of seen.order) {
+        if (tenant === 'big') starts.set(line, (starts.get(line) ?? 0) + 1)
+      }
+      expect(starts.size).toBe(50)
+      expect(Math.max(...starts.values()) - Math.min(...starts.values())).toBeLessThan(15)
+    },
+    LIMIT_MS,
+  )
 
-  test('the same on several slots, where each has lines enough', async () => {
-    const queue = makeQueue(byTenant)
-    await queue.addBulk(tasks('big', 40, 50, 10))
-    await queue.addBulk(tasks('small', 8, 250, 25))
-    expectFair(await shares(await work({ concurrency: 4 }), 12_000, { big: 1, small: 1 }))
-  })
+  test(
+    'the same on several slots, where each has lines enough',
+    async () => {
+      const queue = makeQueue(byTenant)
+      await queue.addBulk(tasks('big', 40, 50, 10))
+      await queue.addBulk(tasks('small', 8, 250, 25))
+      expectFair(await shares(await work({ concurrency: 4 }), 12_000, { big: 1, small: 1 }))
+    },
+    LIMIT_MS,
+  )
 
-  test('the same where each job is a line of its own, is delayed, or fails and is tried again', async () => {
-    const queue = makeQueue(byTenant)
-    const own = tasks('own', 600, 1, 5)
-    const late = tasks('late', 600, 1, 5).map((task) => ({ ...task, opts: { delay: 200 } }))
-    const failing = tasks('failing', 20, 15, 5).map((task) => ({ ...task, opts: { attempts: 3 } }))
-    await queue.addBulk([...late, ...own, ...failing, ...tasks('line', 1, 600, 5)])
-    await pause(250)
-    const seen = await work({}, ({ tenant }) => tenant === 'failing')
-    expectFair(await shares(seen, 8_000, { own: 1, late: 1, failing: 1, line: 1 }))
-  })
+  test(
+    'the same where each job is a line of its own, is delayed, or fails and is tried again',
+    async () => {
+      const queue = makeQueue(byTenant)
+      const own = tasks('own', 600, 1, 5)
+      const late = tasks('late', 600, 1, 5).map((task) => ({ ...task, opts: { delay: 200 } }))
+      const failing = tasks('failing', 20, 15, 5).map((task) => ({
+        ...task,
+        opts: { attempts: 3 },
+      }))
+      await queue.addBulk([...late, ...own, ...failing, ...tasks('line', 1, 600, 5)])
+      await pause(250)
+      const seen = await work({}, ({ tenant }) => tenant === 'failing')
+      expectFair(await shares(seen, 8_000, { own: 1, late: 1, failing: 1, line: 1 }))
+    },
+    LIMIT_MS,
+  )
 
-  test('one that was idle comes back without credit, and nothing is left behind', async () => {
-    const queue = makeQueue(byTenant)
-    await queue.addBulk([...tasks('busy', 5, 300, 4), ...tasks('other', 1, 5, 4)])
-    const seen = await work({ burstMs: 10 })
-    await until('the other is idle', () => (seen.worked.get('busy') ?? 0) > 1_000)
-    await queue.addBulk(tasks('other', 1, 300, 4))
-    seen.worked.clear()
-    expectFair(await shares(seen, 2_000, { busy: 1, other: 1 }))
-    await queue.drain()
-    await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
-    expect(await queue.getMeta()).not.toHaveProperty('redlock:time')
-  })
+  test(
+    'one that was idle comes back without credit, and nothing is left behind',
+    async () => {
+      const queue = makeQueue(byTenant)
+      await queue.addBulk([...tasks('busy', 5, 300, 4), ...tasks('other', 1, 5, 4)])
+      const seen = await work({ burstMs: 10 })
+      await until('the other is idle', () => (seen.worked.get('busy') ?? 0) > 1_000)
+      await queue.addBulk(tasks('other', 1, 300, 4))
+      expect(await queue.getMeta()).not.toHaveProperty('redlock:time')
+      seen.worked.clear()
+      expectFair(await shares(seen, 2_000, { busy: 1, other: 1 }))
+      await queue.drain()
+      await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
+    },
+    LIMIT_MS,
+  )
 
   test('jobs that are removed, cancelled, paused or added without a tenant keep nobody waiting', async () => {
     const queue = makeQueue(byTenant)
