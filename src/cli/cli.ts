@@ -40,7 +40,6 @@ export interface Cli {
   requiredQueue(): QueueView
   /** Closed after the command, in reverse order. */
   defer(close: () => unknown): void
-  readonly interruption: Interruption
 }
 
 export type Task = (cli: Cli) => Promise<ExitCode>
@@ -109,7 +108,7 @@ function openCli(
     return opened
   }
   return {
-    ...{ settings, out, interruption, defer, locks, fleet },
+    ...{ settings, out, defer, locks, fleet },
     signal: interruption.signal,
     view: async () => {
       const opened = await locks()

@@ -9,8 +9,6 @@ export type StopSignal = 'SIGINT' | 'SIGTERM'
 export interface Interruption extends Disposable {
   /** Aborts with the name of the signal as its reason. */
   readonly signal: AbortSignal
-  /** As if Ctrl-C had been pressed. */
-  interrupt(): void
 }
 
 export function watchSignals(): Interruption {
@@ -22,9 +20,6 @@ export function watchSignals(): Interruption {
   process.on('SIGINT', onSignal).on('SIGTERM', onSignal)
   return {
     signal: stop.signal,
-    interrupt: () => {
-      onSignal('SIGINT')
-    },
     [Symbol.dispose]: () => {
       process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
     },

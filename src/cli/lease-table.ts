@@ -1,4 +1,4 @@
-/** Live leases as a table: what `leases` prints and `watch` draws. */
+/** Live leases as a table: what `leases` prints. */
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
 import { duration } from './duration.ts'

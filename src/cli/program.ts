@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { runTask } from './cli.ts'
-import { benchCommand } from './commands/bench.ts'
 import { bootstrapCommand } from './commands/bootstrap.ts'
 import { cancelCommand } from './commands/cancel.ts'
 import { completionCommand } from './commands/completion.ts'
@@ -15,7 +14,6 @@ import { leasesCommand } from './commands/leases.ts'
 import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
 import { releaseCommand } from './commands/release.ts'
 import { verifyCommand } from './commands/verify.ts'
-import { watchCommand } from './commands/watch.ts'
 import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
 import { EXIT_CODES_HELP, type Ended, type Run } from './options.ts'
@@ -33,12 +31,10 @@ const COMMANDS = [
   limitCommand,
   limitsCommand,
   cancelCommand,
-  watchCommand,
   dashboardCommand,
   enqueueCommand,
   workCommand,
   bootstrapCommand,
-  benchCommand,
   verifyCommand,
 ]
 

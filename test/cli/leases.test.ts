@@ -6,9 +6,9 @@ import { FleetProbe } from '../../src/operator/fleet-probe.ts'
 import { liveLeases, mergeLeases, type LiveLeases } from '../../src/operator/live-leases.ts'
 import type { Leaks } from '../../src/operator/leaks.ts'
 import type { ForcedRelease } from '../../src/operator/force-release.ts'
-import { granted, until, useFleet } from '../fixtures.ts'
+import { granted, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { cli, fleetEnv, runningCli } from './run-cli.ts'
+import { cli, fleetEnv } from './run-cli.ts'
 
 // Every command is a process of its own, and this machine may be busy.
 vi.setConfig({ testTimeout: 60_000 })
@@ -202,45 +202,5 @@ describe('leaks', () => {
     expect((await cli(['release', 'x', '--force'], { env: env() })).code).toBe(0)
     expect(await redis.exists(`${namespace}:lease:x`)).toBe(0)
     await redis.unlink(`${namespace}x:lease:x`)
-  })
-})
-
-describe('watch', () => {
-  it('one line a look where there is no terminal; Ctrl-C ends it with 130', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'customer:42')
-    const frames = await cli(['watch', '--frames', '2', '--every-ms', '100'], { env: env() })
-    expect(frames.code).toBe(0)
-    expect(frames.out.trim().split('\n')).toHaveLength(2)
-    expect(frames.out).toContain('5 of 5 vote; 1 lease: 1 held')
-    await using watching = runningCli(['watch', '--every-ms', '100'], env())
-    await watching.line(/5 of 5 vote/)
-    await watching.line(/5 of 5 vote/)
-    watching.interrupt()
-    expect((await watching.end()).code).toBe(130)
-  })
-})
-
-describe('bench', () => {
-  it('measures, and leaves nothing behind', async () => {
-    await fixture.redlock(LONG)
-    const said = await cli(['bench', '--seconds', '1', '--concurrency', '4', '--json'], {
-      env: env(),
-    })
-    expect(said.code).toBe(0)
-    const { namespace, leases, acquireMs } = said.json<{
-      namespace: string
-      leases: number
-      acquireMs: { p50: number; p99: number }
-    }>()
-    expect(said.err).toContain(`writes under ${namespace}:*`)
-    expect(leases).toBeGreaterThan(0)
-    expect(acquireMs.p99).toBeGreaterThanOrEqual(acquireMs.p50)
-    const redis = openRedis(url(0), fixture)
-    await until('nothing is left of it', async () => {
-      const [, keys] = await redis.scan('0', 'MATCH', `${namespace}:*`, 'COUNT', 100_000)
-      // Tombstones, and what tells of them, end by themselves, two leases later.
-      return keys.every((key) => key.includes(':tomb:') || key.endsWith(':rare'))
-    })
   })
 })

@@ -84,24 +84,6 @@ describe.skipIf(!hasScript)('in a terminal', () => {
     expect((await redlock.inspect('customer:42')).holder).toBeUndefined()
   })
 
-  it('`watch` draws over itself, gives the terminal back, and ends with q or Ctrl-C', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'customer:42')
-    for (const [key, code] of [
-      ['q', 0],
-      ['\u0003', 130],
-    ] as const) {
-      const watching = terminal(['watch', '--every-ms', '100'])
-      const looks = (): number => watching.screen().split('\u001b[H').length - 1
-      await until('it has drawn twice', () => looks() >= 2)
-      expect(watching.screen()).toContain('customer:42')
-      watching.keys(key)
-      expect(await watching.ended).toBe(code)
-      expect(watching.screen().startsWith('\u001b[?1049h')).toBe(true)
-      expect(watching.screen().trimEnd().endsWith('\u001b[?1049l')).toBe(true)
-    }
-  })
-
   it('`enqueue` draws a bar', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'bullmq-redlock-bar-'))
     fixture.defer(() => rm(directory, { recursive: true }))

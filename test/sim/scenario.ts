@@ -128,6 +128,8 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
   const memoryLoss = clocks !== 'jumps' && behindMs === 0
   const masters = stepped || halfDurableChance > 0 || random.chance(0.4) ? 3 : 5
   const farMs = clocks === 'cells' ? random.pick([0, 40, 40]) : 0
+  // A client and a master that are ahead lift the counters; once those are lost, tokens fall.
+  const mayBeAhead = sane || !memoryLoss ? 1 : 0
   const rests = sane && random.chance(0.05)
   return {
     clocks,
@@ -165,7 +167,7 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
     loops: random.pick([1, 1, 2]),
     longHoldChance: random.pick([0.1, 0.5]),
     restFromMs: rests ? random.between(2_000, 6_000) : Infinity,
-    aheadMs: random.chance(0.15) ? MAX_LEASE_MS * random.between(2, 500) : 0,
+    aheadMs: (random.chance(0.15) ? MAX_LEASE_MS * random.between(2, 500) : 0) * mayBeAhead,
     behindMs,
     fenceTtlMs: rests ? 10 * MAX_LEASE_MS : 24 * 3_600_000,
     lateMs: late && random.chance(0.3) ? random.between(0, 8_000) : 0,

@@ -25,28 +25,19 @@ const NAMES: readonly OutageName[] =
     : ['3 of 5 masters dead', 'one master refused', "the queue's Redis silent"]
 
 type Command =
-  | 'doctor'
-  | 'leases'
-  | 'inspect'
-  | 'release'
-  | 'leaks'
-  | 'why'
-  | 'watch'
-  | 'bootstrap'
-  | 'bench'
-  | 'enqueue'
+  'doctor' | 'leases' | 'inspect' | 'release' | 'leaks' | 'why' | 'bootstrap' | 'enqueue'
 
 type Codes = Readonly<Record<Command, number>>
 
 // `doctor` ends with 1 also where all is well: the queue of a test writes nothing to disk.
 // `bootstrap` is refused by a master that holds a lease.
 const GOOD: Codes = {
-  ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0, watch: 0 },
-  ...{ bootstrap: 1, bench: 0, enqueue: 0 },
+  ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0 },
+  ...{ bootstrap: 1, enqueue: 0 },
 }
 const NO_QUORUM: Codes = {
-  ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3, watch: 3 },
-  ...{ bootstrap: 3, bench: 3, enqueue: 0 },
+  ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3 },
+  ...{ bootstrap: 3, enqueue: 0 },
 }
 const NO_QUEUE: Codes = { ...GOOD, inspect: 1, why: 1, enqueue: 1 }
 
@@ -91,9 +82,7 @@ it.each(NAMES)('commands: %s', async (name) => {
     release: ['release', 'unused', '--force'],
     leaks: ['leaks'],
     why: ['why', queue, 'a'],
-    watch: ['watch', '--frames', '1'],
     bootstrap: ['bootstrap', '--yes'],
-    bench: ['bench', '--seconds', '1'],
     enqueue: ['enqueue', queue, '-', '--run-id', 'r'],
   }
   const all: Partial<Record<Command, Said>> = {}
@@ -113,7 +102,6 @@ it.each(NAMES)('commands: %s', async (name) => {
     expect(said.leases.out).toContain('Who holds what is not known')
     expect(said.inspect.out).toContain('Who holds customer:42 is not known')
     expect(said.release.out).toContain('may still be held')
-    expect(said.watch.out).toContain('Who holds what is not known')
     expect(said.why.out).toMatch(/waits for a lease, whose holder is not known: only \d of 5/)
     expect(said.why.err).toContain('does not answer')
     expect(said.leaks.out).not.toBe('no leaks\n')

@@ -1,43 +1,19 @@
 import { describe, expect, it } from 'vitest'
+import { readPlan, UsageError } from '../../workers/demo/options.ts'
 import { progressOn } from '../../workers/demo/progress.ts'
-import { readFlags, UsageError } from '../../workers/flags.ts'
 import { operatorReport } from '../../workers/operator-report.ts'
 import { seededRandom } from '../../workers/seeded-random.ts'
 import { readStrikes, REAL_STRIKES } from '../../workers/strikes-file.ts'
-import { restartDelayMs } from '../../workers/supervisor.ts'
 
-describe('flags', () => {
-  const env = { BULLMQ_REDLOCK_MASTERS: 'redis://a:1, redis://b:2,' }
-  const read = (...argv: readonly string[]) => {
-    const flags = readFlags(argv, env, { queue: 'q' })
-    if (flags === 'help') throw new Error('not asked for help')
-    return flags
-  }
-
-  it('take the masters from the environment, and from the command line first', () => {
-    expect(read().masters).toEqual(['redis://a:1', 'redis://b:2'])
-    expect(read('--master', 'redis://c:3', '--master', 'redis://d:4').masters).toEqual([
-      'redis://c:3',
-      'redis://d:4',
-    ])
-  })
-
-  it('look at nothing else when asked for help', () => {
-    expect(readFlags(['--help', '--concurrency', '-'], {}, { queue: 'q' })).toBe('help')
-  })
-
-  it('keep a lease within the longest of the fleet', () => {
-    expect(read('--max-lease-ms', '5000')).toMatchObject({ leaseMs: 5_000, maxLeaseMs: 5_000 })
-    expect(() => read('--max-lease-ms', '5000', '--lease-ms', '6000')).toThrow(UsageError)
-  })
-
+describe('the options of the demo', () => {
   it.each([
-    [['--lease-ms', '5'], /--lease-ms to be a whole number, at least 100; got "5"/],
-    [['--concurrency', '1.5'], /--concurrency/],
-    [['--master', 'http://a'], /--master to be a redis:\/\/ or rediss:\/\/ URL, got "http:\/\/a"/],
-    [['--what'], /Unknown option '--what'.*Try --help/],
-  ])('refuse %j', (argv, message) => {
-    expect(() => read(...argv)).toThrow(message)
+    [['--seed', 'x'], 'Expected --seed to be a whole number, got "x"'],
+    [['--without', 'x'], 'Expected --without lease or --without fencing, got "x"'],
+    [['--locks', 'x'], 'Expected --locks to be etcd, zookeeper, postgres; got "x"'],
+    [['--what'], "Unknown option '--what'"],
+  ])('%j is refused by name', (argv, message) => {
+    expect(() => readPlan(argv)).toThrow(UsageError)
+    expect(() => readPlan(argv)).toThrow(message)
   })
 })
 
@@ -57,10 +33,6 @@ describe('an operator report', () => {
 })
 
 describe('small parts', () => {
-  it('waits longer after every crash, up to a limit', () => {
-    expect([1, 2, 3, 20].map(restartDelayMs)).toEqual([250, 500, 1_000, 30_000])
-  })
-
   it('draws the same numbers from the same seed, all in [0, 1)', () => {
     const draw = (seed: number) => Array.from({ length: 50 }, seededRandom(seed))
     expect(draw(1)).toEqual(draw(1))

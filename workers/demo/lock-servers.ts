@@ -4,7 +4,7 @@ import { TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { openLocks } from '../../src/operator/open-locks.ts'
 import { startFleet } from '../../src/testing/index.ts'
-import type { Closing } from '../stopping.ts'
+import type { Closing } from './stopping.ts'
 import type { Plan } from './options.ts'
 
 export interface LockServer {

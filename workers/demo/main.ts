@@ -1,12 +1,11 @@
 /** `npm run demo`: see DEMO_HELP in options.ts. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { UsageError } from '../flags.ts'
-import { Closing, watchSignals } from '../stopping.ts'
-import { DEMO_HELP, readPlan, type Plan } from './options.ts'
+import { DEMO_HELP, readPlan, UsageError, type Plan } from './options.ts'
 import { problems } from './outcome.ts'
 import { progressOn } from './progress.ts'
 import { humanReport, jsonReport } from './report.ts'
 import { runDemo } from './run.ts'
+import { Closing, watchSignals } from './stopping.ts'
 
 const CLOSE_LIMIT_MS = 10_000
 

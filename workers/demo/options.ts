@@ -1,7 +1,6 @@
 /** What a run of the demo is: its command line, and the sizes and times that follow from it. */
 import { parseArgs } from 'node:util'
 import { KINDS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
-import { UsageError, wholeNumber } from '../flags.ts'
 
 export const DEMO_HELP = `
 Posts 602 real bird strikes into the ledgers of 22 operators: three worker processes, five real lock masters.
@@ -52,6 +51,9 @@ const SIZES = {
 /** etcd grants no shorter lease by default. */
 const SHORTEST_LEASES = { leaseMs: 2_000, maxLeaseMs: 3_000, limitMs: 180_000 }
 
+/** A command line that cannot be run. The message names the flag and says what to write. */
+export class UsageError extends Error {}
+
 /** Throws a {@link UsageError}. */
 export function readPlan(argv: readonly string[]): Plan | 'help' {
   const values = parse(argv)
@@ -63,11 +65,7 @@ export function readPlan(argv: readonly string[]): Plan | 'help' {
     locks,
     json: values.json === true,
     without: readWithout(values.without),
-    seed: wholeNumber(values.seed, {
-      flag: '--seed',
-      fallback: Math.floor(Math.random() * 1_000_000),
-      min: 0,
-    }),
+    seed: readSeed(values.seed),
     workers: 3,
     concurrency: 4,
   }
@@ -95,6 +93,12 @@ function readLocks(value: string | undefined): Kind | undefined {
   const kind = KINDS.find((one) => one === value)
   if (kind !== undefined || value === undefined) return kind
   throw new UsageError(`Expected --locks to be ${KINDS.join(', ')}; got "${value}"`)
+}
+
+function readSeed(value: string | undefined): number {
+  if (value === undefined) return Math.floor(Math.random() * 1_000_000)
+  if (/^\d+$/.test(value) && Number.isSafeInteger(Number(value))) return Number(value)
+  throw new UsageError(`Expected --seed to be a whole number, got "${value}"`)
 }
 
 function readWithout(value: string | undefined): Without | undefined {

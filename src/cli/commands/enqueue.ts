@@ -6,7 +6,6 @@ import type { Cli, SharedFlags } from '../cli.ts'
 import { enqueueLines, type EnqueueEnd } from '../enqueue/enqueue-lines.ts'
 import { JobAdder } from '../enqueue/job-adder.ts'
 import type { JobLineOptions } from '../enqueue/job-line.ts'
-import { loadPosition, positionAfter, savePosition } from '../enqueue/position.ts'
 import { Progress, type Tally } from '../enqueue/progress.ts'
 import { openSource } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
@@ -23,8 +22,6 @@ interface Flags extends SharedFlags {
   readonly attempts: string
   readonly onBadLine: string
   readonly batch: string
-  readonly position?: string
-  readonly restart?: boolean
   readonly runId?: string
   readonly rememberHours: string
   readonly maxLineBytes: string
@@ -36,9 +33,10 @@ export function enqueueCommand(run: Run): Command {
   return command('enqueue <queue> <file>', {
     summary: 'add the lines of an NDJSON file as jobs',
     description:
-      "Adds every line of an NDJSON file (- for standard input) as a job whose data is the line's object. Memory stays flat. It can be " +
-      'stopped with Ctrl-C, or killed, and run again: it goes on where it was and adds nothing twice. For that it keeps a ' +
-      'position file, and the queue remembers each line for --remember-hours, also when its job has finished and is gone.',
+      'Adds every line of an NDJSON file (- for standard input) as a job whose data is the ' +
+      "line's object. Memory stays flat. It can be stopped with Ctrl-C, or killed, and run " +
+      'again: it adds nothing twice. The queue remembers each line for --remember-hours, also ' +
+      'when its job has finished and is gone.',
     servers: 'queue',
     examples: [
       'enqueue invoices invoices.ndjson --resource-field customerId --resource-prefix customer:',
@@ -70,15 +68,7 @@ export function enqueueCommand(run: Run): Command {
       ]),
     )
     .addOption(defaulted('--batch <n>', 'lines at a time', '500'))
-    .option('--position <file>', 'where to keep the position; default: <file>.<queue>.position')
-    .option(
-      '--restart',
-      'begin at the first line; what the queue remembers is still not added twice',
-    )
-    .option(
-      '--run-id <name>',
-      'tells two imports of the same lines apart; makes standard input resumable',
-    )
+    .option('--run-id <name>', 'tells two imports of the same lines apart')
     .addOption(
       defaulted('--remember-hours <n>', 'how long a line is known to have been added', '24'),
     )
@@ -94,18 +84,12 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
   const batch = numberFlag('--batch', flags.batch, 1, 10_000)
   const slots = numberFlag('--slots', flags.slots, 1, 1_000)
   const maxLineBytes = numberFlag('--max-line-bytes', flags.maxLineBytes, 1, 256 * 1_048_576)
-  const { runId, positionFile } = identity(queue, file, flags)
+  // Two inputs without a name are two imports.
+  const runId = flags.runId ?? (file === '-' ? randomBytes(8).toString('hex') : '')
   const job = jobOptions(flags, runId)
   const connection = bullmqConnection(queueRedisOf(settings))
-  const mayResume = positionFile !== undefined && flags.restart !== true
-  const position = mayResume ? await loadPosition(positionFile, queue, runId) : undefined
-  const source = await openSource(file, position)
+  const source = await openSource(file)
   await reachable(cli)
-  if (position !== undefined) {
-    out.note(`goes on after line ${position.line} of ${input}`, {
-      ...{ event: 'resumed', line: position.line },
-    })
-  }
   const different: SettingsDifferError[] = []
   const onDifference = (error: SettingsDifferError): void => {
     different.push(error)
@@ -114,28 +98,22 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
   }
   const adder = new JobAdder({ ...job, ...settings, queue, connection, slots, onDifference })
   cli.defer(() => adder.close())
-  const start = { line: position?.line ?? 0, offset: position?.offset ?? 0 }
-  const progress = new Progress(out, source.totalBytes, start.offset)
+  const progress = new Progress(out, source.totalBytes)
   const { end, tally } = await enqueueLines({
-    ...{ adder, job, batch, signal, start },
+    ...{ adder, job, batch, signal },
     lines: source.lines(maxLineBytes, signal),
     onBadLine: flags.onBadLine === 'skip' ? 'skip' : 'stop',
     badLine: (line, problem) => {
       progress.end()
       out.note(`line ${line} ${problem}`, { event: 'bad-line', line, problem })
     },
-    save: async (last) => {
-      if (positionFile !== undefined) {
-        await savePosition(positionFile, positionAfter(queue, runId, last))
-      }
-    },
     progress: (soFar) => {
       progress.show(soFar)
     },
   })
   progress.end()
-  out.result({ queue, input, end, ...tally, runId, position: positionFile }, () =>
-    describe(end, tally, queue, positionFile),
+  out.result({ queue, input, end, ...tally, runId }, () =>
+    describe(end, tally, queue, file === '-' && flags.runId === undefined),
   )
   if (end === 'interrupted') return EXIT.interrupted
   return tally.bad > 0 || different.length > 0 ? EXIT.attention : EXIT.done
@@ -153,22 +131,6 @@ function jobOptions(flags: Flags, runId: string): JobLineOptions {
   }
 }
 
-/** What makes two calls the same import, and where its position is kept: nowhere for an input without a name. */
-function identity(
-  queue: string,
-  file: string,
-  { runId, position }: Flags,
-): { readonly runId: string; readonly positionFile: string | undefined } {
-  if (file !== '-') {
-    const positionFile = position ?? `${file}.${queue.replace(/[^\w.-]/g, '_')}.position`
-    return { runId: runId ?? '', positionFile }
-  }
-  if (position !== undefined && runId === undefined) {
-    throw new UsageError('--position for standard input needs a --run-id that names the import')
-  }
-  return { runId: runId ?? randomBytes(8).toString('hex'), positionFile: position }
-}
-
 /** BullMQ would wait for a server that is not there. */
 async function reachable(cli: Cli): Promise<void> {
   const { server } = cli.requiredQueue()
@@ -182,15 +144,14 @@ function describe(
   end: EnqueueEnd,
   { lines, added, alreadyThere, bad }: Tally,
   queue: string,
-  positionFile: string | undefined,
+  nameless: boolean,
 ): string {
   const counts = [`${added} added to ${queue}`]
   if (alreadyThere > 0) counts.push(`${alreadyThere} had been added before`)
   if (bad > 0) counts.push(`${bad} bad`)
-  const again =
-    positionFile === undefined
-      ? 'not resumable: give standard input a --run-id'
-      : 'run it again to go on'
+  const again = nameless
+    ? 'a second run adds its lines again: give standard input a --run-id'
+    : 'run it again to go on'
   const verdict = end === 'done' ? 'done' : `stopped after line ${lines} (${end}); ${again}`
   return `${counts.join(', ')}; ${verdict}`
 }

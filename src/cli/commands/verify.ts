@@ -48,7 +48,7 @@ async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise
   const clockSkewMs = numberFlag('--clock-skew-ms', flags.clockSkewMs, 0, DAY_MS)
   const windowMs = numberFlag('--window-ms', flags.windowMs, 0, DAY_MS)
   if (new Set(files).size < files.length) throw new UsageError('A file is named twice')
-  const opened = await Promise.all(files.map((file) => openSource(file, undefined)))
+  const opened = await Promise.all(files.map(openSource))
   const progress = new ReadingProgress(out, opened)
   const sources = opened.map((source, index): HistorySource => ({
     name: files[index] === '-' ? 'standard input' : (files[index] ?? ''),

@@ -1,4 +1,4 @@
-/** Reads lines, adds them in batches, saves the position after each. Ends early when it is asked to, or at a bad line. */
+/** Reads lines and adds them in batches. Ends early when it is asked to, or at a bad line. */
 import type { JobAdder } from './job-adder.ts'
 import { readLine, type JobLineOptions, type NewJob } from './job-line.ts'
 import type { Line } from './ndjson-lines.ts'
@@ -11,10 +11,7 @@ export interface EnqueueOptions {
   readonly batch: number
   readonly onBadLine: 'skip' | 'stop'
   readonly signal: AbortSignal
-  readonly start: { readonly line: number; readonly offset: number }
   badLine(line: number, problem: string): void
-  /** Everything up to this line has been added. */
-  save(last: Line): Promise<void>
   progress(tally: Tally): void
 }
 
@@ -27,14 +24,12 @@ export async function enqueueLines(
   options: EnqueueOptions,
 ): Promise<{ readonly end: EnqueueEnd; readonly tally: Tally }> {
   const { adder, signal } = options
-  const { line: lines, offset } = options.start
-  let tally: Tally = { lines, added: 0, alreadyThere: 0, bad: 0, offset }
+  let tally: Tally = { lines: 0, added: 0, alreadyThere: 0, bad: 0, offset: 0 }
   let jobs: NewJob[] = []
   let last: Line | undefined
   const flush = async (): Promise<void> => {
     if (last === undefined) return
     const { added, alreadyThere } = await adder.add(jobs)
-    await options.save(last)
     tally = {
       ...tally,
       lines: last.number,
@@ -47,8 +42,8 @@ export async function enqueueLines(
     options.progress(tally)
   }
   let end: EnqueueEnd = 'done'
-  let unsaved = 0
-  let unsavedBytes = 0
+  let waiting = 0
+  let waitingBytes = 0
   try {
     for await (const line of options.lines) {
       const read = readLine(line, options.job)
@@ -62,10 +57,10 @@ export async function enqueueLines(
       }
       if (read.kind === 'job') jobs.push(read.job)
       last = line
-      unsavedBytes += line.end - line.start
-      if (++unsaved < options.batch && unsavedBytes < MAX_BATCH_BYTES) continue
-      unsaved = 0
-      unsavedBytes = 0
+      waitingBytes += line.end - line.start
+      if (++waiting < options.batch && waitingBytes < MAX_BATCH_BYTES) continue
+      waiting = 0
+      waitingBytes = 0
       await flush()
       if (signal.aborted) break
     }

@@ -10,21 +10,14 @@ export interface Line {
   readonly text: string | undefined
 }
 
-/** Where to go on: the lines and bytes before it. */
-export interface Place {
-  readonly line: number
-  readonly offset: number
-}
-
 const NEWLINE = 0x0a
 
 export async function* linesOf(
   chunks: AsyncIterable<Uint8Array>,
-  { line, offset }: Place,
   maxBytes: number,
 ): AsyncGenerator<Line, void, undefined> {
-  let number = line
-  let start = offset
+  let number = 0
+  let start = 0
   let parts: Uint8Array[] = []
   let length = 0
   const keep = (part: Uint8Array): void => {

@@ -20,20 +20,13 @@ export class Progress {
   readonly #totalBytes: number | undefined
   readonly #clock: Clock
   readonly #startedAt: number
-  readonly #startOffset: number
   #saidAt: number
   #drawn = false
 
-  constructor(
-    out: Output,
-    totalBytes: number | undefined,
-    startOffset: number,
-    clock: Clock = systemClock,
-  ) {
+  constructor(out: Output, totalBytes: number | undefined, clock: Clock = systemClock) {
     this.#out = out
     this.#totalBytes = totalBytes
     this.#clock = clock
-    this.#startOffset = startOffset
     this.#startedAt = clock.now()
     this.#saidAt = this.#startedAt
   }
@@ -74,9 +67,8 @@ export class Progress {
   }
 
   #left({ offset }: Tally): string {
-    const done = offset - this.#startOffset
-    if (this.#totalBytes === undefined || done <= 0) return ''
-    const leftMs = ((this.#totalBytes - offset) / done) * (this.#clock.now() - this.#startedAt)
+    if (this.#totalBytes === undefined || offset <= 0) return ''
+    const leftMs = ((this.#totalBytes - offset) / offset) * (this.#clock.now() - this.#startedAt)
     return `, ${duration(leftMs)} left`
   }
 

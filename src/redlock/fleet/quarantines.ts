@@ -62,17 +62,19 @@ export class Quarantines {
   }
 
   #reportIn(delayMs: number, master: Master, quarantine: Quarantine): void {
+    quarantine.timer?.cancel()
     quarantine.timer = this.#clock.after(delayMs, () => {
       void this.#report(master, quarantine)
     })
   }
 
   async #report(master: Master, quarantine: Quarantine): Promise<void> {
+    // Before it asks: a report that is never answered is not the last one.
+    this.#reportIn(this.#reportMs, master, quarantine)
     const args = [quarantine.name, this.#leftOf(quarantine)]
     const leftMs = await master.eval(waitedScript, [this.#masterKey], args).catch(() => undefined)
-    if (this.#open.get(master) !== quarantine) return
-    if (leftMs !== undefined) this.told(master, quarantine.name, leftMs as number)
-    else this.#reportIn(this.#reportMs, master, quarantine)
+    if (leftMs === undefined || this.#open.get(master) !== quarantine) return
+    this.told(master, quarantine.name, leftMs as number)
   }
 
   #leftOf({ until }: Quarantine): number {

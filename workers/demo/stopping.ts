@@ -1,11 +1,6 @@
-/** How a worker process comes to its end: a signal or an empty queue, then everything closed. */
-import { setTimeout as delay } from 'node:timers/promises'
-import type { Queue, Worker } from 'bullmq'
+/** How the demo comes to its end: a signal, then everything closed. */
 
 type StopSignal = 'SIGINT' | 'SIGTERM'
-
-const CLOSE_LIMIT_MS = 10_000
-const BETWEEN_LOOKS_MS = 200
 
 /** What must be closed at the end, last opened first. */
 export class Closing {
@@ -55,28 +50,4 @@ export function watchSignals(): Stopping {
       stop.abort()
     },
   }
-}
-
-/** Resolves when the queue has no job left to run; later than that by a look at most. */
-export async function untilDrained(
-  queue: Queue,
-  signal: AbortSignal,
-): Promise<{ readonly failed: number }> {
-  while (!signal.aborted) {
-    const left = await queue.getJobCountByTypes('wait', 'prioritized', 'active', 'delayed')
-    if (left === 0) break
-    await delay(BETWEEN_LOOKS_MS)
-  }
-  return { failed: await queue.getFailedCount() }
-}
-
-/** Lets running jobs finish, within a limit: a job cut short here runs again elsewhere. */
-export async function closeInTime(worker: Pick<Worker, 'close'>): Promise<void> {
-  const limit = new AbortController()
-  const late = delay(CLOSE_LIMIT_MS, undefined, { signal: limit.signal }).then(
-    () => worker.close(true),
-    () => undefined, // Closed in time.
-  )
-  await Promise.race([worker.close(), late])
-  limit.abort()
 }

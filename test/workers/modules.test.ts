@@ -1,0 +1,68 @@
+/** The example workers as the image runs them: modules for `work`, their jobs added by `enqueue`. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Queue } from 'bullmq'
+import { expect, test, vi } from 'vitest'
+import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'
+import { until, useFleet } from '../fixtures.ts'
+import { startEmbeddedPostgres } from '../../workers/embedded-postgres.ts'
+import { isRight } from '../../workers/ledger-audit.ts'
+import { Ledger } from '../../workers/ledger.ts'
+import { readStrikes, REAL_STRIKES } from '../../workers/strikes-file.ts'
+
+// PostgreSQL and processes of their own take their time on a busy machine.
+vi.setConfig({ testTimeout: 120_000 })
+
+const STRIKES = 30
+const HEALTH = ['--health-port', '0', '--health-host', '127.0.0.1']
+const fixture = useFleet({ masters: 3 })
+
+async function env(): Promise<NodeJS.ProcessEnv> {
+  await fixture.redlock({ leaseMs: 10_000, maxLeaseMs: 30_000 })
+  return fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+}
+
+/** Adds the first strikes of the file as the README says. Returns their operators. */
+async function enqueue(queue: string, prefix: string, env: NodeJS.ProcessEnv): Promise<number> {
+  const directory = await mkdtemp(join(tmpdir(), 'bullmq-redlock-modules-'))
+  fixture.defer(() => rm(directory, { recursive: true }))
+  const strikes = (await readStrikes(REAL_STRIKES)).slice(0, STRIKES)
+  const file = join(directory, 'strikes.ndjson')
+  await writeFile(file, strikes.map((strike) => JSON.stringify(strike)).join('\n'))
+  const resource = ['--resource-field', 'customer', '--resource-prefix', prefix]
+  const added = await cli(['enqueue', queue, file, '--id-field', 'id', ...resource], { env })
+  expect(added.code).toBe(0)
+  return new Set(strikes.map(({ customer }) => customer)).size
+}
+
+test('customer-ledger posts every strike once and in turn, and ends when it is told to', async () => {
+  const postgres = await startEmbeddedPostgres()
+  fixture.defer(() => postgres.close())
+  const ledger = await Ledger.connect(postgres.url)
+  fixture.defer(() => ledger.close())
+  const variables = { ...(await env()), DATABASE_URL: postgres.url }
+  await enqueue('customer-ledger', 'customer:', variables)
+  const worker = runningCli(['work', 'workers/customer-ledger.ts', ...HEALTH], variables)
+  const [, base = ''] = await worker.line(/health at (http:\/\/[\d.:]+)\/healthz/)
+  await until('all are posted', async () => (await ledger.audit()).jobsPosted === STRIKES)
+  expect(isRight(await ledger.audit())).toBe(true)
+  expect((await fetch(`${base}/readyz`)).status).toBe(200)
+  worker.kill('SIGTERM')
+  expect((await worker.end()).code).toBe(0)
+})
+
+test('reports builds each report once in two processes that are asked for many', async () => {
+  const variables = await env()
+  const operators = await enqueue('reports', 'report:', variables)
+  expect(operators).toBeLessThan(STRIKES)
+  const queue = new Queue('reports', { connection: { url: fixture.fleet.queue.url } })
+  fixture.defer(() => queue.close())
+  const workers = [1, 2].map(() => runningCli(['work', 'workers/reports.ts'], variables))
+  await until('all are answered', async () => (await queue.getCompletedCount()) === STRIKES)
+  const jobs = await queue.getCompleted()
+  const logs = await Promise.all(jobs.map(({ id = '' }) => queue.getJobLogs(id)))
+  expect(logs.filter(({ logs }) => logs.includes('built'))).toHaveLength(operators)
+  for (const worker of workers) worker.kill('SIGTERM')
+  for (const worker of workers) expect((await worker.end()).code).toBe(0)
+})
