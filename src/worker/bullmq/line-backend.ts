@@ -358,10 +358,10 @@ export class LineBackend extends Backend {
 
   /** Lines in which jobs sleep, of which `limit` are looked at for the longest. */
   async census(limit: number): Promise<LineCensus> {
-    const args = [this.keys['delayed'] ?? '', limit]
+    const args = [this.keys['delayed'] ?? '', limit, this.keys[''] ?? '']
     const reply = await this.run(this.#scripts.census, 'sleeping-lines', args)
-    const [lines, parked, longest, limited] = reply as [number, number, number, number]
-    return { lines, parked, longest, limited }
+    const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0] = reply as number[]
+    return { lines, parked, longest, limited, tenants }
   }
 
   /** Runs a script of ours on BullMQ's connection; `key` follows the space of our keys. */

@@ -53,6 +53,17 @@ local function patternOf(resource)
   return entry, longest
 end
 
+-- What is set for a resource, also by a pattern, as JSON.
+local function inForce(resource)
+  local set = cjson.decode(redis.call('HGET', SPACE .. 'limits', resource) or '{}')
+  if not set.slots then
+    local entry, pattern = patternOf(resource)
+    if entry and pattern ~= resource then entry.pattern = pattern end
+    set.slots = entry
+  end
+  return next(set) and cjson.encode(set) or '{}'
+end
+
 -- Lines whose jobs go by a pattern are marked as those with limits are.
 local function markByPattern(resources)
   for _, resource in ipairs(hasPatterns and resources or {}) do

@@ -450,27 +450,30 @@ return moved
 /**
  * KEYS  1 line
  * ARGV  1 space · 2 slots · 3 the most places · 4 resource
- * Returns  places in the line, its limits (JSON), then base, id, timestamp, state of each living one:
- * asleep, held, active, delayed, prioritized, waiting, failed
+ * Returns  places in the line, its limits (JSON), then base, id, timestamp, share, state of each
+ * living one: asleep, ready, held, active, delayed, prioritized, waiting, failed
  */
 const placesBody = `
 local line, limit = KEYS[1], tonumber(ARGV[3])
 local places = redis.call('ZRANGE', line, 0, limit)
-local limits = places[1] == MARK and redis.call('HGET', SPACE .. 'limits', ARGV[4]) or '{}'
-if places[1] == MARK then table.remove(places, 1) else places[limit + 1] = nil end
-local found = {redis.call('ZCARD', line) - (limits ~= '{}' and 1 or 0), limits}
+local isMarked = places[1] == MARK
+if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
+local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0), isMarked and inForce(ARGV[4]) or '{}'}
 for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then
     local state = 'waiting'
     if job.finished then state = 'failed'
     elseif job.held and redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'held'
-    elseif job.asleep and not job.held then state = 'asleep'
+    elseif job.asleep and not job.held then
+      local _, tenant = partsOf(job.share or '')
+      local isReady = tenant and redis.call('ZSCORE', readyJobsKey(job.base, tenant), job.id)
+      state = isReady and 'ready' or 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
     elseif redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'delayed'
     elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized' end
     local timestamp = string.match(place, '(%S+)$')
-    for _, field in ipairs({job.base, job.id, timestamp, state}) do found[#found + 1] = field end
+    for _, field in ipairs({job.base, job.id, timestamp, job.share or '', state}) do found[#found + 1] = field end
   end
 end
 return found
@@ -544,15 +547,7 @@ if not name then
   end
   return found
 end
-local set = cjson.decode(redis.call('HGET', KEYS[1], name) or '{}')
-if not set.slots then
-  local entry, pattern = patternOf(name)
-  if entry then
-    set.slots = entry
-    if pattern ~= name then entry.pattern = pattern end
-  end
-end
-return {name, next(set) and cjson.encode(set) or '{}'}
+return {name, inForce(name)}
 `
 
 /** KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 share · 5 ms to count for it */
@@ -568,9 +563,9 @@ redis.call('DEL', readyKey(ARGV[3]), sharesKey(ARGV[3]))
 
 /**
  * KEYS  1 sleeping-lines
- * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines
+ * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines · 5 base
  * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest line,
- * resources with limits
+ * resources with limits, tenants with jobs that may start
  */
 const censusBody = `
 local longest = 0
@@ -578,7 +573,8 @@ for _, resource in ipairs(redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[4]) - 1
   longest = math.max(longest, redis.call('ZCARD', lineKey(resource)) - SLOTS)
 end
 local asleep = redis.call('ZCOUNT', ARGV[3], string.format('%.0f', ASLEEP), '+inf')
-return {redis.call('ZCARD', KEYS[1]), asleep, longest, redis.call('HLEN', SPACE .. 'limits')}
+return {redis.call('ZCARD', KEYS[1]), asleep, longest, redis.call('HLEN', SPACE .. 'limits'),
+  redis.call('ZCARD', readyKey(ARGV[5]))}
 `
 
 /**
