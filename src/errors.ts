@@ -82,8 +82,11 @@ export class QuorumUnreachableError extends RedlockError {
   ) {
     super(
       `${resource === undefined ? 'The fleet' : `The lease on \`${resource}\``} needs ${quorum} of ` +
-        `${answers.length} \`masters\` and fewer can vote. Check the servers named here and ` +
-        `the network to them. ${list(answers)}`,
+        `${answers.length} \`masters\` and fewer can vote. ${
+          retryAfterMs > 0
+            ? `Enough of them vote in ${retryAfterMs} ms. If this fleet is new, run \`bullmq-redlock bootstrap\`.`
+            : 'Check the servers named here and the network to them.'
+        } ${list(answers)}`,
     )
     this.resource = resource
     this.quorum = quorum

@@ -43,6 +43,17 @@ const KINDS = {
     message: 'clocks of this machine and the master differ by more than maxClockSkewMs: check NTP',
     fields: ['master', 'clockOffsetMs'],
   },
+  'fleet:even': {
+    level: 'warn',
+    message: 'an even number of masters survives no more failures than one less: use an odd number',
+    fields: ['masters'],
+  },
+  'queue:is-master': {
+    level: 'warn',
+    message:
+      "the queue's Redis is also a lock master: one failure takes both. Use separate servers",
+    fields: ['queue', 'master'],
+  },
   'lease:granted': {
     level: 'debug',
     message: 'lease granted',

@@ -39,6 +39,8 @@ export interface LockService {
   readonly maxLeaseMs: number
   /** Absent or empty where nothing is missing. */
   readonly lacks?: readonly Capability[]
+  /** `host:port` of each of its Redis servers; none of them should hold the queue as well. */
+  readonly servers?: readonly string[]
   /** Rejects, saying what is wrong with which server, when no lease could be had at all. */
   ready(): Promise<unknown>
   /** One attempt at all of the resources or none, no waiting; rejects only for bad arguments or after close. */

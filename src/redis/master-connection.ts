@@ -23,6 +23,7 @@ import {
 import { Enrolment } from './enrolment.ts'
 import { readServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
+import { TlsCheck } from './tls-check.ts'
 
 export class MasterConnection implements Master {
   readonly name: string
@@ -32,11 +33,14 @@ export class MasterConnection implements Master {
   readonly #enrolment: Enrolment
   readonly #listeners: Redis[] = []
   #lastError = 'not connected yet'
+  readonly #tls: TlsCheck
+  #wasReady = false
 
   constructor(options: MasterConnectionOptions) {
     this.name = masterName(options.address)
     this.#options = options
     this.#redis = openConnection(options.address, options.limits)
+    this.#tls = new TlsCheck(this.#redis.options)
     const { clock, limits } = options
     const script = batchScript(options.library, options.constants)
     const sender = batchSender(this.#redis, script)
@@ -66,10 +70,12 @@ export class MasterConnection implements Master {
       this.#lastError = error.message === '' ? error.name : error.message
     })
     this.#redis.on('ready', () => {
+      this.#wasReady = true
       this.#enrolment.connected()
     })
     this.#redis.on('close', () => {
-      this.#enrolment.disconnected(this.#lastError)
+      if (this.#wasReady) this.#enrolment.disconnected(this.#lastError)
+      else void this.#neverReady()
     })
   }
 
@@ -131,6 +137,11 @@ export class MasterConnection implements Master {
 
   whenEnrolled(limitMs: number): Promise<boolean> {
     return this.#enrolment.whenEnrolled(limitMs)
+  }
+
+  async #neverReady(): Promise<void> {
+    const detail = await this.#tls.explain(this.#lastError)
+    if (!this.#wasReady) this.#enrolment.disconnected(detail)
   }
 
   close(): void {

@@ -5,8 +5,10 @@
  */
 import { Redis } from 'ioredis'
 import type { Clock } from '../clock.ts'
+import { messageOf } from '../message-of.ts'
 import { connectionSettings, masterName, type MasterAddress } from './connection-settings.ts'
 import type { Script } from './script.ts'
+import { TlsCheck } from './tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'
 
 export interface ProbeOptions {
@@ -24,6 +26,7 @@ export class Probe {
   /** `host:port`. */
   readonly name: string
   readonly #redis: Redis
+  readonly #tls: TlsCheck
   readonly #timeoutMs: number
   readonly #clock: Clock
   #connecting: Promise<void> | undefined
@@ -44,6 +47,7 @@ export class Probe {
       typeof address === 'string'
         ? new Redis(address, settings)
         : new Redis({ ...address, ...settings })
+    this.#tls = new TlsCheck(this.#redis.options)
     this.#redis.on('error', (error: Error) => {
       this.#lastError = error.message === '' ? error.name : error.message
     })
@@ -93,7 +97,9 @@ export class Probe {
 
   /** @throws Error with what the server or the network said, or that the deadline passed. */
   async #ask<Reply>(question: (redis: Redis) => Promise<Reply>): Promise<Reply> {
-    await this.#within(this.#connected())
+    await this.#within(this.#connected()).catch(async (error: unknown) => {
+      throw new Error(await this.#tls.explain(messageOf(error)))
+    })
     return this.#within(question(this.#redis))
   }
 

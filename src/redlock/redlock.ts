@@ -79,6 +79,8 @@ export class Redlock implements LockService, AsyncDisposable {
     const { masters, keys, quorum } = this.#fleet
     this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
     this.#usualTerms = leaseTerms({}, this.#settings)
+    if (masters.length % 2 === 0)
+      this.#settings.log.event('fleet:even', { masters: masters.length })
   }
 
   get namespace(): string {
@@ -95,6 +97,10 @@ export class Redlock implements LockService, AsyncDisposable {
 
   get quorum(): number {
     return this.#fleet.quorum
+  }
+
+  get servers(): readonly string[] {
+    return this.#fleet.masters.map(({ name }) => name)
   }
 
   /**

@@ -86,6 +86,11 @@ const KINDS = {
     unit: '{requeue}',
     description: 'Jobs given back to the queue because they could not run yet, by the reason',
   },
+  'redlock.job.ends': {
+    kind: 'counter',
+    unit: '{job}',
+    description: 'Jobs that completed, failed for good, or failed and will be retried',
+  },
   'redlock.job.parked': {
     kind: 'gauge',
     unit: '{job}',

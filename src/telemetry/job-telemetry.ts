@@ -63,6 +63,11 @@ export class JobTelemetry {
     this.#instruments.get()?.record('redlock.job.handoff.duration', tookMs, ofQueue(job))
   }
 
+  ended(queueName: string, outcome: 'completed' | 'failed' | 'retried'): void {
+    const by = { ...ofQueue({ queueName }), 'redlock.outcome': outcome }
+    this.#instruments.get()?.count('redlock.job.ends', by)
+  }
+
   requeued(job: ReportedJob, reason: string, delayMs: number, tookMs: number): void {
     if (activities.hasSubscribers)
       tell({ kind: 'requeued', namespace: this.#source?.namespace, reason })
@@ -110,7 +115,7 @@ export class JobTelemetry {
   }
 }
 
-function ofQueue({ queueName }: ReportedJob): Attributes {
+function ofQueue({ queueName }: Pick<ReportedJob, 'queueName'>): Attributes {
   return { 'messaging.destination.name': queueName }
 }
 

@@ -167,6 +167,16 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) this.#runs.jobLockLost(jobId)
     })
+    this.on('completed', () => {
+      telemetry.ended(name, 'completed')
+    })
+    this.on('failed', (job) => {
+      // BullMQ hands over no job where it has stalled too often.
+      telemetry.ended(
+        name,
+        job !== undefined && job.finishedOn === undefined ? 'retried' : 'failed',
+      )
+    })
     if (checkpoints) {
       // A job that failed for good may be retried by hand, and goes on where it stopped.
       this.on('completed', (job) => {
@@ -187,6 +197,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     })
     if (bullmq.autorun !== false) this.run().catch(onError)
     void this.#reportSilentQueue()
+    void this.#reportSharedServer(log)
   }
 
   /**
@@ -368,6 +379,15 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         this.emit('error', error)
       },
     }).catch(() => undefined) // Closing.
+  }
+
+  /** One server for the queue and a vote fails as one. `doctor` also finds it behind two names. */
+  async #reportSharedServer(log: EventLog): Promise<void> {
+    const { servers = [] } = this.#redlock
+    const named = (name: string): string => name.replace(/^(localhost|::1):/, '127.0.0.1:')
+    const own = await this.#lines.address().then(named, () => undefined) // Closed before it was ready.
+    const master = servers.find((server) => named(server) === own)
+    if (master !== undefined) log.event('queue:is-master', { queue: this.name, master })
   }
 
   /** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */

@@ -195,3 +195,14 @@ it('a bootstrap where a lease exists, also under a key prefix of the address', a
   expect(String(error)).toContain('Bootstrap only a fleet on which no worker has run')
   expect(lease.remainingMs()).toBeGreaterThan(0)
 })
+
+it('masters that are all new: says when they vote and what to do, and sends nobody to the network', async () => {
+  const fleet = await masters(3)
+  const redlock = open(fleet.urls)
+  await redlock.ready()
+  const refused = redlock.acquire('r', { waitMs: 0 })
+  await expect(refused).rejects.toThrow(
+    /vote in \d+ ms\. If this fleet is new, run `bullmq-redlock bootstrap`/,
+  )
+  await expect(refused).rejects.not.toThrow('network')
+})

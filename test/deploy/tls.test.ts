@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { dashboardHandler } from '../../src/dashboard/index.ts'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { findServerBinary } from '../../src/testing/find-binary.ts'
+import { startServer } from '../../src/testing/index.ts'
 import { cli } from '../cli/run-cli.ts'
 import { findProgram } from '../../scripts/find-program.ts'
 import { ROOT } from './files.ts'
@@ -160,5 +161,35 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
     redis.on('error', () => undefined) // The rejection says it too.
     await expect(redis.connect().then(() => redis.time())).rejects.toThrow()
     redis.disconnect()
+  })
+
+  it('a URL without TLS for a port with it, and the other way round: both are said', async () => {
+    await using plain = await startServer()
+    const [server] = servers
+    if (server === undefined) throw new Error('there are three')
+    for (const [{ host, port }, tls, said] of [
+      [server, undefined, 'the server speaks TLS on this port: use `rediss://`'],
+      [plain, {}, 'the server speaks no TLS on this port: use `redis://`'],
+    ] as const) {
+      await using redlock = new Redlock({
+        masters: [{ host, port, ...(tls && { tls }) }],
+        logger: silentLogger,
+      })
+      await expect(redlock.ready()).rejects.toThrow(said)
+      const scheme = tls === undefined ? 'redis' : 'rediss'
+      const url = `${scheme}://${host}:${port}`
+      const doctor = await cli(['doctor', '--master', url, '--queue-redis', url])
+      expect(doctor.out.split(said)).toHaveLength(2)
+      expect(doctor.out).toContain('correct its URL')
+    }
+    // A certificate that is not accepted is no such mistake.
+    const foreign = { ca: pem('../foreign/ca.crt') }
+    const { host, port } = server
+    await using strict = new Redlock({
+      masters: [{ host, port, tls: foreign }],
+      logger: silentLogger,
+    })
+    await expect(strict.ready()).rejects.toThrow('certificate')
+    await expect(strict.ready()).rejects.not.toThrow('on this port')
   })
 })

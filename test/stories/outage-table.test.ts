@@ -25,21 +25,39 @@ const NAMES: readonly OutageName[] =
     : ['3 of 5 masters dead', 'one master refused', "the queue's Redis silent"]
 
 type Command =
-  'doctor' | 'leases' | 'inspect' | 'release' | 'leaks' | 'why' | 'bootstrap' | 'enqueue'
+  | 'doctor'
+  | 'leases'
+  | 'inspect'
+  | 'release'
+  | 'leaks'
+  | 'why'
+  | 'bootstrap'
+  | 'enqueue'
+  | 'pause'
+  | 'limit'
+  | 'limits'
+  | 'resume'
+  | 'cancel'
 
 type Codes = Readonly<Record<Command, number>>
 
 // `doctor` ends with 1 also where all is well: the queue of a test writes nothing to disk.
 // `bootstrap` is refused by a master that holds a lease.
+// `cancel` is asked for a job that is missing.
 const GOOD: Codes = {
+  ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1 },
   ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0 },
   ...{ bootstrap: 1, enqueue: 0 },
 }
 const NO_QUORUM: Codes = {
   ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3 },
   ...{ bootstrap: 3, enqueue: 0 },
+  ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1 },
 }
-const NO_QUEUE: Codes = { ...GOOD, inspect: 1, why: 1, enqueue: 1 }
+const NO_QUEUE: Codes = {
+  ...{ ...GOOD, inspect: 1, why: 1, enqueue: 1 },
+  ...{ pause: 1, limit: 1, limits: 1, resume: 1, cancel: 1 },
+}
 
 const CODES: Readonly<Record<OutageName, Codes>> = {
   'no outage': GOOD,
@@ -51,7 +69,7 @@ const CODES: Readonly<Record<OutageName, Codes>> = {
   'one master refused': GOOD,
   "the queue's Redis dead": NO_QUEUE,
   "the queue's Redis silent": NO_QUEUE,
-  "the queue's Redis at maxmemory": { ...GOOD, enqueue: 1 },
+  "the queue's Redis at maxmemory": { ...GOOD, enqueue: 1, pause: 1, limit: 1 },
 }
 
 const QUEUE_PROBLEMS = { dead: 'ECONNREFUSED', silent: 'no reply within' } as const
@@ -84,6 +102,11 @@ it.each(NAMES)('commands: %s', async (name) => {
     why: ['why', queue, 'a'],
     bootstrap: ['bootstrap', '--yes'],
     enqueue: ['enqueue', queue, '-', '--run-id', 'r'],
+    pause: ['pause', 'unused'],
+    limit: ['limit', 'unused', '--slots', '2'],
+    limits: ['limits'],
+    resume: ['resume', 'unused'],
+    cancel: ['cancel', queue, '--job', 'missing', '--yes'],
   }
   const all: Partial<Record<Command, Said>> = {}
   for (const [command, args] of Object.entries(commands) as [Command, readonly string[]][]) {

@@ -100,7 +100,10 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   })
   const held = await granted(redlock, 'customer:9')
   for (let job = 0; job < 4; job++) await queue.add('charge', {})
-  const worker = new LockedWorker(fixture.namespace, () => Promise.resolve(), {
+  await queue.add('fail', {}, { attempts: 2 })
+  const processor = ({ name }: { readonly name: string }): Promise<void> =>
+    name === 'fail' ? Promise.reject(new Error('no')) : Promise.resolve()
+  const worker = new LockedWorker(fixture.namespace, processor, {
     ...{ connection, redlock, resource },
   })
   fixture.defer(async () => {
@@ -110,8 +113,8 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   await new Promise((resolve) => worker.once('requeued', resolve))
   const redlock_namespace = fixture.namespace
   const messaging_destination_name = fixture.namespace
-  expect(await value('redlock_job_parked', { redlock_namespace })).toBe(3)
-  expect(await value('redlock_line_longest', { redlock_namespace })).toBe(3)
+  expect(await value('redlock_job_parked', { redlock_namespace })).toBe(4)
+  expect(await value('redlock_line_longest', { redlock_namespace })).toBe(4)
   expect(await value('redlock_line_active', { redlock_namespace })).toBe(1)
   const requeues = { messaging_destination_name, redlock_reason: 'taken' }
   expect(await value('redlock_job_requeues_total', requeues)).toBeGreaterThanOrEqual(1)
@@ -120,8 +123,13 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   const waits = 'redlock_job_wait_duration_count'
   await until(
     'all have run',
-    async () => (await value(waits, { messaging_destination_name })) === 4,
+    async () => (await value(waits, { messaging_destination_name })) === 5,
   )
+  const ends = (redlock_outcome: string): Promise<number | undefined> =>
+    value('redlock_job_ends_total', { messaging_destination_name, redlock_outcome })
+  await until('the last has failed for good', async () => (await ends('failed')) === 1)
+  expect(await ends('completed')).toBe(4)
+  expect(await ends('retried')).toBe(1)
   expect(await value('redlock_job_parked', { redlock_namespace })).toBe(0)
 
   const found = await scrape()

@@ -11,6 +11,7 @@ import {
   type LeasedProcessor,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
+import { startServer } from '../../src/testing/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { startProxy } from '../support/proxy.ts'
 
@@ -109,6 +110,40 @@ describe('before the processor is called, no attempt is used', () => {
     expect(done.filter(({ attemptsMade }) => attemptsMade !== 1)).toEqual([])
     expect([...new Set(ran)]).toHaveLength(200)
   })
+})
+
+test('a queue that still loads its data: no attempt is used, and the jobs run when it has', async () => {
+  const server = await startServer()
+  fixture.defer(() => server.close())
+  const connection = { host: server.host, port: server.port }
+  const queue = new Queue<{ nr: number }>(fixture.namespace, { connection })
+  queue.on('error', () => undefined)
+  fixture.defer(() => queue.close())
+  await queue.addBulk(
+    Array.from({ length: 50 }, (_, nr) => ({ name: 'charge', data: { nr }, opts: {} })),
+  )
+  await work(() => delay(100), { connection, concurrency: 2 })
+  await until('some are done', async () => (await queue.getCompletedCount()) > 2)
+  const redis = new Redis(server.url)
+  await redis.save()
+  await redis.quit()
+  // Some fifty keys, each of which takes 50 ms to load.
+  const slowly = { 'key-load-delay': '50000', 'loading-process-events-interval-bytes': '1024' }
+  const restarted = server.restart({ config: slowly })
+  const loading = new Redis({ ...connection, enableReadyCheck: false, retryStrategy: () => 20 })
+  loading.on('error', () => undefined)
+  fixture.defer(() => loading.quit())
+  await until('it loads', () =>
+    loading.get('x').then(
+      () => false,
+      (error: unknown) => String(error).includes('LOADING'),
+    ),
+  )
+  await restarted
+  await until('all are done', async () => (await queue.getCompletedCount()) === 50, 50_000)
+  const jobs = await queue.getJobs(['completed'])
+  expect(jobs.filter(({ attemptsMade }) => attemptsMade !== 1)).toEqual([])
+  expect(await queue.getFailedCount()).toBe(0)
 })
 
 describe('a worker that stops', () => {

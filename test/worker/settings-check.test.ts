@@ -6,7 +6,9 @@ import {
   LockedQueue,
   LockedWorker,
   PlainWorkerError,
+  Redlock,
   SettingsDifferError,
+  silentLogger,
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
@@ -193,4 +195,34 @@ test('a LockedQueue with plain workers reports it, and one with a LockedWorker d
   await late.queue.addBulk(two)
   await new Promise((resolve) => setTimeout(resolve, 1_500))
   expect(late.errors).toEqual([])
+})
+
+test("the queue's Redis among the lock masters is said once", async () => {
+  const said: object[] = []
+  const logger = { ...silentLogger, warn: (fields: object): unknown => said.push(fields) }
+  const { host, port } = fixture.fleet.queue
+  for (const masters of [[`redis://localhost:${port}`], fixture.fleet.urls]) {
+    const redlock = new Redlock({ masters, namespace: fixture.namespace, logger: silentLogger })
+    fixture.defer(() => redlock.close())
+    await worker({ redlock, logger })
+  }
+  const expected = {
+    event: 'queue:is-master',
+    queue: fixture.namespace,
+    master: `localhost:${port}`,
+  }
+  await until('it is said', () => said.length > 0)
+  expect(host).toBe('127.0.0.1')
+  expect(said).toEqual([expected])
+})
+
+test('an even number of masters is said once', () => {
+  const said: object[] = []
+  const logger = { ...silentLogger, warn: (fields: object): unknown => said.push(fields) }
+  for (const count of [2, 3]) {
+    const masters = fixture.fleet.urls.slice(0, count)
+    const redlock = new Redlock({ masters, namespace: fixture.namespace, logger })
+    fixture.defer(() => redlock.close())
+  }
+  expect(said).toEqual([{ event: 'fleet:even', masters: 2 }])
 })

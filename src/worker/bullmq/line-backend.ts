@@ -212,6 +212,12 @@ export class LineBackend extends Backend {
     return this.#scripts
   }
 
+  /** `host:port` of the queue's Redis, where its client tells it. */
+  async address(): Promise<string> {
+    const client = (await this.#client()) as { readonly options?: { host?: string; port?: number } }
+    return `${client.options?.host ?? ''}:${client.options?.port ?? ''}`
+  }
+
   /** Says how the trip that ends `job` moves its lines. Without a word the job leaves them. */
   ends(job: object, ending: Ending): void {
     this.#endings.set(job, ending)

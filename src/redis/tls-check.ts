@@ -1,0 +1,62 @@
+/** Whether a connection fails because one side speaks TLS and the other does not. */
+import { once } from 'node:events'
+import { createConnection, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import type { RedisOptions } from 'ioredis'
+
+/** Long enough for a handshake; a dead server delays a first answer no longer than this. */
+const LIMIT_MS = 500
+/** Nothing listens, or there is no such host: TLS is not what is wrong. */
+const OTHER_CAUSES = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH/
+
+export class TlsCheck {
+  readonly #options: RedisOptions
+  #mismatch: Promise<string | undefined> | undefined
+
+  /** @param options are complete, as ioredis keeps them. */
+  constructor(options: RedisOptions) {
+    this.#options = options
+  }
+
+  /** Adds what to write instead of `redis://` or `rediss://`. The server is asked once. */
+  async explain(detail: string): Promise<string> {
+    if (OTHER_CAUSES.test(detail)) return detail
+    const mismatch = await (this.#mismatch ??= mismatchOf(this.#options))
+    return mismatch === undefined ? detail : `${mismatch} (${detail})`
+  }
+}
+
+async function mismatchOf({
+  path,
+  host = 'localhost',
+  port = 6379,
+  tls,
+}: RedisOptions): Promise<string | undefined> {
+  if (typeof path === 'string' && path !== '') return undefined
+  if (tls === undefined) {
+    const socket = connectTls({ host, port, rejectUnauthorized: false })
+    const speaksTls = (await eventOf(socket, 'secureConnect')) !== undefined
+    return speaksTls ? 'the server speaks TLS on this port: use `rediss://`' : undefined
+  }
+  const socket = createConnection({ host, port })
+  socket.write('PING\r\n')
+  const [reply] = (await eventOf(socket, 'data')) ?? []
+  // Also TLS servers answer this, with an alert.
+  const isPlain = /^[+-]/.test(String(reply))
+  return isPlain ? 'the server speaks no TLS on this port: use `redis://`' : undefined
+}
+
+/** Undefined where it does not come within the limit. The socket is gone afterwards. */
+async function eventOf(
+  socket: Socket,
+  event: 'data' | 'secureConnect',
+): Promise<readonly unknown[] | undefined> {
+  try {
+    const signal = AbortSignal.timeout(LIMIT_MS)
+    return (await once(socket, event, { signal })) as readonly unknown[]
+  } catch {
+    return undefined
+  } finally {
+    socket.on('error', () => undefined).destroy()
+  }
+}
