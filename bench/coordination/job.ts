@@ -20,12 +20,23 @@ export interface Run {
 
 /**
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
- * its place when it is first started. `dedupe`: as `strict`, with one result for all jobs of a key.
+ * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `dedupe`: as `strict`, with one result for all jobs of a key.
  * `relaxed`: no lines, a refused job comes back after a random delay. `plain`: BullMQ alone.
  * `groupmq`: that library. `woken`: BullMQ alone, where each job wakes the next one of its key. It
  * has no line and no lease, and survives no crash: it shows the cost of a wake alone.
  */
-export type Contender = 'strict' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'dedupe' | 'woken'
+export type Contender =
+  'strict' | 'tenants' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'dedupe' | 'woken'
+
+/** Whose a key is: named in it, or one of ten. */
+export function tenantOf(key: string): string {
+  return /-tenant:(\w+)/.exec(key)?.[1] ?? key.slice(-1)
+}
+
+/** The weight that is named in a key. */
+export function weightOf(key: string): number {
+  return Number(/-weight:(\d+)/.exec(key)?.[1] ?? 1)
+}
 
 /** The name by which a job of `woken` wakes its successor. */
 export function wokenId(key: string, nr: number): string {

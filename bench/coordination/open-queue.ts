@@ -1,14 +1,20 @@
 /** The queue of each contender that BullMQ carries, from its producers' side. */
 import { Queue } from 'bullmq'
 import { LockedQueue } from '../built.ts'
-import type { Contender, KeyedJob, Orders } from './job.ts'
+import { tenantOf, weightOf, type Contender, type KeyedJob, type Orders } from './job.ts'
 
 export type Place = Pick<Orders, 'queue' | 'connection' | 'namespace'>
 
 export function openQueue(contender: Contender, place: Place): Queue<KeyedJob> {
   const { queue, connection, namespace } = place
-  if (contender !== 'strict' && contender !== 'dedupe') {
+  if (contender !== 'strict' && contender !== 'dedupe' && contender !== 'tenants') {
     return new Queue<KeyedJob>(queue, { connection })
   }
-  return new LockedQueue<KeyedJob>(queue, { connection, namespace, resource: ({ key }) => key })
+  return new LockedQueue<KeyedJob>(queue, {
+    ...{ connection, namespace, resource: ({ key }) => key },
+    ...(contender === 'tenants' && {
+      tenant: ({ key }: KeyedJob) => tenantOf(key),
+      weight: ({ key }: KeyedJob) => weightOf(key),
+    }),
+  })
 }

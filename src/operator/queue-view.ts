@@ -46,6 +46,8 @@ export interface WaitingLine {
   readonly jobs: number
   /** Its head: the first few. */
   readonly first: readonly LineEntry[]
+  /** What is set for the resource. */
+  readonly limits: ResourceLimits
 }
 
 export interface LineSearch {
@@ -123,8 +125,8 @@ export class QueueView {
     return {
       lines: await Promise.all(
         longest.slice(0, limit).map(async ({ resource, jobs }) => {
-          const { line } = await inspectResource(resource, { inspect: look }, lines, heads)
-          return { resource, jobs, first: line }
+          const found = await inspectResource(resource, { inspect: look }, lines, heads)
+          return { resource, jobs, first: found.line, limits: found.limits }
         }),
       ),
       total,

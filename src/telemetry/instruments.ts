@@ -111,6 +111,11 @@ const KINDS = {
     unit: '{resource}',
     description: 'Resources that are paused or asleep, or whose slots or rate are set',
   },
+  'redlock.line.tenants': {
+    kind: 'gauge',
+    unit: '{tenant}',
+    description: 'Tenants with jobs that wait for their turn among tenants, of one queue',
+  },
   'redlock.worker.breaker.open': {
     kind: 'gauge',
     unit: '1',
@@ -259,4 +264,5 @@ async function observeLines({ namespace, census }: WorkerSource, observe: Observ
   observe('redlock.line.active', found.lines, by)
   observe('redlock.line.longest', found.longest, by)
   observe('redlock.line.limited', found.limited, by)
+  observe('redlock.line.tenants', found.tenants, by)
 }

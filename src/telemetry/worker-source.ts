@@ -5,6 +5,8 @@ export interface LineCensus {
   readonly longest: number
   /** Resources for which a pause, slots or a rate is set. */
   readonly limited: number
+  /** Tenants of the worker's queue with jobs that may start. */
+  readonly tenants: number
 }
 
 /** What a worker is asked at a scrape. */

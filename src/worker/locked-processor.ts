@@ -128,7 +128,6 @@ export function jobRuns<Data, Result, Name extends string>(
     processor,
     maxWaitMs: options.maxWaitMs ?? Infinity,
     burstMs: 0,
-    weight: () => 1,
     dedupe: undefined,
     checkpoints: false,
     maxUnreachableMs: MAX_UNREACHABLE_MS,

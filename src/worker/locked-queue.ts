@@ -18,7 +18,9 @@ import { LineBackend } from './bullmq/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from './line/cancel.ts'
 import {
   checkedRate,
+  checkedSlots,
   pauseLine,
+  resetLineSlots,
   resumeLine,
   setLineRate,
   setLineSlots,
@@ -29,6 +31,7 @@ import {
 } from './line/limits.ts'
 import { positionOf, type LinePosition } from './line/position.ts'
 import { SettingsCheck } from './line/settings-check.ts'
+import { checkedTenant, checkedWeight, type Share } from './line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from './run/resource.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -37,8 +40,12 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
   readonly resource: (data: Data) => string | readonly string[]
   /** The `namespace` of the workers' Redlock. @defaultValue 'redlock' */
   readonly namespace?: string
-  /** The `slots` of the workers. @defaultValue 1 */
-  readonly slots?: number
+  /**
+   * How many jobs of a resource run at once: the `slots` of the workers, or a function of the data.
+   * With a function the workers need no `slots`: a job keeps what it was added with, and the first
+   * job of a line says how many run. @defaultValue 1
+   */
+  readonly slots?: number | ((data: Data) => number)
   /**
    * The order of the jobs of one resource. `added`: that of adding, whatever their priority.
    * `priority`: as BullMQ orders waiting jobs, by `priority` and `lifo`. A job that was started
@@ -56,11 +63,23 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
    * the rate that it was added with. @defaultValue no rate
    */
   readonly rate?: (data: Data) => JobRate | undefined
+  /**
+   * Whose job it is. Tenants take turns, and the lines of one tenant take turns among themselves. So
+   * a tenant with many resources gets no more work done than one with few, while all are busy. A job
+   * keeps the tenant that it was added with. @defaultValue each resource is a tenant
+   */
+  readonly tenant?: (data: Data) => string
+  /**
+   * The share of a job's tenant while all are busy: with 2, it gets twice the work done of one with 1.
+   * From 0.01 to 1,000. Without `tenant` it is the share of the resource. @defaultValue 1
+   */
+  readonly weight?: (data: Data) => number
 }
 
 /** False: BullMQ's. */
 const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, boolean>> = {
   ...{ resource: true, namespace: true, slots: true, within: true, maxWaitMs: true, rate: true },
+  ...{ tenant: true, weight: true },
   ...{ connection: false, prefix: false, defaultJobOptions: false, streams: false },
   ...{ telemetry: false, blockingConnection: false, skipMetasUpdate: false, settings: false },
   ...{ skipVersionCheck: false, skipWaitingForReady: false },
@@ -86,6 +105,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 > {
   readonly #resource: (data: Data) => string | readonly string[]
   readonly #rate: ((data: Data) => JobRate | undefined) | undefined
+  readonly #share: ((data: Data, resources: readonly string[]) => Share) | undefined
+  readonly #slots: ((data: Data) => number) | undefined
   readonly #settings: SettingsCheck
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
@@ -100,30 +121,50 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     }
     knownOptions(options, KNOWN)
     const { resource, namespace = 'redlock', slots = 1, within = 'added', ...rest } = options
-    const { maxWaitMs, rate, ...queueOptions } = rest
+    const { maxWaitMs, rate, tenant, weight, ...queueOptions } = rest
     nameOption('namespace', namespace)
-    integerOption('slots', slots, 1, 1_000)
+    const base = typeof slots === 'function' ? 1 : checkedSlots(slots)
     choiceOption('within', within, ['added', 'priority'])
     if (maxWaitMs !== undefined) integerOption('maxWaitMs', maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
     resourceOption(resource)
     if (rate !== undefined && typeof rate !== 'function') {
       refuse('rate', 'a function of the data, such as () => ({ limit: 10, perMs: 1_000 })', rate)
     }
-    const lines = { namespace, slots, within, maxWaitMs: maxWaitMs ?? Infinity }
+    for (const [option, value] of Object.entries({ tenant, weight })) {
+      if (value === undefined || typeof value === 'function') continue
+      refuse(option, 'a function of the data, such as ({ customer }) => customer', value)
+    }
+    const lines = { namespace, slots: base, within, maxWaitMs: maxWaitMs ?? Infinity }
     const resources = (data: unknown): readonly string[] =>
       resourcesOf(() => resource(data as Data), undefined)
     const rates = rate && { rate: (data: unknown) => rate(data as Data) }
-    const factory = LineBackend.factory({ ...lines, onFailure: 'continue', resources, ...rates })
+    const share = (data: Data, names: readonly string[]): Share => ({
+      tenant: tenant === undefined ? names.join() : checkedTenant(tenant(data)),
+      weight: weight === undefined ? 1 : checkedWeight(weight(data)),
+    })
+    const hasShares = tenant !== undefined || weight !== undefined
+    const factory = LineBackend.factory({
+      ...{ ...lines, onFailure: 'continue', resources, ...rates },
+      ...(typeof slots === 'function' && {
+        slotsOf: (data: unknown) => checkedSlots(slots(data as Data)),
+      }),
+      ...(hasShares && { share: (data: unknown, names) => share(data as Data, names) }),
+    })
     super(name, queueOptions, factory)
     this.#resource = resource
     this.#rate = rate
-    const terms = { by: 'LockedQueue', namespace, order: 'strict', slots } as const
+    this.#share = hasShares ? share : undefined
+    this.#slots = typeof slots === 'function' ? slots : undefined
+    const terms = { by: 'LockedQueue', namespace, order: 'strict', slots: base } as const
     const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
     const backend = LineBackend.of(this)
     this.#settings = new SettingsCheck(backend, itself, terms, systemClock)
   }
 
-  /** @throws ResourceError when `resource` names nothing for this data; TypeError for a bad rate. */
+  /**
+   * @throws ResourceError when `resource` names nothing for this data; TypeError for a bad rate,
+   * tenant, weight or number of slots.
+   */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     this.#check(data, opts)
     return super.add(name, data, opts)
@@ -161,6 +202,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   /**
    * Sets how many jobs of a resource run at once, in place of the option `slots`. More start at once;
    * for fewer, those that run go on. A job that touches several resources still runs alone in each.
+   * `customer:*` sets it for every resource that begins with `customer:`. What is set for a resource
+   * itself comes before its patterns, and of those the longest counts.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
     await setLineSlots(this.#lines(), resourceName(resource), slots, options)
@@ -168,7 +211,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 
   /** The option `slots` counts again. */
   async resetSlots(resource: string): Promise<void> {
-    await this.#lines().limit(resourceName(resource), 'slots', undefined)
+    await resetLineSlots(this.#lines(), resourceName(resource))
   }
 
   /** Sets the rate of a resource, in place of those that its jobs were added with. */
@@ -229,7 +272,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   #check(data: Data, opts: JobsOptions | undefined): void {
-    resourcesOf(() => this.#resource(data), opts?.jobId)
+    const resources = resourcesOf(() => this.#resource(data), opts?.jobId)
+    this.#share?.(data, resources)
+    if (this.#slots !== undefined) checkedSlots(this.#slots(data))
     const rate = this.#rate?.(data)
     if (rate !== undefined) checkedRate(rate, 'rate')
     void this.#compareSettings()

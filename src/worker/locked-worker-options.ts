@@ -1,5 +1,5 @@
 /** The options of a `LockedWorker`: BullMQ's, the lease's, and what comes on top. */
-import type { Job, WorkerOptions } from 'bullmq'
+import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import type { Dedupe } from './run/result-store.ts'
@@ -44,12 +44,6 @@ export interface LockedWorkerOptions<Data = any>
    * the lease is handed on, which costs the lock masters little. @defaultValue 50
    */
   readonly burstMs?: number
-  /**
-   * The share of a job's resource while all are busy: with 2, its line may do twice as much work as
-   * one with 1 before jobs of other resources run. From 0.01 to 1,000. A job for which it returns
-   * another value fails. @defaultValue `() => 1`
-   */
-  readonly weight?: (job: Job<Data>) => number
   /** The largest result or checkpoint that is kept, as JSON. @defaultValue 1 MiB */
   readonly maxValueBytes?: number
 }
@@ -58,7 +52,7 @@ export interface LockedWorkerOptions<Data = any>
 const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, boolean>> = {
   ...{ redlock: true, resource: true, leaseMs: true, maxHoldMs: true, slots: true, order: true },
   ...{ maxWaitMs: true, logger: true, jobLogLevel: true, onFailure: true, dedupe: true },
-  ...{ checkpoints: true, burstMs: true, weight: true, maxValueBytes: true },
+  ...{ checkpoints: true, burstMs: true, maxValueBytes: true },
   ...{ connection: false, prefix: false, name: false, autorun: false, concurrency: false },
   ...{ blockingConnection: false, limiter: false, metrics: false, telemetry: false },
   ...{ settings: false, lockDuration: false, lockRenewTime: false, stalledInterval: false },
@@ -78,14 +72,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
   } & Required<
       Pick<
         LockedWorkerOptions<Data>,
-        | 'order'
-        | 'onFailure'
-        | 'checkpoints'
-        | 'maxValueBytes'
-        | 'slots'
-        | 'burstMs'
-        | 'weight'
-        | 'maxWaitMs'
+        'order' | 'onFailure' | 'checkpoints' | 'maxValueBytes' | 'slots' | 'burstMs' | 'maxWaitMs'
       >
     >
   bullmq: WorkerOptions
@@ -95,7 +82,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
   const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, logger, jobLogLevel, ...rest } = options
   const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
   const { dedupe, checkpoints = false, burstMs = BURST_MS, ...more } = others
-  const { maxValueBytes = MAX_VALUE_BYTES, weight = () => 1, ...bullmq } = more
+  const { maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = more
   refuseUnsafe(bullmq)
   choiceOption('order', order, ['strict', 'relaxed'])
   choiceOption('onFailure', onFailure, ['continue', 'block'])
@@ -111,10 +98,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
       true,
     )
   }
-  if (typeof weight !== 'function') {
-    refuse('weight', 'a function of the job, such as (job) => job.data.plan.weight', weight)
-  }
-  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints, weight }
+  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints }
   return { ours: { ...ours, maxValueBytes, burstMs, maxWaitMs: maxWaitMs ?? Infinity }, bullmq }
 }
 

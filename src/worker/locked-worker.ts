@@ -121,7 +121,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       results,
       ordered: order === 'strict',
       burstMs: ours.burstMs,
-      weight: ours.weight,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Queue, Worker } from 'bullmq'
 import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { LockedQueue, type Redlock } from '../../src/index.ts'
+import { LockedQueue, type LockedQueueOptions, type Redlock } from '../../src/index.ts'
 import type { LineEntry } from '../../src/worker/line/inspection.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
@@ -38,11 +38,12 @@ interface Data {
   readonly untilStopped?: boolean
 }
 
-function openQueue(): LockedQueue<Data> {
+function openQueue(options: Partial<LockedQueueOptions<Data>> = {}): LockedQueue<Data> {
   const locked = new LockedQueue<Data>(queue, {
     connection: { url: fixture.fleet.queue.url },
     namespace: fixture.namespace,
     resource: ({ customerId }) => `customer:${customerId}`,
+    ...options,
   })
   fixture.defer(() => locked.close())
   return locked
@@ -407,6 +408,22 @@ describe('pause, resume, limit and limits', () => {
     expect(why.out).toMatch(/waits for its resource to be resumed: .+ paused it .+migration/)
     expect(all.out).toMatch(/customer:1 .*paused/)
     expect(all.out).toMatch(/customer:2 .*4 slots until .*; 100 starts in 1000 ms, burst 10 until/)
+    await cli(['limit', 'customer:*', '--slots', '3', '--reason', 'trial'], { env: env() })
+    const [some] = await Promise.all([
+      cli(['limits', '--json'], { env: env() }),
+      cli(['limit', 'customer:2', '--reset', 'slots'], { env: env() }),
+    ])
+    expect(some.json()).toMatchObject({
+      limits: [
+        { resource: 'customer:*', slots: { slots: 3, reason: 'trial' } },
+        { resource: 'customer:1' },
+        { resource: 'customer:2' },
+      ],
+    })
+    const shown = await cli(['limit', 'customer:2'], { env: env() })
+    expect(shown.out).toMatch(/3 slots by customer:\* \(by .*: trial\)/)
+    await cli(['limit', 'customer:*', '--reset', 'slots'], { env: env() })
+    expect((await locked.getLimits('customer:2')).slots).toBeUndefined()
     const [resumed] = await Promise.all([
       cli(['resume', 'customer:1'], { env: env() }),
       cli(['limit', 'customer:2', '--reset', 'rate'], { env: env() }),
@@ -415,6 +432,14 @@ describe('pause, resume, limit and limits', () => {
     expect(await locked.getLimits('customer:1')).toEqual({})
     expect((await locked.getLimits('customer:2')).rate).toBeUndefined()
   }, 180_000)
+
+  it('why names the tenant whose turn a job waits for', async () => {
+    await fixture.redlock()
+    const locked = openQueue({ tenant: () => 'acme', weight: () => 2 })
+    const job = await locked.add('post', { customerId: 1 })
+    const why = await cli(['why', queue, job.id ?? ''], { env: env() })
+    expect(why.out).toContain('waits for the turn of its tenant `acme`, of weight 2')
+  }, 60_000)
 
   it('refuse what they cannot read', async () => {
     const wrong = [

@@ -7,7 +7,7 @@ import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { ExpressAdapter } from '@bull-board/express'
 import axe from 'axe-core'
 import express from 'express'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { findChromium, launch } from './browser.ts'
@@ -148,6 +148,27 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await line.getByText('is running').waitFor()
     expect(await line.innerText()).toContain('(waiting) waits for its turn: 1 ahead of it')
     work.open()
+  })
+
+  test('shows what is set for a line, whose it is, and its weight', async () => {
+    await fixture.redlock(LONG)
+    const queue = invoices(fixture, { tenant: () => 'acme', weight: () => 4 })
+    await queue.pauseResource('customer:1', { reason: 'migration' })
+    await queue.setSlots('customer:*', 2)
+    await queue.setRate('customer:1', { limit: 100, perMs: 60_000 })
+    for (const customer of ['1', '1', '2', '2', '2']) await queue.add('invoice', { customer })
+    const page = await open(await serve(fixture, { prefix: fixture.namespace }))
+    await live(page)
+    const line = (name: string): Locator => page.locator('#lines tr', { hasText: name })
+    await line('customer:1').getByText('acme, weight 4').waitFor()
+    expect(await line('customer:1').innerText()).toContain(
+      'paused (migration); 2 slots by customer:*; 100 in 1 min',
+    )
+    expect(await line('customer:2').innerText()).toMatch(
+      /2 slots by customer:\*\s+.*waits for the turn of its tenant `acme`, of weight 4/,
+    )
+    await queue.resumeResource('customer:1')
+    await line('customer:1').getByText('2 slots by customer:*; 100 in 1 min').waitFor()
   })
 
   test('lines come before leases; leases have pages and an order, which the address keeps', async () => {

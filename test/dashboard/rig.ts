@@ -4,7 +4,12 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { dashboardHandler, type DashboardOptions } from '../../src/dashboard/index.ts'
 import type { DashboardState } from '../../src/dashboard/state.ts'
-import { LockedQueue, LockedWorker, type JobLease } from '../../src/index.ts'
+import {
+  LockedQueue,
+  LockedWorker,
+  type JobLease,
+  type LockedQueueOptions,
+} from '../../src/index.ts'
 import type { Fixture } from '../fixtures.ts'
 
 export interface Served {
@@ -77,13 +82,17 @@ export interface Invoice {
 export type Work = (lease: JobLease, invoice: Invoice) => Promise<void>
 
 /** A queue of jobs on customers. */
-export function invoices(fixture: Fixture): LockedQueue<Invoice> {
+export function invoices(
+  fixture: Fixture,
+  options: Partial<LockedQueueOptions<Invoice>> = {},
+): LockedQueue<Invoice> {
   const { fleet, namespace } = fixture
   const queue = new LockedQueue<Invoice>('invoices', {
     connection: { url: fleet.queue.url },
     prefix: namespace,
     namespace,
     resource: ({ customer }) => `customer:${customer}`,
+    ...options,
   })
   fixture.defer(() => queue.close())
   return queue

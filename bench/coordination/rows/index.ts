@@ -11,6 +11,7 @@ import { killedProducers } from './killed-producers.ts'
 import { besideClosedLines, liveSlots, rate } from './limits.ts'
 import { makespan } from './makespan.ts'
 import { sharedResult } from './shared-result.ts'
+import { tenantCost, tenants, weights } from './shares.ts'
 import { spread } from './spread.ts'
 import { killedWorkers, outage, rollingRestart } from './upheaval.ts'
 
@@ -35,4 +36,7 @@ export const rows: readonly Row[] = [
   rate,
   liveSlots,
   besideClosedLines,
+  weights,
+  tenants,
+  tenantCost,
 ]

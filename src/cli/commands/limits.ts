@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { systemClock } from '../../clock.ts'
 import {
   pauseLine,
+  resetLineSlots,
   resumeLine,
   setLineRate,
   setLineSlots,
@@ -63,10 +64,12 @@ export function limitCommand(run: Run): Command {
     summary: 'set how many jobs of a resource run, or start in a time',
     description:
       'Sets the slots or the rate of a resource at once for all workers, in place of what their options say; ' +
-      'or resets them to what the options say. Without one of these flags it shows what is set.',
+      'or resets them to what the options say. Slots can be set for a pattern: every resource that begins so. ' +
+      'Without one of these flags it shows what is set.',
     servers: 'queue',
     examples: [
       'limit customer:42 --slots 8 --for-ms 3600000',
+      "limit 'customer:*' --slots 4",
       'limit api:eu --rate 100/1000 --burst 10',
       'limit api:eu --reset rate',
     ],
@@ -133,7 +136,8 @@ async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<Exi
     ...(burst !== undefined && { burst: positive('--burst', burst) }),
   }
   return change(cli, resource, async (lines) => {
-    if (reset !== undefined) await lines.limit(resource, reset, undefined)
+    if (reset === 'slots') await resetLineSlots(lines, resource)
+    if (reset === 'rate') await lines.limit(resource, reset, undefined)
     if (count !== undefined) await setLineSlots(lines, resource, count, said(flags))
     if (rate !== undefined) await setLineRate(lines, resource, checked, said(flags))
   })
@@ -150,12 +154,16 @@ async function limits(cli: Cli): Promise<ExitCode> {
   return EXIT.done
 }
 
+function by({ pattern }: NonNullable<ResourceLimits['slots']>): string {
+  return pattern === undefined ? '' : ` by ${pattern}`
+}
+
 /** In one line. */
 function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string {
   const parts = [
     paused && `paused${origin(paused)}`,
     asleepUntil && `asleep until ${asleepUntil.toISOString()}`,
-    slots && `${slots.slots} slots${origin(slots)}`,
+    slots && `${slots.slots} slots${by(slots)}${origin(slots)}`,
     rate && `${rate.limit} starts in ${rate.perMs} ms, burst ${rate.burst}${origin(rate)}`,
   ].filter((part) => part !== undefined)
   return parts.length === 0 ? 'nothing is set' : parts.join('; ')

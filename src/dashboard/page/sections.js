@@ -12,7 +12,7 @@ import {
   stateOf,
   syncRows,
 } from './rows.js'
-import { clockTime, count, duration, REASONS } from './words.js'
+import { clockTime, count, duration, limitsInWords, REASONS } from './words.js'
 
 export function drawFleet({ quorum, voting, margin, masters, findings: found }) {
   const spare =
@@ -181,13 +181,20 @@ export function drawLines(lines, search) {
     byId('lines'),
     known ? lines.lines : [],
     ({ resource }) => resource,
-    ({ resource, jobs, first }) => [
+    ({ resource, jobs, first, limits }) => [
       ['Resource', resourceLink(resource)],
       ['Jobs', plain(jobs.toLocaleString('en'))],
+      ['Tenant', plain(tenantOf(first[0]?.share))],
+      ['Set', plain(limitsInWords(limits))],
       ['First jobs', list(first.map(inLine))],
     ],
   )
 }
+
+const tenantOf = (share) =>
+  share === undefined
+    ? '–'
+    : `${share.tenant}${share.weight === 1 ? '' : `, weight ${share.weight}`}`
 
 function linesSummary(lines, search) {
   if (lines === null) return 'Not known: name the queue’s Redis (--queue-redis, queueRedis).'

@@ -19,6 +19,25 @@ export function perSecond(number, overMs) {
   return rate < 10 ? `${rate < 0.1 ? '< 0.1' : rate.toFixed(1)} /s` : `${Math.round(rate)} /s`
 }
 
+const until = (end) => (end === undefined ? '' : ` until ${clockTime(Date.parse(end))}`)
+const because = (reason) => (reason === undefined ? '' : ` (${reason})`)
+
+/** What is set for a resource. */
+export function limitsInWords({ paused, asleepUntil, slots, rate }) {
+  const words = []
+  if (paused) words.push(`paused${until(paused.until)}${because(paused.reason)}`)
+  if (asleepUntil) words.push(`asleep${until(asleepUntil)}`)
+  if (slots) {
+    const by = slots.pattern === undefined ? '' : ` by ${slots.pattern}`
+    words.push(`${count(slots.slots, 'slot')}${by}${until(slots.until)}${because(slots.reason)}`)
+  }
+  if (rate) {
+    const { limit, perMs, until: end, reason } = rate
+    words.push(`${limit} in ${duration(perMs)}${until(end)}${because(reason)}`)
+  }
+  return words.length === 0 ? '–' : words.join('; ')
+}
+
 export const REASONS = {
   lapsed: 'its time ran out before it could be extended',
   'majority-gone': 'a majority of the masters no longer had it',

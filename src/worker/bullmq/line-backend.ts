@@ -18,6 +18,7 @@ import {
   type LimitKind,
   type ResourceLimits,
 } from '../line/limits.ts'
+import { shareText, VIRTUAL_TIME, type Share } from '../line/shares.ts'
 import { upgradeLines, type UpgradeClient } from '../line/upgrade.ts'
 import { keyScript, type ComposedScript } from './composed-script.ts'
 import { requireKnownBullmq } from './known-bullmq.ts'
@@ -36,6 +37,10 @@ export interface LineSettings {
   readonly resources?: (data: unknown) => readonly string[]
   /** The rate of a job that is added here. */
   readonly rate?: (data: unknown) => JobRate | undefined
+  /** The slots of the resource of a job that is added here. */
+  readonly slotsOf?: (data: unknown) => number
+  /** The share of a job that is added here. */
+  readonly share?: (data: unknown, resources: readonly string[]) => Share
 }
 
 /** Whether a fetched job may run. */
@@ -52,6 +57,10 @@ export interface Turn {
   readonly isFollowed: boolean
   /** The slots of its resource, where they are set; undefined where the worker's own count. */
   readonly slots: number | undefined
+  /** As the queue's Redis has it; '' where the job has none. */
+  readonly share: string
+  /** What its start has counted for its tenant already. */
+  readonly chargedMs: number
 }
 
 /** What a line has used. It travels with the line's next job, and ends when the line is empty. */
@@ -70,6 +79,9 @@ export interface Ending {
   /** Where the next job goes: before the jobs that wait, or behind them. */
   readonly next: 'front' | 'back'
   readonly burst: Burst
+  /** Of the job, '' where it has none; and what to count for its tenant. */
+  readonly share: string
+  readonly chargeMs: number
   /** The next job is left to other workers, if it is the only one that waits. */
   readonly offers: boolean
   /** The trip is under way. */
@@ -118,7 +130,7 @@ const NO_BURST: Burst = { usedMs: 0, count: 0 }
 /** A job of which nothing is known yet. */
 export const NO_TURN: Turn = {
   ...{ turn: 'none', lines: '', burst: NO_BURST, isFollowed: false },
-  slots: undefined,
+  ...{ slots: undefined, share: '', chargedMs: 0 },
 }
 /** Replies of the park script. */
 const ITS_TURN = -100
@@ -323,10 +335,20 @@ export class LineBackend extends Backend {
     return typeof ends === 'number' ? ends : undefined
   }
 
+  /** Sets the slots of all resources that begin as a pattern does, or ends that. */
+  async limitPattern(
+    pattern: string,
+    entry: Readonly<Record<string, unknown>> | undefined,
+  ): Promise<void> {
+    const text = entry === undefined ? '' : JSON.stringify(entry)
+    await this.run(this.#scripts.pattern, 'limits', [pattern, text])
+    await this.#sweepAll() // Jobs that sleep may start by it.
+  }
+
   /** What is set for a resource, or for all of which something is set. */
   async limits(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
     const args = resource === undefined ? [] : [resource]
-    const found = (await this.run(limitsScript, 'limits', args)) as readonly string[]
+    const found = (await this.run(this.#scripts.limits, 'limits', args)) as readonly string[]
     const all = new Map<string, ResourceLimits>()
     for (let index = 0; index + 1 < found.length; index += 2) {
       const limits = limitsFrom(found[index + 1] ?? '{}')
@@ -335,12 +357,17 @@ export class LineBackend extends Backend {
     return all
   }
 
+  /** Counts work for the tenant of a share, also of a job that has not ended. */
+  async charge(share: string, workedMs: number): Promise<void> {
+    await this.run(this.#scripts.charge, 'shares', [this.keys[''] ?? '', share, workedMs])
+  }
+
   /** Lines in which jobs sleep, of which `limit` are looked at for the longest. */
   async census(limit: number): Promise<LineCensus> {
-    const args = [this.keys['delayed'] ?? '', limit]
+    const args = [this.keys['delayed'] ?? '', limit, this.keys[''] ?? '']
     const reply = await this.run(this.#scripts.census, 'sleeping-lines', args)
-    const [lines, parked, longest, limited] = reply as [number, number, number, number]
-    return { lines, parked, longest, limited }
+    const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0] = reply as number[]
+    return { lines, parked, longest, limited, tenants }
   }
 
   /** Runs a script of ours on BullMQ's connection; `key` follows the space of our keys. */
@@ -424,8 +451,15 @@ export class LineBackend extends Backend {
 
   override async obliterate(...args: Method<'obliterate'>['args']): Method<'obliterate'>['reply'] {
     const cursor = await super.obliterate(...args)
-    if (cursor === 0) await this.#sweepAll()
+    if (cursor !== 0) return cursor
+    await this.run(this.#scripts.forget, 'shares', [this.keys[''] ?? ''])
+    await this.#sweepAll()
     return cursor
+  }
+
+  override async getQueueMeta(): Method<'getQueueMeta'>['reply'] {
+    const { [VIRTUAL_TIME]: _, ...meta } = await super.getQueueMeta()
+    return meta
   }
 
   override async isJobInState(
@@ -441,7 +475,7 @@ export class LineBackend extends Backend {
   }
 
   #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
-    const { resources, within, maxWaitMs, rate } = this.#settings
+    const { resources, within, maxWaitMs, rate, share, slotsOf: slots } = this.#settings
     const { replaces: name } = script
     if (resources === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
@@ -449,9 +483,14 @@ export class LineBackend extends Backend {
     const due = systemClock.wallNow() + maxWaitMs
     const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due
     const parsed: unknown = JSON.parse(data)
-    const names = JSON.stringify(resources(parsed))
+    const names = resources(parsed)
     const mayStart = name === 'addStandardJob' || name === 'addPrioritizedJob'
-    const ours = [names, within, deadline, mayStart ? '1' : '', rateArgument(rate?.(parsed))]
+    const own = share?.(parsed, names)
+    const ours = [
+      ...[JSON.stringify(names), within, deadline, mayStart ? '1' : ''],
+      ...[rateArgument(rate?.(parsed)), own === undefined ? '' : shareText(own)],
+      slots?.(parsed) ?? '',
+    ]
     return client.runCommand(script.command, this.#arguments(script, args, ours))
   }
 
@@ -484,6 +523,7 @@ export class LineBackend extends Backend {
         ...[ending?.offers === true ? '1' : '', leaves ? 'leave' : 'hold', ending?.next ?? 'back'],
         ...[ending === undefined ? '' : ending.lines || '-', ending?.timestamp ?? ''],
         ending === undefined ? '' : `${Math.round(ending.burst.usedMs)}:${ending.burst.count}`,
+        ...[ending?.share ?? '', ending?.chargeMs ?? 0],
       ]),
     )
     ending?.sent()
@@ -529,7 +569,7 @@ export class LineBackend extends Backend {
   async #heard(sent: Promise<unknown>): Promise<unknown> {
     const reply = await sent
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      const [, jobId, , , turn, lines, burst, followed, slots] = reply as readonly (
+      const [, jobId, , , turn, lines, burst, followed, slots, share, charged] = reply as readonly (
         string | undefined
       )[]
       this.#turns.set(String(jobId), {
@@ -538,6 +578,8 @@ export class LineBackend extends Backend {
         burst: burstOf(burst),
         isFollowed: followed === '1',
         slots: slotsOf(slots),
+        share: share ?? '',
+        chargedMs: Number(charged ?? 0),
       })
       if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     }
@@ -653,15 +695,6 @@ return redis.call('HMGET', KEYS[1], unpack(ARGV, 3))
 
 /** KEYS  1 cancelled · ARGV  3 job key */
 const withdrawScript = keyScript('withdraw', `return redis.call('HDEL', KEYS[1], ARGV[3])`)
-
-/** KEYS  1 limits · ARGV  3 resource, or none for all. Returns  resources, each with its limits */
-const limitsScript = keyScript(
-  'limits',
-  `
-if not ARGV[3] then return redis.call('HGETALL', KEYS[1]) end
-return {ARGV[3], redis.call('HGET', KEYS[1], ARGV[3]) or '{}'}
-`,
-)
 
 function slotsOf(text: unknown): number | undefined {
   return typeof text === 'string' && text !== '' ? Number(text) : undefined

@@ -5,6 +5,7 @@ import type { LockService } from '../../lock/lock-service.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
 import { limitsFrom, type ResourceLimits } from './limits.ts'
 import { lineScripts } from './line-scripts.ts'
+import { shareFrom, type Share } from './shares.ts'
 
 /** One job in a line. */
 export interface LineEntry {
@@ -15,6 +16,8 @@ export interface LineEntry {
   /** When the job was added. */
   readonly addedAt: Date
   readonly waitsFor: string
+  /** Of a job that was added with a tenant or a weight. */
+  readonly share?: Share
 }
 
 export interface ResourceInspection {
@@ -28,7 +31,7 @@ export interface ResourceInspection {
 
 /** Jobs of a line that are looked at. */
 const MAX_ENTRIES = 100
-const FIELDS = 4
+const FIELDS = 5
 
 /** A job that has a place in a line. */
 export interface Member {
@@ -36,6 +39,7 @@ export interface Member {
   readonly jobId: string
   readonly addedAtMs: number
   readonly state: string
+  readonly share: Share | undefined
 }
 
 interface Members {
@@ -54,9 +58,12 @@ export async function membersOf(
   const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
   const members: Member[] = []
   for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
-    const [base = '', jobId = '', timestamp, state = ''] = fields.slice(index, index + FIELDS)
+    const [base = '', jobId = '', timestamp, share = '', state = ''] = fields.slice(
+      index,
+      index + FIELDS,
+    )
     const queue = base.slice(base.lastIndexOf(':', base.length - 2) + 1, -1)
-    members.push({ queue, jobId, state, addedAtMs: Number(timestamp) })
+    members.push({ queue, jobId, state, addedAtMs: Number(timestamp), share: shareFrom(share) })
   }
   return { length, limits: limitsFrom(limits), members }
 }
@@ -71,12 +78,13 @@ export async function inspectResource(
     locks.inspect?.(resource),
     membersOf(resource, backend, limit),
   ])
-  const line = members.map(({ queue, jobId, addedAtMs, state }, ahead) => ({
+  const line = members.map(({ queue, jobId, addedAtMs, state, share }, ahead) => ({
     queue,
     jobId,
-    state: state === 'asleep' || state === 'held' ? 'waiting' : state,
+    state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
     addedAt: new Date(addedAtMs),
-    waitsFor: describeWait(ahead, state, lease, limits),
+    waitsFor: describeWait(ahead, state, lease, limits, share),
+    ...(share !== undefined && { share }),
   }))
   return { resource, lease, line, limits }
 }
@@ -86,12 +94,16 @@ function describeWait(
   state: string,
   lease: Inspection | undefined,
   limits: ResourceLimits,
+  share: Share | undefined,
 ): string {
   if (state === 'active') return 'nothing: it is being processed'
   if (state === 'failed') return 'retry, removal or skip: it failed and holds its line'
   const closed = describeClosed(limits)
   if (closed !== undefined && state !== 'delayed') {
     return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
+  }
+  if (state === 'ready' && share !== undefined) {
+    return `the turn of its tenant \`${share.tenant}\`, of weight ${share.weight}`
   }
   if (state === 'held') return 'the rate limit of its resource'
   if (ahead > 0 && state === 'asleep') return `its turn: ${ahead} ahead of it`

@@ -48,7 +48,8 @@ export interface ResourceLimits {
   readonly paused?: LimitSetting
   /** None of its jobs starts after a `lease.rateLimit()`. */
   readonly asleepUntil?: Date
-  readonly slots?: LimitSetting & { readonly slots: number }
+  /** `pattern`: they are set for all resources that begin so, and not for this one. */
+  readonly slots?: LimitSetting & { readonly slots: number; readonly pattern?: string }
   readonly rate?: LimitSetting & Required<Rate>
 }
 
@@ -101,14 +102,26 @@ export async function resumeLine(backend: LineBackend, resource: string): Promis
   await backend.limit(resource, 'paused', undefined)
 }
 
-export function setLineSlots(
+/** @param resource or a pattern: `customer:*` is every resource that begins with `customer:`. */
+export async function setLineSlots(
   backend: LineBackend,
   resource: string,
   slots: number,
   options: LimitOptions,
-): Promise<unknown> {
-  integerOption('slots', slots, 1, MAX_SLOTS)
-  return backend.limit(resource, 'slots', { ...limitEntry(options), slots })
+): Promise<void> {
+  const entry = { ...limitEntry(options), slots: checkedSlots(slots) }
+  if (resource.endsWith('*')) await backend.limitPattern(resource, entry)
+  else await backend.limit(resource, 'slots', entry)
+}
+
+export async function resetLineSlots(backend: LineBackend, resource: string): Promise<void> {
+  if (resource.endsWith('*')) await backend.limitPattern(resource, undefined)
+  else await backend.limit(resource, 'slots', undefined)
+}
+
+/** @throws TypeError for what is no number of slots. */
+export function checkedSlots(slots: unknown): number {
+  return integerOption('slots', slots, 1, MAX_SLOTS)
 }
 
 export function setLineRate(

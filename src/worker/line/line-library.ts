@@ -15,6 +15,7 @@
  */
 
 import { LIMITS_LIBRARY } from './limits-library.ts'
+import { SHARES_LIBRARY } from './shares-library.ts'
 
 /** What a sleeping job's hash has for `delay`: 2^42 ms. */
 export const ASLEEP_DELAY_MS: number = 2 ** 42
@@ -37,24 +38,25 @@ local function asleepScore(seq, priority)
   if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end
   return string.format('%.0f', score)
 end
-${LIMITS_LIBRARY}
+${LIMITS_LIBRARY}${SHARES_LIBRARY}
 -- The job of a place, or nil for a dead one.
 local function jobAt(place)
   local jobKey, length, timestamp = string.match(place, '^(.*) (%d+) (%S+)$')
   if not jobKey then return nil end
   local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'delay', 'priority',
-    'redlock:lines', 'redlock:holds', 'redlock:held', 'redlock:rate')
+    'redlock:lines', 'redlock:holds', 'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots')
   if job[1] ~= timestamp or (job[2] and not job[6]) then return nil end
   return {
     place = place, jobKey = jobKey, base = string.sub(jobKey, 1, length),
     id = string.sub(jobKey, length + 1), asleep = job[3] == ASLEEP_DELAY or job[7],
     priority = tonumber(job[4]) or 0, lines = job[5] or '[]', finished = job[2],
-    held = job[7], rate = job[8],
+    held = job[7], rate = job[8], share = job[9], slots = tonumber(job[10] or nil),
   }
 end
 
 -- The living jobs at the head of a line, one a slot, without the place that leaves; whether there
 -- seem to be places behind them; the slots in force; and the limits, if there are any.
+-- Slots are what is set, else what the first job was added with, else what the worker has.
 -- Of a closed line, which has no slots, the first job.
 -- Drops the dead places that it meets, MAX_DEAD at most.
 local function headsOf(resource, leaving)
@@ -76,17 +78,26 @@ local function headsOf(resource, leaving)
           else more = true end
         end
       end
-      if #dropped == 0 then return heads, more, slots, limits end
-      redis.call('ZREM', line, unpack(dropped))
+      local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and heads[1].slots
+      for _, head in ipairs(heads) do head.lineSlots = own end
+      local areOther = own and own ~= slots
+      if areOther then slots = own end
+      if #dropped == 0 and not areOther then
+        -- The mark for a pattern goes with the last job.
+        if limits and not (limits.areOwn or heads[1] or more) then redis.call('ZREM', line, MARK) end
+        return heads, more, slots, limits
+      end
+      if #dropped > 0 then redis.call('ZREM', line, unpack(dropped)) end
       dead = dead + #dropped
-      if dead >= MAX_DEAD then return heads, more, slots, limits end
-      ahead = ahead + 100
+      if dead >= MAX_DEAD and not areOther then return heads, more, slots, limits end
+      if #dropped > 0 then ahead = ahead + 100 end
     end
   end
 end
 
--- Whether a place is among the heads of all of its lines; and whether others are behind it.
-local function isTurn(lines, place, leaving)
+-- Whether a place is among the heads of all of its lines; whether others are behind it; and the slots
+-- that the first job of its line was added with.
+local function isTurn(lines, place, leaving, own)
   local followed = false
   for _, resource in ipairs(cjson.decode(lines)) do
     local first = redis.call('ZRANGE', lineKey(resource), 0, 1)
@@ -95,21 +106,24 @@ local function isTurn(lines, place, leaving)
       local found = false
       local heads, more, slots = headsOf(resource, leaving)
       for _, head in ipairs(heads) do found = found or head.place == place end
+      own = heads[1] and heads[1].lineSlots
       if not found or slots == 0 then return false end
       followed = followed or more
     end
   end
-  return true, followed
+  return true, followed, own
 end
 
--- Moves a sleeping head to the jobs that BullMQ may start; false where it is not its turn.
+-- Moves a sleeping head to the jobs that BullMQ may start; false where it is not its turn. One with a
+-- share goes on sleeping, and is ready.
 -- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
 local function wake(head, front, burst, base, leaving)
   local several = string.find(head.lines, '","', 1, true)
   if several and not isTurn(head.lines, head.place, leaving) then return false end
   local b, id = head.base, head.id
-  if b == base and head.priority == 0 then
+  if head.share then makeReady(b, id, head.share, head.priority, burst)
+  elseif b == base and head.priority == 0 then
     if redis.call('ZREM', b .. 'delayed', id) == 0 then return false end
     redis.call(front and 'RPUSH' or 'LPUSH', b .. 'wait', id)
     redis.call('HSET', head.jobKey, 'delay', 0, 'redlock:burst', burst)
@@ -173,30 +187,62 @@ end
 -- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
 -- delay or its children have ended, takes its places now.
 -- BullMQ is given \`next\`, a sleeping job, in place of the first job that waits; unless a job that
--- may stand before it joins a line.
+-- may stand before it joins a line. Behind the jobs that wait, it is given a job that is ready.
+local taken, ready = {}, {}
 local function joining(base, next)
-  local wait, prioritized = base .. 'wait', base .. 'prioritized'
+  local wait, prioritized, meta = base .. 'wait', base .. 'prioritized', base .. 'meta'
+  local time
   local function join(id)
-    local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'redlock:since')
+    local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'redlock:since',
+      'redlock:share', 'priority')
     if not job[1] then return end
     next = nil
-    local score = job[3] or redis.call('INCR', SPACE .. 'line-seq')
+    local score = job[3] or nextSeq()
+    markByPattern(cjson.decode(job[1]))
     for _, resource in ipairs(cjson.decode(job[1])) do
       redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(base, id, job[2]))
     end
+    return job
+  end
+  -- Whether the job has a share, and so does not go among the jobs that wait.
+  local function joinsAsReady(id)
+    local job = join(id)
+    if not job or not job[4] then return false end
+    local jobKey, priority = base .. id, tonumber(job[5]) or 0
+    ready[jobKey] = true
+    redis.call('ZADD', base .. 'delayed', asleepScore(nextSeq(), priority), id)
+    redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
+    redis.call('HDEL', jobKey, 'redlock:held')
+    if isTurn(job[1], placeOf(base, id, job[2])) then makeReady(base, id, job[4], priority, '') end
+    return true
   end
   return {pcall = redis.pcall, join = join, call = function(...)
     local command, key, first, second = ...
-    if (command == 'LPUSH' or command == 'RPUSH') and key == wait then join(first)
-    elseif command == 'ZADD' and key == prioritized then join(second)
-    elseif next and command == 'RPOPLPUSH' and key == wait then
-      if redis.call('ZREM', base .. 'delayed', next.id) == 1 then
+    if (command == 'LPUSH' or command == 'RPUSH') and key == wait then
+      if joinsAsReady(first) then return 0 end
+    elseif command == 'ZADD' and key == prioritized then
+      if joinsAsReady(second) then return 0 end
+    elseif command == 'HSET' and ready[key] and first == 'delay' then return 0
+    elseif command == 'HMGET' and key == meta then
+      local found = {select(3, ...)}
+      found[#found + 1] = TIME_FIELD
+      found = redis.call('HMGET', key, unpack(found))
+      time = tonumber(found[#found])
+      return found
+    elseif command == 'RPOPLPUSH' and key == wait then
+      if next and redis.call('ZREM', base .. 'delayed', next.id) == 1 then
         redis.call('LPUSH', first, next.id)
         next.isFetched = true
+        taken[next.jobKey] = {held = next.held}
         return next.id
       end
-    elseif next and next.isFetched and command == 'HMSET' and key == next.jobKey then
-      if next.held then redis.call('HDEL', key, 'redlock:held') end
+      local id = redis.call(...)
+      if id or not time then return id end
+      id = takeReady(base, first, time)
+      if id then taken[base .. id] = {charged = QUANTUM} end
+      return id or false
+    elseif command == 'HMSET' and taken[key] then
+      if taken[key].held then redis.call('HDEL', key, 'redlock:held') end
       return redis.call('HMSET', key, 'delay', 0, select(3, ...))
     end
     return redis.call(...)
@@ -219,29 +265,32 @@ local function leave(base, id, lines, timestamp)
   return score
 end
 
--- The slots of a job's resource, where they are set for it.
-local function slotsSet(lines)
-  if not lines or next(limited) == nil then return '' end
-  local limits = limited[cjson.decode(lines)[1]]
-  return limits and limits.areSet and limits.slots .. '' or ''
+-- The slots of a job's resource, where they are set for it, or its line's jobs were added with some.
+local function slotsSet(lines, own)
+  if not lines then return '' end
+  local limits = next(limited) and limited[cjson.decode(lines)[1]]
+  return limits and limits.areSet and limits.slots .. '' or own and own .. '' or ''
 end
 
 -- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
-local function startNext(lines, base)
+local function startNext(lines, base, own)
   for _, resource in ipairs(cjson.decode(lines)) do
     local limits = limited[resource]
-    if (limits and limits.slots or SLOTS) > 1 then wakeHeads({resource}, false, '', base) end
+    if (limits and limits.areSet and limits.slots or own or SLOTS) > 1 then wakeHeads({resource}, false, '', base) end
   end
 end
 
 -- Says to the worker that is given a job whether it is the job's turn:
 -- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] its line's burst
 --       [8] '1' where jobs seem to wait behind it · [9] the slots of its resource, where they are set
+--       [10] its share · [11] ms that its start has counted for its tenant
 local function withTurn(result, base, woken)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
   local own = woken and woken[base .. result[2]]
-  local turn, lines, rate, burst, followed = 'none', nil, nil, '', false
-  if own then turn, lines, rate, burst, followed = 'woken', own.lines, own.rate, woken.burst, own.followed
+  local turn, lines, rate, share, slots, burst, followed = 'none', nil, nil, nil, nil, '', false
+  if own then
+    turn, lines, rate, share = 'woken', own.lines, own.rate, own.share
+    burst, followed, slots = woken.burst, own.followed, own.lineSlots
   else
     local job, timestamp = result[1], nil
     for i = 1, #job, 2 do
@@ -249,19 +298,27 @@ local function withTurn(result, base, woken)
       elseif job[i] == 'timestamp' then timestamp = job[i + 1]
       elseif job[i] == 'redlock:burst' then burst = job[i + 1]
       elseif job[i] == 'redlock:rate' then rate = job[i + 1]
+      elseif job[i] == 'redlock:share' then share = job[i + 1]
+      elseif job[i] == 'redlock:slots' then slots = tonumber(job[i + 1])
       elseif job[i] == 'redlock:held' then redis.call('HDEL', base .. result[2], 'redlock:held') end
     end
     if lines then
-      turn, followed = isTurn(lines, placeOf(base, result[2], timestamp))
+      turn, followed, slots = isTurn(lines, placeOf(base, result[2], timestamp), nil, slots)
       turn = turn and 'yes' or 'no'
     end
   end
   if turn == 'yes' or turn == 'woken' then
     if rateOpensAt(lines, rate, true) then turn = 'no'
-    elseif rate or next(limited) then startNext(lines, base) end
+    elseif rate or next(limited) then startNext(lines, base, slots) end
   end
   result[5], result[6], result[7], result[8] = turn, lines or '', burst, followed and '1' or ''
-  result[9] = slotsSet(lines)
+  result[9], result[10] = slotsSet(lines, slots), share or ''
+  local charged = taken[base .. result[2]] and taken[base .. result[2]].charged or 0
+  if charged > 0 and turn == 'no' then
+    charge(base, share, -charged)
+    charged = 0
+  end
+  result[11] = charged
   return result
 end
 `

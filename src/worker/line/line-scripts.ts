@@ -16,7 +16,7 @@ const CANCEL_TTL_MS = 3_600_000
  *
  * ARGV  1 space · 2 slots · 3 resources (JSON) · 4 'added' | 'priority' · 5 deadline ms or ''
  *       6 '1' for a job that may start at once, '' for one that waits for a delay or for children
- *       7 its rate (JSON) or ''
+ *       7 its rate (JSON) or '' · 8 its share or '' · 9 its slots or ''
  * Returns  as BullMQ's
  * Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
  * stand before it, or where the limits of its line do not let it start. BullMQ decides whether a job is stored, with its rules for ids and deduplication.
@@ -25,6 +25,9 @@ const addBody = `
 local added = cmsgpack.unpack(theirs[1])
 local base, timestamp = added[1], string.format('%.17g', added[4])
 local resources, rate, behind, heldUntil = cjson.decode(ARGV[3]), ARGV[7] ~= '' and ARGV[7], false, nil
+local share = ARGV[8] ~= '' and ARGV[8]
+local seq = ARGV[6] == '1' and nextSeq()
+markByPattern(seq and resources)
 for _, resource in ipairs(ARGV[6] == '1' and resources or {}) do
   local heads, _, slots, limits = headsOf(resource)
   if #heads >= slots then
@@ -37,6 +40,7 @@ if ARGV[6] == '1' and not behind then
   heldUntil = rateOpensAt(ARGV[3], rate)
   behind = heldUntil ~= nil
 end
+local sleeps = behind or share and ARGV[6] == '1'
 
 -- The score of a place. 'priority': as BullMQ orders waiting jobs.
 local function rank(seq)
@@ -53,15 +57,18 @@ local function store(...)
   stored = fields[2]
   fields[#fields + 1], fields[#fields + 2] = 'redlock:lines', ARGV[3]
   if rate then fields[#fields + 1], fields[#fields + 2] = 'redlock:rate', rate end
-  if behind then fields[#fields + 1], fields[#fields + 2] = 'delay', ASLEEP_DELAY end
+  if share then fields[#fields + 1], fields[#fields + 2] = 'redlock:share', share end
+  if ARGV[9] ~= '' then fields[#fields + 1], fields[#fields + 2] = 'redlock:slots', ARGV[9] end
+  if sleeps then fields[#fields + 1], fields[#fields + 2] = 'delay', ASLEEP_DELAY end
   return redis.call(unpack(fields))
 end
 local function enqueue(id, ...)
   if base .. id ~= stored then return redis.call(...) end
-  local place, seq = placeOf(base, id, timestamp), redis.call('INCR', SPACE .. 'line-seq')
+  local place = placeOf(base, id, timestamp)
+  seq = seq or nextSeq()
   local score = string.format('%.0f', rank(seq))
   for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), score, place) end
-  if not behind then return redis.call(...) end
+  if not sleeps then return redis.call(...) end
   local command, _, priority = ...
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
   redis.call('ZADD', base .. 'delayed', asleepScore(seq, priority), id)
@@ -69,7 +76,8 @@ local function enqueue(id, ...)
     redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
   end
   if ARGV[5] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[5], place) end
-  if heldUntil then hold({base = base, id = id, jobKey = base .. id}, heldUntil) end
+  if heldUntil then hold({base = base, id = id, jobKey = base .. id}, heldUntil)
+  elseif not behind then makeReady(base, id, share, priority, '') end
 end
 
 local wait, prioritized, marker = base .. 'wait', base .. 'prioritized', base .. 'marker'
@@ -78,7 +86,7 @@ local adding = {pcall = redis.pcall, call = function(...)
   if command == 'HMSET' then return store(...)
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == wait then return enqueue(first, ...)
   elseif command == 'ZADD' and key == prioritized then return enqueue(second, ...)
-  elseif command == 'ZADD' and key == marker and behind then return 0
+  elseif command == 'ZADD' and key == marker and sleeps then return 0
   elseif command == 'ZREM' or command == 'ZSCORE' then return viewOf(base).call(...) end
   return redis.call(...)
 end}
@@ -90,7 +98,7 @@ return bullmq(adding, KEYS, theirs)
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 '1': the next job is offered · 6 'leave' | 'hold'
  *       7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
- *       9 timestamp of the job · 10 burst of the line
+ *       9 timestamp of the job · 10 burst of the line · 11 its share or '' · 12 ms to count for it
  * Returns  as BullMQ's, a fetched job with its turn
  * Keeps: a job that another worker owns leaves nothing. A next job that is offered is not fetched
  * if no other job waits, so that another worker may take it.
@@ -102,11 +110,13 @@ if lines == '' then
   local job = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
   lines, timestamp = job[1] or '-', job[2]
 end
+if ARGV[11] ~= '' then charge(base, ARGV[11], tonumber(ARGV[12])) end
 local resources = lines ~= '-' and cjson.decode(lines) or {}
 local front, fetches = ARGV[7] == 'front', theirs[6] == '1'
 if ending == 'leave' and #resources > 0 then
   place = placeOf(base, id, timestamp)
-  if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') == 0 then theirs[6] = '0' end
+  if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') == 0
+    and (ARGV[11] == '' or redis.call('ZCARD', readyKey(base)) == 0) then theirs[6] = '0' end
   woken = wakeHeads(resources, front, ARGV[10], base, place, front and fetches)
 end
 local next = woken.next
@@ -177,11 +187,12 @@ const parkBody = `
 local base, id = ARGV[3], ARGV[4]
 local jobKey, place = base .. id, placeOf(base, id, ARGV[5])
 notBefore = tonumber(ARGV[9])
-local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp', 'redlock:rate')
+local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp', 'redlock:rate', 'redlock:slots')
 if not job[4] then return -1 end
 local lines = job[1] or ARGV[6]
 local resources = cjson.decode(lines)
-local seq = redis.call('INCR', SPACE .. 'line-seq')
+local seq = nextSeq()
+markByPattern(resources)
 for _, resource in ipairs(resources) do
   redis.call('ZADD', lineKey(resource), 'NX', job[2] or seq, place)
 end
@@ -197,11 +208,13 @@ if job[2] then
   end
 end
 local heldUntil = nil
-if not overtaken and isTurn(lines, place) then
+local isItsTurn, followed, own
+if not overtaken then isItsTurn, followed, own = isTurn(lines, place, nil, tonumber(job[6] or nil)) end
+if isItsTurn then
   heldUntil = rateOpensAt(lines, job[5], true)
   if not heldUntil then
-    if job[5] or next(limited) then startNext(lines, base) end
-    return {-100, slotsSet(lines)}
+    if job[5] or next(limited) then startNext(lines, base, own) end
+    return {-100, slotsSet(lines, own)}
   end
 end
 if ARGV[7] == 'late' then return -101 end
@@ -297,7 +310,7 @@ local jobKey, delayed = base .. id, base .. 'delayed'
 local result = bullmq(redis, KEYS, theirs)
 local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp', 'delay')
 if not (job and job[1]) then return result end
-local seq = redis.call('INCR', SPACE .. 'line-seq')
+local seq = nextSeq()
 if job[3] == ASLEEP_DELAY then
   redis.call('ZADD', delayed, 'XX', asleepScore(seq, priority), id)
 end
@@ -361,11 +374,12 @@ local limit = tonumber(ARGV[3])
 if ARGV[4] ~= '' and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
   return {-1, 0, 0}
 end
-local look = redis.call('INCR', SPACE .. 'line-seq')
+local look = nextSeq()
 local before = ARGV[5] == '' and '+inf' or '(' .. ARGV[5]
 local lines = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before, 'LIMIT', 0, limit)
 local woken = 0
 local function lookAt(resource)
+  markByPattern({resource})
   local heads, _, slots, limits = headsOf(resource)
   woken = woken + #wakeAll(heads, limits, false, '')
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
@@ -373,6 +387,7 @@ local function lookAt(resource)
   local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
   return places > (isRated and math.min(slots, 1) or slots)
 end
+if hasPatterns then setPattern() end
 for _, resource in ipairs(lines) do
   if lookAt(resource) then redis.call('ZADD', KEYS[1], 'XX', look, resource)
   else redis.call('ZREM', KEYS[1], resource) end
@@ -410,7 +425,7 @@ for _, ticket in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   local jobKey = base and base .. at[3]
   local job = base and redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines', 'opts')
   if job and job[1] and not job[2] then
-    local seq, lines, known = redis.call('INCR', SPACE .. 'line-seq'), cjson.decode(job[3] or '[]'), false
+    local seq, lines, known = nextSeq(), cjson.decode(job[3] or '[]'), false
     for _, line in ipairs(lines) do known = known or line == resource end
     if not known then lines[#lines + 1] = resource end
     redis.call('ZADD', lineKey(resource), 'NX', seq, placeOf(base, at[3], job[1]))
@@ -435,27 +450,30 @@ return moved
 /**
  * KEYS  1 line
  * ARGV  1 space · 2 slots · 3 the most places · 4 resource
- * Returns  places in the line, its limits (JSON), then base, id, timestamp, state of each living one:
- * asleep, held, active, delayed, prioritized, waiting, failed
+ * Returns  places in the line, its limits (JSON), then base, id, timestamp, share, state of each
+ * living one: asleep, ready, held, active, delayed, prioritized, waiting, failed
  */
 const placesBody = `
 local line, limit = KEYS[1], tonumber(ARGV[3])
 local places = redis.call('ZRANGE', line, 0, limit)
-local limits = places[1] == MARK and redis.call('HGET', SPACE .. 'limits', ARGV[4]) or '{}'
-if places[1] == MARK then table.remove(places, 1) else places[limit + 1] = nil end
-local found = {redis.call('ZCARD', line) - (limits ~= '{}' and 1 or 0), limits}
+local isMarked = places[1] == MARK
+if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
+local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0), isMarked and inForce(ARGV[4]) or '{}'}
 for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then
     local state = 'waiting'
     if job.finished then state = 'failed'
     elseif job.held and redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'held'
-    elseif job.asleep and not job.held then state = 'asleep'
+    elseif job.asleep and not job.held then
+      local _, tenant = partsOf(job.share or '')
+      local isReady = tenant and redis.call('ZSCORE', readyJobsKey(job.base, tenant), job.id)
+      state = isReady and 'ready' or 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
     elseif redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'delayed'
     elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized' end
     local timestamp = string.match(place, '(%S+)$')
-    for _, field in ipairs({job.base, job.id, timestamp, state}) do found[#found + 1] = field end
+    for _, field in ipairs({job.base, job.id, timestamp, job.share or '', state}) do found[#found + 1] = field end
   end
 end
 return found
@@ -468,20 +486,21 @@ return found
  * not known), ms between two starts · ms that completed jobs of these lines took · of all jobs
  */
 const positionBody = `
-local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate')
+local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate', 'redlock:slots')
 if not job[1] or job[3] then return {{}, {}, {}} end
 local place, lines, own, all = placeOf(ARGV[3], ARGV[4], job[2]), {}, {}, {}
 for _, resource in ipairs(cjson.decode(job[1])) do
   local line = lineKey(resource)
   local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
   local limits = isMarked and limitsOf(resource) or {slots = SLOTS}
+  local slots = limits.areSet and limits.slots or tonumber(job[5] or nil) or SLOTS
   local rank, mark, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, 0
   if limits.closedUntil then opensIn = limits.closedUntil < math.huge and limits.closedUntil - nowMs() or -1 end
   local interval = job[4] and cjson.decode(job[4]) or {1, 0}
   if limits.rate then interval = {limits.rate.limit, limits.rate.perMs} end
   if rank then
     lines[#lines + 1] = {resource, rank - mark, redis.call('ZCARD', line) - mark,
-      math.max(1, limits.closedUntil and SLOTS or limits.slots), opensIn .. '', interval[2] / interval[1] .. ''}
+      math.max(1, limits.closedUntil and SLOTS or slots), opensIn .. '', interval[2] / interval[1] .. ''}
   end
 end
 for _, id in ipairs(redis.call('ZREVRANGE', ARGV[3] .. 'completed', 0, ARGV[5] - 1)) do
@@ -511,11 +530,42 @@ wakeAll(heads, limits, false, '')
 return ends
 `
 
+/** KEYS  1 any · ARGV  1 space · 2 slots · 3 pattern · 4 the slots that are set (JSON), '' to end them */
+const patternBody = `setPattern(ARGV[3], ARGV[4] ~= '' and cjson.decode(ARGV[4]) or nil)`
+
+/**
+ * KEYS  1 limits
+ * ARGV  1 space · 2 slots · 3 resource or pattern, or none for all
+ * Returns  resources and patterns, each with what is set (JSON); of a pattern, its slots
+ */
+const limitsBody = `
+local found, name = {}, ARGV[3]
+if not name then
+  found = redis.call('HGETALL', KEYS[1])
+  for i, text in ipairs(redis.call('HGETALL', SPACE .. 'slot-patterns')) do
+    found[#found + 1] = i % 2 == 1 and text or '{"slots":' .. text .. '}'
+  end
+  return found
+end
+return {name, inForce(name)}
+`
+
+/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 share · 5 ms to count for it */
+const chargeBody = `charge(ARGV[3], ARGV[4], tonumber(ARGV[5]))`
+
+/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base. All jobs of the queue are gone: so are its tenants. */
+const forgetBody = `
+for _, tenant in ipairs(redis.call('ZRANGE', readyKey(ARGV[3]), 0, -1)) do
+  redis.call('DEL', readyJobsKey(ARGV[3], tenant))
+end
+redis.call('DEL', readyKey(ARGV[3]), sharesKey(ARGV[3]))
+`
+
 /**
  * KEYS  1 sleeping-lines
- * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines
+ * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines · 5 base
  * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest line,
- * resources with limits
+ * resources with limits, tenants with jobs that may start
  */
 const censusBody = `
 local longest = 0
@@ -523,7 +573,8 @@ for _, resource in ipairs(redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[4]) - 1
   longest = math.max(longest, redis.call('ZCARD', lineKey(resource)) - SLOTS)
 end
 local asleep = redis.call('ZCOUNT', ARGV[3], string.format('%.0f', ASLEEP), '+inf')
-return {redis.call('ZCARD', KEYS[1]), asleep, longest, redis.call('HLEN', SPACE .. 'limits')}
+return {redis.call('ZCARD', KEYS[1]), asleep, longest, redis.call('HLEN', SPACE .. 'limits'),
+  redis.call('ZCARD', readyKey(ARGV[5]))}
 `
 
 /**
@@ -554,10 +605,14 @@ export interface LineScripts {
   readonly places: ComposedScript
   readonly upgrade: ComposedScript
   readonly census: ComposedScript
+  readonly charge: ComposedScript
+  readonly limits: ComposedScript
+  readonly pattern: ComposedScript
+  readonly forget: ComposedScript
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` and the add script see some. */
-const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'ZREM', 'ZSCORE']
+const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HMGET', 'HSET', 'ZREM', 'ZSCORE']
 
 const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob']
 
@@ -603,5 +658,9 @@ function defineAll(): LineScripts {
     places: ownScript('places', library, placesBody),
     upgrade: ownScript('upgrade', library, upgradeBody),
     census: ownScript('census', library, censusBody),
+    limits: ownScript('limits', library, limitsBody),
+    pattern: ownScript('pattern', library + SET_LIMIT, patternBody),
+    charge: ownScript('charge', library, chargeBody),
+    forget: ownScript('forget', library, forgetBody),
   }
 }

@@ -5,7 +5,7 @@
  *
  * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
  * job goes behind the jobs that wait, and what was used too much counts against the next burst.
- * A line that pauses starts anew.
+ * A line that pauses starts anew. With tenants, all work counts for the tenant instead.
  */
 import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
@@ -13,7 +13,8 @@ import type { Clock, Timer } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
-import type { Burst, Ending, NextJob } from '../bullmq/line-backend.ts'
+import type { Burst, Ending, NextJob, Turn } from '../bullmq/line-backend.ts'
+import { shareFrom } from '../line/shares.ts'
 import { isWithin } from './admission.ts'
 
 /** What the job before left for the next one of its line. */
@@ -77,10 +78,9 @@ export class Chain {
       workedMs,
       isBusy,
       isFollowed,
-      weight,
-    }: {
-      /** What its line may do in front of others, as a multiple of `burstMs`. */
-      readonly weight: number
+      share,
+      chargedMs,
+    }: Pick<Turn, 'share' | 'chargedMs'> & {
       readonly burst: Burst
       readonly workedMs: number
       /** Other jobs run here too. */
@@ -90,11 +90,14 @@ export class Chain {
     },
   ): Ending {
     const { clock, locks } = this.#options
+    const { weight } = shareFrom(share) ?? NO_SHARE
     const burstMs = this.#options.burstMs * weight
-    const usedMs = burst.usedMs + Math.max(MIN_JOB_MS, workedMs)
+    const workMs = Math.max(MIN_JOB_MS, workedMs)
+    const usedMs = burst.usedMs + workMs
     const isSpent = usedMs >= burstMs
     const count = burst.count + (isSpent ? 1 : 0)
-    const next = { usedMs: isSpent ? Math.min(usedMs - burstMs, burstMs) : usedMs, count }
+    const carriedMs = share === '' ? Math.min(usedMs - burstMs, burstMs) : 0
+    const next = { usedMs: isSpent ? carriedMs : usedMs, count }
     const offers = isSpent && isBusy && isOffered(count)
     const endedAt = clock.now()
     // What follows belongs to this job's trace, wherever BullMQ calls it.
@@ -126,6 +129,8 @@ export class Chain {
       lines,
       next: isSpent ? 'back' : 'front',
       burst: next,
+      share,
+      chargeMs: workMs - chargedMs,
       offers,
       sent: () => {
         // Behind the bytes of the trip, and while it is under way.
@@ -182,13 +187,19 @@ function isOffered(count: number): boolean {
 }
 
 const NO_BURST: Burst = { usedMs: 0, count: 0 }
+const NO_SHARE = { weight: 1 }
 
 /** The end of a job whose lease is released already. */
-export function plainEnding({ timestamp }: Pick<Job, 'timestamp'>, lines: string): Ending {
+export function plainEnding(
+  { timestamp }: Pick<Job, 'timestamp'>,
+  lines: string,
+  chargeMs = 0,
+  share = '',
+): Ending {
   const nothing = (): undefined => undefined
   return {
     ...{ timestamp, lines, next: 'back', burst: NO_BURST, offers: false },
-    ...{ sent: nothing, returned: nothing },
+    ...{ sent: nothing, returned: nothing, share, chargeMs },
   }
 }
 

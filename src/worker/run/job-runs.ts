@@ -31,7 +31,6 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
-import { numberOption } from '../../options.ts'
 import { NO_TURN, type LineBackend, type Turn } from '../bullmq/line-backend.ts'
 import { leaseFor } from './admission.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
@@ -55,8 +54,6 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   ) => Promise<Result>
   readonly maxWaitMs: number
   readonly burstMs: number
-  /** The share of a job's line. */
-  readonly weight: (job: Job<Data>) => number
   readonly dedupe: Dedupe<Data> | undefined
   readonly checkpoints: boolean
   /** The longest sleep of a job that met an outage of the masters. */
@@ -88,8 +85,6 @@ interface Running {
   asleepUntil?: number
 }
 
-const MIN_WEIGHT = 0.01
-const MAX_WEIGHT = 1_000
 const RETRY_MS = { min: 50, max: 2_000 }
 /** A queue that does not take a job back in this time gets it when BullMQ finds it stalled. */
 const GIVE_BACK_LIMIT_MS = 1_000
@@ -201,16 +196,20 @@ export class JobRuns<Data, Result, Name extends string> {
         ? resourcesOf(() => resource(job), job.id)
         : (JSON.parse(turn.lines) as string[])
     try {
-      const weight = numberOption('weight', this.#options.weight(job), MIN_WEIGHT, MAX_WEIGHT)
       const stored = await this.#storedResult(job, resources, running)
       if (stored !== undefined) {
         await dropped(kept)
-        lines?.ends(job, plainEnding(job, turn.lines))
+        lines?.ends(job, plainEnding(job, turn.lines, -turn.chargedMs, turn.share))
         return stored.value
       }
       const place = await this.#takeTurn(job, token, resources, turn, running)
-      const lease = await this.#lease(job, token, resources, place.slots, kept, running)
-      const chain = { resources, lines: place.lines, turn, kept, weight }
+      const lease = await this.#lease(job, token, resources, place.slots, kept, running).catch(
+        (error: unknown) => {
+          this.#charge(turn, 0)
+          throw error
+        },
+      )
+      const chain = { resources, lines: place.lines, turn, kept }
       return await this.#runUnder(lease, job, token, chain, running)
     } catch (error) {
       if (error instanceof NotStarted) return await this.#giveBack(job, token, kept)
@@ -301,7 +300,6 @@ export class JobRuns<Data, Result, Name extends string> {
       readonly lines: string
       readonly turn: Turn
       readonly kept: Kept | undefined
-      readonly weight: number
     },
     running: Running,
   ): Promise<Result> {
@@ -328,6 +326,8 @@ export class JobRuns<Data, Result, Name extends string> {
     } finally {
       signal.end()
       const lost = lossOf(lease)
+      const { kept, turn } = chain
+      const workedMs = clock.now() - startedAt
       if (lines === undefined) await lease.release()
       else if (
         isDone &&
@@ -335,15 +335,15 @@ export class JobRuns<Data, Result, Name extends string> {
         chain.lines !== '' &&
         !this.#stopping.signal.aborted
       ) {
-        const workedMs = clock.now() - startedAt
-        const { kept, turn, weight } = chain
         const burst = kept?.burst ?? turn.burst
         const isBusy = this.#running.size > 1
-        const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed, weight }
-        lines.ends(job, this.#chain.end(job, chain.lines, lease, use))
+        const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed }
+        lines.ends(job, this.#chain.end(job, chain.lines, lease, { ...turn, ...use }))
       } else {
         void lease.release()
         lines.ends(job, plainEnding(job, chain.lines))
+        // Also where the job is tried again: BullMQ decides that later.
+        this.#charge(turn, workedMs)
       }
       report.ended(isDone ? 'done' : 'failed')
       if (lost !== undefined) {
@@ -452,6 +452,12 @@ export class JobRuns<Data, Result, Name extends string> {
       signal: signal.signal,
       shouldRetry: ({ error }) => causeOf(error) === 'temporary',
     })
+  }
+
+  /** Counts work for the tenant of a job whose last trip does not. */
+  #charge({ share, chargedMs }: Turn, workedMs: number): void {
+    if (share === '') return
+    void this.#options.lines?.charge(share, workedMs - chargedMs).catch(() => undefined)
   }
 
   #runsOf(jobId: string): readonly Running[] {

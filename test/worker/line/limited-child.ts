@@ -7,6 +7,7 @@ export interface ChildSetup {
   readonly masters: readonly string[]
   readonly namespace: string
   readonly workMs: number
+  readonly concurrency: number
   /** How far the clock of the process is ahead. */
   readonly aheadMs: number
 }
@@ -22,7 +23,7 @@ export interface ChildReport {
 }
 
 const setup = JSON.parse(process.argv[2] ?? '') as ChildSetup
-const { queue, connection, masters, namespace, workMs, aheadMs } = setup
+const { queue, connection, masters, namespace, workMs, aheadMs, concurrency } = setup
 const clock = Date.now.bind(Date)
 Date.now = () => clock() + aheadMs
 const redlock = new Redlock({
@@ -46,7 +47,7 @@ const worker = new LockedWorker<{ customer: string; nr: number }>(
     report('ended', data)
   },
   {
-    ...{ connection, redlock, concurrency: 6, logger: silentLogger },
+    ...{ connection, redlock, concurrency, logger: silentLogger },
     resource: ({ data }) => data.customer,
   },
 )

@@ -33,13 +33,13 @@ interface Seen extends ChildReport {
 
 async function startChildren(
   workMs: number,
-  { processes = PROCESSES, aheadMs = 0 } = {},
+  { processes = PROCESSES, aheadMs = 0, concurrency = 6 } = {},
 ): Promise<{ readonly seen: Seen[]; readonly children: readonly ChildProcess[] }> {
   await fixture.redlock()
   const { queue, ...rest } = { queue: fixture.namespace, connection: connection() }
   const setup: ChildSetup = {
     ...{ queue, ...rest, masters: fixture.fleet.urls, namespace: fixture.namespace },
-    ...{ workMs, aheadMs },
+    ...{ workMs, aheadMs, concurrency },
   }
   const seen: Seen[] = []
   const children = Array.from({ length: processes }, (_, index) => {
@@ -64,11 +64,12 @@ test('pause, slots and a rate hold while a worker is killed, and nothing is left
   const LIMIT = 50
   const BURST = 5
   const SLOTS = 4
-  const queue = makeQueue()
+  const queue = makeQueue({ slots: ({ customer }: Call) => (customer === 'many' ? SLOTS : 1) })
   await queue.pauseResource('paused')
-  await queue.setSlots('wide', SLOTS)
+  await queue.setSlots('wid*', SLOTS)
   await queue.setRate('api', { limit: LIMIT, perMs: 1_000, burst: BURST })
   await queue.addBulk([...calls('paused', 3), ...calls('wide', 60), ...calls('api', 150)])
+  await queue.addBulk(calls('many', 60))
   const { seen, children } = await startChildren(5)
   const started = (customer: string): readonly Seen[] =>
     seen.filter((one) => one.customer === customer && one.what === 'started')
@@ -76,7 +77,7 @@ test('pause, slots and a rate hold while a worker is killed, and nothing is left
   // One that holds something.
   const victim = seen.findLast(({ what }) => what === 'started')?.child ?? 0
   children[victim]?.kill('SIGKILL')
-  await until('the others ran', async () => (await queue.getCompletedCount()) === 210, 90_000)
+  await until('the others ran', async () => (await queue.getCompletedCount()) === 270, 90_000)
 
   const starts = started('api').map(({ at }) => at)
   // A start is seen later than the server has counted it, by the acquisition of the lease.
@@ -87,17 +88,19 @@ test('pause, slots and a rate hold while a worker is killed, and nothing is left
       expect(index - from + 1, `starts within ${at - first} ms`).toBeLessThanOrEqual(most + 1e-6)
     }
   }
-  let running = 0
-  for (const { what, customer, child } of seen) {
-    if (customer !== 'wide' || child === victim || what === 'requeued') continue
-    running += what === 'started' ? 1 : -1
-    expect(running).toBeLessThanOrEqual(SLOTS)
+  for (const line of ['wide', 'many']) {
+    let running = 0
+    for (const { what, customer, child } of seen) {
+      if (customer !== line || child === victim || what === 'requeued') continue
+      running += what === 'started' ? 1 : -1
+      expect(running).toBeLessThanOrEqual(SLOTS)
+    }
   }
   expect(started('paused')).toEqual([])
   await queue.resumeResource('paused')
-  await until('the paused ones ran', async () => (await queue.getCompletedCount()) === 213, 60_000)
+  await until('the paused ones ran', async () => (await queue.getCompletedCount()) === 273, 60_000)
   expect(started('paused').map(({ nr }) => nr)).toEqual([0, 1, 2])
-  await queue.resetSlots('wide')
+  await queue.resetSlots('wid*')
   await queue.resetRate('api')
   expect(await queue.getAllLimits()).toEqual(new Map())
 }, 240_000)
@@ -146,4 +149,28 @@ test('a worker whose clock is ahead exceeds no rate and ends no pause, and asks 
   const asked = seen.filter(({ what, at }) => what === 'requeued' && at >= first && at <= last)
   // Each of the two held jobs at most once in 10 ms.
   expect(asked.length / ((last - first) / 1_000)).toBeLessThan(250)
+}, 240_000)
+
+test('tenants share the work 1:1 while a worker is killed; no job is lost or out of order', async () => {
+  const queue = makeQueue({ tenant: ({ customer }: Call) => customer.slice(0, 1) })
+  const lines = (tenant: string, count: number, each: number): { name: string; data: Call }[] =>
+    Array.from({ length: count }, (_, index) => calls(`${tenant}${index}`, each)).flat()
+  await queue.addBulk([...lines('a', 50, 9), ...lines('b', 6, 75)])
+  const { seen, children } = await startChildren(20, { concurrency: 1 })
+  const ended = (): readonly Seen[] => seen.filter(({ what }) => what === 'ended')
+  await until('it goes on', () => ended().length >= 250, 90_000)
+  const victim = seen.findLast(({ what }) => what === 'started')?.child ?? 0
+  children[victim]?.kill('SIGKILL')
+  await until('enough work is done', () => ended().length >= 700, 120_000)
+  const share = ended()
+    .slice(0, 700)
+    .filter(({ customer }) => customer.startsWith('a')).length
+  expect(share / 350).toBeGreaterThan(0.95)
+  expect(share / 350).toBeLessThan(1.05)
+  await until('all ran', async () => (await queue.getCompletedCount()) === 900, 120_000)
+  for (const customer of new Set(seen.map((one) => one.customer))) {
+    const starts = seen.filter((one) => one.customer === customer && one.what === 'started')
+    const nrs = starts.map(({ nr }) => nr)
+    expect(nrs).toEqual([...nrs].sort((x, y) => x - y))
+  }
 }, 240_000)

@@ -91,7 +91,7 @@ const upTo = (count: number): number[] => Array.from({ length: count }, (_, nr) 
 /** What is left in the queue's Redis of lines and limits. */
 async function leftovers(): Promise<readonly string[]> {
   const keys = await redis().keys(`${fixture.namespace}:*`)
-  return keys.filter((key) => /:(?:line:|limits|rate:)/.test(key))
+  return keys.filter((key) => /:(?:line:|limits|rate:|slot-patterns)/.test(key))
 }
 
 describe('a paused resource', () => {
@@ -220,8 +220,11 @@ describe('slots that are set', () => {
     await pause(300)
     expect(seen.most).toBeLessThanOrEqual(8)
     await queue.resetSlots('a')
-    await until('one runs', () => seen.running === 1)
-    seen.most = 0
+    await until('one runs', async () => {
+      seen.most = 0
+      await pause(100)
+      return seen.most === 1
+    })
     await pause(300)
     expect(seen.most).toBe(1)
     await queue.setSlots('a', 12)
@@ -241,6 +244,112 @@ describe('slots that are set', () => {
     await until('all ran', () => seen.ended.length === 80)
     expect(seen.most).toBe(3)
     await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+})
+
+describe('slots as a function of the job', () => {
+  test('each line has those of its first job; workers need no setting', async () => {
+    const queue = makeQueue({ slots: ({ customer }) => (customer === 'a' ? 3 : 1) })
+    const most = new Map<string, number>()
+    const running = new Map<string, number>()
+    const seen = await work({ concurrency: 12 }, async ({ data: { customer } }) => {
+      running.set(customer, (running.get(customer) ?? 0) + 1)
+      most.set(customer, Math.max(most.get(customer) ?? 0, running.get(customer) ?? 0))
+      await pause(20)
+      running.set(customer, (running.get(customer) ?? 0) - 1)
+    })
+    const errors: Error[] = []
+    queue.on('error', (error) => errors.push(error))
+    await queue.addBulk([...jobs('a', ...upTo(40)), ...jobs('b', ...upTo(10))])
+    await until('all ran', () => seen.ended.length === 50)
+    expect(Object.fromEntries(most)).toEqual({ a: 3, b: 1 })
+    expect(seen.requeued).toEqual([])
+    expect(errors).toEqual([])
+    await queue.setSlots('a', 1)
+    most.clear()
+    await queue.addBulk(jobs('a', ...upTo(10)))
+    await until('all ran', () => seen.ended.length === 60)
+    expect(most.get('a')).toBe(1)
+    await queue.resetSlots('a')
+    await queue.addBulk(jobs('a', ...upTo(20)))
+    await until('all ran', () => seen.ended.length === 80)
+    expect(most.get('a')).toBe(3)
+    await expect(makeQueue({ slots: () => 0 }).addBulk(jobs('a', 1))).rejects.toThrow(/slots/)
+    expect(await leftovers()).toEqual([])
+  })
+})
+
+describe('slots of a pattern', () => {
+  const reach = async (seen: Seen, most: number): Promise<void> => {
+    seen.most = 0
+    await until(`${most} run`, () => seen.most >= most)
+    await pause(200)
+    expect(seen.most).toBe(most)
+  }
+
+  test('count for lines that are there and lines that come; the longest counts, a resource before it', async () => {
+    const queue = makeQueue()
+    const seen = await work({ concurrency: 20 }, () => pause(20))
+    await queue.addBulk(jobs('eu:a', ...upTo(150)))
+    await until('it works', () => seen.ended.length > 2)
+    await queue.setSlots('e*', 9)
+    await queue.setSlots('eu:*', 3, { reason: 'more licences', by: 'ops' })
+    await reach(seen, 3)
+    expect(await queue.getLimits('eu:a')).toMatchObject({
+      slots: { slots: 3, pattern: 'eu:*', reason: 'more licences', by: 'ops' },
+    })
+    await queue.setSlots('eu:a', 5)
+    await reach(seen, 5)
+    expect([...(await queue.getAllLimits()).keys()].sort()).toEqual(['e*', 'eu:*', 'eu:a'])
+    await queue.resetSlots('eu:a')
+    await until('it is over', () => seen.ended.length === 150)
+    await queue.resetSlots('eu:*')
+    await queue.setSlots('*', 1)
+    await queue.addBulk(jobs('e:b', ...upTo(60)))
+    await reach(seen, 9)
+    await until('it is over', () => seen.ended.length === 210)
+    await queue.resetSlots('e*')
+    await queue.resetSlots('*')
+    await queue.addBulk(jobs('e:b', ...upTo(15)))
+    await reach(seen, 1)
+    await until('it is over', () => seen.ended.length === 225)
+    expect(await queue.getAllLimits()).toEqual(new Map())
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+
+  test('may be fewer than the base, and end by themselves', async () => {
+    const queue = makeQueue({ slots: 4 })
+    const seen = await work({ slots: 4, concurrency: 10 }, () => pause(20))
+    await queue.setSlots('eu:*', 1, { until: Date.now() + 900 })
+    await queue.addBulk([...jobs('eu:a', ...upTo(120)), ...jobs('eu:idle', 1)])
+    await until('it works', () => seen.ended.length > 8)
+    expect(seen.most).toBeLessThanOrEqual(2) // One of each line.
+    await until('four run', () => seen.most === 4, 6_000)
+    await until('all ran', () => seen.ended.length === 121)
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+    expect(await redis().get(`${fixture.namespace}:line-seq`)).toMatch(/^\d+$/)
+  })
+
+  test('cost no command where there are none', async () => {
+    const queue = makeQueue()
+    const client = redis()
+    const commands = async (): Promise<number> => {
+      const stats = await client.info('commandstats')
+      return [...stats.matchAll(/cmdstat_(?!info|ping)[^:]+:calls=(\d+)/g)].reduce(
+        (sum, [, calls]) => sum + Number(calls),
+        0,
+      )
+    }
+    await queue.addBulk(jobs('warm', 1, 2))
+    await pause(300) // The queue says what settings it has.
+    const before = await commands()
+    await queue.addBulk(jobs('a', ...upTo(20)))
+    const without = (await commands()) - before
+    await queue.setSlots('b*', 3)
+    await queue.resetSlots('b*')
+    const again = await commands()
+    await queue.addBulk(jobs('c', ...upTo(20)))
+    expect((await commands()) - again).toBe(without)
   })
 })
 

@@ -197,38 +197,6 @@ describe('turns', () => {
     expect(order.slice(0, 4)).toEqual([90, 60, 20, 61])
   })
 
-  test('lines with weights do work in that proportion while all are busy', async () => {
-    const queue = makeQueue()
-    const weights = { w1: 1, w2: 2, w4: 4 }
-    for (const customer of Object.keys(weights)) {
-      await queue.addBulk(jobs(customer, ...Array.from({ length: 400 }, (_, n) => n)))
-    }
-    const worked = new Map<string, number>()
-    let isOver = false
-    await work(
-      {
-        ...{ concurrency: 1, burstMs: 40 },
-        weight: ({ data }) => weights[String(data.customer) as keyof typeof weights],
-      },
-      async ({ data }) => {
-        const startedAt = performance.now()
-        await pause(4)
-        const workedMs = performance.now() - startedAt
-        const name = String(data.customer)
-        if (!isOver) worked.set(name, (worked.get(name) ?? 0) + workedMs)
-      },
-    )
-    const total = (): number => [...worked.values()].reduce((sum, ms) => sum + ms, 0)
-    await until('enough work is done', () => total() >= 3_000, 60_000)
-    isOver = true
-    for (const [name, weight] of Object.entries(weights)) {
-      const share = ((worked.get(name) ?? 0) / total()) * 7
-      // The last round may not be over: of 3,000 ms it is 280.
-      expect(share / weight, name).toBeGreaterThan(0.8)
-      expect(share / weight, name).toBeLessThan(1.2)
-    }
-  })
-
   test('jobs that touch several resources never wait for each other', async () => {
     const queue = makeQueue()
     const pairs = [['a', 'b'], ['b', 'c'], ['c', 'a'], 'a', 'b', ['a', 'b', 'c']]

@@ -1,0 +1,37 @@
+/** Whose job one is, and how much of the work that tenant may have while all are busy. */
+import { numberOption, refuse } from '../../options.ts'
+
+export interface Share {
+  readonly tenant: string
+  readonly weight: number
+}
+
+/** The field of BullMQ's `meta` hash that says how far tenants are served; absent without tenants. */
+export const VIRTUAL_TIME = 'redlock:time'
+const MIN_WEIGHT = 0.01
+const MAX_WEIGHT = 1_000
+const MAX_TENANT_LENGTH = 512
+
+/** @throws TypeError for what names no tenant. */
+export function checkedTenant(tenant: unknown): string {
+  if (typeof tenant === 'string' && tenant !== '' && tenant.length <= MAX_TENANT_LENGTH) {
+    return tenant
+  }
+  return refuse('tenant', `a function that returns 1 to ${MAX_TENANT_LENGTH} characters`, tenant)
+}
+
+/** @throws TypeError for what is no weight. */
+export function checkedWeight(weight: unknown): number {
+  return numberOption('weight', weight, MIN_WEIGHT, MAX_WEIGHT)
+}
+
+/** As a job's hash has it. */
+export function shareText({ tenant, weight }: Share): string {
+  return `${weight} ${tenant}`
+}
+
+export function shareFrom(text: string): Share | undefined {
+  const space = text.indexOf(' ')
+  if (space < 0) return undefined
+  return { tenant: text.slice(space + 1), weight: Number(text.slice(0, space)) }
+}

@@ -1,0 +1,262 @@
+/** Shares of lines and tenants on a real queue: work done in proportion, and nothing left of it. */
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../../src/index.ts'
+import { until, useFleet } from '../../fixtures.ts'
+
+interface Task {
+  readonly tenant: string
+  readonly line: number
+  readonly workMs: number
+  readonly weight?: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const LIMIT_MS = 90_000
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+function makeQueue(options: Partial<LockedQueueOptions<Task>> = {}): LockedQueue<Task> {
+  const queue = new LockedQueue<Task>(fixture.namespace, {
+    ...{ connection: connection(), namespace: fixture.namespace },
+    resource: ({ tenant, line }) => `${tenant}-${line}`,
+    ...options,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+interface Seen {
+  readonly worker: LockedWorker<Task>
+  readonly order: Task[]
+  /** Milliseconds of work of each tenant. */
+  readonly worked: Map<string, number>
+  readonly requeued: Task[]
+}
+
+async function work(
+  options: Partial<LockedWorkerOptions<Task>> = {},
+  failing: (task: Task) => boolean = () => false,
+): Promise<Seen> {
+  const redlock = await fixture.redlock()
+  const worker = new LockedWorker<Task>(
+    fixture.namespace,
+    async ({ data }) => {
+      const startedAt = performance.now()
+      seen.order.push(data)
+      if (data.workMs > 0) await pause(data.workMs)
+      const workedMs = performance.now() - startedAt
+      seen.worked.set(data.tenant, (seen.worked.get(data.tenant) ?? 0) + workedMs)
+      if (failing(data)) throw new Error('broken')
+    },
+    {
+      ...{ connection: connection(), redlock, concurrency: 1, removeOnComplete: { count: 0 } },
+      resource: ({ data }) => `${data.tenant}-${data.line}`,
+      ...options,
+    },
+  )
+  const seen: Seen = { worker, order: [], worked: new Map(), requeued: [] }
+  worker.on('requeued', ({ data }) => seen.requeued.push(data))
+  fixture.defer(() => worker.close())
+  await worker.waitUntilReady()
+  return seen
+}
+
+/** `each` jobs in every one of `lines` lines, in turns. */
+function tasks(
+  tenant: string,
+  lines: number,
+  each: number,
+  workMs: number,
+  weight?: number,
+): { name: string; data: Task }[] {
+  return Array.from({ length: lines * each }, (_, index) => ({
+    name: 'task',
+    data: { tenant, line: index % lines, workMs, ...(weight !== undefined && { weight }) },
+  }))
+}
+
+/** Waits until that much work is done, and says what each did of it, divided by its weight. */
+async function shares(
+  { worked }: Seen,
+  totalMs: number,
+  weights: Readonly<Record<string, number>>,
+): Promise<readonly number[]> {
+  const total = (): number => [...worked.values()].reduce((sum, ms) => sum + ms, 0)
+  await until('enough work is done', () => total() >= totalMs, 120_000)
+  const sum = Object.values(weights).reduce((all, weight) => all + weight, 0)
+  return Object.entries(weights).map(
+    ([tenant, weight]) => ((worked.get(tenant) ?? 0) / total()) * (sum / weight),
+  )
+}
+
+function expectFair(found: readonly number[]): void {
+  for (const share of found) {
+    expect(share, found.join()).toBeGreaterThan(0.95)
+    expect(share, found.join()).toBeLessThan(1.05)
+  }
+}
+
+/** What is left in the queue's Redis of tenants. */
+async function leftovers(): Promise<readonly string[]> {
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  const keys = await client.keys(`${fixture.namespace}:*`)
+  const meta = await client.hkeys(`bull:${fixture.namespace}:meta`)
+  return [...keys, ...meta].filter((key) => /:(?:line:|shares|ready|time)/.test(key))
+}
+
+const byTenant = { tenant: ({ tenant }: Task): string => tenant }
+
+describe('weights', () => {
+  const weights = { w1: 1, w2: 2, w4: 4 }
+
+  test.each([
+    ['shorter than a burst', 4, 20],
+    ['longer than a burst', 30, 10],
+  ])(
+    '1:2:4 give work done in that proportion, for jobs that are %s',
+    async (_, workMs, burstMs) => {
+      const queue = makeQueue({ weight: ({ weight = 1 }) => weight })
+      for (const [tenant, weight] of Object.entries(weights)) {
+        await queue.addBulk(tasks(tenant, 1, 1_500, workMs, weight))
+      }
+      expectFair(await shares(await work({ burstMs }), 9_000, weights))
+    },
+  )
+
+  test(
+    'are those of tenants, where there are tenants',
+    async () => {
+      const queue = makeQueue({ ...byTenant, weight: ({ weight = 1 }) => weight })
+      for (const [tenant, weight] of Object.entries(weights)) {
+        await queue.addBulk(tasks(tenant, 7, 150, 5, weight))
+      }
+      expectFair(await shares(await work({ burstMs: 20, concurrency: 2 }), 9_000, weights))
+    },
+    LIMIT_MS,
+  )
+})
+
+describe('tenants', () => {
+  test(
+    'one with 50 lines gets as much work done as one with a line; its lines take turns',
+    async () => {
+      const queue = makeQueue(byTenant)
+      await queue.addBulk(tasks('big', 50, 40, 4))
+      await queue.addBulk(tasks('small', 1, 900, 12))
+      const seen = await work({ burstMs: 20 })
+      expectFair(await shares(seen, 6_000, { big: 1, small: 1 }))
+      const starts = new Map<number, number>()
+      for (const { tenant, line } of seen.order) {
+        if (tenant === 'big') starts.set(line, (starts.get(line) ?? 0) + 1)
+      }
+      expect(starts.size).toBe(50)
+      expect(Math.max(...starts.values()) - Math.min(...starts.values())).toBeLessThan(15)
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'the same on several slots, where each has lines enough',
+    async () => {
+      const queue = makeQueue(byTenant)
+      await queue.addBulk(tasks('big', 40, 50, 10))
+      await queue.addBulk(tasks('small', 8, 250, 25))
+      expectFair(await shares(await work({ concurrency: 4 }), 12_000, { big: 1, small: 1 }))
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'the same where each job is a line of its own, is delayed, or fails and is tried again',
+    async () => {
+      const queue = makeQueue(byTenant)
+      const own = tasks('own', 600, 1, 5)
+      const late = tasks('late', 600, 1, 5).map((task) => ({ ...task, opts: { delay: 200 } }))
+      const failing = tasks('failing', 20, 15, 5).map((task) => ({
+        ...task,
+        opts: { attempts: 3 },
+      }))
+      await queue.addBulk([...late, ...own, ...failing, ...tasks('line', 1, 600, 5)])
+      await pause(250)
+      const seen = await work({}, ({ tenant }) => tenant === 'failing')
+      expectFair(await shares(seen, 8_000, { own: 1, late: 1, failing: 1, line: 1 }))
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    'one that was idle comes back without credit, and nothing is left behind',
+    async () => {
+      const queue = makeQueue(byTenant)
+      await queue.addBulk([...tasks('busy', 5, 300, 4), ...tasks('other', 1, 5, 4)])
+      const seen = await work({ burstMs: 10 })
+      await until('the other is idle', () => (seen.worked.get('busy') ?? 0) > 1_000)
+      await queue.addBulk(tasks('other', 1, 300, 4))
+      expect(await queue.getMeta()).not.toHaveProperty('redlock:time')
+      seen.worked.clear()
+      expectFair(await shares(seen, 2_000, { busy: 1, other: 1 }))
+      await queue.drain()
+      await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
+    },
+    LIMIT_MS,
+  )
+
+  test('jobs that are removed, cancelled, paused or added without a tenant keep nobody waiting', async () => {
+    const queue = makeQueue(byTenant)
+    const added = await queue.addBulk([...tasks('a', 6, 1, 1), ...tasks('b', 1, 3, 1)])
+    await added[0]?.remove()
+    expect((await queue.cancel(added[1]?.id ?? ''))[0]?.outcome).toBe('failed')
+    await queue.pauseResource('a-2')
+    await makeQueue().addBulk(tasks('none', 3, 2, 1))
+    const seen = await work()
+    await until('the others ran', () => seen.order.length === 12)
+    await pause(200)
+    expect(seen.order.filter(({ tenant }) => tenant === 'a').map(({ line }) => line)).toEqual([
+      3, 4, 5,
+    ])
+    await queue.resumeResource('a-2')
+    await until('all ran', () => seen.order.length === 13)
+    await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
+  })
+
+  test('the jobs of a tenant that may start begin by priority', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk(
+      tasks('a', 4, 1, 1).map((task, index) => ({ ...task, opts: { priority: 5 - index } })),
+    )
+    const seen = await work()
+    await until('all ran', () => seen.order.length === 4)
+    expect(seen.order.map(({ line }) => line)).toEqual([3, 2, 1, 0])
+  })
+
+  test('a job ends also when the server has no memory left', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk([...tasks('a', 2, 2, 20), ...tasks('b', 1, 2, 20)])
+    const client = new Redis(connection())
+    fixture.defer(() => client.quit())
+    fixture.defer(() => client.config('SET', 'maxmemory', '0'))
+    const seen = await work()
+    await until('it works', () => seen.order.length === 1)
+    await client.config('SET', 'maxmemory', '1')
+    await until('all ran', () => seen.order.length === 6)
+    await client.config('SET', 'maxmemory', '0')
+  })
+
+  test('a job without a tenant, or with a weight that is none, is not added', async () => {
+    const queue = makeQueue({ tenant: () => '', weight: () => 0 })
+    await expect(queue.add('task', { tenant: '', line: 0, workMs: 0 })).rejects.toThrow(/tenant/)
+    const other = makeQueue({ weight: () => 0 })
+    await expect(other.add('task', { tenant: '', line: 0, workMs: 0 })).rejects.toThrow(/weight/)
+    expect(() => makeQueue({ tenant: 'a' as never })).toThrow(/tenant/)
+  })
+})
