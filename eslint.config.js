@@ -13,7 +13,10 @@ const forbid = (from, layers, why) => ({
 })
 
 const ABOVE = ['worker', 'operator', 'dashboard', 'cli', 'testing']
-/** Lock services beside Redlock, and stores that check its tokens: each an entry that knows its server. */
+/**
+ * Lock services beside Redlock, and stores that check its tokens: each an entry that knows its
+ * server.
+ */
 const ENTRIES = ['postgres', 'etcd', 'zookeeper', 'fenced']
 
 export default tseslint.config(
@@ -39,6 +42,18 @@ export default tseslint.config(
       '@typescript-eslint/no-unused-vars': ['error', { ignoreRestSiblings: true }],
       '@typescript-eslint/no-invalid-void-type': 'off',
       'no-empty': ['error', { allowEmptyCatch: false }],
+      // Prettier wraps code; this holds comments. Texts that are long stay whole.
+      'max-len': [
+        'error',
+        {
+          code: 100,
+          ignoreStrings: true,
+          ignoreTemplateLiterals: true,
+          ignoreRegExpLiterals: true,
+          ignoreUrls: true,
+          ignorePattern: 'eslint-disable',
+        },
+      ],
     },
   },
   forbid(

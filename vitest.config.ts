@@ -36,9 +36,11 @@ export default defineConfig({
     reporters: ['default', './test/support/closing-line.ts'],
     testTimeout: 20_000,
     hookTimeout: 60_000,
-    // One more than CI has cores: with as many as cores, these are idle for two fifths of the time, while tests wait for servers and timers.
+    // One more than CI has cores: with as many as cores, these are idle for two fifths of the time,
+    // while tests wait for servers and timers.
     maxWorkers: 3,
-    // Nothing of the project lives in a module: files can share a process, which saves loading everything a hundred times.
+    // Nothing of the project lives in a module: files can share a process, which saves loading
+    // everything a hundred times.
     isolate: false,
   },
 })

@@ -1,6 +1,6 @@
 /**
- * The package as its users run it: compiled. Its sources under a loader would be measured with what the loader adds to every
- * function. `npm run bench:…` builds it first.
+ * The package as its users run it: compiled. Its sources under a loader would be measured with what
+ * the loader adds to every function. `npm run bench:…` builds it first.
  */
 import type * as Package from '../src/index.ts'
 

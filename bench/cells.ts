@@ -1,7 +1,8 @@
 /**
- * How lock throughput grows with the number of cells when the masters are what limits it. One machine cannot show that
- * with real servers, whose clients need more of it than they do; so the masters are simulated ones that take their time
- * for every script, and time is virtual. The lock is the real one.
+ * How lock throughput grows with the number of cells when the masters are what limits it. One
+ * machine cannot show that with real servers, whose clients need more of it than they do; so the
+ * masters are simulated ones that take their time for every script, and time is virtual. The lock
+ * is the real one.
  */
 import { parseArgs } from 'node:util'
 import { RedlockCells, silentLogger } from '../src/index.ts'
@@ -24,7 +25,9 @@ const USAGE = `How lock throughput grows with the number of cells, on simulated 
 
 const MAX_LEASE_MS = 10_000
 const MASTERS_PER_CELL = 5
-/** One script of a master that does 1,000 a second: fewer events to simulate, and the same ratio. */
+/**
+ * One script of a master that does 1,000 a second: fewer events to simulate, and the same ratio.
+ */
 const SCRIPT_MS = 1
 const CLIENTS = 8
 const LOOPS_PER_CLIENT = 32

@@ -1,4 +1,7 @@
-/** A module for `work` whose process holds `LEASES` leases: half of them are kept, the others are given back and taken again. */
+/**
+ * A module for `work` whose process holds `LEASES` leases: half of them are kept, the others are
+ * given back and taken again.
+ */
 import { LockedWorker, type LockService, type WorkerContext } from '../src/index.ts'
 
 const MAX_TURN_MS = 9_000

@@ -1,12 +1,14 @@
 /**
- * What the dashboard costs while 1,000 leases churn: response times of the page, of its data and of a worker's /metrics, and the
- * share of one core that the dashboard's process uses, for one viewer and for ten.
+ * What the dashboard costs while 1,000 leases churn: response times of the page, of its data and of
+ * a worker's /metrics, and the share of one core that the dashboard's process uses, for one viewer
+ * and for ten.
  *
  *   npm run bench:dashboard -- [--leases 1000] [--seconds 20] [--json]
  *
- * A `work` process holds the leases: half of them are kept and extended, the others are given back after a random while and taken
- * again. The dashboard is another process. Both are compiled, as they are published. `bare` is a server that answers two letters:
- * what this machine makes of a request while it does all that.
+ * A `work` process holds the leases: half of them are kept and extended, the others are given back
+ * after a random while and taken again. The dashboard is another process. Both are compiled, as
+ * they are published. `bare` is a server that answers two letters: what this machine makes of a
+ * request while it does all that.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -30,7 +32,10 @@ const CLI = 'dist/cli/main.js'
 /** `/proc` counts in these: USER_HZ is 100 on every Linux. */
 const TICK_MS = 10
 const PAUSE_MS = 50
-/** A process compiles what it does often: its first looks cost more than those of the hours that follow. */
+/**
+ * A process compiles what it does often: its first looks cost more than those of the hours that
+ * follow.
+ */
 const WARM_UP_MS = 15_000
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
@@ -164,7 +169,8 @@ const worker = await serving(
   /metrics at (http:\/\/[\d.:]+)\/metrics/,
 )
 const bare = await bareServer()
-while ((await leasesSeen()) < size) await pause(1_000) // The burst at the start is not what is measured.
+// The burst at the start is not what is measured.
+while ((await leasesSeen()) < size) await pause(1_000)
 try {
   await watch(dashboard.base, AbortSignal.timeout(WARM_UP_MS))
   for (const viewers of [1, 10]) {

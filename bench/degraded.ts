@@ -1,7 +1,7 @@
 /**
- * What a sick minority costs: the median time of an acquire with one of five masters black-holed and one
- * refusing connections, against the same with all five healthy. Both clients go through proxies to the same
- * servers, in turns within one run, so that only the ratio matters.
+ * What a sick minority costs: the median time of an acquire with one of five masters black-holed
+ * and one refusing connections, against the same with all five healthy. Both clients go through
+ * proxies to the same servers, in turns within one run, so that only the ratio matters.
  *
  *   npm run bench:degraded -- [--rounds 9] [--per-round 200] [--json]
  */

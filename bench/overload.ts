@@ -1,10 +1,11 @@
 /**
- * Many resources at once, in one process: does everybody get a lease in the end, or do attempts that time out and are
- * tried again keep the process too busy to ever succeed?
+ * Many resources at once, in one process: does everybody get a lease in the end, or do attempts
+ * that time out and are tried again keep the process too busy to ever succeed?
  *
  *   npm run bench:overload -- [--acquires 1000] [--burners 0] [--wait-ms 30000] [--json]
  *
- * `--burners` starts so many processes that do nothing but use the processor. Exit code 1 when not all were granted.
+ * `--burners` starts so many processes that do nothing but use the processor. Exit code 1 when not
+ * all were granted.
  */
 import { spawn } from 'node:child_process'
 import { monitorEventLoopDelay } from 'node:perf_hooks'

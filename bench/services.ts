@@ -1,4 +1,7 @@
-/** Acquire and release of a free resource per second, for every lock service: `npm run bench:services`. */
+/**
+ * Acquire and release of a free resource per second, for every lock service:
+ * `npm run bench:services`.
+ */
 import { Pool } from 'pg'
 import { EtcdLocks } from '../src/etcd/index.ts'
 import { Redlock, silentLogger, type LockService } from '../src/index.ts'

@@ -1,7 +1,8 @@
 /**
- * What telemetry costs an acquire and a release: the client's CPU for each, without an observer, with the default one and nothing
- * registered, and with an OpenTelemetry SDK for metrics, and for metrics and traces. The variants take turns, so that a
- * busy machine meets them all alike; the median of each is shown.
+ * What telemetry costs an acquire and a release: the client's CPU for each, without an observer,
+ * with the default one and nothing registered, and with an OpenTelemetry SDK for metrics, and for
+ * metrics and traces. The variants take turns, so that a busy machine meets them all alike; the
+ * median of each is shown.
  */
 import { metrics, trace } from '@opentelemetry/api'
 import { MeterProvider } from '@opentelemetry/sdk-metrics'

@@ -1,4 +1,7 @@
-/** Part of the build: puts the dashboard's page into `dist/dashboard/page-files.js`, so that it survives a bundler. */
+/**
+ * Part of the build: puts the dashboard's page into `dist/dashboard/page-files.js`, so that it
+ * survives a bundler.
+ */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 const page = new URL('../src/dashboard/page/', import.meta.url)

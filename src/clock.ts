@@ -75,7 +75,10 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   })
 }
 
-/** What `promise` resolves to, or undefined where that takes longer than `limitMs`. Rejects as `promise` does. */
+/**
+ * What `promise` resolves to, or undefined where that takes longer than `limitMs`. Rejects as
+ * `promise` does.
+ */
 export function withinMs<Value>(
   clock: Clock,
   limitMs: number,
@@ -154,7 +157,9 @@ export class Deadlines {
 const OFFSET_SAMPLES = 5
 let offsetMs: number | undefined
 
-/** What to add to `systemClock.now()` for the monotonic clock that all processes of a machine share. */
+/**
+ * What to add to `systemClock.now()` for the monotonic clock that all processes of a machine share.
+ */
 export function machineOffsetMs(): number {
   offsetMs ??= measuredOffsetMs()
   return offsetMs
@@ -175,7 +180,9 @@ function measuredOffsetMs(): number {
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 let machine: string | undefined
 
-/** Names the machine, and on Linux its boot: what has the same name has the same monotonic clock. */
+/**
+ * Names the machine, and on Linux its boot: what has the same name has the same monotonic clock.
+ */
 export function machineId(): string {
   machine ??= readMachineId()
   return machine

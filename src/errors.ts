@@ -49,7 +49,10 @@ export class ResourceTakenError extends RedlockError {
   }
 }
 
-/** No client holds a quorum: contenders defeated each other, or a dead attempt's keys are about to expire. */
+/**
+ * No client holds a quorum: contenders defeated each other, or a dead attempt's keys are about to
+ * expire.
+ */
 export class SplitVoteError extends RedlockError {
   readonly code = 'SPLIT_VOTE'
   readonly resource: string
@@ -101,7 +104,9 @@ export interface MasterProblem {
   readonly fix: string
 }
 
-/** A master is reachable but must not vote: a replica, an evicting server, the same server twice, … */
+/**
+ * A master is reachable but must not vote: a replica, an evicting server, the same server twice, …
+ */
 export class MasterRefusedError extends RedlockError {
   readonly code = 'MASTER_REFUSED'
   readonly problems: readonly MasterProblem[]
@@ -224,7 +229,9 @@ export class JobLockLostError extends RedlockError {
   }
 }
 
-/** The user's `resource` function threw or did not return a usable name. The job fails with this. */
+/**
+ * The user's `resource` function threw or did not return a usable name. The job fails with this.
+ */
 export class ResourceError extends RedlockError {
   readonly code = 'RESOURCE_INVALID'
 
@@ -260,7 +267,10 @@ export interface SettingDifference {
   readonly there: string | number
 }
 
-/** Another LockedWorker or LockedQueue of the same queue has other settings; nothing is stopped for it. */
+/**
+ * Another LockedWorker or LockedQueue of the same queue has other settings; nothing is stopped for
+ * it.
+ */
 export class SettingsDifferError extends RedlockError {
   readonly code = 'SETTINGS_DIFFER'
   readonly queue: string
@@ -302,7 +312,9 @@ export class PlainWorkerError extends RedlockError {
   }
 }
 
-/** The worker is shutting down and its limit is reached: the job stops and goes back to the queue. */
+/**
+ * The worker is shutting down and its limit is reached: the job stops and goes back to the queue.
+ */
 export class ShutdownError extends RedlockError {
   readonly code = 'SHUTDOWN'
 

@@ -1,6 +1,7 @@
 /**
- * Every line this package logs: one event, with a stable name, its fields, and a level. The names are kept as other public names
- * are, and docs/logging.md lists them. Lines never carry a password of a URL, and a logger that throws stops nothing.
+ * Every line this package logs: one event, with a stable name, its fields, and a level. The names
+ * are kept as other public names are, and docs/logging.md lists them. Lines never carry a password
+ * of a URL, and a logger that throws stops nothing.
  */
 import { childLogger, isHeard, type Logger } from './logger.ts'
 import { redacted } from './redact.ts'

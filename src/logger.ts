@@ -6,7 +6,10 @@ export interface Logger {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void
   error(fields: object, message: string): void
-  /** A logger that adds these fields to every line. Where there is none, they are added to each line's own. */
+  /**
+   * A logger that adds these fields to every line. Where there is none, they are added to each
+   * line's own.
+   */
   child?(fields: Record<string, unknown>): Logger
   /** Where it says no, nothing is prepared to be logged. */
   isLevelEnabled?(level: string): boolean

@@ -1,4 +1,7 @@
-/** Text for people and logs without the user names and passwords of URLs in it. Takes linear time, however long it is. */
+/**
+ * Text for people and logs without the user names and passwords of URLs in it. Takes linear time,
+ * however long it is.
+ */
 export function redacted(text: string): string {
   return text.replace(/[^\s,'"]+/g, (word) => {
     const scheme = word.indexOf('://')

@@ -1,4 +1,7 @@
-/** What most integration tests need: a fleet per file, and a Redlock with its own key prefix per test. */
+/**
+ * What most integration tests need: a fleet per file, and a Redlock with its own key prefix per
+ * test.
+ */
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { Redlock, type Lease, type RedlockOptions, silentLogger } from '../src/index.ts'

@@ -1,10 +1,11 @@
 /**
  * PostgreSQL without a server: PGlite, served on 127.0.0.1 so that several processes can share it.
  *
- * PGlite has one session, so something must decide whose turn it is. The package's own socket server
- * takes turns by protocol message: with clients in different processes, one client's Bind met the
- * other's Parse, and about a quarter of the answers went to the wrong client. Here a turn is all
- * messages up to a Sync, and a whole transaction if one is open. The data is gone with the process.
+ * PGlite has one session, so something must decide whose turn it is. The package's own socket
+ * server takes turns by protocol message: with clients in different processes, one client's Bind
+ * met the other's Parse, and about a quarter of the answers went to the wrong client. Here a turn
+ * is all messages up to a Sync, and a whole transaction if one is open. The data is gone with the
+ * process.
  */
 import type { AddressInfo, Socket } from 'node:net'
 import { createServer } from 'node:net'

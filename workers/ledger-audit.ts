@@ -53,7 +53,9 @@ export interface LedgerRows {
   readonly refusals: readonly RefusalRow[]
 }
 
-/** `added` lists the jobs in the order in which they were added, where that is the order to be kept. */
+/**
+ * `added` lists the jobs in the order in which they were added, where that is the order to be kept.
+ */
 export function audit(
   { accounts, entries, refusals }: LedgerRows,
   added: readonly string[] = [],

@@ -1,9 +1,9 @@
 /** The ledger's tables and statements. Each statement is atomic by itself. */
 
 /**
- * No constraint makes `entries.job_id` unique, and none ties an entry to the one before: this ledger must
- * be able to go wrong, or a clean audit would prove nothing. The advisory lock lets many workers
- * start at once, since CREATE … IF NOT EXISTS alone can collide.
+ * No constraint makes `entries.job_id` unique, and none ties an entry to the one before: this
+ * ledger must be able to go wrong, or a clean audit would prove nothing. The advisory lock lets
+ * many workers start at once, since CREATE … IF NOT EXISTS alone can collide.
  */
 export const CREATE_TABLES = `
   BEGIN;
@@ -42,8 +42,9 @@ export const READ = `
   FROM accounts WHERE customer = $1`
 
 /**
- * `update`: the fenced update of the account, with this number of values. Parameters after these: customer, fencing token, job,
- * worker, amount, balance before, balance after, seal. Returns seq, or no row: refused.
+ * `update`: the fenced update of the account, with this number of values. Parameters after these:
+ * customer, fencing token, job, worker, amount, balance before, balance after, seal. Returns seq,
+ * or no row: refused.
  *
  * The entry's number is drawn while the account's row is locked, so the entries of a customer are
  * numbered in the order in which they were written.
@@ -56,8 +57,9 @@ export const ENTER = (update: string, values: number): string => `
   RETURNING seq`
 
 /**
- * Parameters: customer, fencing token, job, worker. Returns current_token, or no row: no such account.
- * Run after a refusal; tokens only rise, so the one it notes is still above the refused one.
+ * Parameters: customer, fencing token, job, worker. Returns current_token, or no row: no such
+ * account. Run after a refusal; tokens only rise, so the one it notes is still above the refused
+ * one.
  */
 export const NOTE_REFUSAL = `
   INSERT INTO refusals (customer, fencing_token, job_id, worker, current_token)

@@ -1,10 +1,13 @@
 /**
- * A ledger in PostgreSQL that is safe with a lease, and only with a lease. `FencedTable` checks the tokens.
+ * A ledger in PostgreSQL that is safe with a lease, and only with a lease. `FencedTable` checks the
+ * tokens.
  *
- * A posting is `open` (claim, then read), arithmetic in the worker, `post` (write what was computed).
- * No transaction stays open in between: only the lease keeps other workers out. Should a lease be
- * lost without its holder knowing, the fencing token decides. `open` raises the account's token
- * *before* it reads: a holder that read earlier with a lower token can no longer write, and is told.
+ * A posting is `open` (claim, then read), arithmetic in the worker, `post` (write what was
+ * computed). No transaction stays open in between: only the lease keeps other workers out. Should a
+ * lease be lost without its holder knowing, the fencing token decides. `open` raises the account's
+ * token
+ * *before* it reads: a holder that read earlier with a lower token can no longer write, and is
+ * told.
  */
 import pg from 'pg'
 import { FencedTable, StaleTokenError } from '../src/fenced/index.ts'
@@ -51,7 +54,8 @@ export class Ledger implements LedgerWriter {
   /** Connects, and creates the tables where they are missing. */
   static async connect(databaseUrl: string): Promise<Ledger> {
     const pool = new pg.Pool({ connectionString: databaseUrl, max: 2 })
-    // An idle connection that breaks is replaced by the pool; the next query reports a server that is gone.
+    // An idle connection that breaks is replaced by the pool; the next query reports a server that
+    // is gone.
     pool.on('error', () => undefined)
     try {
       await pool.query(CREATE_TABLES)
@@ -63,8 +67,9 @@ export class Ledger implements LedgerWriter {
   }
 
   /**
-   * Claims the account for this lease: from then on no lower token can write. Then reads it, by a second
-   * statement, because the claim may have waited for a stale writer and would not see the entry that the writer left.
+   * Claims the account for this lease: from then on no lower token can write. Then reads it, by a
+   * second statement, because the claim may have waited for a stale writer and would not see the
+   * entry that the writer left.
    * @throws StaleTokenError, after it noted the refusal.
    */
   async open(opening: Opening): Promise<OpenAccount> {
@@ -100,7 +105,9 @@ export class Ledger implements LedgerWriter {
   }
 
   /** Reads everything and checks it. */
-  /** `added`: the jobs in the order in which they were added, where that is the order to be kept. */
+  /**
+   * `added`: the jobs in the order in which they were added, where that is the order to be kept.
+   */
   async audit(added?: readonly string[]): Promise<Audit> {
     return audit(await readRows(this.#pool), added)
   }

@@ -1,6 +1,6 @@
 /**
- * Deduplicate expensive jobs: many ask for an operator's report, and one of them builds it. A module
- * for `bullmq-redlock work`.
+ * Deduplicate expensive jobs: many ask for an operator's report, and one of them builds it. A
+ * module for `bullmq-redlock work`.
  */
 import { LockedWorker, type WorkerContext } from '../src/index.ts'
 import { operatorReport, type OperatorReport } from './operator-report.ts'

@@ -1,6 +1,8 @@
 /** One line of the input: something that costs a customer money. */
 export interface Strike {
-  /** Unique in the file and free of ':'; it becomes the job's id, so enqueueing twice adds nothing. */
+  /**
+   * Unique in the file and free of ':'; it becomes the job's id, so enqueueing twice adds nothing.
+   */
   readonly id: string
   /** Whose ledger the amount is posted into; the resource a worker leases. */
   readonly customer: string
@@ -17,7 +19,9 @@ export interface Strike {
 
 type Problem = `Expected ${string}`
 
-/** A strike, or what is wrong with the value. Descriptive fields that are absent become 'unknown'. */
+/**
+ * A strike, or what is wrong with the value. Descriptive fields that are absent become 'unknown'.
+ */
 export function parseStrike(value: unknown): Strike | Problem {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     return `Expected an object, got ${shown(value)}`

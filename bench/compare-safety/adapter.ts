@@ -1,6 +1,7 @@
 /**
- * What a hazard needs of a lock library, and nothing that only one of them has. Each adapter runs in a process of
- * its own (see `library-process.ts`) and uses its library as the library's own documentation shows it.
+ * What a hazard needs of a lock library, and nothing that only one of them has. Each adapter runs
+ * in a process of its own (see `library-process.ts`) and uses its library as the library's own
+ * documentation shows it.
  */
 
 /** How a client of the library is to be made. */
@@ -15,7 +16,10 @@ export interface Setup {
   readonly masterTimeoutMs?: number
   /** ioredis `commandTimeout`, for libraries that leave a limit to the connection. */
   readonly commandTimeoutMs?: number
-  /** ioredis `enableAutoPipelining`, for libraries that send what the connection sends. None of them documents it. */
+  /**
+   * ioredis `enableAutoPipelining`, for libraries that send what the connection sends. None of them
+   * documents it.
+   */
   readonly autoPipelining?: boolean
   /** A quorum below the majority, for libraries that would take one. */
   readonly quorum?: number
@@ -38,7 +42,10 @@ export type Reason = 'taken' | 'unreachable' | 'unknown'
 
 export interface Client {
   acquire(resource: string, ttlMs: number): Promise<Held>
-  /** The library's way to run work under a lease that is kept alive; `lost` is called when it says so. */
+  /**
+   * The library's way to run work under a lease that is kept alive; `lost` is called when it says
+   * so.
+   */
   using<Result>(
     resource: string,
     ttlMs: number,

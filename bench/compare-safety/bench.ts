@@ -1,7 +1,7 @@
 /**
- * What a hazard has to work with: real masters, a fault proxy in front of each, and clients of the library that is
- * under test, in processes of their own. Made anew for every row on the same masters; a fault that is not seen to
- * have happened ends the run.
+ * What a hazard has to work with: real masters, a fault proxy in front of each, and clients of the
+ * library that is under test, in processes of their own. Made anew for every row on the same
+ * masters; a fault that is not seen to have happened ends the run.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -178,7 +178,10 @@ export class Bench implements AsyncDisposable {
     await Promise.all(this.proxies.map((proxy) => proxy.close()))
   }
 
-  /** Node leaks a socket that is reset in the middle of its orderly end; a library may never end its own. */
+  /**
+   * Node leaks a socket that is reset in the middle of its orderly end; a library may never end its
+   * own.
+   */
   async #connectionsClosed(): Promise<void> {
     const limit = performance.now() + CLOSE_LIMIT_MS
     while (this.proxies.some(({ counters }) => counters.open > 0) && performance.now() < limit) {

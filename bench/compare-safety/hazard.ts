@@ -18,8 +18,8 @@ export interface Hazard {
 }
 
 /**
- * Not what the libraries' documentation shows, but what their users can do: a limit on every command of the
- * connection. A row that fails is measured again with it, and says what came of it.
+ * Not what the libraries' documentation shows, but what their users can do: a limit on every
+ * command of the connection. A row that fails is measured again with it, and says what came of it.
  */
 export const TUNED = { commandTimeoutMs: 200 } as const
 export const TUNED_WORDS = `with ioredis commandTimeout ${TUNED.commandTimeoutMs}`

@@ -3,7 +3,10 @@ import { access } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-/** The libraries have a package of their own, `bench/peers`: installed when they are missing, from its lockfile. */
+/**
+ * The libraries have a package of their own, `bench/peers`: installed when they are missing, from
+ * its lockfile.
+ */
 export async function installPeers(say: (line: string) => void): Promise<void> {
   const peers = fileURLToPath(new URL('../peers', import.meta.url))
   try {

@@ -1,4 +1,7 @@
-/** A library in a process of its own, from the outside: every call has a limit, and it can be ended whatever it does. */
+/**
+ * A library in a process of its own, from the outside: every call has a limit, and it can be ended
+ * whatever it does.
+ */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Calls, Operation, Request, Response } from './calls.ts'
@@ -42,7 +45,9 @@ export class LibraryProcess {
     })
   }
 
-  /** Whether something was asked that has not been answered: then this process is not used again. */
+  /**
+   * Whether something was asked that has not been answered: then this process is not used again.
+   */
   get stuck(): boolean {
     return this.#stuck || this.#child.exitCode !== null || this.#child.signalCode !== null
   }

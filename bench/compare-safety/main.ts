@@ -1,11 +1,12 @@
 /**
- * The hazards that every lock library meets sooner or later, run against the published ones and this project, side by
- * side. Exit code 1 when this project fails a row, 2 when a fault could not be shown to have happened.
+ * The hazards that every lock library meets sooner or later, run against the published ones and
+ * this project, side by side. Exit code 1 when this project fails a row, 2 when a fault could not
+ * be shown to have happened.
  *
  *   npm run compare:safety -- [--only library]... [--hazard name]... [--json] [--markdown]
  *
- * `--json` prints the report as JSON, `--markdown` writes docs/compare-safety.md. A full run also leaves
- * bench/results/compare-safety.json.
+ * `--json` prints the report as JSON, `--markdown` writes docs/compare-safety.md. A full run also
+ * leaves bench/results/compare-safety.json.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'

@@ -1,4 +1,7 @@
-/** What redlock 5 and its fork have in common: the same names, and the same ways to ask why it failed. */
+/**
+ * What redlock 5 and its fork have in common: the same names, and the same ways to ask why it
+ * failed.
+ */
 import type { Client, Held, Reason, Setup } from './adapter.ts'
 import { connectAll, retriesFor, type PeerRedis } from '../peers/load.ts'
 
@@ -82,7 +85,10 @@ class HeldLock implements Held {
   }
 }
 
-/** "Per-attempt and per-client stats (including errors) are made available on the `attempt` property" (README). */
+/**
+ * "Per-attempt and per-client stats (including errors) are made available on the `attempt`
+ * property" (README).
+ */
 async function reason(error: unknown): Promise<Reason> {
   if (!(error instanceof Error) || !('attempts' in error)) return 'unknown'
   const votes = await Promise.all(error.attempts as readonly Promise<Vote>[])

@@ -12,8 +12,8 @@ import { Proxies } from './proxies.ts'
 export const LEASE_MS = 10_000
 
 /**
- * With a shorter limit it gives up on masters that are only busy, and the leases it then leaves behind stand in its own way
- * for their whole length. This is its default.
+ * With a shorter limit it gives up on masters that are only busy, and the leases it then leaves
+ * behind stand in its own way for their whole length. This is its default.
  */
 const UNIVERSAL: Partial<Setup> = { masterTimeoutMs: 5_000 }
 
@@ -35,7 +35,9 @@ export class Lab implements AsyncDisposable {
     this.#say = say
   }
 
-  /** The process of a contender, always the same one; `index` tells several of one contender apart. */
+  /**
+   * The process of a contender, always the same one; `index` tells several of one contender apart.
+   */
   process({ name }: Contender, index = 0): Promise<ContenderProcess> {
     const key = `${name} ${index}`
     const running = this.#processes.get(key) ?? ContenderProcess.start(name)

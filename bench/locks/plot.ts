@@ -1,6 +1,6 @@
 /**
- * The main figures as bars in an SVG of its own: no fonts, scripts or styles from elsewhere, and a background of its own, so that it
- * can be read on a light page and on a dark one.
+ * The main figures as bars in an SVG of its own: no fonts, scripts or styles from elsewhere, and a
+ * background of its own, so that it can be read on a light page and on a dark one.
  */
 import { number } from './format.ts'
 import type { Panel } from './row.ts'

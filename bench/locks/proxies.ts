@@ -30,7 +30,10 @@ export class Proxies implements AsyncDisposable {
     await Promise.all(this.all.map((proxy) => proxy.pass()))
   }
 
-  /** Node leaks a socket that is reset in the middle of its orderly end, so the clients may end theirs first. */
+  /**
+   * Node leaks a socket that is reset in the middle of its orderly end, so the clients may end
+   * theirs first.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     const limit = performance.now() + CLOSE_LIMIT_MS
     while (this.all.some(({ counters }) => counters.open > 0) && performance.now() < limit) {

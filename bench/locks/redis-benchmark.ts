@@ -1,4 +1,7 @@
-/** What the masters could do at best: redis-benchmark asks all five at once, each over one connection. */
+/**
+ * What the masters could do at best: redis-benchmark asks all five at once, each over one
+ * connection.
+ */
 import { execFile, type ChildProcess } from 'node:child_process'
 import { findProgram } from '../../scripts/find-program.ts'
 import { COMPARE_AND_DELETE } from './contenders/raw-scripts.ts'
@@ -18,7 +21,8 @@ export interface Bound {
 }
 
 /**
- * About so many requests: in whole pipelines, because with another number redis-benchmark now and then takes its own end for a loss.
+ * About so many requests: in whole pipelines, because with another number redis-benchmark now and
+ * then takes its own end for a loss.
  *
  * @returns undefined where redis-benchmark is not installed.
  */

@@ -29,7 +29,9 @@ export function spread(rounds: readonly number[]): Spread {
   return { median, low: sorted[0] ?? NaN, high: sorted.at(-1) ?? NaN }
 }
 
-/** Round by round, so that a machine that is busy for a while weighs on both sides of each ratio. */
+/**
+ * Round by round, so that a machine that is busy for a while weighs on both sides of each ratio.
+ */
 export function ratios(rounds: readonly number[], others: readonly number[]): readonly number[] {
   return rounds.map((value, round) => value / (others[round] ?? NaN))
 }

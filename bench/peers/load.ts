@@ -1,6 +1,7 @@
 /**
- * The libraries under comparison are dependencies of the package.json beside this file only, so that nothing else in the
- * project can meet them or their ioredis. They are loaded by name at run time and typed by what is used of them.
+ * The libraries under comparison are dependencies of the package.json beside this file only, so
+ * that nothing else in the project can meet them or their ioredis. They are loaded by name at run
+ * time and typed by what is used of them.
  */
 import { readFile } from 'node:fs/promises'
 
@@ -41,7 +42,10 @@ interface Connections {
   readonly autoPipelining?: boolean
 }
 
-/** One client for each master with ioredis' defaults, which is how every one of the libraries documents it. */
+/**
+ * One client for each master with ioredis' defaults, which is how every one of the libraries
+ * documents it.
+ */
 export async function connectAll(connections: Connections): Promise<readonly PeerRedis[]> {
   const { urls, commandTimeoutMs, autoPipelining } = connections
   const { Redis } = await loadPeer<PeerIoredis>('ioredis')
@@ -69,7 +73,9 @@ function readyOrNot(client: PeerRedis): Promise<void> {
   })
 }
 
-/** The number of retries after which a library with this delay between them has tried for `waitMs`. */
+/**
+ * The number of retries after which a library with this delay between them has tried for `waitMs`.
+ */
 export function retriesFor(waitMs: number, retryDelayMs: number): number {
   return Math.ceil(waitMs / retryDelayMs)
 }

@@ -1,6 +1,6 @@
 /**
- * Everything that a soak puts under strain: five masters behind proxies, a queue, a store that is never hurt, processes
- * that take leases, and BullMQ workers.
+ * Everything that a soak puts under strain: five masters behind proxies, a queue, a store that is
+ * never hurt, processes that take leases, and BullMQ workers.
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'

@@ -20,8 +20,8 @@ export interface Fault {
   /** How often it is chosen, compared with the others. */
   readonly weight: number
   /**
-   * Hurts, waits, heals. Returns how often the fault was seen to strike, by a counter or by a fact that changed; 0 when
-   * nothing was in its way.
+   * Hurts, waits, heals. Returns how often the fault was seen to strike, by a counter or by a fact
+   * that changed; 0 when nothing was in its way.
    */
   strike(strike: Strike): Promise<number>
 }

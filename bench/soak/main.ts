@@ -3,8 +3,9 @@
  *
  *   npm run soak -- --minutes 10 [--locks etcd|zookeeper|postgres] [--seed 1] [--json]
  *
- * Prints the injected faults by kind, the leases, and every anomaly. Exit code 0: no anomaly, every fault that was
- * chosen was also seen to strike, and all jobs are done. 1 otherwise, 130 when it was interrupted.
+ * Prints the injected faults by kind, the leases, and every anomaly. Exit code 0: no anomaly, every
+ * fault that was chosen was also seen to strike, and all jobs are done. 1 otherwise, 130 when it
+ * was interrupted.
  */
 import { parseArgs } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -152,7 +153,8 @@ async function addJobs(arena: Arena, signal: AbortSignal): Promise<void> {
     if (arena.ledger.added - (await arena.ledger.completed()) < MAX_OPEN_JOBS) {
       await arena.ledger.add(JOBS_PER_BATCH)
     }
-    await delay(BATCH_MS, undefined, { signal }).catch(() => undefined) // The loop's condition ends it.
+    // The loop's condition ends it.
+    await delay(BATCH_MS, undefined, { signal }).catch(() => undefined)
   }
 }
 
@@ -162,7 +164,8 @@ async function addScratchJobs(arena: Arena, signal: AbortSignal): Promise<void> 
     if ((await arena.scratch.undone()).length < MAX_OPEN_SCRATCH_JOBS) {
       await arena.scratch.add(SCRATCH_BATCH)
     }
-    await delay(BATCH_MS, undefined, { signal }).catch(() => undefined) // The loop's condition ends it.
+    // The loop's condition ends it.
+    await delay(BATCH_MS, undefined, { signal }).catch(() => undefined)
   }
 }
 
@@ -186,7 +189,8 @@ async function reportProgress(
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
-    await delay(PROGRESS_MS, undefined, { signal }).catch(() => undefined) // The loop's condition ends it.
+    // The loop's condition ends it.
+    await delay(PROGRESS_MS, undefined, { signal }).catch(() => undefined)
     const seconds = Math.round((performance.now() - startedAt) / 1_000)
     say(
       `${seconds} s: ${nemesis.struck} faults, ${arena.history.leases.size} leases, ${await arena.ledger.completed()} of ${arena.ledger.added} jobs done`,

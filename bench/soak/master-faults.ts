@@ -3,7 +3,10 @@ import { readdirSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Fault, Strike } from './fault.ts'
 
-/** Clocks of masters stay this close to the right time: a client's proposals must not look like those of a wrong clock. */
+/**
+ * Clocks of masters stay this close to the right time: a client's proposals must not look like
+ * those of a wrong clock.
+ */
 const MAX_BEHIND_MS = 80
 const RATES = [0.997, 1.003] as const
 

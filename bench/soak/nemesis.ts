@@ -17,7 +17,10 @@ const LANES = 3
 /** A truce is longer than the longest standstill that is allowed. */
 const TRUCE = { everyMs: 12_000, ms: 7_000 }
 const PAUSE_MS = { min: 20, max: 500 }
-/** Now and then nothing is hurt for a while, so that the system gets out of its trouble and into it again. */
+/**
+ * Now and then nothing is hurt for a while, so that the system gets out of its trouble and into it
+ * again.
+ */
 const CALM = { chance: 0.03, ms: 1_500 }
 
 export interface Tally {

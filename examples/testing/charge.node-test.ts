@@ -22,7 +22,8 @@ void test('two of five masters may be gone, three may not', async () => {
   assert.equal((await redlock.tryAcquire('a')).status, 'granted')
   fleet.masters[2]?.kill()
   assert.equal((await redlock.tryAcquire('b')).status, 'unreachable')
-  // Back without its memory, it may have forgotten a lease: it votes again when the longest one is over.
+  // Back without its memory, it may have forgotten a lease: it votes again when the longest one is
+  // over.
   fleet.masters[2]?.start({ keepData: false })
   await clock.advance(1_000)
   assert.equal((await redlock.tryAcquire('b')).status, 'unreachable')

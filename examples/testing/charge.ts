@@ -1,4 +1,7 @@
-/** What the examples test: a processor that charges a customer in two steps, and must not go on once its lease is lost. */
+/**
+ * What the examples test: a processor that charges a customer in two steps, and must not go on once
+ * its lease is lost.
+ */
 import type { Job } from 'bullmq'
 import type { JobLease } from '../../src/index.ts' // In your project: 'bullmq-redlock'
 

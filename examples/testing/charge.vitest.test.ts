@@ -1,4 +1,6 @@
-/** Unit tests with vitest, a fleet in memory and a clock that stands still: no Redis, no waiting. */
+/**
+ * Unit tests with vitest, a fleet in memory and a clock that stands still: no Redis, no waiting.
+ */
 import type { Job } from 'bullmq'
 import { expect, test } from 'vitest'
 import { LeaseLostError, lockedProcessor } from '../../src/index.ts' // 'bullmq-redlock'

@@ -1,4 +1,7 @@
-/** What a command is given: settings, a way to speak, the signal that asks it to stop, and connections that are closed after it. */
+/**
+ * What a command is given: settings, a way to speak, the signal that asks it to stop, and
+ * connections that are closed after it.
+ */
 import { silentLogger } from '../logger.ts'
 import type { LockClient } from '../lock/lock-client.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
@@ -45,7 +48,10 @@ export interface Cli {
 export type Task = (cli: Cli) => Promise<ExitCode>
 
 export interface TaskOptions {
-  /** The command looks at `signal` itself and comes to an orderly end; others are left where they are. */
+  /**
+   * The command looks at `signal` itself and comes to an orderly end; others are left where they
+   * are.
+   */
   readonly graceful?: boolean
   /** It runs code of others, which may have opened what would keep the process alive. */
   readonly foreignCode?: boolean

@@ -1,6 +1,6 @@
 /**
- * The first SIGINT or SIGTERM asks the command to come to its end; a second one ends the process at once. The signals
- * are given back when the command has ended.
+ * The first SIGINT or SIGTERM asks the command to come to its end; a second one ends the process at
+ * once. The signals are given back when the command has ended.
  */
 import { EXIT } from './exit-code.ts'
 

@@ -1,4 +1,7 @@
-/** What a command says: results on standard output, everything else on standard error. Colour goes to terminals only. */
+/**
+ * What a command says: results on standard output, everything else on standard error. Colour goes
+ * to terminals only.
+ */
 import { styleText } from 'node:util'
 import { redacted } from '../redact.ts'
 import { printableLines } from './printable.ts'
@@ -56,7 +59,10 @@ export class Output {
     this.#stdout.write(text)
   }
 
-  /** For people who watch; with --json an event for machines that do. Control characters in it are shown, not obeyed. */
+  /**
+   * For people who watch; with --json an event for machines that do. Control characters in it are
+   * shown, not obeyed.
+   */
   note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
     const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
     this.#stderr.write(`${redacted(line)}\n`)

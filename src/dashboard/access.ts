@@ -1,11 +1,11 @@
 /**
  * Which requests are answered. Four rules, in this order:
  *
- *   1. a request that came in over loopback must name this machine, or a host that was allowed: else a foreign page,
- *      whose name was made to point to 127.0.0.1, could read everything (DNS rebinding)
- *   2. data is not given to pages of other origins: they could not read it, but could hold all streams open
+ *   1. a request that came in over loopback must name this machine, or an allowed host: else a foreign
+ *      page, whose name was made to point to 127.0.0.1, could read everything (DNS rebinding)
+ *   2. pages of other origins get no data: they could not read it, but could hold all streams open
  *   3. with a token, or with the application's own `authorize`, a request must pass it
- *   4. without either, only requests from this machine are answered, and none that a proxy passed on
+ *   4. without either, only requests from this machine are answered, and none through a proxy
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -13,13 +13,17 @@ import { refuse } from '../options.ts'
 
 export interface AccessOptions {
   /**
-   * It gives access: as `Authorization: Bearer …`, or typed into the page's login. At least 16 characters. Without it, and without
-   * `authorize`, only connections from this machine are answered.
+   * It gives access: as `Authorization: Bearer …`, or typed into the page's login. At least 16
+   * characters. Without it, and without `authorize`, only connections from this machine are
+   * answered.
    */
   readonly token?: string
   /** For an application that has its own login: whether this request is answered. */
   readonly authorize?: (request: IncomingMessage) => boolean | Promise<boolean>
-  /** Names, without port, under which a proxy on this machine reaches the page: `['ops.example.com']`. */
+  /**
+   * Names, without port, under which a proxy on this machine reaches the page:
+   * `['ops.example.com']`.
+   */
   readonly allowedHosts?: readonly string[]
 }
 
@@ -125,8 +129,8 @@ function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
 }
 
 /**
- * A browser says where a request comes from: in `Sec-Fetch-Site`, and in `Origin` where a script asks. A link on another
- * page may lead to this one, so a navigation is answered.
+ * A browser says where a request comes from: in `Sec-Fetch-Site`, and in `Origin` where a script
+ * asks. A link on another page may lead to this one, so a navigation is answered.
  */
 function isFromForeignPage({ headers }: IncomingMessage): boolean {
   if (headers['sec-fetch-mode'] === 'navigate') return false

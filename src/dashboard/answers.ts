@@ -27,8 +27,8 @@ const SAFE_HEADERS = {
 }
 
 /**
- * Undefined for a path that is not below `basePath`. Express takes the mount path off `url` and leaves it in `originalUrl`;
- * others leave it where it is, and `basePath` says what it is.
+ * Undefined for a path that is not below `basePath`. Express takes the mount path off `url` and
+ * leaves it in `originalUrl`; others leave it where it is, and `basePath` says what it is.
  */
 export function asked(
   request: IncomingMessage & { readonly originalUrl?: string },
@@ -80,7 +80,10 @@ export function redirect(status: 302 | 303, location: string, headers = {}): Ans
   return { status, headers: { location, ...headers }, body: '' }
 }
 
-/** What a form has posted; an application may have parsed it already. Empty when it is too long to be a login. */
+/**
+ * What a form has posted; an application may have parsed it already. Empty when it is too long to
+ * be a login.
+ */
 export async function formOf(
   request: IncomingMessage & { readonly body?: unknown },
 ): Promise<URLSearchParams> {

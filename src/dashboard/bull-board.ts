@@ -8,8 +8,10 @@ export interface LogAdapter {
 }
 
 /**
- * Changes the adapter and returns it. Nothing is written: the reason is found out when the log is opened.
- * @example createBullBoard({ queues: [showReasons(new BullMQAdapter(queue), dashboard)], serverAdapter })
+ * Changes the adapter and returns it. Nothing is written: the reason is found out when the log is
+ * opened.
+ * @example createBullBoard({ queues: [showReasons(new BullMQAdapter(queue), dashboard)],
+ * serverAdapter })
  */
 export function showReasons<Adapter extends LogAdapter>(
   adapter: Adapter,

@@ -1,10 +1,14 @@
 /**
- * The dashboard as a request handler: for its own server (`bullmq-redlock dashboard`) or inside an application, beside Bull
- * Board. It only reads: the one route that takes a POST checks a token and sets a cookie.
+ * The dashboard as a request handler: for its own server (`bullmq-redlock dashboard`) or inside an
+ * application, beside Bull Board. It only reads: the one route that takes a POST checks a token and
+ * sets a cookie.
  *
- *   GET  /                 the page             GET  /state?search=&sort=&page=   what it shows, as JSON
- *   GET  /page.css, …      its files            GET  /events?search=&sort=&page=  the same, after every look
- *   POST /login            token in, cookie out GET  /resource?name=       one resource
+ *   GET  /                             the page
+ *   GET  /page.css, …                  its files
+ *   GET  /state?search=&sort=&page=    what it shows, as JSON
+ *   GET  /events?search=&sort=&page=   the same, after every look
+ *   GET  /resource?name=               one resource
+ *   POST /login                        token in, cookie out
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { systemClock } from '../clock.ts'
@@ -39,8 +43,8 @@ export type Next = (error?: unknown) => void
 export interface DashboardHandler {
   (request: IncomingMessage, response: ServerResponse, next?: Next): void
   /**
-   * Why a job does not run, in words; undefined when it has finished, or is not there, or no `queueRedis` is named. Its lines are
-   * found by a scan of at most 100 000 keys.
+   * Why a job does not run, in words; undefined when it has finished, or is not there, or no
+   * `queueRedis` is named. Its lines are found by a scan of at most 100 000 keys.
    */
   why(queue: string, jobId: string): Promise<string | undefined>
   /** Ends the streams and closes the connections to the servers. */
@@ -63,7 +67,8 @@ const REFUSALS = {
 
 /**
  * @throws TypeError for a bad option.
- * @example app.use('/redlock', dashboardHandler({ masters, queueRedis, authorize: (req) => isAdmin(req) }))
+ * @example app.use('/redlock', dashboardHandler({ masters, queueRedis, authorize: (req) =>
+ * isAdmin(req) }))
  */
 export function dashboardHandler(options: DashboardOptions): DashboardHandler {
   const dashboard = new Dashboard(resolveOptions(options))

@@ -1,6 +1,6 @@
 /**
- * Looks at the servers for all viewers: one look at a time, shared by all, and none while there is no viewer. Each look
- * is bounded, and says where it was cut off.
+ * Looks at the servers for all viewers: one look at a time, shared by all, and none while there is
+ * no viewer. Each look is bounded, and says where it was cut off.
  */
 import { sleep, type Clock } from '../clock.ts'
 import type { Diagnosis } from '../operator/diagnosis.ts'
@@ -101,7 +101,10 @@ export class Looks {
     return this.#fresh() ?? this.#take()
   }
 
-  /** Leases and lines whose resource contains the text; asks the servers only where the look was cut off. */
+  /**
+   * Leases and lines whose resource contains the text; asks the servers only where the look was cut
+   * off.
+   */
   async search(look: Look, text: string): Promise<Found> {
     const { leases, lines } = look
     if (text === '') return { leases, lines }

@@ -21,11 +21,16 @@ export interface DashboardOptions extends AccessOptions {
   readonly timeoutMs?: number
   /** How often the servers are looked at while there is a viewer. @defaultValue 1 000 */
   readonly everyMs?: number
-  /** The most leases that are looked at. Where there are more the page says so, and a search finds them. @defaultValue 1 000 */
+  /**
+   * The most leases that are looked at. Where there are more the page says so, and a search finds
+   * them. @defaultValue 1 000
+   */
   readonly limit?: number
   /** Where Bull Board is mounted, such as `/admin/queues`: jobs then link to it. */
   readonly bullBoard?: string
-  /** Where it is mounted, for frameworks that leave the path as it is: `/redlock`. @defaultValue '' */
+  /**
+   * Where it is mounted, for frameworks that leave the path as it is: `/redlock`. @defaultValue ''
+   */
   readonly basePath?: string
 }
 

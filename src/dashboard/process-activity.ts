@@ -1,6 +1,7 @@
 /**
- * What the Redlocks and workers of this very process did in the last minute: exact numbers, the losses with their reasons, and the
- * step that each lease is at. Only who runs in a worker's process can know these.
+ * What the Redlocks and workers of this very process did in the last minute: exact numbers, the
+ * losses with their reasons, and the step that each lease is at. Only who runs in a worker's
+ * process can know these.
  */
 import type { Clock } from '../clock.ts'
 import { TOKENS_PER_GRANT } from '../redlock/verbs/acquire.ts'
@@ -55,8 +56,8 @@ export class ProcessActivity {
   }
 
   /**
-   * The step that a lease is at, or ran last; undefined for leases of other processes. The masters know the fencing token of its
-   * grant; the job that runs may have one of the next.
+   * The step that a lease is at, or ran last; undefined for leases of other processes. The masters
+   * know the fencing token of its grant; the job that runs may have one of the next.
    */
   stepOf(granted: number | undefined): string | undefined {
     if (granted === undefined) return undefined

@@ -1,4 +1,7 @@
-/** One resource from all sides: what every master says, the line before it, and the steps that its running jobs have done. */
+/**
+ * One resource from all sides: what every master says, the line before it, and the steps that its
+ * running jobs have done.
+ */
 import type { LiveLease } from '../operator/live-leases.ts'
 import type { LockView } from '../operator/lock-view.ts'
 import type { QueueView } from '../operator/queue-view.ts'

@@ -1,4 +1,6 @@
-/** What the page shows, as one JSON value, no larger for a large fleet than for a small one. Pure. */
+/**
+ * What the page shows, as one JSON value, no larger for a large fleet than for a small one. Pure.
+ */
 import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
 import type { Finding } from '../lock/finding.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'

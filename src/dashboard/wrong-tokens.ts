@@ -1,6 +1,6 @@
 /**
- * Wrong tokens are answered late, and of one address only a few at a time: guessing takes too long, and a person who
- * mistypes waits for half a second.
+ * Wrong tokens are answered late, and of one address only a few at a time: guessing takes too long,
+ * and a person who mistypes waits for half a second.
  */
 import { sleep, type Clock } from '../clock.ts'
 
@@ -15,7 +15,9 @@ export class WrongTokens {
     this.#clock = clock
   }
 
-  /** whether this address has too many wrong tokens waiting that the next one is not even looked at. */
+  /**
+   * whether this address has too many wrong tokens waiting that the next one is not even looked at.
+   */
   isBlocked(address = ''): boolean {
     return (this.#waiting.get(address) ?? 0) >= MAX_AT_A_TIME
   }

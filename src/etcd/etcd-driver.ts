@@ -174,7 +174,9 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     return Promise.resolve()
   }
 
-  /** @returns what etcd granted: whole seconds, and more than was asked for where that is too short. */
+  /**
+   * @returns what etcd granted: whole seconds, and more than was asked for where that is too short.
+   */
   async #grantLease(ID: string, leaseMs: number): Promise<number> {
     const TTL = Math.ceil(leaseMs / 1_000)
     const reply = await this.#call('/v3/lease/grant', { ID, TTL }).catch((error: unknown) => {

@@ -14,8 +14,9 @@ export interface EtcdLocksOptions extends LockOptions {
   /** The members: `http://host:2379` or `https://…`. All of them, so that one may be down. */
   readonly endpoints: readonly string[]
   /**
-   * For `https` endpoints. The gateway does not take a client certificate for a user. With `--client-cert-auth` the
-   * members' own certificates must also be good for clients (`extendedKeyUsage` clientAuth).
+   * For `https` endpoints. The gateway does not take a client certificate for a user. With
+   * `--client-cert-auth` the members' own certificates must also be good for clients
+   * (`extendedKeyUsage` clientAuth).
    */
   readonly tls?: EtcdTls
   /** A user of etcd, where authentication is on. */

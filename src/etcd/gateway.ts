@@ -1,4 +1,6 @@
-/** etcd's gateway: JSON over HTTP, one POST a call. Goes on to the next endpoint where one fails. */
+/**
+ * etcd's gateway: JSON over HTTP, one POST a call. Goes on to the next endpoint where one fails.
+ */
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Clock } from '../clock.ts'

@@ -1,6 +1,6 @@
 /**
- * Objects in a store with conditional writes (S3 and others: `If-Match`, `If-None-Match`), which keep
- * the fencing token of their writer in their metadata.
+ * Objects in a store with conditional writes (S3 and others: `If-Match`, `If-None-Match`), which
+ * keep the fencing token of their writer in their metadata.
  */
 import { StaleTokenError } from '../errors.ts'
 

@@ -32,13 +32,14 @@ end
 return replies`
 
 /**
- * Runs `commands` as one script. The largest token is stored at `tokenKey`, which must never expire;
- * one such key may guard many keys. In a cluster all of them are of one slot.
+ * Runs `commands` as one script. The largest token is stored at `tokenKey`, which must never
+ * expire; one such key may guard many keys. In a cluster all of them are of one slot.
  * @param keys every key that the commands use.
  * @returns the reply of each command. One that fails ends the script; those before it stay done.
  * @throws StaleTokenError when a later lease has written; then nothing ran.
  * @example
- * await fencedRedis(redis, lease, 'account:a:token', ['account:a'], [['HINCRBY', 'account:a', 'balance', 10]])
+ * await fencedRedis(redis, lease, 'account:a:token', ['account:a'], [['HINCRBY', 'account:a',
+ * 'balance', 10]])
  */
 export async function fencedRedis(
   redis: FencedRedisClient,

@@ -2,8 +2,8 @@
  * Rows that remember the largest fencing token that wrote them, and refuse smaller ones. The check
  * and the write are one statement, so nothing can come between.
  *
- * A token that equals the stored one is accepted: one lease may write several times. A row without a
- * token (NULL) accepts any. A deleted row forgets its token: mark rows as deleted instead.
+ * A token that equals the stored one is accepted: one lease may write several times. A row without
+ * a token (NULL) accepts any. A deleted row forgets its token: mark rows as deleted instead.
  */
 import { StaleTokenError } from '../errors.ts'
 import { refuse } from '../options.ts'
@@ -114,7 +114,10 @@ export class FencedTable {
     return rows[0] as Row
   }
 
-  /** The text of {@link FencedTable.update} for drivers that are called by hand. No row matched: stale, or missing. */
+  /**
+   * The text of {@link FencedTable.update} for drivers that are called by hand. No row matched:
+   * stale, or missing.
+   */
   updateStatement({ fencingToken }: Fenced, key: Row, columns: Row): Statement {
     const values: unknown[] = []
     const set = this.#assignments(values, fencingToken, columns)
@@ -124,7 +127,10 @@ export class FencedTable {
     return { text, values }
   }
 
-  /** The texts of {@link FencedTable.write}. Where one with `isCheck` matched no row, the token is stale. */
+  /**
+   * The texts of {@link FencedTable.write}. Where one with `isCheck` matched no row, the token is
+   * stale.
+   */
   writeStatements(
     lease: Fenced,
     key: Row,

@@ -1,7 +1,8 @@
 /**
- * Judges the leases of a whole system by what its processes have logged: whether two trusted leases of a resource ever
- * overlapped, whether fencing tokens rose, and which lines are missing. Lines come roughly in the order of time; memory
- * grows with the number of resources and instances, not with the number of lines.
+ * Judges the leases of a whole system by what its processes have logged: whether two trusted leases
+ * of a resource ever overlapped, whether fencing tokens rose, and which lines are missing. Lines
+ * come roughly in the order of time; memory grows with the number of resources and instances, not
+ * with the number of lines.
  */
 import type { GrantedEvent, LeaseEvent } from './lease-event.ts'
 import { groupOf, newRecord, update, type LeaseEnd, type LeaseRecord } from './lease-record.ts'
@@ -9,8 +10,8 @@ import { Timeline, type Conflict, type Entry } from './timeline.ts'
 
 export interface HistoryOptions {
   /**
-   * By how much the wall clocks of two machines may differ at one moment. Leases of different machines overlap for sure
-   * when they do for longer than this.
+   * By how much the wall clocks of two machines may differ at one moment. Leases of different
+   * machines overlap for sure when they do for longer than this.
    * @defaultValue 250
    */
   readonly clockSkewMs?: number
@@ -40,7 +41,10 @@ export interface HistoryVerdict {
   readonly endings: Readonly<Record<LeaseEnd | 'unended', number>>
   readonly violations: Readonly<Record<Violation, number>>
   readonly missing: Readonly<Record<Gap, number>>
-  /** Pairs of leases on different machines that were closer together than `clockSkewMs`: not judged by time. */
+  /**
+   * Pairs of leases on different machines that were closer together than `clockSkewMs`: not judged
+   * by time.
+   */
   readonly uncertain: number
   readonly longestOverlapMs: number
   /** The first ones of each kind. */
@@ -53,7 +57,9 @@ const WINDOW_MS = 60_000
 /** Events between two looks for leases that can be settled. */
 const SETTLE_EVERY = 256
 const MAX_FINDINGS_OF_A_KIND = 20
-/** An instance that goes on logging this long after a lease was over has lost the line of its end. */
+/**
+ * An instance that goes on logging this long after a lease was over has lost the line of its end.
+ */
 const END_LINE_MS = 5_000
 
 /** One instance of `Redlock`. */

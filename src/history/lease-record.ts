@@ -13,7 +13,9 @@ export interface LeaseRecord {
   readonly names: readonly string[]
   readonly slots: number
   fencingToken: number
-  /** From when to when its holder trusted it, on the clock that all processes of its machine share. */
+  /**
+   * From when to when its holder trusted it, on the clock that all processes of its machine share.
+   */
   readonly grantedMs: number
   trustedUntilMs: number
   /** The same on the machine's wall clock, for comparison with other machines. */

@@ -1,7 +1,8 @@
 /**
- * The leases of one resource in the order of their grants, on one clock: the monotonic clock of a machine, or the wall
- * clocks of several. A lease is settled when every line that could concern it has been read: then it is compared with
- * those granted before its end, and forgotten, but for the highest fencing token.
+ * The leases of one resource in the order of their grants, on one clock: the monotonic clock of a
+ * machine, or the wall clocks of several. A lease is settled when every line that could concern it
+ * has been read: then it is compared with those granted before its end, and forgotten, but for the
+ * highest fencing token.
  */
 import type { LeaseRecord } from './lease-record.ts'
 
@@ -53,7 +54,9 @@ export class Timeline {
     return grantedMs >= this.#forgottenUntilMs
   }
 
-  /** Settles the leases that ended before `untilMs`; nothing that is read later began before that. */
+  /**
+   * Settles the leases that ended before `untilMs`; nothing that is read later began before that.
+   */
   settle(untilMs: number, report: TimelineReport): void {
     let done = 0
     for (const entry of this.#entries) {
@@ -120,7 +123,9 @@ export class Timeline {
     return tokens
   }
 
-  /** Of those that ended before `startMs`, also by another clock, only the highest token matters. */
+  /**
+   * Of those that ended before `startMs`, also by another clock, only the highest token matters.
+   */
   #forgetRecent(tokens: Tokens, startMs: number): void {
     const { recent } = tokens
     for (let index = recent.length - 1; index >= 0; index--) {

@@ -40,7 +40,8 @@ interface Reader {
 }
 
 /**
- * Whether two trusted leases of one resource ever overlapped, whether fencing tokens rose, and which lines are missing.
+ * Whether two trusted leases of one resource ever overlapped, whether fencing tokens rose, and
+ * which lines are missing.
  *
  * @example
  * const { verdict, findings } = await verifyHistory([{ name: 'worker-1', lines }])
@@ -92,8 +93,8 @@ async function* eventsOf(
 }
 
 /**
- * When an event was, for the order in which sources are read: on its machine's monotonic clock, because a wall clock
- * may be set back. A machine that was suspended is where its wall clock says.
+ * When an event was, for the order in which sources are read: on its machine's monotonic clock,
+ * because a wall clock may be set back. A machine that was suspended is where its wall clock says.
  */
 class Order {
   readonly #machineOf = new Map<string, string>()

@@ -27,7 +27,8 @@ const OF_WAITING: Readonly<Record<keyof AcquireOptions, true>> = {
 
 /**
  * `waiting`: the call has `waitMs` and `signal` too.
- * @throws TypeError for a number, which other libraries take as the duration, and for an option that does not exist.
+ * @throws TypeError for a number, which other libraries take as the duration, and for an option
+ * that does not exist.
  */
 export function callOptions(options: unknown, waiting: boolean): void {
   objectOption(options, 'an object, such as { leaseMs: 5_000 }')

@@ -1,6 +1,9 @@
 /** One thing that a diagnosis found. */
 export interface Finding {
-  /** `error`: something does not work or must not be so. `warning`: it soon may. `note`: good to know, and healthy. */
+  /**
+   * `error`: something does not work or must not be so. `warning`: it soon may. `note`: good to
+   * know, and healthy.
+   */
   readonly severity: 'error' | 'warning' | 'note'
   /** Stable, for machines: `unreachable`, `evicts`, … */
   readonly code: string

@@ -21,7 +21,10 @@ export interface ListedLease {
   /** `owner` and the beginning of the token. */
   readonly holder: string
   readonly fencingToken: number
-  /** Until it ends if it is not extended; the length of a session where the server does not tell how much is left. */
+  /**
+   * Until it ends if it is not extended; the length of a session where the server does not tell how
+   * much is left.
+   */
   readonly freeInMs: number
 }
 
@@ -45,12 +48,16 @@ export interface ServiceHealth {
 
 export interface Inspection {
   readonly resource: string
-  /** Who holds a quorum, since when at the latest, and until when; undefined when no client does. */
+  /**
+   * Who holds a quorum, since when at the latest, and until when; undefined when no client does.
+   */
   readonly holder?: {
     readonly name: string
     /** That of its grant; work to which it was passed on since has one of the next. */
     readonly fencingToken: number
-    /** Milliseconds until enough masters have dropped it for another client, if it is not extended. */
+    /**
+     * Milliseconds until enough masters have dropped it for another client, if it is not extended.
+     */
     readonly freeInMs: number
   }
   readonly masters: readonly MasterView[]

@@ -1,7 +1,7 @@
 /**
- * Renews a lease for as long as its work runs: a loop that schedules itself, so that two renewals never
- * overlap and a slow one is never answered by a faster one. It stops by itself when the lease is over or may
- * not be extended any more; the lease's own timer ends the trust, not the keeper.
+ * Renews a lease for as long as its work runs: a loop that schedules itself, so that two renewals
+ * never overlap and a slow one is never answered by a faster one. It stops by itself when the lease
+ * is over or may not be extended any more; the lease's own timer ends the trust, not the keeper.
  */
 import type { Clock, Timer } from '../clock.ts'
 import type { Lease } from './lease.ts'
@@ -16,14 +16,17 @@ export function renewAfterMs(leaseMs: number): number {
 }
 
 /**
- * When a lease with `leftMs` of it left is renewed first: as above, but one that was passed on old not at once, since the work may
- * be over in a moment and the next one older still.
+ * When a lease with `leftMs` of it left is renewed first: as above, but one that was passed on old
+ * not at once, since the work may be over in a moment and the next one older still.
  */
 export function firstRenewalMs(leaseMs: number, leftMs: number): number {
   return Math.max(leaseMs / 10, leftMs - leaseMs + renewAfterMs(leaseMs))
 }
 
-/** Whether work may begin under a lease with `leftMs` of it left, which is kept alive: there is time for some failed tries. */
+/**
+ * Whether work may begin under a lease with `leftMs` of it left, which is kept alive: there is time
+ * for some failed tries.
+ */
 export function canBeKept(leaseMs: number, leftMs: number): boolean {
   return leftMs >= leaseMs / 2
 }
@@ -55,7 +58,8 @@ export function keep(
           : retryAfterMs(lease.leaseMs, outcome.remainingMs),
       )
     } catch {
-      // The lease is lost or released: its signal and `assertHeld` say so to those who work under it.
+      // The lease is lost or released: its signal and `assertHeld` say so to those who work under
+      // it.
     }
   }
   schedule(firstRenewalMs(lease.leaseMs, lease.remainingMs()))

@@ -1,6 +1,7 @@
 /**
- * The record of leases in the log: granted, extended, and how each ended. `bullmq-redlock verify` judges it.
- * Each line has the clocks of its process, and a number that shows whether lines are missing.
+ * The record of leases in the log: granted, extended, and how each ended. `bullmq-redlock verify`
+ * judges it. Each line has the clocks of its process, and a number that shows whether lines are
+ * missing.
  */
 import { randomUUID } from 'node:crypto'
 import { machineId, machineOffsetMs, type Clock } from '../clock.ts'

@@ -22,9 +22,13 @@ export interface Lease extends AsyncDisposable {
   readonly resource: string
   /** What the lease covers, sorted. */
   readonly resources: readonly string[]
-  /** Secret random value that names this lease on the masters, with the owner's name behind an `@`. */
+  /**
+   * Secret random value that names this lease on the masters, with the owner's name behind an `@`.
+   */
   readonly token: string
-  /** Larger than that of every earlier lease on the resource. Compare it in the store you write to. */
+  /**
+   * Larger than that of every earlier lease on the resource. Compare it in the store you write to.
+   */
   readonly fencingToken: number
   /** Milliseconds. */
   readonly leaseMs: number
@@ -34,11 +38,13 @@ export interface Lease extends AsyncDisposable {
   readonly trustedUntil: number
   /** Milliseconds for which the lease may still be trusted; 0 when it is lost or released. */
   remainingMs(): number
-  /** @throws LeaseLostError when the lease is over. Looks at the clocks itself: timers may be late. */
+  /**
+   * @throws LeaseLostError when the lease is over. Looks at the clocks itself: timers may be late.
+   */
   assertHeld(): void
   /**
-   * Renews the lease for its full length on a quorum. Calls that overlap share one round. A lease may
-   * end up longer than asked for, never shorter.
+   * Renews the lease for its full length on a quorum. Calls that overlap share one round. A lease
+   * may end up longer than asked for, never shorter.
    * @throws LeaseLostError when the lease is over, or a majority of the masters gave it up.
    */
   extend(): Promise<ExtendOutcome>

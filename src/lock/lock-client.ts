@@ -1,6 +1,7 @@
 /**
- * A lock service over one lock server. The driver knows the server; what is the same for all servers
- * stands here: late answers, waiting, slots, reentrancy. `HeldLease` has the life of a lease.
+ * A lock service over one lock server. The driver knows the server; what is the same for all
+ * servers stands here: late answers, waiting, slots, reentrancy. `HeldLease` has the life of a
+ * lease.
  */
 import { randomBytes } from 'node:crypto'
 import { jitteredMs } from '../backoff.ts'
@@ -87,7 +88,8 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
 
   /**
    * Tries until granted or `waitMs` is over.
-   * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt failed.
+   * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt
+   * failed.
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
    */
   async acquire(
@@ -148,7 +150,10 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     return this.#answer(this.#driver.inspect(resourceNames(resource)[0] ?? resource))
   }
 
-  /** Live leases of the namespace, at most `limit`. @throws RedlockClosedError; what the server's client throws. */
+  /**
+   * Live leases of the namespace, at most `limit`. @throws RedlockClosedError; what the server's
+   * client throws.
+   */
   async leases(limit: number): Promise<readonly ListedLease[]> {
     this.#assertOpen()
     return this.#answer(this.#driver.leases?.(limit) ?? Promise.resolve([]))
@@ -160,7 +165,10 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     return (await this.#driver.health?.()) ?? { service: name, servers: [], findings: [] }
   }
 
-  /** Loses every lease that is still held, so that its `signal` aborts, releases it, and disconnects. */
+  /**
+   * Loses every lease that is still held, so that its `signal` aborts, releases it, and
+   * disconnects.
+   */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed

@@ -1,9 +1,9 @@
 /**
- * What one lock server (or a cluster that answers as one) is asked. A driver knows its server and no
- * time: trust, renewal, loss, waiting and deadlines are those of `LockClient` and `HeldLease`.
+ * What one lock server (or a cluster that answers as one) is asked. A driver knows its server and
+ * no time: trust, renewal, loss, waiting and deadlines are those of `LockClient` and `HeldLease`.
  *
- * Every method may reject; then it is unknown what became of the request. Each call has a deadline of
- * its caller, and may go on behind it: what a late `acquire` is granted is released.
+ * Every method may reject; then it is unknown what became of the request. Each call has a deadline
+ * of its caller, and may go on behind it: what a late `acquire` is granted is released.
  */
 import type { Inspection, ListedLease, ServiceHealth } from './inspection.ts'
 
@@ -41,7 +41,10 @@ export type ClaimOutcome<Granted extends Claim> =
 export type Renewal = { readonly ageMs?: number } | 'gone'
 
 export interface Listening {
-  /** Resolves when another attempt makes sense. Called before the attempt, so that no change is missed. */
+  /**
+   * Resolves when another attempt makes sense. Called before the attempt, so that no change is
+   * missed.
+   */
   changed(): Promise<void>
   stop(granted: boolean): void
 }

@@ -17,16 +17,17 @@ export interface LeaseOptions {
   /** @defaultValue the service's `maxExtensions` */
   readonly maxExtensions?: number
   /**
-   * How many holders the resource may have at once. Every caller must give the same number. Each holder has its
-   * own slot (`resource#1` …), and fencing tokens increase per slot.
+   * How many holders the resource may have at once. Every caller must give the same number. Each
+   * holder has its own slot (`resource#1` …), and fencing tokens increase per slot.
    * @defaultValue 1
    */
   readonly slots?: number
 }
 
 /**
- * What a lock service may lack. `handOver`: without it a worker releases and acquires anew. `slots`: a
- * worker with several slots refuses such a service. `announcements`: a waiting `acquire` only polls.
+ * What a lock service may lack. `handOver`: without it a worker releases and acquires anew.
+ * `slots`: a worker with several slots refuses such a service. `announcements`: a waiting `acquire`
+ * only polls.
  */
 export type Capability = 'handOver' | 'slots' | 'announcements'
 
@@ -43,9 +44,15 @@ export interface LockService {
   readonly servers?: readonly string[]
   /** Rejects, saying what is wrong with which server, when no lease could be had at all. */
   ready(): Promise<unknown>
-  /** One attempt at all of the resources or none, no waiting; rejects only for bad arguments or after close. */
+  /**
+   * One attempt at all of the resources or none, no waiting; rejects only for bad arguments or
+   * after close.
+   */
   tryAcquire(resource: string | readonly string[], options?: LeaseOptions): Promise<AcquireOutcome>
-  /** Tries until granted or `waitMs` is over; throws why the last attempt failed, or the signal's reason. */
+  /**
+   * Tries until granted or `waitMs` is over; throws why the last attempt failed, or the signal's
+   * reason.
+   */
   acquire(resource: string | readonly string[], options?: AcquireOptions): Promise<Lease>
   /** Runs `routine` under a lease that is kept alive, and releases it afterwards. */
   using<Result>(
@@ -53,9 +60,14 @@ export interface LockService {
     options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result>
-  /** Ends a lease and acquires its resources anew, without a moment in which another client could. */
+  /**
+   * Ends a lease and acquires its resources anew, without a moment in which another client could.
+   */
   handOver?(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome>
-  /** One attempt that is `unreachable` only when no resource could be had; a service of one fleet needs none. */
+  /**
+   * One attempt that is `unreachable` only when no resource could be had; a service of one fleet
+   * needs none.
+   */
   probe?(resource: string): Promise<AcquireOutcome>
   /** Who holds a resource. */
   inspect?(resource: string): Promise<Inspection>

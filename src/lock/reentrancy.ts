@@ -1,6 +1,6 @@
 /**
- * Lets `using` inside `using` join the lease that the same asynchronous context already holds, instead of
- * waiting for itself. The lease is released when the last of its users has ended.
+ * Lets `using` inside `using` join the lease that the same asynchronous context already holds,
+ * instead of waiting for itself. The lease is released when the last of its users has ended.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { refuse } from '../options.ts'
@@ -41,11 +41,13 @@ export class HeldLeases {
 
   /**
    * The lease in this context that covers all of `resources`, if there is one.
-   * @throws TypeError when a lease covers only some of them: taking the rest could wait for a holder that waits for us.
+   * @throws TypeError when a lease covers only some of them: taking the rest could wait for a
+   * holder that waits for us.
    */
   #covering(resources: readonly string[], slots: number): SharedLease | undefined {
     for (const shared of this.#context.getStore() ?? []) {
-      if (shared.users === 0) continue // Work that outlived its lease and still runs in its context.
+      // Work that outlived its lease and still runs in its context.
+      if (shared.users === 0) continue
       const covered = resources.filter((resource) => shared.resources.includes(resource))
       if (covered.length > 0 && shared.slots !== slots) {
         // A slot is not the resource: each would let others in that the other one keeps out.
@@ -60,7 +62,10 @@ export class HeldLeases {
     return undefined
   }
 
-  /** @throws LeaseLostError when the lease is over before the routine begins; else what the routine throws. */
+  /**
+   * @throws LeaseLostError when the lease is over before the routine begins; else what the routine
+   * throws.
+   */
   async #run<Result>(
     shared: SharedLease,
     routine: (lease: Lease) => Promise<Result> | Result,

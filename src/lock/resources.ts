@@ -3,10 +3,15 @@ import { refuse } from '../options.ts'
 
 const MAX_LENGTH = 512
 const MAX_RESOURCES = 64
-/** A half of a surrogate pair: no server could write it down, and another name with another half would be the same. */
+/**
+ * A half of a surrogate pair: no server could write it down, and another name with another half
+ * would be the same.
+ */
 const HALF_CHARACTER = /\p{Surrogate}/u
 
-/** Sorted without repetitions, so that contenders for the same resources meet at the same one first. */
+/**
+ * Sorted without repetitions, so that contenders for the same resources meet at the same one first.
+ */
 export function resourceNames(resource: unknown): readonly string[] {
   const names: unknown[] = Array.isArray(resource) ? resource : [resource]
   if (names.length === 0 || names.length > MAX_RESOURCES) {

@@ -5,8 +5,8 @@ import type { AcquireOutcome, Split, Taken } from './outcome.ts'
 const MAX_SLOTS = 1_000
 
 /**
- * What to try, in order: the resources themselves, or the slots of one resource from a random one on, so that
- * callers do not all begin at the same slot. `random` is in [0, 1).
+ * What to try, in order: the resources themselves, or the slots of one resource from a random one
+ * on, so that callers do not all begin at the same slot. `random` is in [0, 1).
  */
 export function claimsFor(
   names: readonly string[],
@@ -30,7 +30,8 @@ export async function tryEach(
   for (const claim of claims) {
     const outcome = await tryOne(claim)
     if (outcome.status === 'granted' || outcome.status === 'unreachable') return outcome
-    // Of several refusals the one that may end first: a split soon, a taken slot when its holder's lease does.
+    // Of several refusals the one that may end first: a split soon, a taken slot when its holder's
+    // lease does.
     if (outcome.status === 'split') best = outcome
     else if (best?.status !== 'split') best = sooner(best, outcome)
   }

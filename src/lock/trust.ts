@@ -43,7 +43,9 @@ export function longer(a: Trust, b: Trust): Trust {
   return b.until >= a.until ? b : a
 }
 
-/** How long a master that lost its memory must not grant: the longest lease, by the slowest clock. */
+/**
+ * How long a master that lost its memory must not grant: the longest lease, by the slowest clock.
+ */
 export function quarantineMs(maxLeaseMs: number, driftFactor: number): number {
   return Math.ceil(maxLeaseMs * (1 + driftFactor)) + 2
 }

@@ -1,4 +1,6 @@
-/** All masters of a fleet as an operator looks at them: in whatever state they are, each by itself. */
+/**
+ * All masters of a fleet as an operator looks at them: in whatever state they are, each by itself.
+ */
 import { systemClock, type Clock } from '../clock.ts'
 import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
 import { quorumOf } from '../redlock/quorum/quorum.ts'

@@ -1,10 +1,10 @@
 /**
- * Takes a resource from its holder. The holder is not asked and still runs: until it notices, two of them do, and only
- * a store that compares fencing tokens tells them apart.
+ * Takes a resource from its holder. The holder is not asked and still runs: until it notices, two
+ * of them do, and only a store that compares fencing tokens tells them apart.
  *
- * Each token that was seen is released by name, so that a lease that began in the meantime is not touched; its
- * tombstone refuses what the old holder still sends to get its keys back. Then every master is asked again: the answer
- * says what holds now, and not what should.
+ * Each token that was seen is released by name, so that a lease that began in the meantime is not
+ * touched; its tombstone refuses what the old holder still sends to get its keys back. Then every
+ * master is asked again: the answer says what holds now, and not what should.
  */
 import { releaseProcedure } from '../redlock/verbs/release.ts'
 import { describeToken } from '../redlock/verbs/votes.ts'

@@ -1,6 +1,7 @@
 /**
- * Keys of this package that have no time to live and must have one: they were written or persisted by hand, or
- * restored from a backup. A lease key among them blocks its resource until it is deleted.
+ * Keys of this package that have no time to live and must have one: they were written or persisted
+ * by hand, or restored from a backup. A lease key among them blocks its resource until it is
+ * deleted.
  */
 import type { Probe } from '../redis/probe.ts'
 import { globEscape } from './glob.ts'

@@ -1,7 +1,8 @@
 /**
- * What looks at the masters, one after the other, tell of leases that began and ended between them. Pure. A lease that began and
- * ended between two looks was not seen: every number is a lower bound. A lease whose time ran out, as it was seen to do in two
- * looks without an extension, was not given back: its holder died, froze, or could not extend it.
+ * What looks at the masters, one after the other, tell of leases that began and ended between them.
+ * Pure. A lease that began and ended between two looks was not seen: every number is a lower bound.
+ * A lease whose time ran out, as it was seen to do in two looks without an extension, was not given
+ * back: its holder died, froze, or could not extend it.
  */
 import type { LiveLease, LiveLeases } from './live-leases.ts'
 

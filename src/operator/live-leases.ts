@@ -1,6 +1,7 @@
 /**
- * The leases of a whole fleet. Names are found by a bounded scan of every master; then every master is asked about
- * every name, so that the votes of a lease are counted over all masters however far each scan came.
+ * The leases of a whole fleet. Names are found by a bounded scan of every master; then every master
+ * is asked about every name, so that the votes of a lease are counted over all masters however far
+ * each scan came.
  */
 import type { Probe } from '../redis/probe.ts'
 import type { Keyspace } from '../redlock/keyspace.ts'
@@ -17,8 +18,9 @@ import { leasesScript } from './look-scripts.ts'
 export interface LiveLease {
   readonly resource: string
   /**
-   * `held`: a quorum of the masters has its key. `leftover`: fewer have, so it is no lease: what remains of an
-   * attempt or of a holder that died. `unknown`: masters that do not answer might make it a quorum.
+   * `held`: a quorum of the masters has its key. `leftover`: fewer have, so it is no lease: what
+   * remains of an attempt or of a holder that died. `unknown`: masters that do not answer might
+   * make it a quorum.
    */
   readonly state: 'held' | 'leftover' | 'unknown'
   /** Owner and the beginning of the token. */

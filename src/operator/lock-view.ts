@@ -89,7 +89,9 @@ async function leasesOf(
 
 export interface ServiceDiagnosis extends Diagnosis, ServiceHealth {}
 
-/** The members of a cluster count as its masters: all of the services here need a majority of them. */
+/**
+ * The members of a cluster count as its masters: all of the services here need a majority of them.
+ */
 export async function diagnoseService(
   locks: InspectedLocks,
   queue: Probe | undefined,

@@ -1,10 +1,14 @@
-/** What an operator asks of one server, as Lua: each answer is one moment of that server. Nothing is changed. */
+/**
+ * What an operator asks of one server, as Lua: each answer is one moment of that server. Nothing is
+ * changed.
+ */
 import { defineScript, type Script } from '../redis/script.ts'
 
 /**
  * KEYS  1 master
  * ARGV  none
- * Returns  run id or '' if it is not enrolled, its maxLeaseMs, ms of quarantine left, how many masters its fleet has or 0
+ * Returns  run id or '' if it is not enrolled, its maxLeaseMs, ms of quarantine left, how many
+ * masters its fleet has or 0
  */
 export const enrolmentScript: Script = defineScript(
   'enrolment',

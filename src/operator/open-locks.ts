@@ -25,7 +25,8 @@ export function isLocksAddress(address: string): boolean {
 
 /**
  * Not connected yet: call `ready()`.
- * @throws TypeError for an address of another form; Error where the client package is not installed.
+ * @throws TypeError for an address of another form; Error where the client package is not
+ * installed.
  */
 export async function openLocks(address: string, options: OpenOptions = {}): Promise<LockClient> {
   const { tickMs, ...shared } = options

@@ -1,4 +1,7 @@
-/** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. Nothing is changed. */
+/**
+ * How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. Nothing is
+ * changed.
+ */
 import type { Clock } from '../clock.ts'
 import type { Probe } from '../redis/probe.ts'
 import { defineScript, type Script } from '../redis/script.ts'
@@ -25,7 +28,8 @@ const MAX_LOOKED = 100_000
 const MAX_QUEUES = 50
 
 /**
- * KEYS  of each queue: 1 wait · 2 prioritized · 3 paused · 4 delayed · 5 active · 6 failed · 7 completed
+ * KEYS  of each queue: 1 wait · 2 prioritized · 3 paused · 4 delayed · 5 active · 6 failed · 7
+ * completed
  * ARGV  1 the least score of a sleeping job in `delayed`
  * Returns  waiting, delayed, active, failed, completed of each
  */

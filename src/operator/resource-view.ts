@@ -7,8 +7,8 @@ import type { FleetProbe, Unreachable } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {
   /**
-   * `held`: a quorum of the masters has the same key. `free`: no lease can have a quorum. `unknown`: with the masters
-   * that do not answer, a lease might have one.
+   * `held`: a quorum of the masters has the same key. `free`: no lease can have a quorum.
+   * `unknown`: with the masters that do not answer, a lease might have one.
    */
   readonly state: 'held' | 'free' | 'unknown'
   readonly quorum: number

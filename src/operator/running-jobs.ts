@@ -1,6 +1,7 @@
 /**
- * The job that runs under a lease, and since when. The masters know processes, not jobs: a job is found as the active
- * one in the line of its resource. With `order: 'relaxed'` there is no line, and of a slot (`gpu#2`) it is not known.
+ * The job that runs under a lease, and since when. The masters know processes, not jobs: a job is
+ * found as the active one in the line of its resource. With `order: 'relaxed'` there is no line,
+ * and of a slot (`gpu#2`) it is not known.
  */
 import type { LiveLease } from './live-leases.ts'
 import type { QueueView } from './queue-view.ts'

@@ -1,6 +1,7 @@
 /**
- * The slots of a resource: `gpu#1`, `gpu#2`, … How many there are is known to the callers that acquire them. So every
- * slot that there can be is read, which is a few script calls on each master.
+ * The slots of a resource: `gpu#1`, `gpu#2`, … How many there are is known to the callers that
+ * acquire them. So every slot that there can be is read, which is a few script calls on each
+ * master.
  */
 import { mergeLeases, readLeases, type LiveLease } from './live-leases.ts'
 import type { FleetProbe } from './fleet-probe.ts'

@@ -17,7 +17,9 @@ import { statementsFor } from './statements.ts'
 export interface PostgresLocksOptions extends LockOptions {
   /** A `pg.Pool`, also through pgbouncer in transaction mode. It is not closed with the locks. */
   readonly pool: PgPool
-  /** The table of leases, created by `ready()` where it is missing. @defaultValue 'redlock_leases' */
+  /**
+   * The table of leases, created by `ready()` where it is missing. @defaultValue 'redlock_leases'
+   */
   readonly table?: string
   /**
    * Makes a `pg.Client` with a session, not through pgbouncer in transaction mode. It hears of
@@ -64,12 +66,12 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
   }
 
   /**
-   * Runs `write` in one transaction with the lock, so that no other holder writes before it commits.
-   * Under a lease, the transaction begins only if no other lease followed it, and keeps others out
-   * until it ends, even if the lease expires meanwhile. With a resource and no lease, the row is the
-   * lock for the time of the transaction, and a live lease keeps it out.
-   * @throws LeaseLostError when another lease followed; ResourceTakenError when a lease is live; else
-   * what `write` throws, after a rollback.
+   * Runs `write` in one transaction with the lock, so that no other holder writes before it
+   * commits. Under a lease, the transaction begins only if no other lease followed it, and keeps
+   * others out until it ends, even if the lease expires meanwhile. With a resource and no lease,
+   * the row is the lock for the time of the transaction, and a live lease keeps it out.
+   * @throws LeaseLostError when another lease followed; ResourceTakenError when a lease is live;
+   * else what `write` throws, after a rollback.
    */
   async transaction<Result>(
     lock: Lease | string | readonly string[],

@@ -1,4 +1,6 @@
-/** Hears of releases over one session, which is opened for the first waiter and again when it broke. */
+/**
+ * Hears of releases over one session, which is opened for the first waiter and again when it broke.
+ */
 import type { Clock } from '../clock.ts'
 import type { Listening } from '../lock/lock-driver.ts'
 import type { PgListener } from './pg.ts'

@@ -2,8 +2,9 @@
  * The statements on the table of leases: a row for every resource that was ever leased, each
  * statement one transaction. All times are those of the server's `clock_timestamp()`.
  *
- * A fencing token is the larger of the row's last one plus 1 and the server's clock in microseconds.
- * So tokens also increase where a promoted standby or a restored backup lacks the last rows.
+ * A fencing token is the larger of the row's last one plus 1 and the server's clock in
+ * microseconds. So tokens also increase where a promoted standby or a restored backup lacks the
+ * last rows.
  *
  * Locks on rows: a transaction of the holder takes KEY SHARE, a renewal NO KEY UPDATE, an acquire
  * UPDATE. So renewals go on during a transaction of the holder, and no one acquires before its end.
@@ -36,7 +37,10 @@ const NEXT_TOKEN =
 export function statementsFor(table: string): Statements {
   const locked = (lock: string, where = ''): string =>
     `SELECT * FROM ${table} WHERE ${KEY} ${where} ORDER BY resource FOR ${lock}`
-  /** $1 namespace, $2 resources, $3 token, $4 milliseconds. Returns every resource and the token granted. */
+  /**
+   * $1 namespace, $2 resources, $3 token, $4 milliseconds. Returns every resource and the token
+   * granted.
+   */
   const grant = (isFree: string, more = ''): string => `
     WITH found AS MATERIALIZED (${locked('UPDATE SKIP LOCKED')}),
     free AS (

@@ -31,7 +31,9 @@ export interface EnrolmentOptions {
 }
 
 export class Enrolment {
-  /** Resolves when the master is enrolled or refused, or its first attempt to connect has failed. */
+  /**
+   * Resolves when the master is enrolled or refused, or its first attempt to connect has failed.
+   */
   readonly firstAnswer: Promise<void>
   readonly #options: EnrolmentOptions
   readonly #waiters = new Set<(enrolled: boolean) => void>()

@@ -1,6 +1,6 @@
 /**
- * The connection to one lock server: enrols it, calls its scripts, and keeps it from voting whenever it might not be the
- * server that was enrolled.
+ * The connection to one lock server: enrols it, calls its scripts, and keeps it from voting
+ * whenever it might not be the server that was enrolled.
  */
 import { Redis } from 'ioredis'
 import { batchScript } from './batch.ts'

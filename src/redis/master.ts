@@ -71,11 +71,18 @@ export interface Master {
   readonly ask: (request: Request) => void
   /** Reads the server's facts and enrols it again before it may vote. */
   reenrol(why: string): void
-  /** Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed. */
+  /**
+   * Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed.
+   */
   whenEnrolled(limitMs: number): Promise<boolean>
-  /** Hears what is published on a channel, for as long as the master is not closed. Messages may be lost. */
+  /**
+   * Hears what is published on a channel, for as long as the master is not closed. Messages may be
+   * lost.
+   */
   listen(channel: string, heard: (message: string) => void): Subscription
-  /** Runs a script that need not be loaded, on an enrolled master or not; rejects when that fails. */
+  /**
+   * Runs a script that need not be loaded, on an enrolled master or not; rejects when that fails.
+   */
   eval(
     script: Script,
     keys: readonly string[],
@@ -83,7 +90,9 @@ export interface Master {
   ): Promise<unknown>
   /** Some key that matches the glob pattern, found with SCAN. */
   findKey(pattern: string): Promise<string | undefined>
-  /** Resolves when the master is enrolled or refused, or its first attempt to connect has failed. */
+  /**
+   * Resolves when the master is enrolled or refused, or its first attempt to connect has failed.
+   */
   readonly firstAnswer: Promise<void>
   close(): void
 }

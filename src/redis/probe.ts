@@ -1,7 +1,7 @@
 /**
- * An operator's connection to one server: it never enrols it, so it also looks into servers that must not vote, and
- * changes nothing unless it is asked to. It connects when it is used, again after it was cut off, and every
- * question has a deadline.
+ * An operator's connection to one server: it never enrols it, so it also looks into servers that
+ * must not vote, and changes nothing unless it is asked to. It connects when it is used, again
+ * after it was cut off, and every question has a deadline.
  */
 import { Redis } from 'ioredis'
 import type { Clock } from '../clock.ts'
@@ -70,8 +70,8 @@ export class Probe {
   }
 
   /**
-   * Keys that match a glob pattern, a page at a time, with SCAN: a key may come twice, and one that appears meanwhile
-   * may be missed. Ends when the server has looked at `maxLooked` keys.
+   * Keys that match a glob pattern, a page at a time, with SCAN: a key may come twice, and one that
+   * appears meanwhile may be missed. Ends when the server has looked at `maxLooked` keys.
    * @returns whether all of the server's keys have been looked at.
    */
   async *scan(

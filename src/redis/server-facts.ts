@@ -3,21 +3,24 @@ import type { Redis } from 'ioredis'
 /** What a server says of itself when a connection to it becomes ready. */
 export interface ServerFacts {
   /**
-   * Who this server is and whose data it has: random per server process (`run_id`), and anew when it
-   * stops being a replica (`master_replid`). A new value means that its memory may not be what it was.
+   * Who this server is and whose data it has: random per server process (`run_id`), and anew when
+   * it stops being a replica (`master_replid`). A new value means that its memory may not be what
+   * it was.
    */
   readonly runId: string
   readonly version: string
   readonly role: string
   readonly maxmemoryPolicy: string
   /**
-   * Every acknowledged write is on disk before its reply (`appendonly yes`, `appendfsync always`), and
-   * the data is this server's own: it has not been a replica, which would have replaced it.
+   * Every acknowledged write is on disk before its reply (`appendonly yes`, `appendfsync always`),
+   * and the data is this server's own: it has not been a replica, which would have replaced it.
    */
   readonly durable: boolean
   /** The server's clock minus ours, in milliseconds, to within half a round trip. */
   readonly clockOffsetMs: number
-  /** The shortest of a few: an event loop that is busy while the program starts makes others long. */
+  /**
+   * The shortest of a few: an event loop that is busy while the program starts makes others long.
+   */
   readonly roundTripMs: number
 }
 
@@ -33,7 +36,8 @@ export function parseInfo(text: string): ReadonlyMap<string, string> {
 
 /**
  * `appendfsync always` holds during a rewrite of the file only with `no-appendfsync-on-rewrite no`.
- * Both are only in CONFIG, which managed services and ACLs may deny: then it counts as not "always".
+ * Both are only in CONFIG, which managed services and ACLs may deny: then it counts as not
+ * "always".
  */
 async function fsyncsAlways(redis: Redis): Promise<boolean> {
   try {

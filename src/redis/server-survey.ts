@@ -1,4 +1,7 @@
-/** What a server says of itself to an operator: more than a lock needs, and nothing of it is trusted by one. */
+/**
+ * What a server says of itself to an operator: more than a lock needs, and nothing of it is trusted
+ * by one.
+ */
 import type { Redis } from 'ioredis'
 import { identity, parseInfo, readClock, type FactsClock } from './server-facts.ts'
 

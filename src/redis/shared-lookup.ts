@@ -1,7 +1,8 @@
 /**
- * Name lookups, one at a time for each name. A lookup that no name server answers holds one of the four threads on which
- * Node does all of a process's lookups, for ten seconds and more, and nothing can cancel it. A dead master is tried
- * again every half second: without this, its lookups would fill the threads, and the queue and the healthy masters could not connect either.
+ * Name lookups, one at a time for each name. A lookup that no name server answers holds one of the
+ * four threads on which Node does all of a process's lookups, for ten seconds and more, and nothing
+ * can cancel it. A dead master is tried again every half second: without this, its lookups would
+ * fill the threads, and the queue and the healthy masters could not connect either.
  */
 import { lookup, type LookupAddress, type LookupOptions } from 'node:dns'
 import type { LookupFunction } from 'node:net'

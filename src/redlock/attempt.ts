@@ -2,11 +2,11 @@
  * One attempt to acquire: a vote, and where the granted counters differ a second one that fixes
  * the fencing token.
  *
- *   acquire everywhere ─ quorum granted ─▶ t = max(counter) ─ a quorum reported exactly t ─▶ complete
+ *   acquire everywhere ─ quorum granted ─▶ t = max(counter) ─ a quorum reported t ─▶ complete
  *          │                                      │
- *          │                                      └─ else confirm: raise to t where the key is mine;
- *          │                                         a quorum now at exactly t ─▶ complete
- *          └─ no quorum, confirm failed, or the trust ran out meanwhile ─▶ release on *every* master
+ *          │                                      └─ else confirm: raise to t where the key is
+ *          │                                         mine; a quorum now at exactly t ─▶ complete
+ *          └─ no quorum, confirm failed, or trust ran out meanwhile ─▶ release on *every* master
  *
  * Completing with the counter at exactly t on a quorum is what makes tokens increase: any later
  * quorum shares a master with this one, and that master grants more than t.

@@ -34,7 +34,9 @@ export function keyspace(namespace: string): Keyspace {
   }
 }
 
-/** The same in Lua, for a `namespace`. A call names resources, not keys: that is half of its bytes. */
+/**
+ * The same in Lua, for a `namespace`. A call names resources, not keys: that is half of its bytes.
+ */
 export const luaKeys = `
 local releasesChannel = namespace .. ':released'
 local function leaseKey(resource) return namespace .. ':lease:' .. resource end

@@ -79,9 +79,9 @@ export class QuorumLease extends HeldLease {
   }
 
   /**
-   * The next piece of work under the same keys, without asking the masters: ends this lease here and
-   * goes on with the next fencing token that its grant left room for. Undefined, and nothing has
-   * happened, when too little is left of either.
+   * The next piece of work under the same keys, without asking the masters: ends this lease here
+   * and goes on with the next fencing token that its grant left room for. Undefined, and nothing
+   * has happened, when too little is left of either.
    * @throws LeaseLostError when there is nothing left to pass on.
    */
   passOn(terms: LeaseTerms): QuorumLease | undefined {

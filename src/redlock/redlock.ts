@@ -1,6 +1,7 @@
 /**
- * The public face of the quorum lock. Knows the fleet, hands out leases, and looks after what outlives a
- * call: releases that a master has not confirmed yet, and the leases that are still held.
+ * The public face of the quorum lock. Knows the fleet, hands out leases, and looks after what
+ * outlives a call: releases that a master has not confirmed yet, and the leases that are still
+ * held.
  */
 import {
   LeaseExistsError,
@@ -62,7 +63,10 @@ export class Redlock implements LockService, AsyncDisposable {
   /** Of the last attempt that a quorum answered; retries wait longer than this. */
   #roundTripMs = 0
 
-  /** @throws TypeError for a bad option, naming it. Connects in the background: see {@link Redlock.ready}. */
+  /**
+   * @throws TypeError for a bad option, naming it. Connects in the background: see
+   * {@link Redlock.ready}.
+   */
   constructor(options: RedlockOptions) {
     this.#settings = resolveSettings(options)
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
@@ -160,8 +164,8 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * One attempt, no waiting. Several resources are granted together or not at all, under one fencing token.
-   * Never throws for anything the masters say or do not say.
+   * One attempt, no waiting. Several resources are granted together or not at all, under one
+   * fencing token. Never throws for anything the masters say or do not say.
    * @throws TypeError for a bad resource or option; RedlockClosedError.
    */
   async tryAcquire(
@@ -173,9 +177,11 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of arrival plus patience
-   * (`waitMs`, at most `maxLeaseMs`); this is advice to the waiters, and no promise when masters fail.
-   * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt failed.
+   * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of
+   * arrival plus patience (`waitMs`, at most `maxLeaseMs`); this is advice to the waiters, and no
+   * promise when masters fail.
+   * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt
+   * failed.
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
    */
   async acquire(resource: string | readonly string[], options?: AcquireOptions): Promise<Lease> {
@@ -216,10 +222,11 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * Runs `routine` under a lease that is kept alive, and releases it afterwards. When the lease is lost its `signal`
-   * aborts; what the routine returns or throws is passed on as it is. Inside another `using` on the same resource,
-   * in the same asynchronous context, it joins that lease.
-   * @throws what {@link Redlock.acquire} throws; TypeError when an outer lease covers only some of the resources.
+   * Runs `routine` under a lease that is kept alive, and releases it afterwards. When the lease is
+   * lost its `signal` aborts; what the routine returns or throws is passed on as it is. Inside
+   * another `using` on the same resource, in the same asynchronous context, it joins that lease.
+   * @throws what {@link Redlock.acquire} throws; TypeError when an outer lease covers only some of
+   * the resources.
    */
   async using<Result>(
     resource: string | readonly string[],
@@ -230,10 +237,11 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * Ends `lease` and acquires its resources anew without a moment in which another client could: for the next piece of work
-   * on the same resource. The successor has its own, larger fencing token. When it is not granted, both are released.
-   * No master is asked, and what is left of `lease` passes to the successor, as long as that is nine tenths of a lease of the
-   * same length, or half of one that is kept alive (`autoExtend`); every 64th time they are asked all the same.
+   * Ends `lease` and acquires its resources anew without a moment in which another client could:
+   * for the next piece of work on the same resource. The successor has its own, larger fencing
+   * token. When it is not granted, both are released. No master is asked, and what is left of
+   * `lease` passes to the successor, as long as that is nine tenths of a lease of the same length,
+   * or half of one that is kept alive (`autoExtend`); every 64th time they are asked all the same.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {

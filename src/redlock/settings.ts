@@ -22,8 +22,8 @@ export interface RedlockOptions {
   /**
    * The lock servers: `redis://` or `rediss://` URLs, or ioredis options (user, password, TLS).
    * Independent Redis >= 7.0 or Valkey masters, not replicas of each other, `noeviction`, and not
-   * the queue's Redis. The same in every client: another number of them is refused. Five by default of the Redlock text; three survive
-   * one failure, one survives none.
+   * the queue's Redis. The same in every client: another number of them is refused. Five by default
+   * of the Redlock text; three survive one failure, one survives none.
    */
   readonly masters: readonly MasterAddress[]
   /**
@@ -33,8 +33,9 @@ export interface RedlockOptions {
    */
   readonly leaseMs?: number
   /**
-   * The longest lease anyone in this fleet may take. One constant for the whole fleet, stored on the
-   * masters: a client with another value is refused. A master that lost its memory votes again after this time.
+   * The longest lease anyone in this fleet may take. One constant for the whole fleet, stored on
+   * the masters: a client with another value is refused. A master that lost its memory votes again
+   * after this time.
    * @defaultValue 30 000
    */
   readonly maxLeaseMs?: number
@@ -46,8 +47,8 @@ export interface RedlockOptions {
    */
   readonly driftFactor?: number
   /**
-   * How long one master may take to answer before it counts as not voting. Never waited for when the
-   * other masters have decided.
+   * How long one master may take to answer before it counts as not voting. Never waited for when
+   * the other masters have decided.
    * @defaultValue 5 % of `leaseMs`, within 50 to 500
    */
   readonly masterTimeoutMs?: number
@@ -70,13 +71,20 @@ export interface RedlockOptions {
   readonly maxHoldMs?: number
   /** How often one lease may be extended. @defaultValue 10 000 */
   readonly maxExtensions?: number
-  /** Who holds a lease, as operators see it in a key's value and in errors. @defaultValue `hostname:pid` */
+  /**
+   * Who holds a lease, as operators see it in a key's value and in errors. @defaultValue
+   * `hostname:pid`
+   */
   readonly owner?: string
-  /** Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard error */
+  /**
+   * Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard
+   * error
+   */
   readonly logger?: Logger
   /**
    * Told of every vote, attempt and lease; it can neither slow nor change them.
-   * @defaultValue `openTelemetry()`: metrics and spans for whatever OpenTelemetry SDK the process has registered
+   * @defaultValue `openTelemetry()`: metrics and spans for whatever OpenTelemetry SDK the process
+   * has registered
    */
   readonly observer?: Observer
   /** @internal */

@@ -1,6 +1,7 @@
 /**
- * What the locks and workers of this process do, for the dashboard in the same process. It goes through Node's
- * diagnostics channels, so neither has to know the other; without a subscriber it costs the look whether there is one.
+ * What the locks and workers of this process do, for the dashboard in the same process. It goes
+ * through Node's diagnostics channels, so neither has to know the other; without a subscriber it
+ * costs the look whether there is one.
  */
 import { channel, subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { AttemptStatus, ExtendResult, LeaseEnd, LossReason } from './lock-observer.ts'

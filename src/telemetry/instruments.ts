@@ -1,6 +1,7 @@
 /**
- * Every metric of this package: name, unit, and what it says. docs/telemetry.md lists them with their labels. What is counted
- * often is added up here and read at a scrape; only durations are recorded as they happen.
+ * Every metric of this package: name, unit, and what it says. docs/telemetry.md lists them with
+ * their labels. What is counted often is added up here and read at a scrape; only durations are
+ * recorded as they happen.
  */
 import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
 import type { MasterStatus, ObservedLock, Question, VoteOutcome } from './lock-observer.ts'
@@ -202,7 +203,8 @@ export class Instruments {
   }
 
   async #observe(observe: Observe): Promise<void> {
-    // What was reported once is reported on, because an SDK keeps the last value of what is not: 0 after a close.
+    // What was reported once is reported on, because an SDK keeps the last value of what is not: 0
+    // after a close.
     const active = this.#leases
     for (const namespace of active.keys()) active.set(namespace, 0)
     for (const lock of this.locks) {

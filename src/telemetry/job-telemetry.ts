@@ -1,6 +1,7 @@
 /**
- * Reports jobs and their worker to OpenTelemetry. Spans belong to the trace that BullMQ's own `telemetry` has begun for the job; where
- * the worker has none, to the trace of the job's producer, which BullMQ carries in the job's options.
+ * Reports jobs and their worker to OpenTelemetry. Spans belong to the trace that BullMQ's own
+ * `telemetry` has begun for the job; where the worker has none, to the trace of the job's producer,
+ * which BullMQ carries in the job's options.
  */
 import {
   context,

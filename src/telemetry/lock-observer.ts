@@ -1,6 +1,7 @@
 /**
- * What a lock tells its observers. The lock does not wait for an observer, gives it nothing that it could change, and goes
- * on as before if it throws: with and without one, the same commands leave in the same order.
+ * What a lock tells its observers. The lock does not wait for an observer, gives it nothing that it
+ * could change, and goes on as before if it throws: with and without one, the same commands leave
+ * in the same order.
  */
 import type { EventLog } from '../event-log.ts'
 
@@ -49,10 +50,15 @@ export interface ObservedLease {
 export type LossReason = 'lapsed' | 'majority-gone' | 'max-hold' | 'max-extensions' | 'closed'
 export type LeaseEnd = 'released' | 'handed-over' | 'lost'
 
-/** What there is to tell of one lock. Every method is called synchronously, after the fact, in the asynchronous context of its user. */
+/**
+ * What there is to tell of one lock. Every method is called synchronously, after the fact, in the
+ * asynchronous context of its user.
+ */
 export interface LockObserver {
   closed?(): void
-  /** False while nothing would come of what it is told: then an attempt and its votes are not told. */
+  /**
+   * False while nothing would come of what it is told: then an attempt and its votes are not told.
+   */
   listens?(): boolean
   /** A master answered, or failed to: then `outcome` is the reason. */
   voted?(master: string, question: Question, outcome: VoteOutcome): void

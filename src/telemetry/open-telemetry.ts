@@ -1,6 +1,7 @@
 /**
- * Reports a lock to OpenTelemetry: metrics to the meter provider and spans to the tracer provider that the process has registered,
- * and nothing, at next to no cost, where it has registered none. A master that says no is an outcome; only an outage is an error.
+ * Reports a lock to OpenTelemetry: metrics to the meter provider and spans to the tracer provider
+ * that the process has registered, and nothing, at next to no cost, where it has registered none. A
+ * master that says no is an outcome; only an outage is an error.
  */
 import type {
   ExtendResult,
@@ -25,7 +26,8 @@ export type TelemetryOptions = ResourceClassOptions
 /**
  * The observer that a Redlock has unless it is given another.
  * @throws TypeError for a bad option.
- * @example new Redlock({ masters, observer: openTelemetry({ resourceClass: (name) => name.split('/')[0] }) })
+ * @example new Redlock({ masters, observer: openTelemetry({ resourceClass: (name) =>
+ * name.split('/')[0] }) })
  */
 export function openTelemetry(options: TelemetryOptions = {}): Observer {
   const classes = new ResourceClasses(options)

@@ -1,6 +1,7 @@
 /**
- * Whether this process has registered an OpenTelemetry SDK. The answer may change at any time, because an SDK may be registered
- * after a lock was made, so it is looked up at each use: a few property reads, and nothing else happens where there is none.
+ * Whether this process has registered an OpenTelemetry SDK. The answer may change at any time,
+ * because an SDK may be registered after a lock was made, so it is looked up at each use: a few
+ * property reads, and nothing else happens where there is none.
  */
 import {
   createNoopMeter,
@@ -14,7 +15,10 @@ import { Instruments } from './instruments.ts'
 
 const SCOPE = 'bullmq-redlock'
 
-/** Kept with their provider, so that all locks and workers of a process report through the same ones. */
+/**
+ * Kept with their provider, so that all locks and workers of a process report through the same
+ * ones.
+ */
 const instrumentsOf = new WeakMap<MeterProvider, Instruments>()
 
 /** The instruments of the meter provider that is registered now. */
@@ -56,7 +60,8 @@ export class CurrentTracer {
   get(): Tracer | undefined {
     const provider = trace.getTracerProvider()
     if (provider === this.#provider) return this.#tracer
-    // Until one is registered, the API's stand-in is what is found; it is the same object before and after.
+    // Until one is registered, the API's stand-in is what is found; it is the same object before
+    // and after.
     if (isEmptyProxy(provider)) return undefined
     this.#provider = provider
     this.#tracer = provider.getTracer(SCOPE)

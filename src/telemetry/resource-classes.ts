@@ -1,13 +1,13 @@
 /**
- * Resources as labels: their number has no bound, that of their classes has one. A class is `customer` for `customer:42`; what has no
- * class, and every class beyond the bound, is `other`.
+ * Resources as labels: their number has no bound, that of their classes has one. A class is
+ * `customer` for `customer:42`; what has no class, and every class beyond the bound, is `other`.
  */
 import { integerOption, refuse } from '../options.ts'
 
 export interface ResourceClassOptions {
   /**
-   * The class of a resource. Whatever it returns becomes a label of metrics and an attribute of spans; of several resources under one
-   * lease the first by name is asked for.
+   * The class of a resource. Whatever it returns becomes a label of metrics and an attribute of
+   * spans; of several resources under one lease the first by name is asked for.
    * @defaultValue the part before the first `:`
    */
   readonly resourceClass?: (resource: string) => string

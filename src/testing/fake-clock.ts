@@ -48,7 +48,10 @@ export class FakeClock implements Clock {
     return this.#random()
   }
 
-  /** Moves on by `ms`. Timers run at their times, in order, and what each sets off settles before the next. */
+  /**
+   * Moves on by `ms`. Timers run at their times, in order, and what each sets off settles before
+   * the next.
+   */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms
     await settle()

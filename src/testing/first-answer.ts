@@ -1,4 +1,6 @@
-/** Waits for a server's first answer, over a bare socket: a client would retry and log on its own. */
+/**
+ * Waits for a server's first answer, over a bare socket: a client would retry and log on its own.
+ */
 
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -28,7 +30,9 @@ function isReady(answer: string, pid: number | undefined): boolean {
   return pid === undefined || answer.includes(`\nprocess_id:${pid}\r`)
 }
 
-/** Everything the server says to PING and INFO before it closes; empty when it cannot be reached. */
+/**
+ * Everything the server says to PING and INFO before it closes; empty when it cannot be reached.
+ */
 function ask({ host, port, password }: Expected): Promise<string> {
   return new Promise((resolve) => {
     let answer = ''

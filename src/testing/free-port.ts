@@ -13,7 +13,9 @@ const MAX_TRIES = 200
 /** Ports of this process's servers, the killed ones too, which come back to theirs. */
 const taken = new Set<number>()
 
-/** A port on which no program listens; it stays reserved in this process until {@link returnPort}. */
+/**
+ * A port on which no program listens; it stays reserved in this process until {@link returnPort}.
+ */
 export async function takePort(host: string): Promise<number> {
   for (let attempt = 0; attempt < MAX_TRIES; attempt += 1) {
     const port = LOWEST + Math.floor(Math.random() * (HIGHEST - LOWEST))

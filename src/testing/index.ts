@@ -1,6 +1,7 @@
 /**
- * For tests: real Redis servers to start, kill, freeze and bring back; a fleet in memory with a clock to move, for tests that
- * need no server; and a judge of what processes have logged about their leases.
+ * For tests: real Redis servers to start, kill, freeze and bring back; a fleet in memory with a
+ * clock to move, for tests that need no server; and a judge of what processes have logged about
+ * their leases.
  */
 
 export { type Fleet, type FleetOptions, startFleet } from './fleet.ts'

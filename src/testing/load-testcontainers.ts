@@ -1,4 +1,6 @@
-/** Apart from everything else, so that the package's type declarations do without testcontainers. */
+/**
+ * Apart from everything else, so that the package's type declarations do without testcontainers.
+ */
 
 import type * as Testcontainers from 'testcontainers'
 

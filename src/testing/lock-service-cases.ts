@@ -4,7 +4,8 @@
  *
  * @example
  * ```ts
- * for (const { name, run } of lockServiceCases({ open: async () => new Redlock({ masters, leaseMs: 1_000 }) })) {
+ * for (const { name, run } of lockServiceCases({ open: async () => new Redlock({ masters, leaseMs:
+ * 1_000 }) })) {
  *   test(name, run)
  * }
  * ```
@@ -15,9 +16,15 @@ import type { Lease } from '../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 
 export interface LockServiceUnderTest {
-  /** Another client of the same servers and the same namespace, ready to acquire. Closed by the case. */
+  /**
+   * Another client of the same servers and the same namespace, ready to acquire. Closed by the
+   * case.
+   */
   open(): Promise<LockService>
-  /** Between all of these clients and their servers. Without it, cases that need a fault are left out. */
+  /**
+   * Between all of these clients and their servers. Without it, cases that need a fault are left
+   * out.
+   */
   readonly network?: TestNetwork
 }
 
@@ -76,7 +83,9 @@ const CASES: readonly {
   { name: 'close aborts what is held, releases it, and refuses calls', run: closing },
 ]
 
-/** The cases for one service. What it `lacks` and faults it cannot be given are reported as such. */
+/**
+ * The cases for one service. What it `lacks` and faults it cannot be given are reported as such.
+ */
 export function lockServiceCases(service: LockServiceUnderTest): readonly LockServiceCase[] {
   return CASES.filter(({ needs }) => needs !== 'network' || service.network !== undefined).map(
     ({ name, needs, run }) => ({

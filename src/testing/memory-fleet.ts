@@ -22,8 +22,8 @@ const CLOSING_MS = 60_000
 export interface MemoryFleet extends AsyncDisposable {
   readonly masters: readonly MemoryMaster[]
   /**
-   * A Redlock on these servers, ready to acquire: the real one, whose scripts run in memory. Its log is silent unless a
-   * `logger` is given.
+   * A Redlock on these servers, ready to acquire: the real one, whose scripts run in memory. Its
+   * log is silent unless a `logger` is given.
    */
   redlock(options?: Omit<RedlockOptions, 'masters'>): Promise<Redlock>
   /** Closes every Redlock of this fleet. */
@@ -31,9 +31,10 @@ export interface MemoryFleet extends AsyncDisposable {
 }
 
 /**
- * A fleet of lock servers that needs no server: the quorum, the leases, the fencing tokens and the quarantine are the real
- * ones; the network and Redis are not. It answers what code does when a lease is refused, lost or extended, and not
- * whether a deployment is right: for that, use {@link startFleet}.
+ * A fleet of lock servers that needs no server: the quorum, the leases, the fencing tokens and the
+ * quarantine are the real ones; the network and Redis are not. It answers what code does when a
+ * lease is refused, lost or extended, and not whether a deployment is right: for that, use
+ * {@link startFleet}.
  *
  * @example
  * ```ts

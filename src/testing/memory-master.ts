@@ -44,14 +44,16 @@ export class MemoryMaster {
     for (const connection of this.#connections) connection.disconnected()
   }
 
-  /** It takes what is sent and answers nothing, as a frozen server or a black hole in the network. */
+  /**
+   * It takes what is sent and answers nothing, as a frozen server or a black hole in the network.
+   */
   silence(): void {
     if (this.#state === 'up') this.#state = 'silent'
   }
 
   /**
-   * It is there (again). After {@link kill} it is another process; with `keepData: false` it has forgotten its leases, and sits
-   * out one `maxLeaseMs` before it votes.
+   * It is there (again). After {@link kill} it is another process; with `keepData: false` it has
+   * forgotten its leases, and sits out one `maxLeaseMs` before it votes.
    */
   start({ keepData = true }: { readonly keepData?: boolean } = {}): void {
     const wasDown = this.#state === 'down'

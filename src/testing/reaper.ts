@@ -1,5 +1,6 @@
 /**
- * No process that is registered here, a server or one of the demo's workers, outlives this one, however it ends.
+ * No process that is registered here, a server or one of the demo's workers, outlives this one,
+ * however it ends.
  *
  * This process has one directory, in which every child has its own with a `pid` file, and one
  * detached shell that reads from a pipe. The shell never gets a line: when the pipe ends, this
@@ -74,7 +75,10 @@ export function takeDirectory(name: string): ChildDirectory {
   }
 }
 
-/** Also where a child of the child still writes: of a server that was saving its memory. (`maxRetries` does not look again.) */
+/**
+ * Also where a child of the child still writes: of a server that was saving its memory.
+ * (`maxRetries` does not look again.)
+ */
 export async function removeTree(path: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {

@@ -1,6 +1,7 @@
 /**
- * What a simulated master remembers: strings with an expiry, hashes and sorted sets, as Redis keeps them. A journal
- * of the last writes lets a crash lose its tail, as an AOF that is synced once a second does.
+ * What a simulated master remembers: strings with an expiry, hashes and sorted sets, as Redis keeps
+ * them. A journal of the last writes lets a crash lose its tail, as an AOF that is synced once a
+ * second does.
  */
 export type Value = string | ReadonlyMap<string, string>
 

@@ -1,6 +1,6 @@
 /**
- * What `src/redlock` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts` holds each of
- * them against the Lua on a real server, reply by reply and key by key.
+ * What `src/redlock` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts`
+ * holds each of them against the Lua on a real server, reply by reply and key by key.
  */
 import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
 import { RESERVED } from '../redlock/quorum/quorum.ts'

@@ -11,7 +11,10 @@ export interface TestServer extends AsyncDisposable {
   readonly running: boolean
   /** Ends the server at once (SIGKILL), as a crash does; resolves when it is gone. */
   kill(): Promise<void>
-  /** Stops the process without ending it (SIGSTOP): connections stay open, and the server does not answer. */
+  /**
+   * Stops the process without ending it (SIGSTOP): connections stay open, and the server does not
+   * answer.
+   */
   freeze(): Promise<void>
   /** Lets a frozen server go on (SIGCONT). */
   thaw(): Promise<void>

@@ -1,4 +1,7 @@
-/** A BullMQ processor that runs its jobs under a lease, and the options that it shares with `LockedWorker`. */
+/**
+ * A BullMQ processor that runs its jobs under a lease, and the options that it shares with
+ * `LockedWorker`.
+ */
 import type { Job } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../errors.ts'
@@ -28,11 +31,15 @@ export type LeasedProcessor<Data, Result, Name extends string = string> = (
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export interface LockedProcessorOptions<Data = any> {
   /**
-   * Names what a job touches, for example `customer:42`, or several names that are taken together. Must return
-   * strings of 1 to 512 characters at once; a job for which it does not fails with a `ResourceError`.
+   * Names what a job touches, for example `customer:42`, or several names that are taken together.
+   * Must return strings of 1 to 512 characters at once; a job for which it does not fails with a
+   * `ResourceError`.
    */
   readonly resource: ResourceOf<Data>
-  /** The length of a job's lease, which is extended while the job runs. @defaultValue the `leaseMs` of the Redlock */
+  /**
+   * The length of a job's lease, which is extended while the job runs. @defaultValue the `leaseMs`
+   * of the Redlock
+   */
   readonly leaseMs?: number
   /** The longest time one job may hold its lease. @defaultValue the `maxHoldMs` of the Redlock */
   readonly maxHoldMs?: number
@@ -41,13 +48,20 @@ export interface LockedProcessorOptions<Data = any> {
    */
   readonly slots?: number
   /**
-   * A job that still waits for its resource this long after it was added fails when it is looked at next.
+   * A job that still waits for its resource this long after it was added fails when it is looked at
+   * next.
    * @defaultValue no limit
    */
   readonly maxWaitMs?: number
-  /** Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard error */
+  /**
+   * Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard
+   * error
+   */
   readonly logger?: Logger
-  /** The level of what is logged about every job and step; never more than `debug` unless asked. @defaultValue 'debug' */
+  /**
+   * The level of what is logged about every job and step; never more than `debug` unless asked.
+   * @defaultValue 'debug'
+   */
   readonly jobLogLevel?: 'debug' | 'info'
   /** Called when a job was requeued because it may not run yet. */
   readonly onRequeued?: (job: Job<Data>, requeue: Requeue) => void
@@ -68,7 +82,9 @@ export interface LockedProcessor<Data, Result, Name extends string = string> {
     token: string | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Result>
-  /** Stops a job also when this worker loses BullMQ's lock on it. `LockedWorker` does it by itself. */
+  /**
+   * Stops a job also when this worker loses BullMQ's lock on it. `LockedWorker` does it by itself.
+   */
   watch(worker: LockRenewalEvents): void
 }
 
@@ -78,12 +94,13 @@ export interface LockRenewalEvents {
 }
 
 /**
- * For workers that are made elsewhere (NestJS's `WorkerHost`, an existing `new Worker`); otherwise use
- * {@link LockedWorker}. It keeps no lines: add jobs with an ordinary `Queue`, no worker wakes those of a `LockedQueue`.
+ * For workers that are made elsewhere (NestJS's `WorkerHost`, an existing `new Worker`); otherwise
+ * use {@link LockedWorker}. It keeps no lines: add jobs with an ordinary `Queue`, no worker wakes
+ * those of a `LockedQueue`.
  * @throws TypeError for a bad option.
  * @example
- * const processor = lockedProcessor(redlock, { resource: (job) => `customer:${job.data.id}` }, charge)
- * processor.watch(new Worker('invoices', processor, { connection }))
+ * const processor = lockedProcessor(redlock, { resource: (job) => `customer:${job.data.id}` },
+ * charge) processor.watch(new Worker('invoices', processor, { connection }))
  */
 export function lockedProcessor<Data = any, Result = any, Name extends string = string>(
   redlock: LockService,

@@ -1,7 +1,8 @@
 /**
- * A BullMQ `Queue` whose jobs take their places in the lines of their resources when they are added.
- * A job that is not first sleeps, so no worker starts it in vain; the job before it wakes it. A job
- * and its places are written by one script. The queue counts and lists a sleeping job as waiting.
+ * A BullMQ `Queue` whose jobs take their places in the lines of their resources when they are
+ * added. A job that is not first sleeps, so no worker starts it in vain; the job before it wakes
+ * it. A job and its places are written by one script. The queue counts and lists a sleeping job as
+ * waiting.
  */
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { sleep, systemClock } from '../clock.ts'
@@ -64,14 +65,14 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
    */
   readonly rate?: (data: Data) => JobRate | undefined
   /**
-   * Whose job it is. Tenants take turns, and the lines of one tenant take turns among themselves. So
-   * a tenant with many resources gets no more work done than one with few, while all are busy. A job
-   * keeps the tenant that it was added with. @defaultValue each resource is a tenant
+   * Whose job it is. Tenants take turns, and the lines of one tenant take turns among themselves.
+   * So a tenant with many resources gets no more work done than one with few, while all are busy. A
+   * job keeps the tenant that it was added with. @defaultValue each resource is a tenant
    */
   readonly tenant?: (data: Data) => string
   /**
-   * The share of a job's tenant while all are busy: with 2, it gets twice the work done of one with 1.
-   * From 0.01 to 1,000. Without `tenant` it is the share of the resource. @defaultValue 1
+   * The share of a job's tenant while all are busy: with 2, it gets twice the work done of one with
+   * 1. From 0.01 to 1,000. Without `tenant` it is the share of the resource. @defaultValue 1
    */
   readonly weight?: (data: Data) => number
 }
@@ -200,10 +201,10 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /**
-   * Sets how many jobs of a resource run at once, in place of the option `slots`. More start at once;
-   * for fewer, those that run go on. A job that touches several resources still runs alone in each.
-   * `customer:*` sets it for every resource that begins with `customer:`. What is set for a resource
-   * itself comes before its patterns, and of those the longest counts.
+   * Sets how many jobs of a resource run at once, in place of the option `slots`. More start at
+   * once; for fewer, those that run go on. A job that touches several resources still runs alone in
+   * each. `customer:*` sets it for every resource that begins with `customer:`. What is set for a
+   * resource itself comes before its patterns, and of those the longest counts.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
     await setLineSlots(this.#lines(), resourceName(resource), slots, options)
@@ -236,10 +237,10 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /**
-   * Cancels a job, or all jobs of this queue in the line of a resource, up to 10,000. A job that waits
-   * fails with the reason. The signal of one that runs aborts, in whatever process, and it fails
-   * without another attempt. Jobs that are added afterwards are not cancelled: pause the resource
-   * before, if they must not start.
+   * Cancels a job, or all jobs of this queue in the line of a resource, up to 10,000. A job that
+   * waits fails with the reason. The signal of one that runs aborts, in whatever process, and it
+   * fails without another attempt. Jobs that are added afterwards are not cancelled: pause the
+   * resource before, if they must not start.
    * @returns what became of each within `timeoutMs`.
    * @example await queue.cancel({ resource: 'customer:42' }, { reason: 'runaway import' })
    */

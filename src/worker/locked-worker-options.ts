@@ -17,8 +17,9 @@ export interface LockedWorkerOptions<Data = any>
   /** Where the leases come from. Not closed with the worker: several workers may share it. */
   readonly redlock: LockService
   /**
-   * `strict`: jobs of one resource run in the order in which they were added, through retries and crashes, and wait
-   * asleep until it is their turn. `relaxed`: in any order; a job that waits tries again after random delays.
+   * `strict`: jobs of one resource run in the order in which they were added, through retries and
+   * crashes, and wait asleep until it is their turn. `relaxed`: in any order; a job that waits
+   * tries again after random delays.
    * @defaultValue 'strict'
    */
   readonly order?: 'strict' | 'relaxed'
@@ -29,12 +30,13 @@ export interface LockedWorkerOptions<Data = any>
    */
   readonly onFailure?: 'continue' | 'block'
   /**
-   * One computation for all jobs of a resource (or of a `key`) within `resultTtlMs`: the others complete with its
-   * result, kept as JSON. A failure is not shared: the next in line tries.
+   * One computation for all jobs of a resource (or of a `key`) within `resultTtlMs`: the others
+   * complete with its result, kept as JSON. A failure is not shared: the next in line tries.
    */
   readonly dedupe?: Dedupe<Data>
   /**
-   * Keep the results of steps, so that a job that is retried or taken over does not run a completed step again.
+   * Keep the results of steps, so that a job that is retried or taken over does not run a completed
+   * step again.
    * @defaultValue false
    */
   readonly checkpoints?: boolean

@@ -1,6 +1,7 @@
 /**
- * A BullMQ `Worker` whose jobs run under a lease. Everything BullMQ's worker does, it does; on top come the lease,
- * crash recovery that is derived from the lease's length, and a start that waits for the lock masters.
+ * A BullMQ `Worker` whose jobs run under a lease. Everything BullMQ's worker does, it does; on top
+ * come the lease, crash recovery that is derived from the lease's length, and a start that waits
+ * for the lock masters.
  */
 import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullmq'
 import pRetry from 'p-retry'
@@ -34,9 +35,13 @@ export interface LockedWorkerListener<
 > extends WorkerListener<Data, Result, Name> {
   /** A job may not run yet and went back to the queue; no attempt was used. */
   requeued: (job: Job<Data>, requeue: Requeue) => void
-  /** A job's lease was lost while it ran. Its result or failure stands as the processor reported it. */
+  /**
+   * A job's lease was lost while it ran. Its result or failure stands as the processor reported it.
+   */
   leaseLost: (job: Job<Data>, error: LeaseLostError) => void
-  /** `open`: the lock masters have no quorum and the worker fetches nothing; `closed`: it goes on. */
+  /**
+   * `open`: the lock masters have no quorum and the worker fetches nothing; `closed`: it goes on.
+   */
   breaker: (state: 'open' | 'closed') => void
 }
 
@@ -49,7 +54,9 @@ export interface DrainOptions {
 const READY_RETRY_MS = { min: 500, max: 5_000 }
 /** How long the queue's Redis may stay silent at the start before that is reported. */
 const QUEUE_PATIENCE_MS = 5_000
-/** A job survives this many crashed or frozen workers; BullMQ's default is 1, a deploy may be two. */
+/**
+ * A job survives this many crashed or frozen workers; BullMQ's default is 1, a deploy may be two.
+ */
 const MAX_STALLED_COUNT = 3
 /** Jobs need not sleep long in an outage: the breaker keeps them from being started in vain. */
 const OUTAGE_SLEEP_MS = 1_000
@@ -245,8 +252,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   /**
-   * Ends the worker within a time: stops fetching, lets running jobs finish for `timeoutMs`, then aborts their signals
-   * and gives them back to the queue without using an attempt. Every lease is released.
+   * Ends the worker within a time: stops fetching, lets running jobs finish for `timeoutMs`, then
+   * aborts their signals and gives them back to the queue without using an attempt. Every lease is
+   * released.
    */
   async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<void> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
@@ -285,8 +293,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   /**
-   * As BullMQ's: waits for running jobs, or with `force` aborts their signals and releases what they
-   * hold. Ends also when the queue's Redis does not answer.
+   * As BullMQ's: waits for running jobs, or with `force` aborts their signals and releases what
+   * they hold. Ends also when the queue's Redis does not answer.
    */
   override close(force = false): Promise<void> {
     this.#closed ??= this.#close(force)
@@ -324,7 +332,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       await this.#runs.close(true)
     }
     const closing = super.close(force).then(() => 'closed')
-    // BullMQ waits for running jobs without a limit, and for connections too. Only the first is meant.
+    // BullMQ waits for running jobs without a limit, and for connections too. Only the first is
+    // meant.
     const idle = this.#idleWithin(Infinity).then(() =>
       withinMs(systemClock, CLOSE_LIMIT_MS, closing),
     )
@@ -385,7 +394,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   async #reportSharedServer(log: EventLog): Promise<void> {
     const { servers = [] } = this.#redlock
     const named = (name: string): string => name.replace(/^(localhost|::1):/, '127.0.0.1:')
-    const own = await this.#lines.address().then(named, () => undefined) // Closed before it was ready.
+    // Closed before it was ready.
+    const own = await this.#lines.address().then(named, () => undefined)
     const master = servers.find((server) => named(server) === own)
     if (master !== undefined) log.event('queue:is-master', { queue: this.name, master })
   }
@@ -408,8 +418,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 }
 
 /**
- * After `kill -9` the job itself runs again soon after its resource is free: BullMQ's defaults take 89 s, and
- * later jobs of the same resource overtake it. Its stalled check marks in one pass and moves in the next.
+ * After `kill -9` the job itself runs again soon after its resource is free: BullMQ's defaults take
+ * 89 s, and later jobs of the same resource overtake it. Its stalled check marks in one pass and
+ * moves in the next.
  */
 function recoveryOptions(
   leaseMs: number,

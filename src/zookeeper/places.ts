@@ -34,8 +34,8 @@ export function guidOf(path: string): string {
 }
 
 /**
- * The first place of a resource; with `own` the one right before it, undefined where it is the first.
- * The numbers have 32 bits and wrap, so the difference of two decides.
+ * The first place of a resource; with `own` the one right before it, undefined where it is the
+ * first. The numbers have 32 bits and wrap, so the difference of two decides.
  */
 export function firstOf(
   resource: string,

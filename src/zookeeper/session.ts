@@ -1,6 +1,6 @@
 /**
- * One session of ZooKeeper under our own deadlines. The client library pings a silent server and waits
- * without a limit, so a heartbeat that is not answered in time ends the connection here.
+ * One session of ZooKeeper under our own deadlines. The client library pings a silent server and
+ * waits without a limit, so a heartbeat that is not answered in time ends the connection here.
  *
  * A session that expired never comes back: its leases are gone, and `current()` opens another one.
  */
@@ -44,7 +44,8 @@ export class Session {
       this.client.on('connected', () => {
         const id = this.client.getSessionId().toString('hex')
         this.#id ??= id
-        // Some servers hand out another session without a word: its nodes are not those of this one.
+        // Some servers hand out another session without a word: its nodes are not those of this
+        // one.
         if (this.#id === id) resolve()
         else this.close()
       })

@@ -1,10 +1,11 @@
 /**
  * Since when ZooKeeper counts a session's timeout, at the latest. Pure.
  *
- * A follower answers a request at once, and tells the leader that the session lives with the leader's
- * next ping: every half tick, so within a quarter of the smallest timeout (two ticks). Only the
- * leader's count decides. So a request proves nothing at first. It does when a later write is
- * answered: then the leader and a quorum were still there after the ping that followed the request.
+ * A follower answers a request at once, and tells the leader that the session lives with the
+ * leader's next ping: every half tick, so within a quarter of the smallest timeout (two ticks).
+ * Only the leader's count decides. So a request proves nothing at first. It does when a later write
+ * is answered: then the leader and a quorum were still there after the ping that followed the
+ * request.
  */
 export class Touches {
   #since: number

@@ -3,8 +3,8 @@
  * transaction; the node with the smallest number holds the resource, and each waiter watches only
  * the node before its own. Nodes stand in a fixed number of parents, so none is left behind.
  *
- * The fencing token is the `czxid` of the node: it increases over all nodes and all time. The number
- * in a node's name starts again when its parent is made anew, and wraps after 2^31.
+ * The fencing token is the `czxid` of the node: it increases over all nodes and all time. The
+ * number in a node's name starts again when its parent is made anew, and wraps after 2^31.
  *
  * A lease lasts as long as the session that all leases of one process share.
  */
@@ -35,7 +35,10 @@ interface Waiter {
   paths?: readonly string[]
 }
 
-/** Waiters by the node that each waits for. The library sets its watches again when it has connected again. */
+/**
+ * Waiters by the node that each waits for. The library sets its watches again when it has connected
+ * again.
+ */
 type Watches = Map<string, Set<Waiter>>
 
 interface MultiResult {
@@ -202,7 +205,9 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     return this.#session.closed()
   }
 
-  /** What still goes on after the close must not open another session, which nothing would close. */
+  /**
+   * What still goes on after the close must not open another session, which nothing would close.
+   */
   #current(): Session {
     if (this.#isClosed) throw new Error('the connection to ZooKeeper was closed')
     if (this.#session.isOver) this.#session = new Session(this.#options)
@@ -246,7 +251,10 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     return pathsOf(await create())
   }
 
-  /** A transaction, which a quorum commits although it changes nothing; it fails where a node is gone. */
+  /**
+   * A transaction, which a quorum commits although it changes nothing; it fails where a node is
+   * gone.
+   */
   async #touch(session: Session, paths: readonly string[]): Promise<void> {
     await session.ask<unknown>((client, callback) => {
       const transaction = client.transaction()
@@ -385,7 +393,10 @@ function pathsOf(results: readonly MultiResult[]): readonly string[] {
   return results.map(({ path = '' }) => path)
 }
 
-/** 64 bits: the epoch of the leader and a counter. Exact as a number in the first two million epochs. */
+/**
+ * 64 bits: the epoch of the leader and a counter. Exact as a number in the first two million
+ * epochs.
+ */
 function tokenOf({ czxid }: Stat): number {
   const token = Number(czxid.readBigInt64BE())
   if (Number.isSafeInteger(token)) return token

@@ -1,9 +1,9 @@
 /**
  * Leases in ZooKeeper, for projects that run it.
  *
- * All leases of one process last as long as its session: `leaseMs` asks for the session's timeout, the
- * servers answer with theirs (at least two of their ticks, 4 s by default), and `lease.leaseMs` says
- * which. A part of it is not trusted: followers report to the leader late.
+ * All leases of one process last as long as its session: `leaseMs` asks for the session's timeout,
+ * the servers answer with theirs (at least two of their ticks, 4 s by default), and `lease.leaseMs`
+ * says which. A part of it is not trusted: followers report to the leader late.
  */
 import { LockClient } from '../lock/lock-client.ts'
 import { lockSettings, type LockOptions } from '../lock/lock-settings.ts'

@@ -1,4 +1,6 @@
-/** Arguments of calls that cannot be right: a TypeError by name, and nothing is left on any master. */
+/**
+ * Arguments of calls that cannot be right: a TypeError by name, and nothing is left on any master.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { RedlockClosedError, type AcquireOptions, type Redlock } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
@@ -22,7 +24,10 @@ afterAll(async () => {
   await leaks.assertNone()
 })
 
-/** All three ways to get a lease. They reject and do not throw, because a caller may have only a `catch`. */
+/**
+ * All three ways to get a lease. They reject and do not throw, because a caller may have only a
+ * `catch`.
+ */
 function calls(resource: unknown, options: AcquireOptions): readonly Promise<unknown>[] {
   const name = resource as string
   return [

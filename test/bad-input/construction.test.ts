@@ -1,11 +1,16 @@
-/** Options that cannot be right are refused before anything connects: the message names the option, the value and the fix. */
+/**
+ * Options that cannot be right are refused before anything connects: the message names the option,
+ * the value and the fix.
+ */
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
 import { Redlock, silentLogger, type RedlockOptions } from '../../src/index.ts'
 
 const FIVE = [1, 2, 3, 4, 5].map((n) => `redis://127.0.0.1:1000${n}`)
 
-/** What the constructor says. A constructor that says nothing would have connected: it is closed. */
+/**
+ * What the constructor says. A constructor that says nothing would have connected: it is closed.
+ */
 function refusal(options: unknown): string {
   let made: Redlock | undefined
   try {

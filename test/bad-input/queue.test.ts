@@ -1,4 +1,7 @@
-/** A queue whose jobs cannot be named, or whose options are wrong: the caller is told, and nothing is added. */
+/**
+ * A queue whose jobs cannot be named, or whose options are wrong: the caller is told, and nothing
+ * is added.
+ */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { LockedQueue, ResourceError } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'

@@ -1,4 +1,7 @@
-/** Servers that answer and must not vote, and servers that do not answer: each is named, with what to do about it. */
+/**
+ * Servers that answer and must not vote, and servers that do not answer: each is named, with what
+ * to do about it.
+ */
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, expect, it } from 'vitest'
 import {
@@ -98,7 +101,8 @@ it('the same server twice, through a proxy, is never two votes', async () => {
   const refused = (): number =>
     redlock.status().masters.filter(({ state }) => state === 'refused').length
   expect(refused()).toBe(1)
-  // When the other server goes, one server in two disguises is left: one vote of the two that are needed.
+  // When the other server goes, one server in two disguises is left: one vote of the two that are
+  // needed.
   const granted = async (): Promise<boolean> => {
     const outcome = await redlock.tryAcquire('r')
     if (outcome.status === 'granted') await outcome.lease.release()

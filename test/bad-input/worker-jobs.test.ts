@@ -1,4 +1,7 @@
-/** What becomes of the jobs when a resource function is wrong, or servers are missing: none is lost and none spins. */
+/**
+ * What becomes of the jobs when a resource function is wrong, or servers are missing: none is lost
+ * and none spins.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

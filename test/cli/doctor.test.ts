@@ -1,4 +1,6 @@
-/** `doctor` names what is wrong with real servers, says what to do, and ends with the right code. */
+/**
+ * `doctor` names what is wrong with real servers, says what to do, and ends with the right code.
+ */
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type ServerConfig } from '../../src/testing/index.ts'

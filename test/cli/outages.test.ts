@@ -1,4 +1,7 @@
-/** What commands say, and how they end, when masters or the queue do not answer: never more than is known. */
+/**
+ * What commands say, and how they end, when masters or the queue do not answer: never more than is
+ * known.
+ */
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { LockedQueue, LockedWorker } from '../../src/index.ts'
 import type { LiveLeases } from '../../src/operator/live-leases.ts'

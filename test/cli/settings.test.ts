@@ -1,4 +1,7 @@
-/** Where settings come from, which one wins, and what is said about one that cannot be used. Pure, but for files. */
+/**
+ * Where settings come from, which one wins, and what is said about one that cannot be used. Pure,
+ * but for files.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

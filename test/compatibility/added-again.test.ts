@@ -4,7 +4,10 @@ import { pause, type Side } from './side.ts'
 
 useSides()
 
-/** The first add is for later; the second one, without a delay, changes nothing; another job comes behind it. */
+/**
+ * The first add is for later; the second one, without a delay, changes nothing; another job comes
+ * behind it.
+ */
 function addedAgain(first: object, second: object): Scenario {
   return async (side) => {
     const queue = side.queue()

@@ -1,4 +1,7 @@
-/** The queue's Redis and the lock masters: which clients are taken, and what happens when a server is away. */
+/**
+ * The queue's Redis and the lock masters: which clients are taken, and what happens when a server
+ * is away.
+ */
 import { createNodeRedisClient, type ConnectionOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'

@@ -1,6 +1,7 @@
 /**
- * Differential tests: a scenario runs once with plain BullMQ and once with ours, and what it found out is compared with what
- * it should be on each side. The rows of the compatibility page name these tests by their titles.
+ * Differential tests: a scenario runs once with plain BullMQ and once with ours, and what it found
+ * out is compared with what it should be on each side. The rows of the compatibility page name
+ * these tests by their titles.
  */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -8,7 +9,9 @@ import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { Side, type Servers } from './side.ts'
 
-/** What a scenario found out. `gapMs` is compared between the sides, all else with what is expected. */
+/**
+ * What a scenario found out. `gapMs` is compared between the sides, all else with what is expected.
+ */
 export type Facts = Readonly<Record<string, unknown>>
 
 export type Scenario = (side: Side) => Promise<Facts>
@@ -87,7 +90,10 @@ export function sameAlone(title: string, scenario: Scenario, expected: Facts): v
   })
 }
 
-/** As `same`, and the next job starts about as soon. Alone, and measured again where the machine was busy. */
+/**
+ * As `same`, and the next job starts about as soon. Alone, and measured again where the machine was
+ * busy.
+ */
 export function sameAndAsSoon(title: string, scenario: Scenario, expected: Facts): void {
   test(title, limits, async () => {
     for (let measurement = 1; ; measurement++) {

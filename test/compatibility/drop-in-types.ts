@@ -1,6 +1,6 @@
 /**
- * Compiles ways to write a queue and a worker, once with BullMQ's classes and once with ours under their names: what compiles
- * with the one has to compile with the other.
+ * Compiles ways to write a queue and a worker, once with BullMQ's classes and once with ours under
+ * their names: what compiles with the one has to compile with the other.
  */
 import { join } from 'node:path'
 import ts from 'typescript'

@@ -1,4 +1,6 @@
-/** What is written as for BullMQ: types, processors, options; and BullMQ's worker beside our queue. */
+/**
+ * What is written as for BullMQ: types, processors, options; and BullMQ's worker beside our queue.
+ */
 import { fileURLToPath } from 'node:url'
 import { DelayedError, Worker } from 'bullmq'
 import { beforeAll } from 'vitest'

@@ -1,5 +1,6 @@
 /**
- * Writes docs/compatibility.md from the rows. `npm run docs:compatibility` writes the file; a test compares.
+ * Writes docs/compatibility.md from the rows. `npm run docs:compatibility` writes the file; a test
+ * compares.
  */
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'

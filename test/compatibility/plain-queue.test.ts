@@ -1,4 +1,7 @@
-/** Jobs of BullMQ's own `Queue`, `FlowProducer` and schedulers: they take their place at their first start. */
+/**
+ * Jobs of BullMQ's own `Queue`, `FlowProducer` and schedulers: they take their place at their first
+ * start.
+ */
 import { Redis } from 'ioredis'
 import { differs, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
 import { pause, range } from './side.ts'

@@ -1,4 +1,7 @@
-/** Adds jobs as fast as it can, until it is killed: with BullMQ's queue or with ours, one at a time or in bulk. */
+/**
+ * Adds jobs as fast as it can, until it is killed: with BullMQ's queue or with ours, one at a time
+ * or in bulk.
+ */
 import { Queue } from 'bullmq'
 import { LockedQueue } from '../../src/index.ts'
 import type { Work } from './side.ts'

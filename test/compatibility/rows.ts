@@ -1,7 +1,7 @@
 /**
- * What becomes of every member of BullMQ's public surface with `LockedQueue` and `LockedWorker`. The page
- * docs/compatibility.md is written from these rows. A row names the differential test that shows it, or says why it
- * cannot differ.
+ * What becomes of every member of BullMQ's public surface with `LockedQueue` and `LockedWorker`.
+ * The page docs/compatibility.md is written from these rows. A row names the differential test that
+ * shows it, or says why it cannot differ.
  */
 import type { Section } from './surface.ts'
 

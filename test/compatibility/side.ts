@@ -1,6 +1,6 @@
 /**
- * One side of a comparison: the same scenario runs once with BullMQ's classes and once with ours. A side makes queues and
- * workers, writes down what ran and when, and closes all that it made.
+ * One side of a comparison: the same scenario runs once with BullMQ's classes and once with ours. A
+ * side makes queues and workers, writes down what ran and when, and closes all that it made.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -31,7 +31,10 @@ export type WorkJob = Job<Work, unknown>
 export type WorkQueue = Queue<Work, unknown>
 export type WorkWorker = Worker<Work, unknown>
 
-/** What a processor is told beside its job: the third parameter of BullMQ's, and what ours has in its lease. */
+/**
+ * What a processor is told beside its job: the third parameter of BullMQ's, and what ours has in
+ * its lease.
+ */
 export interface Around {
   readonly token: string
   readonly signal: AbortSignal
@@ -123,7 +126,10 @@ export class Side {
     )
   }
 
-  /** BullMQ's with one job at a time, or ours with several: there the line keeps a customer's jobs apart. */
+  /**
+   * BullMQ's with one job at a time, or ours with several: there the line keeps a customer's jobs
+   * apart.
+   */
   worker(
     process: Process = () => undefined,
     {

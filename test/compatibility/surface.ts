@@ -1,8 +1,9 @@
 /**
- * Reads BullMQ's public surface from the `.d.ts` files of the installed package: the members of its classes, the
- * properties of their options, and the events that can be listened to.
+ * Reads BullMQ's public surface from the `.d.ts` files of the installed package: the members of its
+ * classes, the properties of their options, and the events that can be listened to.
  *
- * Left out: what is private, protected, or marked `@internal` or `@private`, and what Node's `EventEmitter` brings.
+ * Left out: what is private, protected, or marked `@internal` or `@private`, and what Node's
+ * `EventEmitter` brings.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

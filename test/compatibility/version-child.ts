@@ -1,10 +1,16 @@
-/** What has to work with every BullMQ version in range, in a process that has only that one. Prints what it found. */
+/**
+ * What has to work with every BullMQ version in range, in a process that has only that one. Prints
+ * what it found.
+ */
 import * as bullmq from 'bullmq'
 import { Queue } from 'bullmq'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
 
 export interface VersionSetup {
-  /** `refusal`, `backend`: only try to make a queue and a worker, the latter with another default backend. */
+  /**
+   * `refusal`, `backend`: only try to make a queue and a worker, the latter with another default
+   * backend.
+   */
   readonly task: 'scenario' | 'refusal' | 'backend'
   readonly connection: { readonly host: string; readonly port: number }
   readonly masters: readonly string[]

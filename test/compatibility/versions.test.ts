@@ -1,6 +1,6 @@
 /**
- * Every version of BullMQ 6, each in a process of its own that has only that one. By default the first, the last and one
- * between are taken; `npm run test:versions` takes all.
+ * Every version of BullMQ 6, each in a process of its own that has only that one. By default the
+ * first, the last and one between are taken; `npm run test:versions` takes all.
  */
 import { execFile } from 'node:child_process'
 import { dirname, join, resolve } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Versions of BullMQ side by side: each is installed once, from the registry, into a directory of its own below the
- * system's temporary directory, and is there for the next run.
+ * Versions of BullMQ side by side: each is installed once, from the registry, into a directory of
+ * its own below the system's temporary directory, and is there for the next run.
  */
 import { execFile } from 'node:child_process'
 import {
@@ -25,7 +25,10 @@ const CHILD = 'test/compatibility/version-child.ts'
 
 const run = promisify(execFile)
 
-/** All versions of BullMQ 5 and 6 in ascending order; those that were installed before where no registry answers. */
+/**
+ * All versions of BullMQ 5 and 6 in ascending order; those that were installed before where no
+ * registry answers.
+ */
 export async function knownVersions(): Promise<readonly string[]> {
   const known = await run('npm', ['view', 'bullmq', 'versions', '--json'], {
     timeout: NPM_LIMIT_MS,
@@ -42,7 +45,9 @@ function ascending(one: string, other: string): number {
   return index === -1 ? 0 : (a[index] ?? 0) - (b[index] ?? 0)
 }
 
-/** Installs a version unless it is there; the directory has it and its ioredis in `node_modules`. */
+/**
+ * Installs a version unless it is there; the directory has it and its ioredis in `node_modules`.
+ */
 export async function installed(version: string): Promise<string> {
   const folder = join(CACHE, version)
   if (await exists(join(folder, 'node_modules/bullmq/package.json'))) return folder
@@ -58,8 +63,8 @@ export async function installed(version: string): Promise<string> {
 }
 
 /**
- * A copy of this project's sources whose `bullmq` is that version. All other packages are those of the project.
- * Disposing removes it.
+ * A copy of this project's sources whose `bullmq` is that version. All other packages are those of
+ * the project. Disposing removes it.
  */
 export async function projectWith(version: string): Promise<AsyncDisposable & { child: string }> {
   const folder = await installed(version)

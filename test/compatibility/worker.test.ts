@@ -143,7 +143,10 @@ sameAndAsSoon(
   { order: [1, 1] },
 )
 
-/** A worker that is gone with its leases while it runs job 1: those of its process end, as nothing extends them. */
+/**
+ * A worker that is gone with its leases while it runs job 1: those of its process end, as nothing
+ * extends them.
+ */
 async function deadWorker(side: Side): Promise<WorkJob | undefined> {
   const [queue, gate, redlock] = [side.queue(), side.gate(), await side.ownRedlock()]
   const worker = side.worker(() => gate.passed, { ...SOON, ours: { redlock } })

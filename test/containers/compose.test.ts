@@ -1,4 +1,7 @@
-/** docker-compose.yml for real: the image is built, the services run, a master is killed, and the ledger comes out right. */
+/**
+ * docker-compose.yml for real: the image is built, the services run, a master is killed, and the
+ * ledger comes out right.
+ */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { textOf, yamlOf } from '../deploy/files.ts'
 import { until } from '../fixtures.ts'

@@ -36,7 +36,10 @@ export async function output(said: Promise<Said>): Promise<string> {
   return out
 }
 
-/** How compose is called here: the plugin, else the program of its own; undefined where there is none. */
+/**
+ * How compose is called here: the plugin, else the program of its own; undefined where there is
+ * none.
+ */
 export async function findCompose(): Promise<readonly [string, ...string[]] | undefined> {
   if ((await docker('compose', 'version')).code === 0) return ['docker', 'compose']
   return findProgram('docker-compose') === undefined ? undefined : ['docker-compose']

@@ -1,4 +1,7 @@
-/** Who may look: the token, the login, the names of this machine, and that nothing but looking is possible. */
+/**
+ * Who may look: the token, the login, the names of this machine, and that nothing but looking is
+ * possible.
+ */
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'

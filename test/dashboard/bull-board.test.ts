@@ -1,4 +1,7 @@
-/** Beside a real Bull Board, in one express application: both work, and a job's log there says what the job waits for. */
+/**
+ * Beside a real Bull Board, in one express application: both work, and a job's log there says what
+ * the job waits for.
+ */
 import { createBullBoard } from '@bull-board/api'
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { ExpressAdapter } from '@bull-board/express'

@@ -1,4 +1,6 @@
-/** The dashboard inside a bundle: code that a bundler has moved away from the files of the package. */
+/**
+ * The dashboard inside a bundle: code that a bundler has moved away from the files of the package.
+ */
 import { spawnSync } from 'node:child_process'
 import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

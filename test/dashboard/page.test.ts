@@ -30,7 +30,9 @@ const fixture = useFleet({ masters: 5 })
 const LONG = { leaseMs: 15_000, maxLeaseMs: 20_000, owner: 'worker-2:4712' }
 const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
 const DESK = { viewport: { width: 1280, height: 900 } }
-/** Where pictures are kept; `DASHBOARD_SCREENSHOTS=docs/images` renews those of the documentation. */
+/**
+ * Where pictures are kept; `DASHBOARD_SCREENSHOTS=docs/images` renews those of the documentation.
+ */
 const PICTURES = process.env['DASHBOARD_SCREENSHOTS'] ?? join(tmpdir(), 'bullmq-redlock-dashboard')
 
 describe.skipIf(program === undefined)('in Chromium', () => {
@@ -67,7 +69,9 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await page.getByText('Live', { exact: true }).waitFor()
   }
 
-  /** Leases of two workers, of which one is in this process, and two lines. Ends when it is told. */
+  /**
+   * Leases of two workers, of which one is in this process, and two lines. Ends when it is told.
+   */
   async function busy(): Promise<Gate> {
     const other = await fixture.redlock(LONG)
     for (const name of ['order:9001', 'order:9002', 'gpu#1', 'report:2026-11']) {
@@ -462,7 +466,10 @@ describe.skipIf(program === undefined)('in Chromium', () => {
   })
 })
 
-/** What axe says against WCAG 2.2 A and AA and its own best practices. Dark is the same page with other colours. */
+/**
+ * What axe says against WCAG 2.2 A and AA and its own best practices. Dark is the same page with
+ * other colours.
+ */
 async function faults(page: Page, colours: 'light' | 'dark'): Promise<readonly string[]> {
   await page.addScriptTag({ content: axe.source })
   const tags = colours === 'light' ? '' : "{ runOnly: ['cat.color'] }"

@@ -1,4 +1,7 @@
-/** A dashboard on a real fleet: served in this process, with jobs that run and wait where a test wants them. */
+/**
+ * A dashboard on a real fleet: served in this process, with jobs that run and wait where a test
+ * wants them.
+ */
 import { createServer, type RequestListener } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'

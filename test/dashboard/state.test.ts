@@ -1,4 +1,7 @@
-/** What the page is told: leases, lines, changes and this process's own numbers, from real servers, within bounds. */
+/**
+ * What the page is told: leases, lines, changes and this process's own numbers, from real servers,
+ * within bounds.
+ */
 import { describe, expect, test } from 'vitest'
 import { Redis } from 'ioredis'
 import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'

@@ -1,4 +1,7 @@
-/** docker-compose.yml and the Dockerfile: what belongs together does, and Docker's own programs accept it. */
+/**
+ * docker-compose.yml and the Dockerfile: what belongs together does, and Docker's own programs
+ * accept it.
+ */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

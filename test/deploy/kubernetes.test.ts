@@ -288,8 +288,8 @@ describe("Kubernetes' schemas", () => {
     expect(problemOf(manifest)).toBeUndefined()
   })
 
-  // A schema says nothing of a field that it does not know, so a misspelt one would pass: a value of a kind that no field
-  // has must be refused, wherever it stands.
+  // A schema says nothing of a field that it does not know, so a misspelt one would pass: a value
+  // of a kind that no field has must be refused, wherever it stands.
   it.for(cases)('know every field of $what', ({ manifest }, { skip }) => {
     if (obstacle !== undefined) skip(obstacle)
     const unknown: string[] = []

@@ -1,4 +1,6 @@
-/** What the dashboard asks and the alerts look at, of a real Prometheus that scrapes a real worker. */
+/**
+ * What the dashboard asks and the alerts look at, of a real Prometheus that scrapes a real worker.
+ */
 import { expect, test } from 'vitest'
 import { until, useFleet } from '../fixtures.ts'
 import { startPrometheus, type PrometheusServer } from '../telemetry/prometheus-server.ts'

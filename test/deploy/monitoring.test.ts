@@ -1,4 +1,6 @@
-/** Alert rules and the Grafana dashboard: they name what the package measures, and say what to do. */
+/**
+ * Alert rules and the Grafana dashboard: they name what the package measures, and say what to do.
+ */
 import { describe, expect, it } from 'vitest'
 import { METRICS } from '../../src/telemetry/instruments.ts'
 import { rowsOf } from '../telemetry/doc-tables.ts'

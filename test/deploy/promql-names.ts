@@ -1,4 +1,7 @@
-/** Which metrics and labels a PromQL expression names. Enough of its grammar for the expressions in deploy/. */
+/**
+ * Which metrics and labels a PromQL expression names. Enough of its grammar for the expressions in
+ * deploy/.
+ */
 
 export interface Names {
   readonly metrics: readonly string[]

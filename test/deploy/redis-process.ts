@@ -1,4 +1,7 @@
-/** A redis-server with a configuration file of deploy/, in a directory of its own; what the file says stays in force. */
+/**
+ * A redis-server with a configuration file of deploy/, in a directory of its own; what the file
+ * says stays in force.
+ */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

@@ -1,4 +1,6 @@
-/** deploy/redis/tls.conf on real servers, with certificates of deploy/redis/make-certificates.sh. */
+/**
+ * deploy/redis/tls.conf on real servers, with certificates of deploy/redis/make-certificates.sh.
+ */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -1,6 +1,6 @@
 /**
- * Writes docs/configuration.md from the option types: names, types, defaults and descriptions are those of the doc comments.
- * `npm run docs:configuration` writes the file; a test compares.
+ * Writes docs/configuration.md from the option types: names, types, defaults and descriptions are
+ * those of the doc comments. `npm run docs:configuration` writes the file; a test compares.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'

@@ -1,4 +1,7 @@
-/** examples/nestjs with the package as it would be published: installed, compiled, run on real servers. */
+/**
+ * examples/nestjs with the package as it would be published: installed, compiled, run on real
+ * servers.
+ */
 import { execFile } from 'node:child_process'
 import { cp, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,7 +24,10 @@ const fixture = useFleet({ masters: 3 })
 let obstacle: string | undefined
 let app = ''
 
-/** The example in a directory of its own, with the package beside NestJS as an installation would put it. */
+/**
+ * The example in a directory of its own, with the package beside NestJS as an installation would
+ * put it.
+ */
 async function build(): Promise<string> {
   const cache = join(ROOT, 'node_modules', '.cache')
   await mkdir(cache, { recursive: true })

@@ -1,4 +1,7 @@
-/** Checkers that cannot find anything prove nothing: each is shown a history with the anomaly it is for. */
+/**
+ * Checkers that cannot find anything prove nothing: each is shown a history with the anomaly it is
+ * for.
+ */
 import { expect, it } from 'vitest'
 import { storeDisorder } from './checkers/fenced-store.ts'
 import { lostUpdates } from './checkers/lost-updates.ts'

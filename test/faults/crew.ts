@@ -11,7 +11,10 @@ const START_LIMIT_MS = 90_000
 const END_LIMIT_MS = 30_000
 const LEAVE_LIMIT_MS = 5_000
 
-/** What all members of a run share; only the first one pauses, so that somebody is there to take over. */
+/**
+ * What all members of a run share; only the first one pauses, so that somebody is there to take
+ * over.
+ */
 export type SharedOrders = Omit<Orders, 'name' | 'seed'>
 
 export class Crew {

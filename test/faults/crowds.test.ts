@@ -1,4 +1,7 @@
-/** Matrix row 13: many at once, on one resource and on a thousand, and all of them again when the masters come back. */
+/**
+ * Matrix row 13: many at once, on one resource and on a thousand, and all of them again when the
+ * masters come back.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -10,7 +13,10 @@ import { item } from './rig.ts'
 import { ALL } from './scenario.ts'
 
 const CROWD = ALL ? 200 : 100
-/** On a machine that is busy with other things, more at once defeat each other: see bench/overload.ts. */
+/**
+ * On a machine that is busy with other things, more at once defeat each other: see
+ * bench/overload.ts.
+ */
 const RESOURCES = ALL ? 1_000 : 300
 
 const leaks = watchLeaks()
@@ -89,7 +95,8 @@ it('a crowd of workers on one resource: one at a time, everybody in the end', as
   console.log(
     `${CROWD} on one resource: ${Math.round(longestMs)} ms, ${Math.round(spent / CROWD)} commands a turn`,
   )
-  // Nobody waits for a multiple of the time in which all were served, and nobody hammers the masters.
+  // Nobody waits for a multiple of the time in which all were served, and nobody hammers the
+  // masters.
   expect(spent / CROWD).toBeLessThan(1_000)
   await Promise.all(redlocks.map((redlock) => redlock.close()))
 }, 70_000)

@@ -1,4 +1,7 @@
-/** Matrix row 12: workers are killed wherever a job can be, and each of the two kinds of server goes away for a while. */
+/**
+ * Matrix row 12: workers are killed wherever a job can be, and each of the two kinds of server goes
+ * away for a while.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { Redis } from 'ioredis'

@@ -1,6 +1,6 @@
 /**
- * A server that a Redlock takes for a master until it is asked to vote: it answers the enrolment as Redis does, and every
- * script call with whatever bytes a test wants to see handled.
+ * A server that a Redlock takes for a master until it is asked to vote: it answers the enrolment as
+ * Redis does, and every script call with whatever bytes a test wants to see handled.
  */
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'

@@ -1,4 +1,7 @@
-/** Matrix rows 4 and 5: processes that stop and go on as if nothing had happened, masters and holders alike. */
+/**
+ * Matrix rows 4 and 5: processes that stop and go on as if nothing had happened, masters and
+ * holders alike.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { until } from '../fixtures.ts'

@@ -1,6 +1,6 @@
 /**
- * What the members of a crew did and saw, on one clock. Checkers judge a history; nothing is judged while it is made.
- * Times are `monotonicMs()`, which all processes of a machine share.
+ * What the members of a crew did and saw, on one clock. Checkers judge a history; nothing is judged
+ * while it is made. Times are `monotonicMs()`, which all processes of a machine share.
  */
 
 export type MemberEvent =
@@ -132,7 +132,10 @@ export class History {
   }
 }
 
-/** Until when the holder trusted the lease: its own release or loss, or the end of trust, whichever is first. */
+/**
+ * Until when the holder trusted the lease: its own release or loss, or the end of trust, whichever
+ * is first.
+ */
 export function trustEnd({ trustedUntil, endedAt }: LeaseRecord): number {
   return Math.min(trustedUntil, endedAt ?? Infinity)
 }

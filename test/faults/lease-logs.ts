@@ -1,4 +1,7 @@
-/** The processes of a run log their leases, one file each; the history checker judges all of them together. */
+/**
+ * The processes of a run log their leases, one file each; the history checker judges all of them
+ * together.
+ */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

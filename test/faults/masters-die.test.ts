@@ -1,4 +1,7 @@
-/** Matrix row 1: masters are killed under work. A minority costs nothing; without a majority nobody holds anything. */
+/**
+ * Matrix row 1: masters are killed under work. A minority costs nothing; without a majority nobody
+ * holds anything.
+ */
 import { expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { until } from '../fixtures.ts'

@@ -1,4 +1,7 @@
-/** Matrix rows 2 and 3: masters come back with less memory than they had, alone and one after the other. */
+/**
+ * Matrix rows 2 and 3: masters come back with less memory than they had, alone and one after the
+ * other.
+ */
 import { readFile, stat, truncate } from 'node:fs/promises'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -98,7 +101,10 @@ async function lostBy(rig: Rig, index: number, lose: () => Promise<unknown>): Pr
   return before
 }
 
-/** An AOF may be cut anywhere, but Redis only starts by itself from one that ends with a whole command or a torn tail. */
+/**
+ * An AOF may be cut anywhere, but Redis only starts by itself from one that ends with a whole
+ * command or a torn tail.
+ */
 async function wholeCommandsWithin(file: string, bytes: number): Promise<number> {
   const text = (await readFile(file)).subarray(0, bytes).toString('latin1')
   const cut = text.lastIndexOf('\r\n*')
@@ -111,7 +117,8 @@ for (const [how, lose] of losses) {
     async (seed) => {
       const rig = await stage.rig({ seed, ...HOLDING })
       for (const [forgetful, ...away] of ROUNDS) {
-        // Leases are on three masters only, so the one that forgets and the two that never knew would be a quorum.
+        // Leases are on three masters only, so the one that forgets and the two that never knew
+        // would be a quorum.
         await Promise.all(away.map((index) => rig.proxy(index).refuse()))
         await rig.progress(6)
         expect(await lose(rig, forgetful)).toBeGreaterThan(0)

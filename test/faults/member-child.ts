@@ -1,9 +1,15 @@
-/** The process of a member: obeys its crew, and ends by itself when it is told to leave and nothing is left behind. */
+/**
+ * The process of a member: obeys its crew, and ends by itself when it is told to leave and nothing
+ * is left behind.
+ */
 import type { MemberEvent } from './history.ts'
 import { Member } from './member.ts'
 import type { Command, Report } from './orders.ts'
 
-/** Events travel in small batches; those of the last moment before a kill are lost, but for the ones that judge others. */
+/**
+ * Events travel in small batches; those of the last moment before a kill are lost, but for the ones
+ * that judge others.
+ */
 const BATCH_MS = 10
 const URGENT = new Set<MemberEvent['kind']>(['paused', 'granted', 'ended'])
 

@@ -1,4 +1,7 @@
-/** Matrix rows 6, 7 and 8: what a network does to connections, in each direction, to a minority and to a majority. */
+/**
+ * Matrix rows 6, 7 and 8: what a network does to connections, in each direction, to a minority and
+ * to a majority.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
@@ -53,7 +56,8 @@ for (const cut of cuts) {
   it.each(SEEDS)(`${cut.how}, to a minority and to a majority (seed %i)`, async (seed) => {
     const rig = await stage.rig({ seed, loops: 3, holdMs: 60 })
     for (const indexes of [[0], [1, 2], [2, 3, 4]]) {
-      // Clients take their time to come back from the last cut, and only who is there can be cut off.
+      // Clients take their time to come back from the last cut, and only who is there can be cut
+      // off.
       await until('clients are connected', () =>
         indexes.every((index) => rig.proxy(index).counters.open > 0),
       )

@@ -1,4 +1,7 @@
-/** Matrix row 10: a master that answers anything but what it should has not voted, and nothing crashes. */
+/**
+ * Matrix row 10: a master that answers anything but what it should has not voted, and nothing
+ * crashes.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'

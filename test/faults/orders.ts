@@ -22,14 +22,23 @@ export interface Orders {
   readonly holdMs: number
   readonly seed: number
   readonly pauses?: Pauses
-  /** Write without looking at the lease, as code does that was stopped between the look and the write. */
+  /**
+   * Write without looking at the lease, as code does that was stopped between the look and the
+   * write.
+   */
   readonly stubborn?: boolean
 }
 
-/** How a member stops itself in the middle of things: at each point in turn, and then from the first again. */
+/**
+ * How a member stops itself in the middle of things: at each point in turn, and then from the first
+ * again.
+ */
 export interface Pauses {
   readonly points: readonly PausePoint[]
-  /** `block` keeps the event loop busy for `ms`; `stop` sends SIGSTOP to itself, and somebody has to send SIGCONT. */
+  /**
+   * `block` keeps the event loop busy for `ms`; `stop` sends SIGSTOP to itself, and somebody has to
+   * send SIGCONT.
+   */
   readonly how: 'block' | 'stop'
   readonly ms: number
 }

@@ -1,6 +1,6 @@
 /**
- * One scenario: masters with a fault proxy in front of each, a crew at work on them, and the verdict of every checker
- * when all is quiet again.
+ * One scenario: masters with a fault proxy in front of each, a crew at work on them, and the
+ * verdict of every checker when all is quiet again.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -30,7 +30,8 @@ export interface RigOptions {
   readonly pauses?: Orders['pauses']
   readonly stubborn?: boolean
   /**
-   * Whether two holders at a time count as an anomaly. Not promised when a master's clock is made to step.
+   * Whether two holders at a time count as an anomaly. Not promised when a master's clock is made
+   * to step.
    *
    * @defaultValue `true`
    */
@@ -150,7 +151,8 @@ export class Rig implements AsyncDisposable {
   }
 
   /**
-   * Ends the work, with all faults over, and judges. Returns every anomaly in words; none is what a scenario wants.
+   * Ends the work, with all faults over, and judges. Returns every anomaly in words; none is what a
+   * scenario wants.
    */
   async finish(): Promise<readonly string[]> {
     await Promise.all(this.proxies.map((proxy) => proxy.pass()))

@@ -1,4 +1,7 @@
-/** What the files of the fault matrix share: a fleet and a crew for the file, and how much of it to run. */
+/**
+ * What the files of the fault matrix share: a fleet and a crew for the file, and how much of it to
+ * run.
+ */
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { startFleet, type Fleet, type FleetOptions } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
@@ -22,8 +25,9 @@ export interface StageOptions extends FleetOptions {
   /** How many processes work on the fleet. @defaultValue `2` */
   readonly members?: number
   /**
-   * Whether proxies reset connections that are already ending, of which Node leaks a socket now and then. The members'
-   * processes must end by themselves in any case, and they are what uses the library.
+   * Whether proxies reset connections that are already ending, of which Node leaks a socket now and
+   * then. The members' processes must end by themselves in any case, and they are what uses the
+   * library.
    *
    * @defaultValue `false`
    */

@@ -1,4 +1,7 @@
-/** Wall clocks that tests set: of servers started through a wrapper on the PATH, and of members by their environment. */
+/**
+ * Wall clocks that tests set: of servers started through a wrapper on the PATH, and of members by
+ * their environment.
+ */
 import { execFile } from 'node:child_process'
 import {
   chmodSync,
@@ -66,7 +69,9 @@ export class ClockShim {
     return { CLOCK_SHIM: join(this.#directory, name), LD_PRELOAD: this.#library }
   }
 
-  /** Of a server's port, or of the name given to {@link environment}; its process must have started. */
+  /**
+   * Of a server's port, or of the name given to {@link environment}; its process must have started.
+   */
   clock(name: string | number): ShimmedClock {
     return new ShimmedClock(join(this.#directory, String(name)))
   }

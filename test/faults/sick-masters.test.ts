@@ -1,4 +1,7 @@
-/** Matrix row 10 on real servers: each way in which Redis itself refuses to serve is no vote, and nothing crashes. */
+/**
+ * Matrix row 10 on real servers: each way in which Redis itself refuses to serve is no vote, and
+ * nothing crashes.
+ */
 import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Redis } from 'ioredis'
@@ -195,7 +198,10 @@ describe('no vote comes from a server that', () => {
   })
 })
 
-/** A child that is killed in the middle of a save leaves the server believing that its disk is broken. */
+/**
+ * A child that is killed in the middle of a save leaves the server believing that its disk is
+ * broken.
+ */
 async function breakSaves(redis: Redis): Promise<void> {
   await redis.config('SET', 'rdb-key-save-delay', '10000000')
   await redis.set('something-to-save', 'x', 'PX', 60_000)

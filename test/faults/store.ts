@@ -1,6 +1,6 @@
 /**
- * The store that holders write to: it takes a write only if it has not seen a newer fencing token, and keeps a log. What
- * is written is a read-modify-write that nothing but the lease protects.
+ * The store that holders write to: it takes a write only if it has not seen a newer fencing token,
+ * and keeps a log. What is written is a read-modify-write that nothing but the lease protects.
  */
 import { Redis } from 'ioredis'
 

@@ -1,4 +1,7 @@
-/** A relay that forwards byte by byte, as the worst of networks may; what it carries is whole in the end. */
+/**
+ * A relay that forwards byte by byte, as the worst of networks may; what it carries is whole in the
+ * end.
+ */
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { returnPort, takePort } from '../../src/testing/free-port.ts'

@@ -62,7 +62,10 @@ export class WorkForce {
     if (doomed !== undefined) await this.#replace(doomed)
   }
 
-  /** Tells one worker to end, and hires another. Returns the time that it took; rejects over the limit. */
+  /**
+   * Tells one worker to end, and hires another. Returns the time that it took; rejects over the
+   * limit.
+   */
   async stopOne(index: number, stop: Stop): Promise<number> {
     const child = this.#children[index]
     if (child === undefined || !this.#ready.has(child)) return 0
@@ -117,7 +120,10 @@ export class WorkForce {
     return child
   }
 
-  /** The new one has the place of the old one: whoever hurts another by its place meanwhile hurts that one. */
+  /**
+   * The new one has the place of the old one: whoever hurts another by its place meanwhile hurts
+   * that one.
+   */
   async #replace(child: ChildProcess): Promise<void> {
     const index = this.#children.indexOf(child)
     if (index < 0) return
@@ -158,7 +164,9 @@ export class JobLedger {
     return this.#added
   }
 
-  /** Adds jobs with names of their own, so that a batch whose outcome is unknown can be added again. */
+  /**
+   * Adds jobs with names of their own, so that a batch whose outcome is unknown can be added again.
+   */
   async add(count: number): Promise<void> {
     const jobs = Array.from({ length: count }, (_, index) => {
       const at = this.#added + index
@@ -205,7 +213,10 @@ export class JobLedger {
     )
   }
 
-  /** When all is quiet: every job is completed, once, with an entry in the store that nobody overwrote. */
+  /**
+   * When all is quiet: every job is completed, once, with an entry in the store that nobody
+   * overwrote.
+   */
   async anomalies(): Promise<readonly string[]> {
     const jobs = await this.#plain.getCompleted(0, -1)
     const missing = this.#added - jobs.length

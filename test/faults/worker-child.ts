@@ -1,6 +1,6 @@
 /**
- * A BullMQ worker whose jobs append to the store that only their lease guards, step by step. Says over IPC where each job
- * is, so that it can be killed there.
+ * A BullMQ worker whose jobs append to the store that only their lease guards, step by step. Says
+ * over IPC where each job is, so that it can be killed there.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Job } from 'bullmq'

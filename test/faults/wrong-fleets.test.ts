@@ -1,4 +1,7 @@
-/** Matrix row 11: masters that are reachable and must not be used. The client says which one, why, and what to do. */
+/**
+ * Matrix row 11: masters that are reachable and must not be used. The client says which one, why,
+ * and what to do.
+ */
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { Redis } from 'ioredis'
 import { MasterRefusedError, Redlock, silentLogger } from '../../src/index.ts'

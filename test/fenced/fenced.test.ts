@@ -27,7 +27,9 @@ const lease = (fencingToken: number): { fencingToken: number } => ({ fencingToke
 /** As large as those of a Redlock: microseconds since 1970. */
 const LARGE = 1_763_000_000_000_000
 
-/** What must hold of any store: the last accepted write has the largest token, and older ones fail. */
+/**
+ * What must hold of any store: the last accepted write has the largest token, and older ones fail.
+ */
 interface Store {
   write(token: number, value: string): Promise<unknown>
   read(): Promise<{ token: number; value: string }>

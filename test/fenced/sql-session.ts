@@ -1,4 +1,7 @@
-/** A session of a database's own command-line client: statements with values in, counts of rows and rows out. */
+/**
+ * A session of a database's own command-line client: statements with values in, counts of rows and
+ * rows out.
+ */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Statement } from '../../src/fenced/index.ts'

@@ -20,7 +20,10 @@ afterAll(async () => {
   await leaks.assertNone()
 })
 
-/** What every test here ends with: the masters did grant, the client did not believe it, and the next one gets it. */
+/**
+ * What every test here ends with: the masters did grant, the client did not believe it, and the
+ * next one gets it.
+ */
 async function expectRefused(lab: Lab, outcome: AcquireOutcome): Promise<void> {
   expect(outcome.status).toBe('unreachable')
   await until('every master has answered, too late', () =>

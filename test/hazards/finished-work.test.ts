@@ -1,4 +1,6 @@
-/** What the work returned or threw is what the caller gets, and when it is over the lease is silent. */
+/**
+ * What the work returned or threw is what the caller gets, and when it is over the lease is silent.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Lease, Logger } from '../../src/index.ts'
@@ -79,7 +81,8 @@ it('E8: an extension in flight at the end says nothing afterwards (sesamecare: a
 it('F3: keeping a lease alive costs three rounds a lease (redlock-universal: 27,291 commands in 500 ms)', async () => {
   await using lab = await Lab.open(fleet)
   const leaseMs = 1_000
-  // A renewal that a busy machine delays is late, not failed: the tries after a failure are not counted here.
+  // A renewal that a busy machine delays is late, not failed: the tries after a failure are not
+  // counted here.
   const redlock = await lab.client({ leaseMs, masterTimeoutMs: leaseMs })
   await Promise.all(lab.masters.map((redis) => redis.config('RESETSTAT')))
   const startedAt = performance.now()

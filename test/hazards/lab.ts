@@ -1,6 +1,6 @@
 /**
- * A namespace of its own on real masters, a fault proxy in front of each, and everything that was made on
- * them. When a lab is closed, every client is, and no lease may be left.
+ * A namespace of its own on real masters, a fault proxy in front of each, and everything that was
+ * made on them. When a lab is closed, every client is, and no lease may be left.
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
@@ -56,7 +56,9 @@ export class Lab implements AsyncDisposable {
     })
   }
 
-  /** A client that has tried every master; those that it could not reach are the test's business. */
+  /**
+   * A client that has tried every master; those that it could not reach are the test's business.
+   */
   async client({ direct = false, ...options }: ClientOptions = {}): Promise<Redlock> {
     const redlock = this.unready({ direct, ...options })
     await redlock.ready()
@@ -80,7 +82,10 @@ export class Lab implements AsyncDisposable {
     return Promise.all(this.masters.map((redis) => redis.get(this.keys.lease(resource))))
   }
 
-  /** The fencing counter on each master; it stays when a lease is gone, so it tells that one was granted. */
+  /**
+   * The fencing counter on each master; it stays when a lease is gone, so it tells that one was
+   * granted.
+   */
   counters(resource: string): Promise<readonly (string | null)[]> {
     return Promise.all(this.masters.map((redis) => redis.get(this.keys.fence(resource))))
   }
@@ -134,7 +139,9 @@ export function item<T>(list: readonly T[], index: number): T {
   return value
 }
 
-/** The moment at which a signal aborted; rejects after `limitMs`, so that no test waits for ever. */
+/**
+ * The moment at which a signal aborted; rejects after `limitMs`, so that no test waits for ever.
+ */
 export function aborted(signal: AbortSignal, limitMs: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const limit = setTimeout(() => {

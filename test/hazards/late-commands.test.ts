@@ -47,10 +47,16 @@ it('E6: a grant that lands after the deadline is undone on every master (redlock
   expect(next.status).toBe('granted')
 })
 
-/** How late the commands of a slow connection arrive: after it was replaced by another, and never in this test. */
+/**
+ * How late the commands of a slow connection arrive: after it was replaced by another, and never in
+ * this test.
+ */
 const OLD_SOCKET_MS = { acquire: 2_400, release: 30_000 }
 
-/** Slows the present connection down, the first command less than the next; those that replace it are fast. */
+/**
+ * Slows the present connection down, the first command less than the next; those that replace it
+ * are fast.
+ */
 function slowOldSocket(proxy: FaultProxy): void {
   const old = proxy.counters.connections
   let sent = 0

@@ -82,7 +82,9 @@ it('E4b: a majority that refuses connections ends the lease in time (node-redloc
   }
 })
 
-/** Far more than a healthy round trip takes, so that waiting for the missing master would be seen. */
+/**
+ * Far more than a healthy round trip takes, so that waiting for the missing master would be seen.
+ */
 const PATIENCE_MS = 4_000
 
 async function expectUnnoticed(redlock: Redlock): Promise<void> {

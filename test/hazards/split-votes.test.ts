@@ -31,7 +31,8 @@ it('E1: a split vote does not block its own retries (node-redlock and its forks 
   // Half of the lease: keys that the failed attempts left behind would outlast this.
   await using lease = await redlock.acquire('r', { waitMs: 4_000 })
   expect(lease.remainingMs()).toBeGreaterThan(0)
-  // No attempt left a key behind: the two that nobody else held have the lease, and no other key is ours.
+  // No attempt left a key behind: the two that nobody else held have the lease, and no other key is
+  // ours.
   await until('both that were free have it', async () => {
     const [, , third, fourth] = await lab.holders('r')
     return third === lease.token && fourth === lease.token

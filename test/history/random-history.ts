@@ -1,4 +1,6 @@
-/** Histories that nobody logged: leases one after the other, on machines whose wall clocks differ. */
+/**
+ * Histories that nobody logged: leases one after the other, on machines whose wall clocks differ.
+ */
 import type { LeaseEvent } from '../../src/history/lease-event.ts'
 
 export interface Turn {
@@ -33,7 +35,10 @@ interface Held {
 const LEASE_MS = 100
 const EPOCH_MS = 1_800_000_000_000
 
-/** `plant`: the lease at this index (of those that have a successor) is trusted for so long into its successor. */
+/**
+ * `plant`: the lease at this index (of those that have a successor) is trusted for so long into its
+ * successor.
+ */
 export function linesOf(
   { turns, wallErrorsMs, locksPerMachine }: World,
   plant?: { readonly index: number; readonly overlapMs: number },

@@ -4,7 +4,10 @@ import type { Removable } from './rules.ts'
 import { scopes } from './scopes.ts'
 
 const WALKS = Array.from({ length: 60 }, (_, index) => index + 1)
-/** A clock that is wrong and set right is tried on real servers, see `test/hazards/wrong-clocks.test.ts`. */
+/**
+ * A clock that is wrong and set right is tried on real servers, see
+ * `test/hazards/wrong-clocks.test.ts`.
+ */
 const followed = scopes.filter(
   ({ small, scope }) => (small || scope.oneMoves) && !scope.wrongClocks,
 )

@@ -1,9 +1,10 @@
 /**
- * Walks through the model at random and makes the real code take the same steps: real `Redlock` clients, whose
- * messages run on simulated masters when the model says so. After every step both must agree on what each master
- * has stored and on which leases are complete, under which token.
+ * Walks through the model at random and makes the real code take the same steps: real `Redlock`
+ * clients, whose messages run on simulated masters when the model says so. After every step both
+ * must agree on what each master has stored and on which leases are complete, under which token.
  *
- * Counters are the model's small numbers times the least step between two grants, above a common base.
+ * Counters are the model's small numbers times the least step between two grants, above a common
+ * base.
  */
 import type { Lease } from '../../src/lock/lease.ts'
 import { silentLogger } from '../../src/logger.ts'
@@ -410,8 +411,8 @@ export async function walk(given: Scope, seed: number): Promise<Walk> {
 }
 
 /**
- * No quorum can extend it any more, because that many masters have another answer: the code gives such
- * a lease up before its time, and the model does not.
+ * No quorum can extend it any more, because that many masters have another answer: the code gives
+ * such a lease up before its time, and the model does not.
  */
 function isGone(row: Uint32Array, masters: number, attempt: Attempt): boolean {
   const { extend } = TRAFFIC[attempt]

@@ -1,4 +1,7 @@
-/** Visits every state that the protocol can reach in a scope, breadth first, so that a violation has a shortest trace. */
+/**
+ * Visits every state that the protocol can reach in a scope, breadth first, so that a violation has
+ * a shortest trace.
+ */
 import { Protocol, type Broken, type Scope } from './protocol.ts'
 import { StateStore } from './state-store.ts'
 

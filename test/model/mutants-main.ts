@@ -114,7 +114,10 @@ async function judge({ rule, patches, killedBy }: Mutant): Promise<Verdict> {
   }
 }
 
-/** @throws Error when the source has moved on, because a mutant that changes nothing is killed by nothing. */
+/**
+ * @throws Error when the source has moved on, because a mutant that changes nothing is killed by
+ * nothing.
+ */
 async function apply(directory: string, { file, find, replace }: Patch): Promise<void> {
   const path = join(directory, file)
   const text = await readFile(path, 'utf8')
@@ -217,7 +220,8 @@ function run(cwd: string, args: readonly string[]): Promise<string> {
   })
 }
 
-// An interrupted run leaves its copies to `finally`, which only runs when the process ends by itself.
+// An interrupted run leaves its copies to `finally`, which only runs when the process ends by
+// itself.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => {
     stopping.abort()

@@ -1,4 +1,7 @@
-/** A mutant that changes nothing would be caught by nobody; the source moves on, and its patches must move with it. */
+/**
+ * A mutant that changes nothing would be caught by nobody; the source moves on, and its patches
+ * must move with it.
+ */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { mutants } from './mutants.ts'

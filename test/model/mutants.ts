@@ -1,6 +1,7 @@
 /**
- * Rules of the protocol and of the lines, each with the smallest change to the source that takes it away, and with what
- * must notice. The exhaustive model is an argument for the rules; it does not run the code, so it kills none.
+ * Rules of the protocol and of the lines, each with the smallest change to the source that takes it
+ * away, and with what must notice. The exhaustive model is an argument for the rules; it does not
+ * run the code, so it kills none.
  *
  * Where a rule lives in a script, the simulated master has it too: both are changed.
  */
@@ -868,8 +869,8 @@ const rules: readonly Mutant[] = [
 ]
 
 /**
- * Attacks that had two holders or a smaller token, without the rule that closes each: the simulation
- * must find them in worlds that are drawn at random.
+ * Attacks that had two holders or a smaller token, without the rule that closes each: the
+ * simulation must find them in worlds that are drawn at random.
  */
 const attacks: readonly Mutant[] = [
   without('nested calls join only on as many slots', '01'),

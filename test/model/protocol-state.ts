@@ -1,6 +1,7 @@
 /**
- * A state of the model as a row of 32-bit words: one for each master, one for each of the two attempts, one for
- * what is left of the faults. Masters are interchangeable, so their words are kept sorted.
+ * A state of the model as a row of 32-bit words: one for each master, one for each of the two
+ * attempts, one for what is left of the faults. Masters are interchangeable, so their words are
+ * kept sorted.
  */
 
 /** A run of bits in a word. */
@@ -60,7 +61,9 @@ export const PROPOSAL = field(7, 4)
 /** The largest token that was complete when this attempt began. */
 export const FLOOR = field(11, 4)
 export const EXTENDING = field(17, 1)
-/** When the extension began, another lease with a larger token had been complete since this one was. */
+/**
+ * When the extension began, another lease with a larger token had been complete since this one was.
+ */
 export const OVERTAKEN = field(18, 1)
 export const TRUST = field(19, 2)
 export const NEW_TRUST = field(21, 2)

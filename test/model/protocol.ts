@@ -1,16 +1,18 @@
 /**
  * The quorum protocol as a set of steps, for a small fleet and two attempts on one resource.
  *
- * Messages are delayed without bound, reordered and lost (a step that is never taken); a key may vanish at any
- * moment, which covers releases, expiry and clocks that jump. With `clock` time is discrete instead: keys and trust
- * live for `LEASE_TICKS`, and only then is exclusion judged, and the order of tokens by when leases are complete.
+ * Messages are delayed without bound, reordered and lost (a step that is never taken); a key may
+ * vanish at any moment, which covers releases, expiry and clocks that jump. With `clock` time is
+ * discrete instead: keys and trust live for `LEASE_TICKS`, and only then is exclusion judged, and
+ * the order of tokens by when leases are complete.
  *
- * A lease in two cells is a lease in each. Two clients always meet in one cell, and what the other cell does there is
- * to raise the token of a complete lease: to any value past all that the cell has seen. The model has this step.
+ * A lease in two cells is a lease in each. Two clients always meet in one cell, and what the other
+ * cell does there is to raise the token of a complete lease: to any value past all that the cell
+ * has seen. The model has this step.
  *
- * A quarantine ends when a client has counted it on its monotonic clock: in the model, after `LEASE_TICKS` of the time
- * that trust has too. A master may restart with a wrong clock: it has no vote until that is set right, and what it
- * stored meanwhile expires then.
+ * A quarantine ends when a client has counted it on its monotonic clock: in the model, after
+ * `LEASE_TICKS` of the time that trust has too. A master may restart with a wrong clock: it has no
+ * vote until that is set right, and what it stored meanwhile expires then.
  */
 import type { Removable } from './rules.ts'
 import {
@@ -55,12 +57,16 @@ export interface Scope {
   readonly losses: number
   /** Acquires that are delivered twice. */
   readonly duplicates: number
-  /** Proposals are any of 1 to this number; with losses, increasing with the start of the attempts. */
+  /**
+   * Proposals are any of 1 to this number; with losses, increasing with the start of the attempts.
+   */
   readonly proposals: number
   readonly clock: boolean
   /** How often complete leases take a larger token, because another cell gave them one. */
   readonly raises: number
-  /** Only the first attempt extends and raises; the other one is of a client that knows one cell. */
+  /**
+   * Only the first attempt extends and raises; the other one is of a client that knows one cell.
+   */
   readonly oneMoves: boolean
   /** An attempt may take over from the other one, which ends then. */
   readonly handOver: boolean
@@ -533,7 +539,10 @@ export class Protocol {
     this.#row.set(this.#base)
   }
 
-  /** Every property speaks of two complete leases: without a chance of that there is nothing left to see. */
+  /**
+   * Every property speaks of two complete leases: without a chance of that there is nothing left to
+   * see.
+   */
   #mayStillBreak(): boolean {
     const { clock, raises, handOver } = this.#scope
     let finished = 0
@@ -573,7 +582,10 @@ export class Protocol {
     return possible >= this.#quorum
   }
 
-  /** Messages that cannot have an effect any more are taken out, so that states which differ in them are one. */
+  /**
+   * Messages that cannot have an effect any more are taken out, so that states which differ in them
+   * are one.
+   */
   #dropDeadTraffic(): void {
     const { without, masters } = this.#scope
     const counterStays = this.#left(LOSSES) === 0

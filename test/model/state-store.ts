@@ -1,7 +1,8 @@
 /**
- * All states of a search, in the order in which they were found, each with its parent. States are short rows of 32-bit
- * words; membership is decided by a 64-bit hash of the row, so that a table entry takes eight bytes. With 50 million
- * states the chance that any two share a hash is below one in ten thousand.
+ * All states of a search, in the order in which they were found, each with its parent. States are
+ * short rows of 32-bit words; membership is decided by a 64-bit hash of the row, so that a table
+ * entry takes eight bytes. With 50 million states the chance that any two share a hash is below one
+ * in ten thousand.
  */
 const ROWS_PER_CHUNK = 1 << 18
 

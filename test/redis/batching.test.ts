@@ -49,7 +49,10 @@ function call(name: string, heard: unknown[] = []): Request {
   }
 }
 
-/** Until what was asked has left, and what was answered has been passed on: a call leaves at the end of a turn. */
+/**
+ * Until what was asked has left, and what was answered has been passed on: a call leaves at the end
+ * of a turn.
+ */
 async function turn(): Promise<void> {
   for (let turns = 0; turns < 3; turns++) await new Promise((resolve) => setImmediate(resolve))
 }

@@ -1,4 +1,7 @@
-/** Commands that were on their way when the connection broke: not sent again, and not left without an end. */
+/**
+ * Commands that were on their way when the connection broke: not sent again, and not left without
+ * an end.
+ */
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startServer, type TestServer } from '../../src/testing/index.ts'

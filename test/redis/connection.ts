@@ -1,4 +1,7 @@
-/** One connection with this package's settings, or with some of them set back to what ioredis does by itself. */
+/**
+ * One connection with this package's settings, or with some of them set back to what ioredis does
+ * by itself.
+ */
 import { Redis, type RedisOptions } from 'ioredis'
 import { connectionSettings } from '../../src/redis/connection-settings.ts'
 import { until } from '../fixtures.ts'
@@ -58,7 +61,9 @@ export function opening(port: number, set: Overrides = {}): Connection {
   }
 }
 
-/** Whether a promise has settled by the time that everything before it in the connection is done. */
+/**
+ * Whether a promise has settled by the time that everything before it in the connection is done.
+ */
 export interface Fate {
   state: 'pending' | 'resolved' | 'rejected'
 }

@@ -1,6 +1,7 @@
 /**
- * The delayed restart: a server process that may have forgotten leases grants nothing until every lease that it may have
- * forgotten is over. What counts as "may have forgotten" is shown here on real restarts.
+ * The delayed restart: a server process that may have forgotten leases grants nothing until every
+ * lease that it may have forgotten is over. What counts as "may have forgotten" is shown here on
+ * real restarts.
  */
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, expect, it } from 'vitest'
@@ -113,7 +114,10 @@ it('a server that is known does not wait again, whoever connects', async () => {
   expect(await record(server)).toEqual({ ...before, votesInMs: '0' })
 })
 
-/** Redis holds writes back for up to two seconds while an earlier `fsync` lasts; what is held back does not survive. */
+/**
+ * Redis holds writes back for up to two seconds while an earlier `fsync` lasts; what is held back
+ * does not survive.
+ */
 const untilWritten = (server: TestServer): Promise<void> =>
   until('the log of writes is in its file', async () =>
     (await ask(server, (redis) => redis.info('persistence'))).includes('aof_buffer_length:0'),

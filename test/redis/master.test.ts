@@ -1,4 +1,7 @@
-/** A connection to one master: answers inside its deadline or says why not, and never for a server it has not enrolled. */
+/**
+ * A connection to one master: answers inside its deadline or says why not, and never for a server
+ * it has not enrolled.
+ */
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { systemClock } from '../../src/clock.ts'

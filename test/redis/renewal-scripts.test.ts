@@ -187,7 +187,8 @@ describe('release', () => {
     await bench.granted('token-of-a', { resources })
     for (const waiter of ['w1', 'w2', 'w3', 'w4', 'w5', 'w6']) {
       await bench.acquire('b', { resources: ['y with spaces'], waitMs: 5_000, waiter })
-      await new Promise((resolve) => setTimeout(resolve, 2)) // Places are as old as their milliseconds.
+      // Places are as old as their milliseconds.
+      await new Promise((resolve) => setTimeout(resolve, 2))
     }
     await bench.withdraw('w2', resources)
     await bench.release('token-of-a', { resources })

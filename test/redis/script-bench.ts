@@ -1,4 +1,7 @@
-/** One real server on which the lock's scripts are called by hand, each test under its own resource and namespace. */
+/**
+ * One real server on which the lock's scripts are called by hand, each test under its own resource
+ * and namespace.
+ */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'

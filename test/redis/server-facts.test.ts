@@ -49,7 +49,8 @@ it('names the process, its version, role and policy, and the distance of its clo
   })
   expect(found.roundTripMs).toBeGreaterThan(0)
   expect(found.roundTripMs).toBeLessThan(performance.now() - startedAt)
-  // The same machine: off by less than the round trip that measured it, and the wall clock's millisecond.
+  // The same machine: off by less than the round trip that measured it, and the wall clock's
+  // millisecond.
   expect(Math.abs(found.clockOffsetMs)).toBeLessThan(found.roundTripMs + 2)
 
   await server.restart()

@@ -19,7 +19,10 @@ afterAll(async () => {
   await leaks.assertNone()
 })
 
-/** How many connections were made by the time that three commands in a row were lost in a black hole. */
+/**
+ * How many connections were made by the time that three commands in a row were lost in a black
+ * hole.
+ */
 async function connectionsIntoBlackHole(): Promise<number> {
   await using proxy = await startProxy(server.port)
   await using opened = await connection(proxy.port)

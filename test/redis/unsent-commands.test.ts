@@ -32,7 +32,10 @@ afterAll(async () => {
   await leaks.assertNone()
 })
 
-/** A SET that is asked for between two connections. Returns what the server has when the second one is ready. */
+/**
+ * A SET that is asked for between two connections. Returns what the server has when the second one
+ * is ready.
+ */
 async function setWhileAway(set: Overrides): Promise<{ fate: Fate; stored: string | null }> {
   await watcher.flushall()
   await using proxy = await startProxy(server.port)

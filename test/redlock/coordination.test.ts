@@ -1,4 +1,7 @@
-/** What one Redlock offers beyond a single lease: several resources, slots, reentrancy, hand over, wake-ups. */
+/**
+ * What one Redlock offers beyond a single lease: several resources, slots, reentrancy, hand over,
+ * wake-ups.
+ */
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/clock.ts'
@@ -249,7 +252,8 @@ describe('hand over', () => {
       expect(lease.fencingToken).toBe(first.fencingToken + turn)
     }
     expect(lease.token).toBe(first.token)
-    // The last token is used up: the masters are asked, whose counters are behind these tokens, and clocks too.
+    // The last token is used up: the masters are asked, whose counters are behind these tokens, and
+    // clocks too.
     const next = await successorOf(redlock, lease)
     expect(next.token).not.toBe(first.token)
     expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
@@ -310,7 +314,8 @@ describe('hand over', () => {
   test('that fails releases both', async () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'a')
-    // Somebody was granted on a majority in between (which only happens when keys are deleted by hand).
+    // Somebody was granted on a majority in between (which only happens when keys are deleted by
+    // hand).
     for (let index = 0; index < 3; index++) {
       await master(index).set(`${fixture.namespace}:lease:a`, 'somebody@else', 'PX', 60_000)
     }
@@ -326,7 +331,10 @@ describe('hand over', () => {
   })
 })
 
-/** None of its delays ends, so that nothing but an announcement can wake a waiter, however long the machine stands still. */
+/**
+ * None of its delays ends, so that nothing but an announcement can wake a waiter, however long the
+ * machine stands still.
+ */
 const WOKEN_ONLY: Clock = {
   ...systemClock,
   after: (delayMs, run) =>
@@ -378,7 +386,8 @@ describe('waiting', () => {
       )
     }
     await lease.release()
-    // The holder again, at once: it is nearer than all that wait, and must not be asked before them.
+    // The holder again, at once: it is nearer than all that wait, and must not be asked before
+    // them.
     await holder.using('a', { waitMs: 20_000 }, () => order.push(6))
     await Promise.all(waiting)
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6])
@@ -400,7 +409,8 @@ describe('waiting', () => {
     const releasedAt = performance.now()
     await lease.release()
     await waiting
-    expect(performance.now() - releasedAt).toBeLessThan(900) // The one second for which it might sleep.
+    // The one second for which it might sleep.
+    expect(performance.now() - releasedAt).toBeLessThan(900)
   })
 
   test.each([

@@ -1,4 +1,7 @@
-/** A grant is complete when a quorum holds exactly its fencing token; otherwise a later one could get a smaller one. */
+/**
+ * A grant is complete when a quorum holds exactly its fencing token; otherwise a later one could
+ * get a smaller one.
+ */
 import { expect, test } from 'vitest'
 import type { Lease } from '../../src/index.ts'
 import { SmallWorld } from './small-world.ts'

@@ -1,4 +1,7 @@
-/** What the simulated world did to the lock. A run in which one of these never happened proves nothing about it. */
+/**
+ * What the simulated world did to the lock. A run in which one of these never happened proves
+ * nothing about it.
+ */
 export const FAULTS = [
   'request lost',
   'reply lost',

@@ -15,8 +15,9 @@ function leaseOf(outcome: AcquireOutcome): Lease {
 }
 
 /**
- * Found by the exhaustive model with a clock, two extensions and one memory loss. A master grants to b, forgets it, is
- * healed by a, and would then be in the quorums of both: in b's by the grant it forgot, in a's by the healed key.
+ * Found by the exhaustive model with a clock, two extensions and one memory loss. A master grants
+ * to b, forgets it, is healed by a, and would then be in the quorums of both: in b's by the grant
+ * it forgot, in a's by the healed key.
  */
 test('a master that forgot a grant does not vote for the extension of another lease', async () => {
   const world = new SmallWorld(3, 3)

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 import { LeaseLostError } from '../../src/errors.ts'
 import { SmallWorld } from './small-world.ts'
 
-// Two of three have forgotten it, and may have let somebody else in since: what they would be given back is not ours any more.
+// Two of three have forgotten it, and may have let somebody else in since: what they would be given
+// back is not ours any more.
 test.each([1, 2, 3])(
   'a lease that no quorum extended is given back to no master (seed %i)',
   async (seed) => {
@@ -39,7 +40,8 @@ test.each([1, 2, 3])(
   },
 )
 
-// What was sent again under a lease may arrive after the lease that it was passed on to has been released.
+// What was sent again under a lease may arrive after the lease that it was passed on to has been
+// released.
 test('a lease that was passed on knows which keys are being given back', async () => {
   let refused = 0
   for (let seed = 1; seed <= 6; seed++) refused += await healUnderPassedLeases(seed)

@@ -5,7 +5,10 @@ import { CALM } from './simulated-network.ts'
 import { SmallWorld } from './small-world.ts'
 
 const CELL = 3
-/** Three round trips take about as long as this lease is trusted: a grant in each cell, and a common token. */
+/**
+ * Three round trips take about as long as this lease is trusted: a grant in each cell, and a common
+ * token.
+ */
 const LEASE_MS = 100
 const USUAL_MS = 20
 const SEEDS = Array.from({ length: 20 }, (_, index) => index + 1)

@@ -4,7 +4,8 @@ import { SmallWorld } from './small-world.ts'
 
 const LEASE_MS = 1_000
 
-// The masters extended in time, and the replies are read first when the process goes on: only the clock knows that it is late.
+// The masters extended in time, and the replies are read first when the process goes on: only the
+// clock knows that it is late.
 test.each([1, 2, 3, 4, 5, 6, 7, 8])(
   'a lease whose extension is answered after the old trust is over stays lost (seed %i)',
   async (seed) => {

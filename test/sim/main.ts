@@ -277,6 +277,7 @@ function clocksOption(text: string | undefined): Clocks | undefined {
   process.exit(2)
 }
 
-Error.stackTraceLimit = 0 // Refusals are errors by the thousand, and nobody reads where they were made.
+// Refusals are errors by the thousand, and nobody reads where they were made.
+Error.stackTraceLimit = 0
 if (process.send === undefined) process.exitCode = await main()
 else work()

@@ -1,4 +1,6 @@
-/** Breaks things at random moments until it is told to stop; then it repairs everything it broke. */
+/**
+ * Breaks things at random moments until it is told to stop; then it repairs everything it broke.
+ */
 import type { FaultCounts } from './fault-counts.ts'
 import { MAX_LEASE_MS, type Scenario } from './scenario.ts'
 import type { SeededRandom } from './seeded-random.ts'
@@ -92,8 +94,9 @@ export class Nemesis {
   }
 
   /**
-   * A master has answered `client`. Where it granted, it may forget that at once, while the client's
-   * questions to the others are held up. Where it gave a key back, another one may be out of reach.
+   * A master has answered `client`. Where it granted, it may forget that at once, while the
+   * client's questions to the others are held up. Where it gave a key back, another one may be out
+   * of reach.
    */
   answered(
     client: SimulatedClient,
@@ -317,7 +320,9 @@ export class Nemesis {
     })
   }
 
-  /** Cells had changed the other way before: a client whose clock is ahead had asked the second one. */
+  /**
+   * Cells had changed the other way before: a client whose clock is ahead had asked the second one.
+   */
   #undoneChange(resource: string): void {
     const { masters, random, scenario, time } = this.#options
     const aheadMs = random.between(0, MAX_LEASE_MS / 3)
@@ -361,7 +366,9 @@ export class Nemesis {
     return true
   }
 
-  /** The battery of its clock is empty: it has forgotten everything, and NTP sets it right later. */
+  /**
+   * The battery of its clock is empty: it has forgotten everything, and NTP sets it right later.
+   */
   #rebootWrongly(): void {
     const { masters, random } = this.#options
     const master = random.pick(masters)
@@ -390,7 +397,9 @@ export class Nemesis {
     return this.#options.scenario.clocks === 'stepped'
   }
 
-  /** Not while it is wrong, nor so soon after that a step there and back could hide in one lease. */
+  /**
+   * Not while it is wrong, nor so soon after that a step there and back could hide in one lease.
+   */
   #step(wall: WallClock, byMs: number, wrongMs = LONG_MS + this.#upToMs(LONG_MS)): boolean {
     if (this.#wrong.has(wall)) return false
     this.#wrong.add(wall)

@@ -1,11 +1,11 @@
 /**
- * Watches what holders are told and judges it. It knows the true time and sees every holder at once, which
- * nobody in the real world does.
+ * Watches what holders are told and judges it. It knows the true time and sees every holder at
+ * once, which nobody in the real world does.
  *
  *   ME     two leases on a resource are never both trusted, each by its own holder's clocks
  *   MONO   a lease has a larger token than every lease that was granted before it
  *   UNIQ   no two leases on a resource share a token
- *   STORE  a store that refuses smaller tokens accepts no write of a lease after one of a later lease
+ *   STORE  a store that refuses smaller tokens takes no write of a lease after one of a later lease
  *   CONT   a lease that is extended was not granted to anybody else before that extension began
  *   LAPSE  a lease is trusted when it is handed out, and once it is over it stays over
  */
@@ -36,7 +36,10 @@ export interface Holding {
   releasedAt: number | undefined
   /** It was seen untrusted, which is for good. */
   over: boolean
-  /** Its own extend rounds, as the shift of the trust that each asks for, with the true time it began. */
+  /**
+   * Its own extend rounds, as the shift of the trust that each asks for, with the true time it
+   * began.
+   */
   readonly rounds: { readonly shiftMs: number; readonly at: number }[]
   readonly startedAtMono: number
 }
@@ -136,7 +139,10 @@ export class Referee {
     holding.releasedAt ??= this.#options.time.now
   }
 
-  /** Looks at every lease that may still be trusted; called on every event of a holder and now and then. */
+  /**
+   * Looks at every lease that may still be trusted; called on every event of a holder and now and
+   * then.
+   */
   look(): void {
     for (const history of this.#histories.values()) {
       for (const holding of history.watched) {

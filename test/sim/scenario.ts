@@ -1,18 +1,20 @@
 /**
- * What one seed's world is like. Every seed switches a random part of the faults on and draws how hard they
- * hit ("swarm testing"): a world that has all of them all the time never gets far enough to go wrong.
+ * What one seed's world is like. Every seed switches a random part of the faults on and draws how
+ * hard they hit ("swarm testing"): a world that has all of them all the time never gets far enough
+ * to go wrong.
  */
 import type { NetworkProfile } from './simulated-network.ts'
 import type { Property } from './referee.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
 /**
- * `sane`: clocks run at about the same rate and agree within the allowed skew. `stepped`: a minority
- * of the masters' clocks step far, or are wrong after a reboot, and are set right later; clients come
- * and go. `jumps`: every clock is stepped, memory is kept. `amnesia`: masters' clocks are stepped and
- * memory is lost, clients' clocks are right. In the last two no client starts late, because it could
- * not see steps of a majority. `cells`: as `sane`, while resources move from one fleet to another.
- * Every step is long and lasts for longer than any lease: shorter ones are residues in docs/safety.md.
+ * `sane`: clocks run at about the same rate and agree within the allowed skew. `stepped`: a
+ * minority of the masters' clocks step far, or are wrong after a reboot, and are set right later;
+ * clients come and go. `jumps`: every clock is stepped, memory is kept. `amnesia`: masters' clocks
+ * are stepped and memory is lost, clients' clocks are right. In the last two no client starts late,
+ * because it could not see steps of a majority. `cells`: as `sane`, while resources move from one
+ * fleet to another. Every step is long and lasts for longer than any lease: shorter ones are
+ * residues in docs/safety.md.
  */
 export const KINDS = ['sane', 'stepped', 'jumps', 'amnesia', 'cells'] as const
 export type Clocks = (typeof KINDS)[number]
@@ -36,8 +38,8 @@ export function clocksOf(seed: number): Clocks {
 }
 
 /**
- * Whether clients also call `using`. Not everywhere: from the first call on, Node tracks contexts in the whole
- * process, which is slow.
+ * Whether clients also call `using`. Not everywhere: from the first call on, Node tracks contexts
+ * in the whole process, which is slow.
  */
 export function callsUsing(seed: number): boolean {
   return seed % 5 === 0
@@ -154,7 +156,8 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
       momentChance: random.pick(clocks === 'cells' ? [0.002, 0.02] : [0, 0, 0.02]),
     },
     drift: random.chance(0.7) ? DRIFT : 0,
-    // Before a memory loss tokens rest on the clocks: twice the skew must stay below the longest lease.
+    // Before a memory loss tokens rest on the clocks: twice the skew must stay below the longest
+    // lease.
     skewMs:
       clocks === 'amnesia'
         ? 0
@@ -181,7 +184,10 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
   }
 }
 
-/** Chance and length of a hold-up. What follows on the connection waits too, so the long ones are rare. */
+/**
+ * Chance and length of a hold-up. What follows on the connection waits too, so the long ones are
+ * rare.
+ */
 const SPIKES = [
   [0, 0],
   [0.1, 30],

@@ -1,7 +1,7 @@
 /**
- * Random sequences of every script with random arguments, on a real server and on the simulated master. Replies and
- * what is left behind must be the same. Lifetimes are either longer than the test or waited out in full, so that nothing
- * depends on how fast the machine is.
+ * Random sequences of every script with random arguments, on a real server and on the simulated
+ * master. Replies and what is left behind must be the same. Lifetimes are either longer than the
+ * test or waited out in full, so that nothing depends on how fast the machine is.
  */
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
@@ -58,7 +58,9 @@ interface Sent {
 type Step = Asked | Sent | { readonly kind: 'flush' } | { readonly kind: 'wait' }
 
 const token = fc.constantFrom(...TOKENS)
-/** Small ones meet the counters that other grants left; the large one is what a clock would propose. */
+/**
+ * Small ones meet the counters that other grants left; the large one is what a clock would propose.
+ */
 const counter = fc.oneof(fc.integer({ min: 1, max: 8 }), fc.constant(1_000_000_000_000_001))
 const resources = fc.constantFrom<readonly string[]>(['r'], ['r'], ['s'], ['r', 's'])
 const leaseMs = fc.constantFrom(...LONG_MS)
@@ -252,7 +254,10 @@ async function realValue(key: string): Promise<unknown> {
 
 const isWaiters = (key: string): boolean => key.startsWith(KEYS.waiters(''))
 
-/** Times are near each other, and those who came within one millisecond on one side may have come in two on the other. */
+/**
+ * Times are near each other, and those who came within one millisecond on one side may have come in
+ * two on the other.
+ */
 function comparableValue(key: string, value: unknown): unknown {
   if (key.startsWith(KEYS.next(''))) return String(value).split(',').sort()
   if (isWaiters(key)) {

@@ -1,6 +1,7 @@
 /**
- * One worker process: a real `Redlock` on a virtual clock, and loops that take leases and work under them, some
- * carefully, some not. It can be killed and started again; what it was doing then never ends.
+ * One worker process: a real `Redlock` on a virtual clock, and loops that take leases and work
+ * under them, some carefully, some not. It can be killed and started again; what it was doing then
+ * never ends.
  */
 import { sleep } from '../../src/clock.ts'
 import type { Lease } from '../../src/lock/lease.ts'
@@ -409,7 +410,8 @@ export class SimulatedClient {
   }
 
   #granted(clock: VirtualClock, lease: Lease, believed = lease.resources): Holding {
-    // Closed, and perhaps started anew since: what the process before is still granted is released at once.
+    // Closed, and perhaps started anew since: what the process before is still granted is released
+    // at once.
     const closing = this.#closing || this.#clock !== clock
     const fleet = this.#options.namespace === 'sim' ? '' : `${this.#options.namespace} `
     const terms = { closing, fleet, believed }

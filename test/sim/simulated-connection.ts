@@ -1,9 +1,10 @@
 /**
  * A `Master` over the simulated network: the enrolment of `src/redis` without ioredis.
  *
- * It connects after construction, reads the server's facts, asks the fleet to admit it, loads the scripts and
- * may then vote. A socket that stays silent is replaced, and so is one whose server died; every call
- * has its deadline on the process's own clock, and what a closed socket still carries may run later.
+ * It connects after construction, reads the server's facts, asks the fleet to admit it, loads the
+ * scripts and may then vote. A socket that stays silent is replaced, and so is one whose server
+ * died; every call has its deadline on the process's own clock, and what a closed socket still
+ * carries may run later.
  */
 import type { Redis } from 'ioredis'
 import { instant, type Timer } from '../../src/clock.ts'

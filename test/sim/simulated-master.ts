@@ -19,8 +19,8 @@ import type { WallClock } from './wall-clock.ts'
 export type Kept = 'all' | 'allButLastSecond' | 'nothing'
 
 /**
- * What it keeps of its writes. `always`: each is on disk before its reply. `half`: the same, but not
- * while it rewrites its file (`no-appendfsync-on-rewrite`), which is when it crashes.
+ * What it keeps of its writes. `always`: each is on disk before its reply. `half`: the same, but
+ * not while it rewrites its file (`no-appendfsync-on-rewrite`), which is when it crashes.
  */
 export type Disk = 'none' | 'half' | 'always'
 

@@ -1,7 +1,7 @@
 /**
- * The network between one process and one master. Bytes of one socket arrive in order; those of an old socket
- * may arrive long after those of its successor. Messages are delayed, lost, delivered twice, and held or
- * dropped while the link is cut, each direction for itself.
+ * The network between one process and one master. Bytes of one socket arrive in order; those of an
+ * old socket may arrive long after those of its successor. Messages are delayed, lost, delivered
+ * twice, and held or dropped while the link is cut, each direction for itself.
  */
 import type { FaultCounts } from './fault-counts.ts'
 import type { SeededRandom } from './seeded-random.ts'

@@ -1,7 +1,7 @@
 /**
- * One seed: a world is drawn, the real `Redlock` of every client works in it while the nemesis breaks things,
- * then everything heals, every client must get every resource within the bound, and all is closed and
- * searched for remains. The same seed and the same code give the same run.
+ * One seed: a world is drawn, the real `Redlock` of every client works in it while the nemesis
+ * breaks things, then everything heals, every client must get every resource within the bound, and
+ * all is closed and searched for remains. The same seed and the same code give the same run.
  */
 import { RedlockCells } from '../../src/redlock/cells/redlock-cells.ts'
 import { Redlock } from '../../src/redlock/redlock.ts'
@@ -57,8 +57,8 @@ const FRESH_NAMES_MS = 8_000
 /** The longest that a loop is still busy after it was told to end. */
 const IDLE_MS = 30_000
 /**
- * Longest wait for a resource after everything has healed: a master that was not counted, remains of
- * one lease, and taking turns.
+ * Longest wait for a resource after everything has healed: a master that was not counted, remains
+ * of one lease, and taking turns.
  */
 const WAIT_BOUND_MS = 3 * MAX_LEASE_MS + 2_000
 

@@ -1,4 +1,7 @@
-/** What many seeds add up to, and whether they proved anything: a fault that never happened was not survived. */
+/**
+ * What many seeds add up to, and whether they proved anything: a fault that never happened was not
+ * survived.
+ */
 import { CLOCK_FAULTS, FAULTS } from './fault-counts.ts'
 import type { SimulationResult } from './simulation.ts'
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { SmallWorld } from './small-world.ts'
 
-// A process that is busy for a few hops of its network when its turn comes must not lose it to whoever happens to ask then.
+// A process that is busy for a few hops of its network when its turn comes must not lose it to
+// whoever happens to ask then.
 test.each([1, 2, 3])('a released resource is kept for the next in line (seed %i)', async (seed) => {
   const world = new SmallWorld(seed, 3)
   const [holder, waiter, newcomer] = ['a', 'b', 'c'].map((name) => world.client(name))

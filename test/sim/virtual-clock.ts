@@ -14,7 +14,9 @@ import type { SeededRandom } from './seeded-random.ts'
 import type { VirtualTime } from './virtual-time.ts'
 import type { WallClock } from './wall-clock.ts'
 
-/** How early and how late a timer may be, as Node's are: measured in whole milliseconds of the loop. */
+/**
+ * How early and how late a timer may be, as Node's are: measured in whole milliseconds of the loop.
+ */
 const TIMER_EARLY_MS = 0.9
 const TIMER_LATE_MS = 1.5
 /** Timers are kept in monotonic time; differences below this are rounding. */

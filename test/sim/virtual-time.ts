@@ -2,8 +2,9 @@
  * True time of the simulated world, in milliseconds, and the events that move it.
  *
  * An event runs alone, as a macrotask of its own: Node drains every promise chain that it set off,
- * however deep, before the next event. So nothing awaited can be overtaken by time. The macrotasks are
- * immediates, queued many at a time: that spares the round through the poll phase for each of them.
+ * however deep, before the next event. So nothing awaited can be overtaken by time. The macrotasks
+ * are immediates, queued many at a time: that spares the round through the poll phase for each of
+ * them.
  */
 import type { Timer } from '../../src/clock.ts'
 
@@ -30,7 +31,9 @@ export class VirtualTime {
     return this.#executed
   }
 
-  /** Runs `run` at true time `at`; events of one instant run in the order in which they were made. */
+  /**
+   * Runs `run` at true time `at`; events of one instant run in the order in which they were made.
+   */
   at(at: number, run: () => void): Timer {
     const event: Event = {
       at: Math.max(at, this.#now),

@@ -14,8 +14,9 @@ export interface WallClockOptions {
 }
 
 /**
- * Wall clock of one machine in milliseconds with fractions. It runs fast for a while, then slow, as one that
- * is disciplined by NTP does, so that a long run has drift without an offset that grows for ever.
+ * Wall clock of one machine in milliseconds with fractions. It runs fast for a while, then slow, as
+ * one that is disciplined by NTP does, so that a long run has drift without an offset that grows
+ * for ever.
  */
 export class WallClock {
   readonly #options: WallClockOptions

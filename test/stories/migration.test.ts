@@ -1,6 +1,6 @@
 /**
- * docs/migration.md on real servers: a running queue gets locked workers, then locked producers, and
- * goes back. Jobs wait, are delayed and run at each step; none is lost and none runs twice.
+ * docs/migration.md on real servers: a running queue gets locked workers, then locked producers,
+ * and goes back. Jobs wait, are delayed and run at each step; none is lost and none runs twice.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, Worker, type Job, type JobsOptions } from 'bullmq'

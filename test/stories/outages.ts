@@ -1,4 +1,7 @@
-/** The outages that the tables of this folder have in common: what fails, and what can still be known. */
+/**
+ * The outages that the tables of this folder have in common: what fails, and what can still be
+ * known.
+ */
 import { openRedis } from '../cli/open-redis.ts'
 import type { Fixture } from '../fixtures.ts'
 

@@ -1,6 +1,6 @@
 /**
- * The README from an empty folder, as a reader follows it: the package is packed and installed, the examples are
- * compiled word for word, and they run against real servers.
+ * The README from an empty folder, as a reader follows it: the package is packed and installed, the
+ * examples are compiled word for word, and they run against real servers.
  */
 import { spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process'
 import { once } from 'node:events'

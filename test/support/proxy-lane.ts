@@ -1,4 +1,6 @@
-/** One direction of one proxied connection: what it takes in it loses, holds, delays or forwards. */
+/**
+ * One direction of one proxied connection: what it takes in it loses, holds, delays or forwards.
+ */
 
 import type { Socket } from 'node:net'
 

@@ -1,4 +1,7 @@
-/** Metrics of a real run, as Prometheus would read them: every series and label that docs/telemetry.md lists, and no others. */
+/**
+ * Metrics of a real run, as Prometheus would read them: every series and label that
+ * docs/telemetry.md lists, and no others.
+ */
 import { metrics } from '@opentelemetry/api'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openMetrics, type Metrics } from '../../src/cli/work/metrics.ts'

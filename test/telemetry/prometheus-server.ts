@@ -1,4 +1,7 @@
-/** A real Prometheus that scrapes one address, where the program is installed (Debian: `apt-get install prometheus`). */
+/**
+ * A real Prometheus that scrapes one address, where the program is installed (Debian:
+ * `apt-get install prometheus`).
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -1,4 +1,7 @@
-/** Spans of jobs are in the trace of whoever added the job, with BullMQ's own telemetry on the worker and without. */
+/**
+ * Spans of jobs are in the trace of whoever added the job, with BullMQ's own telemetry on the
+ * worker and without.
+ */
 import { context, propagation, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
@@ -40,7 +43,10 @@ const connection = (): { host: string; port: number } => ({
   port: fixture.fleet.queue.port,
 })
 
-/** Adds one job within a span and waits for the spans of its run; its resource is held by another for a while. */
+/**
+ * Adds one job within a span and waits for the spans of its run; its resource is held by another
+ * for a while.
+ */
 async function traced(
   options: Partial<LockedWorkerOptions>,
 ): Promise<{ readonly producer: ReadableSpan; readonly spans: readonly ReadableSpan[] }> {

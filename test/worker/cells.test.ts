@@ -1,4 +1,7 @@
-/** A worker whose locks are spread over cells: the loss of one stops the jobs of its resources, and no others. */
+/**
+ * A worker whose locks are spread over cells: the loss of one stops the jobs of its resources, and
+ * no others.
+ */
 import { expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, RedlockCells, silentLogger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'

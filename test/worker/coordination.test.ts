@@ -1,4 +1,7 @@
-/** What a LockedWorker does beyond order: one answer for an expensive job, checkpoints, slots, breaker, drain. */
+/**
+ * What a LockedWorker does beyond order: one answer for an expensive job, checkpoints, slots,
+ * breaker, drain.
+ */
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import {

@@ -1,4 +1,7 @@
-/** A worker process for the crash test: says over IPC when a job enters its step, and stays there if told so. */
+/**
+ * A worker process for the crash test: says over IPC when a job enters its step, and stays there if
+ * told so.
+ */
 import { LockedWorker, Redlock } from '../../src/index.ts'
 
 interface Setup {

@@ -1,4 +1,7 @@
-/** LockedQueue beside what BullMQ offers: jobs that are added twice, that wait too long, flows and schedulers. */
+/**
+ * LockedQueue beside what BullMQ offers: jobs that are added twice, that wait too long, flows and
+ * schedulers.
+ */
 import { FlowProducer, Queue } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, type LockedWorkerOptions } from '../../src/index.ts'

@@ -1,4 +1,7 @@
-/** The queue on a Redis Cluster of three nodes, as BullMQ documents it: a prefix in braces, and an ioredis Cluster as connection. */
+/**
+ * The queue on a Redis Cluster of three nodes, as BullMQ documents it: a prefix in braces, and an
+ * ioredis Cluster as connection.
+ */
 import { Cluster, Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'

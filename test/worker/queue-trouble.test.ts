@@ -1,4 +1,7 @@
-/** The queue's Redis refuses, forgets or falls silent: no attempt is used, and a worker that stops ends. */
+/**
+ * The queue's Redis refuses, forgets or falls silent: no attempt is used, and a worker that stops
+ * ends.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
 import { Redis } from 'ioredis'

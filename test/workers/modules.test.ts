@@ -1,4 +1,6 @@
-/** The example workers as the image runs them: modules for `work`, their jobs added by `enqueue`. */
+/**
+ * The example workers as the image runs them: modules for `work`, their jobs added by `enqueue`.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -32,7 +32,8 @@ export class Member {
     this.#process = spawn(process.execPath, args, {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     })
-    // A worker ends with the demo, but not while it is frozen: the program that ends the servers then ends it too.
+    // A worker ends with the demo, but not while it is frozen: the program that ends the servers
+    // then ends it too.
     const reaped = takeDirectory(config.name)
     writeFileSync(join(reaped.path, 'pid'), String(this.#process.pid))
     this.#exited = once(this.#process, 'exit').then(() => {

@@ -1,4 +1,7 @@
-/** The ledger as the demo's workers use it: reporting, slowed down, and with the places where faults strike. */
+/**
+ * The ledger as the demo's workers use it: reporting, slowed down, and with the places where faults
+ * strike.
+ */
 import { readSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { StaleTokenError } from '../../src/fenced/index.ts'
@@ -39,8 +42,9 @@ export class DemoLedger implements LedgerWriter {
   }
 
   /**
-   * Blocks the whole process in a read, so that nothing can run between the lease's check, which is behind us,
-   * and the write, which comes next: the pause that no check in the same process can see.
+   * Blocks the whole process in a read, so that nothing can run between the lease's check, which is
+   * behind us, and the write, which comes next: the pause that no check in the same process can
+   * see.
    */
   #hold(facts: JobFacts): void {
     this.#holdNext = false

@@ -1,6 +1,6 @@
 /**
- * The demo's faults. Each strikes at a known place and then looks for its own effect: a fault that was not seen to have
- * happened proves nothing, and fails the run.
+ * The demo's faults. Each strikes at a known place and then looks for its own effect: a fault that
+ * was not seen to have happened proves nothing, and fails the run.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Crew, Member } from './crew.ts'
@@ -53,7 +53,9 @@ export function killWorker(stage: Stage): Promise<Fault> {
   })
 }
 
-/** Kill a lock server, and bring it back: a master without its memory, another server with its data. */
+/**
+ * Kill a lock server, and bring it back: a master without its memory, another server with its data.
+ */
 export function loseServer(stage: Stage): Promise<Fault> {
   const { locks } = stage
   return observed(locks.lossName, stage, async (saw) => {
@@ -85,8 +87,8 @@ export function loseServer(stage: Stage): Promise<Fault> {
 }
 
 /**
- * Freeze a worker after it checked its lease and before its write leaves. It is thawed when another worker
- * has posted to the same ledger, so its write is stale for certain.
+ * Freeze a worker after it checked its lease and before its write leaves. It is thawed when another
+ * worker has posted to the same ledger, so its write is stale for certain.
  */
 export function freezeWorker(stage: Stage): Promise<Fault> {
   return observed('worker frozen', stage, async (saw) => {
@@ -131,7 +133,10 @@ function overtakes({ plan }: Stage, report: JobFacts, held: JobFacts): boolean {
   return plan.without === 'lease' || report.fencingToken > held.fencingToken
 }
 
-/** Stops the worker that opens the next job before it writes: one without a job may get none any more. */
+/**
+ * Stops the worker that opens the next job before it writes: one without a job may get none any
+ * more.
+ */
 async function holdSomeone(stage: Stage): Promise<{ victim: Member; held: JobFacts }> {
   const { member: victim } = await seen(stage, 'a job being opened', (report, member) => {
     if (report.type !== 'opened' || member.state !== 'working' || member.chosen) return undefined

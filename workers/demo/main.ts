@@ -35,7 +35,8 @@ async function run(plan: Plan): Promise<number> {
       cause: error,
     })
   } finally {
-    // Whatever does not close in time ends with this process: servers by their reaper, workers by themselves.
+    // Whatever does not close in time ends with this process: servers by their reaper, workers by
+    // themselves.
     await Promise.race([closing.run(), delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
     stopping.forget()
   }

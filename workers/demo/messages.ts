@@ -19,7 +19,9 @@ export interface WorkerConfig {
   readonly leaseLogs: string
 }
 
-/** To a worker: stop at your next write, after its check of the lease and before the write itself. */
+/**
+ * To a worker: stop at your next write, after its check of the lease and before the write itself.
+ */
 export type Order = 'hold'
 
 export interface JobFacts {

@@ -21,7 +21,9 @@ export interface Outcome {
 
 const SHOWN_FINDINGS = 3
 
-/** Everything that is not as it should be, in words and with the evidence; empty when all is right. */
+/**
+ * Everything that is not as it should be, in words and with the evidence; empty when all is right.
+ */
 export function problems(outcome: Outcome): readonly string[] {
   const { audit, leases, jobsIn, jobsDone, jobsFailed, faults, without } = outcome
   return [

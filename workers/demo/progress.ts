@@ -1,4 +1,7 @@
-/** The run as it goes: one block that is redrawn in a terminal, plain lines elsewhere, nothing with --json. */
+/**
+ * The run as it goes: one block that is redrawn in a terminal, plain lines elsewhere, nothing with
+ * --json.
+ */
 import { seconds } from './report.ts'
 
 interface Snapshot {
@@ -69,7 +72,10 @@ const CLEAR_REST_OF_LINE = '\x1b[K'
 const CLEAR_BELOW = '\x1b[J'
 const BAR_WIDTH = 40
 
-/** Events scroll by above the block. A frame is one write that overwrites in place, so nothing flickers. */
+/**
+ * Events scroll by above the block. A frame is one write that overwrites in place, so nothing
+ * flickers.
+ */
 class Block implements Progress {
   readonly #out: NodeJS.WriteStream
   #lines: readonly string[] = []

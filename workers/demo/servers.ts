@@ -1,4 +1,7 @@
-/** What a run stands on: real Redis servers, an embedded PostgreSQL, the queue, and the servers of the locks. */
+/**
+ * What a run stands on: real Redis servers, an embedded PostgreSQL, the queue, and the servers of
+ * the locks.
+ */
 import { Queue } from 'bullmq'
 import { LockedQueue } from '../../src/index.ts'
 import { startServer } from '../../src/testing/index.ts'
@@ -21,7 +24,9 @@ export interface Servers {
   readonly queue: Queue
 }
 
-/** Starts them all; what was started is closed by `closing`, also when a later one does not start. */
+/**
+ * Starts them all; what was started is closed by `closing`, also when a later one does not start.
+ */
 export async function startServers(
   plan: Plan,
   closing: Closing,

@@ -1,4 +1,7 @@
-/** A worker process of the demo: posts strikes as workers/customer-ledger.ts does, and reports what happens. */
+/**
+ * A worker process of the demo: posts strikes as workers/customer-ledger.ts does, and reports what
+ * happens.
+ */
 import { join } from 'node:path'
 import { Worker, type Job } from 'bullmq'
 import { destination, pino } from 'pino'

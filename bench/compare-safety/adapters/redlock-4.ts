@@ -1,4 +1,7 @@
-/** redlock 4.2.0, the last release that npm calls `latest`. No renewal of its own; `using` is Bluebird's. */
+/**
+ * redlock 4.2.0, the last release that npm calls `latest`. No renewal of its own; `using` is
+ * Bluebird's.
+ */
 import type { Adapter, Client, Held } from '../adapter.ts'
 import { connectAll, loadPeer, peerVersion, retriesFor, type PeerRedis } from '../../peers/load.ts'
 

@@ -1,4 +1,7 @@
-/** redlock-universal; its adapters' own `timeout` (default 5 000 ms) is set, because it bounds a dead master. */
+/**
+ * redlock-universal; its adapters' own `timeout` (default 5 000 ms) is set, because it bounds a
+ * dead master.
+ */
 import type { Adapter, Client, Held, Reason } from '../adapter.ts'
 import { connectAll, loadPeer, peerVersion, retriesFor, type PeerRedis } from '../../peers/load.ts'
 
@@ -78,7 +81,10 @@ class HeldLock implements Held {
     this.#handle = handle
   }
 
-  /** The handle has no expiry, only these three; the library counts the time of the last attempt itself. */
+  /**
+   * The handle has no expiry, only these three; the library counts the time of the last attempt
+   * itself.
+   */
   remainingMs(): number {
     return this.#handle.acquiredAt + this.#handle.ttl - Date.now()
   }

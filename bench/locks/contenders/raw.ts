@@ -1,6 +1,7 @@
 /**
- * What Node could do at best, by hand: `SET NX PX` and compare-and-delete as bytes on five sockets, everything that is
- * asked in one turn of the event loop in one write. No fencing, no retries, no clocks, no limits: not a lock.
+ * What Node could do at best, by hand: `SET NX PX` and compare-and-delete as bytes on five sockets,
+ * everything that is asked in one turn of the event loop in one write. No fencing, no retries, no
+ * clocks, no limits: not a lock.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -141,7 +142,10 @@ class RawMaster {
     this.#socket.destroy()
   }
 
-  /** One line for each question; the hash that `SCRIPT LOAD` says is in a line of its own, behind its length. */
+  /**
+   * One line for each question; the hash that `SCRIPT LOAD` says is in a line of its own, behind
+   * its length.
+   */
   #read(text: string): void {
     const lines = (this.#unread + text).split('\r\n')
     this.#unread = lines.pop() ?? ''

@@ -1,4 +1,7 @@
-/** What the harness asks a contender's process to do, over IPC. Whatever is measured is measured inside that process. */
+/**
+ * What the harness asks a contender's process to do, over IPC. Whatever is measured is measured
+ * inside that process.
+ */
 import type { Setup } from '../../compare-safety/adapter.ts'
 import type { Quantiles } from '../statistics.ts'
 

@@ -7,7 +7,10 @@ import { startMeter } from './meter.ts'
 /** How long after the end an answer may still come. */
 const GRACE_MS = 8_000
 
-/** `concurrency` workers on one client. Nothing but the counting happens between the library's calls. */
+/**
+ * `concurrency` workers on one client. Nothing but the counting happens between the library's
+ * calls.
+ */
 export async function runFlow(client: LockClient, flow: Flow): Promise<FlowResult> {
   const { ttlMs, concurrency, resources, order, durationMs, operations = Infinity } = flow
   const { prefix = 'r' } = flow

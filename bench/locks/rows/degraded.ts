@@ -24,10 +24,16 @@ const FAULTS: readonly (readonly Sickness[])[] = [
 ]
 const RESOURCES = 1_000
 const FOR_MS = 600
-/** Without it these two never answer when a master does not. The others have limits of their own, or need none. */
+/**
+ * Without it these two never answer when a master does not. The others have limits of their own, or
+ * need none.
+ */
 const NEED_A_LIMIT: ReadonlySet<string> = new Set(['redlock-4', 'redis-semaphore'])
 const COMMAND_TIMEOUT_MS = 200
-/** redlock-universal's `timeout`, as in compare:safety; elsewhere it has its default. No other contender here takes it. */
+/**
+ * redlock-universal's `timeout`, as in compare:safety; elsewhere it has its default. No other
+ * contender here takes it.
+ */
 const UNIVERSAL_TIMEOUT_MS = 100
 
 interface Sample {

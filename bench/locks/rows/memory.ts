@@ -1,4 +1,6 @@
-/** What leases cost in memory while they live, and what resources leave behind when they are over. */
+/**
+ * What leases cost in memory while they live, and what resources leave behind when they are over.
+ */
 import { contenders, type Contender } from '../contender.ts'
 import { number } from '../format.ts'
 import type { Lab } from '../lab.ts'

@@ -112,7 +112,10 @@ async function contextFor(cli: Cli): Promise<WorkerContext> {
   }
 }
 
-/** The service that `--locks` names. Its table and the like are made before the first worker needs them. */
+/**
+ * The service that `--locks` names. Its table and the like are made before the first worker needs
+ * them.
+ */
 async function openService(cli: Cli): Promise<LockService | undefined> {
   const { locks: address, namespace, maxLeaseMs } = cli.settings
   if (address === undefined) return undefined

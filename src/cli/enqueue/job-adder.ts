@@ -1,6 +1,7 @@
 /**
- * Adds batches of jobs to a queue, none of them twice. BullMQ sets the deduplication key of a job in the same step in
- * which it adds the job. The key outlives the job, so it tells whether a line was added before a crash.
+ * Adds batches of jobs to a queue, none of them twice. BullMQ sets the deduplication key of a job
+ * in the same step in which it adds the job. The key outlives the job, so it tells whether a line
+ * was added before a crash.
  */
 import { Queue } from 'bullmq'
 import { SettingsDifferError } from '../../errors.ts'
@@ -32,7 +33,8 @@ export class JobAdder {
 
   constructor({ queue, prefix, namespace, onDifference, ...naming }: JobAdderOptions) {
     const { resourceField, resourcePrefix, slots } = naming
-    // A server that goes away ends the command, which can be resumed; it does not fill the memory meanwhile.
+    // A server that goes away ends the command, which can be resumed; it does not fill the memory
+    // meanwhile.
     const connection = { ...naming.connection, maxRetriesPerRequest: 3, enableOfflineQueue: true }
     this.#inLine = resourceField !== undefined
     this.#queue =
@@ -58,7 +60,8 @@ export class JobAdder {
     )
     const fresh = distinct.filter((_, index) => known[index] === null)
     const alreadyThere = jobs.length - fresh.length
-    // A job may have been added without its place in line; adding it again changes nothing but that.
+    // A job may have been added without its place in line; adding it again changes nothing but
+    // that.
     const missing = this.#inLine ? await this.#unfinished(distinct, known) : []
     const again = new Set([...fresh, ...missing])
     const batch = distinct.filter((job) => again.has(job))

@@ -84,8 +84,9 @@ function nameIn(data: JobData, field: string): string | undefined {
 }
 
 /**
- * Always the same for the same line of the same run. BullMQ allows no colon in it and no number alone, and an id such as
- * `wait` would name a key of the queue itself: so each has a prefix, which also keeps `5` and `id-5` apart.
+ * Always the same for the same line of the same run. BullMQ allows no colon in it and no number
+ * alone, and an id such as `wait` would name a key of the queue itself: so each has a prefix, which
+ * also keeps `5` and `id-5` apart.
  */
 function idOf(
   number: number,
@@ -104,7 +105,10 @@ function idOf(
   return `id-${name}`
 }
 
-/** Counts brackets outside of texts, without a parser, which would need the stack that this protects. */
+/**
+ * Counts brackets outside of texts, without a parser, which would need the stack that this
+ * protects.
+ */
 function isTooDeep(text: string): boolean {
   let depth = 0
   for (let at = 0, quoted = false; at < text.length; at++) {

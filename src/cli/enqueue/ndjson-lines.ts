@@ -1,4 +1,7 @@
-/** Lines of a stream with their numbers and byte offsets, one at a time: memory is bounded by the longest line allowed. */
+/**
+ * Lines of a stream with their numbers and byte offsets, one at a time: memory is bounded by the
+ * longest line allowed.
+ */
 
 export interface Line {
   /** From 1. */

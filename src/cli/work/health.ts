@@ -1,7 +1,7 @@
 /**
  * Whether this process works: alive for as long as it answers, ready while every worker fetches
- * jobs, a quorum of the masters votes, and the queue's Redis answers. The servers are asked, because
- * an idle worker does not notice that they are away.
+ * jobs, a quorum of the masters votes, and the queue's Redis answers. The servers are asked,
+ * because an idle worker does not notice that they are away.
  */
 import { messageOf } from '../../message-of.ts'
 import { jsonPage, type Page, type Pages } from './http-pages.ts'
@@ -17,7 +17,10 @@ export interface HealthOptions {
   readonly workers: readonly RunnableWorker[]
   /** Aborts when the process begins to drain. */
   readonly signal: AbortSignal
-  /** Asks the masters. Undefined where the modules make a Redlock themselves, whose masters are not known here. */
+  /**
+   * Asks the masters. Undefined where the modules make a Redlock themselves, whose masters are not
+   * known here.
+   */
   readonly votes: (() => Promise<Votes>) | undefined
   /** Asks the queue's Redis. Undefined where the modules connect to it themselves. */
   readonly asksQueue: (() => Promise<unknown>) | undefined

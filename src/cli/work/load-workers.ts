@@ -1,6 +1,6 @@
 /**
- * Worker modules: what a module exports as `default`, `worker` or `workers` is a LockedWorker, a list of them, or a function
- * that makes them from what the command line knows.
+ * Worker modules: what a module exports as `default`, `worker` or `workers` is a LockedWorker, a
+ * list of them, or a function that makes them from what the command line knows.
  */
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -8,7 +8,10 @@ import type { LockedWorker } from '../../worker/locked-worker.ts'
 import type { WorkerContext } from './worker-context.ts'
 import { UsageError } from '../exit-code.ts'
 
-/** As much of a LockedWorker as this program uses: the module may have loaded another copy of the class. */
+/**
+ * As much of a LockedWorker as this program uses: the module may have loaded another copy of the
+ * class.
+ */
 export type RunnableWorker = Pick<
   LockedWorker,
   'name' | 'drain' | 'isRunning' | 'isStarting' | 'isPaused' | 'run' | 'on'

@@ -1,6 +1,7 @@
 /**
- * Prometheus' text of everything that this process measures. The OpenTelemetry SDK is loaded here and nowhere else, and registered
- * before the worker modules are imported, so that whatever they measure themselves is shown too. Where an SDK was registered already
+ * Prometheus' text of everything that this process measures. The OpenTelemetry SDK is loaded here
+ * and nowhere else, and registered before the worker modules are imported, so that whatever they
+ * measure themselves is shown too. Where an SDK was registered already
  * (`node --import ./instrumentation.js`), that one exports the metrics, and the page says so.
  */
 import { metrics } from '@opentelemetry/api'

@@ -3,8 +3,8 @@ import type { LockService } from '../../lock/lock-service.ts'
 /** What `bullmq-redlock work` gives to the function that a worker module exports. */
 export interface WorkerContext {
   /**
-   * A `Redlock` on the masters of the command line, or the service that `--locks` names; closed after the workers.
-   * Reading it without either is a usage error.
+   * A `Redlock` on the masters of the command line, or the service that `--locks` names; closed
+   * after the workers. Reading it without either is a usage error.
    */
   readonly redlock: LockService
   /** BullMQ's connection options for the queue's Redis on the command line. */

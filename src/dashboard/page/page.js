@@ -1,4 +1,7 @@
-/** The page: hears what the server sees after every look, has it drawn, and says so when nothing comes. */
+/**
+ * The page: hears what the server sees after every look, has it drawn, and says so when nothing
+ * comes.
+ */
 import { drawCharts } from './charts.js'
 import { drawResource, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'

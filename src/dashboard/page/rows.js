@@ -1,6 +1,6 @@
 /**
- * Tables that are changed in place, so that focus and selection stay where they are. Whatever is shown is put in as text, never as
- * HTML: it comes from databases that others write.
+ * Tables that are changed in place, so that focus and selection stay where they are. Whatever is
+ * shown is put in as text, never as HTML: it comes from databases that others write.
  */
 import { perSecond } from './words.js'
 
@@ -40,7 +40,8 @@ export const stateOf = (state, text = state) => ({
 export const link = (href, text) => ({
   make: () => element('a'),
   update: (anchor) => {
-    // A cell that showed plain text before has no anchor; its address is new as soon as there is one.
+    // A cell that showed plain text before has no anchor; its address is new as soon as there is
+    // one.
     if (anchor.getAttribute('href') !== href) anchor.setAttribute('href', href)
     setText(anchor, text)
   },
@@ -65,8 +66,8 @@ export const list = (texts) => ({
 })
 
 /**
- * Makes the rows of a table body agree with `items`; `cellsOf` gives column and content of each cell. A row that stays is not
- * moved: that would take the focus from it.
+ * Makes the rows of a table body agree with `items`; `cellsOf` gives column and content of each
+ * cell. A row that stays is not moved: that would take the focus from it.
  */
 export function syncRows(body, items, keyOf, cellsOf) {
   const wanted = new Set(items.map(keyOf))
@@ -129,7 +130,10 @@ export function drawRates(target, counts, overMs) {
 /** What the live region said last, by topic. */
 const said = new Map()
 
-/** Tells a screen reader, politely, and only what is new about the topic. The first time it is not news. */
+/**
+ * Tells a screen reader, politely, and only what is new about the topic. The first time it is not
+ * news.
+ */
 export function say(topic, text) {
   const before = said.get(topic)
   said.set(topic, text)

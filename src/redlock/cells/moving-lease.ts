@@ -1,5 +1,6 @@
 /**
- * One lease in two cells, while a resource moves from one to the other: held as long as both are, under one fencing token.
+ * One lease in two cells, while a resource moves from one to the other: held as long as both are,
+ * under one fencing token.
  */
 import { labelOf } from '../../lock/resources.ts'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'

@@ -1,12 +1,14 @@
 /**
- * Which cell a resource lives in: rendezvous hashing. Every cell draws a number for the resource and the highest wins, so
- * that a cell that comes takes its share from all others, and one that goes leaves its share to all others. Pure.
+ * Which cell a resource lives in: rendezvous hashing. Every cell draws a number for the resource
+ * and the highest wins, so that a cell that comes takes its share from all others, and one that
+ * goes leaves its share to all others. Pure.
  */
 import { createHash } from 'node:crypto'
 
 /**
- * What is hashed of a name: what stands in its first `{…}`, as in Redis Cluster, so that resources can
- * be kept together; else the name without the number of a slot, so that a slot lives with its resource.
+ * What is hashed of a name: what stands in its first `{…}`, as in Redis Cluster, so that resources
+ * can be kept together; else the name without the number of a slot, so that a slot lives with its
+ * resource.
  */
 export function placementKey(resource: string): string {
   const opened = resource.indexOf('{')

@@ -1,17 +1,19 @@
 /**
- * Several fleets of lock masters, called cells: each resource lives in one of them, so that lock throughput grows with
- * their number, and the loss of a whole cell is the loss of its resources only.
+ * Several fleets of lock masters, called cells: each resource lives in one of them, so that lock
+ * throughput grows with their number, and the loss of a whole cell is the loss of its resources
+ * only.
  *
- * Where a resource lives follows from its name and the names of the cells (`placement.ts`). Workers that disagree about
- * the cells would trust one resource in two of them, so cells change in three steps, each deployed everywhere before the
- * next one begins:
+ * Where a resource lives follows from its name and the names of the cells (`placement.ts`). Workers
+ * that disagree about the cells would trust one resource in two of them, so cells change in three
+ * steps, each deployed everywhere before the next one begins:
  *
  *   1  spreadOver a, b                                      a resource in its old cell
- *   2  spreadOver a, b, c   formerlySpreadOver a, b         in both, if it moves: held only when both grant it
+ *   2  spreadOver a, b, c   formerlySpreadOver a, b         in both, if it moves
  *   3  spreadOver a, b, c                                   in its new cell
  *
- * Workers of neighbouring steps meet in a cell, whatever the resource. In step 2 both cells come to the same fencing token,
- * so that tokens increase across the move. Workers of step 1 and step 3 must not meet; nothing here notices when they do.
+ * Workers of neighbouring steps meet in a cell, whatever the resource. In step 2 both cells come to
+ * the same fencing token, so that tokens increase across the move. Workers of step 1 and step 3
+ * must not meet; nothing here notices when they do.
  */
 import { systemClock, type Clock } from '../../clock.ts'
 import { QuorumUnreachableError } from '../../errors.ts'
@@ -35,7 +37,10 @@ import { REDLOCK_OPTIONS, type RedlockOptions } from '../settings.ts'
 import { claimsFor, tryEach } from '../../lock/slots.ts'
 
 export interface RedlockCellsOptions extends Omit<RedlockOptions, 'masters'> {
-  /** The masters of each cell, by its name. A name stays with its masters for good: resources are placed by it. */
+  /**
+   * The masters of each cell, by its name. A name stays with its masters for good: resources are
+   * placed by it.
+   */
   readonly cells: Readonly<Record<string, readonly MasterAddress[]>>
   /** Names of the cells that resources live in. @defaultValue all of `cells` */
   readonly spreadOver?: readonly string[]
@@ -63,7 +68,10 @@ export class RedlockCells implements LockService, AsyncDisposable {
   readonly #formerlySpreadOver: readonly string[] | undefined
   readonly #held = new HeldLeases()
 
-  /** @throws TypeError for a bad option, naming it. Connects in the background: see {@link RedlockCells.ready}. */
+  /**
+   * @throws TypeError for a bad option, naming it. Connects in the background: see
+   * {@link RedlockCells.ready}.
+   */
   constructor(given: RedlockCellsOptions) {
     objectOption(given, 'an object with `cells`')
     knownOptions(given, KNOWN)
@@ -98,7 +106,8 @@ export class RedlockCells implements LockService, AsyncDisposable {
   }
 
   /**
-   * Resolves when every cell has been tried and at least one has a quorum; resources of the others are unreachable meanwhile.
+   * Resolves when every cell has been tried and at least one has a quorum; resources of the others
+   * are unreachable meanwhile.
    * @throws what {@link Redlock.ready} throws when a cell is set up wrongly, or none has a quorum.
    */
   async ready(): Promise<ReadonlyMap<string, RedlockStatus>> {
@@ -120,7 +129,8 @@ export class RedlockCells implements LockService, AsyncDisposable {
   }
 
   /**
-   * As {@link Redlock.tryAcquire}. Several resources must live together: their names share what stands in the first `{…}`.
+   * As {@link Redlock.tryAcquire}. Several resources must live together: their names share what
+   * stands in the first `{…}`.
    * @throws TypeError for a bad resource or option; RedlockClosedError.
    */
   async tryAcquire(
@@ -132,13 +142,17 @@ export class RedlockCells implements LockService, AsyncDisposable {
     const { from, to } = this.#placeOf(names)
     if (from === undefined) return to.tryAcquire(names, options)
     const { slots = 1, ...one } = options
-    // First where it was, then where it goes: all clients ask in this order, so no two wait for each other.
+    // First where it was, then where it goes: all clients ask in this order, so no two wait for
+    // each other.
     return tryEach(claimsFor(names, slots, this.#clock.random()), async (claim) =>
       join(claim, await from.tryAcquire(claim, one), () => to.tryAcquire(claim, one)),
     )
   }
 
-  /** As {@link Redlock.acquire}. While a resource moves, its release is not announced: waiting takes random steps. */
+  /**
+   * As {@link Redlock.acquire}. While a resource moves, its release is not announced: waiting takes
+   * random steps.
+   */
   async acquire(
     resource: string | readonly string[],
     options: AcquireOptions = {},
@@ -193,8 +207,8 @@ export class RedlockCells implements LockService, AsyncDisposable {
   }
 
   /**
-   * Who holds a resource, and what the masters of its cell say about it; while it moves, those of the cell in which
-   * it is held.
+   * Who holds a resource, and what the masters of its cell say about it; while it moves, those of
+   * the cell in which it is held.
    */
   async inspect(resource: string): Promise<Inspection> {
     const { from, to } = this.#placeOf(resourceNames(resource))

@@ -1,12 +1,14 @@
 /**
- * Notices a master whose clock jumps. Redis expires keys by the wall clock: a step forward drops leases before their
- * time. Every reply carries the server's time; where its distance to *both* of our clocks moves by more than two
- * clocks of allowed drift can move apart, the server's clock was set, and the master is not counted for as long as
- * the longest lease may last. (Our monotonic clock alone stands still while this machine sleeps, our wall clock alone
- * may have been set itself.)
+ * Notices a master whose clock jumps. Redis expires keys by the wall clock: a step forward drops
+ * leases before their time. Every reply carries the server's time; where its distance to *both* of
+ * our clocks moves by more than two clocks of allowed drift can move apart, the server's clock was
+ * set, and the master is not counted for as long as the longest lease may last. (Our monotonic
+ * clock alone stands still while this machine sleeps, our wall clock alone may have been set
+ * itself.)
  *
- * A client that has just started has seen no step. So a master is out of line, and does not count, as long as its
- * clock is far from those of a quorum. No lease then rests on a clock that will be set right by a step.
+ * A client that has just started has seen no step. So a master is out of line, and does not count,
+ * as long as its clock is far from those of a quorum. No lease then rests on a clock that will be
+ * set right by a step.
  */
 import type { Master } from '../../redis/master.ts'
 import { instant, type Clock, type Instant } from '../../clock.ts'
@@ -31,7 +33,10 @@ export function clockSample(serverMs: number, before: Instant, after: Instant): 
   }
 }
 
-/** By how much the server's clock was set between two samples; 0 when drift explains the difference. Pure. */
+/**
+ * By how much the server's clock was set between two samples; 0 when drift explains the difference.
+ * Pure.
+ */
 export function jumpMs(
   from: ClockSample,
   to: ClockSample,
@@ -46,7 +51,10 @@ export function jumpMs(
   return Math.abs(smaller) > explainedMs ? smaller : 0
 }
 
-/** How far two servers' clocks are apart. One of our own clocks may have been set between the samples. */
+/**
+ * How far two servers' clocks are apart. One of our own clocks may have been set between the
+ * samples.
+ */
 function apartMs(a: ClockSample, b: ClockSample): number {
   const byMonotonic = Math.abs(a.toMonotonicMs - b.toMonotonicMs)
   return Math.min(byMonotonic, Math.abs(a.toWallMs - b.toWallMs))
@@ -93,7 +101,8 @@ export class ClockWatch {
       this.#suspendedUntil.set(master, after.now + suspensionMs)
       this.#options.jumped(master, jumpedMs)
     }
-    // The old reference ages by the allowed drift; a sample that is at least as exact takes its place.
+    // The old reference ages by the allowed drift; a sample that is at least as exact takes its
+    // place.
     const agedMs = reference.uncertaintyMs + driftFactor * (sample.at - reference.at)
     if (jumpedMs !== 0 || sample.uncertaintyMs <= agedMs) this.#references.set(master, sample)
     if (jumpedMs !== 0 || sample.at - this.#comparedAt > COMPARE_MS) this.#compare(sample.at)

@@ -3,8 +3,8 @@
  *
  * On every connect a master is *enrolled* before it may vote. A server process that the fleet has
  * not seen (another run id, or no record) may have forgotten leases, so it grants nothing for as
- * long as the longest lease could last; extending, healing and releasing go on. The record is kept on the
- * master itself, so that all clients agree on whether it may vote again.
+ * long as the longest lease could last; extending, healing and releasing go on. The record is kept
+ * on the master itself, so that all clients agree on whether it may vote again.
  */
 import { randomUUID } from 'node:crypto'
 import type { ServerFacts } from '../../redis/server-facts.ts'
@@ -47,7 +47,9 @@ export class Fleet {
   /** The state of every master: the same array until one of them changes. */
   states: readonly MasterState[] = []
   readonly #quarantines: Quarantines
-  /** Which connection a server process votes through; a second one to the same server is refused. */
+  /**
+   * Which connection a server process votes through; a second one to the same server is refused.
+   */
   readonly #voters = new Map<string, Master>()
   readonly #clientId = randomUUID()
   /** Masters that no client had enrolled before this one. */
@@ -245,7 +247,10 @@ export class Fleet {
       : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
   }
 
-  /** Only a client that more masters know than refuse may enrol a master without memory: it decides for all. */
+  /**
+   * Only a client that more masters know than refuse may enrol a master without memory: it decides
+   * for all.
+   */
   #mayBeFirst(master: Master): boolean {
     const others = [...this.#knownBy].filter(([other]) => other !== master)
     const refusals = others.filter(([, isKnown]) => !isKnown).length

@@ -35,7 +35,9 @@ export interface Held {
   readonly freeInMs: number
 }
 
-/** What a quorum agrees on, of the masters that have one holder's key; undefined if they are fewer. */
+/**
+ * What a quorum agrees on, of the masters that have one holder's key; undefined if they are fewer.
+ */
 export function heldBy(keys: readonly HolderKey[], quorum: number): Held | undefined {
   const shortest = keys.map(({ ttlMs }) => ttlMs).sort((a, b) => b - a)[quorum - 1]
   // A quorum stores exactly the token that was granted; a straggler may be above it.

@@ -193,8 +193,8 @@ function readAcquireVote(result: CallResult, maxLeaseMs: number): AcquireVote {
  * wall clock and past every counter this client has seen. It keeps tokens increasing when a master
  * lost its counters. Exact in a double until the year 2255.
  *
- * A counter far ahead of our clock comes from a clock that is or was wrong: another client's, or our
- * own before it was set right. It is not followed, because masters refuse proposals that are
+ * A counter far ahead of our clock comes from a clock that is or was wrong: another client's, or
+ * our own before it was set right. It is not followed, because masters refuse proposals that are
  * `maxClockSkewMs` ahead of their clock: one such counter would keep this client from every other
  * resource.
  */

@@ -27,7 +27,10 @@ export type ConfirmVote =
 export type ExtendVote =
   | FailedVote
   | { readonly kind: 'extended' }
-  /** It has the key, given back after it had lost its memory, and does not vote before its quarantine is over. */
+  /**
+   * It has the key, given back after it had lost its memory, and does not vote before its
+   * quarantine is over.
+   */
   | { readonly kind: 'healed' }
   | { readonly kind: 'missing' }
   | { readonly kind: 'lost'; readonly holder: string }
@@ -104,7 +107,9 @@ export function describeVote(vote: Vote | undefined): string {
   }
 }
 
-/** A token without most of its secret: the owner, and enough to tell two leases of one owner apart. */
+/**
+ * A token without most of its secret: the owner, and enough to tell two leases of one owner apart.
+ */
 export function describeToken(token: string): string {
   const at = token.indexOf('@')
   return at < 0 ? `${token.slice(0, 6)}…` : `${token.slice(at + 1)} (${token.slice(0, 6)}…)`

@@ -1,15 +1,18 @@
 /**
  * Tells waiters whose turn it is when a resource is released. Masters announce a release only where
  * waiters are, and name the next ones. A turn is decided when a quorum of masters has announced it.
- * All waiters decide it alike, or nearly so: they go one after the other and do not split the votes.
- * The waiter that is first by all that was heard so far does not wait for the quorum: its request
- * reaches the other masters after the release. Where it does not, it goes again when the quorum is
- * there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a waiter one delay and nothing else.
+ * All waiters decide it alike, or nearly so: they go one after the other and do not split the
+ * votes. The waiter that is first by all that was heard so far does not wait for the quorum: its
+ * request reaches the other masters after the release. Where it does not, it goes again when the
+ * quorum is there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a
+ * waiter one delay and nothing else.
  */
 import type { Clock } from '../../clock.ts'
 import type { Master, Subscription } from '../../redis/master.ts'
 
-/** Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it. */
+/**
+ * Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it.
+ */
 export type OnTurn = (place: number) => void
 
 export interface Listening {
@@ -25,7 +28,9 @@ const TRIPS_PER_TURN = 4
 /** Processes are held up now and then for longer than their trips take. */
 const MIN_TURN_MS = 50
 
-/** How long a named waiter has to acquire, before the next one tries too, and any other client may. */
+/**
+ * How long a named waiter has to acquire, before the next one tries too, and any other client may.
+ */
 export function turnMs(roundTripMs: number): number {
   return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs))
 }

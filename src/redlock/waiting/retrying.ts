@@ -1,7 +1,8 @@
 /**
- * The loop behind `acquire`: attempts until one is granted or the time is over. Where the resource is
- * taken, the waiter sleeps until its turn, or until the holder's lease must be over. Where it has no
- * holder, or no release would be announced, the delays are random and longer than a round trip.
+ * The loop behind `acquire`: attempts until one is granted or the time is over. Where the resource
+ * is taken, the waiter sleeps until its turn, or until the holder's lease must be over. Where it
+ * has no holder, or no release would be announced, the delays are random and longer than a round
+ * trip.
  */
 import pRetry from 'p-retry'
 import { jitteredMs } from '../../backoff.ts'
@@ -93,7 +94,9 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
   }
 }
 
-/** Sleeps until it is this waiter's turn, and at most `delayMs`; less when it is one of the next. */
+/**
+ * Sleeps until it is this waiter's turn, and at most `delayMs`; less when it is one of the next.
+ */
 function untilTurn(
   clock: Clock,
   delayMs: number,

@@ -67,7 +67,9 @@ export function ownScript(name: string, library: string, body: string): Composed
   }
 }
 
-/** A script of ours that touches no job. Its ARGV begin with the space of our keys and the slots. */
+/**
+ * A script of ours that touches no job. Its ARGV begin with the space of our keys and the slots.
+ */
 export function keyScript(name: string, lua: string): ComposedScript {
   return { replaces: '', command: `redlock:${REVISION}:${name}`, numberOfKeys: 1, lua }
 }

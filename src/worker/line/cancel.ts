@@ -23,8 +23,8 @@ export interface Cancelled {
   readonly jobId: string
   /**
    * `failed`: it waited, and failed. `stopped`: it ran, and has failed since, or was removed at its
-   * end. `completed`: it ended before it noticed. `running`: it still runs; its signal aborts all the same. `finished`: it
-   * had ended before. `missing`: there is no such job.
+   * end. `completed`: it ended before it noticed. `running`: it still runs; its signal aborts all
+   * the same. `finished`: it had ended before. `missing`: there is no such job.
    */
   readonly outcome: 'failed' | 'stopped' | 'completed' | 'running' | 'finished' | 'missing'
 }

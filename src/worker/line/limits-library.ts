@@ -6,13 +6,13 @@
  * first member that is no place (MARK). So a script reads limits only where there are some, and a
  * line without limits costs no command.
  *
- * A line that is closed (paused, or asleep after a 429) or that has used its rate wakes no job. Where
- * the end is known, its first job is held: it stands in `delayed` with that time, from which BullMQ
- * takes it by itself. Its hash says `redlock:held`.
+ * A line that is closed (paused, or asleep after a 429) or that has used its rate wakes no job.
+ * Where the end is known, its first job is held: it stands in `delayed` with that time, from which
+ * BullMQ takes it by itself. Its hash says `redlock:held`.
  *
- * Slots can be set for a pattern of resources too, the hash `slot-patterns`. While there is one, the
- * number that orders places has a fraction. So scripts that take a place look for patterns only then,
- * and mark the line. The mark goes when the line is empty.
+ * Slots can be set for a pattern of resources too, the hash `slot-patterns`. While there is one,
+ * the number that orders places has a fraction. So scripts that take a place look for patterns only
+ * then, and mark the line. The mark goes when the line is empty.
  *
  * A rate is a GCRA: `rate:{resource}` has the time at which all that was started would have been
  * due at the steady rate. A start counts when a job is given to a worker, by the server's clock.

@@ -19,7 +19,8 @@ const CANCEL_TTL_MS = 3_600_000
  *       7 its rate (JSON) or '' · 8 its share or '' · 9 its slots or ''
  * Returns  as BullMQ's
  * Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
- * stand before it, or where the limits of its line do not let it start. BullMQ decides whether a job is stored, with its rules for ids and deduplication.
+ * stand before it, or where the limits of its line do not let it start. BullMQ decides whether a
+ * job is stored, with its rules for ids and deduplication.
  */
 const addBody = `
 local added = cmsgpack.unpack(theirs[1])
@@ -300,9 +301,11 @@ return result
 /**
  * Takes the place of \`changePriority\`.
  *
- * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 priority · 6 lifo ('1' | '0') · 7 'added' | 'priority'
+ * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 priority · 6 lifo ('1' | '0') · 7 'added' |
+ * 'priority'
  * Returns  as BullMQ's
- * Keeps: a sleeping job's new priority holds when it is woken, and in its lines where they have one.
+ * Keeps: a sleeping job's new priority holds when it is woken, and in its lines where they have
+ * one.
  */
 const priorityBody = `
 local base, id, priority = ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -355,7 +358,9 @@ end
 return result
 `
 
-/** ARGV  1 space · 2 slots · 3 base. Returns as BullMQ's, with sleeping jobs among those that wait. */
+/**
+ * ARGV  1 space · 2 slots · 3 base. Returns as BullMQ's, with sleeping jobs among those that wait.
+ */
 const viewBody = `
 return bullmq(viewOf(ARGV[3]), KEYS, theirs)
 `
@@ -365,7 +370,8 @@ return bullmq(viewOf(ARGV[3]), KEYS, theirs)
  * heads that sleep and jobs whose deadline has passed.
  *
  * KEYS  1 sleeping-lines
- * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now · 5 only lines before this look
+ * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now · 5 only lines before this
+ * look
  * Returns  lines looked at, jobs woken, number of this look; -1 lines where another worker did it
  * less than everyMs ago
  */
@@ -482,8 +488,8 @@ return found
 /**
  * KEYS  1 job
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 the most completed jobs
- * Returns  for each line: resource, places before the job, places, slots, ms until it opens (-1: it is
- * not known), ms between two starts · ms that completed jobs of these lines took · of all jobs
+ * Returns  for each line: resource, places before the job, places, slots, ms until it opens (-1: it
+ * is not known), ms between two starts · ms that completed jobs of these lines took · of all jobs
  */
 const positionBody = `
 local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate', 'redlock:slots')
@@ -530,7 +536,10 @@ wakeAll(heads, limits, false, '')
 return ends
 `
 
-/** KEYS  1 any · ARGV  1 space · 2 slots · 3 pattern · 4 the slots that are set (JSON), '' to end them */
+/**
+ * KEYS  1 any · ARGV  1 space · 2 slots · 3 pattern · 4 the slots that are set (JSON), '' to end
+ * them
+ */
 const patternBody = `setPattern(ARGV[3], ARGV[4] ~= '' and cjson.decode(ARGV[4]) or nil)`
 
 /**
@@ -553,7 +562,10 @@ return {name, inForce(name)}
 /** KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 share · 5 ms to count for it */
 const chargeBody = `charge(ARGV[3], ARGV[4], tonumber(ARGV[5]))`
 
-/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base. All jobs of the queue are gone: so are its tenants. */
+/**
+ * KEYS  1 any · ARGV  1 space · 2 slots · 3 base. All jobs of the queue are gone: so are its
+ * tenants.
+ */
 const forgetBody = `
 for _, tenant in ipairs(redis.call('ZRANGE', readyKey(ARGV[3]), 0, -1)) do
   redis.call('DEL', readyJobsKey(ARGV[3], tenant))
@@ -564,8 +576,8 @@ redis.call('DEL', readyKey(ARGV[3]), sharesKey(ARGV[3]))
 /**
  * KEYS  1 sleeping-lines
  * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines · 5 base
- * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest line,
- * resources with limits, tenants with jobs that may start
+ * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest
+ * line, resources with limits, tenants with jobs that may start
  */
 const censusBody = `
 local longest = 0

@@ -1,8 +1,8 @@
 /**
  * All that work on a queue must have the same namespace, order and slots. Else jobs of one resource
- * run at once, or wait in lines that no worker moves. A deploy that changes a setting has both for a
- * while, so a difference is reported and not refused. Each process says what it has in the queue's
- * Redis, and reports others that differ.
+ * run at once, or wait in lines that no worker moves. A deploy that changes a setting has both for
+ * a while, so a difference is reported and not refused. Each process says what it has in the
+ * queue's Redis, and reports others that differ.
  */
 import type { Clock } from '../../clock.ts'
 import { SettingsDifferError } from '../../errors.ts'
@@ -72,7 +72,9 @@ export class SettingsCheck {
     return found.some((said) => said.includes('"LockedWorker"'))
   }
 
-  /** Says what this process has and finds others that differ; undefined where it did so recently. */
+  /**
+   * Says what this process has and finds others that differ; undefined where it did so recently.
+   */
   async exchange(): Promise<readonly SettingsDifferError[] | undefined> {
     const now = this.#clock.now()
     if (now - this.#publishedAt < PUBLISH_INTERVAL_MS) return undefined

@@ -1,18 +1,19 @@
 /**
  * Shares of tenants, in Lua: part of the text with which every composed script begins.
  *
- * A job that was added with a share names its tenant and a weight (`redlock:share`, `<weight> <tenant>`).
- * Where its queue names weights alone, each line is a tenant. Such a job is not put among the jobs
- * that wait when it may start. It goes on sleeping, and is ready: it stands in `ready-jobs` of its
- * tenant, in the order in which its jobs became ready. So lines of a tenant take turns.
+ * A job that was added with a share names its tenant and a weight (`redlock:share`,
+ * `<weight> <tenant>`). Where its queue names weights alone, each line is a tenant. Such a job is
+ * not put among the jobs that wait when it may start. It goes on sleeping, and is ready: it stands
+ * in `ready-jobs` of its tenant, in the order in which its jobs became ready. So lines of a tenant
+ * take turns.
  *
  * Tenants take turns by virtual time (start-time fair queueing). `shares` has what each tenant has
  * used, in milliseconds of work divided by weight. A worker is given a job of the ready tenant that
  * has used least. A tenant that comes back starts at the virtual time, with no credit and no debt
  * that is older. A start counts QUANTUM at once, and what the job really took when it ends.
  *
- * The virtual time is a field of BullMQ's `meta` hash, which BullMQ reads before it takes a job. So a
- * queue without tenants costs no command. When the queue is idle, all of it is deleted.
+ * The virtual time is a field of BullMQ's `meta` hash, which BullMQ reads before it takes a job. So
+ * a queue without tenants costs no command. When the queue is idle, all of it is deleted.
  */
 import { VIRTUAL_TIME } from './shares.ts'
 

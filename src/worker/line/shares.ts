@@ -6,7 +6,9 @@ export interface Share {
   readonly weight: number
 }
 
-/** The field of BullMQ's `meta` hash that says how far tenants are served; absent without tenants. */
+/**
+ * The field of BullMQ's `meta` hash that says how far tenants are served; absent without tenants.
+ */
 export const VIRTUAL_TIME = 'redlock:time'
 const MIN_WEIGHT = 0.01
 const MAX_WEIGHT = 1_000

@@ -1,7 +1,7 @@
 /**
- * Looks, once a second, at lines in which jobs sleep: the backstop for a head that was removed while
- * no job of its line ran, and for deadlines. One worker at a time does it, for a bounded number of
- * lines, so its cost does not grow with the number of waiting jobs.
+ * Looks, once a second, at lines in which jobs sleep: the backstop for a head that was removed
+ * while no job of its line ran, and for deadlines. One worker at a time does it, for a bounded
+ * number of lines, so its cost does not grow with the number of waiting jobs.
  */
 import type { Clock, Timer } from '../../clock.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'

@@ -46,8 +46,9 @@ export async function leaseFor(
 }
 
 /**
- * Where slots are set for a resource, the worker tries their names itself. The first is the name that
- * a worker without them would take, so workers exclude each other while slots are set and ended.
+ * Where slots are set for a resource, the worker tries their names itself. The first is the name
+ * that a worker without them would take, so workers exclude each other while slots are set and
+ * ended.
  */
 async function acquireOnce(
   resources: readonly string[],

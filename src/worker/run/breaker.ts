@@ -1,6 +1,6 @@
 /**
- * Keeps a worker from fetching jobs that it would only give back: open while the lock masters have no quorum. A
- * probe finds out when they have one again.
+ * Keeps a worker from fetching jobs that it would only give back: open while the lock masters have
+ * no quorum. A probe finds out when they have one again.
  */
 import { sleep, type Clock } from '../../clock.ts'
 import type { LockService } from '../../lock/lock-service.ts'
@@ -40,7 +40,8 @@ export class Breaker {
   /** Of several fleets the others may be there, and then their jobs go on. */
   async #look(): Promise<void> {
     this.#looking = true
-    const isReachable = await this.#isReachable().catch(() => true) // Closing: nothing is to be opened.
+    // Closing: nothing is to be opened.
+    const isReachable = await this.#isReachable().catch(() => true)
     this.#looking = false
     if (!isReachable && !this.#options.signal.aborted) this.#enterOpen()
   }

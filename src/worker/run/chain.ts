@@ -1,7 +1,7 @@
 /**
  * How a line goes on in the worker that has just finished its job, without a question to the lock
- * masters. The trip that finishes a job wakes the next job of its line and fetches it; meanwhile the
- * lease is handed over to that job, with its own fencing token.
+ * masters. The trip that finishes a job wakes the next job of its line and fetches it; meanwhile
+ * the lease is handed over to that job, with its own fencing token.
  *
  * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
  * job goes behind the jobs that wait, and what was used too much counts against the next burst.
@@ -178,9 +178,9 @@ export class Chain {
 }
 
 /**
- * The next job of a busy line is offered to other workers after its first four bursts, then after 8,
- * 16 and every 32: soon after jobs came to one process, and seldom later, since a change of process
- * costs trips.
+ * The next job of a busy line is offered to other workers after its first four bursts, then after
+ * 8, 16 and every 32: soon after jobs came to one process, and seldom later, since a change of
+ * process costs trips.
  */
 function isOffered(count: number): boolean {
   return count <= 4 || count === 8 || count === 16 || count % 32 === 0
@@ -203,7 +203,10 @@ export function plainEnding(
   }
 }
 
-/** The slots may have been lowered while the job ran: then the lease of a higher slot is not used again. */
+/**
+ * The slots may have been lowered while the job ran: then the lease of a higher slot is not used
+ * again.
+ */
 function mayHandOver({ resource }: Lease, { lines, slots }: NextJob): boolean {
   if (slots === undefined) return true
   const [name = ''] = JSON.parse(lines) as readonly string[]

@@ -1,6 +1,7 @@
 /**
- * The lease as a processor sees it. A step is the unit that a lease protects: it begins with (nearly) a whole lease
- * ahead of it and its result counts only if the lease still stood when it ended.
+ * The lease as a processor sees it. A step is the unit that a lease protects: it begins with
+ * (nearly) a whole lease ahead of it and its result counts only if the lease still stood when it
+ * ended.
  */
 import { RateLimitError } from 'bullmq'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
@@ -23,7 +24,10 @@ export interface JobLease {
   /** Larger than that of every earlier lease on the resource. */
   readonly fencingToken: number
   readonly leaseMs: number
-  /** Aborts when the lease or BullMQ's lock on the job is lost, or the job is cancelled; the reason says which. */
+  /**
+   * Aborts when the lease or BullMQ's lock on the job is lost, or the job is cancelled; the reason
+   * says which.
+   */
   readonly signal: AbortSignal
   readonly trustedUntil: number
   remainingMs(): number
@@ -31,20 +35,22 @@ export interface JobLease {
   /** BullMQ's token for the job, so `job.moveToDelayed(timestamp, lease)` works as with a token. */
   toString(): string
   /**
-   * Checks the lease, extends it, runs `fn`, and checks again. With `checkpoints`, a step that an earlier run of the job
-   * completed is not run again: its result comes back as JSON keeps it, so a `Date` comes back as a
-   * string and `undefined` as null.
-   * @throws the signal's reason (a LeaseLostError, …) when the job may not go on; else what `fn` throws.
-   * @example const invoice = await lease.step('load', ({ signal }) => load(job.data.id, { signal }))
+   * Checks the lease, extends it, runs `fn`, and checks again. With `checkpoints`, a step that an
+   * earlier run of the job completed is not run again: its result comes back as JSON keeps it, so a
+   * `Date` comes back as a string and `undefined` as null.
+   * @throws the signal's reason (a LeaseLostError, …) when the job may not go on; else what `fn`
+   * throws.
+   * @example const invoice = await lease.step('load', ({ signal }) => load(job.data.id, { signal
+   * }))
    */
   step<Result>(
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result>
   /**
-   * Puts the resource to sleep, after a 429 for example: none of its jobs starts for `delayMs`. Jobs
-   * of other resources go on. Throw what it returns, and this job comes back then, first in its line
-   * and without using an attempt.
+   * Puts the resource to sleep, after a 429 for example: none of its jobs starts for `delayMs`.
+   * Jobs of other resources go on. Throw what it returns, and this job comes back then, first in
+   * its line and without using an attempt.
    * @throws Error in a worker that keeps no lines.
    * @example if (response.status === 429) throw await lease.rateLimit(60_000)
    */
@@ -134,7 +140,8 @@ export class SteppedLease extends String implements JobLease {
   ): Promise<Result> {
     this.#currentStep = name
     this.#assertMayGoOn()
-    // When no quorum answers, what is left of the lease still stands, and the keeper goes on trying.
+    // When no quorum answers, what is left of the lease still stands, and the keeper goes on
+    // trying.
     if (!isFresh(this.remainingMs(), this.leaseMs)) await this.extend()
     const earlier = await this.#checkpoints?.completed(name)
     this.#assertMayGoOn()

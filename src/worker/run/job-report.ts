@@ -1,4 +1,7 @@
-/** What is said of jobs, to logs and to telemetry. A lease knows its resource; only a worker knows the queue and the job. */
+/**
+ * What is said of jobs, to logs and to telemetry. A lease knows its resource; only a worker knows
+ * the queue and the job.
+ */
 import type { Job } from 'bullmq'
 import { messageOf } from '../../message-of.ts'
 import { systemClock } from '../../clock.ts'

@@ -5,7 +5,7 @@
  *                          │
  *                       lease ─ not granted ─▶ requeue with a random delay, no attempt used
  *                          │
- *                          └ granted ─▶ run the user's processor under one signal ─▶ hand over or release
+ *                          └ granted ─▶ run the processor under one signal ─▶ hand over or release
  *
  * What the processor returns or throws is what BullMQ gets. Finished work stays finished if the
  * lease was lost in its last moment: fencing tokens are for the writes of a lost lease. With
@@ -151,7 +151,9 @@ export class JobRuns<Data, Result, Name extends string> {
     for (const { signal } of this.#running) signal.abort(reason)
   }
 
-  /** Releases what is held: leases that wait for a next job, and with `all` those of running jobs. */
+  /**
+   * Releases what is held: leases that wait for a next job, and with `all` those of running jobs.
+   */
   async close(all: boolean): Promise<void> {
     const held = all ? [...this.#running].map(({ lease }) => lease?.release()) : []
     await Promise.all([this.#chain.close(), ...held])
@@ -217,7 +219,9 @@ export class JobRuns<Data, Result, Name extends string> {
     }
   }
 
-  /** Parks a job that may not start yet. @returns its lines, '' for none, and the slots set for it */
+  /**
+   * Parks a job that may not start yet. @returns its lines, '' for none, and the slots set for it
+   */
   async #takeTurn(
     job: Job<Data, Result, Name>,
     token: string | undefined,
@@ -270,7 +274,9 @@ export class JobRuns<Data, Result, Name extends string> {
     return this.#requeue(job, token, resources, outcome, running)
   }
 
-  /** BullMQ knows by the error, which must come from the outermost frame, that the job was moved. */
+  /**
+   * BullMQ knows by the error, which must come from the outermost frame, that the job was moved.
+   */
   async #requeue(
     job: Job<Data, Result, Name>,
     token: string | undefined,

@@ -1,8 +1,8 @@
 /**
  * The one signal of a running job. It aborts for the first of: the lease is lost, BullMQ's own lock
- * on the job is lost, the job is cancelled, or the worker shuts down past its limit. The reason says
- * which. The signal is made when it is asked for: many jobs end before, and it costs as much as a
- * command. So does BullMQ's own, which `LockedWorker` therefore does not ask for.
+ * on the job is lost, the job is cancelled, or the worker shuts down past its limit. The reason
+ * says which. The signal is made when it is asked for: many jobs end before, and it costs as much
+ * as a command. So does BullMQ's own, which `LockedWorker` therefore does not ask for.
  */
 export class JobSignal {
   readonly #sources: (() => AbortSignal)[] = []

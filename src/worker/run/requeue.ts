@@ -59,7 +59,9 @@ export function earlierRequeues(
   return Math.max(0, job.attemptsStarted - job.attemptsMade - job.stalledCounter - 1)
 }
 
-/** Moves the job to delayed for a random while. The caller must throw BullMQ's `DelayedError` next. */
+/**
+ * Moves the job to delayed for a random while. The caller must throw BullMQ's `DelayedError` next.
+ */
 export async function requeue(
   job: Job,
   token: string | undefined,

@@ -17,7 +17,9 @@ export function resourceOption<Data>(value: unknown): ResourceOf<Data> {
   return value as ResourceOf<Data>
 }
 
-/** @throws ResourceError, with which the job fails, when the user's function does not name anything. */
+/**
+ * @throws ResourceError, with which the job fails, when the user's function does not name anything.
+ */
 export function resourcesOf(name: () => unknown, jobId: string | undefined): readonly string[] {
   let named: unknown
   try {

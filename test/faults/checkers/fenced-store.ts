@@ -2,8 +2,8 @@ import type { WriteRecord } from '../history.ts'
 import type { StoredEntry } from '../store.ts'
 
 /**
- * The store's own log: tokens never go back and each belongs to one lease. And nobody who still trusted its lease was
- * refused, which would mean that somebody newer had written under it.
+ * The store's own log: tokens never go back and each belongs to one lease. And nobody who still
+ * trusted its lease was refused, which would mean that somebody newer had written under it.
  */
 export function storeDisorder(
   resource: string,

@@ -2,9 +2,9 @@ import type { WriteRecord } from '../history.ts'
 import type { StoredEntry } from '../store.ts'
 
 /**
- * A set that only the lock guards: every writer reads the last entry, takes its time, and appends its own with what it
- * had read. An entry that was acknowledged under a trusted lease must have been seen by every entry after it, and must
- * be there at all.
+ * A set that only the lock guards: every writer reads the last entry, takes its time, and appends
+ * its own with what it had read. An entry that was acknowledged under a trusted lease must have
+ * been seen by every entry after it, and must be there at all.
  */
 export function lostUpdates(
   resource: string,

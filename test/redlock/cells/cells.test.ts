@@ -1,4 +1,7 @@
-/** Several fleets as one lock service, and a change of them under load: no resource is trusted in two cells at once. */
+/**
+ * Several fleets as one lock service, and a change of them under load: no resource is trusted in
+ * two cells at once.
+ */
 import { Redis } from 'ioredis'
 import { describe, expect, test, vi } from 'vitest'
 import {

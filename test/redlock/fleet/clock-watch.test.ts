@@ -4,7 +4,10 @@ import { clockSample, jumpMs } from '../../../src/redlock/fleet/clock-watch.ts'
 const DRIFT = 0.01
 const TOLERANCE = 20
 
-/** A reply that took `tookMs`, seen at `now` on a machine whose wall clock is `wallAheadMs` ahead of its monotonic one. */
+/**
+ * A reply that took `tookMs`, seen at `now` on a machine whose wall clock is `wallAheadMs` ahead of
+ * its monotonic one.
+ */
 function sample(now: number, wallAheadMs: number, serverAheadMs: number, tookMs = 2) {
   const before = { now: now - tookMs, wallNow: now - tookMs + wallAheadMs }
   const after = { now, wallNow: now + wallAheadMs }

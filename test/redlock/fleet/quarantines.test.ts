@@ -1,4 +1,6 @@
-/** How a client tells a master what is left of its quarantine. A real server cannot lose one answer. */
+/**
+ * How a client tells a master what is left of its quarantine. A real server cannot lose one answer.
+ */
 import { expect, test } from 'vitest'
 import { Quarantines } from '../../../src/redlock/fleet/quarantines.ts'
 import type { Master } from '../../../src/redis/master.ts'

@@ -1,4 +1,7 @@
-/** A worker process for the tests of limits: says over IPC when a job starts and ends, and what ended it. */
+/**
+ * A worker process for the tests of limits: says over IPC when a job starts and ends, and what
+ * ended it.
+ */
 import { LockedWorker, Redlock, silentLogger } from '../../../src/index.ts'
 
 export interface ChildSetup {
