@@ -1,7 +1,7 @@
 /**
  * Which requests are answered. Four rules, in this order:
  *
- *   1. a request that came in over loopback must name this machine, or an allowed host: else a foreign
+ *   1. a request over loopback must name this machine, or an allowed host: else a foreign
  *      page, whose name was made to point to 127.0.0.1, could read everything (DNS rebinding)
  *   2. pages of other origins get no data: they could not read it, but could hold all streams open
  *   3. with a token, or with the application's own `authorize`, a request must pass it
