@@ -20,6 +20,8 @@ const KEPT_COMPLETED = 50
 const RETRY_MS = 50
 const MAX_TRIES = 100
 const LEFTOVER_LIMIT_MS = 15_000
+/** The queue's Redis gives a job to a worker, and a busy worker says so up to this much later. */
+const REPORT_MS = 50
 
 /** A stretch of time on the machine's clock. */
 export interface Span {
@@ -114,7 +116,7 @@ export class ScratchQueue {
     await this.look()
     const ghosts = [...this.#instances].flatMap(([name, { goneAt = Infinity, fetches }]) =>
       fetches
-        .filter(({ at, pid }) => at > goneAt && !wasStopped(stops.get(pid) ?? [], goneAt, at))
+        .filter(({ at, pid }) => at > goneAt + REPORT_MS && !wasStopped(stops.get(pid) ?? [], goneAt, at))
         .map(
           ({ at }) => `job ${name} was fetched ${(at - goneAt).toFixed(1)} ms after it was gone`,
         ),
