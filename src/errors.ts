@@ -252,8 +252,8 @@ export class QueueUnreachableError extends RedlockError {
 
   constructor(queue: string, waitedMs: number) {
     super(
-      `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms: check \`connection\`. ` +
-        `The worker keeps trying; no job is lost.`,
+      `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms: check \`connection\`; ` +
+        `\`bullmq-redlock doctor\` says more. The worker keeps trying; no job is lost.`,
     )
     this.queue = queue
     this.waitedMs = waitedMs

@@ -11,18 +11,18 @@ const OTHER_CAUSES = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH/
 
 export class TlsCheck {
   readonly #options: RedisOptions
-  #mismatch: Promise<string | undefined> | undefined
+  #mismatch: string | undefined
 
   /** @param options are complete, as ioredis keeps them. */
   constructor(options: RedisOptions) {
     this.#options = options
   }
 
-  /** Adds what to write instead of `redis://` or `rediss://`. The server is asked once. */
+  /** Adds what to write instead of `redis://` or `rediss://`. Asks the server until it knows. */
   async explain(detail: string): Promise<string> {
     if (OTHER_CAUSES.test(detail)) return detail
-    const mismatch = await (this.#mismatch ??= mismatchOf(this.#options))
-    return mismatch === undefined ? detail : `${mismatch} (${detail})`
+    this.#mismatch ??= await mismatchOf(this.#options)
+    return this.#mismatch === undefined ? detail : `${this.#mismatch} (${detail})`
   }
 }
 

@@ -235,7 +235,7 @@ describe('enqueue', () => {
     expect(said.err).not.toContain('heap')
     expect(said.json()).toMatchObject({ end: 'done', added: 300 })
     await openPlain().obliterate({ force: true })
-  })
+  }, 240_000)
 
   it('what steers a terminal in a bad line is shown, not obeyed', async () => {
     const path = await file(['\u001b]0;title\u0007\u001b[2J{'])

@@ -53,7 +53,7 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', [1], { jobId: 'j', delay: 600 })
+    await side.add(queue, 'a', [1], { jobId: 'j', delay: 2_000 })
     await side.add(queue, 'a', [1], { jobId: 'j' })
     await side.add(queue, 'a', [2])
     await side.ended(2)

@@ -91,7 +91,7 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
       masters: servers.map((server) => address(server, withCertificate(), 'operator')),
     }
     const file = join(directory, 'bullmq-redlock.json')
-    await writeFile(file, JSON.stringify(config))
+    await writeFile(file, JSON.stringify({ ...config, timeoutMs: 10_000 }))
     const bootstrap = await cli(['bootstrap', '--yes', '--config', file])
     expect(bootstrap.out).toContain('3 of 3 masters vote')
 
@@ -124,7 +124,7 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
     const queueRedis = address(queue, withCertificate(), 'jobs')
     const masters = servers.map((server) => address(server, withCertificate(), 'operator'))
     const file = join(directory, 'queue.json')
-    await writeFile(file, JSON.stringify({ masters, queueRedis }))
+    await writeFile(file, JSON.stringify({ masters, queueRedis, timeoutMs: 10_000 }))
     const config = ['--config', file, '--json']
     const input = '{"id":"a","customer":42}\n'
     const field = ['--resource-field', 'customer', '--id-field', 'id']
