@@ -116,7 +116,9 @@ export class ScratchQueue {
     await this.look()
     const ghosts = [...this.#instances].flatMap(([name, { goneAt = Infinity, fetches }]) =>
       fetches
-        .filter(({ at, pid }) => at > goneAt + REPORT_MS && !wasStopped(stops.get(pid) ?? [], goneAt, at))
+        .filter(
+          ({ at, pid }) => at > goneAt + REPORT_MS && !wasStopped(stops.get(pid) ?? [], goneAt, at),
+        )
         .map(
           ({ at }) => `job ${name} was fetched ${(at - goneAt).toFixed(1)} ms after it was gone`,
         ),
