@@ -14,6 +14,7 @@ import { enqueueCommand } from './commands/enqueue.ts'
 import { inspectCommand } from './commands/inspect.ts'
 import { leaksCommand } from './commands/leaks.ts'
 import { leasesCommand } from './commands/leases.ts'
+import { leaveLinesCommand } from './commands/leave-lines.ts'
 import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
 import { releaseCommand } from './commands/release.ts'
 import { verifyCommand } from './commands/verify.ts'
@@ -34,6 +35,7 @@ const COMMANDS = [
   limitCommand,
   limitsCommand,
   cancelCommand,
+  leaveLinesCommand,
   dashboardCommand,
   enqueueCommand,
   workCommand,

@@ -73,6 +73,8 @@ const MAX_TRIPS = 5
 const CLOSE_LIMIT_MS = 500
 /** To fail the jobs that wait, up to 10,000. */
 const CANCEL_LIMIT_MS = 60_000
+/** A million jobs take some 30 s. */
+const LEAVE_LINES_LIMIT_MS = 600_000
 
 export class QueueView {
   readonly #options: QueueViewOptions
@@ -189,6 +191,12 @@ export class QueueView {
     const cancelling = (): ReturnType<typeof cancelJobs> =>
       cancelJobs(this.#queue(queue), target, options)
     return this.#within(cancelling, options.timeoutMs + CANCEL_LIMIT_MS)
+  }
+
+  /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
+  async leaveLines(queue: string): Promise<number> {
+    const backend = LineBackend.of(this.#queue(queue))
+    return this.#within(() => backend.leaveLines(), LEAVE_LINES_LIMIT_MS)
   }
 
   /** The other namespaces that the queue's workers and producers had lately. */

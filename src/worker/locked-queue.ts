@@ -252,6 +252,15 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /**
+   * For the way back to plain workers: every job that waits for its turn becomes an ordinary
+   * waiting job. No plain worker would wake it. Call it after the last `LockedWorker` has stopped.
+   * @returns how many jobs left their lines.
+   */
+  async leaveLines(): Promise<number> {
+    return this.#lines().leaveLines()
+  }
+
+  /**
    * A job's place in its line, the jobs before it, and an estimate of its wait.
    * @returns undefined for a job that has ended, does not exist, or has no place yet.
    */

@@ -87,7 +87,7 @@ describe('completion', () => {
 
   it('bash completes commands, the options of one, and the choices of an option', async () => {
     expect((await cli(['completion', 'bash'])).out).toBe(`${completionScript(program, 'bash')}\n`)
-    expect(complete('le')).toEqual(['leases', 'leaks'])
+    expect(complete('le')).toEqual(['leases', 'leaks', 'leave-lines'])
     expect(complete('leases', '--m')).toEqual(['--master', '--max-lease-ms', '--match'])
     expect(complete('enqueue', 'q', 'f', '--on-bad-line', '')).toEqual(['skip', 'stop'])
   })

@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, Worker, type Job, type JobsOptions } from 'bullmq'
 import { expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
+import { cli } from '../cli/run-cli.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 const CUSTOMERS = ['a', 'b', 'c', 'd']
@@ -21,7 +22,7 @@ interface Charge {
   readonly step: Step
 }
 
-type Step = 'plain' | 'locked workers' | 'locked' | 'back'
+type Step = 'plain' | 'locked workers' | 'locked' | 'in line' | 'back'
 
 const fixture = useFleet({ masters: 3 })
 const resource = ({ customer }: Pick<Charge, 'customer'>): string => `customer:${customer}`
@@ -68,8 +69,10 @@ test('a running queue moves to locked workers and producers, and back', async ()
     }
   }
   const activeAndWaiting = async (): Promise<void> => {
-    const { active, wait, delayed } = await plain.getJobCounts('active', 'wait', 'delayed')
-    expect([active, wait, delayed].every((count = 0) => count > 0)).toBe(true)
+    await until('jobs run, wait and are delayed', async () => {
+      const { active, wait, delayed } = await plain.getJobCounts('active', 'wait', 'delayed')
+      return [active, wait, delayed].every((count = 0) => count > 0)
+    })
   }
   /** Of the jobs that wait for no delay; a delay decides for itself when its job comes. */
   const orderOf = (step: Step, customer: string): readonly number[] =>
@@ -105,15 +108,19 @@ test('a running queue moves to locked workers and producers, and back', async ()
   expect(most).toBe(1)
   for (const customer of CUSTOMERS) expect(orderOf('locked', customer)).toEqual(inOrder)
 
-  // Back: plain producers, then plain workers when the lines are empty.
-  await add(plain, 'back', 500)
-  for (const customer of CUSTOMERS) {
-    const isEmpty = async (): Promise<boolean> =>
-      (await fresh[0]?.inspect(resource({ customer })))?.line.length === 0
-    await until('the lines are empty', isEmpty)
-  }
+  // Back: plain producers, then plain workers, then the command for the jobs that sleep.
+  const data = (nr: number): Charge => ({ customer: 'a', nr, step: 'in line' })
+  const asleep = Array.from({ length: JOBS }, (_, nr) => ({ name: 'charge', data: data(nr) }))
+  await locked.addBulk(asleep)
+  added += asleep.length
+  const addingPlain = add(plain, 'back', 500)
   const last = plainWorker()
   await Promise.all(fresh.map((worker) => worker.close()))
+  await addingPlain
+  const left = await cli(['leave-lines', namespace, '--yes'], {
+    env: { BULLMQ_REDLOCK_QUEUE: fleet.queue.url, BULLMQ_REDLOCK_NAMESPACE: namespace },
+  })
+  expect(left.out).toMatch(/^[1-9]\d* jobs left their lines/)
   await until('all are done', () => runs.length === added, 30_000)
   await last.close()
 

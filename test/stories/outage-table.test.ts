@@ -38,6 +38,7 @@ type Command =
   | 'limits'
   | 'resume'
   | 'cancel'
+  | 'leave-lines'
 
 type Codes = Readonly<Record<Command, number>>
 
@@ -45,18 +46,18 @@ type Codes = Readonly<Record<Command, number>>
 // `bootstrap` is refused by a master that holds a lease.
 // `cancel` is asked for a job that is missing.
 const GOOD: Codes = {
-  ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1 },
+  ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0 },
   ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0 },
   ...{ bootstrap: 1, enqueue: 0 },
 }
 const NO_QUORUM: Codes = {
   ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3 },
   ...{ bootstrap: 3, enqueue: 0 },
-  ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1 },
+  ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0 },
 }
 const NO_QUEUE: Codes = {
   ...{ ...GOOD, inspect: 1, why: 1, enqueue: 1 },
-  ...{ pause: 1, limit: 1, limits: 1, resume: 1, cancel: 1 },
+  ...{ pause: 1, limit: 1, limits: 1, resume: 1, cancel: 1, 'leave-lines': 1 },
 }
 
 const CODES: Readonly<Record<OutageName, Codes>> = {
@@ -107,6 +108,7 @@ it.each(NAMES)('commands: %s', async (name) => {
     limits: ['limits'],
     resume: ['resume', 'unused'],
     cancel: ['cancel', queue, '--job', 'missing', '--yes'],
+    'leave-lines': ['leave-lines', queue, '--yes'],
   }
   const all: Partial<Record<Command, Said>> = {}
   for (const [command, args] of Object.entries(commands) as [Command, readonly string[]][]) {

@@ -138,6 +138,8 @@ const TOO_LATE = -101
 const COMMANDS_PER_WRITE = 4
 /** A worker whose clock is ahead is given a held job early, and gives it back: not more often. */
 const HELD_AGAIN_MS = 10
+/** Jobs that leave their lines in one script. */
+const LEAVE_LIMIT = 1_000
 /** Lines that one look of a sweep takes. */
 const SWEEP_LIMIT = 200
 const MAX_LOOKS = 500
@@ -287,6 +289,19 @@ export class LineBackend extends Backend {
   async skip(jobId: string): Promise<boolean> {
     const base = this.keys[''] ?? ''
     return (await this.runOn(this.#scripts.skip, base + jobId, [base, jobId])) === 1
+  }
+
+  /** Makes all jobs that sleep ordinary waiting jobs. @returns how many they were. */
+  async leaveLines(): Promise<number> {
+    const base = this.keys[''] ?? ''
+    let left = 0
+    let woken: number
+    do {
+      woken = (await this.run(this.#scripts.leaveLines, 'shares', [base, LEAVE_LIMIT])) as number
+      left += woken
+    } while (woken === LEAVE_LIMIT)
+    await this.run(this.#scripts.forget, 'shares', [base])
+    return left
   }
 
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */

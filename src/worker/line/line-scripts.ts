@@ -574,6 +574,28 @@ redis.call('DEL', readyKey(ARGV[3]), sharesKey(ARGV[3]))
 `
 
 /**
+ * Makes jobs that sleep ordinary waiting jobs, in their order. They lose their places and their
+ * shares, so a plain worker can take it from there.
+ *
+ * KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 the most jobs
+ * Returns  jobs that were woken
+ */
+const leaveLinesBody = `
+local base, from, most = ARGV[3], string.format('%.0f', ASLEEP), tonumber(ARGV[4])
+local sleepers = redis.call('ZRANGEBYSCORE', base .. 'delayed', from, '+inf', 'LIMIT', 0, most)
+for _, id in ipairs(sleepers) do
+  local job = redis.call('HMGET', base .. id, 'timestamp', 'priority', 'redlock:lines')
+  local priority, lines = tonumber(job[2]) or 0, cjson.decode(job[3] or '[]')
+  for _, resource in ipairs(lines) do
+    redis.call('ZREM', lineKey(resource), placeOf(base, id, job[1]))
+  end
+  redis.call('HDEL', base .. id, 'redlock:share')
+  wake({jobKey = base .. id, base = base, id = id, lines = '[]', priority = priority}, false, '')
+end
+return #sleepers
+`
+
+/**
  * KEYS  1 sleeping-lines
  * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines · 5 base
  * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest
@@ -621,6 +643,7 @@ export interface LineScripts {
   readonly limits: ComposedScript
   readonly pattern: ComposedScript
   readonly forget: ComposedScript
+  readonly leaveLines: ComposedScript
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` and the add script see some. */
@@ -674,5 +697,6 @@ function defineAll(): LineScripts {
     pattern: ownScript('pattern', library + SET_LIMIT, patternBody),
     charge: ownScript('charge', library, chargeBody),
     forget: ownScript('forget', library, forgetBody),
+    leaveLines: ownScript('leave-lines', library, leaveLinesBody),
   }
 }

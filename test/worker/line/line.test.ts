@@ -417,3 +417,32 @@ test('the places of release 0.1 are taken over: no job is lost, and each line ke
   expect(order.filter((nr) => nr !== 4)).toEqual([1, 2, 3, 5])
   expect(await client.keys(`${ns}:{*`)).toEqual([])
 })
+
+describe('jobs that leave their lines', () => {
+  test.each([{}, { tenant: () => 'acme' }])(
+    'wait as a plain queue knows it: %o',
+    async (options) => {
+      const queue = makeQueue({ within: 'priority', ...options })
+      const data = (nr: number): Charge => ({ customer: 'a', nr })
+      const jobs = [0, 1, 2, 3].map((nr) => ({
+        ...{ name: 'charge', data: data(nr) },
+        ...(nr === 3 && { opts: { priority: 5 } }),
+      }))
+      await queue.addBulk(jobs)
+      await queue.add('charge', data(4), { delay: 600_000 })
+      expect(await queue.leaveLines()).toBe(Object.keys(options).length === 0 ? 3 : 4)
+      const plain = plainQueue()
+      const counts = await plain.getJobCounts('wait', 'prioritized', 'delayed')
+      expect(counts).toEqual({ wait: 3, prioritized: 1, delayed: 1 })
+      const order: number[] = []
+      const { namespace } = fixture
+      const started = ({ data: { nr } }: Job<Charge>): Promise<unknown> =>
+        Promise.resolve(order.push(nr))
+      const worker = new Worker<Charge>(namespace, started, { connection: connection() })
+      fixture.defer(() => worker.close())
+      await until('all have run', () => order.length === 4)
+      expect(order).toEqual([0, 1, 2, 3])
+      expect(await queue.leaveLines()).toBe(0)
+    },
+  )
+})

@@ -1,0 +1,34 @@
+import type { Command } from 'commander'
+import type { Cli, SharedFlags } from '../cli.ts'
+import { confirmed } from '../confirm.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { command, type Run } from '../options.ts'
+
+interface Flags extends SharedFlags {
+  readonly yes?: boolean
+}
+
+export function leaveLinesCommand(run: Run): Command {
+  return command('leave-lines <queue>', {
+    summary: 'go back to plain BullMQ workers',
+    description:
+      'Makes every job that waits for its turn an ordinary waiting job, which a plain worker starts. ' +
+      'Run it when the last LockedWorker of the queue has stopped: a running one puts them back in their lines.',
+    servers: 'queue',
+    examples: ['leave-lines invoices --yes'],
+  })
+    .option('--yes', 'do not ask')
+    .action((queue: string, flags: Flags) => run(flags, (cli) => leaveLines(cli, queue, flags)))
+}
+
+async function leaveLines(cli: Cli, queue: string, { yes = false }: Flags): Promise<ExitCode> {
+  const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
+  const question = 'Let all jobs leave their lines?'
+  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes }))) {
+    cli.out.note('nothing was changed')
+    return EXIT.attention
+  }
+  const jobs = await cli.requiredQueue().leaveLines(queue)
+  cli.out.result({ queue, jobs }, () => `${jobs} jobs left their lines`)
+  return EXIT.done
+}
