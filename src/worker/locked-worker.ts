@@ -277,6 +277,14 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     return lost
   }
 
+  /**
+   * After a failed check for stalled jobs BullMQ waits five seconds, and `close` does not end that.
+   * The next check comes after `stalledInterval`, as after one that succeeds.
+   */
+  protected override checkConnectionError<T>(check: () => Promise<T>): Promise<T | undefined> {
+    return super.checkConnectionError(check, 0)
+  }
+
   /** The holder of a resource, and the jobs in its line with what each waits for. */
   async inspect(resource: string): Promise<ResourceInspection> {
     return inspectResource(resource, this.#redlock, this.#lines)

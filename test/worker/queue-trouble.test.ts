@@ -16,6 +16,7 @@ import {
 } from '../../src/index.ts'
 import { startServer } from '../../src/testing/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
+import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -150,6 +151,21 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
 })
 
 describe('a worker that stops', () => {
+  test('just after a check for stalled jobs has failed: leaves no timer', async () => {
+    const redlock = await fixture.redlock()
+    const redis = admin()
+    await redis.ping()
+    const [begin, end] = REFUSALS['a replica for a moment'] ?? [[], []]
+    const leaks = watchLeaks({ settleMs: 2_000 })
+    const worker = await work(() => Promise.resolve(), { redlock, stalledInterval: 50 })
+    await redis.call(...(begin as [string]))
+    fixture.defer(() => redis.call(...(end as [string])))
+    await delay(500) // Ten checks.
+    await redis.call(...(end as [string]))
+    await Promise.all([worker.close(), redlock.close()])
+    await leaks.assertNone()
+  })
+
   test('with its Redlock, at the same moment: the signal aborts, and the job is given back', async () => {
     const queue = plainQueue()
     const reasons: unknown[] = []
