@@ -8,6 +8,13 @@ import { MemoryLockServer, type Wrong } from './memory-lock-server.ts'
 
 const LEASE_MS = 300
 
+const opened: LockClient[] = []
+
+/** A wrong service may not close its client: its leases would be kept alive beside later tests. */
+export async function closeMemoryServices(): Promise<void> {
+  await Promise.all(opened.splice(0).map((client) => client.close()))
+}
+
 /** The same object with some of its members replaced. */
 function but<Thing extends object>(thing: Thing, changed: Partial<Thing>): Thing {
   return new Proxy(thing, {
@@ -31,7 +38,9 @@ export function memoryService(
         { leaseMs: LEASE_MS, requestTimeoutMs: LEASE_MS, logger: silentLogger },
         [],
       )
-      return Promise.resolve(change(new LockClient(settings, server.driver())))
+      const client = new LockClient(settings, server.driver())
+      opened.push(client)
+      return Promise.resolve(change(client))
     },
   }
 }

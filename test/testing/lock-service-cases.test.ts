@@ -1,8 +1,8 @@
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { Redlock, RedlockCells, silentLogger } from '../../src/index.ts'
 import { lockServiceCases, memoryFleet } from '../../src/testing/index.ts'
 import { useFleet } from '../fixtures.ts'
-import { memoryService, WRONG } from '../lock/wrong-services.ts'
+import { closeMemoryServices, memoryService, WRONG } from '../lock/wrong-services.ts'
 import { networkOf, startProxy, type FaultProxy } from '../support/proxy.ts'
 
 const LEASE_MS = 600
@@ -10,6 +10,8 @@ const OPTIONS = {
   ...{ leaseMs: LEASE_MS, maxLeaseMs: 1_500, masterTimeoutMs: LEASE_MS },
   logger: silentLogger,
 }
+
+afterEach(closeMemoryServices)
 
 describe('the cases for lock services pass with', () => {
   const fixture = useFleet()
