@@ -19,7 +19,7 @@ import { FencedStore } from '../../test/faults/store.ts'
 import { JobLedger, WorkForce } from '../../test/faults/work-force.ts'
 import { startProxy, type FaultProxy } from '../../test/support/proxy.ts'
 import type { ProducerSetup } from './producer-setup.ts'
-import { ScratchQueue, type Span } from './scratch-queue.ts'
+import { ScratchQueue } from './scratch-queue.ts'
 import { Standstill } from './standstill.ts'
 
 /** Of a line that stood still. */
@@ -76,7 +76,6 @@ export class Arena implements AsyncDisposable {
   readonly #masters: readonly Redis[]
   readonly queueRedis: Redis
   readonly #setup: WorkerSetup
-  readonly #stops = new Map<number, Span[]>()
 
   static async open(seed: number, shim: ClockShim | undefined): Promise<Arena> {
     const config = { appendonly: 'yes', appendfsync: 'everysec', 'repl-diskless-sync-delay': '0' }
@@ -157,9 +156,9 @@ export class Arena implements AsyncDisposable {
       describe: (customer) => this.#describe(customer),
       ready: () => this.force.ready,
     })
-    this.force = new WorkForce(setup, WORKERS, (sighting, pid) => {
+    this.force = new WorkForce(setup, WORKERS, (sighting) => {
       this.standstill.see(sighting)
-      this.scratch.see(sighting, pid)
+      this.scratch.see(sighting)
     })
     this.clocks =
       shim === undefined
@@ -189,13 +188,6 @@ export class Arena implements AsyncDisposable {
   producerSetup(atOnce: number): ProducerSetup {
     const { connection, namespace } = this.#setup
     return { connection, namespace, queue: this.scratch.name, customers: SCRATCH_CUSTOMERS, atOnce }
-  }
-
-  /** A worker process stood still. */
-  noteStop(pid: number, span: Span): void {
-    const spans = this.#stops.get(pid) ?? []
-    spans.push(span)
-    this.#stops.set(pid, spans)
   }
 
   /** A worker that was told to end has ended. */
@@ -268,7 +260,7 @@ export class Arena implements AsyncDisposable {
       ...(await immortalKeys(this.#masters, namespace)),
       ...(await this.ledger.anomalies()),
       ...this.standstill.anomalies,
-      ...(await this.scratch.anomalies(this.#stops)),
+      ...(await this.scratch.anomalies()),
       ...(await this.scratch.leftovers()),
     ]
   }

@@ -1,7 +1,6 @@
 /** What happens to the processes that use the masters, and to the queue's server. */
 import type { Redis } from 'ioredis'
 import { STOPS, type Stop } from '../../test/faults/job-states.ts'
-import { monotonicMs } from '../../test/faults/monotonic.ts'
 import type { Fault, Strike } from './fault.ts'
 
 function one({ indexes }: Strike): number {
@@ -64,11 +63,9 @@ export const processFaults: readonly Fault[] = [
     async strike(strike) {
       const pid = strike.arena.force.pids[one(strike)]
       if (pid === undefined) return 0
-      const from = monotonicMs()
       process.kill(pid, 'SIGSTOP')
       await strike.rest(50, 1_200)
       process.kill(pid, 'SIGCONT')
-      strike.arena.noteStop(pid, { from, to: monotonicMs() })
       return 1
     },
   },

@@ -20,20 +20,13 @@ const KEPT_COMPLETED = 50
 const RETRY_MS = 50
 const MAX_TRIES = 100
 const LEFTOVER_LIMIT_MS = 15_000
-/** The queue's Redis gives a job to a worker, and a busy worker says so up to this much later. */
-const REPORT_MS = 50
-
-/** A stretch of time on the machine's clock. */
-export interface Span {
-  readonly from: number
-  readonly to: number
-}
 
 interface Instance {
   readonly key: string
   /** When it was seen to be there no more; no worker may fetch it after that. */
   goneAt: number | undefined
-  readonly fetches: { readonly at: number; readonly pid: number }[]
+  /** When workers asked for it and got it. */
+  readonly fetches: number[]
 }
 
 export class ScratchQueue {
@@ -88,10 +81,10 @@ export class ScratchQueue {
     return jobs.filter((job) => job as Job | undefined) // A job may go while the list is made.
   }
 
-  see(sighting: Sighting, pid: number): void {
+  see(sighting: Sighting): void {
     if (sighting.state !== 'fetched' || sighting.queue !== this.name) return
     const id = sighting.instance.slice(0, sighting.instance.indexOf('@'))
-    this.#instance(sighting.instance, id).fetches.push({ at: sighting.at, pid })
+    this.#instance(sighting.instance, id).fetches.push(sighting.at)
   }
 
   /** Notes which jobs there are, and which are gone. */
@@ -108,20 +101,15 @@ export class ScratchQueue {
   }
 
   /**
-   * No worker may take a job that is gone. One that it took before may go on: `obliterate` with
-   * `force` removes running jobs. `stops`: when each process was stopped; it took jobs before it
-   * stood still, and says so afterwards.
+   * No worker may ask for a job that is gone and get it. One that it took before may go on:
+   * `obliterate` with `force` removes running jobs.
    */
-  async anomalies(stops: ReadonlyMap<number, readonly Span[]>): Promise<readonly string[]> {
+  async anomalies(): Promise<readonly string[]> {
     await this.look()
     const ghosts = [...this.#instances].flatMap(([name, { goneAt = Infinity, fetches }]) =>
       fetches
-        .filter(
-          ({ at, pid }) => at > goneAt + REPORT_MS && !wasStopped(stops.get(pid) ?? [], goneAt, at),
-        )
-        .map(
-          ({ at }) => `job ${name} was fetched ${(at - goneAt).toFixed(1)} ms after it was gone`,
-        ),
+        .filter((at) => at > goneAt)
+        .map((at) => `job ${name} was fetched ${(at - goneAt).toFixed(1)} ms after it was gone`),
     )
     const failed = await this.plain.getFailed()
     const open = await this.undone()
@@ -190,10 +178,6 @@ export function openScratch({
       removeOnComplete: { count: KEPT_COMPLETED },
     },
   })
-}
-
-function wasStopped(stops: readonly Span[], goneAt: number, fetchedAt: number): boolean {
-  return stops.some(({ from, to }) => from < goneAt && to > goneAt && from < fetchedAt)
 }
 
 /** The queue's clients are killed on purpose: what failed is done again. */

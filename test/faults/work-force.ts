@@ -15,7 +15,7 @@ const MAX_ADD_TRIES = 50
 
 export class WorkForce {
   readonly #setup: WorkerSetup
-  readonly #seen: (sighting: Sighting, pid: number) => void
+  readonly #seen: (sighting: Sighting) => void
   readonly #ready = new Set<ChildProcess>()
   readonly #children: ChildProcess[] = []
   readonly #watchers = new Set<(state: JobState, child: ChildProcess) => void>()
@@ -25,7 +25,7 @@ export class WorkForce {
   constructor(
     setup: WorkerSetup,
     size: number,
-    seen: (sighting: Sighting, pid: number) => void = () => undefined,
+    seen: (sighting: Sighting) => void = () => undefined,
   ) {
     this.#setup = setup
     this.#seen = seen
@@ -108,7 +108,7 @@ export class WorkForce {
     })
     child.on('message', (message) => {
       const sighting = message as Sighting
-      this.#seen(sighting, child.pid ?? 0)
+      this.#seen(sighting)
       const { state } = sighting
       if (state === 'ready') {
         this.#ready.add(child)

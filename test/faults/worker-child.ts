@@ -24,9 +24,10 @@ const setup = JSON.parse(process.argv[2] ?? '{}') as WorkerSetup
 const send = (sighting: Sighting): void => {
   if (process.connected) process.send?.(sighting)
 }
-const tell = (state: JobState, { id, timestamp, data, queueName }: Job<CustomerJob>): void => {
+const tell = (state: JobState, job: Job<CustomerJob>, at = monotonicMs()): void => {
+  const { id, timestamp, data, queueName } = job
   const instance = instanceOf(id, timestamp)
-  send({ state, at: monotonicMs(), queue: queueName, customer: data.customer, instance })
+  send({ state, at, queue: queueName, customer: data.customer, instance })
 }
 
 const store = new FencedStore(setup.storeUrl, setup.namespace)
@@ -69,7 +70,8 @@ const serve = (queue: string): LockedWorker<CustomerJob, string> => {
     },
   )
   worker.on('active', (job) => {
-    tell('fetched', job)
+    // When the queue was asked for it; a busy worker learns of the answer later.
+    tell('fetched', job, monotonicMs() - (Date.now() - (job.processedOn ?? Date.now())))
   })
   worker.on('requeued', (job) => {
     tell('requeued', job)
