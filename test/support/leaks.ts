@@ -29,9 +29,9 @@ export interface LeakWatch {
 export interface LeakOptions {
   /**
    * How long to look again: handles close a few turns of the event loop after they were asked to,
-   * ioredis gives a server 2 s to close its end, and BullMQ waits 5 s after a connection's error.
+   * and ioredis gives a server 2 s to close its end.
    *
-   * @defaultValue `10000`
+   * @defaultValue `5000`
    */
   readonly settleMs?: number
 }
@@ -46,7 +46,7 @@ export interface LeakOptions {
  * afterAll(() => leaks.assertNone())
  * ```
  */
-export function watchLeaks({ settleMs = 10_000 }: LeakOptions = {}): LeakWatch {
+export function watchLeaks({ settleMs = 5_000 }: LeakOptions = {}): LeakWatch {
   const before = countHandles()
   const timers = watchTimers()
   return {

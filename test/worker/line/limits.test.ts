@@ -563,7 +563,8 @@ describe('position', () => {
 
   test('the estimate is near the wait', async () => {
     const queue = makeQueue()
-    const seen = await work({}, () => pause(40))
+    // So long that what a busy machine adds to each job is little beside it.
+    const seen = await work({}, () => pause(120))
     await queue.addBulk(jobs('a', ...upTo(10)))
     await until('all ran', () => seen.ended.length === 10)
     const added = await queue.addBulk(jobs('a', ...upTo(25)))
@@ -571,7 +572,7 @@ describe('position', () => {
     const { estimate } = (await queue.position(added[24]?.id ?? '')) ?? {}
     await until('all ran', () => seen.ended.length === 35)
     const waitedMs = (seen.started.at(-1)?.at ?? 0) - askedAt
-    expect(estimate?.startsInMs).toBeGreaterThan(waitedMs / 4)
-    expect(estimate?.startsInMs).toBeLessThan(waitedMs * 4)
+    expect(estimate?.startsInMs).toBeGreaterThan(waitedMs / 2)
+    expect(estimate?.startsInMs).toBeLessThan(waitedMs * 2)
   })
 })

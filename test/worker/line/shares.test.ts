@@ -98,11 +98,10 @@ async function shares(
   )
 }
 
-/** Wider than what a benchmark asks for: a machine that stands still for a moment is no fault. */
 function expectFair(found: readonly number[]): void {
   for (const share of found) {
-    expect(share, found.join()).toBeGreaterThan(0.85)
-    expect(share, found.join()).toBeLessThan(1.15)
+    expect(share, found.join()).toBeGreaterThan(0.95)
+    expect(share, found.join()).toBeLessThan(1.05)
   }
 }
 
@@ -199,13 +198,13 @@ describe('tenants', () => {
     'one that was idle comes back without credit, and nothing is left behind',
     async () => {
       const queue = makeQueue(byTenant)
-      await queue.addBulk([...tasks('busy', 5, 300, 4), ...tasks('other', 1, 5, 4)])
+      await queue.addBulk([...tasks('busy', 5, 600, 4), ...tasks('other', 1, 5, 4)])
       const seen = await work({ burstMs: 10 })
       await until('the other is idle', () => (seen.worked.get('busy') ?? 0) > 1_000)
-      await queue.addBulk(tasks('other', 1, 300, 4))
+      await queue.addBulk(tasks('other', 1, 1_500, 4))
       expect(await queue.getMeta()).not.toHaveProperty('redlock:time')
       seen.worked.clear()
-      expectFair(await shares(seen, 2_000, { busy: 1, other: 1 }))
+      expectFair(await shares(seen, 8_000, { busy: 1, other: 1 }))
       await queue.drain()
       await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
     },
