@@ -6,6 +6,8 @@ const SERVICES = [
   'test/stories/{demo-locks,lock-services}.test.ts',
   'test/cli/lock-services.test.ts',
 ]
+/** Every outage with every command, page and worker: `npm run test:outages`. */
+const OUTAGES = ['test/stories/outage-*.test.ts']
 /** Every state of a small fleet: `npm run test:model`. */
 const MODEL = ['test/model/explorer.test.ts']
 
@@ -17,10 +19,14 @@ export default defineConfig({
         test: {
           name: 'tests',
           include: ['test/**/*.test.ts', 'examples/testing/**/*.test.ts'],
-          exclude: ['**/node_modules/**', 'test/compatibility/**', ...SERVICES, ...MODEL],
+          exclude: [
+            ...['**/node_modules/**', 'test/compatibility/**'],
+            ...[...SERVICES, ...OUTAGES, ...MODEL],
+          ],
         },
       },
       { extends: true, test: { name: 'services', include: SERVICES } },
+      { extends: true, test: { name: 'outages', include: OUTAGES } },
       { extends: true, test: { name: 'model', include: MODEL } },
       {
         extends: true,

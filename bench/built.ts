@@ -6,4 +6,6 @@ import type * as Package from '../src/index.ts'
 
 const file = new URL('../dist/index.js', import.meta.url)
 
-export const { LockedQueue, LockedWorker, Redlock } = (await import(file.href)) as typeof Package
+export const { batchProcessor, LockedQueue, LockedWorker, Redlock } = (await import(
+  file.href
+)) as typeof Package

@@ -47,6 +47,8 @@ export type {
   LockedProcessor,
   LockedProcessorOptions,
 } from './worker/locked-processor.ts'
+export { batchProcessor } from './worker/run/batch.ts'
+export type { BatchOptions, BatchProcessor, BatchRun } from './worker/run/batch.ts'
 export type { Dedupe } from './worker/run/result-store.ts'
 export type { DrainOptions } from './worker/locked-worker.ts'
 export type { JobLease, StepContext } from './worker/run/job-lease.ts'

@@ -20,14 +20,17 @@ export interface Run {
 
 /**
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
- * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `dedupe`:
- * as `strict`, with one result for all jobs of a key. `relaxed`: no lines, a refused job comes back
- * after a random delay. `plain`: BullMQ alone. `groupmq`: that library. `woken`: BullMQ alone,
- * where each job wakes the next one of its key. It has no line and no lease, and survives no crash:
- * it shows the cost of a wake alone.
+ * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `batch`:
+ * as `strict`, in batches. `dedupe`: as `strict`, with one result for all jobs of a key. `relaxed`:
+ * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. `groupmq`: that
+ * library. `woken`: BullMQ alone, where each job wakes the next one of its key. It has no line and
+ * no lease, and survives no crash: it shows the cost of a wake alone.
  */
 export type Contender =
-  'strict' | 'tenants' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'dedupe' | 'woken'
+  'strict' | 'tenants' | 'batch' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'dedupe' | 'woken'
+
+/** Of the contender `batch`. */
+export const BATCH_SIZE = 10
 
 /** Whose a key is: named in it, or one of ten. */
 export function tenantOf(key: string): string {

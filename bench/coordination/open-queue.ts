@@ -5,9 +5,12 @@ import { tenantOf, weightOf, type Contender, type KeyedJob, type Orders } from '
 
 export type Place = Pick<Orders, 'queue' | 'connection' | 'namespace'>
 
+/** Their producers are `LockedQueue`s. */
+const LINED: readonly Contender[] = ['strict', 'tenants', 'batch', 'dedupe']
+
 export function openQueue(contender: Contender, place: Place): Queue<KeyedJob> {
   const { queue, connection, namespace } = place
-  if (contender !== 'strict' && contender !== 'dedupe' && contender !== 'tenants') {
+  if (!LINED.includes(contender)) {
     return new Queue<KeyedJob>(queue, { connection })
   }
   return new LockedQueue<KeyedJob>(queue, {

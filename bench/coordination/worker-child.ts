@@ -1,11 +1,12 @@
 /** One worker process of the benchmark: works as it is told, and reports every run. */
 import { once } from 'node:events'
 import { Worker, type Job } from 'bullmq'
-import { LockedWorker, Redlock } from '../built.ts'
+import { batchProcessor, LockedWorker, Redlock } from '../built.ts'
 import { silentLogger } from '../../src/index.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { openGroupWorker } from './groupmq.ts'
 import {
+  BATCH_SIZE,
   wokenId,
   type Command,
   type KeyedJob,
@@ -98,7 +99,11 @@ async function lockedWork(
     logger: silentLogger,
   })
   await redlock.ready()
-  const worker = new LockedWorker<KeyedJob>(queue, (job) => run(job.data, announce), {
+  const one = (job: Job<KeyedJob>): Promise<void> => run(job.data, announce)
+  const several = batchProcessor<KeyedJob, void>({ size: BATCH_SIZE }, (jobs) =>
+    Promise.allSettled(jobs.map(one)),
+  )
+  const worker = new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, {
     connection,
     redlock,
     resource: (job) => job.data.key,

@@ -114,3 +114,15 @@ function refuseUnsafe(options: WorkerOptions): void {
     refuse('skipLockRenewal', 'absent: a job without its BullMQ lock runs twice', true)
   }
 }
+
+/** With a processor of batches. */
+export function refuseWithBatches({
+  order,
+  checkpoints,
+  dedupe,
+}: Pick<LockedWorkerOptions, 'order' | 'checkpoints'> & { readonly dedupe: unknown }): void {
+  const batches = 'with a batchProcessor'
+  if (order !== 'strict') refuse('order', `'strict' ${batches}: others keep no lines`, order)
+  if (checkpoints === true) refuse('checkpoints', `absent ${batches}: steps are of one job`, true)
+  if (dedupe !== undefined) refuse('dedupe', `absent ${batches}: results are of one job`, dedupe)
+}

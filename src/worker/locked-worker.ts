@@ -20,9 +20,10 @@ import { inspectResource, whyWaits, type ResourceInspection } from './line/inspe
 import { PUBLISH_INTERVAL_MS, SettingsCheck } from './line/settings-check.ts'
 import { LineSweep } from './line/sweep.ts'
 import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-processor.ts'
-import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
+import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
+import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import type { JobRuns } from './run/job-runs.ts'
+import type { JobRuns, Taken } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from './run/resource.ts'
 import { ResultStore, stepsKey } from './run/result-store.ts'
@@ -103,6 +104,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const { ours, bullmq } = separate(options)
     checkProcessorOptions(options.redlock, options, processor)
     const { redlock, order, checkpoints, dedupe, slots, maxWaitMs, onFailure } = ours
+    if (batchedOf(processor) !== undefined) refuseWithBatches(ours)
     const { namespace } = redlock
     const late: { runs?: JobRuns<Data, Result, Name> } = {}
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
@@ -129,6 +131,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       ordered: order === 'strict',
       burstMs: ours.burstMs,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
+      ...(order === 'strict' && {
+        takeMore: (job, resource, most) => this.#takeMore(job, resource, most),
+      }),
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
         this.#emit('requeued', job, why)
@@ -361,6 +366,23 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       if (!this.#closing.signal.aborted) this.#repeat(everyMs, action)
     })
     this.#timers.add(timer)
+  }
+
+  async #takeMore(
+    job: Job<Data, Result, Name>,
+    resource: string,
+    most: number,
+  ): Promise<readonly Taken<Data, Result, Name>[]> {
+    const { token = '0' } = job
+    const found = await this.#lines.take(job, resource, { token, name: this.opts.name }, most)
+    const jobs = found.map(async ([data, id]) => {
+      const member = await this.nextJobFromJobData(data, id, token)
+      const run = async (): Promise<void> => {
+        await this.processJob(member, token, () => false)
+      }
+      return { job: member, run }
+    })
+    return Promise.all(jobs)
   }
 
   /** How many jobs wait in their lines; undefined when the queue's Redis does not answer soon. */

@@ -65,6 +65,12 @@ const SECTIONS: readonly Section[] = [
     types: ['Dedupe'],
   },
   {
+    title: 'batchProcessor(options, run)',
+    intro: 'A processor of `LockedWorker` that is given several jobs of one resource at once.',
+    file: 'worker/run/batch.ts',
+    types: ['BatchOptions'],
+  },
+  {
     title: 'worker.drain(options)',
     intro: 'Ends a worker within a time.',
     file: 'worker/locked-worker.ts',

@@ -18,12 +18,6 @@ const fixture = useFleet({ masters: 5 })
 /** Held until all commands of a row have run, also on a busy machine. */
 const LEASE_MS = 300_000
 
-/** A row takes many starts of the program. `npm run test:outages` runs all of them. */
-const NAMES: readonly OutageName[] =
-  process.env['OUTAGES'] === 'all'
-    ? (Object.keys(OUTAGES) as OutageName[])
-    : ['3 of 5 masters dead', 'one master refused', "the queue's Redis silent"]
-
 type Command =
   | 'doctor'
   | 'leases'
@@ -91,7 +85,7 @@ async function scene(outage: Outage): Promise<{ queue: string; env: NodeJS.Proce
   return { queue, env: fleetEnv(fleet.urls, namespace, fleet.queue.url) }
 }
 
-it.each(NAMES)('commands: %s', async (name) => {
+it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
   const outage: Outage = OUTAGES[name]
   const { queue, env } = await scene(outage)
   const commands: Readonly<Record<Command, readonly string[]>> = {
@@ -148,7 +142,7 @@ it.each(NAMES)('commands: %s', async (name) => {
   }
 })
 
-it.each(NAMES)('programs: %s', async (name) => {
+it.each(Object.keys(OUTAGES) as OutageName[])('programs: %s', async (name) => {
   const outage: Outage = OUTAGES[name]
   const { queue, env } = await scene(outage)
   const health = ['--health-port', '0', '--health-host', '127.0.0.1', '--drain-ms', '500']

@@ -2,6 +2,7 @@
 import type { Row } from '../row.ts'
 import { addBulk } from './adding.ts'
 import { backlog } from './backlog.ts'
+import { batches } from './batches.ts'
 import { crash } from './crash.ts'
 import { deadPlaces } from './dead-places.ts'
 import { emptyJobs } from './empty-jobs.ts'
@@ -39,4 +40,5 @@ export const rows: readonly Row[] = [
   weights,
   tenants,
   tenantCost,
+  batches,
 ]

@@ -6,7 +6,7 @@
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
 import type { Writable } from 'node:stream'
 import * as bullmq from 'bullmq'
-import type { BackendFactory, Job, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
+import type { BackendFactory, Job, JobJson, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../../clock.ts'
 import type { LineCensus } from '../../telemetry/worker-source.ts'
 import { ASLEEP_DELAY_MS } from '../line/line-library.ts'
@@ -21,6 +21,7 @@ import {
 import { shareText, VIRTUAL_TIME, type Share } from '../line/shares.ts'
 import { upgradeLines, type UpgradeClient } from '../line/upgrade.ts'
 import { keyScript, type ComposedScript } from './composed-script.ts'
+import { EndingGroup, type LastTrip } from './ending-group.ts'
 import { requireKnownBullmq } from './known-bullmq.ts'
 
 /** What a queue and its workers agree on. */
@@ -159,6 +160,8 @@ export class LineBackend extends Backend {
   readonly #endingIds = new Map<string, Ending>()
   /** Jobs that are cancelled here now, and what the script says of them. */
   readonly #cancelled = new Map<string, { reason: string; outcome: CancelOutcome }>()
+  /** Of jobs whose last trips become one. */
+  readonly #groups = new Map<string, EndingGroup>()
   readonly #defined = new Set<string>()
   /** Commands of this turn of the event loop. */
   #unsent = 0
@@ -230,6 +233,44 @@ export class LineBackend extends Backend {
     const turn = this.#turns.get(jobId) ?? NO_TURN
     this.#turns.delete(jobId)
     return turn
+  }
+
+  /**
+   * The next jobs that sleep behind the first job of a batch, locked with the same token.
+   * @returns each as BullMQ knows it, and its id.
+   */
+  async take(
+    { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
+    resource: string,
+    { token, name }: { readonly token: string; readonly name: string | undefined },
+    most: number,
+  ): Promise<readonly (readonly [job: JobJson, id: string])[]> {
+    // BullMQ's own keys, arguments and decoding, around another script.
+    const asBullmq = (
+      execCommand: (client: Client, name: string, args: unknown[]) => unknown,
+    ): Method<'moveToActive'>['reply'] =>
+      super.moveToActive.call(
+        Object.create(this, { execCommand: { value: execCommand } }),
+        token,
+        name,
+      )
+    let found: readonly unknown[] = []
+    await asBullmq(async (client, _name, args) => {
+      const ours = [id, timestamp, resource, most]
+      found = (await this.#send(client, this.#scripts.take, args, ours)) as readonly unknown[]
+    })
+    const jobs = await Promise.all(found.map((job) => asBullmq(() => job)))
+    return jobs as unknown as readonly (readonly [JobJson, string])[]
+  }
+
+  /** The last trips of these jobs become one. @returns tells of a job that has ended otherwise. */
+  endTogether(ids: readonly string[]): (id: string) => void {
+    const group = new EndingGroup(ids, (trips) => this.#finishMany(trips))
+    for (const id of ids) this.#groups.set(id, group)
+    return (id) => {
+      this.#groups.delete(id)
+      group.left(id)
+    }
   }
 
   /** The job takes no place, or has sent for it: those behind it need not wait for it. */
@@ -531,7 +572,16 @@ export class LineBackend extends Backend {
     const cancelled = this.#cancelled.get(String(id))
     if (cancelled !== undefined) return this.#cancel(client, args, String(id), cancelled)
     const ending = this.#endingIds.get(String(id))
+    const group = this.#groups.get(String(id))
+    this.#groups.delete(String(id))
     const leaves = target === 'completed' || this.#settings.onFailure === 'continue'
+    if (group?.has(String(id)) === true) {
+      const { lines = '', timestamp = '' } = ending ?? {}
+      return group.add(String(id), {
+        args,
+        ours: [String(id), leaves ? 'leave' : 'hold', lines, timestamp],
+      })
+    }
     const reply = this.#heard(
       this.#send(client, script, args, [
         id,
@@ -543,6 +593,17 @@ export class LineBackend extends Backend {
     )
     ending?.sent()
     return reply
+  }
+
+  async #finishMany(trips: readonly LastTrip[]): Promise<readonly unknown[]> {
+    const client = await this.#client()
+    const { finishMany } = this.#scripts
+    const { numberOfKeys } = finishMany
+    const [{ args } = { args: [] }] = trips
+    const jobs = JSON.stringify(trips.map(({ ours }) => ours))
+    const ours = [jobs, numberOfKeys, args.length - numberOfKeys]
+    const all = [...args.slice(0, numberOfKeys), ...trips.flatMap((trip) => trip.args)]
+    return (await this.#send(client, finishMany, all, ours)) as readonly unknown[]
   }
 
   async #cancel(

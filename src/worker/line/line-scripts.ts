@@ -136,6 +136,77 @@ return withTurn(result, base, woken)
 `
 
 /**
+ * Takes the place of `moveToFinished` for several jobs of a batch whose first job still has the
+ * line.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 jobs (JSON): id, 'leave' | 'hold', lines (JSON), timestamp
+ *       5 keys of each · 6 arguments of each; `theirs` are the keys and the arguments of each
+ * Returns  BullMQ's reply for each
+ * Keeps: who leaves wakes no job. The first job of the batch does that when it ends.
+ */
+const finishManyBody = `
+local base, jobs, keys, count = ARGV[3], cjson.decode(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local replies, at = {}, 0
+for i, job in ipairs(jobs) do
+  local id, ending, lines, timestamp = unpack(job)
+  local own = {unpack(theirs, at + keys + 1, at + keys + count)}
+  local result = bullmq(joining(base), {unpack(theirs, at + 1, at + keys)}, own)
+  if result == 0 or result == -1 then
+    for _, resource in ipairs(ending == 'leave' and lines ~= '' and cjson.decode(lines) or {}) do
+      redis.call('ZREM', lineKey(resource), placeOf(base, id, timestamp))
+    end
+    if ending == 'hold' and redis.call('EXISTS', base .. id) == 1 then
+      redis.call('HSET', base .. id, 'redlock:holds', 1)
+    end
+  end
+  replies[i], at = result, at + keys + count
+end
+return replies
+`
+
+/**
+ * Takes the place of `moveToActive` for the jobs that sleep behind the first job of a batch.
+ *
+ * ARGV  1 space · 2 slots · 3 base · 4 id and 5 timestamp of the first · 6 its resource
+ *       7 the most jobs
+ * Returns  [data, id] of each
+ * Keeps: order. It ends at a job that may not start, of another queue, or of several resources.
+ */
+const takeBody = `
+local base, resource, most = ARGV[3], ARGV[6], tonumber(ARGV[7])
+local line, delayed, found = lineKey(resource), base .. 'delayed', {}
+local rank = redis.call('ZRANK', line, placeOf(base, ARGV[4], ARGV[5]))
+if not rank then return found end
+markByPattern({resource})
+local _, _, slots, limits = headsOf(resource)
+if slots == 0 then return found end
+local function only(job)
+  return {pcall = redis.pcall, call = function(command, key, ...)
+    if command == 'RPOPLPUSH' then
+      redis.call('ZREM', delayed, job.id)
+      redis.call('LPUSH', base .. 'active', job.id)
+      return job.id
+    elseif command == 'ZRANGEBYSCORE' then return {}
+    elseif command == 'ZADD' then return 0
+    elseif command == 'HMSET' and key == job.jobKey then return redis.call(command, key, 'delay', 0, ...) end
+    return redis.call(command, key, ...)
+  end}
+end
+for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + most)) do
+  local job = jobAt(place)
+  if job then
+    local isOther = job.base ~= base or string.find(job.lines, '","', 1, true)
+    if isOther or not job.asleep or job.held or not redis.call('ZSCORE', delayed, job.id)
+      or opensAt(job, limits) or rateOpensAt(job.lines, job.rate, true) then break end
+    local result = bullmq(only(job), KEYS, theirs)
+    if type(result[1]) ~= 'table' then break end
+    found[#found + 1] = {result[1], result[2]}
+  end
+end
+return found
+`
+
+/**
  * Takes the place of `moveToFinished` for a job that is cancelled from outside.
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 reason
@@ -632,6 +703,10 @@ export interface LineScripts {
   readonly cleanWaiting: ComposedScript
   /** Takes the place of `moveToFinished` for a job that is cancelled. */
   readonly cancel: ComposedScript
+  /** Takes the place of `moveToActive` for the jobs of a batch. */
+  readonly take: ComposedScript
+  /** Takes the place of `moveToFinished` for several jobs. */
+  readonly finishMany: ComposedScript
   readonly skip: ComposedScript
   readonly sweep: ComposedScript
   readonly limit: ComposedScript
@@ -686,6 +761,13 @@ function defineAll(): LineScripts {
     cleanWaiting: composedScript('cleanJobsInSet', { ...removing, variant: ':waiting' }),
     park: composedScript('moveToDelayed', { library, body: parkBody, variant: ':park' }),
     cancel: composedScript('moveToFinished', { library, body: cancelBody, variant: ':cancel' }),
+    take: composedScript('moveToActive', {
+      ...{ library, body: takeBody, variant: ':take' },
+      watched: ['RPOPLPUSH', 'ZRANGEBYSCORE', 'ZADD', 'HMSET'],
+    }),
+    finishMany: composedScript('moveToFinished', {
+      ...{ library, body: finishManyBody, watched: MOVES, variant: ':many' },
+    }),
     skip: ownScript('skip', library, skipBody),
     sweep: ownScript('sweep', library + SET_LIMIT, sweepBody),
     position: ownScript('position', library, positionBody),

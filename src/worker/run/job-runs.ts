@@ -33,6 +33,7 @@ import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
 import { NO_TURN, type LineBackend, type Turn } from '../bullmq/line-backend.ts'
 import { leaseFor } from './admission.ts'
+import { batchedOf, runBatch, valueOf, type Members } from './batch.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
 import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
@@ -62,6 +63,15 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly lines: LineBackend | undefined
   /** Whether a job waits for its turn in its lines. */
   readonly ordered: boolean
+  /**
+   * The next jobs that sleep in the line of a job's resource, locked with its token. Only a worker
+   * with lines has them.
+   */
+  readonly takeMore?: (
+    job: Job<Data, Result, Name>,
+    resource: string,
+    most: number,
+  ) => Promise<readonly Taken<Data, Result, Name>[]>
   /** What outlives a worker; undefined without a connection to the queue's Redis. */
   readonly results: ResultStore | undefined
   readonly reports: JobReports
@@ -69,6 +79,13 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly onLeaseLost: (job: Job<Data>, error: LeaseLostError) => void
   /** The lock service is closed: jobs can only be given back. */
   readonly onLocksClosed: () => void
+}
+
+/** A job that was taken for a batch. */
+export interface Taken<Data, Result, Name extends string> {
+  readonly job: Job<Data, Result, Name>
+  /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
+  readonly run: () => Promise<void>
 }
 
 interface Running {
@@ -83,6 +100,18 @@ interface Running {
   report: RunReport | undefined
   /** Its resource sleeps until then, by a `lease.rateLimit()` of this job. */
   asleepUntil?: number
+  /** Of a job in a batch: that of its first job. */
+  batch?: JobSignal
+  /** One job of a batch was cancelled. The others go on. */
+  cancelled?: Error
+}
+
+/** How a job of a batch runs that is not its first. */
+interface Membership<Result> {
+  readonly outcome: Promise<PromiseSettledResult<Result>>
+  readonly lease: Lease
+  readonly lines: string
+  readonly first: Running
 }
 
 const RETRY_MS = { min: 50, max: 2_000 }
@@ -95,6 +124,7 @@ export class JobRuns<Data, Result, Name extends string> {
   readonly #running = new Set<Running>()
   readonly #chain: Chain
   readonly #stopping = new AbortController()
+  readonly #members = new Map<string, Membership<Result>>()
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
     this.#options = options
@@ -128,8 +158,7 @@ export class JobRuns<Data, Result, Name extends string> {
     for (const { jobId, timestamp, reason } of (await this.#options.lines?.cancelRequests(ids)) ??
       []) {
       for (const running of this.#runsOf(jobId)) {
-        if (running.timestamp === timestamp)
-          running.signal.abort(new JobCancelledError(jobId, reason))
+        if (running.timestamp === timestamp) cancel(running, new JobCancelledError(jobId, reason))
       }
     }
   }
@@ -137,7 +166,7 @@ export class JobRuns<Data, Result, Name extends string> {
   /** As BullMQ's own: false for a job that does not run here. */
   cancelJob(jobId: string, reason: string | undefined): boolean {
     const runs = this.#runsOf(jobId)
-    for (const { signal } of runs) signal.abort(reason)
+    for (const running of runs) cancel(running, reason)
     return runs.length > 0
   }
 
@@ -175,8 +204,14 @@ export class JobRuns<Data, Result, Name extends string> {
     }
     if (signal !== undefined) running.signal.follow(() => signal)
     this.#running.add(running)
+    const membership = this.#members.get(job.id ?? '')
+    this.#members.delete(job.id ?? '')
     try {
-      return await this.#options.reports.within(job, () => this.#run(job, token, running))
+      return await this.#options.reports.within(job, () =>
+        membership === undefined
+          ? this.#run(job, token, running)
+          : this.#runMember(membership, job, token, running),
+      )
     } finally {
       this.#running.delete(running)
       this.#options.lines?.joined(job.id ?? '')
@@ -367,7 +402,7 @@ export class JobRuns<Data, Result, Name extends string> {
     report: RunReport,
     running: Running,
   ): Promise<Result> {
-    const { dedupe, processor, checkpoints, results } = this.#options
+    const { dedupe, processor, checkpoints, results, clock } = this.#options
     const key = results && dedupe && resultKey(job, resources, dedupe)
     if (key !== undefined) {
       // Another job may have stored a result between the first look and the lease.
@@ -386,7 +421,11 @@ export class JobRuns<Data, Result, Name extends string> {
       }
       const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token, sleep)
       const args = processor.length > 2 ? [jobSignal.signal] : []
-      const result = await processor(job, jobLease as unknown as JobLease & string, ...args)
+      const given = jobLease as unknown as JobLease & string
+      const batched = batchedOf<Data, Result, Name>(processor)
+      const result = await (batched === undefined
+        ? processor(job, given, ...args)
+        : runBatch(batched, job, given, this.#membersOf(job, resources, lease, running), clock))
       if (key !== undefined) {
         await insist(() => results?.keep(key, lease, dedupe?.resultTtlMs ?? 0, result))
       }
@@ -396,9 +435,83 @@ export class JobRuns<Data, Result, Name extends string> {
       if (error instanceof ValueTooLargeError) throw new UnrecoverableError(error.message)
       // I/O that was stopped by the signal says only "aborted"; the reason says why.
       const { isAborted, reason } = jobSignal
-      if (reason instanceof JobCancelledError) throw new UnrecoverableError(reason.message)
+      const cancelled = running.cancelled ?? reason
+      if (cancelled instanceof JobCancelledError) throw new UnrecoverableError(cancelled.message)
       const isReason = !(error instanceof Error) || error.name === 'AbortError'
       throw isAborted && isReason ? asError(reason) : error
+    }
+  }
+
+  /** How the batch of a job gets its other jobs. */
+  #membersOf(
+    job: Job<Data, Result, Name>,
+    resources: readonly string[],
+    lease: Lease,
+    first: Running,
+  ): Members<Data, Result, Name> {
+    const { takeMore, lines } = this.#options
+    const [resource = '', ...more] = resources
+    const settling = new Map<string, (outcome: PromiseSettledResult<Result>) => void>()
+    const running = new Map<string, Promise<void>>()
+    let ended = (id: string): unknown => running.delete(id)
+    first.batch = first.signal
+    return {
+      take: async (most) => {
+        if (takeMore === undefined || more.length > 0 || most <= 0) return []
+        const found = await this.#insist(first, () => takeMore(job, resource, most))
+        return found.map(({ job: member, run }) => {
+          const id = member.id ?? ''
+          const outcome = new Promise<PromiseSettledResult<Result>>((resolve) => {
+            settling.set(id, resolve)
+          })
+          this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first })
+          running.set(
+            id,
+            run().finally(() => ended(id)),
+          )
+          return member
+        })
+      },
+      settle: async (outcomes) => {
+        // One that has ended already could not be started.
+        const ids = [...running.keys()]
+        ended = lines?.endTogether(ids) ?? ended
+        for (const [id, outcome] of outcomes) settling.get(id)?.(outcome)
+        await Promise.allSettled(running.values())
+      },
+    }
+  }
+
+  /** A job of a batch that is not its first: waits for what becomes of it. */
+  async #runMember(
+    { outcome, lease, lines, first }: Membership<Result>,
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    running: Running,
+  ): Promise<Result> {
+    running.batch = first.signal
+    const report = this.#options.reports.started(job, lease, undefined)
+    running.report = report
+    let isDone = false
+    try {
+      const result = valueOf(await outcome)
+      isDone = true
+      return result
+    } catch (error) {
+      if (error instanceof RateLimitError && first.asleepUntil !== undefined) {
+        await job.moveToDelayed(first.asleepUntil, token)
+        throw new DelayedError('its resource sleeps after a rate limit')
+      }
+      if (isGivenBack(first.signal.reason) || isGivenBack(lossOf(lease))) {
+        return await this.#giveBack(job, token, undefined)
+      }
+      const { cancelled } = running
+      if (cancelled instanceof JobCancelledError) throw new UnrecoverableError(cancelled.message)
+      throw cancelled ?? error
+    } finally {
+      running.signal.end()
+      this.#options.lines?.ends(job, plainEnding(job, lines))
+      report.ended(isDone ? 'done' : 'failed')
     }
   }
 
@@ -470,10 +583,12 @@ export class JobRuns<Data, Result, Name extends string> {
     return [...this.#running].filter((running) => running.jobId === jobId)
   }
 
-  #lockLost({ jobId, report, signal }: Running): void {
+  #lockLost({ jobId, report, signal, batch }: Running): void {
     if (signal.isAborted) return
     report?.lockLost()
-    signal.abort(new JobLockLostError(jobId ?? ''))
+    const error = new JobLockLostError(jobId ?? '')
+    signal.abort(error)
+    batch?.abort(error)
   }
 
   async #giveBack(
@@ -488,6 +603,11 @@ export class JobRuns<Data, Result, Name extends string> {
     reports.givenBack(job)
     throw new DelayedError('given back: it could not run here')
   }
+}
+
+function cancel(running: Running, reason: unknown): void {
+  if (running.batch === undefined) running.signal.abort(reason)
+  else running.cancelled = asError(reason)
 }
 
 /** A job that was not started has to be given back. */

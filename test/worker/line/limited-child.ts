@@ -2,7 +2,14 @@
  * A worker process for the tests of limits: says over IPC when a job starts and ends, and what
  * ended it.
  */
-import { LockedWorker, Redlock, silentLogger } from '../../../src/index.ts'
+import type { Job } from 'bullmq'
+import {
+  batchProcessor,
+  LockedWorker,
+  Redlock,
+  silentLogger,
+  type JobLease,
+} from '../../../src/index.ts'
 
 export interface ChildSetup {
   readonly queue: string
@@ -11,6 +18,8 @@ export interface ChildSetup {
   readonly namespace: string
   readonly workMs: number
   readonly concurrency: number
+  /** Jobs of a batch; without it, jobs run one by one. */
+  readonly batch?: number
   /** How far the clock of the process is ahead. */
   readonly aheadMs: number
 }
@@ -26,7 +35,7 @@ export interface ChildReport {
 }
 
 const setup = JSON.parse(process.argv[2] ?? '') as ChildSetup
-const { queue, connection, masters, namespace, workMs, aheadMs, concurrency } = setup
+const { queue, connection, masters, namespace, workMs, aheadMs, concurrency, batch } = setup
 const clock = Date.now.bind(Date)
 Date.now = () => clock() + aheadMs
 const redlock = new Redlock({
@@ -35,20 +44,31 @@ const redlock = new Redlock({
 const report = (what: ChildReport['what'], data: object, more = {}): void => {
   process.send?.({ what, ...data, at: clock(), ...more })
 }
-const worker = new LockedWorker<{ customer: string; nr: number }>(
-  queue,
-  async ({ data }, lease) => {
-    report('started', data)
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(resolve, workMs)
-      lease.signal.addEventListener('abort', () => {
-        clearTimeout(timer)
-        report('ended', data, { stopped: String(lease.signal.reason) })
-        reject(new Error('stopped'))
-      })
+interface Call {
+  readonly customer: string
+  readonly nr: number
+}
+
+async function run({ data }: Job<Call>, lease: JobLease): Promise<void> {
+  report('started', data)
+  await new Promise<void>((resolve, reject) => {
+    const timer = setTimeout(resolve, workMs)
+    lease.signal.addEventListener('abort', () => {
+      clearTimeout(timer)
+      report('ended', data, { stopped: String(lease.signal.reason) })
+      reject(new Error('stopped'))
     })
-    report('ended', data)
-  },
+  })
+  report('ended', data)
+}
+
+const worker = new LockedWorker<Call>(
+  queue,
+  batch === undefined
+    ? run
+    : batchProcessor<Call, void>({ size: batch }, (jobs, lease) =>
+        Promise.allSettled(jobs.map((job) => run(job, lease))),
+      ),
   {
     ...{ connection, redlock, concurrency, logger: silentLogger },
     resource: ({ data }) => data.customer,

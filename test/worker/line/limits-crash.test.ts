@@ -1,4 +1,4 @@
-/** Limits hold over several processes, of which one is killed in the middle. */
+/** Limits and batches hold over several processes, of which one is killed in the middle. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
@@ -33,13 +33,19 @@ interface Seen extends ChildReport {
 
 async function startChildren(
   workMs: number,
-  { processes = PROCESSES, aheadMs = 0, concurrency = 6 } = {},
+  {
+    processes = PROCESSES,
+    aheadMs = 0,
+    concurrency = 6,
+    batch,
+  }: Partial<Pick<ChildSetup, 'aheadMs' | 'concurrency' | 'batch'>> & { processes?: number } = {},
 ): Promise<{ readonly seen: Seen[]; readonly children: readonly ChildProcess[] }> {
   await fixture.redlock()
   const { queue, ...rest } = { queue: fixture.namespace, connection: connection() }
   const setup: ChildSetup = {
     ...{ queue, ...rest, masters: fixture.fleet.urls, namespace: fixture.namespace },
     ...{ workMs, aheadMs, concurrency },
+    ...(batch !== undefined && { batch }),
   }
   const seen: Seen[] = []
   const children = Array.from({ length: processes }, (_, index) => {
@@ -173,4 +179,39 @@ test('tenants share the work 1:1 while a worker is killed; no job is lost or out
     const nrs = starts.map(({ nr }) => nr)
     expect(nrs).toEqual([...nrs].sort((x, y) => x - y))
   }
+}, 240_000)
+
+test('a batch comes back in order after its worker was killed in the middle', async () => {
+  const queue = makeQueue()
+  const SIZE = 8
+  const COUNT = 60
+  const { seen, children } = await startChildren(40, { processes: 2, batch: SIZE })
+  for (const customer of ['a', 'b', 'c']) {
+    await queue.addBulk(calls(customer, COUNT).map((call) => ({ ...call, opts: { attempts: 1 } })))
+  }
+  const isStart = ({ what }: ChildReport): boolean => what === 'started'
+  await until('batches run', () => seen.filter(isStart).length >= 3 * SIZE, 90_000)
+  const last = seen.findLast(isStart)
+  const victim = last?.child ?? 0
+  const customer = last?.customer ?? ''
+  const killedAt = Date.now()
+  children[victim]?.kill('SIGKILL')
+  await until('all ran', async () => (await queue.getCompletedCount()) === 3 * COUNT, 90_000)
+
+  expect(await queue.getFailedCount()).toBe(0)
+  const ofLine = seen.filter((one) => one.customer === customer)
+  const before = ofLine.filter(({ at }) => at <= killedAt)
+  const done = new Set(before.filter(({ what }) => what === 'ended').map(({ nr }) => nr))
+  const open = new Set(before.filter(isStart).map(({ nr }) => nr))
+  for (const nr of done) open.delete(nr)
+  expect(open.size).toBeGreaterThan(1)
+  for (const line of ['a', 'b', 'c']) {
+    const starts = seen.filter((one) => isStart(one) && one.customer === line)
+    const again = starts.filter(({ child }) => child !== victim).map(({ nr }) => nr)
+    expect(again).toEqual([...again].sort((a, b) => a - b))
+    // Every job has run, and those of the batch that was killed, again.
+    expect(new Set(starts.map(({ nr }) => nr)).size).toBe(COUNT)
+  }
+  const repeated = ofLine.filter((one) => isStart(one) && one.at > killedAt && open.has(one.nr))
+  expect(new Set(repeated.map(({ nr }) => nr))).toEqual(open)
 }, 240_000)

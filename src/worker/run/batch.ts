@@ -1,0 +1,145 @@
+/**
+ * Several jobs of one resource under one lease and one fencing token. The first job of the line
+ * gets the lease and takes those that sleep behind it, in their order. Each has its own BullMQ lock
+ * and keeps its place, so a crash puts all of them back where they were. Each ends by itself, and
+ * the first one last: its trip hands the line on.
+ */
+import type { Job } from 'bullmq'
+import { sleep, type Clock } from '../../clock.ts'
+import { integerOption, knownOptions, refuse } from '../../options.ts'
+import type { JobLease } from './job-lease.ts'
+
+export interface BatchOptions {
+  /** The most jobs of a batch. */
+  readonly size: number
+  /** How long a batch that is not full waits for more jobs. @defaultValue 0 */
+  readonly waitMs?: number
+}
+
+/**
+ * Runs jobs of one resource, in the order of their line.
+ * @returns what became of each, in the same order: as `Promise.allSettled` says it. What it throws,
+ * all jobs fail with.
+ */
+export type BatchRun<Data, Result, Name extends string = string> = (
+  jobs: readonly Job<Data, Result, Name>[],
+  lease: JobLease & string,
+) => Promise<readonly PromiseSettledResult<Result>[]>
+
+interface Batched<Data, Result, Name extends string> {
+  readonly size: number
+  readonly waitMs: number
+  readonly run: BatchRun<Data, Result, Name>
+}
+
+export interface BatchProcessor<Data, Result, Name extends string = string> {
+  (job: Job<Data, Result, Name>, lease: JobLease & string): Promise<Result>
+  /** @internal */
+  readonly [BATCHED]: Batched<Data, Result, Name>
+}
+
+const BATCHED = Symbol('batched')
+const OPTIONS = { size: true, waitMs: true } as const
+const MAX_SIZE = 1_000
+const MAX_WAIT_MS = 60_000
+/** Looks for more jobs within `waitMs`. */
+const LOOKS = 10
+const MIN_LOOK_MS = 5
+
+/**
+ * A processor for {@link LockedWorker} that is given up to `size` jobs of one resource at once.
+ * Jobs of a `LockedQueue` form batches; one that an ordinary `Queue` has added runs alone, and so
+ * does a job of several resources. `concurrency` counts batches.
+ * @throws TypeError for a bad option.
+ * @example
+ * const worker = new LockedWorker(
+ *   'charges',
+ *   batchProcessor({ size: 10 }, (jobs, lease) =>
+ *     Promise.allSettled(jobs.map(({ data }) => charge(data, lease.fencingToken)))),
+ *   { connection, redlock, resource: (job) => `customer:${job.data.customerId}` },
+ * )
+ */
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
+export function batchProcessor<Data = any, Result = any, Name extends string = string>(
+  options: BatchOptions,
+  run: BatchRun<Data, Result, Name>,
+): BatchProcessor<Data, Result, Name> {
+  knownOptions({ ...options }, OPTIONS)
+  const { size, waitMs = 0 } = options
+  integerOption('size', size, 1, MAX_SIZE)
+  integerOption('waitMs', waitMs, 0, MAX_WAIT_MS)
+  if (typeof run !== 'function') refuse('run', 'a function of (jobs, lease)', run)
+  const alone = async (job: Job<Data, Result, Name>, lease: JobLease & string): Promise<Result> => {
+    const [outcome] = settledOf(await run([job], lease), 1)
+    return valueOf(outcome)
+  }
+  return Object.assign(alone, { [BATCHED]: { size, waitMs, run } })
+}
+
+/** What a processor was made with by {@link batchProcessor}. */
+export function batchedOf<Data, Result, Name extends string>(
+  processor: object,
+): Batched<Data, Result, Name> | undefined {
+  return (processor as Partial<BatchProcessor<Data, Result, Name>>)[BATCHED]
+}
+
+/** The jobs of a batch behind its first one. */
+export interface Members<Data, Result, Name extends string> {
+  /** The next jobs that sleep in the line, in their order. */
+  take(most: number): Promise<readonly Job<Data, Result, Name>[]>
+  /** Says what became of each, by its id. Resolves when all of them have ended. */
+  settle(outcomes: ReadonlyMap<string, PromiseSettledResult<Result>>): Promise<void>
+}
+
+/** Runs a batch. @returns what became of its first job. */
+export async function runBatch<Data, Result, Name extends string>(
+  { size, waitMs, run }: Batched<Data, Result, Name>,
+  first: Job<Data, Result, Name>,
+  lease: JobLease & string,
+  members: Members<Data, Result, Name>,
+  clock: Clock,
+): Promise<Result> {
+  const jobs = [first]
+  const until = clock.now() + waitMs
+  const gather = async (): Promise<void> => {
+    for (;;) {
+      jobs.push(...(await members.take(size - jobs.length)))
+      const leftMs = until - clock.now()
+      if (jobs.length >= size || leftMs <= 0 || lease.signal.aborted) return
+      const lookMs = Math.max(MIN_LOOK_MS, waitMs / LOOKS)
+      await sleep(clock, Math.min(leftMs, lookMs), lease.signal)
+    }
+  }
+  let outcomes: readonly PromiseSettledResult<Result>[]
+  try {
+    await gather()
+    lease.signal.throwIfAborted()
+    outcomes = settledOf(await run(jobs, lease), jobs.length)
+  } catch (reason) {
+    outcomes = jobs.map(() => ({ status: 'rejected', reason }))
+  }
+  const [own, ...others] = outcomes
+  await members.settle(new Map(others.map((each, index) => [jobs[index + 1]?.id ?? '', each])))
+  return valueOf(own)
+}
+
+/** @throws TypeError where a batch does not say what became of each of its jobs. */
+function settledOf<Result>(
+  outcomes: readonly PromiseSettledResult<Result>[],
+  count: number,
+): readonly PromiseSettledResult<Result>[] {
+  const given: unknown = outcomes
+  const isSettled = ({ status }: { readonly status: string }): boolean =>
+    status === 'fulfilled' || status === 'rejected'
+  if (Array.isArray(given) && outcomes.length === count && outcomes.every(isSettled)) {
+    return outcomes
+  }
+  throw new TypeError(
+    `A batch of ${count} jobs must return ${count} outcomes, as Promise.allSettled does`,
+  )
+}
+
+export function valueOf<Result>(outcome: PromiseSettledResult<Result> | undefined): Result {
+  if (outcome?.status === 'fulfilled') return outcome.value
+  throw outcome?.reason ?? new Error('The job failed without a reason')
+}

@@ -1,0 +1,286 @@
+/** Several jobs of a resource under one lease: in order, each with its own end. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Queue, type Job } from 'bullmq'
+import { describe, expect, test } from 'vitest'
+import {
+  batchProcessor,
+  LockedQueue,
+  LockedWorker,
+  silentLogger,
+  type BatchOptions,
+  type BatchRun,
+  type JobLease,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../../src/index.ts'
+import { until, useFleet } from '../../fixtures.ts'
+
+interface Charge {
+  readonly customer: string
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const resource = ({ customer }: Charge): string => `customer:${customer}`
+const connection = (): { url: string } => ({ url: fixture.fleet.queue.url })
+
+function openQueue(options: Partial<LockedQueueOptions<Charge>> = {}): LockedQueue<Charge> {
+  const { namespace } = fixture
+  const queue = new LockedQueue<Charge>(namespace, {
+    ...{ connection: connection(), namespace, resource, ...options },
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+async function work(
+  batch: BatchOptions,
+  run: BatchRun<Charge, unknown>,
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+): Promise<LockedWorker<Charge>> {
+  const redlock = options.redlock ?? (await fixture.redlock())
+  const worker = new LockedWorker<Charge>(fixture.namespace, batchProcessor(batch, run), {
+    ...{ connection: connection(), logger: silentLogger, concurrency: 4, ...options, redlock },
+    resource: ({ data }) => resource(data),
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close(true))
+  return worker
+}
+
+const jobs = (
+  count: number,
+  customer = 'a',
+  opts = {},
+): { name: string; data: Charge; opts: object }[] =>
+  Array.from({ length: count }, (_, nr) => ({ name: 'charge', data: { customer, nr }, opts }))
+const numbers = (batch: readonly Job<Charge>[]): number[] => batch.map(({ data: { nr } }) => nr)
+const allDone = (batch: readonly Job<Charge>[]): Promise<PromiseSettledResult<unknown>[]> =>
+  Promise.allSettled(batch.map(({ data: { nr } }) => Promise.resolve(nr * 10)))
+
+describe('a batch', () => {
+  test('has the next jobs of its line, in order, under one token', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    const tokens: number[] = []
+    await queue.addBulk(jobs(25))
+    await work({ size: 10 }, (batch, lease) => {
+      seen.push(numbers(batch))
+      tokens.push(lease.fencingToken)
+      return allDone(batch)
+    })
+    await until('all are done', async () => (await queue.getCompletedCount()) === 25)
+    expect(seen.map(({ length }) => length)).toEqual([10, 10, 5])
+    expect(seen.flat()).toEqual(Array.from({ length: 25 }, (_, nr) => nr))
+    expect([...tokens].sort((a, b) => a - b)).toEqual(tokens)
+    for (const { data, returnvalue, attemptsMade } of await queue.getCompleted()) {
+      expect([returnvalue, attemptsMade]).toEqual([data.nr * 10, 1])
+    }
+    expect(await queue.getJobCounts('active', 'wait', 'delayed', 'failed')).toEqual({
+      ...{ active: 0, wait: 0, delayed: 0, failed: 0 },
+    })
+  })
+
+  test('fails job by job; a retried one keeps its place before those behind it', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    const events: string[] = []
+    await queue.addBulk(jobs(8, 'a', { attempts: 2 }))
+    const worker = await work({ size: 4 }, (batch) => {
+      seen.push(numbers(batch))
+      const settled = batch.map(({ data: { nr }, attemptsMade }) =>
+        nr === 2 && attemptsMade === 0
+          ? Promise.reject(new Error('declined'))
+          : Promise.resolve(nr),
+      )
+      return Promise.allSettled(settled)
+    })
+    worker.on('completed', ({ data }) => events.push(`completed ${data.nr}`))
+    worker.on('failed', (job) => events.push(`failed ${job?.data.nr}`))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 8)
+    expect(seen[0]).toEqual([0, 1, 2, 3])
+    expect(seen[1]?.[0]).toBe(2)
+    expect(seen.flat().filter((nr) => nr !== 2)).toEqual([0, 1, 3, 4, 5, 6, 7])
+    expect(events.filter((event) => event === 'failed 2')).toHaveLength(1)
+    expect(events).toHaveLength(9)
+  })
+
+  test('that throws fails all of its jobs, for good where they have no attempt left', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(3))
+    await work({ size: 3 }, () => Promise.reject(new Error('the bank is away')))
+    await until('all have failed', async () => (await queue.getFailedCount()) === 3)
+    const reasons = (await queue.getFailed()).map(({ failedReason }) => failedReason)
+    expect(new Set(reasons)).toEqual(new Set(['the bank is away']))
+    const next = await queue.add('charge', { customer: 'a', nr: 3 })
+    await until('the line goes on', async () => (await next.getState()) === 'failed')
+  })
+
+  test('that says nothing of some jobs fails all of them', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(2))
+    await work({ size: 2 }, () => Promise.resolve([{ status: 'fulfilled', value: 1 }]))
+    await until('both have failed', async () => (await queue.getFailedCount()) === 2)
+    expect((await queue.getFailed())[0]?.failedReason).toContain('must return 2 outcomes')
+  })
+
+  test('that is not full waits for more jobs', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    await work({ size: 3, waitMs: 10_000 }, (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    })
+    const all = jobs(3)
+    for (const { name, data } of all) {
+      await queue.add(name, data)
+      await delay(100)
+    }
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3)
+    expect(seen).toEqual([[0, 1, 2]])
+  })
+
+  test('leaves jobs of other resources alone, and several workers take turns', async () => {
+    const queue = openQueue()
+    const running = new Map<string, number>()
+    let most = 0
+    const order = new Map<string, number[]>()
+    const run: BatchRun<Charge, unknown> = async (batch) => {
+      const customers = new Set(batch.map(({ data: { customer } }) => customer))
+      expect(customers.size).toBe(1)
+      const [customer = ''] = customers
+      running.set(customer, (running.get(customer) ?? 0) + 1)
+      most = Math.max(most, running.get(customer) ?? 0)
+      await delay(5)
+      order.set(customer, [...(order.get(customer) ?? []), ...numbers(batch)])
+      running.set(customer, (running.get(customer) ?? 0) - 1)
+      return allDone(batch)
+    }
+    await work({ size: 5 }, run)
+    await work({ size: 5 }, run)
+    await Promise.all(['a', 'b', 'c'].map((customer) => queue.addBulk(jobs(40, customer))))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 120)
+    expect(most).toBe(1)
+    for (const each of order.values()) {
+      expect(each).toEqual(Array.from({ length: 40 }, (_, nr) => nr))
+    }
+  })
+
+  test('has no job of a plain queue, and none of a resource that was paused', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    await plain.addBulk(jobs(2, 'b'))
+    await queue.addBulk(jobs(4))
+    let isPaused = false
+    await work({ size: 2 }, async (batch) => {
+      seen.push(numbers(batch))
+      if (!isPaused && batch[0]?.data.customer === 'a') {
+        isPaused = true
+        await queue.pauseResource('customer:a')
+      }
+      return allDone(batch)
+    })
+    await until('four are done', async () => (await queue.getCompletedCount()) === 4)
+    await delay(300)
+    expect(await queue.getCompletedCount()).toBe(4)
+    await queue.resumeResource('customer:a')
+    await until('all are done', async () => (await queue.getCompletedCount()) === 6)
+  })
+
+  test('has no more starts than its rate admits', async () => {
+    const queue = openQueue({ rate: () => ({ limit: 1, perMs: 60_000, burst: 3 }) })
+    const seen: number[][] = []
+    await queue.addBulk(jobs(5))
+    await work({ size: 10 }, (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    })
+    await until('three are done', async () => (await queue.getCompletedCount()) === 3)
+    await delay(300)
+    expect(seen.flat()).toEqual([0, 1, 2])
+  })
+
+  test('goes on when one of its jobs is cancelled, which then fails', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(3, 'a', { attempts: 5 }))
+    const ends: AbortSignal[] = []
+    let release = (): void => undefined
+    const waiting = new Promise<void>((resolve) => (release = resolve))
+    await work({ size: 3 }, async (batch, lease) => {
+      ends.push(lease.signal)
+      await waiting
+      return Promise.allSettled(
+        batch.map(({ data: { nr } }) =>
+          nr === 1 ? Promise.reject(new Error('declined')) : Promise.resolve(nr),
+        ),
+      )
+    })
+    await until('it runs', () => ends.length === 1)
+    const second = (await queue.getActive()).find(({ data }) => data.nr === 1)
+    const cancelling = queue.cancel(second?.id ?? '', { reason: 'left' })
+    await delay(1_500)
+    release()
+    await cancelling
+    await until('all have ended', async () => (await queue.getCompletedCount()) === 2)
+    expect(ends[0]?.aborted).toBe(false)
+    const [failed] = await queue.getFailed()
+    expect(failed?.failedReason).toContain('left')
+    expect(failed?.attemptsMade).toBe(1)
+  })
+
+  test('that is drained gives its jobs back, in order and without an attempt', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(6))
+    let isRunning = false
+    const worker = await work({ size: 3 }, async (_batch, lease) => {
+      isRunning = true
+      await new Promise((_resolve, reject) => {
+        lease.signal.addEventListener('abort', () => {
+          reject(lease.signal.reason as Error)
+        })
+      })
+      return []
+    })
+    await until('it runs', () => isRunning)
+    await worker.drain({ timeoutMs: 50 })
+    expect(await queue.getJobCounts('active', 'failed')).toEqual({ active: 0, failed: 0 })
+    const order: number[] = []
+    await work({ size: 3 }, (batch) => {
+      order.push(...numbers(batch))
+      expect(batch.every(({ attemptsMade }) => attemptsMade === 0)).toBe(true)
+      return allDone(batch)
+    })
+    await until('all are done', async () => (await queue.getCompletedCount()) === 6)
+    expect(order).toEqual([0, 1, 2, 3, 4, 5])
+  })
+
+  test('sleeps as a whole after a rate limit', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(3))
+    const starts: number[][] = []
+    const run = async (
+      batch: readonly Job<Charge>[],
+      lease: JobLease,
+    ): Promise<PromiseSettledResult<unknown>[]> => {
+      starts.push(numbers(batch))
+      if (starts.length === 1) throw await lease.rateLimit(300)
+      return allDone(batch)
+    }
+    await work({ size: 3 }, run)
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3)
+    expect(starts[0]).toEqual([0, 1, 2])
+    expect(starts.slice(1).flat()).toEqual([0, 1, 2])
+    const made = (await queue.getCompleted()).map(({ attemptsMade }) => attemptsMade)
+    expect(made).toEqual([1, 1, 1])
+  })
+
+  test('is refused with what counts for one job', async () => {
+    await expect(work({ size: 0 }, allDone)).rejects.toThrow(/`size`/)
+    await expect(work({ size: 2 }, allDone, { checkpoints: true })).rejects.toThrow(/checkpoints/)
+    await expect(work({ size: 2 }, allDone, { order: 'relaxed' })).rejects.toThrow(/order/)
+    const dedupe = { resultTtlMs: 1_000 }
+    await expect(work({ size: 2 }, allDone, { dedupe })).rejects.toThrow(/dedupe/)
+  })
+})
