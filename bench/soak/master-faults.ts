@@ -1,14 +1,24 @@
 /** What happens to the masters themselves. */
 import { readdirSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Arena } from './arena.ts'
 import type { Fault, Strike } from './fault.ts'
 
-/**
- * Clocks of masters stay this close to the right time: a client's proposals must not look like
- * those of a wrong clock.
- */
 const MAX_BEHIND_MS = 80
 const RATES = [0.997, 1.003] as const
+
+/**
+ * Clocks of masters stay this close to the right time. Farther apart than `maxClockSkewMs` they
+ * would not count, and lines would rightly stand still.
+ */
+export function keepClocksNear({ clocks, servers }: Arena): void {
+  for (const index of servers.keys()) {
+    const clock = clocks?.of(index)
+    if (clock !== undefined && Math.abs(clock.aheadMs) > MAX_BEHIND_MS) {
+      clock.run(RATES[clock.aheadMs > 0 ? 0 : 1])
+    }
+  }
+}
 
 function one({ indexes }: Strike): number {
   return indexes[0] ?? 0
@@ -155,9 +165,9 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 2,
     strike(strike) {
-      const clock = strike.arena.clocks?.of(one(strike))
+      const { clocks } = strike.arena
+      const clock = clocks?.of(one(strike))
       if (clock === undefined) return Promise.resolve(0)
-      // Back towards the right time, so that the clocks do not drift apart for ever.
       clock.run(RATES[clock.aheadMs > 0 ? 0 : 1])
       return Promise.resolve(clock.looks > 0 ? 1 : 0)
     },

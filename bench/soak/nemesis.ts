@@ -7,7 +7,7 @@ import { SeededRandom } from '../../test/sim/seeded-random.ts'
 import type { Arena } from './arena.ts'
 import type { Fault, Target } from './fault.ts'
 import { lifecycleFaults } from './lifecycle-faults.ts'
-import { masterFaults } from './master-faults.ts'
+import { keepClocksNear, masterFaults } from './master-faults.ts'
 import { networkFaults } from './network-faults.ts'
 import { processFaults } from './process-faults.ts'
 
@@ -16,6 +16,8 @@ const FAULTS: readonly Fault[] = [...networkFaults, ...masterFaults, ...processF
 const LANES = 3
 /** A truce is longer than the longest standstill that is allowed. */
 const TRUCE = { everyMs: 12_000, ms: 7_000 }
+/** How often wrong clocks are looked at. */
+const CLOCKS_MS = 1_000
 const PAUSE_MS = { min: 20, max: 500 }
 /**
  * Now and then nothing is hurt for a while, so that the system gets out of its trouble and into it
@@ -54,7 +56,7 @@ export class Nemesis {
   /** Resolves when the signal has aborted and every fault under way is healed. */
   async rage(): Promise<void> {
     const lanes = Array.from({ length: LANES }, () => this.#lane())
-    await Promise.all([...lanes, this.#jobsLane(), this.#truces()])
+    await Promise.all([...lanes, this.#jobsLane(), this.#truces(), this.#clocksLane()])
   }
 
   async #lane(): Promise<void> {
@@ -72,6 +74,13 @@ export class Nemesis {
     while (!this.#signal.aborted) {
       await this.#rest(PAUSE_MS.min, PAUSE_MS.max)
       await this.#strike(this.#choose(lifecycleFaults))
+    }
+  }
+
+  async #clocksLane(): Promise<void> {
+    while (!this.#signal.aborted) {
+      await this.#rest(CLOCKS_MS, CLOCKS_MS)
+      keepClocksNear(this.#arena)
     }
   }
 
