@@ -378,7 +378,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const jobs = found.map(async ([data, id]) => {
       const member = await this.nextJobFromJobData(data, id, token)
       const run = async (): Promise<void> => {
-        await this.processJob(member, token, () => false)
+        await this.processJob(member, token, () => false).catch((error: unknown) => {
+          this.emit('error', error as Error)
+        })
       }
       return { job: member, run }
     })

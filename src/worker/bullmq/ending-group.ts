@@ -12,16 +12,23 @@ interface Waiting extends LastTrip {
 }
 
 export class EndingGroup {
+  /** Resolves when they have been sent, or none is left to be sent. */
+  readonly sent: Promise<void>
   readonly #open: Set<string>
-  readonly #send: (trips: readonly LastTrip[]) => Promise<readonly unknown[]>
+  readonly #send: (trips: readonly LastTrip[], sent: () => void) => Promise<readonly unknown[]>
   readonly #waiting: Waiting[] = []
+  #isSent: () => void = () => undefined
 
   constructor(
     ids: readonly string[],
-    send: (trips: readonly LastTrip[]) => Promise<readonly unknown[]>,
+    send: (trips: readonly LastTrip[], sent: () => void) => Promise<readonly unknown[]>,
   ) {
     this.#open = new Set(ids)
     this.#send = send
+    this.sent = new Promise((resolve) => {
+      this.#isSent = resolve
+    })
+    if (ids.length === 0) this.#isSent()
   }
 
   /** Whether a job's last trip is still to come. */
@@ -39,17 +46,20 @@ export class EndingGroup {
 
   /** The job has ended in another way. */
   left(id: string): void {
-    if (!this.#open.delete(id) || this.#open.size > 0 || this.#waiting.length === 0) return
-    const trips = this.#waiting.splice(0)
-    this.#send(trips).then(
-      (replies) => {
-        trips.forEach(({ resolve }, index) => {
-          resolve(replies[index])
-        })
-      },
-      (error: unknown) => {
-        for (const { reject } of trips) reject(error)
-      },
-    )
+    if (this.#open.delete(id) && this.#open.size === 0) void this.#end(this.#waiting)
+  }
+
+  async #end(trips: readonly Waiting[]): Promise<void> {
+    try {
+      if (trips.length === 0) return
+      const replies = await this.#send(trips, this.#isSent)
+      trips.forEach(({ resolve }, index) => {
+        resolve(replies[index])
+      })
+    } catch (error) {
+      for (const { reject } of trips) reject(error)
+    } finally {
+      this.#isSent()
+    }
   }
 }

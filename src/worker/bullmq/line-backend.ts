@@ -263,14 +263,15 @@ export class LineBackend extends Backend {
     return jobs as unknown as readonly (readonly [JobJson, string])[]
   }
 
-  /** The last trips of these jobs become one. @returns tells of a job that has ended otherwise. */
-  endTogether(ids: readonly string[]): (id: string) => void {
-    const group = new EndingGroup(ids, (trips) => this.#finishMany(trips))
+  /** The last trips of these jobs become one. `left` tells of a job that has ended otherwise. */
+  endTogether(ids: readonly string[]): Pick<EndingGroup, 'left' | 'sent'> {
+    const group = new EndingGroup(ids, (trips, sent) => this.#finishMany(trips, sent))
     for (const id of ids) this.#groups.set(id, group)
-    return (id) => {
+    const left = (id: string): void => {
       this.#groups.delete(id)
       group.left(id)
     }
+    return { left, sent: group.sent }
   }
 
   /** The job takes no place, or has sent for it: those behind it need not wait for it. */
@@ -595,7 +596,7 @@ export class LineBackend extends Backend {
     return reply
   }
 
-  async #finishMany(trips: readonly LastTrip[]): Promise<readonly unknown[]> {
+  async #finishMany(trips: readonly LastTrip[], sent: () => void): Promise<readonly unknown[]> {
     const client = await this.#client()
     const { finishMany } = this.#scripts
     const { numberOfKeys } = finishMany
@@ -603,7 +604,9 @@ export class LineBackend extends Backend {
     const jobs = JSON.stringify(trips.map(({ ours }) => ours))
     const ours = [jobs, numberOfKeys, args.length - numberOfKeys]
     const all = [...args.slice(0, numberOfKeys), ...trips.flatMap((trip) => trip.args)]
-    return (await this.#send(client, finishMany, all, ours)) as readonly unknown[]
+    const replies = this.#send(client, finishMany, all, ours)
+    sent()
+    return (await replies) as readonly unknown[]
   }
 
   async #cancel(

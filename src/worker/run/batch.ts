@@ -87,7 +87,10 @@ export function batchedOf<Data, Result, Name extends string>(
 export interface Members<Data, Result, Name extends string> {
   /** The next jobs that sleep in the line, in their order. */
   take(most: number): Promise<readonly Job<Data, Result, Name>[]>
-  /** Says what became of each, by its id. Resolves when all of them have ended. */
+  /**
+   * Says what became of each, by its id. Resolves when their last trip is under way; the first
+   * job's goes behind it.
+   */
   settle(outcomes: ReadonlyMap<string, PromiseSettledResult<Result>>): Promise<void>
 }
 

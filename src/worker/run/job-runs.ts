@@ -475,9 +475,10 @@ export class JobRuns<Data, Result, Name extends string> {
       settle: async (outcomes) => {
         // One that has ended already could not be started.
         const ids = [...running.keys()]
-        ended = lines?.endTogether(ids) ?? ended
+        const group = lines?.endTogether(ids)
+        if (group !== undefined) ended = group.left
         for (const [id, outcome] of outcomes) settling.get(id)?.(outcome)
-        await Promise.allSettled(running.values())
+        await group?.sent
       },
     }
   }
@@ -498,10 +499,6 @@ export class JobRuns<Data, Result, Name extends string> {
       isDone = true
       return result
     } catch (error) {
-      if (error instanceof RateLimitError && first.asleepUntil !== undefined) {
-        await job.moveToDelayed(first.asleepUntil, token)
-        throw new DelayedError('its resource sleeps after a rate limit')
-      }
       if (isGivenBack(first.signal.reason) || isGivenBack(lossOf(lease))) {
         return await this.#giveBack(job, token, undefined)
       }

@@ -1,9 +1,11 @@
 /** Several jobs of a resource under one lease: in order, each with its own end. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
+import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
   batchProcessor,
+  JobLockLostError,
   LockedQueue,
   LockedWorker,
   silentLogger,
@@ -41,7 +43,7 @@ async function work(
   const redlock = options.redlock ?? (await fixture.redlock())
   const worker = new LockedWorker<Charge>(fixture.namespace, batchProcessor(batch, run), {
     ...{ connection: connection(), logger: silentLogger, concurrency: 4, ...options, redlock },
-    resource: ({ data }) => resource(data),
+    resource: options.resource ?? (({ data }) => resource(data)),
   })
   worker.on('error', () => undefined)
   fixture.defer(() => worker.close(true))
@@ -73,12 +75,17 @@ describe('a batch', () => {
     expect(seen.map(({ length }) => length)).toEqual([10, 10, 5])
     expect(seen.flat()).toEqual(Array.from({ length: 25 }, (_, nr) => nr))
     expect([...tokens].sort((a, b) => a - b)).toEqual(tokens)
-    for (const { data, returnvalue, attemptsMade } of await queue.getCompleted()) {
-      expect([returnvalue, attemptsMade]).toEqual([data.nr * 10, 1])
+    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    for (const { data, returnvalue, attemptsMade, delay } of await plain.getCompleted()) {
+      expect([returnvalue, attemptsMade, delay]).toEqual([data.nr * 10, 1, 0])
     }
     expect(await queue.getJobCounts('active', 'wait', 'delayed', 'failed')).toEqual({
       ...{ active: 0, wait: 0, delayed: 0, failed: 0 },
     })
+    const redis = new Redis(connection().url)
+    fixture.defer(() => redis.quit())
+    expect(await redis.keys(`${fixture.namespace}:line:*`)).toEqual([])
   })
 
   test('fails job by job; a retried one keeps its place before those behind it', async () => {
@@ -97,12 +104,11 @@ describe('a batch', () => {
     })
     worker.on('completed', ({ data }) => events.push(`completed ${data.nr}`))
     worker.on('failed', (job) => events.push(`failed ${job?.data.nr}`))
-    await until('all are done', async () => (await queue.getCompletedCount()) === 8)
+    await until('all are done', () => events.length === 9)
     expect(seen[0]).toEqual([0, 1, 2, 3])
     expect(seen[1]?.[0]).toBe(2)
     expect(seen.flat().filter((nr) => nr !== 2)).toEqual([0, 1, 3, 4, 5, 6, 7])
     expect(events.filter((event) => event === 'failed 2')).toHaveLength(1)
-    expect(events).toHaveLength(9)
   })
 
   test('that throws fails all of its jobs, for good where they have no attempt left', async () => {
@@ -187,6 +193,64 @@ describe('a batch', () => {
     expect(await queue.getCompletedCount()).toBe(4)
     await queue.resumeResource('customer:a')
     await until('all are done', async () => (await queue.getCompletedCount()) === 6)
+  })
+
+  test('ends before a job that is delayed, and before one of several resources', async () => {
+    const queue = openQueue({ resource: ({ customer }) => customer.split('+') })
+    const opts = [{ attempts: 2 }, { attempts: 2, backoff: 800 }]
+    for (const [nr, customer] of ['a', 'a', 'a', 'a+b', 'a'].entries()) {
+      await queue.add('charge', { customer, nr }, opts[nr] ?? {})
+    }
+    const seen: number[][] = []
+    const run: BatchRun<Charge, unknown> = (batch) => {
+      seen.push(numbers(batch))
+      return Promise.allSettled(
+        batch.map(({ data: { nr }, attemptsMade }) =>
+          nr < 2 && attemptsMade === 0 ? Promise.reject(new Error('declined')) : Promise.resolve(),
+        ),
+      )
+    }
+    await work({ size: 10 }, run, { resource: ({ data }) => data.customer.split('+') })
+    await until('all are done', async () => (await queue.getCompletedCount()) === 5)
+    expect(seen).toEqual([[0, 1, 2], [0], [1], [3], [4]])
+  })
+
+  test('has no job that was added while its resource was paused', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    await queue.addBulk(jobs(1))
+    await work({ size: 10, waitMs: 1_000 }, (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    })
+    await until('it waits for more', async () => (await queue.getActiveCount()) === 1)
+    await queue.pauseResource('customer:a')
+    await queue.add('charge', { customer: 'a', nr: 1 })
+    await until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    expect(seen).toEqual([[0]])
+    await queue.resumeResource('customer:a')
+    await until('both are done', async () => (await queue.getCompletedCount()) === 2)
+  })
+
+  test('has jobs of its own queue alone, also where queues share a line', async () => {
+    const { namespace } = fixture
+    const queue = openQueue()
+    const other = new LockedQueue<Charge>(`${namespace}-other`, {
+      ...{ connection: connection(), namespace, resource },
+    })
+    fixture.defer(() => other.close())
+    await queue.addBulk(jobs(2))
+    await other.addBulk(jobs(1))
+    await queue.addBulk(jobs(1))
+    const seen: number[] = []
+    await work({ size: 10 }, (batch) => {
+      seen.push(batch.length)
+      return allDone(batch)
+    })
+    await until('those before are done', async () => (await queue.getCompletedCount()) === 2)
+    await delay(300)
+    expect(seen).toEqual([2])
+    expect(await queue.getCompletedCount()).toBe(2)
   })
 
   test('has no more starts than its rate admits', async () => {
@@ -274,6 +338,55 @@ describe('a batch', () => {
     expect(starts.slice(1).flat()).toEqual([0, 1, 2])
     const made = (await queue.getCompleted()).map(({ attemptsMade }) => attemptsMade)
     expect(made).toEqual([1, 1, 1])
+  })
+
+  test('holds its line where a job of it has failed for good and the line is blocked by that', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(5))
+    const seen: number[][] = []
+    const run: BatchRun<Charge, unknown> = (batch) => {
+      seen.push(numbers(batch))
+      return Promise.allSettled(
+        batch.map(({ data: { nr } }) =>
+          nr === 1 ? Promise.reject(new Error('declined')) : Promise.resolve(nr),
+        ),
+      )
+    }
+    await work({ size: 3 }, run, { onFailure: 'block' })
+    await until('one has failed', async () => (await queue.getFailedCount()) === 1)
+    await delay(1_500) // Also after a sweep.
+    expect(seen).toEqual([[0, 1, 2]])
+    const [failed] = await queue.getFailed()
+    expect(await queue.skip(failed?.id ?? '')).toBe(true)
+    await until('the line goes on', async () => (await queue.getCompletedCount()) === 4)
+    expect(seen).toEqual([
+      [0, 1, 2],
+      [3, 4],
+    ])
+  })
+
+  test('stops as a whole when the queue lost the lock on one of its jobs', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(3, 'a', { attempts: 3 }))
+    const reasons: unknown[] = []
+    let runs = 0
+    const redlock = await fixture.redlock({ leaseMs: 600, maxLeaseMs: 1_000 })
+    const redis = new Redis(connection().url)
+    fixture.defer(() => redis.quit())
+    const run: BatchRun<Charge, unknown> = async (batch, lease) => {
+      if (runs++ > 0) return allDone(batch)
+      await redis.del(`bull:${fixture.namespace}:${batch[1]?.id ?? ''}:lock`)
+      await new Promise<void>((resolve) => {
+        lease.signal.addEventListener('abort', () => {
+          reasons.push(lease.signal.reason)
+          resolve()
+        })
+      })
+      throw lease.signal.reason
+    }
+    await work({ size: 3 }, run, { redlock })
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3, 30_000)
+    expect(reasons).toEqual([expect.any(JobLockLostError)])
   })
 
   test('is refused with what counts for one job', async () => {
