@@ -223,6 +223,8 @@ function fixFor(problem: string): string {
   if (/NOAUTH|WRONGPASS|AUTH/.test(problem)) return 'put the user and the password into its URL'
   if (problem.startsWith('NOPERM')) return 'allow INFO, TIME, EVAL and SCAN to this user'
   if (problem.includes('TLS on this port')) return 'correct its URL'
+  if (problem.startsWith('LOADING'))
+    return 'wait: it reads its data from disk, and votes afterwards'
   if (problem.startsWith('no reply')) {
     return 'it is frozen, overloaded or cut off: look at its machine and the network to it'
   }

@@ -40,6 +40,7 @@ export class Probe {
     const settings = {
       ...connectionSettings(limits),
       lazyConnect: true,
+      enableReadyCheck: false, // A server that loads its data is to say so.
       retryStrategy: () => null, // The next question connects again.
       connectionName: 'bullmq-redlock-operator',
     }

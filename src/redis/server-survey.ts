@@ -28,8 +28,11 @@ export interface ServerSurvey {
 
 const ROUND_TRIPS = 5
 
+/** @throws Error for a server that still loads its data; what ioredis throws. */
 export async function surveyServer(redis: Redis, clock: FactsClock): Promise<ServerSurvey> {
   const info = parseInfo(await redis.info())
+  // It answers INFO, and nothing else of what follows.
+  if (info.get('loading') === '1') throw new Error('LOADING it reads its data from disk')
   const [appendfsync, save] = [await setting(redis, 'appendfsync'), await setting(redis, 'save')]
   const { clockOffsetMs, roundTripsMs } = await readClock(redis, clock, ROUND_TRIPS)
   const number = (field: string): number => Number(info.get(field) ?? 0)

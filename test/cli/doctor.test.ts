@@ -1,6 +1,7 @@
 /**
  * `doctor` names what is wrong with real servers, says what to do, and ends with the right code.
  */
+import { Redis } from 'ioredis'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type ServerConfig } from '../../src/testing/index.ts'
@@ -58,6 +59,37 @@ describe('doctor', () => {
       ...{ healthy: true, voting: 3, quorum: 2, margin: 1 },
     })
     expect(machine.out).not.toContain('geheim')
+  })
+
+  it('a master that still reads its data: it says so, and the others go on', async () => {
+    const fleet = await bootstrapped(3)
+    const [first] = fleet.masters
+    if (first === undefined) throw new Error('a fleet has masters')
+    const redis = new Redis(first.url)
+    const some = Array.from({ length: 6_000 }, (_, nr) => [`some ${nr}`, 'x'.repeat(100)])
+    await redis.mset(...some.flat())
+    await redis.save()
+    await redis.quit()
+    // Each key takes a while to load.
+    const slowly = { 'key-load-delay': '2000', 'loading-process-events-interval-bytes': '1024' }
+    const restarting = first.restart({ config: slowly }).catch(() => undefined)
+    closers.push(async () => {
+      await first.kill()
+      await restarting
+    })
+    let said = await cli(['doctor', '--json'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    const named = (): { fact: string; fix: string } | undefined =>
+      said
+        .json<Diagnosis>()
+        .findings.find(({ where, severity }) => where === hostOf(first.url) && severity === 'error')
+    // It may not even listen yet.
+    while (named()?.fact.includes('ECONNREFUSED') === true) {
+      said = await cli(['doctor', '--json'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    }
+    expect(said.code).toBe(1)
+    expect(named()?.fact).toContain('LOADING')
+    expect(named()?.fix).toBe('wait: it reads its data from disk, and votes afterwards')
+    expect(said.json<Diagnosis>()).toMatchObject({ voting: 2, quorum: 2 })
   })
 
   it('one master stopped, one that evicts, one whose clock is an hour off: each is named, with the fix', async (context) => {
