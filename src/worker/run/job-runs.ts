@@ -433,12 +433,7 @@ export class JobRuns<Data, Result, Name extends string> {
     } catch (error) {
       // The work would be done again to the same end.
       if (error instanceof ValueTooLargeError) throw new UnrecoverableError(error.message)
-      // I/O that was stopped by the signal says only "aborted"; the reason says why.
-      const { isAborted, reason } = jobSignal
-      const cancelled = running.cancelled ?? reason
-      if (cancelled instanceof JobCancelledError) throw new UnrecoverableError(cancelled.message)
-      const isReason = !(error instanceof Error) || error.name === 'AbortError'
-      throw isAborted && isReason ? asError(reason) : error
+      throw failureOf(error, jobSignal, running.cancelled)
     }
   }
 
@@ -454,6 +449,10 @@ export class JobRuns<Data, Result, Name extends string> {
     const settling = new Map<string, (outcome: PromiseSettledResult<Result>) => void>()
     const running = new Map<string, Promise<void>>()
     let ended = (id: string): unknown => running.delete(id)
+    const end = (id: string): void => {
+      this.#members.delete(id) // BullMQ may have failed it without running it.
+      ended(id)
+    }
     first.batch = first.signal
     return {
       take: async (most) => {
@@ -467,7 +466,9 @@ export class JobRuns<Data, Result, Name extends string> {
           this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first })
           running.set(
             id,
-            run().finally(() => ended(id)),
+            run().finally(() => {
+              end(id)
+            }),
           )
           return member
         })
@@ -502,9 +503,7 @@ export class JobRuns<Data, Result, Name extends string> {
       if (isGivenBack(first.signal.reason) || isGivenBack(lossOf(lease))) {
         return await this.#giveBack(job, token, undefined)
       }
-      const { cancelled } = running
-      if (cancelled instanceof JobCancelledError) throw new UnrecoverableError(cancelled.message)
-      throw cancelled ?? error
+      throw failureOf(error, first.signal, running.cancelled)
     } finally {
       running.signal.end()
       this.#options.lines?.ends(job, plainEnding(job, lines))
@@ -641,6 +640,18 @@ export function asError(reason: unknown): Error {
   if (reason instanceof Error && reason.name !== 'AbortError') return reason
   const why = typeof reason === 'string' ? `: ${reason}` : ''
   return new Error(`The job was cancelled${why}`, { cause: reason })
+}
+
+/**
+ * What a job fails with. I/O that was stopped by the signal says only "aborted"; the reason says
+ * why.
+ */
+function failureOf(error: unknown, signal: JobSignal, cancelled: Error | undefined): unknown {
+  const { isAborted, reason } = signal
+  const why = cancelled ?? reason
+  if (why instanceof JobCancelledError) return new UnrecoverableError(why.message)
+  const isReason = !(error instanceof Error) || error.name === 'AbortError'
+  return isAborted && isReason ? asError(reason) : error
 }
 
 /** Why a lease that was not released may not be trusted any more, if so. */

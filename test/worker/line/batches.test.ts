@@ -382,11 +382,16 @@ describe('a batch', () => {
           resolve()
         })
       })
-      throw lease.signal.reason
+      throw new DOMException('aborted', 'AbortError')
     }
-    await work({ size: 3 }, run, { redlock })
+    const failures: string[] = []
+    const worker = await work({ size: 3 }, run, { redlock })
+    worker.on('failed', (_job, { message }) => failures.push(message))
     await until('all are done', async () => (await queue.getCompletedCount()) === 3, 30_000)
     expect(reasons).toEqual([expect.any(JobLockLostError)])
+    // Of the first and the third; the second was not its own any more.
+    const [{ message } = { message: '' }] = reasons as Error[]
+    expect(failures).toEqual([message, message])
   })
 
   test('is refused with what counts for one job', async () => {
