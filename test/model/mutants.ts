@@ -50,6 +50,13 @@ const worker = (find: string, replace: string, file = 'line-scripts'): Patch => 
   replace,
 })
 const LINE = 'test/worker/line/line.test.ts'
+const BATCH = 'test/worker/line/batches.test.ts'
+/** In what a worker does with a job. */
+const run = (find: string, replace: string): Patch => ({
+  file: 'src/worker/run/job-runs.ts',
+  find,
+  replace,
+})
 
 const rules: readonly Mutant[] = [
   {
@@ -865,6 +872,56 @@ const rules: readonly Mutant[] = [
       worker("if ARGV[4] ~= 'priority' then return seq end", 'if ARGV[4] then return seq end'),
     ],
     killedBy: { test: LINE, name: 'within a line by priority' },
+  },
+  {
+    rule: 'a batch ends before a job that does not sleep',
+    patches: [worker('if isOther or not job.asleep or job.held', 'if isOther or job.held')],
+    killedBy: { test: BATCH, name: 'before a job that is delayed' },
+  },
+  {
+    rule: 'a batch ends before a job of several resources',
+    patches: [worker('if isOther or not job.asleep', 'if not job.asleep')],
+    killedBy: { test: BATCH, name: 'before one of several resources' },
+  },
+  {
+    rule: 'a batch takes no job of a resource that is paused',
+    patches: [worker('if slots == 0 then return found end', 'limits = nil')],
+    killedBy: { test: BATCH, name: 'while its resource was paused' },
+  },
+  {
+    rule: 'a batch starts no more jobs than the rate admits',
+    patches: [
+      worker(
+        'or opensAt(job, limits) or rateOpensAt(job.lines, job.rate, true) then break',
+        'then break',
+      ),
+    ],
+    killedBy: { test: BATCH, name: 'no more starts than its rate admits' },
+  },
+  {
+    rule: 'a job of a batch that failed for good holds its line',
+    patches: [
+      worker(
+        "    if ending == 'hold' and redis.call('EXISTS', base .. id) == 1 then\n",
+        '    if false then\n',
+      ),
+    ],
+    killedBy: { test: BATCH, name: 'holds its line' },
+  },
+  {
+    rule: 'a batch stops when the lock on one of its jobs is lost',
+    patches: [run('    batch?.abort(error)\n', '')],
+    killedBy: { test: BATCH, name: 'stops as a whole' },
+  },
+  {
+    rule: 'the cancel of one job does not stop its batch',
+    patches: [run('if (running.batch === undefined) running', 'if (running.signal) running')],
+    killedBy: { test: BATCH, name: 'goes on when one of its jobs is cancelled' },
+  },
+  {
+    rule: 'a batch that is stopped gives its jobs back',
+    patches: [run('if (isGivenBack(first.signal.reason) || ', 'if (false && ')],
+    killedBy: { test: BATCH, name: 'that is drained gives its jobs back' },
   },
 ]
 
