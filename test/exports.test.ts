@@ -29,6 +29,7 @@ test('the public names are these and no others', () => {
       "StaleTokenError",
       "ValueTooLargeError",
       "WaitedTooLongError",
+      "batchProcessor",
       "lockedProcessor",
       "openTelemetry",
       "silentLogger",
