@@ -37,7 +37,11 @@ async function run(plan: Plan): Promise<number> {
   } finally {
     // Whatever does not close in time ends with this process: servers by their reaper, workers by
     // themselves.
-    await Promise.race([closing.run(), delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
+    const closed = closing.run().catch((error: unknown) => {
+      // A server that was still starting may not be closed in order.
+      if (!stopping.signal.aborted) throw error
+    })
+    await Promise.race([closed, delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
     stopping.forget()
   }
 }
