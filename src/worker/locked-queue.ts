@@ -5,7 +5,7 @@
  * waiting.
  */
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
-import { sleep, systemClock } from '../clock.ts'
+import { sleep, systemClock, withinMs } from '../clock.ts'
 import { PlainWorkerError } from '../errors.ts'
 import {
   choiceOption,
@@ -88,6 +88,8 @@ const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, bool
 
 /** A worker connects and says what it has in this time. */
 const START_MS = 1_000
+/** A queue whose Redis is away closes without an answer. */
+const COMPARE_LIMIT_MS = 500
 
 interface NewJob<Data, Name extends string> {
   name: Name
@@ -109,6 +111,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   readonly #share: ((data: Data, resources: readonly string[]) => Share) | undefined
   readonly #slots: ((data: Data) => number) | undefined
   readonly #settings: SettingsCheck
+  #comparing: Promise<void> = Promise.resolve()
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
@@ -268,6 +271,12 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     return positionOf(this.#lines(), jobId)
   }
 
+  /** As BullMQ's. What is known of processes with other settings is emitted before. */
+  override async close(): Promise<void> {
+    await withinMs(systemClock, COMPARE_LIMIT_MS, this.#comparing)
+    return super.close()
+  }
+
   #lines(): LineBackend {
     return LineBackend.of(this)
   }
@@ -287,14 +296,14 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     if (this.#slots !== undefined) checkedSlots(this.#slots(data))
     const rate = this.#rate?.(data)
     if (rate !== undefined) checkedRate(rate, 'rate')
-    void this.#compareSettings()
+    if (this.#settings.isDue) this.#comparing = this.#compareSettings()
   }
 
   async #compareSettings(): Promise<void> {
     try {
       const differences = await this.#settings.exchange()
       for (const difference of differences ?? []) this.emit('error', difference)
-      if (differences !== undefined) await this.#findPlainWorkers()
+      if (differences !== undefined) void this.#findPlainWorkers().catch(() => undefined)
     } catch {
       // The queue's Redis is away: the jobs' own commands say so.
     }

@@ -111,6 +111,7 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
       progress.show(soFar)
     },
   })
+  await adder.close() // Then all is known that differs.
   progress.end()
   out.result({ queue, input, end, ...tally, runId }, () =>
     describe(end, tally, queue, file === '-' && flags.runId === undefined),

@@ -66,6 +66,11 @@ export class SettingsCheck {
     this.#clock = clock
   }
 
+  /** It was not said lately. */
+  get isDue(): boolean {
+    return this.#clock.now() - this.#publishedAt >= PUBLISH_INTERVAL_MS
+  }
+
   /** Whether a LockedWorker has said anything lately; false also where none has started yet. */
   async knowsWorker(): Promise<boolean> {
     const found = await this.#exchange()
@@ -76,9 +81,8 @@ export class SettingsCheck {
    * Says what this process has and finds others that differ; undefined where it did so recently.
    */
   async exchange(): Promise<readonly SettingsDifferError[] | undefined> {
-    const now = this.#clock.now()
-    if (now - this.#publishedAt < PUBLISH_INTERVAL_MS) return undefined
-    this.#publishedAt = now
+    if (!this.isDue) return undefined
+    this.#publishedAt = this.#clock.now()
     try {
       return this.#differences(await this.#exchange())
     } catch (error) {
