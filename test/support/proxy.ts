@@ -243,10 +243,16 @@ class TcpProxy implements FaultProxy {
   #reset(connection: Connection): void {
     connection.requests.discard()
     connection.replies.discard()
-    connection.client.resetAndDestroy()
-    connection.server.resetAndDestroy()
+    cut(connection.client)
+    cut(connection.server)
     this.#resets += 1
   }
+}
+
+/** Node does not let go of a socket that is reset in the middle of its end or of its beginning. */
+function cut(socket: Socket): void {
+  if (socket.writableEnded || socket.connecting) socket.destroy()
+  else socket.resetAndDestroy()
 }
 
 function isBroken({ requests, replies }: Connection): boolean {
