@@ -73,7 +73,7 @@ const MAX_TRIPS = 5
 const CLOSE_LIMIT_MS = 500
 /** To fail the jobs that wait, up to 10,000. */
 const CANCEL_LIMIT_MS = 60_000
-/** A million jobs take some 30 s. */
+/** It moves a thousand jobs at a time. */
 const LEAVE_LINES_LIMIT_MS = 600_000
 
 export class QueueView {

@@ -131,9 +131,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       ordered: order === 'strict',
       burstMs: ours.burstMs,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
-      ...(order === 'strict' && {
-        takeMore: (job, resource, most) => this.#takeMore(job, resource, most),
-      }),
+      takeMore: (job, resource, most) => this.#takeMore(job, resource, most),
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
         this.#emit('requeued', job, why)
@@ -375,16 +373,19 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   ): Promise<readonly Taken<Data, Result, Name>[]> {
     const { token = '0' } = job
     const found = await this.#lines.take(job, resource, { token, name: this.opts.name }, most)
-    const jobs = found.map(async ([data, id]) => {
-      const member = await this.nextJobFromJobData(data, id, token)
+    const taken: Taken<Data, Result, Name>[] = []
+    for (const [data, id] of found) {
+      // Undefined where the next job of its scheduler could not be added. Then it stalls.
+      const member = (await this.nextJobFromJobData(data, id, token)) as typeof job | undefined
+      if (member === undefined) continue
       const run = async (): Promise<void> => {
         await this.processJob(member, token, () => false).catch((error: unknown) => {
           this.emit('error', error as Error)
         })
       }
-      return { job: member, run }
-    })
-    return Promise.all(jobs)
+      taken.push({ job: member, run })
+    }
+    return taken
   }
 
   /** How many jobs wait in their lines; undefined when the queue's Redis does not answer soon. */

@@ -1,4 +1,7 @@
-/** The last trips of several jobs in one script. Each is sent when all are there, or have left. */
+/**
+ * The last trips of several jobs in one script. It is sent when each job is at its last trip, or
+ * has ended in another way.
+ */
 export interface LastTrip {
   /** BullMQ's keys and arguments. */
   readonly args: readonly unknown[]

@@ -337,11 +337,13 @@ export class LineBackend extends Backend {
   async leaveLines(): Promise<number> {
     const base = this.keys[''] ?? ''
     let left = 0
-    let woken: number
+    let looked: number
     do {
-      woken = (await this.run(this.#scripts.leaveLines, 'shares', [base, LEAVE_LIMIT])) as number
+      const reply = await this.run(this.#scripts.leaveLines, 'shares', [base, LEAVE_LIMIT])
+      const [sleepers, woken] = reply as readonly [number, number]
+      looked = sleepers
       left += woken
-    } while (woken === LEAVE_LIMIT)
+    } while (looked === LEAVE_LIMIT)
     await this.run(this.#scripts.forget, 'shares', [base])
     return left
   }

@@ -197,9 +197,10 @@ for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + most)) do
   if job then
     local isOther = job.base ~= base or string.find(job.lines, '","', 1, true)
     if isOther or not job.asleep or job.held or not redis.call('ZSCORE', delayed, job.id)
-      or opensAt(job, limits) or rateOpensAt(job.lines, job.rate, true) then break end
+      or opensAt(job, limits) then break end
     local result = bullmq(only(job), KEYS, theirs)
     if type(result[1]) ~= 'table' then break end
+    rateOpensAt(job.lines, job.rate, true) -- It counts.
     found[#found + 1] = {result[1], result[2]}
   end
 end
@@ -649,10 +650,12 @@ redis.call('DEL', readyKey(ARGV[3]), sharesKey(ARGV[3]))
  * shares, so a plain worker can take it from there.
  *
  * KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 the most jobs
- * Returns  jobs that were woken
+ * Returns  sleepers that were looked at, jobs that were woken
+ * Keeps: none is looked at twice. An id without a job is dropped.
  */
 const leaveLinesBody = `
 local base, from, most = ARGV[3], string.format('%.0f', ASLEEP), tonumber(ARGV[4])
+local woken = 0
 local sleepers = redis.call('ZRANGEBYSCORE', base .. 'delayed', from, '+inf', 'LIMIT', 0, most)
 for _, id in ipairs(sleepers) do
   local job = redis.call('HMGET', base .. id, 'timestamp', 'priority', 'redlock:lines')
@@ -661,9 +664,11 @@ for _, id in ipairs(sleepers) do
     redis.call('ZREM', lineKey(resource), placeOf(base, id, job[1]))
   end
   redis.call('HDEL', base .. id, 'redlock:share')
-  wake({jobKey = base .. id, base = base, id = id, lines = '[]', priority = priority}, false, '')
+  local own = {jobKey = base .. id, base = base, id = id, lines = '[]', priority = priority}
+  if job[1] and wake(own, false, '') then woken = woken + 1
+  else redis.call('ZREM', base .. 'delayed', id) end
 end
-return #sleepers
+return {#sleepers, woken}
 `
 
 /**

@@ -69,9 +69,10 @@ export function batchProcessor<Data = any, Result = any, Name extends string = s
   integerOption('size', size, 1, MAX_SIZE)
   integerOption('waitMs', waitMs, 0, MAX_WAIT_MS)
   if (typeof run !== 'function') refuse('run', 'a function of (jobs, lease)', run)
+  // For a worker without lines.
   const alone = async (job: Job<Data, Result, Name>, lease: JobLease & string): Promise<Result> => {
     const [outcome] = settledOf(await run([job], lease), 1)
-    return valueOf(outcome)
+    return settledValue(outcome)
   }
   return Object.assign(alone, { [BATCHED]: { size, waitMs, run } })
 }
@@ -123,7 +124,7 @@ export async function runBatch<Data, Result, Name extends string>(
   }
   const [own, ...others] = outcomes
   await members.settle(new Map(others.map((each, index) => [jobs[index + 1]?.id ?? '', each])))
-  return valueOf(own)
+  return settledValue(own)
 }
 
 /** @throws TypeError where a batch does not say what became of each of its jobs. */
@@ -142,7 +143,8 @@ function settledOf<Result>(
   )
 }
 
-export function valueOf<Result>(outcome: PromiseSettledResult<Result> | undefined): Result {
+/** @throws what a job failed with. */
+export function settledValue<Result>(outcome: PromiseSettledResult<Result> | undefined): Result {
   if (outcome?.status === 'fulfilled') return outcome.value
   throw outcome?.reason ?? new Error('The job failed without a reason')
 }

@@ -33,7 +33,7 @@ import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
 import { NO_TURN, type LineBackend, type Turn } from '../bullmq/line-backend.ts'
 import { leaseFor } from './admission.ts'
-import { batchedOf, runBatch, valueOf, type Members } from './batch.ts'
+import { batchedOf, runBatch, settledValue, type Members } from './batch.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
 import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
@@ -63,15 +63,8 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly lines: LineBackend | undefined
   /** Whether a job waits for its turn in its lines. */
   readonly ordered: boolean
-  /**
-   * The next jobs that sleep in the line of a job's resource, locked with its token. Only a worker
-   * with lines has them.
-   */
-  readonly takeMore?: (
-    job: Job<Data, Result, Name>,
-    resource: string,
-    most: number,
-  ) => Promise<readonly Taken<Data, Result, Name>[]>
+  /** Takes the other jobs of a batch. A worker that is made elsewhere has batches of one. */
+  readonly takeMore?: TakeMore<Data, Result, Name>
   /** What outlives a worker; undefined without a connection to the queue's Redis. */
   readonly results: ResultStore | undefined
   readonly reports: JobReports
@@ -80,6 +73,13 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   /** The lock service is closed: jobs can only be given back. */
   readonly onLocksClosed: () => void
 }
+
+/** The next jobs that sleep in the line of a job's resource, locked with its token. */
+type TakeMore<Data, Result, Name extends string> = (
+  job: Job<Data, Result, Name>,
+  resource: string,
+  most: number,
+) => Promise<readonly Taken<Data, Result, Name>[]>
 
 /** A job that was taken for a batch. */
 export interface Taken<Data, Result, Name extends string> {
@@ -402,7 +402,7 @@ export class JobRuns<Data, Result, Name extends string> {
     report: RunReport,
     running: Running,
   ): Promise<Result> {
-    const { dedupe, processor, checkpoints, results, clock } = this.#options
+    const { dedupe, processor, checkpoints, results, clock, takeMore } = this.#options
     const key = results && dedupe && resultKey(job, resources, dedupe)
     if (key !== undefined) {
       // Another job may have stored a result between the first look and the lease.
@@ -423,9 +423,16 @@ export class JobRuns<Data, Result, Name extends string> {
       const args = processor.length > 2 ? [jobSignal.signal] : []
       const given = jobLease as unknown as JobLease & string
       const batched = batchedOf<Data, Result, Name>(processor)
-      const result = await (batched === undefined
-        ? processor(job, given, ...args)
-        : runBatch(batched, job, given, this.#membersOf(job, resources, lease, running), clock))
+      const result =
+        batched === undefined || takeMore === undefined
+          ? await processor(job, given, ...args)
+          : await runBatch(
+              batched,
+              job,
+              given,
+              this.#membersOf(takeMore, job, resources, lease, running),
+              clock,
+            )
       if (key !== undefined) {
         await insist(() => results?.keep(key, lease, dedupe?.resultTtlMs ?? 0, result))
       }
@@ -439,24 +446,26 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** How the batch of a job gets its other jobs. */
   #membersOf(
+    takeMore: TakeMore<Data, Result, Name>,
     job: Job<Data, Result, Name>,
     resources: readonly string[],
     lease: Lease,
     first: Running,
   ): Members<Data, Result, Name> {
-    const { takeMore, lines } = this.#options
+    const { lines } = this.#options
     const [resource = '', ...more] = resources
+    /** Of those that have not ended. */
     const settling = new Map<string, (outcome: PromiseSettledResult<Result>) => void>()
-    const running = new Map<string, Promise<void>>()
-    let ended = (id: string): unknown => running.delete(id)
-    const end = (id: string): void => {
+    let group: ReturnType<LineBackend['endTogether']> | undefined
+    const ended = (id: string): void => {
+      settling.delete(id)
       this.#members.delete(id) // BullMQ may have failed it without running it.
-      ended(id)
+      group?.left(id)
     }
     first.batch = first.signal
     return {
       take: async (most) => {
-        if (takeMore === undefined || more.length > 0 || most <= 0) return []
+        if (more.length > 0 || most <= 0) return []
         const found = await this.#insist(first, () => takeMore(job, resource, most))
         return found.map(({ job: member, run }) => {
           const id = member.id ?? ''
@@ -464,20 +473,14 @@ export class JobRuns<Data, Result, Name extends string> {
             settling.set(id, resolve)
           })
           this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first })
-          running.set(
-            id,
-            run().finally(() => {
-              end(id)
-            }),
-          )
+          void run().finally(() => {
+            ended(id)
+          })
           return member
         })
       },
       settle: async (outcomes) => {
-        // One that has ended already could not be started.
-        const ids = [...running.keys()]
-        const group = lines?.endTogether(ids)
-        if (group !== undefined) ended = group.left
+        group = lines?.endTogether([...settling.keys()])
         for (const [id, outcome] of outcomes) settling.get(id)?.(outcome)
         await group?.sent
       },
@@ -496,7 +499,7 @@ export class JobRuns<Data, Result, Name extends string> {
     running.report = report
     let isDone = false
     try {
-      const result = valueOf(await outcome)
+      const result = settledValue(await outcome)
       isDone = true
       return result
     } catch (error) {

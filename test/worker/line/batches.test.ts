@@ -1,11 +1,12 @@
 /** Several jobs of a resource under one lease: in order, each with its own end. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Queue, type Job } from 'bullmq'
+import { Queue, Worker, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
   batchProcessor,
   JobLockLostError,
+  lockedProcessor,
   LockedQueue,
   LockedWorker,
   silentLogger,
@@ -392,6 +393,49 @@ describe('a batch', () => {
     // Of the first and the third; the second was not its own any more.
     const [{ message } = { message: '' }] = reasons as Error[]
     expect(failures).toEqual([message, message])
+  })
+
+  test('has jobs in the order of their priorities, removes them, and keeps to a limiter', async () => {
+    const queue = openQueue({ within: 'priority' })
+    const seen: number[] = []
+    for (const nr of [3, 2, 1]) {
+      const opts = { priority: nr, removeOnComplete: true }
+      await queue.add('charge', { customer: 'a', nr }, opts)
+    }
+    await queue.add('charge', { customer: 'a', nr: 9 }, { priority: 9 })
+    const run: BatchRun<Charge, unknown> = (batch) => {
+      seen.push(...numbers(batch))
+      return allDone(batch)
+    }
+    await work({ size: 10 }, run, { limiter: { max: 3, duration: 60_000 } })
+    await until('three are done', () => seen.length === 3)
+    await until('they are removed', async () => (await queue.getCompletedCount()) === 0)
+    await delay(300)
+    expect(seen).toEqual([1, 2, 3])
+    expect(await queue.getJobCountByTypes('prioritized', 'wait')).toBe(1)
+  })
+
+  test('is one job in a worker that is made elsewhere', async () => {
+    const redlock = await fixture.redlock()
+    const seen: number[][] = []
+    const run: BatchRun<Charge, unknown> = (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    }
+    const processor = lockedProcessor<Charge>(
+      redlock,
+      { resource: ({ data }) => resource(data), logger: silentLogger },
+      batchProcessor({ size: 10 }, run),
+    )
+    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    await plain.addBulk(jobs(2))
+    const worker = new Worker<Charge>(fixture.namespace, processor, { connection: connection() })
+    fixture.defer(() => worker.close())
+    await until('both are done', async () => (await plain.getCompletedCount()) === 2)
+    expect(seen).toEqual([[0], [1]])
+    const values = (await plain.getCompleted()).map(({ returnvalue }) => returnvalue as unknown)
+    expect(values.sort()).toEqual([0, 10])
   })
 
   test('is refused with what counts for one job', async () => {

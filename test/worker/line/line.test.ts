@@ -430,6 +430,9 @@ describe('jobs that leave their lines', () => {
       }))
       await queue.addBulk(jobs)
       await queue.add('charge', data(4), { delay: 600_000 })
+      // Ids whose jobs were deleted by hand, as many as one script looks at.
+      const gone = Array.from({ length: 1_000 }, (_, nr) => [2 ** 54, `gone ${nr}`]).flat()
+      await redis().zadd(`bull:${fixture.namespace}:delayed`, ...gone)
       expect(await queue.leaveLines()).toBe(Object.keys(options).length === 0 ? 3 : 4)
       const plain = plainQueue()
       const counts = await plain.getJobCounts('wait', 'prioritized', 'delayed')
