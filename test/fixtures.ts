@@ -50,10 +50,13 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     },
     defer: (close) => closers.push(close),
     async redlock(overrides = {}) {
+      const { leaseMs = 2_000 } = overrides
       const redlock = new Redlock({
         masters: started().urls,
-        leaseMs: 2_000,
+        leaseMs,
         maxLeaseMs: 3_000,
+        // Test files run beside each other: a healthy master may answer late.
+        masterTimeoutMs: Math.ceil(leaseMs / 4),
         namespace,
         logger: silentLogger,
         ...overrides,

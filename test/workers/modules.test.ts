@@ -60,7 +60,9 @@ test('reports builds each report once in two processes that are asked for many',
   expect(operators).toBeLessThan(STRIKES)
   const queue = new Queue('reports', { connection: { url: fixture.fleet.queue.url } })
   fixture.defer(() => queue.close())
-  const workers = [1, 2].map(() => runningCli(['work', 'workers/reports.ts'], variables))
+  const workers = [1, 2].map(() => runningCli(['work', 'workers/reports.ts', ...HEALTH], variables))
+  // One may do all of it before the other listens to signals.
+  await Promise.all(workers.map((worker) => worker.line(/health at/)))
   await until('all are answered', async () => (await queue.getCompletedCount()) === STRIKES)
   const jobs = await queue.getCompleted()
   const logs = await Promise.all(jobs.map(({ id = '' }) => queue.getJobLogs(id)))
