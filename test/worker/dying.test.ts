@@ -6,6 +6,7 @@ import { expect, test } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import type { DyingSetup, Point } from './dying-child.ts'
+import type { ProducingSetup } from './producing-child.ts'
 
 const fixture = useFleet({ masters: 3 })
 const LEASE_MS = 800
@@ -63,3 +64,35 @@ test.each(points)(
   },
   45_000,
 )
+
+test('a producer: each job that it has stored has its place', async () => {
+  const { namespace, fleet } = fixture
+  const connection = { host: fleet.queue.host, port: fleet.queue.port }
+  // With a place in a second trip, about half of the producers would die before it.
+  const setup: ProducingSetup = { queue: namespace, connection, producers: 20 }
+  const child = fork(new URL('producing-child.ts', import.meta.url), [JSON.stringify(setup)], {
+    execArgv: ['--import', import.meta.resolve('tsx')],
+  })
+  const died = once(child, 'exit')
+  fixture.defer(async () => {
+    child.kill('SIGKILL')
+    await died
+  })
+  let stored = 0
+  child.on('message', (message) => {
+    stored = Number(message)
+  })
+  await until('it adds jobs', () => stored >= 100, READY_LIMIT_MS)
+  child.kill('SIGKILL')
+  await died
+
+  const queue = new LockedQueue<{ nr: number }>(namespace, {
+    ...{ connection, namespace },
+    resource: () => 'customer:none',
+  })
+  fixture.defer(() => queue.close())
+  const jobs = await queue.getJobs(['waiting', 'delayed', 'prioritized'])
+  expect(jobs.length).toBeGreaterThanOrEqual(stored)
+  const places = await Promise.all(jobs.map(({ id }) => queue.position(id ?? '')))
+  expect(places.filter((place) => place === undefined)).toEqual([])
+})
