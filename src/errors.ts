@@ -250,9 +250,10 @@ export class QueueUnreachableError extends RedlockError {
   readonly queue: string
   readonly waitedMs: number
 
-  constructor(queue: string, waitedMs: number) {
+  /** @param cause what is wrong with `connection`, where it is known. */
+  constructor(queue: string, waitedMs: number, cause = 'check `connection`') {
     super(
-      `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms: check \`connection\`; ` +
+      `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms: ${cause}; ` +
         `\`bullmq-redlock doctor\` says more. The worker keeps trying; no job is lost.`,
     )
     this.queue = queue

@@ -21,12 +21,13 @@ export class TlsCheck {
   /** Adds what to write instead of `redis://` or `rediss://`. Asks the server until it knows. */
   async explain(detail: string): Promise<string> {
     if (OTHER_CAUSES.test(detail)) return detail
-    this.#mismatch ??= await mismatchOf(this.#options)
+    this.#mismatch ??= await tlsMismatch(this.#options)
     return this.#mismatch === undefined ? detail : `${this.#mismatch} (${detail})`
   }
 }
 
-async function mismatchOf({
+/** What to write instead; undefined where both sides agree, or none answers within the limit. */
+export async function tlsMismatch({
   path,
   host = 'localhost',
   port = 6379,

@@ -443,10 +443,14 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       () => undefined, // Closed before it was ready; BullMQ emits what went wrong.
     )
     const stop = AbortSignal.any([this.#closing.signal, ready.signal])
-    await sleep(systemClock, QUEUE_PATIENCE_MS, stop).then(
-      () => this.emit('error', new QueueUnreachableError(this.name, QUEUE_PATIENCE_MS)),
-      () => undefined, // Ready, or closing.
-    )
+    try {
+      await sleep(systemClock, QUEUE_PATIENCE_MS, stop)
+    } catch {
+      return // Ready, or closing.
+    }
+    const cause = await this.#lines.tlsMismatch()
+    if (stop.aborted) return
+    this.emit('error', new QueueUnreachableError(this.name, QUEUE_PATIENCE_MS, cause))
   }
 }
 

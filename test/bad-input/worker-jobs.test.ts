@@ -199,6 +199,22 @@ it('a queue whose Redis does not answer: the worker says what that means, and go
   await queue.close()
 })
 
+it('a queue whose Redis speaks no TLS: the worker says what to write', async () => {
+  await using lab = await Lab.open(fleet)
+  const redlock = await lab.client({ direct: true })
+  const worker = new LockedWorker(lab.namespace, () => Promise.resolve('done'), {
+    connection: { url: fleet.queue.url.replace('redis:', 'rediss:') },
+    ...{ redlock, resource: () => 'customer:1' },
+  })
+  const errors: Error[] = []
+  worker.on('error', (error) => errors.push(error))
+  const said = (): Error | undefined =>
+    errors.find((error) => error instanceof QueueUnreachableError)
+  await until('it is said', () => said() !== undefined, 12_000)
+  expect(said()?.message).toContain('the server speaks no TLS on this port: use `redis://`')
+  await worker.close()
+})
+
 it('a worker whose Redlock was closed gives its jobs back, and they use no attempt', async () => {
   await using lab = await Lab.open(fleet)
   const redlock = new Redlock({

@@ -33,8 +33,13 @@ type Command =
   | 'resume'
   | 'cancel'
   | 'leave-lines'
+  | 'verify'
+  | 'completion'
 
 type Codes = Readonly<Record<Command, number>>
+
+/** They ask no server. `verify` is given no line about a lease. */
+const ALONE = { verify: 2, completion: 0 }
 
 // `doctor` ends with 1 also where all is well: the queue of a test writes nothing to disk.
 // `bootstrap` is refused by a master that holds a lease.
@@ -42,12 +47,12 @@ type Codes = Readonly<Record<Command, number>>
 const GOOD: Codes = {
   ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0 },
   ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0 },
-  ...{ bootstrap: 1, enqueue: 0 },
+  ...{ bootstrap: 1, enqueue: 0, ...ALONE },
 }
 const NO_QUORUM: Codes = {
   ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3 },
   ...{ bootstrap: 3, enqueue: 0 },
-  ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0 },
+  ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0, ...ALONE },
 }
 const NO_QUEUE: Codes = {
   ...{ ...GOOD, inspect: 1, why: 1, enqueue: 1 },
@@ -103,10 +108,12 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     resume: ['resume', 'unused'],
     cancel: ['cancel', queue, '--job', 'missing', '--yes'],
     'leave-lines': ['leave-lines', queue, '--yes'],
+    verify: ['verify', '-'],
+    completion: ['completion', 'bash'],
   }
   const all: Partial<Record<Command, Said>> = {}
   for (const [command, args] of Object.entries(commands) as [Command, readonly string[]][]) {
-    all[command] = await cli(args, { env, ...(command === 'enqueue' && { input: '{"n":1}\n' }) })
+    all[command] = await cli(args, { env, input: command === 'enqueue' ? '{"n":1}\n' : '' })
   }
   const said = all as Record<Command, Said>
   const codes = Object.fromEntries(Object.entries(said).map(([each, { code }]) => [each, code]))

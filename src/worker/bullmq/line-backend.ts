@@ -8,6 +8,7 @@ import type { Writable } from 'node:stream'
 import * as bullmq from 'bullmq'
 import type { BackendFactory, Job, JobJson, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../../clock.ts'
+import { tlsMismatch } from '../../redis/tls-check.ts'
 import type { LineCensus } from '../../telemetry/worker-source.ts'
 import { ASLEEP_DELAY_MS } from '../line/line-library.ts'
 import { lineScripts, type LineScripts } from '../line/line-scripts.ts'
@@ -221,6 +222,15 @@ export class LineBackend extends Backend {
   async address(): Promise<string> {
     const client = (await this.#client()) as { readonly options?: { host?: string; port?: number } }
     return `${client.options?.host ?? ''}:${client.options?.port ?? ''}`
+  }
+
+  /** What to write instead of `redis://` or `rediss://`, where the queue's Redis speaks the other. */
+  async tlsMismatch(): Promise<string | undefined> {
+    // There before it is connected. Protected in BullMQ's types.
+    const { _client: client } = this.connection as unknown as {
+      readonly _client?: { readonly options?: Parameters<typeof tlsMismatch>[0] }
+    }
+    return client?.options === undefined ? undefined : tlsMismatch(client.options)
   }
 
   /** Says how the trip that ends `job` moves its lines. Without a word the job leaves them. */
