@@ -617,6 +617,7 @@ export class LineBackend extends Backend {
     const ours = [jobs, numberOfKeys, args.length - numberOfKeys]
     const all = [...args.slice(0, numberOfKeys), ...trips.flatMap((trip) => trip.args)]
     const replies = this.#send(client, finishMany, all, ours)
+    this.#flush(client) // The server works on them while the first job's trip is prepared.
     sent()
     return (await replies) as readonly unknown[]
   }
@@ -717,19 +718,24 @@ export class LineBackend extends Backend {
    * Commands that are sent in one turn of the event loop leave in few writes. In several, so that
    * the server works on the first while the others are prepared.
    */
-  #coalesce({ stream }: Client): void {
+  #coalesce(client: Client): void {
+    const { stream } = client
     if (stream?.cork === undefined || stream.uncork === undefined) return
     this.#unsent++
     if (this.#unsent === 1) {
       stream.cork()
       process.nextTick(() => {
-        this.#unsent = 0
-        stream.uncork?.()
+        this.#flush(client)
       })
     } else if (this.#unsent % COMMANDS_PER_WRITE === 0) {
       stream.uncork()
       stream.cork()
     }
+  }
+
+  #flush({ stream }: Client): void {
+    this.#unsent = 0
+    stream?.uncork?.()
   }
 
   /** BullMQ's keys, our arguments as one, BullMQ's arguments. */
