@@ -99,8 +99,10 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
 describe('counters', () => {
   it('a token is larger than one that every master has forgotten, also from a clock that is behind', async () => {
     await using fleet = await startFleet({ masters: 3, queue: false })
-    const masters = { masters: fleet.urls, maxLeaseMs: 200, leaseMs: 200, fenceTtlMs: 2_000 }
-    const options = { ...masters, logger: silentLogger }
+    const leaseMs = 200
+    const masters = { masters: fleet.urls, maxLeaseMs: leaseMs, fenceTtlMs: 2_000 }
+    const limits = { leaseMs, masterTimeoutMs: leaseMs }
+    const options = { ...masters, ...limits, logger: silentLogger }
     await using first = new Redlock(options)
     const { fencingToken } = await holdAndRelease(first)
     await until('the counters have expired', async () =>
