@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Fleet, TestServer } from '../../src/testing/index.ts'
+import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
 import { startProxy, type FaultProxy } from '../../test/support/proxy.ts'
 import type { Setup } from './adapter.ts'
 import type { AcquireResult, WorkState } from './calls.ts'
@@ -55,8 +56,12 @@ export class RemoteClient {
     await this.#library.call('release', held, CALL_LIMIT_MS)
   }
 
-  async startUsing(resource: string, ttlMs: number): Promise<number> {
-    const lock = { client: this.#client, resource, ttlMs }
+  async startUsing(
+    resource: string,
+    ttlMs: number,
+    options: { readonly nested?: boolean } = {},
+  ): Promise<number> {
+    const lock = { client: this.#client, resource, ttlMs, ...options }
     return answerOf(await this.#library.call('startUsing', lock, CALL_LIMIT_MS))
   }
 
@@ -67,6 +72,15 @@ export class RemoteClient {
   async finish(work: number, error?: string): Promise<void> {
     const argument = error === undefined ? { work } : { work, error }
     answerOf(await this.#library.call('finish', argument, CALL_LIMIT_MS))
+  }
+
+  /** Stops its process, and with it the other clients there. */
+  suspend(): void {
+    this.#library.signal('SIGSTOP')
+  }
+
+  goOn(): void {
+    this.#library.signal('SIGCONT')
   }
 
   async close(): Promise<void> {
@@ -80,6 +94,8 @@ export class Bench implements AsyncDisposable {
   readonly servers: readonly TestServer[]
   /** A connection past the proxies to each master. */
   readonly masters: readonly Redis[]
+  /** Of the masters; undefined where they cannot be set. */
+  readonly clocks: ClockShim | undefined
   readonly #namespace = `s-${randomUUID().slice(0, 8)}`
   readonly #processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>
   readonly #clients: RemoteClient[] = []
@@ -87,20 +103,23 @@ export class Bench implements AsyncDisposable {
   static async open(
     library: string,
     fleet: Fleet,
+    clocks: ClockShim | undefined,
     processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>,
   ): Promise<Bench> {
     const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
-    return new Bench(library, fleet, proxies, processes)
+    return new Bench(library, fleet, proxies, clocks, processes)
   }
 
   private constructor(
     library: string,
     fleet: Fleet,
     proxies: readonly FaultProxy[],
+    clocks: ClockShim | undefined,
     processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>,
   ) {
     this.library = library
     this.proxies = proxies
+    this.clocks = clocks
     this.servers = fleet.masters
     this.masters = fleet.urls.map((url) => {
       const redis = new Redis(url, { retryStrategy: () => 20 })

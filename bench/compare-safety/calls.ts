@@ -1,4 +1,4 @@
-/** What the comparison asks a library's process to do, over IPC.. */
+/** What the comparison asks a library's process to do, over IPC. */
 import type { Reason, Setup } from './adapter.ts'
 
 export type AcquireResult =
@@ -22,12 +22,16 @@ export interface WorkState {
   /** What `using` came to. */
   readonly settled:
     { readonly ok: boolean; readonly value: string; readonly at: number } | undefined
+  /** What came of taking the resource again inside the work. */
+  readonly inner?: 'granted' | 'refused'
 }
 
 export interface Lock {
   readonly client: number
   readonly resource: string
   readonly ttlMs: number
+  /** Inside the work, takes the resource again and releases that. */
+  readonly nested?: boolean
 }
 
 /** Every operation: its argument and its answer. */

@@ -98,17 +98,19 @@ async function acquire({ client: index, resource, ttlMs }: Lock): Promise<Acquir
   }
 }
 
-function startUsing({ client, resource, ttlMs }: Lock): Promise<number> {
+function startUsing({ client, resource, ttlMs, nested = false }: Lock): Promise<number> {
   const work: Work = {
     state: { lostAt: undefined, settled: undefined },
     finish: () => undefined,
   }
   const index = works.push(work) - 1
   return new Promise((resolve, reject) => {
-    const done = item(clients, client).using(resource, ttlMs, (onLost) => {
+    const own = item(clients, client)
+    const done = own.using(resource, ttlMs, async (onLost) => {
       onLost(() => {
         work.state = { ...work.state, lostAt: work.state.lostAt ?? monotonicMs() }
       })
+      if (nested) work.state = { ...work.state, inner: await nest(own, resource, ttlMs) }
       resolve(index)
       return new Promise<string>((complete, fail) => {
         work.finish = (error) => {
@@ -130,6 +132,17 @@ function startUsing({ client, resource, ttlMs }: Lock): Promise<number> {
       },
     )
   })
+}
+
+async function nest(client: Client, resource: string, ttlMs: number): Promise<'granted' | 'refused'> {
+  let inner: Held
+  try {
+    inner = await client.acquire(resource, ttlMs)
+  } catch {
+    return 'refused'
+  }
+  await inner.release()
+  return 'granted'
 }
 
 function item<T>(list: readonly T[], index: number): T {

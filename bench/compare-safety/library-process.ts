@@ -76,6 +76,11 @@ export class LibraryProcess {
     })
   }
 
+  /** `SIGSTOP`, and `SIGCONT` to go on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#child.kill(signal)
+  }
+
   async end(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     const exited = once(this.#child, 'exit')

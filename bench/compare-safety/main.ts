@@ -11,6 +11,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../../scripts/provision-server.ts'
+import { compileShim } from '../../test/faults/shimmed-clock.ts'
 import { hazards } from './hazards/index.ts'
 import { installPeers } from './install-peers.ts'
 import { libraries, OURS, type Library } from './libraries.ts'
@@ -40,6 +41,9 @@ process.on('uncaughtException', (error) => {
 })
 await provisionServer({ install: true, say })
 await installPeers(say)
+const answer = await compileShim()
+if (answer.status === 'absent') say(`Clocks of servers cannot be set: ${answer.reason}`)
+const clocks = answer.status === 'ready' ? answer.shim : undefined
 const startedAt = performance.now()
 const columns = await inLanes(chosen)
 const report: Report = {
@@ -49,6 +53,7 @@ const report: Report = {
   command: 'npm run compare:safety',
   columns,
 }
+clocks?.remove()
 await write(report)
 const ours = columns.find(({ library }) => library.name === OURS)
 const failed = Object.values(ours?.cells ?? {}).some(({ verdict }) => verdict === 'FAIL')
@@ -61,7 +66,7 @@ async function inLanes(queue: readonly Library[]): Promise<readonly Column[]> {
   const lane = async (): Promise<void> => {
     for (let library = waiting.shift(); library !== undefined; library = waiting.shift()) {
       const { title } = library
-      const column = await runColumn(library, rows, ({ name }, { verdict, evidence }) => {
+      const column = await runColumn(library, rows, clocks, ({ name }, { verdict, evidence }) => {
         say(`${title} · ${name}: ${verdict} ${evidence}`)
       })
       done.push(column)

@@ -1,5 +1,6 @@
 /** Runs the rows of one library, one after the other, on masters of its own. */
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
 import { Bench, FaultNotSeenError } from './bench.ts'
 import { fail, type Cell, type Hazard } from './hazard.ts'
 import type { Library } from './libraries.ts'
@@ -15,6 +16,7 @@ export interface Column {
 export async function runColumn(
   library: Library,
   hazards: readonly Hazard[],
+  clocks: ClockShim | undefined,
   onCell: (hazard: Hazard, cell: Cell) => void,
 ): Promise<Column> {
   await using fleet = await startFleet({ masters: 5, queue: false })
@@ -23,7 +25,7 @@ export async function runColumn(
     const versions = await processes.versions()
     const cells: Record<string, Cell> = {}
     for (const hazard of hazards) {
-      const cell = await runCell(library.name, hazard, fleet, processes)
+      const cell = await runCell(library.name, hazard, fleet, clocks, processes)
       cells[hazard.name] = cell
       onCell(hazard, cell)
     }
@@ -37,9 +39,10 @@ async function runCell(
   library: string,
   hazard: Hazard,
   fleet: Fleet,
+  clocks: ClockShim | undefined,
   processes: ProcessPair,
 ): Promise<Cell> {
-  const bench = await Bench.open(library, fleet, () => processes.ready())
+  const bench = await Bench.open(library, fleet, clocks, () => processes.ready())
   try {
     return await hazard.run(bench)
   } catch (error) {

@@ -1,6 +1,6 @@
 /** What happens to the masters themselves. */
-import { readdirSync, statSync, truncateSync } from 'node:fs'
-import { join } from 'node:path'
+import { statSync, truncateSync } from 'node:fs'
+import { aofOf } from '../../test/support/aof.ts'
 import type { Arena } from './arena.ts'
 import type { Fault, Strike } from './fault.ts'
 
@@ -37,12 +37,9 @@ async function restarted(strike: Strike, change: () => Promise<void>): Promise<n
 
 /** Cuts what the last half second may have written; Redis starts from an AOF with a torn tail. */
 async function cutTail({ arena, random }: Strike, index: number): Promise<number> {
-  const [, dir = ''] = await arena.master(index).config('GET', 'dir')
+  const file = await aofOf(arena.master(index))
   await arena.server(index).kill()
-  const directory = join(dir, 'appendonlydir')
-  const name = readdirSync(directory).find((file) => file.endsWith('.incr.aof'))
-  if (name === undefined) return 0
-  const file = join(directory, name)
+  if (file === undefined) return 0
   const { size } = statSync(file)
   const cut = Math.min(size, Math.floor(random.between(1, 20_000)))
   truncateSync(file, size - cut)

@@ -3,12 +3,11 @@
  * other.
  */
 import { readFile, stat, truncate } from 'node:fs/promises'
-import { readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { monotonicMs } from './monotonic.ts'
 import { until } from '../fixtures.ts'
+import { aofOf } from '../support/aof.ts'
 import type { Rig } from './rig.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
 
@@ -24,14 +23,6 @@ const stage = useStage({
 
 /** Leases that are held for most of their time, so that there is something to forget. */
 const HOLDING = { leaseMs: 800, maxLeaseMs: 1_000, holdMs: 300, loops: 4, resources: 5 } as const
-
-/** The AOF of commands since the last rewrite. */
-async function aofOf(rig: Rig, index: number): Promise<string> {
-  const [, dir = ''] = await rig.master(index).config('GET', 'dir')
-  const directory = join(dir, 'appendonlydir')
-  const name = readdirSync(directory).find((file) => file.endsWith('.incr.aof'))
-  return join(directory, name ?? 'no-aof')
-}
 
 async function runIds(rig: Rig): Promise<readonly string[]> {
   return Promise.all(
@@ -71,7 +62,7 @@ const losses: readonly (readonly [string, Loss])[] = [
   [
     'with its last second cut off',
     async (rig, index) => {
-      const file = await aofOf(rig, index)
+      const file = (await aofOf(rig.master(index))) ?? 'no-aof'
       await rig.server(index).kill()
       const { size } = await stat(file)
       const tail = await wholeCommandsWithin(file, Math.floor(size / 2))

@@ -1,4 +1,5 @@
 /** The servers of the demo's locks: five Redis masters, or those of another lock service. */
+import pRetry from 'p-retry'
 import { LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import { Redlock, silentLogger } from '../../src/index.ts'
@@ -6,6 +7,8 @@ import { openLocks } from '../../src/operator/open-locks.ts'
 import { startFleet } from '../../src/testing/index.ts'
 import type { Closing } from './stopping.ts'
 import type { Plan } from './options.ts'
+
+const BOOTSTRAP = { retries: 20, minTimeout: 200, factor: 1 }
 
 export interface LockServer {
   readonly name: string
@@ -36,7 +39,8 @@ async function startMasters({ leaseMs, maxLeaseMs }: Plan, closing: Closing): Pr
   /** Sees the masters as any client does. */
   const observer = new Redlock(options)
   closing.add(() => observer.close())
-  await observer.bootstrap({ newFleet: true })
+  // On a busy machine a master may answer late.
+  await pRetry(() => observer.bootstrap({ newFleet: true }), BOOTSTRAP)
   const states = (): readonly (string | undefined)[] =>
     observer.status().masters.map(({ state }) => state)
   return {

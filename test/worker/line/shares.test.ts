@@ -131,6 +131,7 @@ describe('weights', () => {
       }
       expectFair(await shares(await work({ burstMs }), 9_000, weights))
     },
+    LIMIT_MS,
   )
 
   test(
