@@ -30,12 +30,12 @@ export const emptyRestart: Hazard = {
 export const halfDurable: Hazard = {
   name: 'half-durable',
   title: 'A master that lost its last second lets no second holder in',
-  scenario: `${leaseOf(TTL_MS)} and one of the three comes back with all that it had before the lease`,
+  scenario: `${leaseOf(TTL_MS)} and one of the three, which syncs its file once a second, comes back with all that it had before the lease`,
   run(bench) {
     let file = ''
     let size = 0
     return judge(bench, {
-      prepare: keepsData,
+      prepare: () => keepsData(bench, 'everysec'),
       async connected() {
         file = (await aofOf(bench.master(LOSER))) ?? 'no-aof'
         size = (await stat(file)).size
@@ -67,7 +67,7 @@ export const wrongReboot: Hazard = {
   scenario: `${leaseOf(TTL_MS)} and one of the three reboots with its data and a clock that is an hour ahead`,
   run: (bench) =>
     withClock(bench, {
-      prepare: keepsData,
+      prepare: () => keepsData(bench, 'always'),
       async strike() {
         await loser(bench).kill()
         bench.clocks?.clock(loser(bench).port).step(HOUR_MS)
@@ -87,8 +87,9 @@ function loser({ servers }: Bench): Bench['servers'][number] {
   return server
 }
 
-async function keepsData(bench: Bench): Promise<void> {
-  const config = { appendonly: 'yes', appendfsync: 'always' }
+/** It writes down what it does, at once or once a second. */
+async function keepsData(bench: Bench, appendfsync: 'always' | 'everysec'): Promise<void> {
+  const config = { appendonly: 'yes', appendfsync }
   await loser(bench).restart({ keepData: false, config })
   await bench.master(LOSER).ping()
 }
