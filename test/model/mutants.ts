@@ -51,6 +51,8 @@ const worker = (find: string, replace: string, file = 'line-scripts'): Patch => 
 })
 const LINE = 'test/worker/line/line.test.ts'
 const BATCH = 'test/worker/line/batches.test.ts'
+const LIMITS = 'test/worker/line/limits.test.ts'
+const SHARES = 'test/worker/line/shares.test.ts'
 /** In what a worker does with a job. */
 const run = (find: string, replace: string): Patch => ({
   file: 'src/worker/run/job-runs.ts',
@@ -917,6 +919,78 @@ const rules: readonly Mutant[] = [
     rule: 'a batch that is stopped gives its jobs back',
     patches: [run('if (isGivenBack(first.signal.reason) || ', 'if (false && ')],
     killedBy: { test: BATCH, name: 'that is drained gives its jobs back' },
+  },
+  {
+    rule: 'slots that are set count',
+    patches: [worker('limits.slots, limits.areSet = entry.slots, true', '_ = 0', 'limits-library')],
+    killedBy: { test: LIMITS, name: 'slots that are set' },
+  },
+  {
+    rule: 'of several patterns the longest counts',
+    patches: [worker('if #pattern > #longest and ', 'if ', 'limits-library')],
+    killedBy: { test: LIMITS, name: 'slots of a pattern' },
+  },
+  {
+    rule: 'slots of a resource come before those of a pattern',
+    patches: [
+      worker('not limits.areSet and patternOf(resource)', 'patternOf(resource)', 'limits-library'),
+    ],
+    killedBy: { test: LIMITS, name: 'slots of a pattern' },
+  },
+  {
+    rule: 'nothing is left of a pattern whose lines are empty',
+    patches: [
+      worker(
+        "redis.call('ZREM', line, MARK) end\n        return",
+        '_ = 0 end\n        return',
+        'line-library',
+      ),
+    ],
+    killedBy: { test: LIMITS, name: 'slots of a pattern' },
+  },
+  {
+    rule: 'a start counts for the rate',
+    patches: [worker('ipairs(counts and starts or {})', 'ipairs({})', 'limits-library')],
+    killedBy: { test: LIMITS, name: 'is used up to its end' },
+  },
+  {
+    rule: 'a rate counts the cost of a job',
+    patches: [worker('+ interval * cost\n', '+ interval\n', 'limits-library')],
+    killedBy: { test: LIMITS, name: 'counts the cost' },
+  },
+  {
+    rule: 'a resource that sleeps after a 429 starts nothing',
+    patches: [
+      worker('return limits and limits.closedUntil or', 'return', 'line-library'),
+      worker('if limits.closedUntil then limits.slots = 0 end', '', 'limits-library'),
+    ],
+    killedBy: { test: LIMITS, name: 'after a 429' },
+  },
+  {
+    rule: 'a tenant that comes back has no credit',
+    patches: [worker('exactly(math.max(used, time or 0))', 'exactly(used)', 'shares-library')],
+    killedBy: { test: SHARES },
+  },
+  {
+    rule: 'work counts by the weight of its tenant',
+    patches: [worker('used + workedMs / weight', 'used + workedMs', 'shares-library')],
+    killedBy: { test: SHARES, name: 'weights' },
+  },
+  {
+    rule: 'a start counts for its tenant at once',
+    patches: [
+      worker(
+        "      if jobs[2] then redis.call('ZADD', ready, now, tenant) end\n",
+        '',
+        'shares-library',
+      ),
+    ],
+    killedBy: { test: SHARES, name: 'takes them from tenants in turn' },
+  },
+  {
+    rule: 'a start in vain counts nothing for its tenant',
+    patches: [worker('    charge(base, share, -charged)\n', '', 'line-library')],
+    killedBy: { test: SHARES, name: 'a start in vain' },
   },
 ]
 

@@ -445,6 +445,21 @@ describe('a rate', () => {
     expect(seen.requeued).toEqual([])
     await until('nothing is left', async () => (await leftovers()).length === 0)
   })
+
+  test('after a 429 no other slot of the resource starts a job', async () => {
+    const queue = makeQueue({ slots: 2 })
+    let toldAt = 0
+    const seen = await work({ slots: 2 }, async (job, lease) => {
+      if (job.data.nr !== 1 || toldAt > 0) return pause(30)
+      toldAt = performance.now()
+      throw await lease.rateLimit(800)
+    })
+    await queue.addBulk(jobs('a', ...upTo(8)))
+    await until('all ran', () => seen.ended.length === 8)
+    // One may have been on its way.
+    const early = seen.started.filter(({ at }) => at > toldAt && at < toldAt + 700)
+    expect(early.length, JSON.stringify(early)).toBeLessThanOrEqual(1)
+  })
 })
 
 describe('cancel', () => {

@@ -230,6 +230,29 @@ describe('tenants', () => {
     await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
   })
 
+  test('a worker that starts several jobs at once takes them from tenants in turn', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk([...tasks('a', 4, 1, 300), ...tasks('b', 4, 1, 300)])
+    const seen = await work({ concurrency: 4 })
+    await until('four run', () => seen.order.length >= 4)
+    const tenants = seen.order.slice(0, 4).map(({ tenant }) => tenant)
+    expect(tenants.toSorted()).toEqual(['a', 'a', 'b', 'b'])
+  })
+
+  test('a start in vain counts nothing for its tenant', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk([...tasks('busy', 1, 1, 2_000), ...tasks('paused', 1, 1, 1)])
+    await queue.pauseResource('paused-0')
+    const seen = await work({ concurrency: 2 })
+    await until('it was given in vain', () => seen.requeued.length === 1)
+    const client = new Redis(connection())
+    fixture.defer(() => client.quit())
+    const { namespace } = fixture
+    const used = await client.zmscore(`${namespace}:shares:bull:${namespace}:`, 'busy', 'paused')
+    expect(Number(used[0])).toBeGreaterThan(0)
+    expect(Number(used[1])).toBe(0)
+  })
+
   test('the jobs of a tenant that may start begin by priority', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk(
