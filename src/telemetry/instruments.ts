@@ -92,6 +92,11 @@ const KINDS = {
     unit: '{job}',
     description: 'Jobs that completed, failed for good, or failed and will be retried',
   },
+  'redlock.job.batches': {
+    kind: 'counter',
+    unit: '{batch}',
+    description: 'Batches of jobs that began to run',
+  },
   'redlock.job.parked': {
     kind: 'gauge',
     unit: '{job}',

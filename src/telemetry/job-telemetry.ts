@@ -64,6 +64,10 @@ export class JobTelemetry {
     this.#instruments.get()?.record('redlock.job.handoff.duration', tookMs, ofQueue(job))
   }
 
+  batched(job: ReportedJob): void {
+    this.#instruments.get()?.count('redlock.job.batches', ofQueue(job))
+  }
+
   ended(queueName: string, outcome: 'completed' | 'failed' | 'retried'): void {
     const by = { ...ofQueue({ queueName }), 'redlock.outcome': outcome }
     this.#instruments.get()?.count('redlock.job.ends', by)

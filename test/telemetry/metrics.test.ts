@@ -5,7 +5,14 @@
 import { metrics } from '@opentelemetry/api'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openMetrics, type Metrics } from '../../src/cli/work/metrics.ts'
-import { LockedQueue, LockedWorker, Redlock, openTelemetry, silentLogger } from '../../src/index.ts'
+import {
+  batchProcessor,
+  LockedQueue,
+  LockedWorker,
+  Redlock,
+  openTelemetry,
+  silentLogger,
+} from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { rowsOf } from './doc-tables.ts'
 import { series, type Series } from './prometheus-text.ts'
@@ -134,6 +141,21 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   expect(await ends('completed')).toBe(4)
   expect(await ends('retried')).toBe(1)
   expect(await value('redlock_job_parked', { redlock_namespace })).toBe(0)
+
+  const batches = `batches-${fixture.namespace}`
+  const several = new LockedQueue(batches, { connection, resource, namespace: fixture.namespace })
+  await several.addBulk([1, 2, 3].map((nr) => ({ name: 'charge', data: { nr } })))
+  const run = batchProcessor({ size: 2 }, (jobs) =>
+    Promise.allSettled(jobs.map(() => Promise.resolve())),
+  )
+  const batching = new LockedWorker(batches, run, { connection, redlock, resource })
+  fixture.defer(async () => {
+    await batching.close()
+    await several.close()
+  })
+  const byQueue = { messaging_destination_name: batches }
+  await until('three ran', async () => (await several.getCompletedCount()) === 3)
+  expect(await value('redlock_job_batches_total', byQueue)).toBe(2)
 
   const found = await scrape()
   for (const [name = '', kind = '', , labels = ''] of rowsOf('telemetry.md', 'Metrics')) {

@@ -37,6 +37,11 @@ export class JobReports {
     return new RunReport(job, lease, this.#log, this.#telemetry)
   }
 
+  /** A batch begins, with this job as its first. */
+  batched(job: Job): void {
+    this.#telemetry.batched(job)
+  }
+
   requeued(job: Job, { status, delayMs, resource, reason }: Requeue, tookMs: number): void {
     this.#telemetry.requeued(job, status, delayMs, tookMs)
     const fields = { resource, status, delayMs, reason }

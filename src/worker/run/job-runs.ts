@@ -402,7 +402,7 @@ export class JobRuns<Data, Result, Name extends string> {
     report: RunReport,
     running: Running,
   ): Promise<Result> {
-    const { dedupe, processor, checkpoints, results, clock, takeMore } = this.#options
+    const { dedupe, processor, checkpoints, results, clock, reports, takeMore } = this.#options
     const key = results && dedupe && resultKey(job, resources, dedupe)
     if (key !== undefined) {
       // Another job may have stored a result between the first look and the lease.
@@ -423,6 +423,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const args = processor.length > 2 ? [jobSignal.signal] : []
       const given = jobLease as unknown as JobLease & string
       const batched = batchedOf<Data, Result, Name>(processor)
+      if (batched !== undefined) reports.batched(job)
       const result =
         batched === undefined || takeMore === undefined
           ? await processor(job, given, ...args)
