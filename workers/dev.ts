@@ -1,6 +1,6 @@
 /**
- * `npm run dev`: servers of its own, a worker that starts again when its code changes, the
- * dashboard, and jobs to look at. Ctrl-C ends all of it.
+ * `npm run dev`: servers, a worker that starts again when its code changes, the dashboard, and
+ * jobs to look at. Ctrl-C ends all of it.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -3,7 +3,14 @@
  * start.
  */
 import { Redis } from 'ioredis'
-import { differs, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
+import {
+  differs,
+  differsAlone,
+  same,
+  sameAndAsSoon,
+  type Scenario,
+  useSides,
+} from './differential.ts'
 import { pause, range } from './side.ts'
 
 useSides()
@@ -177,7 +184,7 @@ same(
   { order: [1, 2], delayed: 1 },
 )
 
-differs(
+differsAlone(
   'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker',
   async (side) => {
     const queue = side.queue()
