@@ -15,6 +15,7 @@ export interface DifferentialTest {
 const VERDICTS: Readonly<Record<string, Verdict>> = {
   same: 'same',
   sameAlone: 'same',
+  differsAlone: 'differs',
   sameAndAsSoon: 'same',
   differs: 'differs',
   ours: 'differs',
