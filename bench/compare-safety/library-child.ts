@@ -134,7 +134,11 @@ function startUsing({ client, resource, ttlMs, nested = false }: Lock): Promise<
   })
 }
 
-async function nest(client: Client, resource: string, ttlMs: number): Promise<'granted' | 'refused'> {
+async function nest(
+  client: Client,
+  resource: string,
+  ttlMs: number,
+): Promise<'granted' | 'refused'> {
   let inner: Held
   try {
     inner = await client.acquire(resource, ttlMs)
