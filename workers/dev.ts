@@ -8,10 +8,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../scripts/provision-server.ts'
-import { LockedQueue, Redlock, silentLogger } from '../src/index.ts'
-import { startFleet } from '../src/testing/index.ts'
+import { LockedQueue } from '../src/index.ts'
 import { QUEUE, resourceOf, type Order } from './dev-worker.ts'
 import { Closing, watchSignals } from './demo/stopping.ts'
+import { startNewFleet } from './new-fleet.ts'
 
 const HELP = `Starts what a developer needs: three lock masters, the queue, a worker that reloads, the dashboard, and jobs.
 
@@ -42,15 +42,7 @@ async function main(): Promise<number> {
   const closing = new Closing()
   try {
     await provisionServer({ install: true, say: console.log })
-    const fleet = await startFleet({ masters: 3 })
-    closing.add(() => fleet.close())
-    const redlock = new Redlock({
-      masters: fleet.urls,
-      maxLeaseMs: MAX_LEASE_MS,
-      logger: silentLogger,
-    })
-    await redlock.bootstrap({ newFleet: true })
-    await redlock.close()
+    const { fleet } = await startNewFleet(3, { maxLeaseMs: MAX_LEASE_MS }, closing)
     const env = {
       BULLMQ_REDLOCK_MASTERS: fleet.urls.join(),
       BULLMQ_REDLOCK_QUEUE: fleet.queue.url,

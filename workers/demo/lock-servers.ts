@@ -1,14 +1,11 @@
 /** The servers of the demo's locks: five Redis masters, or those of another lock service. */
-import pRetry from 'p-retry'
 import { LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
-import { Redlock, silentLogger } from '../../src/index.ts'
+import { silentLogger } from '../../src/index.ts'
 import { openLocks } from '../../src/operator/open-locks.ts'
-import { startFleet } from '../../src/testing/index.ts'
+import { startNewFleet } from '../new-fleet.ts'
 import type { Closing } from './stopping.ts'
 import type { Plan } from './options.ts'
-
-const BOOTSTRAP = { retries: 20, minTimeout: 200, factor: 1 }
 
 export interface LockServer {
   readonly name: string
@@ -33,14 +30,7 @@ export function startLockServers(plan: Plan, closing: Closing): Promise<LockServ
 }
 
 async function startMasters({ leaseMs, maxLeaseMs }: Plan, closing: Closing): Promise<LockServers> {
-  const fleet = await startFleet({ masters: 5 })
-  closing.add(() => fleet.close())
-  const options = { masters: fleet.urls, leaseMs, maxLeaseMs, logger: silentLogger }
-  /** Sees the masters as any client does. */
-  const observer = new Redlock(options)
-  closing.add(() => observer.close())
-  // On a busy machine a master may answer late.
-  await pRetry(() => observer.bootstrap({ newFleet: true }), BOOTSTRAP)
+  const { fleet, observer } = await startNewFleet(5, { leaseMs, maxLeaseMs }, closing)
   const states = (): readonly (string | undefined)[] =>
     observer.status().masters.map(({ state }) => state)
   return {
