@@ -226,11 +226,12 @@ export class LineBackend extends Backend {
 
   /** What to write instead of `redis://` or `rediss://`, where the queue's Redis speaks the other. */
   async tlsMismatch(): Promise<string | undefined> {
-    // There before it is connected. Protected in BullMQ's types.
+    // There before it is connected. Protected in BullMQ's types. A cluster has no `host`.
     const { _client: client } = this.connection as unknown as {
       readonly _client?: { readonly options?: Parameters<typeof tlsMismatch>[0] }
     }
-    return client?.options === undefined ? undefined : tlsMismatch(client.options)
+    const { options } = client ?? {}
+    return options?.host === undefined ? undefined : tlsMismatch(options)
   }
 
   /** Says how the trip that ends `job` moves its lines. Without a word the job leaves them. */
