@@ -41,15 +41,15 @@ export function statementsFor(table: string): Statements {
    * $1 namespace, $2 resources, $3 token, $4 milliseconds. Returns every resource and the token
    * granted.
    */
-  const grant = (isFree: string, more = ''): string => `
-    WITH found AS MATERIALIZED (${locked('UPDATE SKIP LOCKED')}),
+  const grant = (isFree: string, lock: string): string => `
+    WITH found AS MATERIALIZED (${locked(lock)}),
     free AS (
       SELECT ${NEXT_TOKEN} AS next_token FROM found
       HAVING count(*) = cardinality($2::text[])
         AND bool_and(${isFree} AND refused IS DISTINCT FROM $3)
     ),
     claimed AS (
-      UPDATE ${table} SET holder = $3, fencing_token = next_token, expires_at = ${LATER}${more}
+      UPDATE ${table} SET holder = $3, fencing_token = next_token, expires_at = ${LATER}
       FROM free WHERE ${KEY} RETURNING fencing_token
     )
     SELECT resource, holder, (SELECT max(fencing_token) FROM claimed) AS granted,
@@ -70,9 +70,9 @@ export function statementsFor(table: string): Statements {
     insert: `
       INSERT INTO ${table} (namespace, resource)
       SELECT $1, name FROM unnest($2::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING`,
-    acquire: grant('expires_at <= clock_timestamp()'),
-    /** $5 is the predecessor's token. */
-    handOver: grant('holder = $5 AND expires_at > clock_timestamp()'),
+    acquire: grant('expires_at <= clock_timestamp()', 'UPDATE SKIP LOCKED'),
+    /** $5 is the predecessor's token. It waits for the attempt of a client that is not granted. */
+    handOver: grant('holder = $5 AND expires_at > clock_timestamp()', 'UPDATE'),
     extend: `
       WITH mine AS MATERIALIZED (
         ${locked('NO KEY UPDATE', 'AND holder = $3 AND expires_at > clock_timestamp()')}
