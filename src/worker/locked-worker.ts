@@ -15,7 +15,7 @@ import { integerOption } from '../options.ts'
 import { JobTelemetry } from '../telemetry/job-telemetry.ts'
 import type { LineCensus } from '../telemetry/worker-source.ts'
 import { disconnectNow } from './bullmq/force-close.ts'
-import { LineBackend } from './bullmq/line-backend.ts'
+import { LineBackend, type TakenJob } from './bullmq/line-backend.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './line/inspection.ts'
 import { PUBLISH_INTERVAL_MS, SettingsCheck } from './line/settings-check.ts'
 import { LineSweep } from './line/sweep.ts'
@@ -116,7 +116,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         return late.runs.run(job, token)
       },
       { ...recovery, ...bullmq, autorun: false },
-      LineBackend.factory({ namespace, slots, within: 'added', maxWaitMs, onFailure }),
+      LineBackend.factory({
+        ...{ namespace, slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name },
+      }),
     )
     const lines = LineBackend.of(this)
     const { logger = defaultLogger() } = options
@@ -131,7 +133,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       ordered: order === 'strict',
       burstMs: ours.burstMs,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
-      takeMore: (job, resource, most) => this.#takeMore(job, resource, most),
+      takeMore: async (job, resource, most) => {
+        const { token = '0' } = job
+        return this.#taken(await lines.take(job, { resource, token, most }), token)
+      },
+      takenAhead: async ({ id = '', token = '0' }) =>
+        this.#taken((await lines.takenAhead(id)) ?? [], token),
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
         this.#emit('requeued', job, why)
@@ -366,17 +373,15 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#timers.add(timer)
   }
 
-  async #takeMore(
-    job: Job<Data, Result, Name>,
-    resource: string,
-    most: number,
+  async #taken(
+    found: readonly TakenJob[],
+    token: string,
   ): Promise<readonly Taken<Data, Result, Name>[]> {
-    const { token = '0' } = job
-    const found = await this.#lines.take(job, resource, { token, name: this.opts.name }, most)
     const taken: Taken<Data, Result, Name>[] = []
     for (const [data, id] of found) {
       // Undefined where the next job of its scheduler could not be added. Then it stalls.
-      const member = (await this.nextJobFromJobData(data, id, token)) as typeof job | undefined
+      const member = (await this.nextJobFromJobData(data, id, token)) as
+        Job<Data, Result, Name> | undefined
       if (member === undefined) continue
       const run = async (): Promise<void> => {
         await this.processJob(member, token, () => false).catch((error: unknown) => {

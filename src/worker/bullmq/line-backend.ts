@@ -35,6 +35,8 @@ export interface LineSettings {
   readonly maxWaitMs: number
   /** What a job that failed for good does to its lines. */
   readonly onFailure: 'continue' | 'block'
+  /** BullMQ writes it to the jobs that a worker of this name is given. */
+  readonly workerName?: string | undefined
   /** Names the resources of a job that is added here; undefined for a worker. */
   readonly resources?: (data: unknown) => readonly string[]
   /** The rate of a job that is added here. */
@@ -86,10 +88,28 @@ export interface Ending {
   readonly chargeMs: number
   /** The next job is left to other workers, if it is the only one that waits. */
   readonly offers: boolean
+  /** What the batch of the next job takes, in the same write; undefined for none. */
+  readonly takes?: Taking | undefined
   /** The trip is under way. */
   sent(): void
   /** The trip is back with the job that it fetched, if any. */
   returned(next: NextJob | undefined): void
+}
+
+/** Which jobs of a line a batch takes behind its first one. */
+export interface Taking {
+  readonly resource: string
+  /** Of the worker, with which it locks them. */
+  readonly token: string
+  readonly most: number
+}
+
+/** A job as BullMQ knows it, and its id. */
+export type TakenJob = readonly [job: JobJson, id: string]
+
+interface TakenJobs {
+  readonly firstId: string
+  readonly jobs: readonly TakenJob[]
 }
 
 export interface NextJob extends Turn {
@@ -159,8 +179,11 @@ export class LineBackend extends Backend {
   readonly #turns = new Map<string, Turn>()
   readonly #endings = new WeakMap<object, Ending>()
   readonly #endingIds = new Map<string, Ending>()
+  readonly #takenBehind = new WeakMap<Ending, Promise<TakenJobs | undefined>>()
   /** Jobs that are cancelled here now, and what the script says of them. */
   readonly #cancelled = new Map<string, { reason: string; outcome: CancelOutcome }>()
+  /** Taken for the batch of a job that was fetched in the trip before. By the id of that job. */
+  readonly #ahead = new Map<string, Promise<TakenJobs | undefined>>()
   /** Of jobs whose last trips become one. */
   readonly #groups = new Map<string, EndingGroup>()
   readonly #defined = new Set<string>()
@@ -246,16 +269,32 @@ export class LineBackend extends Backend {
     return turn
   }
 
-  /**
-   * The next jobs that sleep behind the first job of a batch, locked with the same token.
-   * @returns each as BullMQ knows it, and its id.
-   */
+  /** The next jobs that sleep behind the first job of a batch, locked with the same token. */
   async take(
     { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
-    resource: string,
-    { token, name }: { readonly token: string; readonly name: string | undefined },
-    most: number,
-  ): Promise<readonly (readonly [job: JobJson, id: string])[]> {
+    taking: Taking,
+  ): Promise<readonly TakenJob[]> {
+    const ahead = await this.takenAhead(id)
+    return ahead ?? (await this.#take(taking, id, timestamp)).jobs
+  }
+
+  /** What was taken for the batch of a job before it began. Known once. */
+  async takenAhead(jobId: string): Promise<readonly TakenJob[] | undefined> {
+    const ahead = this.#ahead.get(jobId)
+    this.#ahead.delete(jobId)
+    const taken = await ahead
+    return taken?.firstId === jobId ? taken.jobs : undefined
+  }
+
+  /** Whether {@link takenAhead} has something to say. */
+  hasAhead(jobId: string): boolean {
+    return this.#ahead.has(jobId)
+  }
+
+  async #take(
+    { resource, token, most }: Taking,
+    ...first: readonly [id: string, timestamp: number] | readonly ['', token: string]
+  ): Promise<TakenJobs> {
     // BullMQ's own keys, arguments and decoding, around another script.
     const asBullmq = (
       execCommand: (client: Client, name: string, args: unknown[]) => unknown,
@@ -263,15 +302,16 @@ export class LineBackend extends Backend {
       super.moveToActive.call(
         Object.create(this, { execCommand: { value: execCommand } }),
         token,
-        name,
+        this.#settings.workerName,
       )
     let found: readonly unknown[] = []
     await asBullmq(async (client, _name, args) => {
-      const ours = [id, timestamp, resource, most]
+      const ours = [resource, most, ...first]
       found = (await this.#send(client, this.#scripts.take, args, ours)) as readonly unknown[]
     })
-    const jobs = await Promise.all(found.map((job) => asBullmq(() => job)))
-    return jobs as unknown as readonly (readonly [JobJson, string])[]
+    const [firstId = '', ...others] = found
+    const jobs = await Promise.all(others.map((job) => asBullmq(() => job)))
+    return { firstId: String(firstId), jobs: jobs as unknown as readonly TakenJob[] }
   }
 
   /** The last trips of these jobs become one. `left` tells of a job that has ended otherwise. */
@@ -605,6 +645,11 @@ export class LineBackend extends Backend {
         ...[ending?.share ?? '', ending?.chargeMs ?? 0],
       ]),
     )
+    if (ending?.takes !== undefined) {
+      // A reply that is lost is as that of any fetch: the jobs are found stalled.
+      const taken = this.#take(ending.takes, '', ending.takes.token).catch(() => undefined)
+      this.#takenBehind.set(ending, taken)
+    }
     ending?.sent()
     return reply
   }
@@ -651,6 +696,8 @@ export class LineBackend extends Backend {
       ]
       const turn = jobId === undefined ? undefined : this.#turns.get(jobId)
       if (jobId !== undefined && turn !== undefined) next = { jobId, ...turn }
+      const taken = this.#takenBehind.get(ending)
+      if (jobId !== undefined && taken !== undefined) this.#ahead.set(jobId, taken)
       return completed
     } finally {
       this.#endingIds.delete(id)

@@ -167,16 +167,24 @@ return replies
 /**
  * Takes the place of `moveToActive` for the jobs that sleep behind the first job of a batch.
  *
- * ARGV  1 space · 2 slots · 3 base · 4 id and 5 timestamp of the first · 6 its resource
- *       7 the most jobs
- * Returns  [data, id] of each
+ * ARGV  1 space · 2 slots · 3 base · 4 its resource · 5 the most jobs · 6 id and 7 timestamp of the
+ *       first, or '' and the token of the worker that was given the head of the line just now
+ * Returns  the id of the first, and [data, id] of each; nothing where the first is not in its line
  * Keeps: order. It ends at a job that may not start, of another queue, or of several resources.
  */
 const takeBody = `
-local base, resource, most = ARGV[3], ARGV[6], tonumber(ARGV[7])
-local line, delayed, found = lineKey(resource), base .. 'delayed', {}
-local rank = redis.call('ZRANK', line, placeOf(base, ARGV[4], ARGV[5]))
-if not rank then return found end
+local base, resource, most, id = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local line, delayed, first = lineKey(resource), base .. 'delayed', nil
+if id ~= '' then first = placeOf(base, id, ARGV[7])
+else
+  local places = redis.call('ZRANGE', line, 0, 1)
+  first = places[1] == MARK and places[2] or places[1]
+  local head = first and jobAt(first)
+  if not head or head.base ~= base or redis.call('GET', head.jobKey .. ':lock') ~= ARGV[7] then return {} end
+  id = head.id
+end
+local found, rank = {id}, redis.call('ZRANK', line, first)
+if not rank then return {} end
 markByPattern({resource})
 local _, _, slots, limits = headsOf(resource)
 if slots == 0 then return found end

@@ -31,7 +31,7 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
-import { NO_TURN, type LineBackend, type Turn } from '../bullmq/line-backend.ts'
+import { NO_TURN, type LineBackend, type Taking, type Turn } from '../bullmq/line-backend.ts'
 import { leaseFor } from './admission.ts'
 import { batchedOf, runBatch, settledValue, type Members } from './batch.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
@@ -65,6 +65,10 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly ordered: boolean
   /** Takes the other jobs of a batch. A worker that is made elsewhere has batches of one. */
   readonly takeMore?: TakeMore<Data, Result, Name>
+  /** What was taken already for the batch of a job that did not begin. */
+  readonly takenAhead?: (
+    job: Job<Data, Result, Name>,
+  ) => Promise<readonly Taken<Data, Result, Name>[]>
   /** What outlives a worker; undefined without a connection to the queue's Redis. */
   readonly results: ResultStore | undefined
   readonly reports: JobReports
@@ -214,7 +218,13 @@ export class JobRuns<Data, Result, Name extends string> {
       )
     } finally {
       this.#running.delete(running)
-      this.#options.lines?.joined(job.id ?? '')
+      const { lines, takenAhead } = this.#options
+      lines?.joined(job.id ?? '')
+      if (lines?.hasAhead(job.id ?? '') === true) {
+        // Without a batch they are jobs like others, which go back to their places.
+        const taken = (await takenAhead?.(job)) ?? []
+        await Promise.all(taken.map((each) => each.run()))
+      }
     }
   }
 
@@ -379,7 +389,8 @@ export class JobRuns<Data, Result, Name extends string> {
         const burst = kept?.burst ?? turn.burst
         const isBusy = this.#running.size > 1
         const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed }
-        lines.ends(job, this.#chain.end(job, chain.lines, lease, { ...turn, ...use }))
+        const takes = turn.isFollowed ? this.#takesNext(chain.resources, token) : undefined
+        lines.ends(job, { ...this.#chain.end(job, chain.lines, lease, { ...turn, ...use }), takes })
       } else {
         void lease.release()
         lines.ends(job, plainEnding(job, chain.lines))
@@ -443,6 +454,14 @@ export class JobRuns<Data, Result, Name extends string> {
       if (error instanceof ValueTooLargeError) throw new UnrecoverableError(error.message)
       throw failureOf(error, jobSignal, running.cancelled)
     }
+  }
+
+  /** What the batch behind this job takes, if the same worker is given its first job. */
+  #takesNext(resources: readonly string[], token: string | undefined): Taking | undefined {
+    const batched = batchedOf(this.#options.processor)
+    const [resource = '', ...more] = resources
+    if (batched === undefined || batched.size < 2 || more.length > 0) return undefined
+    return { resource, token: token ?? '0', most: batched.size - 1 }
   }
 
   /** How the batch of a job gets its other jobs. */
