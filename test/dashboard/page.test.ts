@@ -280,7 +280,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(await rows(page, 'resource-masters')).toHaveLength(5)
     await page.keyboard.press('Escape')
     expect(await focused()).toBe('order:1')
-    expect(await page.locator('#resource').isVisible()).toBe(false)
+    await page.locator('#resource').waitFor({ state: 'hidden' })
   })
 
   test('focus stays on its row while rows come and go, and is not lost with it', async () => {

@@ -122,13 +122,13 @@ describeService('postgres', 'PostgresLocks', () => {
     const other = await pool().connect()
     await other.query('BEGIN')
     await other.query('SELECT FROM redlock_leases WHERE resource = $1 FOR UPDATE', ['contended'])
-    const handedOver = locks.handOver(lease)
+    const handedOver = locks.handOver?.(lease)
     await delay(100)
     await other.query('COMMIT')
     other.release()
     const outcome = await handedOver
-    expect(outcome.status).toBe('granted')
-    if (outcome.status === 'granted') await outcome.lease.release()
+    expect(outcome?.status).toBe('granted')
+    if (outcome?.status === 'granted') await outcome.lease.release()
   })
 
   test('3: a frozen server costs the lease at the end of its trust', async () => {
