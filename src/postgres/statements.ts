@@ -71,7 +71,7 @@ export function statementsFor(table: string): Statements {
       INSERT INTO ${table} (namespace, resource)
       SELECT $1, name FROM unnest($2::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING`,
     acquire: grant('expires_at <= clock_timestamp()', 'UPDATE SKIP LOCKED'),
-    /** $5 is the predecessor's token. It waits for the attempt of a client that is not granted. */
+    /** $5 is the predecessor's token. Waits while another client's attempt has the row. */
     handOver: grant('holder = $5 AND expires_at > clock_timestamp()', 'UPDATE'),
     extend: `
       WITH mine AS MATERIALIZED (
