@@ -133,12 +133,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       ordered: order === 'strict',
       burstMs: ours.burstMs,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
-      takeMore: async (job, resource, most) => {
-        const { token = '0' } = job
-        return this.#taken(await lines.take(job, { resource, token, most }), token)
-      },
-      takenAhead: async ({ id = '', token = '0' }) =>
-        this.#taken((await lines.takenAhead(id)) ?? [], token),
+      openTaken: (found, token) => this.#openTaken(found, token),
       onRequeued: (job, why) => {
         if (why.status === 'unreachable') this.#breaker.trip()
         this.#emit('requeued', job, why)
@@ -373,7 +368,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#timers.add(timer)
   }
 
-  async #taken(
+  async #openTaken(
     found: readonly TakenJob[],
     token: string,
   ): Promise<readonly Taken<Data, Result, Name>[]> {

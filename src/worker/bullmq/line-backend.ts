@@ -88,7 +88,7 @@ export interface Ending {
   readonly chargeMs: number
   /** The next job is left to other workers, if it is the only one that waits. */
   readonly offers: boolean
-  /** What the batch of the next job takes, in the same write; undefined for none. */
+  /** What the batch of the next job takes, behind this trip; undefined for none. */
   readonly takes?: Taking | undefined
   /** The trip is under way. */
   sent(): void
@@ -279,16 +279,10 @@ export class LineBackend extends Backend {
   }
 
   /** What was taken for the batch of a job before it began. Known once. */
-  async takenAhead(jobId: string): Promise<readonly TakenJob[] | undefined> {
+  takenAhead(jobId: string): Promise<readonly TakenJob[] | undefined> | undefined {
     const ahead = this.#ahead.get(jobId)
     this.#ahead.delete(jobId)
-    const taken = await ahead
-    return taken?.firstId === jobId ? taken.jobs : undefined
-  }
-
-  /** Whether {@link takenAhead} has something to say. */
-  hasAhead(jobId: string): boolean {
-    return this.#ahead.has(jobId)
+    return ahead?.then((taken) => (taken?.firstId === jobId ? taken.jobs : undefined))
   }
 
   async #take(

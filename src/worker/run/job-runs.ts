@@ -31,7 +31,13 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
-import { NO_TURN, type LineBackend, type Taking, type Turn } from '../bullmq/line-backend.ts'
+import {
+  NO_TURN,
+  type LineBackend,
+  type TakenJob,
+  type Taking,
+  type Turn,
+} from '../bullmq/line-backend.ts'
 import { leaseFor } from './admission.ts'
 import { batchedOf, runBatch, settledValue, type Members } from './batch.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
@@ -63,12 +69,8 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly lines: LineBackend | undefined
   /** Whether a job waits for its turn in its lines. */
   readonly ordered: boolean
-  /** Takes the other jobs of a batch. A worker that is made elsewhere has batches of one. */
-  readonly takeMore?: TakeMore<Data, Result, Name>
-  /** What was taken already for the batch of a job that did not begin. */
-  readonly takenAhead?: (
-    job: Job<Data, Result, Name>,
-  ) => Promise<readonly Taken<Data, Result, Name>[]>
+  /** How jobs run that were taken for a batch. A worker made elsewhere has batches of one. */
+  readonly openTaken?: OpenTaken<Data, Result, Name>
   /** What outlives a worker; undefined without a connection to the queue's Redis. */
   readonly results: ResultStore | undefined
   readonly reports: JobReports
@@ -78,11 +80,9 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly onLocksClosed: () => void
 }
 
-/** The next jobs that sleep in the line of a job's resource, locked with its token. */
-type TakeMore<Data, Result, Name extends string> = (
-  job: Job<Data, Result, Name>,
-  resource: string,
-  most: number,
+type OpenTaken<Data, Result, Name extends string> = (
+  found: readonly TakenJob[],
+  token: string,
 ) => Promise<readonly Taken<Data, Result, Name>[]>
 
 /** A job that was taken for a batch. */
@@ -218,12 +218,13 @@ export class JobRuns<Data, Result, Name extends string> {
       )
     } finally {
       this.#running.delete(running)
-      const { lines, takenAhead } = this.#options
+      const { lines, openTaken } = this.#options
       lines?.joined(job.id ?? '')
-      if (lines?.hasAhead(job.id ?? '') === true) {
-        // Without a batch they are jobs like others, which go back to their places.
-        const taken = (await takenAhead?.(job)) ?? []
-        await Promise.all(taken.map((each) => each.run()))
+      const ahead = lines?.takenAhead(job.id ?? '')
+      if (ahead !== undefined) {
+        // Its batch did not begin. They run as other jobs do, and so go back to their places.
+        const taken = await openTaken?.((await ahead) ?? [], token ?? '0')
+        await Promise.all(taken?.map((each) => each.run()) ?? [])
       }
     }
   }
@@ -389,7 +390,7 @@ export class JobRuns<Data, Result, Name extends string> {
         const burst = kept?.burst ?? turn.burst
         const isBusy = this.#running.size > 1
         const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed }
-        const takes = turn.isFollowed ? this.#takesNext(chain.resources, token) : undefined
+        const takes = turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined
         lines.ends(job, { ...this.#chain.end(job, chain.lines, lease, { ...turn, ...use }), takes })
       } else {
         void lease.release()
@@ -413,7 +414,7 @@ export class JobRuns<Data, Result, Name extends string> {
     report: RunReport,
     running: Running,
   ): Promise<Result> {
-    const { dedupe, processor, checkpoints, results, clock, reports, takeMore } = this.#options
+    const { dedupe, processor, checkpoints, results, clock, reports } = this.#options
     const key = results && dedupe && resultKey(job, resources, dedupe)
     if (key !== undefined) {
       // Another job may have stored a result between the first look and the lease.
@@ -434,17 +435,12 @@ export class JobRuns<Data, Result, Name extends string> {
       const args = processor.length > 2 ? [jobSignal.signal] : []
       const given = jobLease as unknown as JobLease & string
       const batched = batchedOf<Data, Result, Name>(processor)
+      const members = this.#membersOf(job, resources, lease, running)
       if (batched !== undefined) reports.batched(job)
       const result =
-        batched === undefined || takeMore === undefined
+        batched === undefined || members === undefined
           ? await processor(job, given, ...args)
-          : await runBatch(
-              batched,
-              job,
-              given,
-              this.#membersOf(takeMore, job, resources, lease, running),
-              clock,
-            )
+          : await runBatch(batched, job, given, members, clock)
       if (key !== undefined) {
         await insist(() => results?.keep(key, lease, dedupe?.resultTtlMs ?? 0, result))
       }
@@ -456,24 +452,25 @@ export class JobRuns<Data, Result, Name extends string> {
     }
   }
 
-  /** What the batch behind this job takes, if the same worker is given its first job. */
-  #takesNext(resources: readonly string[], token: string | undefined): Taking | undefined {
-    const batched = batchedOf(this.#options.processor)
+  /** What a batch takes behind its first job; undefined for batches of one. */
+  #takingOf(resources: readonly string[], token = '0'): Taking | undefined {
+    const { processor, openTaken } = this.#options
+    const { size = 1 } = batchedOf(processor) ?? {}
     const [resource = '', ...more] = resources
-    if (batched === undefined || batched.size < 2 || more.length > 0) return undefined
-    return { resource, token: token ?? '0', most: batched.size - 1 }
+    if (size === 1 || openTaken === undefined || more.length > 0) return undefined
+    return { resource, token, most: size - 1 }
   }
 
-  /** How the batch of a job gets its other jobs. */
+  /** How the batch of a job gets its other jobs; undefined for batches of one. */
   #membersOf(
-    takeMore: TakeMore<Data, Result, Name>,
     job: Job<Data, Result, Name>,
     resources: readonly string[],
     lease: Lease,
     first: Running,
-  ): Members<Data, Result, Name> {
-    const { lines } = this.#options
-    const [resource = '', ...more] = resources
+  ): Members<Data, Result, Name> | undefined {
+    const { lines, openTaken } = this.#options
+    const taking = this.#takingOf(resources, job.token)
+    if (taking === undefined || lines === undefined || openTaken === undefined) return undefined
     /** Of those that have not ended. */
     const settling = new Map<string, (outcome: PromiseSettledResult<Result>) => void>()
     let group: ReturnType<LineBackend['endTogether']> | undefined
@@ -485,8 +482,10 @@ export class JobRuns<Data, Result, Name extends string> {
     first.batch = first.signal
     return {
       take: async (most) => {
-        if (more.length > 0 || most <= 0) return []
-        const found = await this.#insist(first, () => takeMore(job, resource, most))
+        if (most <= 0) return []
+        const found = await this.#insist(first, async () =>
+          openTaken(await lines.take(job, { ...taking, most }), taking.token),
+        )
         return found.map(({ job: member, run }) => {
           const id = member.id ?? ''
           const outcome = new Promise<PromiseSettledResult<Result>>((resolve) => {
@@ -500,9 +499,9 @@ export class JobRuns<Data, Result, Name extends string> {
         })
       },
       settle: async (outcomes) => {
-        group = lines?.endTogether([...settling.keys()])
+        group = lines.endTogether([...settling.keys()])
         for (const [id, outcome] of outcomes) settling.get(id)?.(outcome)
-        await group?.sent
+        await group.sent
       },
     }
   }
