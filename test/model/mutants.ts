@@ -886,6 +886,16 @@ const rules: readonly Mutant[] = [
     killedBy: { test: BATCH, name: 'before one of several resources' },
   },
   {
+    rule: 'the next batch is taken only by the worker that has its first job',
+    patches: [worker(" or redis.call('GET', head.jobKey .. ':lock') ~= ARGV[7]", '')],
+    killedBy: { test: BATCH, name: 'that another worker may be given' },
+  },
+  {
+    rule: 'jobs that were taken for a batch that did not begin go back to their places',
+    patches: [run('if (ahead !== undefined) {', 'if (ahead !== ahead) {')],
+    killedBy: { test: BATCH, name: 'gives back what was taken' },
+  },
+  {
     rule: 'a batch takes no job of a resource that is paused',
     patches: [worker('if slots == 0 then return found end', 'limits = nil')],
     killedBy: { test: BATCH, name: 'while its resource was paused' },

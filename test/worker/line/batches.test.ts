@@ -352,6 +352,24 @@ describe('a batch', () => {
     )
   })
 
+  test('takes no job behind one that another worker may be given', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    await queue.addBulk([...jobs(12, 'a'), ...jobs(12, 'b')])
+    const run: BatchRun<Charge, unknown> = async (batch) => {
+      seen.push(numbers(batch))
+      await delay(5)
+      return allDone(batch)
+    }
+    // After each batch, its line goes behind the other one.
+    const worker = await work({ size: 4 }, run, { burstMs: 1, concurrency: 1 })
+    const stalled: string[] = []
+    worker.on('stalled', (jobId) => stalled.push(jobId))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 24)
+    expect(stalled).toEqual([])
+    expect(seen.map(({ length }) => length)).toEqual([4, 4, 4, 4, 4, 4])
+  })
+
   test('sleeps as a whole after a rate limit', async () => {
     const queue = openQueue()
     await queue.addBulk(jobs(3))
