@@ -169,7 +169,8 @@ return replies
  *
  * ARGV  1 space · 2 slots · 3 base · 4 its resource · 5 the most jobs · 6 id and 7 timestamp of the
  *       first, or '' and the token of the worker that was given the head of the line just now
- * Returns  the id of the first, and [data, id] of each; nothing where the first is not in its line
+ * Returns  the id of the first, and [data, id] of each; nothing where the first is not in its line,
+ *       or not that worker's
  * Keeps: order. It ends at a job that may not start, of another queue, or of several resources.
  */
 const takeBody = `
