@@ -877,23 +877,33 @@ const rules: readonly Mutant[] = [
   },
   {
     rule: 'a batch ends before a job that does not sleep',
-    patches: [worker('if isOther or not job.asleep or job.held', 'if isOther or job.held')],
+    patches: [worker(' or not job.asleep or job.held', ' or job.held')],
     killedBy: { test: BATCH, name: 'before a job that is delayed' },
   },
   {
     rule: 'a batch ends before a job of several resources',
-    patches: [worker('if isOther or not job.asleep', 'if not job.asleep')],
+    patches: [worker('if isOther or #found', 'if #found')],
     killedBy: { test: BATCH, name: 'before one of several resources' },
   },
   {
     rule: 'the next batch is taken only by the worker that has its first job',
-    patches: [worker(" or redis.call('GET', head.jobKey .. ':lock') ~= ARGV[7]", '')],
+    patches: [worker(' or not isLocked(head)', '')],
     killedBy: { test: BATCH, name: 'that another worker may be given' },
   },
   {
     rule: 'jobs that were taken for a batch that did not begin go back to their places',
-    patches: [run('if (ahead !== undefined) {', 'if (ahead !== ahead) {')],
+    patches: [
+      run(
+        'for (const portion of (await lines?.takenAhead(',
+        'for (const portion of (await [].find(',
+      ),
+    ],
     killedBy: { test: BATCH, name: 'gives back what was taken' },
+  },
+  {
+    rule: 'a batch that waits takes jobs behind those that it has',
+    patches: [worker(' not job.asleep and isLocked(job)', ' false')],
+    killedBy: { test: BATCH, name: 'that is not full waits' },
   },
   {
     rule: 'a batch takes no job of a resource that is paused',

@@ -102,6 +102,8 @@ export interface Taking {
   /** Of the worker, with which it locks them. */
   readonly token: string
   readonly most: number
+  /** Jobs that it has taken before. */
+  readonly before: number
 }
 
 /** A job as BullMQ knows it, and its id. */
@@ -111,6 +113,9 @@ interface TakenJobs {
   readonly firstId: string
   readonly jobs: readonly TakenJob[]
 }
+
+/** In portions: the server takes the second while this process opens the first. */
+type TakenAhead = readonly Promise<TakenJobs | undefined>[]
 
 export interface NextJob extends Turn {
   readonly jobId: string
@@ -179,11 +184,11 @@ export class LineBackend extends Backend {
   readonly #turns = new Map<string, Turn>()
   readonly #endings = new WeakMap<object, Ending>()
   readonly #endingIds = new Map<string, Ending>()
-  readonly #takenBehind = new WeakMap<Ending, Promise<TakenJobs | undefined>>()
+  readonly #takenBehind = new WeakMap<Ending, TakenAhead>()
   /** Jobs that are cancelled here now, and what the script says of them. */
   readonly #cancelled = new Map<string, { reason: string; outcome: CancelOutcome }>()
   /** Taken for the batch of a job that was fetched in the trip before. By the id of that job. */
-  readonly #ahead = new Map<string, Promise<TakenJobs | undefined>>()
+  readonly #ahead = new Map<string, TakenAhead>()
   /** Of jobs whose last trips become one. */
   readonly #groups = new Map<string, EndingGroup>()
   readonly #defined = new Set<string>()
@@ -273,21 +278,27 @@ export class LineBackend extends Backend {
   async take(
     { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
     taking: Taking,
-  ): Promise<readonly TakenJob[]> {
+  ): Promise<readonly Promise<readonly TakenJob[]>[]> {
     const ahead = await this.takenAhead(id)
-    return ahead ?? (await this.#take(taking, id, timestamp)).jobs
+    return ahead ?? [Promise.resolve((await this.#take(taking, id, timestamp)).jobs)]
   }
 
-  /** What was taken for the batch of a job before it began. Known once. */
-  takenAhead(jobId: string): Promise<readonly TakenJob[] | undefined> | undefined {
+  /** What was taken for the batch of a job before it began, if it was. Known once. */
+  async takenAhead(jobId: string): Promise<readonly Promise<readonly TakenJob[]>[] | undefined> {
     const ahead = this.#ahead.get(jobId)
     this.#ahead.delete(jobId)
-    return ahead?.then((taken) => (taken?.firstId === jobId ? taken.jobs : undefined))
+    const isItsOwn = (taken: TakenJobs | undefined): boolean => taken?.firstId === jobId
+    if (ahead === undefined || !isItsOwn(await ahead[0])) return undefined
+    return ahead.map(async (each) => {
+      const taken = await each
+      return isItsOwn(taken) ? (taken?.jobs ?? []) : []
+    })
   }
 
   async #take(
-    { resource, token, most }: Taking,
-    ...first: readonly [id: string, timestamp: number] | readonly ['', token: string]
+    { resource, token, most, before }: Taking,
+    id: string,
+    timestamp: number | '',
   ): Promise<TakenJobs> {
     // BullMQ's own keys, arguments and decoding, around another script.
     const asBullmq = (
@@ -300,7 +311,7 @@ export class LineBackend extends Backend {
       )
     let found: readonly unknown[] = []
     await asBullmq(async (client, _name, args) => {
-      const ours = [resource, most, ...first]
+      const ours = [resource, most, before, token, id, timestamp]
       found = (await this.#send(client, this.#scripts.take, args, ours)) as readonly unknown[]
     })
     const [firstId = '', ...others] = found
@@ -639,13 +650,26 @@ export class LineBackend extends Backend {
         ...[ending?.share ?? '', ending?.chargeMs ?? 0],
       ]),
     )
-    if (ending?.takes !== undefined) {
-      // A reply that is lost is as that of any fetch: the jobs are found stalled.
-      const taken = this.#take(ending.takes, '', ending.takes.token).catch(() => undefined)
-      this.#takenBehind.set(ending, taken)
-    }
+    if (ending?.takes !== undefined) this.#takenBehind.set(ending, this.#takeAhead(ending.takes))
     ending?.sent()
     return reply
+  }
+
+  #takeAhead(taking: Taking): TakenAhead {
+    const half = Math.ceil(taking.most / 2)
+    const portions = [
+      { ...taking, most: half },
+      { ...taking, most: taking.most - half, before: half },
+    ]
+    return portions
+      .filter(({ most }) => most > 0)
+      .map(async (portion) => {
+        try {
+          return await this.#take(portion, '', '')
+        } catch {
+          return undefined // As with any reply that is lost, the jobs are found stalled.
+        }
+      })
   }
 
   async #finishMany(trips: readonly LastTrip[], sent: () => void): Promise<readonly unknown[]> {

@@ -167,21 +167,23 @@ return replies
 /**
  * Takes the place of `moveToActive` for the jobs that sleep behind the first job of a batch.
  *
- * ARGV  1 space · 2 slots · 3 base · 4 its resource · 5 the most jobs · 6 id and 7 timestamp of the
- *       first, or '' and the token of the worker that was given the head of the line just now
+ * ARGV  1 space · 2 slots · 3 base · 4 its resource · 5 the most jobs · 6 jobs taken for it before
+ *       7 token of its worker · 8 id and 9 timestamp of the first; '' where it is the head of the
+ *       line, which was given to that worker just now
  * Returns  the id of the first, and [data, id] of each; nothing where the first is not in its line,
  *       or not that worker's
  * Keeps: order. It ends at a job that may not start, of another queue, or of several resources.
  */
 const takeBody = `
-local base, resource, most, id = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local base, resource, most, token, id = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7], ARGV[8]
 local line, delayed, first = lineKey(resource), base .. 'delayed', nil
-if id ~= '' then first = placeOf(base, id, ARGV[7])
+local function isLocked(job) return redis.call('GET', job.jobKey .. ':lock') == token end
+if id ~= '' then first = placeOf(base, id, ARGV[9])
 else
   local places = redis.call('ZRANGE', line, 0, 1)
   first = places[1] == MARK and places[2] or places[1]
   local head = first and jobAt(first)
-  if not head or head.base ~= base or redis.call('GET', head.jobKey .. ':lock') ~= ARGV[7] then return {} end
+  if not head or head.base ~= base or not isLocked(head) then return {} end
   id = head.id
 end
 local found, rank = {id}, redis.call('ZRANK', line, first)
@@ -201,12 +203,13 @@ local function only(job)
     return redis.call(command, key, ...)
   end}
 end
-for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + most)) do
+for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV[6] + most)) do
   local job = jobAt(place)
-  if job then
+  local isTaken = job and ARGV[6] ~= '0' and not job.asleep and isLocked(job)
+  if job and not isTaken then
     local isOther = job.base ~= base or string.find(job.lines, '","', 1, true)
-    if isOther or not job.asleep or job.held or not redis.call('ZSCORE', delayed, job.id)
-      or opensAt(job, limits) then break end
+    if isOther or #found > most or not job.asleep or job.held
+      or not redis.call('ZSCORE', delayed, job.id) or opensAt(job, limits) then break end
     local result = bullmq(only(job), KEYS, theirs)
     if type(result[1]) ~= 'table' then break end
     rateOpensAt(job.lines, job.rate, true) -- It counts.

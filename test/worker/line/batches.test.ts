@@ -135,17 +135,17 @@ describe('a batch', () => {
   test('that is not full waits for more jobs', async () => {
     const queue = openQueue()
     const seen: number[][] = []
-    await work({ size: 3, waitMs: 10_000 }, (batch) => {
+    await work({ size: 4, waitMs: 10_000 }, (batch) => {
       seen.push(numbers(batch))
       return allDone(batch)
     })
-    const all = jobs(3)
-    for (const { name, data } of all) {
+    for (const { name, data } of jobs(4)) {
       await queue.add(name, data)
-      await delay(100)
+      const isTaken = async (): Promise<boolean> => (await queue.getWaitingCount()) === 0
+      await until('it is taken', isTaken)
     }
-    await until('all are done', async () => (await queue.getCompletedCount()) === 3)
-    expect(seen).toEqual([[0, 1, 2]])
+    await until('all are done', async () => (await queue.getCompletedCount()) === 4)
+    expect(seen).toEqual([[0, 1, 2, 3]])
   })
 
   test('leaves jobs of other resources alone, and several workers take turns', async () => {
