@@ -892,12 +892,7 @@ const rules: readonly Mutant[] = [
   },
   {
     rule: 'jobs that were taken for a batch that did not begin go back to their places',
-    patches: [
-      run(
-        'for (const portion of (await lines?.takenAhead(',
-        'for (const portion of (await [].find(',
-      ),
-    ],
+    patches: [run('if (ahead !== undefined) {', 'if (ahead !== ahead) {')],
     killedBy: { test: BATCH, name: 'gives back what was taken' },
   },
   {

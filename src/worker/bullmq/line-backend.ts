@@ -114,9 +114,6 @@ interface TakenJobs {
   readonly jobs: readonly TakenJob[]
 }
 
-/** In portions: the server takes the second while this process opens the first. */
-type TakenAhead = readonly Promise<TakenJobs | undefined>[]
-
 export interface NextJob extends Turn {
   readonly jobId: string
 }
@@ -184,11 +181,11 @@ export class LineBackend extends Backend {
   readonly #turns = new Map<string, Turn>()
   readonly #endings = new WeakMap<object, Ending>()
   readonly #endingIds = new Map<string, Ending>()
-  readonly #takenBehind = new WeakMap<Ending, TakenAhead>()
+  readonly #takenBehind = new WeakMap<Ending, Promise<TakenJobs | undefined>>()
   /** Jobs that are cancelled here now, and what the script says of them. */
   readonly #cancelled = new Map<string, { reason: string; outcome: CancelOutcome }>()
   /** Taken for the batch of a job that was fetched in the trip before. By the id of that job. */
-  readonly #ahead = new Map<string, TakenAhead>()
+  readonly #ahead = new Map<string, Promise<TakenJobs | undefined>>()
   /** Of jobs whose last trips become one. */
   readonly #groups = new Map<string, EndingGroup>()
   readonly #defined = new Set<string>()
@@ -278,21 +275,16 @@ export class LineBackend extends Backend {
   async take(
     { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
     taking: Taking,
-  ): Promise<readonly Promise<readonly TakenJob[]>[]> {
+  ): Promise<readonly TakenJob[]> {
     const ahead = await this.takenAhead(id)
-    return ahead ?? [Promise.resolve((await this.#take(taking, id, timestamp)).jobs)]
+    return ahead ?? (await this.#take(taking, id, timestamp)).jobs
   }
 
-  /** What was taken for the batch of a job before it began, if it was. Known once. */
-  async takenAhead(jobId: string): Promise<readonly Promise<readonly TakenJob[]>[] | undefined> {
+  /** What was taken for the batch of a job before it began. Known once. */
+  takenAhead(jobId: string): Promise<readonly TakenJob[] | undefined> | undefined {
     const ahead = this.#ahead.get(jobId)
     this.#ahead.delete(jobId)
-    const isItsOwn = (taken: TakenJobs | undefined): boolean => taken?.firstId === jobId
-    if (ahead === undefined || !isItsOwn(await ahead[0])) return undefined
-    return ahead.map(async (each) => {
-      const taken = await each
-      return isItsOwn(taken) ? (taken?.jobs ?? []) : []
-    })
+    return ahead?.then((taken) => (taken?.firstId === jobId ? taken.jobs : undefined))
   }
 
   async #take(
@@ -650,26 +642,13 @@ export class LineBackend extends Backend {
         ...[ending?.share ?? '', ending?.chargeMs ?? 0],
       ]),
     )
-    if (ending?.takes !== undefined) this.#takenBehind.set(ending, this.#takeAhead(ending.takes))
+    if (ending?.takes !== undefined) {
+      // A reply that is lost is as that of any fetch: the jobs are found stalled.
+      const taken = this.#take(ending.takes, '', '').catch(() => undefined)
+      this.#takenBehind.set(ending, taken)
+    }
     ending?.sent()
     return reply
-  }
-
-  #takeAhead(taking: Taking): TakenAhead {
-    const half = Math.ceil(taking.most / 2)
-    const portions = [
-      { ...taking, most: half },
-      { ...taking, most: taking.most - half, before: half },
-    ]
-    return portions
-      .filter(({ most }) => most > 0)
-      .map(async (portion) => {
-        try {
-          return await this.#take(portion, '', '')
-        } catch {
-          return undefined // As with any reply that is lost, the jobs are found stalled.
-        }
-      })
   }
 
   async #finishMany(trips: readonly LastTrip[], sent: () => void): Promise<readonly unknown[]> {

@@ -220,9 +220,10 @@ export class JobRuns<Data, Result, Name extends string> {
       this.#running.delete(running)
       const { lines, openTaken } = this.#options
       lines?.joined(job.id ?? '')
-      // Where its batch did not begin, they run as other jobs do, and so go back to their places.
-      for (const portion of (await lines?.takenAhead(job.id ?? '')) ?? []) {
-        const taken = await openTaken?.(await portion, token ?? '0')
+      const ahead = lines?.takenAhead(job.id ?? '')
+      if (ahead !== undefined) {
+        // Its batch did not begin. They run as other jobs do, and so go back to their places.
+        const taken = await openTaken?.((await ahead) ?? [], token ?? '0')
         await Promise.all(taken?.map((each) => each.run()) ?? [])
       }
     }
@@ -478,41 +479,31 @@ export class JobRuns<Data, Result, Name extends string> {
       this.#members.delete(id) // BullMQ may have failed it without running it.
       group?.left(id)
     }
-    const begin = ({ job: member, run }: Taken<Data, Result, Name>): Job<Data, Result, Name> => {
-      const id = member.id ?? ''
-      const outcome = new Promise<PromiseSettledResult<Result>>((resolve) => {
-        settling.set(id, resolve)
-      })
-      this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first })
-      void run().finally(() => {
-        ended(id)
-      })
-      return member
-    }
     first.batch = first.signal
     let before = 0
     return {
       take: async (most) => {
         if (most <= 0) return []
-        const portions = await this.#insist(first, () =>
-          lines.take(job, { ...taking, most, before }),
+        const found = await this.#insist(first, async () =>
+          openTaken(await lines.take(job, { ...taking, most, before }), taking.token),
         )
-        const found: Job<Data, Result, Name>[] = []
-        for (const portion of portions) {
-          for (const each of await openTaken(await portion, taking.token)) found.push(begin(each))
-        }
         before += found.length
-        return found
+        return found.map(({ job: member, run }) => {
+          const id = member.id ?? ''
+          const outcome = new Promise<PromiseSettledResult<Result>>((resolve) => {
+            settling.set(id, resolve)
+          })
+          this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first })
+          void run().finally(() => {
+            ended(id)
+          })
+          return member
+        })
       },
       settle: async (outcomes) => {
-        // In two portions: the server ends the first while this process prepares the second.
-        const all = [...outcomes]
-        const half = Math.ceil(all.length / 2)
-        for (const portion of [all.slice(0, half), all.slice(half)]) {
-          group = lines.endTogether(portion.map(([id]) => id).filter((id) => settling.has(id)))
-          for (const [id, outcome] of portion) settling.get(id)?.(outcome)
-          await group.sent
-        }
+        group = lines.endTogether([...settling.keys()])
+        for (const [id, outcome] of outcomes) settling.get(id)?.(outcome)
+        await group.sent
       },
     }
   }
