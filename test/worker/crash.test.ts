@@ -36,8 +36,7 @@ function startWorker(hang: boolean, entered: (message: Entered) => void): ChildP
 }
 
 test("after kill -9 in a step the interrupted job runs again when the lease is over, and the customer's others follow in order", async () => {
-  const maxLeaseMs = 10_000
-  await fixture.redlock({ maxLeaseMs })
+  await fixture.redlock({ maxLeaseMs: 10_000 })
   const queue = new Queue<{ customer: number }>(fixture.namespace, {
     connection: { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port },
   })
@@ -60,7 +59,7 @@ test("after kill -9 in a step the interrupted job runs again when the lease is o
   expect(after.map(({ entered }) => entered)).toEqual([interrupted, ...others])
   const waitedMs = after.map(({ at }) => Math.round(at - killedAt))
   console.log(`lease ${LEASE_MS} ms: jobs 1, 2, 3 started ${waitedMs.join(', ')} ms after kill -9`)
-  expect(waitedMs[1]).toBeLessThan(maxLeaseMs) // Some LEASE_MS, on a machine that is not busy.
+  expect(waitedMs[1]).toBeLessThanOrEqual(LEASE_MS + 2_000)
   const tokens = [...first, ...after].map(({ fencingToken }) => fencingToken)
   expect(tokens).toEqual([...tokens].sort((a, b) => a - b))
   expect(new Set(tokens).size).toBe(4)
