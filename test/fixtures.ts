@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { Redlock, type Lease, type RedlockOptions, silentLogger } from '../src/index.ts'
 import { startFleet, type Fleet } from '../src/testing/index.ts'
+import { undisturbed } from './support/undisturbed.ts'
 
 export interface Fixture {
   readonly fleet: Fleet
@@ -15,6 +16,8 @@ export interface Fixture {
   readonly namespace: string
   /** Closed after the test, in reverse order. */
   defer(close: () => Promise<unknown>): void
+  /** Runs a case again that failed while the machine stood still: {@link undisturbed}. */
+  undisturbed<T>(run: () => Promise<T>): Promise<T>
 }
 
 export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixture {
@@ -32,12 +35,13 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     fleet = await startFleet(options)
     fresh()
   })
-  afterEach(async () => {
+  const clear = async (): Promise<void> => {
     for (const close of closers.splice(0).reverse()) await close()
     // A test that failed half-way must not take the next one with it.
     for (const server of fleet?.masters ?? []) if (!server.running) await server.restart()
     fresh()
-  })
+  }
+  afterEach(clear)
   afterAll(async () => {
     await fleet?.close()
   })
@@ -49,6 +53,7 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       return namespace
     },
     defer: (close) => closers.push(close),
+    undisturbed: (run) => undisturbed({ bystander: started().queue, clear }, run),
     async redlock(overrides = {}) {
       const { leaseMs = 2_000 } = overrides
       const redlock = new Redlock({

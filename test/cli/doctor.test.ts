@@ -155,9 +155,12 @@ describe('doctor', () => {
     await frozen?.freeze()
     const wrong = locked.url.replace('geheim', 'falsch')
     const urls = [...fleet.urls, `redis://localhost:${first?.port ?? 0}`, wrong]
-    const said = await cli(['doctor', '--json', '--timeout-ms', '500', '--max-lease-ms', '20000'], {
-      env: fleetEnv(urls, NAMESPACE),
-    })
+    const said = await cli(
+      ['doctor', '--json', '--timeout-ms', '3000', '--max-lease-ms', '20000'],
+      {
+        env: fleetEnv(urls, NAMESPACE),
+      },
+    )
     const diagnosis = said.json<Diagnosis>()
     const at = (index: number): readonly string[] => codes(diagnosis, hostOf(urls[index] ?? ''))
     expect(at(0)).toEqual(expect.arrayContaining(['max-lease-differs', 'fleet-size-differs']))

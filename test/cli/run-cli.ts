@@ -57,7 +57,7 @@ export function runningCli(args: readonly string[], env: NodeJS.ProcessEnv = {})
   return new Program(args[0] === 'work' ? SOURCE : MAIN, args, env)
 }
 
-/** The environment that names a fleet. */
+/** The environment that names a fleet. On a busy machine a healthy server may answer late. */
 export function fleetEnv(
   urls: readonly string[],
   namespace: string,
@@ -66,6 +66,7 @@ export function fleetEnv(
   return {
     BULLMQ_REDLOCK_MASTERS: urls.join(','),
     BULLMQ_REDLOCK_NAMESPACE: namespace,
+    BULLMQ_REDLOCK_TIMEOUT_MS: '5000',
     ...(queueUrl !== undefined && { BULLMQ_REDLOCK_QUEUE: queueUrl }),
   }
 }

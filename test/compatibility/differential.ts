@@ -119,12 +119,26 @@ function compare(
   expected: { readonly bullmq: Facts; readonly ours: Facts },
 ): void {
   test.concurrent(title, limits, async () => {
-    const [bullmq, found] = await Promise.all([
-      factsOf('bullmq', scenario),
-      factsOf('ours', scenario),
-    ])
-    expect({ bullmq, ours: found }).toEqual(expected)
+    for (let measurement = 1; ; measurement++) {
+      const [bullmq, found] = await Promise.all([
+        factsOf('bullmq', scenario),
+        factsOf('ours', scenario),
+      ])
+      // Where BullMQ itself does otherwise, the machine did not keep the scenario's delays.
+      if (measurement < MEASUREMENTS && !agree(bullmq, expected.bullmq)) continue
+      expect({ bullmq, ours: found }).toEqual(expected)
+      return
+    }
   })
+}
+
+function agree(found: Facts, expected: Facts): boolean {
+  try {
+    expect(found).toEqual(expected)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** A scenario that throws has found that out: the other side is still compared. */

@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import prettier from 'prettier'
+import { markdown } from '../support/markdown.ts'
 import { differentialTests } from './differential-tests.ts'
 import { ROWS, type Row, type RowSection, type Verdict } from './rows.ts'
 import { bullmqVersion, SECTIONS } from './surface.ts'
@@ -59,7 +59,7 @@ export function page(): Promise<string> {
       table(ROWS.filter((row) => row.section === section)),
     ]),
   ].join('\n\n')
-  return prettier.format(text, { parser: 'markdown' })
+  return markdown(text, PAGE)
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) writeFileSync(PAGE, await page())

@@ -5,8 +5,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import prettier from 'prettier'
 import ts from 'typescript'
+import { markdown } from '../support/markdown.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 export const PAGE = join(ROOT, 'docs/configuration.md')
@@ -146,7 +146,7 @@ export function page(): Promise<string> {
   const head =
     '# Configuration\n\nEvery option, from the doc comments of its type (`npm run docs:configuration`; a test compares). Durations are milliseconds. A value that ' +
     'cannot be right is refused with a `TypeError` that names the option, what it expects and what it got. The command line has its own options: [cli.md](cli.md).\n'
-  return prettier.format([head, ...parts].join('\n'), { parser: 'markdown' })
+  return markdown([head, ...parts].join('\n'), PAGE)
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) writeFileSync(PAGE, await page())

@@ -153,18 +153,28 @@ it.each(SEEDS)(
 )
 
 it('a majority falls silent: the holder is told before the masters forget its lease', async () => {
-  const rig = await stage.rig({ seed: 3 })
-  await using redlock = new Redlock({
-    masters: rig.proxies.map(({ url }) => url),
-    namespace: rig.namespace,
-    leaseMs: 500,
-    maxLeaseMs: rig.maxLeaseMs,
-    logger: silentLogger,
+  const held = await stage.undisturbed(async () => {
+    const rig = await stage.rig({ seed: 3 })
+    const redlock = new Redlock({
+      masters: rig.proxies.map(({ url }) => url),
+      namespace: rig.namespace,
+      leaseMs: 500,
+      maxLeaseMs: rig.maxLeaseMs,
+      logger: silentLogger,
+    })
+    try {
+      await redlock.ready()
+      const lease = await redlock.acquire('mine', { autoExtend: true })
+      await delay(700)
+      expect(lease.remainingMs()).toBeGreaterThan(0)
+      return { rig, redlock, lease }
+    } catch (error) {
+      await redlock.close()
+      throw error
+    }
   })
-  await redlock.ready()
-  await using lease = await redlock.acquire('mine', { autoExtend: true })
-  await delay(700)
-  expect(lease.remainingMs()).toBeGreaterThan(0)
+  await using redlock = held.redlock
+  const { rig, lease } = held
   const key = `${rig.namespace}:lease:mine`
   await Promise.all([0, 1, 2].map((index) => rig.proxy(index).drop()))
   const keptMs = async (): Promise<number> => {
@@ -184,10 +194,11 @@ it('a majority falls silent: the holder is told before the masters forget its le
   )
   await delay(5) // Whatever was due before this has happened.
   expect(lease.signal.aborted).toBe(true)
+  expect(redlock.status().leases).toBe(0)
   expect(rig.proxy(0).counters.requests.lost).toBeGreaterThan(0)
   await Promise.all([0, 1, 2].map((index) => rig.proxy(index).pass()))
   expect(await rig.finish()).toEqual([])
-})
+}, 150_000)
 
 it('byte by byte, to two masters and then to three', async () => {
   const { fleet } = stage

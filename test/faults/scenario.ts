@@ -5,6 +5,7 @@
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { startFleet, type Fleet, type FleetOptions } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
+import { undisturbed } from '../support/undisturbed.ts'
 import { Crew } from './crew.ts'
 import { Rig, type RigOptions } from './rig.ts'
 
@@ -19,6 +20,8 @@ export interface Stage {
   readonly crew: Crew
   /** Starts a scenario; it is closed after the test. */
   rig(options: RigOptions): Promise<Rig>
+  /** Runs a case again that failed while the machine stood still: {@link undisturbed}. */
+  undisturbed<T>(run: () => Promise<T>): Promise<T>
 }
 
 export interface StageOptions extends FleetOptions {
@@ -45,11 +48,12 @@ export function useStage(options: StageOptions = {}): Stage {
   beforeAll(async () => {
     ;[fleet, crew] = await Promise.all([startFleet(fleetOptions), Crew.muster(members, memberEnv)])
   })
-  afterEach(async () => {
+  const clear = async (): Promise<void> => {
     for (const server of fleet?.masters ?? []) if (!server.running) await server.restart()
     await rig?.[Symbol.asyncDispose]()
     rig = undefined
-  })
+  }
+  afterEach(clear)
   afterAll(async () => {
     const left = await crew?.leave()
     await fleet?.close()
@@ -67,6 +71,7 @@ export function useStage(options: StageOptions = {}): Stage {
       rig = await Rig.start(present(fleet), present(crew), rigOptions)
       return rig
     },
+    undisturbed: (run) => undisturbed({ bystander: present(fleet).queue, clear }, run),
   }
 }
 

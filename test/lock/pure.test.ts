@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { canBeKept, firstRenewalMs, retryAfterMs } from '../../src/lock/keeper.ts'
-import { driftMs, longer, quarantineMs, remainingMs, trustFrom } from '../../src/lock/trust.ts'
+import {
+  driftMs,
+  isFresh,
+  longer,
+  quarantineMs,
+  remainingMs,
+  trustFrom,
+} from '../../src/lock/trust.ts'
 
 describe('trust', () => {
   const leases = fc.integer({ min: 100, max: 86_400_000 })
@@ -25,6 +32,12 @@ describe('trust', () => {
     expect(remainingMs(trust, { now: 11_000, wallNow: 0 })).toBe(0)
   })
 
+  test('with nine tenths of it left a lease is as good as new', () => {
+    expect([isFresh(1_000, 1_000), isFresh(900, 1_000), isFresh(899, 1_000)]).toEqual([
+      ...[true, true, false],
+    ])
+  })
+
   test('an extension never shortens it', () => {
     const long = trustFrom({ now: 0, wallNow: 0 }, 10_000, 0.01)
     const short = trustFrom({ now: 100, wallNow: 100 }, 1_000, 0.01)
@@ -44,6 +57,7 @@ describe('trust', () => {
     fc.assert(
       fc.property(leases, (maxLeaseMs) => quarantineMs(maxLeaseMs, 0.01) > maxLeaseMs * 1.01),
     )
+    expect(quarantineMs(150, 0.01)).toBe(154)
   })
 })
 

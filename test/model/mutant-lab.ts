@@ -77,10 +77,10 @@ interface VitestResult {
 }
 
 /** The first failure is enough. */
-async function failedTests(
+export async function failedTests(
   directory: string,
   tests: readonly string[],
-  name: string | undefined,
+  name?: string,
 ): Promise<readonly string[]> {
   const report = join(directory, 'report.json')
   const only = name === undefined ? [] : ['-t', name]
@@ -109,10 +109,10 @@ interface SimulationSummary {
   }[]
 }
 
-async function violations(
+export async function violations(
   directory: string,
   seeds: number,
-  clocks: string | undefined,
+  clocks?: string,
 ): Promise<readonly string[]> {
   const stdout = await run(directory, [
     ...['--import', 'tsx', 'test/sim/main.ts', '--fail-fast', '--json', '--jobs', '1'],

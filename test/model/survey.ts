@@ -3,6 +3,7 @@
  * a condition that always or never holds, a statement that is left out; in TypeScript and in Lua.
  */
 import ts from 'typescript'
+import { HARMLESS } from './harmless.ts'
 
 export interface Change {
   readonly line: number
@@ -101,4 +102,20 @@ function luaChanges(
     }
     at += line.length + 1
   }
+}
+
+interface Found extends Change {
+  readonly file: string
+  readonly found: string
+}
+
+/** Why a change breaks no rule, where that is known. */
+export function whyHarmless(change: Found, text: string): string | undefined {
+  return HARMLESS.find(
+    ({ file, code, changes }) =>
+      file === change.file &&
+      text.indexOf(code) <= change.from &&
+      change.to <= text.indexOf(code) + code.length &&
+      changes.some(([found, replace]) => found === change.found && replace === change.replace),
+  )?.why
 }

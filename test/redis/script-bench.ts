@@ -52,6 +52,8 @@ export class ScriptBench {
   readonly keys: Keyspace = keyspace(this.#namespace)
   /** What the server's clock was at the last call. */
   serverMs: number | undefined
+  /** In which form a verb is called that has both. */
+  form: 'short' | 'long' = 'short'
   readonly #server: TestServer
 
   static async start(): Promise<ScriptBench> {
@@ -112,7 +114,7 @@ export class ScriptBench {
       readonly fenceTtlMs?: number
     } = {},
   ): Promise<Reply> {
-    const predecessor = [from.token, String(from.counter)]
+    const predecessor = from.token === '' ? [] : [from.token, String(from.counter)]
     const args = [resources, token, leaseMs, String(proposal), waitMs, waiter, ...predecessor]
     return this.#call(acquireProcedure, args, { skewMs, enrolment, fenceTtlMs })
   }
@@ -203,7 +205,9 @@ export class ScriptBench {
   }
 
   async #call(procedure: Procedure, args: readonly Argument[], caller?: Caller): Promise<Reply> {
-    const [entry] = await this.#send([new Call(procedure, args)], caller)
+    // No short form has an argument more.
+    const given = this.form === 'short' ? args : [...args, '']
+    const [entry] = await this.#send([new Call(procedure, given)], caller)
     this.serverMs = entry?.serverMs
     if (entry?.reply instanceof Error) throw entry.reply
     return typeof entry?.reply === 'number' ? ['done', entry.reply] : (entry?.reply as Reply)

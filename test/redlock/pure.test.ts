@@ -5,7 +5,7 @@ import { systemClock, type Clock } from '../../src/clock.ts'
 import { Announcements, turnOrder } from '../../src/redlock/waiting/announcements.ts'
 import { explain } from '../../src/redlock/quorum/explain.ts'
 import { decide } from '../../src/redlock/quorum/poll.ts'
-import { quorumOf, RESERVED } from '../../src/redlock/quorum/quorum.ts'
+import { heldBy, quorumOf, RESERVED } from '../../src/redlock/quorum/quorum.ts'
 import { ProposalClock } from '../../src/redlock/verbs/acquire.ts'
 import { describeToken, type AcquireVote } from '../../src/redlock/verbs/votes.ts'
 import type { Master } from '../../src/redis/master.ts'
@@ -41,6 +41,27 @@ describe('quorum', () => {
   })
 })
 
+describe('who holds a resource, by the keys that masters have', () => {
+  const keys = (...found: readonly (readonly [ttlMs: number, counter: number])[]) =>
+    found.map(([ttlMs, counter]) => ({ ttlMs, counter }))
+
+  test.each([
+    ['falling', keys([900, 71], [700, 64], [500, 64], [300, 64]), 64, 500],
+    ['rising', keys([300, 64], [500, 64], [700, 64], [900, 71]), 64, 500],
+    ['more than a quorum', keys([500, 98], [900, 64], [700, 99], [800, 64], [100, 64]), 64, 700],
+  ])(
+    'until fewer than a quorum have it, with the token that a quorum stores: %s',
+    (_, found, fencingToken, freeInMs) => {
+      expect(heldBy(found, 3)).toEqual({ fencingToken, freeInMs })
+    },
+  )
+
+  test('fewer than a quorum are no holder', () => {
+    expect(heldBy(keys([500, 64], [900, 64]), 3)).toBeUndefined()
+    expect(heldBy([], 1)).toBeUndefined()
+  })
+})
+
 describe('proposals', () => {
   const at = (wall: { ms: number }): Clock => ({ ...systemClock, wallNow: () => wall.ms })
 
@@ -68,6 +89,22 @@ describe('proposals', () => {
     proposals.next()
     wall.ms -= 3_600_000
     expect(proposals.next()).toBe(wall.ms * 1000)
+  })
+
+  test('no token comes before its time', () => {
+    expect(new ProposalClock(at({ ms: 1_800_000_000_000.0007 }), 10_000).next()).toBe(
+      Math.floor(1_800_000_000_000.0007 * 1000),
+    )
+  })
+
+  test('a counter that is behind, or half of what masters accept ahead, changes nothing', () => {
+    const wall = { ms: 1_800_000_000_000 }
+    const proposals = new ProposalClock(at(wall), 10_000)
+    const first = proposals.next()
+    proposals.observe(first - 1_000)
+    expect(proposals.next()).toBe(first + 1)
+    proposals.observe((wall.ms + 5_001) * 1000)
+    expect(proposals.next()).toBe(first + 2)
   })
 
   test('a counter a little ahead is passed', () => {

@@ -43,4 +43,6 @@ test('a counter that has gone on meanwhile does not confirm the token', async ()
   // Somebody else was granted on it, and gave it up, before the second round.
   first?.memory.set(FENCE, String(Number(first.memory.get(FENCE)) + AHEAD_US), 60_000)
   await expect(world.settle(acquiring)).rejects.toThrow()
+  await world.pass(100)
+  expect(world.leaseKeys()).toEqual([])
 })

@@ -15,6 +15,9 @@ const leaks = watchLeaks()
 afterAll(() => leaks.assertNone())
 const fixture = useFleet({ masters: 5 })
 
+/** A command that waits for a silent server gives up after a second. */
+const QUICK = { BULLMQ_REDLOCK_TIMEOUT_MS: '1000' }
+
 /** Held until all commands of a row have run, also on a busy machine. */
 const LEASE_MS = 300_000
 
@@ -87,7 +90,7 @@ async function scene(outage: Outage): Promise<{ queue: string; env: NodeJS.Proce
   await locked.add('post', { customerId: 42 }, { jobId: 'a' })
   await locked.close()
   await strike(fixture, outage)
-  return { queue, env: fleetEnv(fleet.urls, namespace, fleet.queue.url) }
+  return { queue, env: { ...fleetEnv(fleet.urls, namespace, fleet.queue.url), ...QUICK } }
 }
 
 it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {

@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
+import { ask } from '../testing/ask.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 })
 
@@ -231,7 +232,9 @@ describe('run against real servers', () => {
       env: environment(),
     })
     const ended = once(child, 'close')
-    await new Promise((resolve) => setTimeout(resolve, 1_500))
+    const clients = (): Promise<string> =>
+      ask(queue?.url ?? '', (redis) => redis.client('LIST') as Promise<string>)
+    await until('it waits for jobs', async () => (await clients()).includes('cmd=bzpopmin'), 60_000)
     child.kill('SIGTERM')
     await ended
     expect(child.exitCode).toBe(0)

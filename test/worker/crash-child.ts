@@ -1,6 +1,6 @@
 /**
- * A worker process for the crash test: says over IPC when a job enters its step, and stays there if
- * told so.
+ * A worker process for the crash test: says over IPC when it takes jobs and when a job enters its
+ * step, and stays there if told so.
  */
 import { LockedWorker, Redlock } from '../../src/index.ts'
 
@@ -39,6 +39,8 @@ const worker = new LockedWorker<{ customer: number }, string>(
 worker.on('error', (error) => {
   console.error(error)
 })
+await worker.waitUntilReady()
+process.send?.('ready')
 process.once('SIGTERM', () => {
   void worker
     .close()

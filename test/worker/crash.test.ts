@@ -12,7 +12,11 @@ interface Entered {
   readonly fencingToken: number
 }
 
-function startWorker(hang: boolean, entered: (message: Entered) => void): ChildProcess {
+/** Resolves when the process takes jobs. */
+async function startWorker(
+  hang: boolean,
+  entered: (message: Entered) => void,
+): Promise<ChildProcess> {
   const setup = {
     queue: fixture.namespace,
     connection: { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port },
@@ -29,9 +33,12 @@ function startWorker(hang: boolean, entered: (message: Entered) => void): ChildP
     child.kill('SIGTERM')
     await once(child, 'exit')
   })
+  let ready = false
   child.on('message', (message) => {
-    entered(message as Entered)
+    if (message === 'ready') ready = true
+    else entered(message as Entered)
   })
+  await until('the worker is ready', () => ready, 30_000)
   return child
 }
 
@@ -42,7 +49,7 @@ test("after kill -9 in a step the interrupted job runs again when the lease is o
   })
   fixture.defer(() => queue.close())
   const first: Entered[] = []
-  const doomed = startWorker(true, (message) => first.push(message))
+  const doomed = await startWorker(true, (message) => first.push(message))
   const interrupted = (await queue.add('charge', { customer: 1 })).id
   await until('the first job is in its step', () => first.length === 1)
   const others = [
@@ -50,7 +57,7 @@ test("after kill -9 in a step the interrupted job runs again when the lease is o
     (await queue.add('charge', { customer: 1 })).id,
   ]
   const after: (Entered & { readonly at: number })[] = []
-  startWorker(false, (message) => after.push({ ...message, at: performance.now() }))
+  await startWorker(false, (message) => after.push({ ...message, at: performance.now() }))
   await until('the others wait', async () => (await queue.getDelayedCount()) === 2)
   const killedAt = performance.now()
   doomed.kill('SIGKILL')

@@ -1,7 +1,7 @@
 /**
  * How a client tells a master what is left of its quarantine. A real server cannot lose one answer.
  */
-import { expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Quarantines } from '../../../src/redlock/fleet/quarantines.ts'
 import type { Master } from '../../../src/redis/master.ts'
 import { FakeClock } from '../../../src/testing/index.ts'
@@ -23,4 +23,69 @@ test('a report that is never answered is not the last one', async () => {
   expect(reports).toEqual([750, 500, 250, 0].map((leftMs) => ['first', leftMs]))
   expect(quarantines.leftMs(silent)).toBe(0)
   quarantines.close()
+})
+
+describe('what is left of a quarantine', () => {
+  const clock = new FakeClock()
+  const reports: (readonly [name: unknown, leftMs: unknown])[] = []
+  const master = {
+    eval: (_script: unknown, _keys: unknown, [name, leftMs]: readonly unknown[]) => {
+      reports.push([name, leftMs])
+      return Promise.resolve(leftMs)
+    },
+  } as unknown as Master
+  let quarantines = new Quarantines(clock, 1_000, 'ns:master')
+
+  beforeEach(() => {
+    reports.length = 0
+    quarantines = new Quarantines(clock, 1_000, 'ns:master')
+  })
+
+  afterEach(() => {
+    quarantines.close()
+  })
+
+  test('is never more than was counted before, for the same quarantine', () => {
+    quarantines.told(master, 'first', 600)
+    quarantines.told(master, 'first', 900)
+    expect(quarantines.leftMs(master)).toBe(600)
+    quarantines.told(master, 'first', 300)
+    expect(quarantines.leftMs(master)).toBe(300)
+  })
+
+  test('begins anew with another quarantine', () => {
+    quarantines.told(master, 'first', 600)
+    quarantines.told(master, 'second', 900)
+    expect(quarantines.leftMs(master)).toBe(900)
+  })
+
+  test('is nothing when another client has counted it to its end', () => {
+    quarantines.told(master, 'first', 600)
+    quarantines.told(master, 'first', 0)
+    expect(quarantines.leftMs(master)).toBe(0)
+  })
+
+  test('is a part of a millisecond until it is over', async () => {
+    quarantines.told(master, 'first', 100.5)
+    await clock.advance(100)
+    expect(quarantines.leftMs(master)).toBe(1)
+    expect(reports.at(-1)).not.toEqual(['first', 0])
+  })
+
+  test('is told to every master on demand, as before a client closes', async () => {
+    quarantines.told(master, 'first', 600)
+    await clock.advance(100)
+    await quarantines.report()
+    expect(reports).toEqual([['first', 500]])
+  })
+
+  test('is counted no more when the client is closed', async () => {
+    quarantines.told(master, 'first', 600)
+    quarantines.close()
+    expect(quarantines.leftMs(master)).toBe(0)
+    quarantines.told(master, 'first', 600)
+    expect(quarantines.leftMs(master)).toBe(0)
+    await clock.advance(1_000)
+    expect(reports).toEqual([])
+  })
 })
