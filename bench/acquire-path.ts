@@ -6,9 +6,8 @@
  */
 import { Session } from 'node:inspector/promises'
 import { basename } from 'node:path'
-import { silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
-import { Redlock } from './built.ts'
+import { Redlock, silentLogger } from './built.ts'
 
 const WARM_UP = 50
 

@@ -1,11 +1,12 @@
 /**
  * The package as its users run it: compiled. Its sources under a loader would be measured with what
- * the loader adds to every function. `npm run bench:…` builds it first.
+ * the loader adds to every function. `npm run bench:…` builds it first. `silentLogger`
+ * comes from here too: the package prepares lines for any other logger.
  */
 import type * as Package from '../src/index.ts'
 
 const file = new URL('../dist/index.js', import.meta.url)
 
-export const { batchProcessor, LockedQueue, LockedWorker, Redlock } = (await import(
+export const { batchProcessor, LockedQueue, LockedWorker, Redlock, silentLogger } = (await import(
   file.href
 )) as typeof Package

@@ -1,8 +1,7 @@
 /** One worker process of the benchmark: works as it is told, and reports every run. */
 import { once } from 'node:events'
 import { Worker, type Job } from 'bullmq'
-import { batchProcessor, LockedWorker, Redlock } from '../built.ts'
-import { silentLogger } from '../../src/index.ts'
+import { batchProcessor, LockedWorker, Redlock, silentLogger } from '../built.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { openGroupWorker } from './groupmq.ts'
 import {

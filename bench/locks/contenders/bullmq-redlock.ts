@@ -1,7 +1,7 @@
 /** This project as it is published, with every setting at its default. */
 import { readFile } from 'node:fs/promises'
 import type { Lease } from '../../../src/index.ts'
-import { Redlock } from '../../built.ts'
+import { Redlock, silentLogger } from '../../built.ts'
 import type { Lock, LockAdapter } from '../contender.ts'
 
 export const adapter: LockAdapter = {
@@ -10,12 +10,7 @@ export const adapter: LockAdapter = {
     version('../../../node_modules/ioredis/package.json'),
   ]),
   async connect({ urls, namespace, waitMs, fresh }) {
-    const ignore = (): void => undefined
-    const redlock = new Redlock({
-      masters: urls,
-      namespace,
-      logger: { debug: ignore, info: ignore, warn: ignore, error: ignore },
-    })
+    const redlock = new Redlock({ masters: urls, namespace, logger: silentLogger })
     await redlock.ready()
     if (fresh === true) await redlock.bootstrap({ newFleet: true })
     return {
