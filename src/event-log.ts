@@ -3,7 +3,7 @@
  * are kept as other public names are, and docs/logging.md lists them. Lines never carry a password
  * of a URL, and a logger that throws stops nothing.
  */
-import { childLogger, isHeard, type Logger } from './logger.ts'
+import { childLogger, silentLogger, type Logger } from './logger.ts'
 import { redacted } from './redact.ts'
 
 export type Level = 'debug' | 'info' | 'warn' | 'error'
@@ -169,18 +169,21 @@ type FieldsOf<Name extends EventName> = Readonly<
 
 export class EventLog {
   readonly #logger: Logger
-  readonly #debugLevel: Level
+  /** At which level a line of each level is logged. */
+  readonly #levels: Readonly<Record<Level, Level>>
 
   /** `debugLevel`: at which level to log what happens to every job. */
   constructor(logger: Logger, debugLevel: Level = 'debug') {
     this.#logger = logger
-    this.#debugLevel = debugLevel
+    this.#levels = { debug: debugLevel, info: 'info', warn: 'warn', error: 'error' }
   }
 
   /** False where a line would go nowhere, so that nothing is prepared for it. */
   hears(event: EventName): boolean {
+    const logger = this.#logger
+    const level = this.#levels[EVENTS[event].level]
     try {
-      return isHeard(this.#logger, this.#levelOf(event))
+      return logger[level] !== silentLogger[level] && logger.isLevelEnabled?.(level) !== false
     } catch {
       return false // A logger that throws gets nothing.
     }
@@ -189,18 +192,13 @@ export class EventLog {
   /** `fields` may come in parts: they are put together only where the line is written. */
   event<Name extends EventName>(event: Name, ...fields: readonly FieldsOf<Name>[]): void {
     if (!this.hears(event)) return
-    const { message } = EVENTS[event]
+    const { level, message } = EVENTS[event]
     const line = { event, ...safe(Object.assign({}, ...fields) as object) }
     try {
-      this.#logger[this.#levelOf(event)](line, message)
+      this.#logger[this.#levels[level]](line, message)
     } catch {
       // A logger that throws has no place to say so.
     }
-  }
-
-  #levelOf(event: EventName): Level {
-    const { level } = EVENTS[event]
-    return level === 'debug' ? this.#debugLevel : level
   }
 
   /** For lines of others about the same thing. */

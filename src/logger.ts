@@ -20,11 +20,6 @@ const ignore = (): void => undefined
 /** Logs nothing: for programs that report by other means. */
 export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
-/** Whether a line of this level goes anywhere. */
-export function isHeard(logger: Logger, level: 'debug' | 'info' | 'warn' | 'error'): boolean {
-  return logger[level] !== ignore && logger.isLevelEnabled?.(level) !== false
-}
-
 /** Warnings and errors as JSON lines on standard error, one event a line. */
 export function defaultLogger(): Logger {
   return pino({ name: 'bullmq-redlock', level: 'warn' }, destination({ fd: 2, sync: true }))

@@ -20,6 +20,7 @@ import {
   type Instant,
 } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
+import type { EventLog } from '../event-log.ts'
 import type {
   ExtendResult,
   LeaseEnd,
@@ -37,16 +38,23 @@ import { longer, remainingMs, type Trust } from './trust.ts'
 export class LeaseRegistry {
   readonly clock: Clock
   readonly observer: Required<LockObserver>
-  readonly log: LeaseLog
   /** When to look at the clocks for a lease. */
   readonly looks: Deadlines
   readonly held: Set<HeldLease> = new Set()
+  readonly #events: EventLog
+  readonly #log: LeaseLog
 
   constructor(options: LeaseLogOptions, observer: Required<LockObserver>) {
     this.clock = options.clock
     this.observer = observer
-    this.log = new LeaseLog(options)
     this.looks = new Deadlines(options.clock)
+    this.#events = options.log
+    this.#log = new LeaseLog(options)
+  }
+
+  /** The record of leases; undefined while nothing hears it. */
+  get log(): LeaseLog | undefined {
+    return this.#events.hears('lease:granted') ? this.#log : undefined
   }
 
   /** Loses every lease that is held, so that its `signal` aborts; then releases it. */
@@ -107,7 +115,7 @@ export abstract class HeldLease implements Lease, Expiring {
   protected begin(leftMs: number): void {
     const { held, log, clock } = this.#registry
     held.add(this)
-    log.granted(this, this.slots)
+    log?.granted(this, this.#terms.slots)
     this.#watch(leftMs)
     if (this.#terms.autoExtend) this.#keeper = keep(this, clock)
   }
@@ -178,7 +186,7 @@ export abstract class HeldLease implements Lease, Expiring {
    */
   giveUp(): void {
     this.assertHeld()
-    this.#registry.log.handedOver(this)
+    this.#registry.log?.handedOver(this)
     this.#end('handed-over')
     this.#released = Promise.resolve()
   }
@@ -206,14 +214,13 @@ export abstract class HeldLease implements Lease, Expiring {
   }
 
   async #extend(): Promise<ExtendOutcome> {
-    const { clock, log } = this.#registry
     const option = this.#limit()
     if (option !== undefined) {
       this.#limitReached = option
       return { status: 'limit', remainingMs: this.remainingMs(), option }
     }
     this.#extensions++
-    const startedAt = instant(clock)
+    const startedAt = instant(this.#registry.clock)
     const answer = await this.renew(startedAt, remainingMs(this.#trust, startedAt))
     this.assertHeld() // An answer counts only inside the old trust.
     if (answer.status === 'gone') throw this.#lose(answer.reason, answer.answers, 'majority-gone')
@@ -222,7 +229,7 @@ export abstract class HeldLease implements Lease, Expiring {
     }
     this.#trust = longer(this.#trust, answer.trust)
     this.assertHeld()
-    log.extended(this)
+    this.#registry.log?.extended(this)
     return { status: 'extended', remainingMs: this.remainingMs() }
   }
 
@@ -235,7 +242,7 @@ export abstract class HeldLease implements Lease, Expiring {
   async #release(): Promise<void> {
     const { clock, log, observer } = this.#registry
     const startedAt = clock.now()
-    if (!this.#isOver) log.released(this)
+    if (!this.#isOver) log?.released(this)
     this.#end('released')
     await this.free()
     observer.released(this, clock.now() - startedAt)
@@ -247,7 +254,7 @@ export abstract class HeldLease implements Lease, Expiring {
       this.#lapse()
       return
     }
-    const lookMs = Math.ceil(Math.min(leftMs, this.leaseMs / LOOKS_PER_LEASE))
+    const lookMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / LOOKS_PER_LEASE))
     this.#look = this.#registry.looks.in(lookMs, this)
   }
 
@@ -270,7 +277,7 @@ export abstract class HeldLease implements Lease, Expiring {
     this.#abort?.abort(loss)
     this.#end('lost')
     this.#registry.observer.lost(this, kind)
-    this.#registry.log.lost(this, kind)
+    this.#registry.log?.lost(this, kind)
     this.lost()
     return loss
   }

@@ -1,7 +1,7 @@
 /**
  * The record of leases in the log: granted, extended, and how each ended. `bullmq-redlock verify`
  * judges it. Each line has the clocks of its process, and a number that shows whether lines are
- * missing.
+ * missing. All its events have one level, so they are all heard, or none is.
  */
 import { randomUUID } from 'node:crypto'
 import { machineId, machineOffsetMs, type Clock } from '../clock.ts'
@@ -37,7 +37,6 @@ export class LeaseLog {
   /** `slots`: how many holders its resource may have at once. */
   granted(lease: LoggedLease, slots: number): void {
     const { log, namespace, owner } = this.#options
-    if (!log.hears('lease:granted')) return
     const { resources } = lease
     const about = { namespace, owner, slots, machine: machineId() }
     const several = resources.length > 1 ? { resources } : {}
@@ -46,26 +45,21 @@ export class LeaseLog {
 
   /** It is trusted for longer, or has a larger fencing token. */
   extended(lease: LoggedLease): void {
-    const { log } = this.#options
-    if (!log.hears('lease:extended')) return
-    log.event('lease:extended', this.#line(lease), this.#trust(lease))
+    this.#options.log.event('lease:extended', this.#line(lease), this.#trust(lease))
   }
 
   /** Its holder stops, before the masters hear of it. */
   released(lease: LoggedLease): void {
-    const { log } = this.#options
-    if (log.hears('lease:released')) log.event('lease:released', this.#line(lease))
+    this.#options.log.event('lease:released', this.#line(lease))
   }
 
   /** The next piece of work continues it under its own fencing token. */
   handedOver(lease: LoggedLease): void {
-    const { log } = this.#options
-    if (log.hears('lease:handed-over')) log.event('lease:handed-over', this.#line(lease))
+    this.#options.log.event('lease:handed-over', this.#line(lease))
   }
 
   lost(lease: LoggedLease, reason: string): void {
-    const { log } = this.#options
-    if (log.hears('lease:lost')) log.event('lease:lost', this.#line(lease), { reason })
+    this.#options.log.event('lease:lost', this.#line(lease), { reason })
   }
 
   #line(lease: LoggedLease) {

@@ -17,17 +17,17 @@ export function resourceNames(resource: unknown): readonly string[] {
   if (names.length === 0 || names.length > MAX_RESOURCES) {
     refuse('resource', `a string or a list of 1 to ${MAX_RESOURCES} strings`, resource)
   }
-  return [...new Set(names.map(checkedName))].sort()
-}
-
-function checkedName(name: unknown): string {
-  if (typeof name !== 'string' || name.length === 0 || name.length > MAX_LENGTH) {
-    return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
+  const checked = new Set<string>()
+  for (const name of names) {
+    if (typeof name !== 'string' || name.length === 0 || name.length > MAX_LENGTH) {
+      return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
+    }
+    if (HALF_CHARACTER.test(name)) {
+      refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
+    }
+    checked.add(name)
   }
-  if (HALF_CHARACTER.test(name)) {
-    return refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
-  }
-  return name
+  return [...checked].sort()
 }
 
 /** Several resources under one lease, in one word for people. */

@@ -8,7 +8,7 @@
  */
 import { releaseProcedure } from '../redlock/verbs/release.ts'
 import { describeToken } from '../redlock/verbs/votes.ts'
-import { Call } from '../redis/batch.ts'
+import { callOf } from '../redis/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { seeResource, viewResource, type ResourceView } from './resource-view.ts'
 
@@ -43,7 +43,7 @@ export async function forceRelease(
     const deleted: string[] = []
     for (const token of tokens) {
       const tombstoneMs = TOMBSTONE_LEASES * maxLeaseMs
-      const release = new Call(releaseProcedure, [[resource], token, tombstoneMs, 0])
+      const release = callOf(releaseProcedure, [[resource], token, tombstoneMs, 0])
       if (Number(await fleet.call(probe, release)) > 0) deleted.push(token)
     }
     return deleted

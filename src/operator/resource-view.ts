@@ -2,7 +2,7 @@
 import type { Inspection } from '../lock/inspection.ts'
 import { holderAmong, inspectProcedure, type Seen } from '../redlock/verbs/inspect.ts'
 import { describeToken } from '../redlock/verbs/votes.ts'
-import { Call } from '../redis/batch.ts'
+import { callOf } from '../redis/batch.ts'
 import type { FleetProbe, Unreachable } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {
@@ -46,7 +46,7 @@ function mostVotes(seen: readonly Seen[]): number {
 
 /** One view of every master, with the holder's whole token. */
 export async function seeResource(fleet: FleetProbe, resource: string): Promise<readonly Seen[]> {
-  const inspect = new Call(inspectProcedure, [resource])
+  const inspect = callOf(inspectProcedure, [resource])
   const answers = await fleet.each((probe) => fleet.call(probe, inspect))
   return answers.map((answer): Seen => {
     const { master } = answer

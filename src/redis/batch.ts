@@ -47,28 +47,21 @@ export type Argument = string | number | readonly string[]
 export const USUAL = true
 
 /** What one master is asked, or all of them: made once, and encoded once. */
-export class Call {
-  readonly procedure: string
+export interface Call {
+  readonly procedure: Procedure
   readonly args: readonly Argument[]
   /** An entry of a batch. */
   readonly entry: string
   /** The length of `entry` as UTF-8. */
   readonly bytes: number
-  readonly #short: ShortForm | undefined
+}
 
-  constructor({ name, short }: Procedure, args: readonly Argument[]) {
-    this.procedure = name
-    this.args = args
-    this.#short = short
-    const entry = short === undefined ? undefined : shortEntry(short, args)
-    this.entry = entry ?? `J${JSON.stringify([name, ...args])}\0`
-    this.bytes = Buffer.byteLength(this.entry)
-  }
-
-  /** What the long form would have replied instead of `USUAL`. */
-  get usualReply(): unknown {
-    return this.#short?.usualReply(this.args)
-  }
+export function callOf(procedure: Procedure, args: readonly Argument[]): Call {
+  const { name, short } = procedure
+  const entry =
+    (short === undefined ? undefined : shortEntry(short, args)) ??
+    `J${JSON.stringify([name, ...args])}\0`
+  return { procedure, args, entry, bytes: Buffer.byteLength(entry) }
 }
 
 /** Undefined for a call that only the long form can carry. */
@@ -235,9 +228,10 @@ export function readAnswer(answer: unknown, count: number): BatchAnswer {
 
 /** As the long forms reply. */
 export function readBatch(answer: unknown, calls: readonly Call[]): readonly Entry[] {
-  return readAnswer(answer, calls.length).results.map((entry, index) =>
-    entry.reply === USUAL ? { ...entry, reply: calls[index]?.usualReply } : entry,
-  )
+  return readAnswer(answer, calls.length).results.map((entry, index) => {
+    const { procedure, args = [] } = calls[index] ?? {}
+    return entry.reply === USUAL ? { ...entry, reply: procedure?.short?.usualReply(args) } : entry
+  })
 }
 
 function entryReply(reply: unknown): unknown {

@@ -33,7 +33,7 @@ export class CallQueue {
   readonly #options: CallQueueOptions
   /** The answer to every call while the master may not vote. */
   #closed: CallResult | undefined
-  #waiting: Request[] = []
+  readonly #waiting: Request[] = []
   #inFlight = 0
   #timer: Timer | undefined
   #isScheduled = false
@@ -65,15 +65,7 @@ export class CallQueue {
     this.#closed = result
     this.#silence?.cancel()
     this.#silence = undefined
-    for (const request of this.#take()) request.asker.hear(request, result)
-  }
-
-  #take(): readonly Request[] {
-    const waiting = this.#waiting
-    this.#waiting = []
-    this.#timer?.cancel()
-    this.#timer = undefined
-    return waiting
+    for (const request of this.#waiting.splice(0)) request.asker.hear(request, result)
   }
 
   /** Callers that waited for one reply go on in the same turn, and ask the next thing together. */
@@ -86,10 +78,12 @@ export class CallQueue {
   readonly #flush = (): void => {
     const { clock, sender } = this.#options
     this.#isScheduled = false
+    this.#timer?.cancel()
+    this.#timer = undefined
     let entries = ''
     let bytes = 0
     const requests: Request[] = []
-    for (const request of this.#take()) {
+    for (const request of this.#waiting.splice(0)) {
       if (request.isSettled) continue
       request.hasLeft = true
       entries += request.call.entry

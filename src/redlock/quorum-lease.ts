@@ -74,7 +74,7 @@ export class QuorumLease extends HeldLease {
     if ((await poll.verdict) === 'against') return false
     this.#counter = fencingToken
     this.#passes = 0
-    this.#fleet.leases.log.extended(this)
+    this.#fleet.leases.log?.extended(this)
     return this.remainingMs() > 0
   }
 

@@ -14,7 +14,7 @@ import {
 } from '@opentelemetry/api'
 import { activities, tell } from './activity.ts'
 import type { Instruments } from './instruments.ts'
-import { CurrentInstruments, CurrentTracer } from './providers.ts'
+import { Reporter } from './listeners.ts'
 import { spanned, startSpan } from './spans.ts'
 import type { WorkerSource } from './worker-source.ts'
 import { messageOf } from '../message-of.ts'
@@ -26,60 +26,55 @@ export interface ReportedJob {
   readonly opts: { readonly telemetry?: { readonly metadata?: string } }
 }
 
-export class JobTelemetry {
-  readonly #tracer = new CurrentTracer()
-  readonly #joined = new Set<Instruments>()
-  readonly #instruments = new CurrentInstruments((instruments) => {
-    if (this.#source !== undefined) this.#join(instruments, this.#source)
-  })
+export class JobTelemetry extends Reporter {
   #source: WorkerSource | undefined
 
   /** From now on the worker is asked at each scrape. */
   opened(source: WorkerSource): void {
     this.#source = source
-    const instruments = this.#instruments.get()
-    if (instruments !== undefined) this.#join(instruments, source)
+    const instruments = this.instruments()
+    if (instruments !== undefined) this.join(instruments)
   }
 
   closed(): void {
     const source = this.#source
     if (source === undefined) return
     this.#source = undefined
-    for (const instruments of this.#joined) instruments.workers.delete(source)
+    for (const instruments of this.joined) instruments.workers.delete(source)
   }
 
   /** Runs what belongs to a job in the job's trace. */
   within<Result>(job: ReportedJob, run: () => Result): Result {
     const carried = job.opts.telemetry?.metadata
-    if (carried === undefined || this.#tracer.get() === undefined) return run()
+    if (carried === undefined || this.tracer() === undefined) return run()
     if (trace.getActiveSpan() !== undefined) return run()
     return context.with(producersContext(carried), run)
   }
 
   waited(job: ReportedJob, waitMs: number): void {
-    this.#instruments.get()?.record('redlock.job.wait.duration', Math.max(0, waitMs), ofQueue(job))
+    this.instruments()?.record('redlock.job.wait.duration', Math.max(0, waitMs), ofQueue(job))
   }
 
   handedOff(job: ReportedJob, tookMs: number): void {
-    this.#instruments.get()?.record('redlock.job.handoff.duration', tookMs, ofQueue(job))
+    this.instruments()?.record('redlock.job.handoff.duration', tookMs, ofQueue(job))
   }
 
   batched(job: ReportedJob): void {
-    this.#instruments.get()?.count('redlock.job.batches', ofQueue(job))
+    this.instruments()?.count('redlock.job.batches', ofQueue(job))
   }
 
   ended(queueName: string, outcome: 'completed' | 'failed' | 'retried'): void {
     const by = { ...ofQueue({ queueName }), 'redlock.outcome': outcome }
-    this.#instruments.get()?.count('redlock.job.ends', by)
+    this.instruments()?.count('redlock.job.ends', by)
   }
 
   requeued(job: ReportedJob, reason: string, delayMs: number, tookMs: number): void {
     if (activities.hasSubscribers)
       tell({ kind: 'requeued', namespace: this.#source?.namespace, reason })
     const by = { ...ofQueue(job), 'redlock.reason': reason }
-    this.#instruments.get()?.count('redlock.job.requeues', by)
+    this.instruments()?.count('redlock.job.requeues', by)
     const attributes = { ...by, ...ofJob(job), 'redlock.delay': delayMs / 1_000 }
-    spanned(this.#tracer.get(), 'redlock.requeue', tookMs, attributes)
+    spanned(this.tracer(), 'redlock.requeue', tookMs, attributes)
   }
 
   /** Runs a step as a span, under which come the spans of whatever the step does. */
@@ -92,7 +87,7 @@ export class JobTelemetry {
     if (activities.hasSubscribers) {
       tell({ kind: 'step', namespace: this.#source?.namespace, fencingToken, step: name })
     }
-    const tracer = this.#tracer.get()
+    const tracer = this.tracer()
     if (tracer === undefined) return run()
     const span = startSpan(tracer, 'redlock.step', {
       ...ofQueue(job),
@@ -114,9 +109,8 @@ export class JobTelemetry {
     return running
   }
 
-  #join(instruments: Instruments, source: WorkerSource): void {
-    instruments.workers.add(source)
-    this.#joined.add(instruments)
+  protected join(instruments: Instruments): void {
+    if (this.#source !== undefined) instruments.workers.add(this.#source)
   }
 }
 

@@ -3,7 +3,6 @@
  * could change, and goes on as before if it throws: with and without one, the same commands leave
  * in the same order.
  */
-import type { EventLog } from '../event-log.ts'
 
 /** What a master was asked. */
 export type Question = 'acquire' | 'confirm' | 'extend' | 'heal' | 'release'
@@ -84,54 +83,3 @@ export type VoteOutcome =
   | ('granted' | 'taken' | 'quarantined' | 'skewed' | 'abandoned' | 'suspended')
   | ('counter' | 'lost' | 'extended' | 'healed' | 'missing' | 'released')
   | ('not-ready' | 'timeout' | 'closed' | 'error' | 'malformed' | 'unenrolled')
-
-/** An observer that cannot throw into the lock; its first error is logged. */
-export function observe(
-  observer: Observer,
-  lock: ObservedLock,
-  log: EventLog,
-): Required<LockObserver> {
-  let reported = false
-  const report = (error: unknown): void => {
-    if (!reported) log.event('observer:threw', { error: String(error) })
-    reported = true
-  }
-  let told: LockObserver = {}
-  try {
-    told = observer.opened(lock)
-  } catch (error) {
-    report(error)
-  }
-  // No rest parameters: this is called for every vote.
-  const guard = <A, B, C>(method: ((a: A, b: B, c: C) => void) | undefined) =>
-    method === undefined
-      ? ignore
-      : (a: A, b: B, c: C): void => {
-          try {
-            method.call(told, a, b, c)
-          } catch (error) {
-            report(error)
-          }
-        }
-  const listens = (): boolean => {
-    try {
-      return told.listens?.() ?? true
-    } catch (error) {
-      report(error)
-      return false
-    }
-  }
-  return {
-    closed: guard((): void => told.closed?.()) as () => void,
-    listens,
-    voted: guard(told.voted?.bind(told)),
-    attempted: guard(told.attempted?.bind(told)) as Required<LockObserver>['attempted'],
-    waited: guard(told.waited?.bind(told)),
-    extended: guard(told.extended?.bind(told)),
-    ended: guard(told.ended?.bind(told)),
-    lost: guard(told.lost?.bind(told)) as Required<LockObserver>['lost'],
-    released: guard(told.released?.bind(told)) as Required<LockObserver>['released'],
-  }
-}
-
-const ignore = (): void => undefined

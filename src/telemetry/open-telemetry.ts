@@ -17,7 +17,7 @@ import type {
 } from './lock-observer.ts'
 import { activities, tell } from './activity.ts'
 import type { Instruments, Tally } from './instruments.ts'
-import { CurrentInstruments, CurrentTracer } from './providers.ts'
+import { Reporter } from './listeners.ts'
 import { ResourceClasses, type ResourceClassOptions } from './resource-classes.ts'
 import { spanned } from './spans.ts'
 
@@ -34,36 +34,24 @@ export function openTelemetry(options: TelemetryOptions = {}): Observer {
   return { opened: (lock) => new ReportedLock(lock, classes) }
 }
 
-class ReportedLock implements LockObserver {
+class ReportedLock extends Reporter implements LockObserver {
   readonly #lock: ObservedLock
   readonly #classes: ResourceClasses
-  readonly #tracer = new CurrentTracer()
-  readonly #instruments: CurrentInstruments
-  readonly #joined = new Set<Instruments>()
   #tallies = new Map<string, Map<string, Tally>>()
 
   constructor(lock: ObservedLock, classes: ResourceClasses) {
+    super()
     this.#lock = lock
     this.#classes = classes
-    this.#instruments = new CurrentInstruments((instruments) => {
-      instruments.locks.add(lock)
-      this.#joined.add(instruments)
-      this.#tallies = new Map()
-    })
-    this.#instruments.get()
+    this.instruments()
   }
 
   closed(): void {
-    for (const instruments of this.#joined) instruments.locks.delete(this.#lock)
-  }
-
-  listens(): boolean {
-    if (activities.hasSubscribers || this.#instruments.get() !== undefined) return true
-    return this.#tracer.get() !== undefined
+    for (const instruments of this.joined) instruments.locks.delete(this.#lock)
   }
 
   voted(master: string, question: Question, outcome: VoteOutcome): void {
-    const instruments = this.#instruments.get()
+    const instruments = this.instruments()
     if (instruments === undefined) return
     const ofMaster = this.#tallies.get(master) ?? new Map<string, Tally>()
     if (ofMaster.size === 0) this.#tallies.set(master, ofMaster)
@@ -79,8 +67,8 @@ class ReportedLock implements LockObserver {
   attempted({ resources, status, handOver, fencingToken, durationMs }: ObservedAttempt): void {
     if (activities.hasSubscribers)
       tell({ kind: 'attempted', namespace: this.#namespace, outcome: status })
-    const instruments = this.#instruments.get()
-    const tracer = this.#tracer.get()
+    const instruments = this.instruments()
+    const tracer = this.tracer()
     if (instruments === undefined && tracer === undefined) return
     const also = { 'redlock.outcome': status, 'redlock.hand_over': handOver }
     const by = Object.assign(this.#labels(resources), also)
@@ -92,7 +80,7 @@ class ReportedLock implements LockObserver {
   }
 
   waited(resources: readonly string[], granted: boolean, waitMs: number): void {
-    const instruments = this.#instruments.get()
+    const instruments = this.instruments()
     if (instruments === undefined) return
     const outcome = granted ? 'granted' : 'gave-up'
     const by = Object.assign(this.#labels(resources), { 'redlock.outcome': outcome })
@@ -101,8 +89,8 @@ class ReportedLock implements LockObserver {
 
   extended(lease: ObservedLease, outcome: ExtendResult, tookMs: number): void {
     if (activities.hasSubscribers) tell({ kind: 'extended', namespace: this.#namespace, outcome })
-    const instruments = this.#instruments.get()
-    const tracer = this.#tracer.get()
+    const instruments = this.instruments()
+    const tracer = this.tracer()
     if (instruments === undefined && tracer === undefined) return
     const by = Object.assign(this.#labels(lease.resources), { 'redlock.outcome': outcome })
     instruments?.count('redlock.lease.extensions', by)
@@ -115,7 +103,7 @@ class ReportedLock implements LockObserver {
   ended({ resources, fencingToken }: ObservedLease, how: LeaseEnd, heldMs: number): void {
     if (activities.hasSubscribers)
       tell({ kind: 'ended', namespace: this.#namespace, fencingToken, how })
-    const instruments = this.#instruments.get()
+    const instruments = this.instruments()
     if (instruments === undefined) return
     const by = Object.assign(this.#labels(resources), { 'redlock.end': how })
     instruments.record('redlock.lease.hold.duration', heldMs, by)
@@ -126,14 +114,19 @@ class ReportedLock implements LockObserver {
       tell({ kind: 'lost', namespace: this.#namespace, resources, fencingToken, reason })
     }
     const by = { ...this.#labels(resources), 'redlock.reason': reason }
-    this.#instruments.get()?.count('redlock.lease.losses', by)
+    this.instruments()?.count('redlock.lease.losses', by)
   }
 
   released({ resources, fencingToken }: ObservedLease, tookMs: number): void {
-    const tracer = this.#tracer.get()
+    const tracer = this.tracer()
     if (tracer === undefined) return
     const attributes = { ...this.#labels(resources), 'redlock.fencing_token': fencingToken }
     spanned(tracer, 'redlock.release', tookMs, attributes)
+  }
+
+  protected join(instruments: Instruments): void {
+    instruments.locks.add(this.#lock)
+    this.#tallies = new Map()
   }
 
   get #namespace(): string {

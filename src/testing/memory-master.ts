@@ -85,12 +85,12 @@ export class MemoryMaster {
   }
 
   /** @internal */
-  call({ procedure, args }: Call, runId: string, constants: Constants): Entry {
+  call({ procedure: { name }, args }: Call, runId: string, constants: Constants): Entry {
     const { memory, nowUs } = this
     const publish = (channel: string, message: string): void => {
       for (const each of this.#subscribers) if (each.channel === channel) each.heard(message)
     }
-    const reply = simulateProcedure(procedure, { memory, args, runId, constants, nowUs, publish })
+    const reply = simulateProcedure(name, { memory, args, runId, constants, nowUs, publish })
     return { ok: true, reply, serverMs: Math.floor(nowUs / 1_000) }
   }
 

@@ -71,8 +71,8 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/redlock/quorum-lease.ts',
-    code: 'this.#fleet.leases.log.extended(this)',
-    changes: [['this.#fleet.leases.log.extended(this)', ';']],
+    code: 'this.#fleet.leases.log?.extended(this)',
+    changes: [['this.#fleet.leases.log?.extended(this)', ';']],
     why: TOLD,
   },
   {
@@ -300,8 +300,8 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/lock/held-lease.ts',
-    code: 'log.granted(this, this.slots)',
-    changes: [['log.granted(this, this.slots)', ';']],
+    code: 'log?.granted(this, this.#terms.slots)',
+    changes: [['log?.granted(this, this.#terms.slots)', ';']],
     why: TOLD,
   },
   {
@@ -336,13 +336,13 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/lock/held-lease.ts',
-    code: 'log.extended(this)',
-    changes: [['log.extended(this)', ';']],
+    code: 'this.#registry.log?.extended(this)',
+    changes: [['this.#registry.log?.extended(this)', ';']],
     why: TOLD,
   },
   {
     file: 'src/lock/held-lease.ts',
-    code: 'if (!this.#isOver) log.released(this)',
+    code: 'if (!this.#isOver) log?.released(this)',
     changes: [
       ['!this.#isOver', '(true as boolean)'],
       ['!this.#isOver', '(false as boolean)'],
@@ -360,7 +360,7 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/lock/held-lease.ts',
-    code: 'const lookMs = Math.ceil(Math.min(leftMs, this.leaseMs / LOOKS_PER_LEASE))',
+    code: 'const lookMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / LOOKS_PER_LEASE))',
     changes: [['Math.ceil', 'Math.floor']],
     why: 'it looks up to a millisecond earlier, and again',
   },
@@ -469,8 +469,8 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/lock/held-lease.ts',
-    code: 'this.#registry.log.handedOver(this)',
-    changes: [['this.#registry.log.handedOver(this)', ';']],
+    code: 'this.#registry.log?.handedOver(this)',
+    changes: [['this.#registry.log?.handedOver(this)', ';']],
     why: TOLD,
   },
   {

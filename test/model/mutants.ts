@@ -793,8 +793,8 @@ const rules: readonly Mutant[] = [
     patches: [
       source(
         'lock/held-lease',
-        'Math.min(leftMs, this.leaseMs / LOOKS_PER_LEASE)',
-        'Math.min(leftMs, this.leaseMs * LOOKS_PER_LEASE)',
+        'Math.min(leftMs, this.#terms.leaseMs / LOOKS_PER_LEASE)',
+        'Math.min(leftMs, this.#terms.leaseMs * LOOKS_PER_LEASE)',
       ),
     ],
     killedBy: { test: 'test/sim/lease-timer.test.ts' },

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
 import { Redlock, type AcquireOutcome, silentLogger } from '../../src/index.ts'
-import { Call, type Procedure } from '../../src/redis/batch.ts'
+import { callOf, type Procedure } from '../../src/redis/batch.ts'
 import { CallQueue } from '../../src/redis/call-queue.ts'
 import type { Master, Request } from '../../src/redis/master.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
@@ -41,7 +41,7 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
 
 function call(name: string, heard: unknown[] = []): Request {
   return {
-    call: new Call(echo, [name]),
+    call: callOf(echo, [name]),
     asker: { hear: (_, result) => heard.push(result.ok ? result.reply : result.detail) },
     index: 0,
     isSettled: false,

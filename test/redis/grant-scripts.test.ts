@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { acquireProcedure, TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
 import { releaseProcedure } from '../../src/redlock/verbs/release.ts'
-import { Call } from '../../src/redis/batch.ts'
+import { callOf } from '../../src/redis/batch.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { FENCE_TTL_MS, MAX_LEASE_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'
@@ -251,9 +251,9 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       const token = 'a'
       const terms = [10_000, '0', 0, '']
       const replies = await bench.together([
-        new Call(acquireProcedure, [['r'], 'before', ...terms]),
-        new Call(releaseProcedure, [['r'], token, 60_000, 0]),
-        new Call(acquireProcedure, [['s'], token, ...terms]),
+        callOf(acquireProcedure, [['r'], 'before', ...terms]),
+        callOf(releaseProcedure, [['r'], token, 60_000, 0]),
+        callOf(acquireProcedure, [['s'], token, ...terms]),
       ])
       expect(replies).toEqual([SPAN, 0, ['abandoned']])
     })

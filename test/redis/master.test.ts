@@ -5,7 +5,7 @@
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { systemClock } from '../../src/clock.ts'
-import { Call, type Procedure } from '../../src/redis/batch.ts'
+import { callOf, type Procedure } from '../../src/redis/batch.ts'
 import type { MasterAddress } from '../../src/redis/connection-settings.ts'
 import { MasterConnection } from '../../src/redis/master-connection.ts'
 import { callMaster, type Admission } from '../../src/redis/master.ts'
@@ -21,7 +21,7 @@ const countProcedure: Procedure = {
   parameters: ['key'],
   lua: `return redis.call('INCR', key)`,
 }
-const count = new Call(countProcedure, ['runs'])
+const count = callOf(countProcedure, ['runs'])
 const library = {
   constants: [],
   prelude: 'local nowMs = 0',

@@ -16,7 +16,8 @@ import { withdrawProcedure } from '../../src/redlock/verbs/withdraw.ts'
 import {
   batchArgs,
   batchScript,
-  Call,
+  callOf,
+  type Call,
   readBatch,
   type Argument,
   type Entry,
@@ -207,7 +208,7 @@ export class ScriptBench {
   async #call(procedure: Procedure, args: readonly Argument[], caller?: Caller): Promise<Reply> {
     // No short form has an argument more.
     const given = this.form === 'short' ? args : [...args, '']
-    const [entry] = await this.#send([new Call(procedure, given)], caller)
+    const [entry] = await this.#send([callOf(procedure, given)], caller)
     this.serverMs = entry?.serverMs
     if (entry?.reply instanceof Error) throw entry.reply
     return typeof entry?.reply === 'number' ? ['done', entry.reply] : (entry?.reply as Reply)

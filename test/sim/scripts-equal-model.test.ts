@@ -6,7 +6,7 @@
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { batchArgs, batchScript, Call, readBatch, type Argument } from '../../src/redis/batch.ts'
+import { batchArgs, batchScript, callOf, readBatch, type Argument } from '../../src/redis/batch.ts'
 import {
   bootstrapScript,
   enrolScript,
@@ -186,7 +186,7 @@ async function onBoth(memory: SimulatedMemory, step: Asked | Sent): Promise<unkn
   if (procedure === undefined) throw new Error(`There is no procedure ${name}`)
   const limits = { maxLeaseMs: longestMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
   const constants = constantsFor({ namespace: 'twin', ...limits }, fleetSize)
-  const call = new Call(procedure, args)
+  const call = callOf(procedure, args)
   const answer = await redis.eval(
     batchScript(leaseLibrary, constants).lua,
     0,

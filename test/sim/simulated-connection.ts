@@ -102,14 +102,17 @@ export class SimulatedConnection implements Master {
     }
     const { call } = request
     const { master, clock, observe } = this.#wiring
-    const { procedure, args } = call
+    const {
+      procedure: { name },
+      args,
+    } = call
     const { runId } = this
     request.hasLeft = true
-    observe('call', procedure, args)
+    observe('call', name, args)
     const sentAt = instant(clock)
     const run = (): unknown => {
       const entry = master.call(call, runId, this.#options.constants)
-      observe('reply', procedure, args, entry.reply)
+      observe('reply', name, args, entry.reply)
       return entry
     }
     void this.#ask(run).then((answer) => {

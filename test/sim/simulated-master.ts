@@ -101,12 +101,12 @@ export class SimulatedMaster {
   }
 
   /** @throws SimulatedReplyError when the library was not loaded since the process started. */
-  call({ procedure, args }: Call, runId: string, constants: Constants): Entry {
+  call({ procedure: { name }, args }: Call, runId: string, constants: Constants): Entry {
     if (!this.#loaded) throw new SimulatedReplyError('NOSCRIPT No matching script.')
     const { memory, nowUs } = this
     const publish = this.#publish
-    const reply = simulateProcedure(procedure, { memory, args, runId, constants, nowUs, publish })
-    this.#count(procedure, reply)
+    const reply = simulateProcedure(name, { memory, args, runId, constants, nowUs, publish })
+    this.#count(name, reply)
     return { ok: true, reply, serverMs: Math.floor(nowUs / 1000) }
   }
 

@@ -1,6 +1,6 @@
 /** Asks every master to grant resources to a token that it has not seen before. */
 import type { Clock } from '../../clock.ts'
-import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
+import { callOf, type Call, USUAL, type Procedure } from '../../redis/batch.ts'
 import type { CallResult, Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { RESERVED } from '../quorum/quorum.ts'
@@ -146,7 +146,7 @@ export class Acquire implements Verb<AcquireVote> {
     this.#fleet = fleet
     const args = [resources, token, leaseMs, String(proposal), waitMs, waiter]
     if (predecessor !== undefined) args.push(predecessor.token, String(predecessor.counter))
-    this.#call = new Call(acquireProcedure, args)
+    this.#call = callOf(acquireProcedure, args)
     this.#granted = { kind: 'granted', counter: proposal }
   }
 

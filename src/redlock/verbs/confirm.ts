@@ -1,5 +1,5 @@
 /** Raises the counter to the largest one that a quorum granted, where the key is still mine. */
-import { Call, type Procedure } from '../../redis/batch.ts'
+import { callOf, type Call, type Procedure } from '../../redis/batch.ts'
 import type { CallResult, Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
@@ -39,7 +39,7 @@ export class Confirm implements Verb<ConfirmVote> {
   constructor(fleet: Fleet, { resources, token }: Claim, fencingToken: number) {
     this.timeoutMs = fleet.settings.masterTimeoutMs
     this.#fencingToken = fencingToken
-    this.#call = new Call(confirmProcedure, [resources, token, String(fencingToken)])
+    this.#call = callOf(confirmProcedure, [resources, token, String(fencingToken)])
   }
 
   ask(): Call {

@@ -1,5 +1,5 @@
 /** Asks every master to keep the lease for its full length again. */
-import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
+import { callOf, type Call, USUAL, type Procedure } from '../../redis/batch.ts'
 import type { CallResult, Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
@@ -73,7 +73,7 @@ export class Extend implements Verb<ExtendVote> {
   ) {
     this.#fleet = fleet
     this.timeoutMs = timeoutMs
-    this.#call = new Call(extendProcedure, [resources, token, leaseMs, String(counter)])
+    this.#call = callOf(extendProcedure, [resources, token, leaseMs, String(counter)])
   }
 
   ask(): Call {

@@ -1,5 +1,5 @@
 /** Gives the key back to one master that lost it, once a quorum has confirmed an extension. */
-import { Call, type Procedure } from '../../redis/batch.ts'
+import { callOf, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type CallResult, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Claim } from './claim.ts'
@@ -48,7 +48,7 @@ export async function heal(
   leaseMs: number,
 ): Promise<HealVote> {
   const { clock, masterTimeoutMs } = fleet.settings
-  const call = new Call(healProcedure, [resources, token, leaseMs, String(counter)])
+  const call = callOf(healProcedure, [resources, token, leaseMs, String(counter)])
   const vote = readHealVote(await callMaster(master, clock, call, masterTimeoutMs))
   fleet.voted(master, 'heal', vote)
   return vote

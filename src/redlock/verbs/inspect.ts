@@ -1,7 +1,7 @@
 /** Asks every master about one resource, and says who holds it. */
 import { QuorumUnreachableError } from '../../errors.ts'
 import type { Inspection, MasterView } from '../../lock/inspection.ts'
-import { Call, type Procedure } from '../../redis/batch.ts'
+import { callOf, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
@@ -36,7 +36,7 @@ export async function inspect(fleet: Fleet, resource: string): Promise<Inspectio
 }
 
 async function look(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
-  const call = new Call(inspectProcedure, [resource])
+  const call = callOf(inspectProcedure, [resource])
   const { clock, masterTimeoutMs } = fleet.settings
   const result = await callMaster(master, clock, call, masterTimeoutMs)
   if (!result.ok) return { master: master.name, problem: result.detail }

@@ -1,6 +1,6 @@
 /** Deletes a claim's keys on every master, whatever each of them answered before. */
 import { sleep } from '../../clock.ts'
-import { Call, USUAL, type Procedure } from '../../redis/batch.ts'
+import { callOf, type Call, USUAL, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type CallResult, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
@@ -131,7 +131,7 @@ export class Release implements Verb<ReleaseVote> {
 }
 
 function releaseCall({ claim, graceMs, waiter }: ReleaseTerms, tombstoneMs: number): Call {
-  return new Call(releaseProcedure, [claim.resources, claim.token, tombstoneMs, graceMs, waiter])
+  return callOf(releaseProcedure, [claim.resources, claim.token, tombstoneMs, graceMs, waiter])
 }
 
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */

@@ -1,5 +1,5 @@
 /** A waiter that stops waiting leaves its place; where that is not heard, its place expires. */
-import { Call, type Procedure } from '../../redis/batch.ts'
+import { callOf, type Procedure } from '../../redis/batch.ts'
 import { callMaster } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 
@@ -18,7 +18,7 @@ export async function withdraw(
   resources: readonly string[],
   waiter: string,
 ): Promise<void> {
-  const call = new Call(withdrawProcedure, [resources, waiter])
+  const call = callOf(withdrawProcedure, [resources, waiter])
   const { clock, masterTimeoutMs } = settings
   await Promise.all(masters.map((master) => callMaster(master, clock, call, masterTimeoutMs)))
 }
