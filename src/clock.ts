@@ -48,13 +48,11 @@ export const systemClock: Clock = {
       },
     }
   },
-  random: () => Math.random(),
+  random: Math.random,
 }
 
 /** Calls `run` once, when everything that this turn of the event loop has set off has been done. */
-export function atEndOfTurn(run: () => void): void {
-  setImmediate(run)
-}
+export const atEndOfTurn: (run: () => void) => void = setImmediate
 
 /** Resolves after `delayMs`; rejects with the signal's reason as soon as it aborts. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {

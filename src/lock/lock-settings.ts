@@ -1,14 +1,21 @@
-/** The options that every lock service over one server has, checked, with their defaults. */
+/** The options that every lock service has, checked, with their defaults. */
 import { hostname } from 'node:os'
 import { systemClock, type Clock } from '../clock.ts'
 import { EventLog } from '../event-log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
-import { integerOption, knownOptions, nameOption, numberOption, objectOption } from '../options.ts'
+import {
+  integerOption,
+  knownOptions,
+  nameOption,
+  numberOption,
+  objectOption,
+  refuse,
+} from '../options.ts'
 import type { Observer } from '../telemetry/lock-observer.ts'
 import { openTelemetry } from '../telemetry/open-telemetry.ts'
 import { leaseOption, MIN_LEASE_MS } from './lease-option.ts'
 
-/** All durations are milliseconds. */
+/** Of a lock service over one server. All durations are milliseconds. */
 export interface LockOptions {
   /** Length of a lease when a call does not say. @defaultValue 10 000 */
   readonly leaseMs?: number
@@ -45,18 +52,22 @@ export interface LockOptions {
   readonly clock?: Clock
 }
 
-export interface LockSettings {
+/** What every lock service has, checked, with every default in place. */
+export interface CommonSettings {
   readonly leaseMs: number
   readonly maxLeaseMs: number
   readonly namespace: string
   readonly driftFactor: number
-  readonly requestTimeoutMs: number
   readonly maxHoldMs: number
   readonly maxExtensions: number
   readonly owner: string
   readonly log: EventLog
   readonly observer: Observer
   readonly clock: Clock
+}
+
+export interface LockSettings extends CommonSettings {
+  readonly requestTimeoutMs: number
 }
 
 const KNOWN: Readonly<Record<keyof LockOptions, boolean>> = {
@@ -75,22 +86,37 @@ export function lockSettings(given: LockOptions, own: readonly string[]): LockSe
   objectOption(given, `an object with \`${own[0] ?? 'leaseMs'}\``)
   knownOptions(given, { ...KNOWN, ...Object.fromEntries(own.map((name) => [name, true])) })
   const options: LockOptions = given
+  const common = commonSettings(options)
+  const { leaseMs } = common
+  const requestTimeoutMs =
+    options.requestTimeoutMs ?? Math.round(Math.min(2_000, Math.max(100, leaseMs / 4)))
+  return {
+    ...common,
+    requestTimeoutMs: integerOption('requestTimeoutMs', requestTimeoutMs, 1, leaseMs),
+  }
+}
+
+/** @throws TypeError for a bad option. */
+export function commonSettings(options: Omit<LockOptions, 'requestTimeoutMs'>): CommonSettings {
   const maxLeaseMs = options.maxLeaseMs ?? 30_000
   integerOption('maxLeaseMs', maxLeaseMs, MIN_LEASE_MS, MAX_LEASE_MS)
   const leaseMs = leaseOption(options.leaseMs ?? Math.min(10_000, maxLeaseMs), maxLeaseMs)
-  const requestTimeoutMs =
-    options.requestTimeoutMs ?? Math.round(Math.min(2_000, Math.max(100, leaseMs / 4)))
   return {
     leaseMs,
     maxLeaseMs,
     namespace: nameOption('namespace', options.namespace ?? 'redlock'),
     driftFactor: numberOption('driftFactor', options.driftFactor ?? 0.01, 0, 0.5),
-    requestTimeoutMs: integerOption('requestTimeoutMs', requestTimeoutMs, 1, leaseMs),
     maxHoldMs: integerOption('maxHoldMs', options.maxHoldMs ?? 3_600_000, leaseMs, ANY),
     maxExtensions: integerOption('maxExtensions', options.maxExtensions ?? 10_000, 0, ANY),
     owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
     log: new EventLog(options.logger ?? defaultLogger()),
-    observer: options.observer ?? openTelemetry(),
+    observer: observerOption(options.observer),
     clock: options.clock ?? systemClock,
   }
+}
+
+function observerOption(observer: unknown = openTelemetry()): Observer {
+  const opened: unknown = (observer as Partial<Observer> | null)?.opened
+  if (typeof opened === 'function') return observer as Observer
+  return refuse('observer', 'what `openTelemetry()` returns, or an Observer', observer)
 }

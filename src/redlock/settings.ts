@@ -1,18 +1,8 @@
-import { hostname } from 'node:os'
-import { systemClock, type Clock } from '../clock.ts'
-import { defaultLogger, type Logger } from '../logger.ts'
-import { EventLog } from '../event-log.ts'
-import {
-  integerOption,
-  knownOptions,
-  nameOption,
-  numberOption,
-  objectOption,
-  refuse,
-} from '../options.ts'
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { masterName, type MasterAddress } from '../redis/connection-settings.ts'
-import { leaseOption, MIN_LEASE_MS } from '../lock/lease-option.ts'
-import { openTelemetry } from '../telemetry/open-telemetry.ts'
+import { commonSettings, type CommonSettings } from '../lock/lock-settings.ts'
 import type { Observer } from '../telemetry/lock-observer.ts'
 import { MasterConnection } from '../redis/master-connection.ts'
 import type { Connect } from '../redis/master.ts'
@@ -93,28 +83,16 @@ export interface RedlockOptions {
   readonly connect?: Connect
 }
 
-/** Checked options with every default in place: the only place where defaults stand. */
-export interface Settings {
+/** Checked options with every default in place. */
+export interface Settings extends CommonSettings {
   readonly addresses: readonly MasterAddress[]
-  readonly leaseMs: number
-  readonly maxLeaseMs: number
-  readonly namespace: string
-  readonly driftFactor: number
   readonly masterTimeoutMs: number
   readonly connectTimeoutMs: number
   readonly maxClockSkewMs: number
   readonly fenceTtlMs: number
-  readonly maxHoldMs: number
-  readonly maxExtensions: number
-  readonly owner: string
-  readonly log: EventLog
-  readonly observer: Observer
-  readonly clock: Clock
   readonly connect: Connect
 }
 
-const MAX_LEASE_MS = 24 * 3_600_000
-const ANY = Number.MAX_SAFE_INTEGER
 /** False: internal. */
 export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
   masters: true,
@@ -138,19 +116,12 @@ export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = 
 export function resolveSettings(options: RedlockOptions): Settings {
   objectOption(options, 'an object with `masters`')
   knownOptions(options, REDLOCK_OPTIONS)
-  const maxLeaseMs = integerOption(
-    'maxLeaseMs',
-    options.maxLeaseMs ?? 30_000,
-    MIN_LEASE_MS,
-    MAX_LEASE_MS,
-  )
-  const leaseMs = leaseOption(options.leaseMs ?? Math.min(10_000, maxLeaseMs), maxLeaseMs)
+  const common = commonSettings(options)
+  const { leaseMs, maxLeaseMs } = common
   return {
+    ...common,
     addresses: mastersOption(options.masters),
-    leaseMs,
-    maxLeaseMs,
-    namespace: namespaceOption(options.namespace ?? 'redlock'),
-    driftFactor: numberOption('driftFactor', options.driftFactor ?? 0.01, 0, 0.5),
+    namespace: checkedNamespace(common.namespace),
     masterTimeoutMs: integerOption(
       'masterTimeoutMs',
       options.masterTimeoutMs ?? Math.round(Math.min(500, Math.max(50, leaseMs * 0.05))),
@@ -173,31 +144,18 @@ export function resolveSettings(options: RedlockOptions): Settings {
       'fenceTtlMs',
       options.fenceTtlMs ?? Math.max(24 * 3_600_000, 10 * maxLeaseMs),
       10 * maxLeaseMs,
-      ANY,
+      Number.MAX_SAFE_INTEGER,
     ),
-    maxHoldMs: integerOption('maxHoldMs', options.maxHoldMs ?? 3_600_000, leaseMs, ANY),
-    maxExtensions: integerOption('maxExtensions', options.maxExtensions ?? 10_000, 0, ANY),
-    owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
-    log: new EventLog(options.logger ?? defaultLogger()),
-    observer: observerOption(options.observer),
-    clock: options.clock ?? systemClock,
     connect: options.connect ?? ((connection) => new MasterConnection(connection)),
   }
 }
 
 const KEY_KINDS = /:(lease|fence|wait|next|tomb|master|rare|released)(:|$)/
 
-/** @throws TypeError also for a name whose keys could be those of another namespace. */
-function namespaceOption(given: unknown): string {
-  const namespace = nameOption('namespace', given)
+/** @throws TypeError for a name whose keys could be those of another namespace. */
+function checkedNamespace(namespace: string): string {
   if (!KEY_KINDS.test(namespace)) return namespace
   return refuse('namespace', 'a name without a part such as `:lease`, which names keys', namespace)
-}
-
-function observerOption(observer: unknown = openTelemetry()): Observer {
-  const opened: unknown = (observer as Partial<Observer> | null)?.opened
-  if (typeof opened === 'function') return observer as Observer
-  return refuse('observer', 'what `openTelemetry()` returns, or an Observer', observer)
 }
 
 function mastersOption(masters: unknown): readonly MasterAddress[] {
