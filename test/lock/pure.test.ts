@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { canBeKept, firstRenewalMs, retryAfterMs } from '../../src/lock/keeper.ts'
+import { lockSettings } from '../../src/lock/lock-settings.ts'
 import {
   driftMs,
   isFresh,
@@ -75,4 +76,10 @@ describe('delays', () => {
       expect(tries).toBeLessThan(100)
     }
   })
+})
+
+test('a lock service refuses an observer that is none', () => {
+  for (const observer of [null, {}, 'openTelemetry']) {
+    expect(() => lockSettings({ observer: observer as never }, [])).toThrow(/`observer`/)
+  }
 })
