@@ -71,7 +71,7 @@ export async function attempt(
   if ((await poll.verdict) === 'against') {
     abandon(fleet, claim, leaseMs, asked)
     if (holderBy(poll.votes) === undefined) await poll.complete
-    return explain(labelOf(resources), poll.votes, namesOf(fleet))
+    return explain(labelOf(resources), poll.votes, fleet.names)
   }
   const { counter } = acquire
   if (counter !== proposal) proposals.observe(counter)
@@ -80,7 +80,7 @@ export async function attempt(
     if ((await confirm.verdict) === 'against') {
       abandon(fleet, claim, leaseMs, asked)
       await confirm.complete
-      return explainConfirm(labelOf(resources), confirm.votes, namesOf(fleet))
+      return explainConfirm(labelOf(resources), confirm.votes, fleet.names)
     }
   }
   const end = instant(clock)
@@ -88,7 +88,7 @@ export async function attempt(
   const leftMs = remainingMs(trust, end)
   if (leftMs <= 0) {
     abandon(fleet, claim, leaseMs, asked)
-    return tooLate(labelOf(resources), leaseMs, tookMs, namesOf(fleet))
+    return tooLate(labelOf(resources), leaseMs, tookMs, fleet.names)
   }
   const grant = { claim, waiter, counter, startedAt: start.now, tookMs, trust, ...asked }
   return { status: 'granted', grant, poll, leftMs }
@@ -115,8 +115,4 @@ export function mayStillGrant(
   const vote = votes[index]
   const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
   return unknown && masters[index]?.state !== states[index]
-}
-
-function namesOf(fleet: Fleet): readonly string[] {
-  return fleet.masters.map(({ name }) => name)
 }

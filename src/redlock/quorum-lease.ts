@@ -133,10 +133,7 @@ export class QuorumLease extends HeldLease {
   }
 
   #notExtended(votes: readonly (ExtendVote | undefined)[]): Renewed {
-    const answers = answersOf(
-      this.#fleet.masters.map(({ name }) => name),
-      votes,
-    )
+    const answers = answersOf(this.#fleet.names, votes)
     const gone = votes.filter((vote) => vote?.kind === 'missing' || vote?.kind === 'lost').length
     return gone > votes.length - this.#fleet.quorum
       ? { status: 'gone', reason: 'a majority of the masters no longer has it', answers }

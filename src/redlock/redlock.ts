@@ -105,7 +105,7 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   get servers(): readonly string[] {
-    return this.#fleet.masters.map(({ name }) => name)
+    return this.#fleet.names
   }
 
   /**

@@ -35,6 +35,8 @@ export class Fleet {
   readonly settings: Settings
   readonly keys: Keyspace
   readonly masters: readonly Master[]
+  /** Of the masters, `host:port`. */
+  readonly names: readonly string[]
   readonly quorum: number
   /** Measures the lock. */
   readonly observer: Required<LockObserver>
@@ -100,6 +102,7 @@ export class Fleet {
         onTime: this.clocks.observe,
       }),
     )
+    this.names = this.masters.map(({ name }) => name)
     this.states = this.masters.map(({ state }) => state)
   }
 
