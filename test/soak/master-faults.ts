@@ -1,6 +1,6 @@
 /** What happens to the masters themselves. */
 import { statSync, truncateSync } from 'node:fs'
-import { aofOf } from '../../test/support/aof.ts'
+import { aofOf } from '../support/aof.ts'
 import type { Arena } from './arena.ts'
 import type { Fault, Strike } from './fault.ts'
 

@@ -4,8 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Job } from 'bullmq'
-import type { CustomerJob, Sighting } from '../../test/faults/job-states.ts'
-import { monotonicMs } from '../../test/faults/monotonic.ts'
+import type { CustomerJob, Sighting } from '../faults/job-states.ts'
+import { monotonicMs } from '../faults/monotonic.ts'
 
 const POLL_MS = 100
 const ALLOWED_MS = 2_000

@@ -3,7 +3,7 @@
  * Now and then there is a truce: no server, network or process is hurt, and the lines are watched.
  * Jobs are removed all the time.
  */
-import { SeededRandom } from '../../test/sim/seeded-random.ts'
+import { SeededRandom } from '../sim/seeded-random.ts'
 import type { Arena } from './arena.ts'
 import type { Fault, Target } from './fault.ts'
 import { lifecycleFaults } from './lifecycle-faults.ts'

@@ -1,6 +1,6 @@
 /** What happens to the processes that use the masters, and to the queue's server. */
 import type { Redis } from 'ioredis'
-import { STOPS, type Stop } from '../../test/faults/job-states.ts'
+import { STOPS, type Stop } from '../faults/job-states.ts'
 import type { Fault, Strike } from './fault.ts'
 
 function one({ indexes }: Strike): number {

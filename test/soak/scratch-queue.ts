@@ -11,8 +11,8 @@ import {
   type CustomerJob,
   type Sighting,
   type WorkerSetup,
-} from '../../test/faults/job-states.ts'
-import { monotonicMs } from '../../test/faults/monotonic.ts'
+} from '../faults/job-states.ts'
+import { monotonicMs } from '../faults/monotonic.ts'
 
 /** States in which a job has still to be done. */
 export const UNDONE = ['waiting', 'prioritized', 'delayed', 'active', 'waiting-children'] as const

@@ -1,5 +1,5 @@
 /** One way to hurt a running system, and to heal it again. */
-import type { SeededRandom } from '../../test/sim/seeded-random.ts'
+import type { SeededRandom } from '../sim/seeded-random.ts'
 import type { Arena } from './arena.ts'
 
 /** What a fault is done to; nothing is hurt in two ways at once. */

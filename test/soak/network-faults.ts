@@ -1,5 +1,5 @@
 /** What the network does to the connections of one to three masters. */
-import type { FaultProxy, Hold } from '../../test/support/proxy.ts'
+import type { FaultProxy, Hold } from '../support/proxy.ts'
 import type { Fault, Strike, Target } from './fault.ts'
 
 function proxiesOf({ arena, indexes }: Strike): readonly FaultProxy[] {

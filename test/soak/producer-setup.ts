@@ -1,4 +1,4 @@
-import type { WorkerSetup } from '../../test/faults/job-states.ts'
+import type { WorkerSetup } from '../faults/job-states.ts'
 
 /** What a producer process of the scratch queue is given as its argument, in JSON. */
 export interface ProducerSetup extends Pick<WorkerSetup, 'connection' | 'namespace' | 'queue'> {
