@@ -2,7 +2,7 @@
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../../scripts/provision-server.ts'
-import { installPeers } from '../compare-safety/install-peers.ts'
+import { installPeers } from '../peers/install.ts'
 import { Harness } from './harness.ts'
 import { isWrong, markdown, printRow, type RowResult } from './report.ts'
 import type { Extent, Row } from './row.ts'

@@ -2,11 +2,14 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import type { Setup } from '../compare-safety/adapter.ts'
+import type { Setup } from '../peers/adapter.ts'
+import { RemoteProcess } from '../peers/remote.ts'
 import type { Contender } from './contender.ts'
-import { ContenderProcess } from './contender-process.ts'
 import type { Effort } from './effort.ts'
+import type { Calls } from './loads/calls.ts'
 import { Proxies } from './proxies.ts'
+
+const CHILD = new URL('contender-child.ts', import.meta.url)
 
 /** The lease of every load: the default of most of these libraries. */
 export const LEASE_MS = 10_000
@@ -16,6 +19,8 @@ export const LEASE_MS = 10_000
  * behind stand in its own way for their whole length. This is its default.
  */
 const UNIVERSAL: Partial<Setup> = { masterTimeoutMs: 5_000 }
+
+export type ContenderProcess = RemoteProcess<Calls>
 
 export class Lab implements AsyncDisposable {
   readonly fleet: Fleet
@@ -40,7 +45,7 @@ export class Lab implements AsyncDisposable {
    */
   process({ name }: Contender, index = 0): Promise<ContenderProcess> {
     const key = `${name} ${index}`
-    const running = this.#processes.get(key) ?? ContenderProcess.start(name)
+    const running = this.#processes.get(key) ?? RemoteProcess.start<Calls>(CHILD, name)
     this.#processes.set(key, running)
     return running
   }

@@ -31,8 +31,7 @@ const FOR_MS = 600
 const NEED_A_LIMIT: ReadonlySet<string> = new Set(['redlock-4', 'redis-semaphore'])
 const COMMAND_TIMEOUT_MS = 200
 /**
- * redlock-universal's `timeout`, as in compare:safety; elsewhere it has its default. No other
- * contender here takes it.
+ * redlock-universal's `timeout`, as in compare:safety; elsewhere it has its default.
  */
 const UNIVERSAL_TIMEOUT_MS = 100
 
@@ -72,7 +71,7 @@ async function measure(lab: Lab, sick: readonly Sickness[]): Promise<Fault> {
   const open = ({ urls }: Proxies): Promise<Groups> =>
     lab.open(lockLibraries, ({ name }) => ({
       urls,
-      masterTimeoutMs: UNIVERSAL_TIMEOUT_MS,
+      ...(name === 'redlock-universal' && { masterTimeoutMs: UNIVERSAL_TIMEOUT_MS }),
       ...(NEED_A_LIMIT.has(name) && { commandTimeoutMs: COMMAND_TIMEOUT_MS }),
     }))
   await using onHealthy = await open(healthy)

@@ -1,7 +1,6 @@
 /** Several processes on few and on many resources. */
 import { lockLibraries, type Contender } from '../contender.ts'
-import type { ContenderProcess } from '../contender-process.ts'
-import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
+import { type ContenderProcess, type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import { interleave, named, tableRows, type Rounds } from '../rounds.ts'
 import type { Measured, Row, Table } from '../row.ts'

@@ -6,9 +6,13 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import type { Lock, LockAdapter } from '../contender.ts'
-import { COMPARE_AND_DELETE, COMPARE_AND_EXPIRE } from './raw-scripts.ts'
+import type { LockAdapter } from './contender.ts'
 
+/** What a holder does by its token. */
+const whenHeld = (command: string): string =>
+  `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call(${command}) end return 0`
+export const COMPARE_AND_DELETE = whenHeld("'DEL', KEYS[1]")
+const COMPARE_AND_EXPIRE = whenHeld("'PEXPIRE', KEYS[1], ARGV[2]")
 const SCRIPTS = [COMPARE_AND_DELETE, COMPARE_AND_EXPIRE]
 
 export const adapter: LockAdapter = {
@@ -24,7 +28,15 @@ export const adapter: LockAdapter = {
         const token = randomBytes(16).toString('hex')
         const set = ['SET', key, token, 'NX', 'PX', String(ttlMs)]
         if (!(await askQuorum(masters, set))) throw new Error(`Taken: ${resource}`)
-        return new RawLock(masters, key, token, ttlMs, releaseHash, extendHash)
+        const held = (hash: string, ...more: readonly string[]): Promise<boolean> =>
+          askQuorum(masters, ['EVALSHA', hash, '1', key, token, ...more])
+        return {
+          isHeld: () => true, // Nothing counts the time.
+          async extend() {
+            if (!(await held(extendHash, String(ttlMs)))) throw new Error(`Not extended: ${key}`)
+          },
+          release: () => held(releaseHash),
+        }
       },
       close: () => {
         for (const master of masters) master.close()
@@ -32,45 +44,6 @@ export const adapter: LockAdapter = {
       },
     }
   },
-}
-
-class RawLock implements Lock {
-  readonly #masters: readonly RawMaster[]
-  readonly #key: string
-  readonly #token: string
-  readonly #ttlMs: number
-  readonly #releaseHash: string
-  readonly #extendHash: string
-
-  constructor(
-    masters: readonly RawMaster[],
-    key: string,
-    token: string,
-    ttlMs: number,
-    releaseHash: string,
-    extendHash: string,
-  ) {
-    this.#masters = masters
-    this.#key = key
-    this.#token = token
-    this.#ttlMs = ttlMs
-    this.#releaseHash = releaseHash
-    this.#extendHash = extendHash
-  }
-
-  isHeld(): boolean {
-    return true // Nobody counts the time.
-  }
-
-  async extend(): Promise<void> {
-    const ttl = String(this.#ttlMs)
-    const evalsha = ['EVALSHA', this.#extendHash, '1', this.#key, this.#token, ttl]
-    if (!(await askQuorum(this.#masters, evalsha))) throw new Error(`Not extended: ${this.#key}`)
-  }
-
-  release(): Promise<boolean> {
-    return askQuorum(this.#masters, ['EVALSHA', this.#releaseHash, '1', this.#key, this.#token])
-  }
 }
 
 /** Resolves as soon as a majority has said yes, or can no longer. */

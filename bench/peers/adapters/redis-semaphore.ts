@@ -1,6 +1,6 @@
 /** redis-semaphore's RedlockMutex, with its renewal and `onLockLost`. */
-import type { Adapter, Client, Held } from '../adapter.ts'
-import { connectAll, loadPeer, peerVersion, type PeerRedis } from '../../peers/load.ts'
+import type { Adapter, Held } from '../adapter.ts'
+import { connectAll, disconnectAll, loadPeer, peerVersion, type PeerRedis } from '../load.ts'
 
 interface Mutex {
   readonly isAcquired: boolean
@@ -32,7 +32,7 @@ export const adapter: Adapter = {
     const patience = waitMs === 0 ? { acquireAttemptsLimit: 1 } : { acquireTimeout: waitMs }
     const mutexOn = (resource: string, options: Options): Mutex =>
       new RedlockMutex(clients, `${namespace}:${resource}`, { ...patience, ...options })
-    const client: Client = {
+    return {
       async acquire(resource, lockTimeout) {
         const mutex = mutexOn(resource, {
           lockTimeout,
@@ -40,7 +40,7 @@ export const adapter: Adapter = {
           onLockLost: () => undefined,
         })
         await mutex.acquire()
-        return new HeldMutex(mutex)
+        return heldBy(mutex)
       },
       async using(resource, lockTimeout, work) {
         const listeners: (() => void)[] = []
@@ -56,38 +56,19 @@ export const adapter: Adapter = {
         }
       },
       reason: () => Promise.resolve('unknown'), // TimeoutError for both.
-      close: () =>
-        Promise.resolve(
-          clients.map((redis) => {
-            redis.disconnect()
-          }),
-        ),
+      close: () => disconnectAll(clients),
     }
-    return client
   },
 }
 
-class HeldMutex implements Held {
-  readonly #mutex: Mutex
-
-  constructor(mutex: Mutex) {
-    this.#mutex = mutex
-  }
-
-  remainingMs(): undefined {
-    return undefined // It does not say.
-  }
-
-  isHeld(): boolean {
-    return this.#mutex.isAcquired
-  }
-
-  /** There is no public way; this is what its timer does. */
-  async extend(): Promise<void> {
-    if (!(await this.#mutex._refresh())) throw new Error('Not extended')
-  }
-
-  release(): Promise<unknown> {
-    return this.#mutex.release()
+function heldBy(mutex: Mutex): Held {
+  return {
+    remainingMs: () => undefined, // It does not say.
+    isHeld: () => mutex.isAcquired,
+    /** There is no public way; this is what its timer does. */
+    async extend() {
+      if (!(await mutex._refresh())) throw new Error('Not extended')
+    },
+    release: () => mutex.release(),
   }
 }

@@ -5,16 +5,15 @@
  *
  *   npm run compare:safety -- [--only library]... [--hazard name]... [--json] [--markdown]
  *
- * `--json` prints the report as JSON, `--markdown` writes docs/compare-safety.md. A full run also
- * leaves bench/results/compare-safety.json.
+ * `--json` prints the report as JSON, `--markdown` writes docs/compare-safety.md.
  */
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../../scripts/provision-server.ts'
-import { compileShim } from '../../test/faults/shimmed-clock.ts'
+import { compileShim } from '../faults/shimmed-clock.ts'
 import { hazards } from './hazards/index.ts'
-import { installPeers } from './install-peers.ts'
-import { libraries, OURS, type Library } from './libraries.ts'
+import { installPeers } from '../../bench/peers/install.ts'
+import { libraries, OURS, type Library } from '../../bench/peers/libraries.ts'
 import { runColumn, type Column } from './matrix.ts'
 import { document, evidenceList, verdictTable, type Report } from './report.ts'
 
@@ -77,9 +76,6 @@ async function inLanes(queue: readonly Library[]): Promise<readonly Column[]> {
 }
 
 async function write(finished: Report): Promise<void> {
-  const results = new URL('../results/', import.meta.url)
-  await mkdir(results, { recursive: true })
-  await writeFile(new URL('compare-safety.json', results), JSON.stringify(finished, null, 2) + '\n')
   if (values.markdown) {
     const page = new URL('../../docs/compare-safety.md', import.meta.url)
     await writeFile(page, document(finished, rows))

@@ -1,29 +1,16 @@
 /** The process in which one library runs: loads its adapter and does what it is told over IPC. */
-import { monotonicMs } from '../../test/faults/monotonic.ts'
-import type { Adapter, Client, Held } from './adapter.ts'
-import {
-  type AcquireResult,
-  type Calls,
-  type Lock,
-  type Operation,
-  type Request,
-  type Response,
-  type WorkState,
-} from './calls.ts'
-
-type Handlers = {
-  readonly [Name in Operation]: (
-    argument: Calls[Name]['argument'],
-  ) => Promise<Calls[Name]['answer']> | Calls[Name]['answer']
-}
+import { monotonicMs } from '../faults/monotonic.ts'
+import type { Client, Held } from '../../bench/peers/adapter.ts'
+import { loadAdapter } from '../../bench/peers/libraries.ts'
+import { messageOf, serve } from '../../bench/peers/remote.ts'
+import type { AcquireResult, Calls, Lock, WorkState } from './calls.ts'
 
 interface Work {
   state: WorkState
   finish: (error: string | undefined) => void
 }
 
-const adapterUrl = new URL(`adapters/${process.argv[2] ?? ''}.ts`, import.meta.url).href
-const { adapter } = (await import(adapterUrl)) as { adapter: Adapter }
+const adapter = await loadAdapter(process.argv[2] ?? '')
 const clients: Client[] = []
 const helds: Held[] = []
 const works: Work[] = []
@@ -31,11 +18,8 @@ const works: Work[] = []
 // A library that lets a rejection escape is judged by what it tells its caller, not by dying here.
 process.on('unhandledRejection', () => undefined)
 process.on('uncaughtException', () => undefined)
-process.on('disconnect', () => {
-  process.exit()
-})
 
-const handlers: Handlers = {
+serve<Calls>({
   versions: () => adapter.versions,
   async connect(setup) {
     clients.push(await adapter.connect(setup))
@@ -60,21 +44,7 @@ const handlers: Handlers = {
     await item(clients, index).close()
     return null
   },
-}
-
-process.on('message', (request: Request) => {
-  void answer(request).then((response) => process.send?.(response))
 })
-process.send?.({ id: 0, ok: true, answer: null } satisfies Response)
-
-async function answer({ id, operation, argument }: Request): Promise<Response> {
-  try {
-    const handle = handlers[operation] as (argument: unknown) => unknown
-    return { id, ok: true, answer: (await handle(argument)) as Calls[Operation]['answer'] }
-  } catch (error) {
-    return { id, ok: false, message: messageOf(error) }
-  }
-}
 
 async function acquire({ client: index, resource, ttlMs }: Lock): Promise<AcquireResult> {
   const client = item(clients, index)
@@ -153,8 +123,4 @@ function item<T>(list: readonly T[], index: number): T {
   const value = list[index]
   if (value === undefined) throw new Error(`There is no item ${index}`)
   return value
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
 }

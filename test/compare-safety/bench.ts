@@ -7,16 +7,18 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Fleet, TestServer } from '../../src/testing/index.ts'
-import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
-import { startProxy, type FaultProxy } from '../../test/support/proxy.ts'
-import type { Setup } from './adapter.ts'
-import type { AcquireResult, WorkState } from './calls.ts'
-import type { LibraryProcess, Outcome } from './library-process.ts'
+import type { ClockShim } from '../faults/shimmed-clock.ts'
+import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import type { Setup } from '../../bench/peers/adapter.ts'
+import type { RemoteProcess } from '../../bench/peers/remote.ts'
+import type { AcquireResult, Calls, WorkState } from './calls.ts'
 
 const CONNECT_LIMIT_MS = 10_000
 const CALL_LIMIT_MS = 3_000
 const SETTLE_LIMIT_MS = 5_000
 const CLOSE_LIMIT_MS = 500
+
+export type LibraryProcess = RemoteProcess<Calls>
 
 export type Acquired = AcquireResult | { readonly status: 'pending'; readonly limitMs: number }
 
@@ -45,33 +47,34 @@ export class RemoteClient {
   async acquire(resource: string, ttlMs: number, limitMs: number): Promise<Acquired> {
     const lock = { client: this.#client, resource, ttlMs }
     const outcome = await this.#library.call('acquire', lock, limitMs)
-    return outcome.status === 'pending' ? outcome : answerOf(outcome)
+    if (outcome.status === 'failed') throw new Error(outcome.message)
+    return outcome.status === 'pending' ? outcome : outcome.answer
   }
 
   async isHeld(held: number): Promise<boolean> {
-    return answerOf(await this.#library.call('look', held, CALL_LIMIT_MS)).isHeld
+    return (await this.#library.ask('look', held, CALL_LIMIT_MS)).isHeld
   }
 
   async release(held: number): Promise<void> {
     await this.#library.call('release', held, CALL_LIMIT_MS)
   }
 
-  async startUsing(
+  startUsing(
     resource: string,
     ttlMs: number,
     options: { readonly nested?: boolean } = {},
   ): Promise<number> {
     const lock = { client: this.#client, resource, ttlMs, ...options }
-    return answerOf(await this.#library.call('startUsing', lock, CALL_LIMIT_MS))
+    return this.#library.ask('startUsing', lock, CALL_LIMIT_MS)
   }
 
-  async work(work: number): Promise<WorkState> {
-    return answerOf(await this.#library.call('work', work, CALL_LIMIT_MS))
+  work(work: number): Promise<WorkState> {
+    return this.#library.ask('work', work, CALL_LIMIT_MS)
   }
 
   async finish(work: number, error?: string): Promise<void> {
     const argument = error === undefined ? { work } : { work, error }
-    answerOf(await this.#library.call('finish', argument, CALL_LIMIT_MS))
+    await this.#library.ask('finish', argument, CALL_LIMIT_MS)
   }
 
   /** Stops its process, and with it the other clients there. */
@@ -152,7 +155,7 @@ export class Bench implements AsyncDisposable {
       ...options,
     }
     const library = (await this.#processes())[which]
-    const { client, keyPrefix } = answerOf(await library.call('connect', setup, CONNECT_LIMIT_MS))
+    const { client, keyPrefix } = await library.ask('connect', setup, CONNECT_LIMIT_MS)
     const remote = new RemoteClient(library, client, keyPrefix)
     this.#clients.push(remote)
     return remote
@@ -218,13 +221,6 @@ export class FaultNotSeenError extends Error {
 
 export function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
-}
-
-function answerOf<Answer>(outcome: Outcome<Answer>): Answer {
-  if (outcome.status === 'answered') return outcome.answer
-  throw new Error(
-    outcome.status === 'failed' ? outcome.message : `no answer within ${outcome.limitMs} ms`,
-  )
 }
 
 function item<T>(list: readonly T[], index: number): T {

@@ -2,13 +2,19 @@
  * redlock-universal; its adapters' own `timeout` (default 5 000 ms) is set, because it bounds a
  * dead master.
  */
-import type { Adapter, Client, Held, Reason } from '../adapter.ts'
-import { connectAll, loadPeer, peerVersion, retriesFor, type PeerRedis } from '../../peers/load.ts'
+import type { Adapter, Held, Reason } from '../adapter.ts'
+import {
+  connectAll,
+  disconnectAll,
+  loadPeer,
+  peerVersion,
+  retriesFor,
+  type PeerRedis,
+} from '../load.ts'
 
 interface Handle {
   readonly acquiredAt: number
   readonly ttl: number
-  readonly metadata: { readonly acquisitionTime: number }
 }
 
 interface Lock {
@@ -49,10 +55,10 @@ export const adapter: Adapter = {
         retryAttempts: retriesFor(waitMs, RETRY_DELAY_MS),
         ...(quorum !== undefined && { quorum }),
       })
-    const client: Client = {
+    return {
       async acquire(resource, ttlMs) {
         const lock = lockOn(resource, ttlMs)
-        return new HeldLock(lock, await lock.acquire())
+        return heldBy(lock, await lock.acquire())
       },
       using: (resource, ttlMs, work) =>
         lockOn(resource, ttlMs).using((signal) =>
@@ -61,44 +67,21 @@ export const adapter: Adapter = {
           }),
         ),
       reason,
-      close: () =>
-        Promise.resolve(
-          clients.map((redis) => {
-            redis.disconnect()
-          }),
-        ),
+      close: () => disconnectAll(clients),
     }
-    return client
   },
 }
 
-class HeldLock implements Held {
-  readonly #lock: Lock
-  readonly #handle: Handle
-
-  constructor(lock: Lock, handle: Handle) {
-    this.#lock = lock
-    this.#handle = handle
-  }
-
-  /**
-   * The handle has no expiry, only these three; the library counts the time of the last attempt
-   * itself.
-   */
-  remainingMs(): number {
-    return this.#handle.acquiredAt + this.#handle.ttl - Date.now()
-  }
-
-  isHeld(): boolean {
-    return this.remainingMs() > 0
-  }
-
-  async extend(): Promise<void> {
-    if (!(await this.#lock.extend(this.#handle, this.#handle.ttl))) throw new Error('Not extended')
-  }
-
-  release(): Promise<unknown> {
-    return this.#lock.release(this.#handle)
+function heldBy(lock: Lock, handle: Handle): Held {
+  // The handle has no expiry. The library counts the time of the last attempt itself.
+  const remainingMs = (): number => handle.acquiredAt + handle.ttl - Date.now()
+  return {
+    remainingMs,
+    isHeld: () => remainingMs() > 0,
+    async extend() {
+      if (!(await lock.extend(handle, handle.ttl))) throw new Error('Not extended')
+    },
+    release: () => lock.release(handle),
   }
 }
 

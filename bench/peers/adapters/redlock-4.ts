@@ -2,8 +2,15 @@
  * redlock 4.2.0, the last release that npm calls `latest`. No renewal of its own; `using` is
  * Bluebird's.
  */
-import type { Adapter, Client, Held } from '../adapter.ts'
-import { connectAll, loadPeer, peerVersion, retriesFor, type PeerRedis } from '../../peers/load.ts'
+import type { Adapter, Held } from '../adapter.ts'
+import {
+  connectAll,
+  disconnectAll,
+  loadPeer,
+  peerVersion,
+  retriesFor,
+  type PeerRedis,
+} from '../load.ts'
 
 interface Lock {
   readonly expiration: number
@@ -47,47 +54,25 @@ export const adapter: Adapter = {
       retryJitter: 100,
     })
     redlock.on('clientError', () => undefined)
-    const client: Client = {
+    return {
       acquire: async (resource, ttlMs) =>
-        new HeldLock(await redlock.lock(`${namespace}:${resource}`, ttlMs), ttlMs),
+        heldBy(await redlock.lock(`${namespace}:${resource}`, ttlMs), ttlMs),
       async using(resource, ttlMs, work) {
         const disposer = redlock.disposer(`${namespace}:${resource}`, ttlMs, () => undefined)
         return await bluebird.using(disposer, () => work(() => undefined))
       },
       reason: () => Promise.resolve('unknown'), // LockError for both; `attempts` is only a number.
-      close: () =>
-        Promise.resolve(
-          clients.map((redis) => {
-            redis.disconnect()
-          }),
-        ),
+      close: () => disconnectAll(clients),
     }
-    return client
   },
 }
 
-class HeldLock implements Held {
-  readonly #lock: Lock
-  readonly #ttlMs: number
-
-  constructor(lock: Lock, ttlMs: number) {
-    this.#lock = lock
-    this.#ttlMs = ttlMs
-  }
-
-  remainingMs(): number {
-    return this.#lock.expiration - Date.now()
-  }
-
-  isHeld(): boolean {
-    return this.remainingMs() > 0
-  }
-
-  async extend(): Promise<unknown> {
-    return this.#lock.extend(this.#ttlMs)
-  }
-
-  async release(): Promise<unknown> {
-    return this.#lock.unlock()
+function heldBy(lock: Lock, ttlMs: number): Held {
+  const remainingMs = (): number => lock.expiration - Date.now()
+  return {
+    remainingMs,
+    isHeld: () => remainingMs() > 0,
+    extend: async () => lock.extend(ttlMs),
+    release: async () => lock.unlock(),
   }
 }

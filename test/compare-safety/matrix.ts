@@ -1,10 +1,10 @@
 /** Runs the rows of one library, one after the other, on masters of its own. */
+import type { Library } from '../../bench/peers/libraries.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
-import { Bench, FaultNotSeenError } from './bench.ts'
+import type { ClockShim } from '../faults/shimmed-clock.ts'
+import { RemoteProcess } from '../../bench/peers/remote.ts'
+import { Bench, FaultNotSeenError, type LibraryProcess } from './bench.ts'
 import { fail, type Cell, type Hazard } from './hazard.ts'
-import type { Library } from './libraries.ts'
-import { LibraryProcess } from './library-process.ts'
 
 export interface Column {
   readonly library: Library
@@ -76,12 +76,12 @@ class ProcessPair {
   }
 
   async end(): Promise<void> {
-    await Promise.all(this.#pair.map((library) => library.end()))
+    await Promise.all(this.#pair.map((library) => library[Symbol.asyncDispose]()))
   }
 
   async #fit(library: LibraryProcess | undefined): Promise<LibraryProcess> {
     if (library?.stuck === false) return library
-    await library?.end()
-    return LibraryProcess.start(this.#library)
+    await library?.[Symbol.asyncDispose]()
+    return RemoteProcess.start(new URL('library-child.ts', import.meta.url), this.#library)
   }
 }

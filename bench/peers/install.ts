@@ -8,9 +8,9 @@ import { promisify } from 'node:util'
  * its lockfile.
  */
 export async function installPeers(say: (line: string) => void): Promise<void> {
-  const peers = fileURLToPath(new URL('../peers', import.meta.url))
+  const peers = fileURLToPath(new URL('.', import.meta.url))
   try {
-    await access(`${peers}/node_modules/.package-lock.json`)
+    await access(`${peers}node_modules/.package-lock.json`)
   } catch {
     say(`Installing the libraries under comparison: npm ci --prefix ${peers}`)
     const flags = ['--ignore-scripts', '--no-audit', '--no-fund']

@@ -3,7 +3,7 @@
  * failed.
  */
 import type { Client, Held, Reason, Setup } from './adapter.ts'
-import { connectAll, retriesFor, type PeerRedis } from '../peers/load.ts'
+import { connectAll, disconnectAll, retriesFor, type PeerRedis } from './load.ts'
 
 interface Lock {
   readonly expiration: number
@@ -41,7 +41,7 @@ export async function connectRedlock5(Redlock: RedlockClass, setup: Setup): Prom
   const key = (resource: string): string => `${setup.namespace}:${resource}`
   return {
     acquire: async (resource, ttlMs) =>
-      new HeldLock(await redlock.acquire([key(resource)], ttlMs), ttlMs),
+      heldBy(await redlock.acquire([key(resource)], ttlMs), ttlMs),
     using: (resource, ttlMs, work) =>
       redlock.using([key(resource)], ttlMs, (signal) =>
         work((lost) => {
@@ -49,39 +49,21 @@ export async function connectRedlock5(Redlock: RedlockClass, setup: Setup): Prom
         }),
       ),
     reason,
-    close: () =>
-      Promise.resolve(
-        clients.map((redis) => {
-          redis.disconnect()
-        }),
-      ),
+    close: () => disconnectAll(clients),
   }
 }
 
-class HeldLock implements Held {
-  #lock: Lock
-  readonly #ttlMs: number
-
-  constructor(lock: Lock, ttlMs: number) {
-    this.#lock = lock
-    this.#ttlMs = ttlMs
-  }
-
-  remainingMs(): number {
-    return this.#lock.expiration - Date.now()
-  }
-
-  isHeld(): boolean {
-    return this.remainingMs() > 0
-  }
-
-  /** The lock stays as it was; what is returned is the extended one. */
-  async extend(): Promise<void> {
-    this.#lock = await this.#lock.extend(this.#ttlMs)
-  }
-
-  release(): Promise<unknown> {
-    return this.#lock.release()
+function heldBy(taken: Lock, ttlMs: number): Held {
+  let lock = taken
+  const remainingMs = (): number => lock.expiration - Date.now()
+  return {
+    remainingMs,
+    isHeld: () => remainingMs() > 0,
+    /** The lock stays as it was; what is returned is the extended one. */
+    async extend() {
+      lock = await lock.extend(ttlMs)
+    },
+    release: () => lock.release(),
   }
 }
 

@@ -1,4 +1,5 @@
-/** The libraries of the table, in its order, and what was configured in their favour. */
+/** The libraries of the tables, in their order, and what was configured in their favour. */
+import type { Adapter } from './adapter.ts'
 
 export interface Library {
   /** Also the name of its adapter's file. */
@@ -37,3 +38,8 @@ export const libraries: readonly Library[] = [
     note: '`RedlockMutex` with `onLockLost` and its renewal; single attempts with `acquireAttemptsLimit: 1`',
   },
 ]
+
+export async function loadAdapter(name: string): Promise<Adapter> {
+  const file = new URL(`adapters/${name}.ts`, import.meta.url)
+  return ((await import(file.href)) as { readonly adapter: Adapter }).adapter
+}

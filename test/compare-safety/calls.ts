@@ -1,5 +1,5 @@
 /** What the comparison asks a library's process to do, over IPC. */
-import type { Reason, Setup } from './adapter.ts'
+import type { Reason, Setup } from '../../bench/peers/adapter.ts'
 
 export type AcquireResult =
   | {
@@ -56,15 +56,3 @@ export interface Calls {
   }
   close: { readonly argument: number; readonly answer: null }
 }
-
-export type Operation = keyof Calls
-
-export interface Request {
-  readonly id: number
-  readonly operation: Operation
-  readonly argument: Calls[Operation]['argument']
-}
-
-export type Response =
-  | { readonly id: number; readonly ok: true; readonly answer: Calls[Operation]['answer'] }
-  | { readonly id: number; readonly ok: false; readonly message: string }
