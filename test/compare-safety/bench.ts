@@ -219,10 +219,6 @@ export class FaultNotSeenError extends Error {
   }
 }
 
-export function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0)
-}
-
 function item<T>(list: readonly T[], index: number): T {
   const value = list[index]
   if (value === undefined) throw new Error(`There is no item ${index}`)

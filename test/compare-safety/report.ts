@@ -1,4 +1,5 @@
 /** The matrix as a document, and as data. */
+import { markdownTable } from '../../bench/table.ts'
 import type { Hazard } from './hazard.ts'
 import type { Column } from './matrix.ts'
 
@@ -20,7 +21,7 @@ export function verdictTable(report: Report, hazards: readonly Hazard[]): string
     ({ cells }) => Object.values(cells).filter(({ verdict }) => verdict === 'pass').length,
   )
   const count = ['**passed**', ...passed.map((n) => `**${n} of ${hazards.length}**`)]
-  return table([head, ...rows, count])
+  return markdownTable([head, ...rows, count])
 }
 
 export function evidenceList(report: Report, hazards: readonly Hazard[]): string {
@@ -67,16 +68,4 @@ ${evidenceList(report, hazards)}
 
 function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1)
-}
-
-/** Padded, as Prettier would do it. */
-function table(rows: readonly (readonly string[])[]): string {
-  const columns = rows[0]?.length ?? 0
-  const widths = Array.from({ length: columns }, (_, column) =>
-    Math.max(3, ...rows.map((row) => row[column]?.length ?? 0)),
-  )
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`
-  const [head = [], ...body] = rows
-  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n')
 }

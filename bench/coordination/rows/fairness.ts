@@ -1,10 +1,11 @@
 /** Whether customers with few jobs are served while others keep all slots busy. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
+import { takeTurns, type Rounds } from '../../rounds.ts'
+import { mean, percentile, sorted } from '../../statistics.ts'
 import type { Contender, KeyedJob } from '../job.ts'
-import { mean, median, percentile, sorted } from '../judge.ts'
 import { newQueueName, type Harness } from '../harness.ts'
-import { reference, type Extent, type Figure, type Row } from '../row.ts'
+import { reference, speed, type Extent, type Figure, type Row } from '../row.ts'
 
 const SLOTS = 5
 const WORK_MS = 20
@@ -39,31 +40,24 @@ export const lightCustomers: Row = {
     const scene = { busyLines: 8, lightJobs, lightLines: 'one each', everyMs: 150 } as const
     const shares = await inRounds(harness, extent, scene)
     const started = (contender: Contender): number =>
-      Math.min(...shares.of(contender).map(({ waitsMs }) => waitsMs.filter(Number.isFinite).length))
+      Math.min(...shares.values(contender, ({ waitsMs }) => waitsMs.filter(Number.isFinite).length))
     const wait = (contender: Contender, part: number): number =>
-      median(shares.of(contender).map(({ waitsMs }) => percentile(waitsMs, part)))
+      shares.median(contender, ({ waitsMs }) => percentile(waitsMs, part))
     return [
       {
-        name: `light jobs started, of ${lightJobs}`,
-        value: started('strict'),
-        must: { atLeast: lightJobs },
-        kind: 'correctness',
+        ...{ name: `light jobs started, of ${lightJobs}`, value: started('strict') },
+        ...{ must: { atLeast: lightJobs }, kind: 'correctness' },
       },
-      {
-        name: 'p95 wait of a light job',
-        value: wait('strict', 0.95),
-        unit: 'ms',
-        must: { atMost: 200 },
-        aim: { atMost: 130 },
-        kind: 'speed',
-      },
+      speed('p95 wait of a light job', wait('strict', 0.95), 'ms', {
+        ...{ must: { atMost: 200 }, aim: { atMost: 130 } },
+      }),
       reference('p50 wait', wait('strict', 0.5), 'ms'),
-      ...shares.others.flatMap((contender): readonly Figure[] => [
+      ...othersIn(shares).flatMap((contender): readonly Figure[] => [
         reference(`… ${contender}: started, of ${lightJobs}`, started(contender)),
         reference(`… ${contender}: p50 wait`, wait(contender, 0.5), 'ms'),
         reference(`… ${contender}: p95 wait`, wait(contender, 0.95), 'ms'),
       ]),
-      throughput(shares, 'reference'),
+      reference(THROUGHPUT, throughput(shares), 'x'),
     ]
   },
 }
@@ -75,66 +69,46 @@ export const lightLine: Row = {
     const lightJobs = extent.smoke ? 4 : 20
     const scene = { busyLines: 20, lightJobs, lightLines: 'one', everyMs: 250 } as const
     const shares = await inRounds(harness, extent, scene)
-    const waits = (contender: Contender): number =>
-      median(shares.of(contender).map(({ waitsMs }) => mean(waitsMs)))
+    const waitMs = ({ waitsMs }: Share): number => mean(waitsMs)
+    const ofPlain = shares.compared(
+      'strict',
+      'plain',
+      (ours, plain) => waitMs(ours) / waitMs(plain),
+    )
     return [
-      {
-        name: 'mean wait of the light line, of plain BullMQ',
-        value: shares.compared('strict', (ours, plain) => mean(ours.waitsMs) / mean(plain.waitsMs)),
-        unit: 'x',
-        must: { atMost: 0.15 },
-        aim: { atMost: 0.1 },
-        kind: 'speed',
-      },
-      throughput(shares, 'speed'),
-      reference('mean wait', waits('strict'), 'ms'),
-      ...shares.others.map((contender) => reference(`… ${contender}`, waits(contender), 'ms')),
+      speed('mean wait of the light line, of plain BullMQ', ofPlain.median, 'x', {
+        ...{ must: { atMost: 0.15 }, aim: { atMost: 0.1 } },
+      }),
+      speed(THROUGHPUT, throughput(shares), 'x', {
+        ...{ must: { atLeast: 0.92 }, aim: { atLeast: 0.95 } },
+      }),
+      reference('mean wait', shares.median('strict', waitMs), 'ms'),
+      ...othersIn(shares).map((contender) =>
+        reference(`… ${contender}`, shares.median(contender, waitMs), 'ms'),
+      ),
     ]
   },
 }
 
-function throughput(shares: Shares, kind: 'speed' | 'reference'): Figure {
-  const name = 'throughput of plain BullMQ, same run'
-  const value = shares.compared('strict', (ours, plain) => ours.jobsPerSecond / plain.jobsPerSecond)
-  if (kind === 'reference') return reference(name, value, 'x')
-  return { name, value, unit: 'x', must: { atLeast: 0.92 }, aim: { atLeast: 0.95 }, kind }
+type Shares = Rounds<Contender, Share>
+
+const THROUGHPUT = 'throughput of plain BullMQ, same run'
+
+function throughput(shares: Shares): number {
+  const compare = (ours: Share, plain: Share): number => ours.jobsPerSecond / plain.jobsPerSecond
+  return shares.compared('strict', 'plain', compare).median
 }
 
-class Shares {
-  readonly #shares: ReadonlyMap<Contender, readonly Share[]>
-
-  constructor(shares: ReadonlyMap<Contender, readonly Share[]>) {
-    this.#shares = shares
-  }
-
-  get others(): readonly Contender[] {
-    return [...this.#shares.keys()].filter((contender) => contender !== 'strict')
-  }
-
-  of(contender: Contender): readonly Share[] {
-    return this.#shares.get(contender) ?? []
-  }
-
-  /** With plain BullMQ in the same round. */
-  compared(contender: Contender, compare: (one: Share, plain: Share) => number): number {
-    const plain = this.of('plain')
-    const values = this.of(contender).flatMap((share, round) => {
-      const beside = plain[round]
-      return beside === undefined ? [] : [compare(share, beside)]
-    })
-    return median(values)
-  }
+function othersIn({ contenders }: Shares): readonly Contender[] {
+  return contenders.filter((contender) => contender !== 'strict')
 }
 
-async function inRounds(harness: Harness, extent: Extent, scene: Scene): Promise<Shares> {
+function inRounds(harness: Harness, extent: Extent, scene: Scene): Promise<Shares> {
   const contenders = extent.smoke ? SMOKE_CONTENDERS : CONTENDERS
-  const shares = new Map<Contender, Share[]>(contenders.map((name) => [name, []]))
-  for (let round = 0; round < extent.rounds; round++) {
-    for (const name of round % 2 === 0 ? contenders : contenders.toReversed()) {
-      shares.get(name)?.push(await play(harness, name, scene, extent.smoke))
-    }
-  }
-  return new Shares(shares)
+  const counted = { ...extent, warmUps: 0 }
+  return takeTurns<Contender, Share>(contenders, counted, (name) =>
+    play(harness, name, scene, extent.smoke),
+  )
 }
 
 async function play(

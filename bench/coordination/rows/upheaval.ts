@@ -5,7 +5,7 @@ import { monotonicMs } from '../../../test/faults/monotonic.ts'
 import type { Orders } from '../job.ts'
 import { judgeLines, type Event } from '../judge.ts'
 import { LEASE_MS, newQueueName, type Harness, type Producer } from '../harness.ts'
-import { none, reference, type Row } from '../row.ts'
+import { none, reference, speed, type Row } from '../row.ts'
 import { WorkerProcess } from '../worker-processes.ts'
 
 const PROCESSES = 3
@@ -86,13 +86,9 @@ function upheaval(
         none('jobs lost', lost),
         none('starts out of order', outOfOrder),
         none('two jobs of a line at once', overlaps),
-        {
-          name: 'longest standstill of a line with jobs',
-          value: longestStandstillMs,
-          unit: 'ms',
+        speed('longest standstill of a line with jobs', longestStandstillMs, 'ms', {
           must: { atMost: standstillMs },
-          kind: 'speed',
-        },
+        }),
         reference('jobs', scene.added),
         reference('jobs that started again', repeated),
         reference('starts in vain', scene.wasted),

@@ -3,7 +3,7 @@
  * inside that process.
  */
 import type { Setup } from '../../peers/adapter.ts'
-import type { Quantiles } from '../statistics.ts'
+import type { Quantiles } from '../../statistics.ts'
 
 /** A load runs on the clients of one group. */
 interface Load {

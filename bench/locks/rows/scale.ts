@@ -2,7 +2,8 @@
 import { lockLibraries, type Contender } from '../contender.ts'
 import { type ContenderProcess, type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
 import type { FlowResult } from '../loads/calls.ts'
-import { interleave, named, tableRows, type Rounds } from '../rounds.ts'
+import { type Rounds, takeTurns } from '../../rounds.ts'
+import { named, tableRows } from '../beside.ts'
 import type { Measured, Row, Table } from '../row.ts'
 
 const PROCESSES = [1, 4, 16] as const
@@ -25,7 +26,7 @@ interface Sample extends MasterCost {
 interface Level {
   readonly processes: number
   readonly resources: number
-  readonly rounds: Rounds<Sample>
+  readonly rounds: Rounds<Contender, Sample>
 }
 
 interface Member {
@@ -50,7 +51,6 @@ export const scale: Row = {
     return {
       tables: levels.map(tableOf),
       figures: [],
-      panels: [],
       wrong: [],
       samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
     } satisfies Measured
@@ -82,8 +82,8 @@ async function measure(
   resources: number,
 ): Promise<Level> {
   lab.say(`scale: ${titleOf(processes, resources)}`)
-  const count = Math.min(lab.effort.rounds, ROUNDS)
-  const rounds = await interleave(lockLibraries, count, async (contender, round) => {
+  const count = { rounds: Math.min(lab.effort.rounds, ROUNDS), warmUps: 1 }
+  const rounds = await takeTurns(lockLibraries, count, async (contender, round) => {
     const crew = (crews.get(contender) ?? []).slice(0, processes)
     const durationMs = lab.effort.forMs(round < 0 ? FOR_MS / 4 : FOR_MS)
     const { results, mastersCpuMs } = await lab.metered(async () => ({

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { sum, type RemoteClient } from '../bench.ts'
+import { sum } from '../../../bench/statistics.ts'
+import type { RemoteClient } from '../bench.ts'
 import { monotonicMs } from '../../faults/monotonic.ts'
 import { fail, milliseconds, pass, type Hazard } from '../hazard.ts'
 

@@ -1,4 +1,4 @@
-import { sum } from '../bench.ts'
+import { sum } from '../../../bench/statistics.ts'
 import { fail, milliseconds, pass, type Hazard } from '../hazard.ts'
 
 const TTL_MS = 200

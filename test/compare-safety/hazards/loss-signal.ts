@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { sum, type Bench, type RemoteClient } from '../bench.ts'
+import { sum } from '../../../bench/statistics.ts'
+import type { Bench, RemoteClient } from '../bench.ts'
 import { monotonicMs } from '../../faults/monotonic.ts'
 import {
   fail,
