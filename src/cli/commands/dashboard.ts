@@ -7,7 +7,7 @@ import { dashboardHandler, type DashboardHandler } from '../../dashboard/handler
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
-import { appended, command, defaulted, type Run } from '../options.ts'
+import { appended, command, type Run } from '../options.ts'
 import { mastersOf, numberFlag } from '../settings.ts'
 
 interface Flags extends SharedFlags {
@@ -30,8 +30,8 @@ export function dashboardCommand(run: Run): Command {
     servers: 'both',
     examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_ENV} set`],
   })
-    .addOption(defaulted('--host <address>', 'where it listens', '127.0.0.1'))
-    .addOption(defaulted('--port <n>', '0 for a free port', '4280'))
+    .option('--host <address>', 'where it listens', '127.0.0.1')
+    .option('--port <n>', '0 for a free port', '4280')
     .option(
       '--token <text>',
       `gives access (${TOKEN_ENV}); needed unless --host belongs to this machine alone`,
@@ -41,10 +41,8 @@ export function dashboardCommand(run: Run): Command {
       'a name under which a proxy on this machine reaches the page; repeat it for each',
       appended,
     )
-    .addOption(defaulted('--every-ms <n>', 'how often to look while the page is open', '1000'))
-    .addOption(
-      defaulted('--limit <n>', 'the most leases to look at; a search finds the others', '1000'),
-    )
+    .option('--every-ms <n>', 'how often to look while the page is open', '1000')
+    .option('--limit <n>', 'the most leases to look at; a search finds the others', '1000')
     .action((flags: Flags) => run(flags, (cli) => dashboard(cli, flags), { graceful: true }))
 }
 

@@ -9,7 +9,7 @@ import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
-import { command, defaulted, type Run } from '../options.ts'
+import { command, type Run } from '../options.ts'
 import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
 import { healthPages, type HealthOptions } from '../work/health.ts'
 import { votesOf, votesOfService } from '../work/votes.ts'
@@ -43,9 +43,9 @@ export function workCommand(run: Run): Command {
       'work a.js b.js --drain-ms 60000',
     ],
   })
-    .addOption(defaulted('--drain-ms <n>', 'how long running jobs may take to finish', '30000'))
+    .option('--drain-ms <n>', 'how long running jobs may take to finish', '30000')
     .option('--health-port <n>', 'serves /healthz, /readyz and /metrics; 0 for a free port')
-    .addOption(defaulted('--health-host <address>', 'where it listens', '0.0.0.0'))
+    .option('--health-host <address>', 'where it listens', '0.0.0.0')
     .action((modules: string[], flags: Flags) =>
       run(flags, (cli) => work(cli, modules, flags), { graceful: true, foreignCode: true }),
     )
