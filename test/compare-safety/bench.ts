@@ -8,7 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Fleet, TestServer } from '../../src/testing/index.ts'
 import type { ClockShim } from '../faults/shimmed-clock.ts'
-import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import { Proxies } from '../support/proxies.ts'
+import type { FaultProxy } from '../support/proxy.ts'
 import type { Setup } from '../../bench/peers/adapter.ts'
 import type { RemoteProcess } from '../../bench/peers/remote.ts'
 import type { AcquireResult, Calls, WorkState } from './calls.ts'
@@ -16,7 +17,6 @@ import type { AcquireResult, Calls, WorkState } from './calls.ts'
 const CONNECT_LIMIT_MS = 10_000
 const CALL_LIMIT_MS = 3_000
 const SETTLE_LIMIT_MS = 5_000
-const CLOSE_LIMIT_MS = 500
 
 export type LibraryProcess = RemoteProcess<Calls>
 
@@ -93,7 +93,7 @@ export class RemoteClient {
 
 export class Bench implements AsyncDisposable {
   readonly library: string
-  readonly proxies: readonly FaultProxy[]
+  readonly #proxies: Proxies
   readonly servers: readonly TestServer[]
   /** A connection past the proxies to each master. */
   readonly masters: readonly Redis[]
@@ -109,19 +109,18 @@ export class Bench implements AsyncDisposable {
     clocks: ClockShim | undefined,
     processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>,
   ): Promise<Bench> {
-    const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
-    return new Bench(library, fleet, proxies, clocks, processes)
+    return new Bench(library, fleet, await Proxies.start(fleet), clocks, processes)
   }
 
   private constructor(
     library: string,
     fleet: Fleet,
-    proxies: readonly FaultProxy[],
+    proxies: Proxies,
     clocks: ClockShim | undefined,
     processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>,
   ) {
     this.library = library
-    this.proxies = proxies
+    this.#proxies = proxies
     this.clocks = clocks
     this.servers = fleet.masters
     this.masters = fleet.urls.map((url) => {
@@ -130,6 +129,10 @@ export class Bench implements AsyncDisposable {
       return redis
     })
     this.#processes = processes
+  }
+
+  get proxies(): readonly FaultProxy[] {
+    return this.#proxies.all
   }
 
   /** In the first process. */
@@ -146,7 +149,7 @@ export class Bench implements AsyncDisposable {
     which: 0 | 1,
     { direct = false, masters = this.servers.length, ...options }: ClientOptions,
   ): Promise<RemoteClient> {
-    const all = direct ? this.servers.map(({ url }) => url) : this.proxies.map(({ url }) => url)
+    const all = direct ? this.servers.map(({ url }) => url) : this.#proxies.urls
     const setup: Setup = {
       urls: all.slice(0, masters),
       namespace: this.#namespace,
@@ -172,11 +175,13 @@ export class Bench implements AsyncDisposable {
   }
 
   master(index: number): Redis {
-    return item(this.masters, index)
+    const redis = this.masters[index]
+    if (redis === undefined) throw new Error(`There is no master ${index}`)
+    return redis
   }
 
   proxy(index: number): FaultProxy {
-    return item(this.proxies, index)
+    return this.#proxies.at(index)
   }
 
   /** @throws FaultNotSeenError when the fault that the row is about did not take place. */
@@ -193,22 +198,10 @@ export class Bench implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.proxies.map((proxy) => proxy.pass()))
+    await this.#proxies.pass()
     await Promise.all(this.#clients.map((client) => client.close()))
     for (const redis of this.masters) redis.disconnect()
-    await this.#connectionsClosed()
-    await Promise.all(this.proxies.map((proxy) => proxy.close()))
-  }
-
-  /**
-   * Node leaks a socket that is reset in the middle of its orderly end; a library may never end its
-   * own.
-   */
-  async #connectionsClosed(): Promise<void> {
-    const limit = performance.now() + CLOSE_LIMIT_MS
-    while (this.proxies.some(({ counters }) => counters.open > 0) && performance.now() < limit) {
-      await delay(5)
-    }
+    await this.#proxies[Symbol.asyncDispose]()
   }
 }
 
@@ -217,10 +210,4 @@ export class FaultNotSeenError extends Error {
     super(`The fault did not happen: ${fault}`)
     this.name = 'FaultNotSeenError'
   }
-}
-
-function item<T>(list: readonly T[], index: number): T {
-  const value = list[index]
-  if (value === undefined) throw new Error(`There is no item ${index}`)
-  return value
 }

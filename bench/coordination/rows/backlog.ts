@@ -118,8 +118,7 @@ async function withWaiting(
   const startedAt = performance.now()
   await harness.processes.completed(Math.min(doneBefore + timed, waiting))
   const msPerJob = (performance.now() - startedAt) / (harness.processes.done - doneBefore)
-  await harness.processes.stop()
-  await harness.queueRedis.flushall()
+  await harness.stop()
   const commands = effortAfter.commands - effortBefore.commands
   return { bytesPerJob, idleCommandsPerSecond: commands / seconds, msPerJob }
 }

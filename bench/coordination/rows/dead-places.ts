@@ -91,9 +91,8 @@ async function afterDeadPlaces(
   const from = (await unblocked).at
   const to = (await started)?.at ?? Infinity
   unlisten()
-  await harness.processes.stop()
+  await harness.stop()
   await queue.close()
-  await harness.queueRedis.flushall()
   return { startedAfterMs: to - from, ghosts }
 }
 

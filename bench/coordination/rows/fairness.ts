@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
 import { takeTurns, type Rounds } from '../../rounds.ts'
 import { mean, percentile, sorted } from '../../statistics.ts'
+import { BusyLines } from '../busy-lines.ts'
 import type { Contender, KeyedJob } from '../job.ts'
 import { newQueueName, type Harness } from '../harness.ts'
 import { reference, speed, type Extent, type Figure, type Row } from '../row.ts'
@@ -119,99 +120,70 @@ async function play(
 ): Promise<Share> {
   const queue = newQueueName()
   const worker = harness.processes.one
-  const load = new BusyLoad(queue, scene)
+  const lines = new BusyLines(queue, {
+    ...{ lines: scene.busyLines, depth: DEPTH, workMs: WORK_MS, everyMs: TOP_UP_MS },
+  })
+  const light = new LightJobs(queue, scene)
+  let done = 0
   const unlisten = worker.listen((report) => {
-    if (report.report === 'entered') load.entered(report.key, report.nr, report.at)
-    else if (report.report === 'left') load.left(report.key)
+    if (report.report === 'entered') light.entered(report.key, report.nr, report.at)
+    if (report.report !== 'left') return
+    done++
+    lines.left(report.key, report.nr)
   })
   const producer = await harness.producer(contender, queue)
-  await producer.add(load.missing())
+  const endAdding = await lines.keepFull(producer)
   await worker.work({ ...harness.orders(contender, queue, SLOTS), announce: true })
-  const over = new AbortController()
-  const toppingUp = (async () => {
-    while (!over.signal.aborted) {
-      const jobs = load.missing()
-      if (jobs.length > 0) await producer.add(jobs)
-      await delay(TOP_UP_MS)
-    }
-  })()
   await delay(WARM_UP_MS)
-  const doneBefore = load.done
+  const doneBefore = done
   const startedAt = monotonicMs()
   for (let nr = 0; nr < scene.lightJobs; nr++) {
-    await producer.add([load.light(nr)])
+    await producer.add([light.next(nr)])
     await delay(scene.everyMs)
   }
-  const jobsPerSecond = ((load.done - doneBefore) / (monotonicMs() - startedAt)) * 1_000
+  const jobsPerSecond = ((done - doneBefore) / (monotonicMs() - startedAt)) * 1_000
   const limit = monotonicMs() + (smoke ? LIGHT_LIMIT_MS / 2 : LIGHT_LIMIT_MS)
-  while (load.waiting > 0 && monotonicMs() < limit) await delay(TOP_UP_MS)
-  over.abort()
-  await toppingUp
+  while (light.waiting > 0 && monotonicMs() < limit) await delay(TOP_UP_MS)
+  await endAdding()
   await worker.stop()
   unlisten()
   await producer.close()
   await harness.queueRedis.flushall()
-  return { waitsMs: load.waitsMs(), jobsPerSecond }
+  return { waitsMs: light.waitsMs(), jobsPerSecond }
 }
 
-/** Which jobs are there, and how long the light ones waited. */
-class BusyLoad {
+/** How long the light jobs wait. */
+class LightJobs {
   readonly #prefix: string
-  readonly #scene: Scene
-  readonly #lines: readonly { readonly key: string; there: number; added: number }[]
-  readonly #lightAt = new Map<string, number>()
+  readonly #lines: Scene['lightLines']
+  readonly #addedAt = new Map<string, number>()
   readonly #waitsMs: number[] = []
-  done = 0
 
-  constructor(prefix: string, scene: Scene) {
+  constructor(prefix: string, { lightLines }: Scene) {
     this.#prefix = prefix
-    this.#scene = scene
-    this.#lines = Array.from({ length: scene.busyLines }, (_, index) => ({
-      key: `${prefix}-busy-${index}`,
-      there: 0,
-      added: 0,
-    }))
+    this.#lines = lightLines
   }
 
-  /** Of the light jobs that were added. */
+  /** Of those that were added. */
   get waiting(): number {
-    return this.#lightAt.size
+    return this.#addedAt.size
   }
 
-  /** The jobs that are to be added now, one of each line in turns. */
-  missing(): readonly KeyedJob[] {
-    const jobs: KeyedJob[] = []
-    for (let depth = 0; depth < DEPTH; depth++) {
-      for (const line of this.#lines) {
-        if (line.there >= DEPTH) continue
-        line.there++
-        jobs.push({ key: line.key, nr: line.added++, workMs: WORK_MS })
-      }
-    }
-    return jobs
-  }
-
-  light(nr: number): KeyedJob {
-    const key = `${this.#prefix}-light${this.#scene.lightLines === 'one' ? '' : `-${nr}`}`
-    this.#lightAt.set(`${key}#${nr}`, monotonicMs())
+  next(nr: number): KeyedJob {
+    const key = `${this.#prefix}-light${this.#lines === 'one' ? '' : `-${nr}`}`
+    this.#addedAt.set(`${key}#${nr}`, monotonicMs())
     return { key, nr, workMs: WORK_MS }
   }
 
   entered(key: string, nr: number, at: number): void {
-    const addedAt = this.#lightAt.get(`${key}#${nr}`)
+    const addedAt = this.#addedAt.get(`${key}#${nr}`)
     if (addedAt === undefined) return
-    this.#lightAt.delete(`${key}#${nr}`)
+    this.#addedAt.delete(`${key}#${nr}`)
     this.#waitsMs.push(at - addedAt)
   }
 
-  left(key: string): void {
-    this.done++
-    const line = this.#lines.find((busy) => busy.key === key)
-    if (line !== undefined) line.there--
-  }
-
   waitsMs(): readonly number[] {
-    const never = Array.from({ length: this.#lightAt.size }, () => Infinity)
+    const never = Array.from({ length: this.waiting }, () => Infinity)
     return sorted([...this.#waitsMs, ...never])
   }
 }

@@ -44,9 +44,8 @@ export const killedProducers: Row = {
       longestMs = Math.max(longestMs, await allDone(plain, late))
     }
     const counts = await plain.getJobCounts('completed', 'failed', ...UNFINISHED)
-    const { runs } = await harness.processes.stop()
+    const { runs } = await harness.stop()
     await plain.close()
-    await harness.queueRedis.flushall()
     const distinct = new Set(runs.map(({ key, nr }) => `${key}#${nr}`)).size
     return [
       none(`jobs not done ${LIMIT_MS / 1_000} s after their producer died`, late.size),

@@ -100,9 +100,8 @@ export const liveSlots: Row = {
     await queue.setSlots(key, 25)
     const endedAt = monotonicMs()
     await harness.processes.completed(count)
-    const { runs } = await harness.processes.stop()
+    const { runs } = await harness.stop()
     await queue.close()
-    await harness.queueRedis.flushall()
     let above = 0
     const figures = changes.map(({ slots, at }, index) => {
       const until = changes[index + 1]?.at ?? endedAt
@@ -176,8 +175,7 @@ async function speedOf(
   for (let line = 0; line < lines; line++) await queue.addBulk(jobs(`${name}-${line}`, each, 0))
   await harness.processes.completed(lines * each + closedLines)
   const tookMs = monotonicMs() - startedAt
-  await harness.processes.stop()
+  await harness.stop()
   await queue.close()
-  await harness.queueRedis.flushall()
   return (lines * each) / tookMs
 }

@@ -34,8 +34,7 @@ async function worked(
   await harness.add(contender, queue, jobs)
   await harness.processes.work(harness.orders(contender, queue, 1), 1)
   await harness.processes.completed(Math.floor((totalMs / WORK_MS) * (weights > 2 ? 0.9 : 0.8)))
-  const { runs } = await harness.processes.stop()
-  await harness.queueRedis.flushall()
+  const { runs } = await harness.stop()
   return tenants.map(({ name }) =>
     runs
       .filter(({ key }) => tenantOf(key) === name)

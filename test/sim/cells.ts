@@ -5,15 +5,15 @@
  * is the real one.
  */
 import { parseArgs } from 'node:util'
-import { RedlockCells, silentLogger } from '../src/index.ts'
-import { FaultCounts } from '../test/sim/fault-counts.ts'
-import { SeededRandom } from '../test/sim/seeded-random.ts'
-import { SimulatedConnection } from '../test/sim/simulated-connection.ts'
-import { SimulatedMaster } from '../test/sim/simulated-master.ts'
-import { CALM, SimulatedNetwork } from '../test/sim/simulated-network.ts'
-import { VirtualClock } from '../test/sim/virtual-clock.ts'
-import { VirtualTime } from '../test/sim/virtual-time.ts'
-import { WallClock } from '../test/sim/wall-clock.ts'
+import { RedlockCells, silentLogger } from '../../src/index.ts'
+import { FaultCounts } from './fault-counts.ts'
+import { SeededRandom } from './seeded-random.ts'
+import { SimulatedConnection } from './simulated-connection.ts'
+import { SimulatedMaster } from './simulated-master.ts'
+import { CALM, SimulatedNetwork } from './simulated-network.ts'
+import { VirtualClock } from './virtual-clock.ts'
+import { VirtualTime } from './virtual-time.ts'
+import { WallClock } from './wall-clock.ts'
 
 const USAGE = `How lock throughput grows with the number of cells, on simulated masters.
 

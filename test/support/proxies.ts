@@ -1,14 +1,14 @@
 /** A fault proxy in front of every master. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Fleet } from '../../src/testing/index.ts'
-import { startProxy, type FaultProxy } from '../../test/support/proxy.ts'
+import { startProxy, type FaultProxy } from './proxy.ts'
 
 const CLOSE_LIMIT_MS = 500
 
 export class Proxies implements AsyncDisposable {
   readonly all: readonly FaultProxy[]
 
-  static async start({ masters }: Fleet): Promise<Proxies> {
+  static async start({ masters }: Pick<Fleet, 'masters'>): Promise<Proxies> {
     return new Proxies(await Promise.all(masters.map(({ port }) => startProxy(port))))
   }
 
