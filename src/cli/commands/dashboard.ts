@@ -1,12 +1,11 @@
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
 import type { Command } from 'commander'
 import { isLoopback, MIN_TOKEN_LENGTH } from '../../dashboard/access.ts'
-import { dashboardHandler, type DashboardHandler } from '../../dashboard/handler.ts'
+import { dashboardHandler } from '../../dashboard/handler.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
+import { listen } from '../listen.ts'
 import { appended, command, type Run } from '../options.ts'
 import { mastersOf, numberFlag } from '../settings.ts'
 
@@ -52,11 +51,10 @@ async function dashboard(cli: Cli, flags: Flags): Promise<ExitCode> {
   const port = numberFlag('--port', flags.port, 0, 65_535)
   const handler = dashboardHandler(await optionsOf(cli, flags))
   cli.defer(() => handler.close())
-  const server = await serve(handler, port, host)
-  cli.defer(() => closed(server))
-  const { port: actual } = server.address() as AddressInfo
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${actual}/`
-  out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: actual })
+  const server = await listen(createServer(handler), { host, port, flag: '--port' })
+  cli.defer(() => server.close())
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${server.port}/`
+  out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: server.port })
   await aborted(signal)
   return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
 }
@@ -92,26 +90,4 @@ function tokenOf({ token: flag, host }: Flags): string | undefined {
   throw new UsageError(
     `Expected --token or ${TOKEN_ENV} to have at least ${MIN_TOKEN_LENGTH} characters, got ${token.length}; \`openssl rand -hex 24\` makes one`,
   )
-}
-
-async function serve(handler: DashboardHandler, port: number, host: string): Promise<Server> {
-  const server = createServer((request, response) => {
-    handler(request, response)
-  })
-  server.listen(port, host)
-  try {
-    await once(server, 'listening')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new UsageError(`--port ${port} is taken: give another, or 0`)
-    throw error
-  }
-  return server
-}
-
-async function closed(server: Server): Promise<void> {
-  const end = once(server, 'close')
-  server.close()
-  server.closeAllConnections()
-  await end
 }
