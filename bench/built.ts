@@ -7,6 +7,12 @@ import type * as Package from '../src/index.ts'
 
 const file = new URL('../dist/index.js', import.meta.url)
 
-export const { batchProcessor, LockedQueue, LockedWorker, Redlock, silentLogger } = (await import(
-  file.href
-)) as typeof Package
+export const {
+  batchProcessor,
+  LockedQueue,
+  LockedWorker,
+  QuorumUnreachableError,
+  Redlock,
+  ResourceTakenError,
+  silentLogger,
+} = (await import(file.href)) as typeof Package

@@ -2,16 +2,15 @@
  * A module for `work` whose process holds `LEASES` leases: half of them are kept, the others are
  * given back and taken again.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { LockedWorker, type LockService, type WorkerContext } from '../src/index.ts'
 
 const MAX_TURN_MS = 9_000
 const LOOK_MS = 100
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-
 const isOver = ({ aborted }: AbortSignal): boolean => aborted
 
-/** Holds one resource, in turns or for ever, until it is told to stop. */
+/** Holds one resource, in turns or without a pause, until `stop` aborts. */
 async function hold(redlock: LockService, nr: number, stop: AbortSignal): Promise<void> {
   while (!isOver(stop)) {
     const lease = await redlock.acquire(`customer:${nr}`, { autoExtend: true, waitMs: 60_000 })

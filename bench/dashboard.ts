@@ -14,10 +14,11 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { Redlock } from '../src/index.ts'
-import { silentLogger } from '../src/logger.ts'
+import { Redlock, silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
+import { quantiles } from './statistics.ts'
 
 const { values } = parseArgs({
   options: {
@@ -37,8 +38,6 @@ const PAUSE_MS = 50
  * follow.
  */
 const WARM_UP_MS = 15_000
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 interface Child {
   readonly process: ChildProcess
@@ -105,10 +104,9 @@ async function watch(base: string, stop: AbortSignal): Promise<number> {
 }
 
 function percentiles(times: readonly number[]): Record<string, number> {
-  const sorted = [...times].sort((a, b) => a - b)
-  const at = (share: number): number =>
-    Number((sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0).toFixed(1))
-  return { requests: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+  const { p50, p95, p99 } = quantiles(times)
+  const shown = (ms: number): number => Number(ms.toFixed(1))
+  return { requests: times.length, p50: shown(p50), p95: shown(p95), p99: shown(p99) }
 }
 
 async function leasesSeen(): Promise<number> {

@@ -16,6 +16,7 @@ import {
 } from '@opentelemetry/sdk-trace-base'
 import { Redlock, type RedlockOptions, silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
+import { median } from './statistics.ts'
 
 const ROUNDS = 15
 const PER_ROUND = 1_000
@@ -71,9 +72,6 @@ async function cpuUs(redlock: Redlock): Promise<number> {
   const { user, system } = process.cpuUsage(before)
   return (user + system) / PER_ROUND
 }
-
-const median = (values: readonly number[]): number =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 
 await using fleet = await startFleet({ masters: 5 })
 const measured = new Map<string, number[]>()

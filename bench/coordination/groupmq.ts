@@ -1,5 +1,5 @@
 /** groupmq, the nearest published library: groups in order, in one Redis, without locks. */
-import { loadPeer } from '../peers/load.ts'
+import { loadPeer, type PeerRedis } from '../peers/load.ts'
 import type { KeyedJob, Orders } from './job.ts'
 
 interface GroupQueue {
@@ -29,11 +29,6 @@ interface GroupMq {
     close(): Promise<void>
     on(event: 'completed', listener: () => void): unknown
   }
-}
-
-interface PeerRedis {
-  on(event: 'error', listener: (error: Error) => void): unknown
-  disconnect(): void
 }
 
 interface PeerIoredis {

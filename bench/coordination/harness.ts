@@ -120,8 +120,7 @@ export class Harness implements AsyncDisposable {
     const tookMs = performance.now() - startedAt
     const queueAfter = await this.queueEffort()
     const mastersAfter = await this.#masterCommands()
-    const tally = await this.processes.stop()
-    await this.queueRedis.flushall()
+    const tally = await this.stop()
     if (contender !== 'dedupe' && tally.runs.length !== jobs.length) {
       throw new Error(`${contender}: ${tally.runs.length} runs of ${jobs.length} jobs`)
     }
@@ -133,6 +132,13 @@ export class Harness implements AsyncDisposable {
       queue: perJob(queueBefore, queueAfter, jobs.length),
       masterCommands: Math.max(...masters) / jobs.length,
     }
+  }
+
+  /** Ends the workers, and empties the queue's Redis for the next load. */
+  async stop(): Promise<Tally> {
+    const tally = await this.processes.stop()
+    await this.queueRedis.flushall()
+    return tally
   }
 
   /** Since the server started. */

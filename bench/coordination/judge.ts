@@ -1,4 +1,5 @@
 /** What a list of runs shows. Pure. */
+import { sorted } from '../statistics.ts'
 import type { Run, Sighting } from './job.ts'
 
 export interface Judgement {
@@ -93,21 +94,4 @@ function endRunsOf(line: Line, process: number, at: number): void {
     line.running.delete(nr)
     line.endedAt = at
   }
-}
-
-export function sorted(values: readonly number[]): readonly number[] {
-  return [...values].sort((a, b) => a - b)
-}
-
-/** The nearest rank of sorted values; NaN when there are none. */
-export function percentile(values: readonly number[], part: number): number {
-  return values[Math.max(0, Math.ceil(part * values.length) - 1)] ?? NaN
-}
-
-export function median(values: readonly number[]): number {
-  return percentile(sorted(values), 0.5)
-}
-
-export function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length
 }

@@ -1,4 +1,5 @@
 /** The figures as text: for a terminal, and as the table of docs/coordination.md. */
+import { markdownTable, textTable } from '../table.ts'
 import { verdictOf, type Figure, type Limit } from './row.ts'
 
 export interface RowResult {
@@ -16,41 +17,25 @@ export function isWrong({ figures, failure }: RowResult): boolean {
 
 export function printRow({ name, load, figures, failure }: RowResult): void {
   console.log(`\n${name}: ${load}`)
-  for (const figure of figures) {
-    const cells = [
-      figure.name.padEnd(56),
-      shown(figure).padStart(12),
-      `must ${limit(figure.must)}`.padEnd(13),
-      `aim ${limit(figure.aim)}`.padEnd(12),
-      verdictOf(figure),
-    ]
-    const limits = figure.must === undefined ? cells.slice(0, 2) : cells
-    console.log(`  ${limits.join('  ').trimEnd()}`)
-    if (figure.note !== undefined) console.log(`      ${figure.note}`)
-  }
+  console.log(textTable(figures.map((figure) => [...cellsOf(figure), figure.note ?? ''])))
   if (failure !== undefined) console.log(`  MISSED: the row did not end. ${failure}`)
 }
 
 export function markdown(results: readonly RowResult[]): string {
-  const head = [
-    '| Load | Figure | Measured | Must | Aim | |',
-    '| --- | --- | --- | --- | --- | --- |',
-  ]
-  const lines = results.flatMap(({ name, load, figures, failure }) => {
-    const rows = figures.map((figure, index) => {
-      const cells = [
-        index === 0 ? `**${name}**: ${load}` : '',
-        figure.note === undefined ? figure.name : `${figure.name} (${figure.note})`,
-        shown(figure),
-        figure.must === undefined ? '' : limit(figure.must),
-        figure.aim === undefined ? '' : limit(figure.aim),
-        verdictOf(figure),
-      ]
-      return `| ${cells.join(' | ')} |`
-    })
-    return failure === undefined ? rows : [...rows, `| **${name}** | | | | | MISSED: ${failure} |`]
-  })
-  return [...head, ...lines].join('\n')
+  const lines = results.flatMap(({ name, load, figures, failure }) => [
+    ...figures.map((figure, index) => {
+      const [what = '', ...cells] = cellsOf(figure)
+      const noted = figure.note === undefined ? what : `${what} (${figure.note})`
+      return [index === 0 ? `**${name}**: ${load}` : '', noted, ...cells]
+    }),
+    ...(failure === undefined ? [] : [[`**${name}**`, '', '', '', '', `MISSED: ${failure}`]]),
+  ])
+  return markdownTable([['Load', 'Figure', 'Measured', 'Must', 'Aim', ''], ...lines])
+}
+
+function cellsOf(figure: Figure): readonly string[] {
+  const { name, must, aim } = figure
+  return [name, shown(figure), limit(must), limit(aim), verdictOf(figure)]
 }
 
 function shown({ value, unit = '' }: Figure): string {
@@ -63,5 +48,5 @@ function shown({ value, unit = '' }: Figure): string {
 
 function limit({ atMost, atLeast }: Limit = {}): string {
   if (atMost !== undefined) return `≤ ${atMost.toLocaleString('en')}`
-  return atLeast === undefined ? '–' : `≥ ${atLeast.toLocaleString('en')}`
+  return atLeast === undefined ? '' : `≥ ${atLeast.toLocaleString('en')}`
 }

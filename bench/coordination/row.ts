@@ -10,7 +10,7 @@ export interface Figure {
   readonly name: string
   /** Infinity means never. */
   readonly value: number
-  readonly unit?: 'x' | 'ms' | 'µs' | 'B' | '%' | ''
+  readonly unit?: 'x' | 'ms' | 'µs' | 'B' | '%' | '' | undefined
   readonly must?: Limit
   readonly aim?: Limit
   /** A correctness figure that misses its limit fails the command; a speed figure is marked. */
@@ -22,6 +22,8 @@ export interface Figure {
 export interface Extent {
   /** How often each contender runs. */
   readonly rounds: number
+  /** Rounds before these, not counted. */
+  readonly warmUps: number
   /** Runs every load once and small: it shows that the row works, not how fast. */
   readonly smoke: boolean
 }
@@ -51,4 +53,14 @@ export function none(name: string, value: number): Figure {
 
 export function reference(name: string, value: number, unit: Figure['unit'] = ''): Figure {
   return { name, value, unit, kind: 'reference' }
+}
+
+/** A speed that misses its limit is only marked. */
+export function speed(
+  name: string,
+  value: number,
+  unit: Figure['unit'],
+  limits: Pick<Figure, 'must' | 'aim' | 'note'>,
+): Figure {
+  return { name, value, unit, ...limits, kind: 'speed' }
 }

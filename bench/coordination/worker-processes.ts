@@ -1,6 +1,7 @@
 /** The worker processes of a run, from outside. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
+import { sum } from '../statistics.ts'
 import type { Command, Orders, Report, Sighting, Tally } from './job.ts'
 
 const START_LIMIT_MS = 60_000
@@ -145,7 +146,7 @@ export class WorkerProcesses implements AsyncDisposable {
   }
 
   get done(): number {
-    return this.#working.reduce((sum, { done }) => sum + done, 0)
+    return sum(this.#working.map(({ done }) => done))
   }
 
   async work(orders: Orders, size: number = this.all.length): Promise<void> {
@@ -165,13 +166,11 @@ export class WorkerProcesses implements AsyncDisposable {
 
   async stop(): Promise<Tally> {
     const tallies = await Promise.all(this.#working.map((worker) => worker.stop()))
-    const sum = (of: (tally: Tally) => number): number =>
-      tallies.reduce((total, tally) => total + of(tally), 0)
     return {
       runs: tallies.flatMap(({ runs }) => runs).sort((a, b) => a.startedAt - b.startedAt),
       runsByProcess: tallies.flatMap(({ runsByProcess }) => runsByProcess),
-      wasted: sum(({ wasted }) => wasted),
-      cpuMs: sum(({ cpuMs }) => cpuMs),
+      wasted: sum(tallies.map(({ wasted }) => wasted)),
+      cpuMs: sum(tallies.map(({ cpuMs }) => cpuMs)),
     }
   }
 

@@ -1,6 +1,6 @@
 /** Who is measured, and what a load needs of them. */
-import type { Adapter, Client, Held, Setup } from '../compare-safety/adapter.ts'
-import { libraries, OURS } from '../compare-safety/libraries.ts'
+import type { Adapter, Client, Held, Setup } from '../peers/adapter.ts'
+import { libraries, loadAdapter, OURS } from '../peers/libraries.ts'
 
 export type Lock = Pick<Held, 'isHeld' | 'extend' | 'release'>
 
@@ -34,14 +34,6 @@ export const contenders: readonly Contender[] = [
 
 export const lockLibraries: readonly Contender[] = contenders.filter(({ kind }) => kind !== 'bound')
 
-/** Ours as it is published, the others as they are compared for safety. */
-export const adapters: Readonly<Record<string, () => Promise<{ readonly adapter: LockAdapter }>>> =
-  {
-    [OURS]: () => import('./contenders/bullmq-redlock.ts'),
-    'redlock-4': () => import('../compare-safety/adapters/redlock-4.ts'),
-    'redlock-5': () => import('../compare-safety/adapters/redlock-5.ts'),
-    sesamecare: () => import('../compare-safety/adapters/sesamecare.ts'),
-    'redlock-universal': () => import('../compare-safety/adapters/redlock-universal.ts'),
-    'redis-semaphore': () => import('../compare-safety/adapters/redis-semaphore.ts'),
-    raw: () => import('./contenders/raw.ts'),
-  }
+export async function adapterOf(name: string): Promise<LockAdapter> {
+  return name === RAW.name ? (await import('./raw.ts')).adapter : loadAdapter(name)
+}

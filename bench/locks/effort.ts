@@ -1,6 +1,8 @@
 /** How much is measured: everything, or each load once and for a moment, to see that it works. */
 export interface Effort {
   readonly rounds: number
+  /** Rounds before these, not counted. */
+  readonly warmUps: number
   readonly smoke: boolean
   /** The time for one measurement of a load. */
   forMs(fullMs: number, smokeMs?: number): number
@@ -15,7 +17,7 @@ const SMOKE_VARIANTS = 2
 
 export function effortOf(rounds: number, smoke: boolean): Effort {
   return {
-    rounds: smoke ? 1 : rounds,
+    ...{ rounds, warmUps: 1 },
     smoke,
     forMs: (fullMs, smokeMs = SMOKE_MS) => (smoke ? smokeMs : fullMs),
     upTo: (full, small) => (smoke ? small : full),

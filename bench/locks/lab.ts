@@ -2,11 +2,14 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import type { Setup } from '../compare-safety/adapter.ts'
+import { Proxies } from '../../test/support/proxies.ts'
+import type { Setup } from '../peers/adapter.ts'
+import { RemoteProcess } from '../peers/remote.ts'
 import type { Contender } from './contender.ts'
-import { ContenderProcess } from './contender-process.ts'
 import type { Effort } from './effort.ts'
-import { Proxies } from './proxies.ts'
+import type { Calls } from './loads/calls.ts'
+
+const CHILD = new URL('contender-child.ts', import.meta.url)
 
 /** The lease of every load: the default of most of these libraries. */
 export const LEASE_MS = 10_000
@@ -16,6 +19,8 @@ export const LEASE_MS = 10_000
  * behind stand in its own way for their whole length. This is its default.
  */
 const UNIVERSAL: Partial<Setup> = { masterTimeoutMs: 5_000 }
+
+type ContenderProcess = RemoteProcess<Calls>
 
 export class Lab implements AsyncDisposable {
   readonly fleet: Fleet
@@ -40,29 +45,34 @@ export class Lab implements AsyncDisposable {
    */
   process({ name }: Contender, index = 0): Promise<ContenderProcess> {
     const key = `${name} ${index}`
-    const running = this.#processes.get(key) ?? ContenderProcess.start(name)
+    const running = this.#processes.get(key) ?? RemoteProcess.start<Calls>(CHILD, name)
     this.#processes.set(key, running)
     return running
   }
 
-  /** Under a namespace that nobody has used yet. */
-  setup({ name }: Contender, options: Partial<Setup> = {}): Setup {
+  /** Under a new namespace. */
+  #setup({ name }: Contender, options: Partial<Setup>): Setup {
     const namespace = `bench-${randomUUID().slice(0, 8)}`
     const common = { urls: this.fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
     return { ...common, ...(name === 'redlock-universal' && UNIVERSAL), ...options }
   }
 
-  /** Clients of each contender in its own process. */
+  /** Clients of each contender, in a process of its own or in several. */
   async open(
     contenders: readonly Contender[],
     options: (contender: Contender) => Partial<Setup> = () => ({}),
-    clients = 1,
+    { clients = 1, processes = 1 } = {},
   ): Promise<Groups> {
-    const groups = new Map<Contender, Group>()
+    const groups = new Map<Contender, readonly Group[]>()
     for (const contender of contenders) {
-      const process = await this.process(contender)
-      const setup = this.setup(contender, options(contender))
-      groups.set(contender, { process, group: await process.ask('open', { setup, clients }) })
+      const setup = this.#setup(contender, options(contender))
+      const opened: Group[] = []
+      for (let index = 0; index < processes; index++) {
+        const process = await this.process(contender, index)
+        const opening = { setup: { ...setup, fresh: index === 0 }, clients }
+        opened.push({ process, group: await process.ask('open', opening) })
+      }
+      groups.set(contender, opened)
     }
     return new Groups(groups)
   }
@@ -127,20 +137,27 @@ interface Group {
 }
 
 export class Groups implements AsyncDisposable {
-  readonly #groups: ReadonlyMap<Contender, Group>
+  readonly #groups: ReadonlyMap<Contender, readonly Group[]>
 
-  constructor(groups: ReadonlyMap<Contender, Group>) {
+  constructor(groups: ReadonlyMap<Contender, readonly Group[]>) {
     this.#groups = groups
   }
 
+  /** One of each process. */
+  all(contender: Contender): readonly Group[] {
+    return this.#groups.get(contender) ?? []
+  }
+
   of(contender: Contender): Group {
-    const group = this.#groups.get(contender)
+    const [group] = this.all(contender)
     if (group === undefined) throw new Error(`${contender.name} has no clients`)
     return group
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { process, group } of this.#groups.values()) await process.ask('close', group)
+    for (const { process, group } of [...this.#groups.values()].flat()) {
+      await process.ask('close', group)
+    }
   }
 }
 

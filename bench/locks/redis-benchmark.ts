@@ -4,7 +4,7 @@
  */
 import { execFile, type ChildProcess } from 'node:child_process'
 import { findProgram } from '../../scripts/find-program.ts'
-import { COMPARE_AND_DELETE } from './contenders/raw-scripts.ts'
+import { COMPARE_AND_DELETE } from './raw.ts'
 import type { Lab } from './lab.ts'
 
 const LIMIT_MS = 60_000

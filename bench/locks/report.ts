@@ -1,6 +1,7 @@
 /** A run as text for the terminal and as Markdown for the documentation. */
+import { markdownTable, textTable } from '../table.ts'
 import { number, shown } from './format.ts'
-import { isMet, type Figure, type Measured, type Row, type Table } from './row.ts'
+import type { Figure, Measured, Row } from './row.ts'
 
 export interface Report {
   readonly command: string
@@ -13,67 +14,54 @@ export interface Report {
   readonly rows: readonly (Pick<Row, 'name' | 'load'> & Measured & { readonly seconds: number })[]
 }
 
-export function figureTable(figures: readonly Figure[]): Table {
-  return {
-    title: 'Held to',
-    head: ['', 'target', 'measured', 'beside', ''],
-    rows: figures.map((figure) => {
-      const { name, unit, measured, beside = '', atMost, atLeast } = figure
-      const suffix = unit === 'x' ? '×' : unit === '' ? '' : ` ${unit}`
-      const target =
-        atLeast !== undefined
-          ? `≥ ${number(atLeast)}${suffix}`
-          : atMost !== undefined
-            ? `≤ ${number(atMost)}${suffix}`
-            : ''
-      const verdict = target === '' ? '' : isMet(figure) ? 'met' : 'missed'
-      return [name, target, shown(measured), beside, verdict]
-    }),
-  }
+function figureRows({ rows }: Report): readonly (readonly string[])[] {
+  const figures = rows.flatMap((row) => row.figures)
+  return figures.length === 0
+    ? []
+    : [['', 'target', 'measured', 'beside', ''], ...figures.map(figureRow)]
 }
 
-export function markdown(report: Report, image: string | undefined): string {
+function figureRow(figure: Figure): readonly string[] {
+  const { name, unit, measured, beside = '', atMost, atLeast } = figure
+  const limit = atLeast ?? atMost
+  if (limit === undefined) return [name, '', shown(measured), beside, '']
+  const target = `${atLeast === undefined ? '≤' : '≥'} ${number(limit)}${unit === 'x' ? '×' : unit}`
+  const isMet = measured.median <= (atMost ?? Infinity) && measured.median >= (atLeast ?? -Infinity)
+  return [name, target, shown(measured), beside, isMet ? 'met' : 'missed']
+}
+
+export function text(report: Report): string {
+  const { machine, rounds, versions, rows } = report
+  const figures = figureRows(report)
+  return [
+    `${machine}; median of ${rounds} rounds (lowest–highest)`,
+    Object.values(versions).flat().join(', '),
+    ...rows.flatMap(({ name, load, tables, seconds }) => [
+      `\n${name}, ${Math.round(seconds)} s: ${load}`,
+      ...tables.map(({ title, head, rows: cells }) => `\n${title}\n${textTable([head, ...cells])}`),
+    ]),
+    ...(figures.length > 0 ? [`\nHeld to\n${textTable(figures)}`] : []),
+  ].join('\n')
+}
+
+export function markdown(report: Report): string {
   const { command, date, machine, rounds, seconds, versions, rows } = report
-  const figures = rows.flatMap((row) => row.figures)
-  const libraries = Object.values(versions).map((all) => `- ${all.join(', ')}`)
+  const figures = figureRows(report)
   const parts = [
     `Measured on ${date} with \`${command}\` in ${Math.round(seconds)} s: ${machine}. Median of ${rounds} rounds, and between brackets the lowest and the highest round.`,
-    ...(figures.length > 0 ? [markdownTable(figureTable(figures))] : []),
-    ...(image === undefined ? [] : [`![The main figures as bars](${image})`]),
+    ...(figures.length > 0 ? [markdownTable(figures)] : []),
     ...rows.flatMap(({ name, load, tables }) => [
       `### ${name}`,
       load,
-      ...tables.flatMap((table) => [`**${table.title}**`, markdownTable(table)]),
+      ...tables.flatMap(({ title, head, rows: cells }) => [
+        `**${title}**`,
+        markdownTable([head, ...cells]),
+      ]),
     ]),
     '### Versions',
-    libraries.join('\n'),
+    Object.values(versions)
+      .map((all) => `- ${all.join(', ')}`)
+      .join('\n'),
   ]
   return parts.join('\n\n')
-}
-
-export function text({ title, head, rows }: Table): string {
-  const widths = widthsOf([head, ...rows])
-  const lines = [head, ...rows].map((cells) =>
-    cells
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  )
-  return `${title}\n${lines.map((line) => `  ${line}`).join('\n')}`
-}
-
-/** Padded, as Prettier would do it. */
-function markdownTable({ head, rows }: Table): string {
-  const widths = widthsOf([head, ...rows]).map((width) => Math.max(3, width))
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`
-  const rule = widths.map((width) => '-'.repeat(width))
-  return [line(head), line(rule), ...rows.map(line)].join('\n')
-}
-
-function widthsOf(rows: readonly (readonly string[])[]): readonly number[] {
-  const columns = rows[0]?.length ?? 0
-  return Array.from({ length: columns }, (_, column) =>
-    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
-  )
 }

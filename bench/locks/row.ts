@@ -1,7 +1,6 @@
 /** One kind of load: what it measures, in tables, and what it is held to. */
-import type { Contender } from './contender.ts'
 import type { Lab } from './lab.ts'
-import type { Spread } from './statistics.ts'
+import type { Spread } from '../statistics.ts'
 
 /** Something that must be shown, and whether it was; without a target only for comparison. */
 export interface Figure {
@@ -9,7 +8,7 @@ export interface Figure {
   readonly atMost?: number
   readonly atLeast?: number
   readonly measured: Spread
-  readonly unit: 'x' | 'KiB' | ''
+  readonly unit: 'x' | ' KiB' | ''
   /** What it is compared with. */
   readonly beside?: string
 }
@@ -20,23 +19,9 @@ export interface Table {
   readonly rows: readonly (readonly string[])[]
 }
 
-/** Bars for the plot. */
-export interface Panel {
-  readonly title: string
-  readonly better: 'more' | 'less'
-  readonly bars: readonly Bar[]
-}
-
-export interface Bar {
-  readonly label: string
-  readonly kind: Contender['kind']
-  readonly at: Spread
-}
-
 export interface Measured {
   readonly tables: readonly Table[]
   readonly figures: readonly Figure[]
-  readonly panels: readonly Panel[]
   /** What must not happen at any speed: a second holder, a lease of ours that was not granted. */
   readonly wrong: readonly string[]
   /** Everything that was measured, for `--json`. */
@@ -48,8 +33,4 @@ export interface Row {
   /** One sentence. */
   readonly load: string
   run(lab: Lab): Promise<Measured>
-}
-
-export function isMet({ measured, atMost = Infinity, atLeast = -Infinity }: Figure): boolean {
-  return measured.median <= atMost && measured.median >= atLeast
 }

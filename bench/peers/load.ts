@@ -27,13 +27,15 @@ export async function loadPeer<Module>(name: string): Promise<Module> {
 }
 
 /** The version of a package that is installed here. */
-export async function peerVersion(name: string): Promise<string> {
-  const file = new URL(`node_modules/${name}/package.json`, import.meta.url)
-  const { name: real, version } = JSON.parse(await readFile(file, 'utf8')) as {
-    name: string
-    version: string
-  }
-  return `${real}@${version.replace(/^v/, '')}`
+export function peerVersion(name: string): Promise<string> {
+  return versionIn(`node_modules/${name}`)
+}
+
+/** The name and version of the package in a directory. */
+export async function versionIn(directory: string): Promise<string> {
+  const file = new URL(`${directory}/package.json`, import.meta.url)
+  const { name, version } = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>
+  return `${name ?? '?'}@${(version ?? '?').replace(/^v/, '')}`
 }
 
 interface Connections {
@@ -60,6 +62,11 @@ export async function connectAll(connections: Connections): Promise<readonly Pee
   })
   await Promise.all(clients.map((client) => readyOrNot(client)))
   return clients
+}
+
+export function disconnectAll(clients: readonly PeerRedis[]): Promise<void> {
+  for (const redis of clients) redis.disconnect()
+  return Promise.resolve()
 }
 
 function readyOrNot(client: PeerRedis): Promise<void> {

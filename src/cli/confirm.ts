@@ -12,7 +12,11 @@ export interface Question {
   readonly agreed: boolean
 }
 
-/** @throws UsageError where there is no terminal and the flag was not given. */
+/**
+ * Notes where the answer is no.
+ *
+ * @throws UsageError where there is no terminal and the flag was not given.
+ */
 export async function confirmed(
   { out, signal }: Pick<Cli, 'out' | 'signal'>,
   { warning, question, flag, agreed }: Question,
@@ -25,7 +29,9 @@ export async function confirmed(
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   try {
     const answer = await terminal.question(`${question} [y/N] `, { signal })
-    return /^y(es)?$/i.test(answer.trim())
+    if (/^y(es)?$/i.test(answer.trim())) return true
+    out.note('nothing was changed')
+    return false
   } finally {
     terminal.close()
   }

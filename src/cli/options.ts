@@ -1,5 +1,5 @@
 /** Options that several commands share, and how a command's help ends. */
-import { Command, Option } from 'commander'
+import { Command } from 'commander'
 import type { ExitCode } from './exit-code.ts'
 import type { SharedFlags, Task, TaskOptions } from './cli.ts'
 import { ENVIRONMENT_OF } from './settings.ts'
@@ -66,11 +66,6 @@ function addServerOptions(made: Command, servers: CommandHelp['servers']): void 
 /** For an option that may be repeated. */
 export function appended(value: string, before: readonly string[] | undefined): readonly string[] {
   return [...(before ?? []), value]
-}
-
-/** An option with a default that the help shows. */
-export function defaulted(flags: string, description: string, value: string): Option {
-  return new Option(flags, description).default(value)
 }
 
 export type Ended = (code: ExitCode) => void

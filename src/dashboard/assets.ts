@@ -1,4 +1,4 @@
-/** The files of the page, read when they are first asked for. */
+/** The files of the page. */
 import { pageFile } from './page-files.ts'
 
 interface Asset {
@@ -25,20 +25,8 @@ export function isPublic(name: string): boolean {
   return contentType === CSS || contentType === SCRIPT
 }
 
-export class Assets {
-  readonly #read = new Map<string, Promise<Asset>>()
-
-  get(name: string): Promise<Asset> {
-    const known = this.#read.get(name)
-    if (known !== undefined) return known
-    const reading = this.#load(name)
-    this.#read.set(name, reading)
-    return reading
-  }
-
-  async #load(name: string): Promise<Asset> {
-    const contentType = CONTENT_TYPES.get(name)
-    if (contentType === undefined) throw new TypeError(`The page has no file ${name}`)
-    return { contentType, body: await pageFile(name) }
-  }
+export async function asset(name: string): Promise<Asset> {
+  const contentType = CONTENT_TYPES.get(name)
+  if (contentType === undefined) throw new TypeError(`The page has no file ${name}`)
+  return { contentType, body: await pageFile(name) }
 }

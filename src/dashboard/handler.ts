@@ -28,7 +28,7 @@ import {
   type Answer,
   type Asked,
 } from './answers.ts'
-import { Assets, isPublic } from './assets.ts'
+import { asset, isPublic } from './assets.ts'
 import { EventStream } from './event-stream.ts'
 import { Looks, type Look } from './looks.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
@@ -97,10 +97,9 @@ class Dashboard {
   readonly #activity: ProcessActivity
   readonly #jobs: RunningJobs | undefined
   readonly #wrongTokens = new WrongTokens(systemClock)
-  readonly #assets = new Assets()
   readonly #streams = new Set<EventStream>()
   readonly #pages: Readonly<Record<string, Page>> = {
-    '/': () => this.#asset('index.html'),
+    '/': () => file('index.html'),
     '/state': async (to) => json(await this.#state(await this.#looks.latest(), viewIn(to))),
     '/events': (to) => Promise.resolve(this.#stream(to)),
     '/resource': (to) => this.#resource(to),
@@ -178,7 +177,7 @@ class Dashboard {
     if (path === LOGIN) return redirect(302, './')
     if (to.lacksSlash) return redirect(302, `${mount.split('/').at(-1) ?? ''}/`)
     // The files are the same for every viewer, and the login needs them.
-    if (isPublic(path.slice(1))) return this.#asset(path.slice(1))
+    if (isPublic(path.slice(1))) return file(path.slice(1))
     return verdict === 'allowed' ? this.#pages[path]?.(to) : this.#refusal(path, verdict)
   }
 
@@ -189,7 +188,7 @@ class Dashboard {
   }
 
   async #loginPage(problem: string): Promise<Answer> {
-    const page = await this.#asset('login.html')
+    const page = await file('login.html')
     const body = page.body.toString().replace('<!-- problem -->', problem)
     return { status: 401, headers: { ...page.headers, ...BEARER }, body }
   }
@@ -246,11 +245,11 @@ class Dashboard {
     const options = { namespace, everyMs, bullBoard, ...view }
     return stateOf(look, found, shown, jobs ?? new Map(), this.#activity, options)
   }
+}
 
-  async #asset(name: string): Promise<Answer> {
-    const { contentType, body } = await this.#assets.get(name)
-    return { status: 200, headers: { 'content-type': contentType }, body }
-  }
+async function file(name: string): Promise<Answer> {
+  const { contentType, body } = await asset(name)
+  return { status: 200, headers: { 'content-type': contentType }, body }
 }
 
 const LOGIN = '/login'

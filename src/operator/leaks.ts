@@ -81,49 +81,32 @@ function leakOf(master: string, namespace: string, key: string): Leak | undefine
   const rest = key.slice(namespace.length + 1)
   if (rest === 'master') return undefined
   const [word = ''] = rest.split(':', 1)
+  const kind = Object.hasOwn(KINDS, word) ? (word as Leak['kind']) : 'foreign'
+  const { harm, fix } = KINDS[kind]
   const name = rest.slice(word.length + 1)
-  switch (word) {
-    case 'lease':
-      return {
-        ...{ master, key, kind: word },
-        harm: `\`${name}\` is refused by this master until the key is deleted`,
-        fix: `bullmq-redlock release '${name}' --force`,
-      }
-    case 'fence':
-      return {
-        ...{ master, key, kind: word },
-        harm: 'none but memory: the counter is never forgotten',
-        fix: `PEXPIRE '${key}' ${DAY_MS}`,
-      }
-    case 'wait':
-      return {
-        ...{ master, key, kind: word },
-        harm: 'every release is announced, also when no client waits',
-        fix: `DEL '${key}'`,
-      }
-    case 'next':
-      return {
-        ...{ master, key, kind: word },
-        harm: `this master reserves \`${name}\` for the clients that the key names`,
-        fix: `DEL '${key}'`,
-      }
-    case 'rare':
-      return {
-        ...{ master, key, kind: word },
-        harm: 'none but time: every call looks for waiters and tombstones',
-        fix: `DEL '${key}'`,
-      }
-    case 'tomb':
-      return {
-        ...{ master, key, kind: word },
-        harm: 'none but memory: its token is used once',
-        fix: `DEL '${key}'`,
-      }
-    default:
-      return {
-        ...{ master, key, kind: 'foreign' },
-        harm: 'not written by this version of bullmq-redlock',
-        fix: 'find out which program shares this namespace',
-      }
-  }
+  const filled = (text: string): string =>
+    text.replace(/NAME|KEY/g, (part) => (part === 'NAME' ? name : key))
+  return { master, key, kind, harm: filled(harm), fix: filled(fix) }
+}
+
+const DELETE = "DEL 'KEY'"
+
+/** NAME stands for the resource, KEY for the key. */
+const KINDS: Readonly<Record<Leak['kind'], Pick<Leak, 'harm' | 'fix'>>> = {
+  lease: {
+    harm: '`NAME` is refused by this master until the key is deleted',
+    fix: "bullmq-redlock release 'NAME' --force",
+  },
+  fence: {
+    harm: 'none but memory: the counter is never forgotten',
+    fix: `PEXPIRE 'KEY' ${DAY_MS}`,
+  },
+  wait: { harm: 'every release is announced, also when no client waits', fix: DELETE },
+  next: { harm: 'this master reserves `NAME` for the clients that the key names', fix: DELETE },
+  rare: { harm: 'none but time: every call looks for waiters and tombstones', fix: DELETE },
+  tomb: { harm: 'none but memory: its token is used once', fix: DELETE },
+  foreign: {
+    harm: 'not written by this version of bullmq-redlock',
+    fix: 'find out which program shares this namespace',
+  },
 }

@@ -1,36 +1,23 @@
 /**
  * What a simulated master remembers: strings with an expiry, hashes and sorted sets, as Redis keeps
- * them. A journal of the last writes lets a crash lose its tail, as an AOF that is synced once a
- * second does.
+ * them.
  */
 export type Value = string | ReadonlyMap<string, string>
 
-interface Entry {
+export interface MemoryEntry {
   readonly value: Value
   /** Server milliseconds; undefined for a key that stays. */
   readonly expiresAt: number | undefined
 }
 
-interface Undo {
-  /** True time of the write. */
-  readonly at: number
-  readonly key: string
-  readonly before: Entry | undefined
-}
-
 const NO_FIELDS: ReadonlyMap<string, string> = new Map()
-/** How much of the journal is kept. */
-const JOURNAL_MS = 1_500
 
 export class SimulatedMemory {
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, MemoryEntry>()
   readonly #wallNow: () => number
-  readonly #trueNow: () => number
-  #journal: Undo[] = []
 
-  constructor(wallNow: () => number, trueNow: () => number = wallNow) {
+  constructor(wallNow: () => number) {
     this.#wallNow = wallNow
-    this.#trueNow = trueNow
   }
 
   get(key: string): string | undefined {
@@ -43,7 +30,7 @@ export class SimulatedMemory {
   }
 
   set(key: string, value: string, ttlMs: number): void {
-    this.#write(key, { value, expiresAt: this.#now() + ttlMs })
+    this.write(key, { value, expiresAt: this.#now() + ttlMs })
   }
 
   /** -1 for a key that stays, -2 for none. */
@@ -58,18 +45,18 @@ export class SimulatedMemory {
     const entry = this.#live(key)
     const expiresAt = this.#now() + ttlMs
     if (entry?.expiresAt === undefined || expiresAt <= entry.expiresAt) return
-    this.#write(key, { value: entry.value, expiresAt })
+    this.write(key, { value: entry.value, expiresAt })
   }
 
   /** PEXPIRE of a key that expires. */
   shorten(key: string, ttlMs: number): void {
     const entry = this.#live(key)
     if (entry === undefined) return
-    this.#write(key, { value: entry.value, expiresAt: this.#now() + ttlMs })
+    this.write(key, { value: entry.value, expiresAt: this.#now() + ttlMs })
   }
 
   delete(key: string): void {
-    if (this.#live(key) !== undefined) this.#write(key, undefined)
+    if (this.#live(key) !== undefined) this.write(key, undefined)
   }
 
   hash(key: string): ReadonlyMap<string, string> {
@@ -78,7 +65,7 @@ export class SimulatedMemory {
   }
 
   hashSet(key: string, fields: Readonly<Record<string, string>>): void {
-    this.#write(key, {
+    this.write(key, {
       value: new Map([...this.hash(key), ...Object.entries(fields)]),
       expiresAt: undefined,
     })
@@ -89,7 +76,7 @@ export class SimulatedMemory {
     const ranks = this.hash(key)
     const expiresAt = this.#now() + Math.max(ttlMs, this.pttl(key))
     const value = ranks.has(member) ? ranks : new Map([...ranks, [member, String(score)]])
-    this.#write(key, { value, expiresAt })
+    this.write(key, { value, expiresAt })
   }
 
   /** ZREM. */
@@ -117,18 +104,16 @@ export class SimulatedMemory {
 
   forgetAll(): void {
     this.#entries.clear()
-    this.#journal = []
   }
 
-  /** Undoes every write of the last `ms` true milliseconds. */
-  forgetLast(ms: number): void {
-    const from = this.#trueNow() - ms
-    for (let undo = this.#journal.pop(); undo !== undefined; undo = this.#journal.pop()) {
-      if (undo.at < from) break
-      if (undo.before === undefined) this.#entries.delete(undo.key)
-      else this.#entries.set(undo.key, undo.before)
-    }
-    this.#journal = []
+  protected stored(key: string): MemoryEntry | undefined {
+    return this.#entries.get(key)
+  }
+
+  /** Undefined deletes the key. */
+  protected write(key: string, entry: MemoryEntry | undefined): void {
+    if (entry === undefined) this.#entries.delete(key)
+    else this.#entries.set(key, entry)
   }
 
   #rankedKeep(key: string, keeps: (member: string, score: number) => boolean): void {
@@ -136,7 +121,7 @@ export class SimulatedMemory {
     const kept = [...ranks].filter(([member, score]) => keeps(member, Number(score)))
     if (kept.length === ranks.size) return
     const expiresAt = this.#live(key)?.expiresAt
-    this.#write(key, kept.length === 0 ? undefined : { value: new Map(kept), expiresAt })
+    this.write(key, kept.length === 0 ? undefined : { value: new Map(kept), expiresAt })
   }
 
   /** Redis compares whole milliseconds. */
@@ -144,20 +129,10 @@ export class SimulatedMemory {
     return Math.floor(this.#wallNow())
   }
 
-  #live(key: string): Entry | undefined {
+  #live(key: string): MemoryEntry | undefined {
     const entry = this.#entries.get(key)
     if (entry?.expiresAt === undefined || this.#now() <= entry.expiresAt) return entry
     this.#entries.delete(key)
     return undefined
-  }
-
-  #write(key: string, entry: Entry | undefined): void {
-    const at = this.#trueNow()
-    if (this.#journal.length > 1_000) {
-      this.#journal = this.#journal.filter((undo) => undo.at >= at - JOURNAL_MS)
-    }
-    this.#journal.push({ at, key, before: this.#entries.get(key) })
-    if (entry === undefined) this.#entries.delete(key)
-    else this.#entries.set(key, entry)
   }
 }

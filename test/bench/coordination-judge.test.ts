@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
-import { judge, judgeLines, percentile, type Event } from '../../bench/coordination/judge.ts'
+import { judge, judgeLines, type Event } from '../../bench/coordination/judge.ts'
 import { verdictOf } from '../../bench/coordination/row.ts'
+import { percentile } from '../../bench/statistics.ts'
 
 type Start = Extract<Event, { readonly key: string }>
 

@@ -13,10 +13,7 @@ import { item } from './rig.ts'
 import { ALL } from './scenario.ts'
 
 const CROWD = ALL ? 200 : 100
-/**
- * On a machine that is busy with other things, more at once defeat each other: see
- * bench/overload.ts.
- */
+/** On a machine that is busy with other things, more at once defeat each other. */
 const RESOURCES = ALL ? 1_000 : 300
 
 const leaks = watchLeaks()

@@ -12,7 +12,7 @@ import {
   simulateScript,
   type Reply,
 } from '../../src/testing/simulated-scripts.ts'
-import { SimulatedMemory } from '../../src/testing/simulated-memory.ts'
+import { JournaledMemory } from './journaled-memory.ts'
 import type { WallClock } from './wall-clock.ts'
 
 /** What survives a crash: `allButLastSecond` is what an AOF that is synced once a second keeps. */
@@ -44,7 +44,7 @@ export class SimulatedMaster {
   readonly name: string
   readonly disk: Disk
   readonly wall: WallClock
-  readonly memory: SimulatedMemory
+  readonly memory: JournaledMemory
   /** How often each reply was given, by script and first word. */
   readonly replies = new Map<string, number>()
   readonly #random: SeededRandom
@@ -60,7 +60,7 @@ export class SimulatedMaster {
     this.name = options.name
     this.disk = options.disk
     this.wall = options.wall
-    this.memory = new SimulatedMemory(() => options.wall.now(), options.trueNow)
+    this.memory = new JournaledMemory(() => options.wall.now(), options.trueNow)
     this.#random = options.random
     this.#runId = this.#newRunId()
   }

@@ -1,9 +1,9 @@
 /** What it costs a producer to add jobs behind others. */
-import { performance } from 'node:perf_hooks'
+import { takeTurns } from '../../rounds.ts'
+import { median } from '../../statistics.ts'
 import type { Contender, KeyedJob } from '../job.ts'
-import { median } from '../judge.ts'
 import { inTurns, newQueueName, perJob, type Effort, type Harness } from '../harness.ts'
-import { reference, type Row } from '../row.ts'
+import { reference, speed, type Row } from '../row.ts'
 
 const BATCH = 1_000
 const LINES = 50
@@ -22,49 +22,30 @@ interface Added {
 export const addBulk: Row = {
   name: 'add-bulk',
   load: `addBulk of ${BATCH} jobs to ${LINES} busy lines; add of one job to a busy line`,
-  async run(harness, { rounds, smoke }) {
-    const plain: Added[] = []
-    const ours: Added[] = []
-    for (let round = smoke ? 0 : -1; round < rounds; round++) {
-      const both = [await adding(harness, 'plain'), await adding(harness, 'strict')] as const
-      if (round < 0) continue
-      plain.push(both[0])
-      ours.push(both[1])
-    }
+  async run(harness, extent) {
+    const contenders = ['plain', 'strict'] as const
+    const all = await takeTurns(contenders, extent, (one) => adding(harness, one))
     const ratio = (of: (added: Added) => number): number =>
-      median(
-        ours.flatMap((added, round) => {
-          const beside = plain[round]
-          return beside === undefined ? [] : [of(added) / of(beside)]
-        }),
-      )
-    const limits = { unit: 'x', kind: 'speed', aim: { atMost: 1.4 } } as const
+      all.compared('strict', 'plain', (ours, plain) => of(ours) / of(plain)).median
+    const batchMs = ratio((added) => added.batchMs)
+    const singleMs = ratio((added) => added.singleMs)
+    const commands = ({ batch }: Added): number => batch.commands
+    const aim = { atMost: 1.4 }
     return [
-      {
-        ...limits,
-        name: 'time of plain BullMQ',
-        value: ratio(({ batchMs }) => batchMs),
-        must: { atMost: 2 },
-      },
-      {
-        ...limits,
-        name: 'commands of plain BullMQ',
-        value: ratio(({ batch }) => batch.commands),
-        must: { atMost: 1.7 },
-      },
-      reference('commands per job', median(ours.map(({ batch }) => batch.commands))),
-      reference('… plain BullMQ', median(plain.map(({ batch }) => batch.commands))),
+      speed('time of plain BullMQ', batchMs, 'x', { must: { atMost: 2 }, aim }),
+      speed('commands of plain BullMQ', ratio(commands), 'x', { must: { atMost: 1.7 }, aim }),
+      reference('commands per job', all.median('strict', commands)),
+      reference('… plain BullMQ', all.median('plain', commands)),
       reference(
         "queue's Redis CPU of plain BullMQ",
         ratio(({ batch }) => batch.cpuUs),
         'x',
       ),
+      reference('one add, time of plain BullMQ', singleMs, 'x'),
       reference(
-        'one add, time of plain BullMQ',
-        ratio(({ singleMs }) => singleMs),
-        'x',
+        'one add, commands',
+        all.median('strict', ({ single }) => single.commands),
       ),
-      reference('one add, commands', median(ours.map(({ single }) => single.commands))),
     ]
   },
 }

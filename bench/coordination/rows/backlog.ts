@@ -1,9 +1,9 @@
 /** The same work with few and with very many jobs waiting behind it. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Contender } from '../job.ts'
-import { mean, median } from '../judge.ts'
+import { mean, median } from '../../statistics.ts'
 import { inTurns, newQueueName, type Harness } from '../harness.ts'
-import { reference, type Row } from '../row.ts'
+import { reference, speed, type Row } from '../row.ts'
 import { CONCURRENCY } from './rounds.ts'
 
 /** More lines than a sweep looks at in a second: its bound is what must not grow. */
@@ -56,20 +56,15 @@ export const backlog: Row = {
       median(pairs.map(({ few, many }) => of(many) / of(few)))
     const sweep = ({ idleCommandsPerSecond }: Measured): number => idleCommandsPerSecond
     return [
-      {
-        name: 'time per job, many waiting / few',
-        value: ratio(({ msPerJob }) => msPerJob),
-        unit: 'x',
+      speed(
+        'time per job, many waiting / few',
+        ratio(({ msPerJob }) => msPerJob),
+        'x',
+        { must: { atMost: 1.2 } },
+      ),
+      speed("idle commands per second at the queue's Redis, many / few", ratio(sweep), 'x', {
         must: { atMost: 1.2 },
-        kind: 'speed',
-      },
-      {
-        name: "idle commands per second at the queue's Redis, many / few",
-        value: ratio(sweep),
-        unit: 'x',
-        must: { atMost: 1.2 },
-        kind: 'speed',
-      },
+      }),
       reference('… few', median(pairs.map(({ few }) => sweep(few)))),
       reference('… many', median(pairs.map(({ many }) => sweep(many)))),
       reference("bytes in the queue's Redis per waiting job", bytes(pairs), 'B'),
@@ -123,8 +118,7 @@ async function withWaiting(
   const startedAt = performance.now()
   await harness.processes.completed(Math.min(doneBefore + timed, waiting))
   const msPerJob = (performance.now() - startedAt) / (harness.processes.done - doneBefore)
-  await harness.processes.stop()
-  await harness.queueRedis.flushall()
+  await harness.stop()
   const commands = effortAfter.commands - effortBefore.commands
   return { bytesPerJob, idleCommandsPerSecond: commands / seconds, msPerJob }
 }

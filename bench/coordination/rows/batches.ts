@@ -1,10 +1,11 @@
 /** What a batch saves where jobs do nothing. */
 import { inTurns } from '../harness.ts'
 import { BATCH_SIZE } from '../job.ts'
-import { none, reference, type Row } from '../row.ts'
-import { rounds } from './rounds.ts'
+import { reference, speed, type Row } from '../row.ts'
+import { jobsPerSecond, noInversions, queueUs, rounds } from './rounds.ts'
 
 const JOBS = { whole: 4_000, smoke: 200 }
+const CONTENDERS = ['batch', 'strict'] as const
 
 export const batches: Row = {
   name: 'batches',
@@ -12,31 +13,17 @@ export const batches: Row = {
   async run(harness, extent) {
     const jobs = inTurns(1, extent.smoke ? JOBS.smoke : JOBS.whole, 0)
     const load = { jobs, concurrency: 1, processes: 1 }
-    const outcomes = await rounds(harness, extent, ['batch', 'strict'], load)
+    const outcomes = await rounds(harness, extent, CONTENDERS, load)
+    const faster = outcomes.compared('batch', 'strict', (batch, one) => {
+      return one.makespanMs / batch.makespanMs
+    })
     return [
-      {
-        ...{ name: 'throughput of single jobs', unit: 'x', kind: 'speed', must: { atLeast: 3 } },
-        value: outcomes.compared(
-          'batch',
-          'strict',
-          (batch, one) => one.makespanMs / batch.makespanMs,
-        ),
-      },
-      ...(['batch', 'strict'] as const).map((contender) =>
-        reference(
-          `jobs per second, ${contender}`,
-          outcomes.median(contender, ({ makespanMs, runs }) => (runs.length / makespanMs) * 1e3),
-        ),
+      speed('throughput of single jobs', faster.median, 'x', { must: { atLeast: 3 } }),
+      ...CONTENDERS.map((contender) =>
+        reference(`jobs per second, ${contender}`, outcomes.median(contender, jobsPerSecond)),
       ),
-      reference(
-        "queue's Redis CPU per job",
-        outcomes.median('batch', ({ queue }) => queue.cpuUs),
-        'µs',
-      ),
-      none(
-        'inversions',
-        outcomes.worst('batch', ({ inversions }) => inversions),
-      ),
+      reference("queue's Redis CPU per job", outcomes.median('batch', queueUs), 'µs'),
+      noInversions(outcomes, 'batch'),
     ]
   },
 }

@@ -1,7 +1,7 @@
 /** The line of a process that is killed in the middle of a job, beside groupmq's. */
 import type { Contender } from '../job.ts'
 import { LEASE_MS, newQueueName, type Harness } from '../harness.ts'
-import { none, type Row } from '../row.ts'
+import { none, speed, type Row } from '../row.ts'
 import { WorkerProcesses } from '../worker-processes.ts'
 import { CONCURRENCY } from './rounds.ts'
 
@@ -28,13 +28,9 @@ export const crash: Row = {
     const theirs = smoke ? undefined : await afterCrash(harness, 'groupmq', limitMs)
     return [
       none('rounds out of order', disordered),
-      {
-        name: 'the first job runs again after, worst',
-        value: Math.max(...delays),
-        unit: 'ms',
+      speed('the first job runs again after, worst', Math.max(...delays), 'ms', {
         must: { atMost: LEASE_MS + 2_000 },
-        kind: 'speed',
-      },
+      }),
       ...(theirs === undefined
         ? []
         : [

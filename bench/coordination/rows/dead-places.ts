@@ -1,9 +1,9 @@
 /** Jobs that leave a line without running: the next job of the line must not wait for them. */
 import type { BulkJobOptions, Queue } from 'bullmq'
 import type { Contender, KeyedJob } from '../job.ts'
-import { median } from '../judge.ts'
+import { median } from '../../statistics.ts'
 import { newQueueName, type Harness } from '../harness.ts'
-import { none, type Figure, type Row } from '../row.ts'
+import { none, speed, type Figure, type Row } from '../row.ts'
 
 const WAYS = ['remove', 'drain', 'drain delayed', 'obliterate', 'throttle'] as const
 type Way = (typeof WAYS)[number]
@@ -45,15 +45,11 @@ export const deadPlaces: Row = {
       const medians = counts.map((count) => median(excess.get(`${way} ${count}`) ?? []))
       const parts = counts.map((count, index) => `${count}: ${inMs(medians[index] ?? NaN)}`)
       return [
-        {
-          name: `${way}: the next job starts after plain BullMQ's`,
-          value: Math.max(...medians),
-          unit: 'ms',
+        speed(`${way}: the next job starts after plain BullMQ's`, Math.max(...medians), 'ms', {
           must: { atMost: 250 },
           aim: { atMost: 20 },
-          kind: 'speed',
           note: parts.join(', '),
-        },
+        }),
         none(`${way}: removed jobs that ran`, ghosts.get(way) ?? 0),
       ]
     })
@@ -95,9 +91,8 @@ async function afterDeadPlaces(
   const from = (await unblocked).at
   const to = (await started)?.at ?? Infinity
   unlisten()
-  await harness.processes.stop()
+  await harness.stop()
   await queue.close()
-  await harness.queueRedis.flushall()
   return { startedAfterMs: to - from, ghosts }
 }
 

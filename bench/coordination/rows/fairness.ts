@@ -1,10 +1,12 @@
 /** Whether customers with few jobs are served while others keep all slots busy. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
+import { takeTurns, type Rounds } from '../../rounds.ts'
+import { mean, percentile, sorted } from '../../statistics.ts'
+import { BusyLines } from '../busy-lines.ts'
 import type { Contender, KeyedJob } from '../job.ts'
-import { mean, median, percentile, sorted } from '../judge.ts'
 import { newQueueName, type Harness } from '../harness.ts'
-import { reference, type Extent, type Figure, type Row } from '../row.ts'
+import { reference, speed, type Extent, type Figure, type Row } from '../row.ts'
 
 const SLOTS = 5
 const WORK_MS = 20
@@ -39,31 +41,24 @@ export const lightCustomers: Row = {
     const scene = { busyLines: 8, lightJobs, lightLines: 'one each', everyMs: 150 } as const
     const shares = await inRounds(harness, extent, scene)
     const started = (contender: Contender): number =>
-      Math.min(...shares.of(contender).map(({ waitsMs }) => waitsMs.filter(Number.isFinite).length))
+      Math.min(...shares.values(contender, ({ waitsMs }) => waitsMs.filter(Number.isFinite).length))
     const wait = (contender: Contender, part: number): number =>
-      median(shares.of(contender).map(({ waitsMs }) => percentile(waitsMs, part)))
+      shares.median(contender, ({ waitsMs }) => percentile(waitsMs, part))
     return [
       {
-        name: `light jobs started, of ${lightJobs}`,
-        value: started('strict'),
-        must: { atLeast: lightJobs },
-        kind: 'correctness',
+        ...{ name: `light jobs started, of ${lightJobs}`, value: started('strict') },
+        ...{ must: { atLeast: lightJobs }, kind: 'correctness' },
       },
-      {
-        name: 'p95 wait of a light job',
-        value: wait('strict', 0.95),
-        unit: 'ms',
-        must: { atMost: 200 },
-        aim: { atMost: 130 },
-        kind: 'speed',
-      },
+      speed('p95 wait of a light job', wait('strict', 0.95), 'ms', {
+        ...{ must: { atMost: 200 }, aim: { atMost: 130 } },
+      }),
       reference('p50 wait', wait('strict', 0.5), 'ms'),
-      ...shares.others.flatMap((contender): readonly Figure[] => [
+      ...othersIn(shares).flatMap((contender): readonly Figure[] => [
         reference(`… ${contender}: started, of ${lightJobs}`, started(contender)),
         reference(`… ${contender}: p50 wait`, wait(contender, 0.5), 'ms'),
         reference(`… ${contender}: p95 wait`, wait(contender, 0.95), 'ms'),
       ]),
-      throughput(shares, 'reference'),
+      reference(THROUGHPUT, throughput(shares), 'x'),
     ]
   },
 }
@@ -75,66 +70,46 @@ export const lightLine: Row = {
     const lightJobs = extent.smoke ? 4 : 20
     const scene = { busyLines: 20, lightJobs, lightLines: 'one', everyMs: 250 } as const
     const shares = await inRounds(harness, extent, scene)
-    const waits = (contender: Contender): number =>
-      median(shares.of(contender).map(({ waitsMs }) => mean(waitsMs)))
+    const waitMs = ({ waitsMs }: Share): number => mean(waitsMs)
+    const ofPlain = shares.compared(
+      'strict',
+      'plain',
+      (ours, plain) => waitMs(ours) / waitMs(plain),
+    )
     return [
-      {
-        name: 'mean wait of the light line, of plain BullMQ',
-        value: shares.compared('strict', (ours, plain) => mean(ours.waitsMs) / mean(plain.waitsMs)),
-        unit: 'x',
-        must: { atMost: 0.15 },
-        aim: { atMost: 0.1 },
-        kind: 'speed',
-      },
-      throughput(shares, 'speed'),
-      reference('mean wait', waits('strict'), 'ms'),
-      ...shares.others.map((contender) => reference(`… ${contender}`, waits(contender), 'ms')),
+      speed('mean wait of the light line, of plain BullMQ', ofPlain.median, 'x', {
+        ...{ must: { atMost: 0.15 }, aim: { atMost: 0.1 } },
+      }),
+      speed(THROUGHPUT, throughput(shares), 'x', {
+        ...{ must: { atLeast: 0.92 }, aim: { atLeast: 0.95 } },
+      }),
+      reference('mean wait', shares.median('strict', waitMs), 'ms'),
+      ...othersIn(shares).map((contender) =>
+        reference(`… ${contender}`, shares.median(contender, waitMs), 'ms'),
+      ),
     ]
   },
 }
 
-function throughput(shares: Shares, kind: 'speed' | 'reference'): Figure {
-  const name = 'throughput of plain BullMQ, same run'
-  const value = shares.compared('strict', (ours, plain) => ours.jobsPerSecond / plain.jobsPerSecond)
-  if (kind === 'reference') return reference(name, value, 'x')
-  return { name, value, unit: 'x', must: { atLeast: 0.92 }, aim: { atLeast: 0.95 }, kind }
+type Shares = Rounds<Contender, Share>
+
+const THROUGHPUT = 'throughput of plain BullMQ, same run'
+
+function throughput(shares: Shares): number {
+  const compare = (ours: Share, plain: Share): number => ours.jobsPerSecond / plain.jobsPerSecond
+  return shares.compared('strict', 'plain', compare).median
 }
 
-class Shares {
-  readonly #shares: ReadonlyMap<Contender, readonly Share[]>
-
-  constructor(shares: ReadonlyMap<Contender, readonly Share[]>) {
-    this.#shares = shares
-  }
-
-  get others(): readonly Contender[] {
-    return [...this.#shares.keys()].filter((contender) => contender !== 'strict')
-  }
-
-  of(contender: Contender): readonly Share[] {
-    return this.#shares.get(contender) ?? []
-  }
-
-  /** With plain BullMQ in the same round. */
-  compared(contender: Contender, compare: (one: Share, plain: Share) => number): number {
-    const plain = this.of('plain')
-    const values = this.of(contender).flatMap((share, round) => {
-      const beside = plain[round]
-      return beside === undefined ? [] : [compare(share, beside)]
-    })
-    return median(values)
-  }
+function othersIn({ contenders }: Shares): readonly Contender[] {
+  return contenders.filter((contender) => contender !== 'strict')
 }
 
-async function inRounds(harness: Harness, extent: Extent, scene: Scene): Promise<Shares> {
+function inRounds(harness: Harness, extent: Extent, scene: Scene): Promise<Shares> {
   const contenders = extent.smoke ? SMOKE_CONTENDERS : CONTENDERS
-  const shares = new Map<Contender, Share[]>(contenders.map((name) => [name, []]))
-  for (let round = 0; round < extent.rounds; round++) {
-    for (const name of round % 2 === 0 ? contenders : contenders.toReversed()) {
-      shares.get(name)?.push(await play(harness, name, scene, extent.smoke))
-    }
-  }
-  return new Shares(shares)
+  const counted = { ...extent, warmUps: 0 }
+  return takeTurns<Contender, Share>(contenders, counted, (name) =>
+    play(harness, name, scene, extent.smoke),
+  )
 }
 
 async function play(
@@ -145,99 +120,70 @@ async function play(
 ): Promise<Share> {
   const queue = newQueueName()
   const worker = harness.processes.one
-  const load = new BusyLoad(queue, scene)
+  const lines = new BusyLines(queue, {
+    ...{ lines: scene.busyLines, depth: DEPTH, workMs: WORK_MS, everyMs: TOP_UP_MS },
+  })
+  const light = new LightJobs(queue, scene)
+  let done = 0
   const unlisten = worker.listen((report) => {
-    if (report.report === 'entered') load.entered(report.key, report.nr, report.at)
-    else if (report.report === 'left') load.left(report.key)
+    if (report.report === 'entered') light.entered(report.key, report.nr, report.at)
+    if (report.report !== 'left') return
+    done++
+    lines.left(report.key, report.nr)
   })
   const producer = await harness.producer(contender, queue)
-  await producer.add(load.missing())
+  const endAdding = await lines.keepFull(producer)
   await worker.work({ ...harness.orders(contender, queue, SLOTS), announce: true })
-  const over = new AbortController()
-  const toppingUp = (async () => {
-    while (!over.signal.aborted) {
-      const jobs = load.missing()
-      if (jobs.length > 0) await producer.add(jobs)
-      await delay(TOP_UP_MS)
-    }
-  })()
   await delay(WARM_UP_MS)
-  const doneBefore = load.done
+  const doneBefore = done
   const startedAt = monotonicMs()
   for (let nr = 0; nr < scene.lightJobs; nr++) {
-    await producer.add([load.light(nr)])
+    await producer.add([light.next(nr)])
     await delay(scene.everyMs)
   }
-  const jobsPerSecond = ((load.done - doneBefore) / (monotonicMs() - startedAt)) * 1_000
+  const jobsPerSecond = ((done - doneBefore) / (monotonicMs() - startedAt)) * 1_000
   const limit = monotonicMs() + (smoke ? LIGHT_LIMIT_MS / 2 : LIGHT_LIMIT_MS)
-  while (load.waiting > 0 && monotonicMs() < limit) await delay(TOP_UP_MS)
-  over.abort()
-  await toppingUp
+  while (light.waiting > 0 && monotonicMs() < limit) await delay(TOP_UP_MS)
+  await endAdding()
   await worker.stop()
   unlisten()
   await producer.close()
   await harness.queueRedis.flushall()
-  return { waitsMs: load.waitsMs(), jobsPerSecond }
+  return { waitsMs: light.waitsMs(), jobsPerSecond }
 }
 
-/** Which jobs are there, and how long the light ones waited. */
-class BusyLoad {
+/** How long the light jobs wait. */
+class LightJobs {
   readonly #prefix: string
-  readonly #scene: Scene
-  readonly #lines: readonly { readonly key: string; there: number; added: number }[]
-  readonly #lightAt = new Map<string, number>()
+  readonly #lines: Scene['lightLines']
+  readonly #addedAt = new Map<string, number>()
   readonly #waitsMs: number[] = []
-  done = 0
 
-  constructor(prefix: string, scene: Scene) {
+  constructor(prefix: string, { lightLines }: Scene) {
     this.#prefix = prefix
-    this.#scene = scene
-    this.#lines = Array.from({ length: scene.busyLines }, (_, index) => ({
-      key: `${prefix}-busy-${index}`,
-      there: 0,
-      added: 0,
-    }))
+    this.#lines = lightLines
   }
 
-  /** Of the light jobs that were added. */
+  /** Of those that were added. */
   get waiting(): number {
-    return this.#lightAt.size
+    return this.#addedAt.size
   }
 
-  /** The jobs that are to be added now, one of each line in turns. */
-  missing(): readonly KeyedJob[] {
-    const jobs: KeyedJob[] = []
-    for (let depth = 0; depth < DEPTH; depth++) {
-      for (const line of this.#lines) {
-        if (line.there >= DEPTH) continue
-        line.there++
-        jobs.push({ key: line.key, nr: line.added++, workMs: WORK_MS })
-      }
-    }
-    return jobs
-  }
-
-  light(nr: number): KeyedJob {
-    const key = `${this.#prefix}-light${this.#scene.lightLines === 'one' ? '' : `-${nr}`}`
-    this.#lightAt.set(`${key}#${nr}`, monotonicMs())
+  next(nr: number): KeyedJob {
+    const key = `${this.#prefix}-light${this.#lines === 'one' ? '' : `-${nr}`}`
+    this.#addedAt.set(`${key}#${nr}`, monotonicMs())
     return { key, nr, workMs: WORK_MS }
   }
 
   entered(key: string, nr: number, at: number): void {
-    const addedAt = this.#lightAt.get(`${key}#${nr}`)
+    const addedAt = this.#addedAt.get(`${key}#${nr}`)
     if (addedAt === undefined) return
-    this.#lightAt.delete(`${key}#${nr}`)
+    this.#addedAt.delete(`${key}#${nr}`)
     this.#waitsMs.push(at - addedAt)
   }
 
-  left(key: string): void {
-    this.done++
-    const line = this.#lines.find((busy) => busy.key === key)
-    if (line !== undefined) line.there--
-  }
-
   waitsMs(): readonly number[] {
-    const never = Array.from({ length: this.#lightAt.size }, () => Infinity)
+    const never = Array.from({ length: this.waiting }, () => Infinity)
     return sorted([...this.#waitsMs, ...never])
   }
 }

@@ -1,8 +1,9 @@
 /** How long it takes from the end of a job to the start of the next one of its line. */
 import type { KeyedJob } from '../job.ts'
-import { judge, median, percentile } from '../judge.ts'
+import { judge } from '../judge.ts'
+import { median, percentile } from '../../statistics.ts'
 import { newQueueName } from '../harness.ts'
-import { reference, type Row } from '../row.ts'
+import { reference, speed, type Row } from '../row.ts'
 import { CONCURRENCY } from './rounds.ts'
 
 export const handOff: Row = {
@@ -32,20 +33,8 @@ export const handOff: Row = {
     const p = (all: readonly (readonly number[])[], part: number): number =>
       median(all.map((values) => percentile(values, part)))
     return [
-      {
-        name: 'gap p50, alone',
-        value: p(idle, 0.5),
-        unit: 'ms',
-        must: { atMost: 2 },
-        kind: 'speed',
-      },
-      {
-        name: 'gap p95, alone',
-        value: p(idle, 0.95),
-        unit: 'ms',
-        must: { atMost: 10 },
-        kind: 'speed',
-      },
+      speed('gap p50, alone', p(idle, 0.5), 'ms', { must: { atMost: 2 } }),
+      speed('gap p95, alone', p(idle, 0.95), 'ms', { must: { atMost: 10 } }),
       reference('… plain BullMQ in one slot, p50', p(plain, 0.5), 'ms'),
       // With others waiting a line goes to the back when its burst is spent: p95 has these turns.
       reference('gap p50, before 5,000 others', p(busy, 0.5), 'ms'),

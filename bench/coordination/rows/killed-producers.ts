@@ -3,9 +3,10 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue } from 'bullmq'
+import { sum } from '../../statistics.ts'
 import type { ProducerOrders } from '../job.ts'
 import { newQueueName, type Harness } from '../harness.ts'
-import { none, reference, type Row } from '../row.ts'
+import { none, reference, speed, type Row } from '../row.ts'
 import { CONCURRENCY } from './rounds.ts'
 
 const KILLS = 300
@@ -43,21 +44,19 @@ export const killedProducers: Row = {
       longestMs = Math.max(longestMs, await allDone(plain, late))
     }
     const counts = await plain.getJobCounts('completed', 'failed', ...UNFINISHED)
-    const { runs } = await harness.processes.stop()
+    const { runs } = await harness.stop()
     await plain.close()
-    await harness.queueRedis.flushall()
     const distinct = new Set(runs.map(({ key, nr }) => `${key}#${nr}`)).size
     return [
       none(`jobs not done ${LIMIT_MS / 1_000} s after their producer died`, late.size),
       none('jobs that ran twice', runs.length - distinct),
       none('jobs that failed', counts['failed'] ?? 0),
-      {
-        name: 'until all jobs of a dead producer were done, longest',
-        value: late.size > 0 ? Infinity : longestMs,
-        unit: 'ms',
-        must: { atMost: LIMIT_MS },
-        kind: 'speed',
-      },
+      speed(
+        'until all jobs of a dead producer were done, longest',
+        late.size > 0 ? Infinity : longestMs,
+        'ms',
+        { must: { atMost: LIMIT_MS } },
+      ),
       reference('producers killed', kills),
       reference('jobs that they added', sum(Object.values(counts))),
     ]
@@ -102,8 +101,4 @@ async function allDone(queue: Queue, late: Set<string>): Promise<number> {
   }
   for (const { id } of await queue.getJobs([...UNFINISHED])) if (id !== undefined) late.add(id)
   return LIMIT_MS
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0)
 }

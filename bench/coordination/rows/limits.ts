@@ -2,11 +2,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LockedQueue as Queue } from '../../../src/index.ts'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
+import { takeTurns } from '../../rounds.ts'
 import { LockedQueue } from '../../built.ts'
 import { newQueueName, type Harness } from '../harness.ts'
 import type { KeyedJob, Run } from '../job.ts'
-import { median } from '../judge.ts'
-import { none, reference, type Row } from '../row.ts'
+import { none, reference, speed, type Row } from '../row.ts'
 
 const KEEP_EVENTS = 1_000_000
 
@@ -64,24 +64,12 @@ export const rate: Row = {
     const tookS = (Math.max(...granted) - Math.min(...granted)) / 1_000
     // The server counts in parts of a millisecond, and its events say whole ones.
     const above = excess(granted, LIMIT, BURST)
+    const starts = runs.map(({ startedAt }) => startedAt)
     return [
       none('jobs above the rate, when given out', Math.max(0, Math.floor(above - 0.1))),
       reference('the most above it, in jobs', above),
-      reference(
-        '… as their processors start',
-        excess(
-          runs.map(({ startedAt }) => startedAt),
-          LIMIT,
-          BURST,
-        ),
-      ),
-      {
-        name: 'of the rate used',
-        value: count / (BURST + LIMIT * tookS),
-        unit: 'x',
-        must: { atLeast: 0.97 },
-        kind: 'speed',
-      },
+      reference('… as their processors start', excess(starts, LIMIT, BURST)),
+      speed('of the rate used', count / (BURST + LIMIT * tookS), 'x', { must: { atLeast: 0.97 } }),
       reference('starts in vain', wasted),
     ]
   },
@@ -112,9 +100,8 @@ export const liveSlots: Row = {
     await queue.setSlots(key, 25)
     const endedAt = monotonicMs()
     await harness.processes.completed(count)
-    const { runs } = await harness.processes.stop()
+    const { runs } = await harness.stop()
     await queue.close()
-    await harness.queueRedis.flushall()
     let above = 0
     const figures = changes.map(({ slots, at }, index) => {
       const until = changes[index + 1]?.at ?? endedAt
@@ -137,10 +124,9 @@ export const liveSlots: Row = {
     return [
       none('jobs above the slots in force', above),
       ...figures.slice(0, -1),
-      {
-        ...{ name: `slots ${STEPS.at(-1) ?? 0}: full after`, value: raised?.value ?? Infinity },
-        ...{ unit: 'ms', must: { atMost: 1_000 }, kind: 'speed' },
-      },
+      speed(`slots ${STEPS.at(-1) ?? 0}: full after`, raised?.value ?? Infinity, 'ms', {
+        must: { atMost: 1_000 },
+      }),
     ]
   },
 }
@@ -157,27 +143,17 @@ export const besideClosedLines: Row = {
   load: `${CLOSED_LINES} paused and ${CLOSED_LINES} limited lines beside busy ones, 4 × 25`,
   async run(harness, { smoke, rounds }) {
     const [lines, each, closed] = smoke ? [10, 20, 50] : [100, 100, CLOSED_LINES]
-    const ratios: number[] = []
-    for (let round = 0; round < rounds; round++) {
-      const speeds = new Map<boolean, number>()
-      for (const isBeside of round % 2 === 0 ? [false, true] : [true, false]) {
-        speeds.set(isBeside, await speed(harness, isBeside ? closed : 0, lines, each))
-      }
-      ratios.push((speeds.get(true) ?? 0) / (speeds.get(false) ?? Infinity))
-    }
+    const turns = await takeTurns(['alone', 'beside'], { rounds, warmUps: 0 }, (where) =>
+      speedOf(harness, where === 'beside' ? closed : 0, lines, each),
+    )
+    const ratio = turns.compared('beside', 'alone', (beside, alone) => beside / alone)
     return [
-      {
-        name: 'throughput beside them, of alone',
-        value: median(ratios),
-        unit: 'x',
-        must: { atLeast: 0.95 },
-        kind: 'speed',
-      },
+      speed('throughput beside them, of alone', ratio.median, 'x', { must: { atLeast: 0.95 } }),
     ]
   },
 }
 
-async function speed(
+async function speedOf(
   harness: Harness,
   closedLines: number,
   lines: number,
@@ -199,8 +175,7 @@ async function speed(
   for (let line = 0; line < lines; line++) await queue.addBulk(jobs(`${name}-${line}`, each, 0))
   await harness.processes.completed(lines * each + closedLines)
   const tookMs = monotonicMs() - startedAt
-  await harness.processes.stop()
+  await harness.stop()
   await queue.close()
-  await harness.queueRedis.flushall()
   return (lines * each) / tookMs
 }

@@ -1,8 +1,15 @@
 /** Jobs that compete for a few lines: how close the whole load comes to plain BullMQ. */
 import type { Contender } from '../job.ts'
 import { inTurns } from '../harness.ts'
-import { none, reference, type Row } from '../row.ts'
-import { CONCURRENCY, rounds } from './rounds.ts'
+import { reference, speed, type Row } from '../row.ts'
+import {
+  clientUs,
+  CONCURRENCY,
+  noInversions,
+  noOverlaps,
+  rounds,
+  throughputOfPlain,
+} from './rounds.ts'
 
 export function makespan(
   name: string,
@@ -22,44 +29,25 @@ export function makespan(
         lines % 4 === 0
           ? { jobs, concurrency: lines / 4 }
           : { jobs, concurrency: lines, processes: 1 }
-      const outcomes = await rounds(harness, extent, ['plain', 'strict', ...others], (contender) =>
+      const contenders = ['plain', 'strict', ...others] as const
+      const outcomes = await rounds(harness, extent, contenders, (contender) =>
         contender === 'plain' ? alone : { jobs, concurrency: CONCURRENCY },
       )
-      const ratio = (contender: Contender): number =>
-        outcomes.compared(contender, 'plain', (one, plain) => one.makespanMs / plain.makespanMs)
+      const ratio = (contender: Contender): number => 1 / throughputOfPlain(outcomes, contender)
+      const limits = { must: { atMost: 1.05 }, aim: { atMost: 1.02 } }
+      const wasted = outcomes.worst('strict', (outcome) => outcome.wasted)
+      const commands = outcomes.median('strict', ({ masterCommands }) => masterCommands)
       return [
-        {
-          name: 'makespan of plain BullMQ',
-          value: ratio('strict'),
-          unit: 'x',
-          must: { atMost: 1.05 },
-          aim: { atMost: 1.02 },
-          kind: 'speed',
-        },
+        speed('makespan of plain BullMQ', ratio('strict'), 'x', limits),
         ...others.map((contender) => reference(`… ${contender}`, ratio(contender), 'x')),
-        none(
-          'inversions',
-          outcomes.worst('strict', ({ inversions }) => inversions),
-        ),
-        none(
-          'two jobs of a line at once',
-          outcomes.worst('strict', ({ overlaps }) => overlaps),
-        ),
-        reference(
-          'starts in vain',
-          outcomes.worst('strict', ({ wasted }) => wasted),
-        ),
-        reference(
-          'client commands per job and lock master',
-          outcomes.median('strict', ({ masterCommands }) => masterCommands),
-        ),
-        ...(['plain', 'strict', ...others] as const).map((contender) =>
-          reference(
-            `workers' CPU per job, ${contender}`,
-            outcomes.median(contender, ({ cpuMs, runs }) => (cpuMs * 1_000) / runs.length),
-            'µs',
-          ),
-        ),
+        noInversions(outcomes),
+        noOverlaps(outcomes),
+        reference('starts in vain', wasted),
+        reference('client commands per job and lock master', commands),
+        ...contenders.map((contender) => {
+          const cpuUs = outcomes.median(contender, clientUs)
+          return reference(`workers' CPU per job, ${contender}`, cpuUs, 'µs')
+        }),
       ]
     },
   }

@@ -1,65 +1,41 @@
 /** Runs of one load by several contenders, and figures over them. */
-import type { Contender } from '../job.ts'
-import { median } from '../judge.ts'
+import { takeTurns, type Rounds } from '../../rounds.ts'
 import type { Harness, Load, Outcome } from '../harness.ts'
-import type { Extent } from '../row.ts'
+import type { Contender } from '../job.ts'
+import { none, type Extent, type Figure } from '../row.ts'
 
 export const CONCURRENCY = 5
 
-/**
- * Contenders take turns within each round, so that a busy moment of the machine hits all of them.
- * Every other round has them in the opposite order. One round before these is not counted: a worker
- * that has just been started runs code that is not compiled yet.
- */
-export async function rounds(
+export type Outcomes = Rounds<Contender, Outcome>
+
+export function rounds(
   harness: Harness,
-  { rounds: count, smoke }: Extent,
+  extent: Extent,
   contenders: readonly Contender[],
   load: Load | ((contender: Contender) => Load),
 ): Promise<Outcomes> {
-  const outcomes = new Map<Contender, Outcome[]>(contenders.map((name) => [name, []]))
-  const warmUps = smoke ? 0 : 1
-  for (let round = -warmUps; round < count; round++) {
-    for (const name of round % 2 === 0 ? contenders : contenders.toReversed()) {
-      const outcome = await harness.run(name, typeof load === 'function' ? load(name) : load)
-      if (round >= 0) outcomes.get(name)?.push(outcome)
-    }
-  }
-  return new Outcomes(outcomes)
+  return takeTurns(contenders, extent, (name) =>
+    harness.run(name, typeof load === 'function' ? load(name) : load),
+  )
 }
 
-type ValueOf = (outcome: Outcome) => number
+/** How long plain BullMQ takes for the same jobs, as a part of it. */
+export function throughputOfPlain(outcomes: Outcomes, contender: Contender): number {
+  const compare = (one: Outcome, plain: Outcome): number => plain.makespanMs / one.makespanMs
+  return outcomes.compared(contender, 'plain', compare).median
+}
 
-export class Outcomes {
-  readonly #outcomes: ReadonlyMap<Contender, readonly Outcome[]>
+export const jobsPerSecond = ({ makespanMs, runs }: Outcome): number =>
+  (runs.length / makespanMs) * 1_000
+export const clientUs = ({ cpuMs, runs }: Outcome): number => (cpuMs * 1_000) / runs.length
+export const queueUs = ({ queue }: Outcome): number => queue.cpuUs
 
-  constructor(outcomes: ReadonlyMap<Contender, readonly Outcome[]>) {
-    this.#outcomes = outcomes
-  }
+export function noInversions(outcomes: Outcomes, contender: Contender = 'strict'): Figure {
+  const inversions = ({ inversions: count }: Outcome): number => count
+  return none('inversions', outcomes.worst(contender, inversions))
+}
 
-  of(contender: Contender): readonly Outcome[] {
-    return this.#outcomes.get(contender) ?? []
-  }
-
-  median(contender: Contender, value: ValueOf): number {
-    return median(this.of(contender).map(value))
-  }
-
-  worst(contender: Contender, value: ValueOf): number {
-    return Math.max(...this.of(contender).map(value))
-  }
-
-  /** The median over the rounds of what two contenders had in the same round. */
-  compared(
-    ours: Contender,
-    theirs: Contender,
-    compare: (ours: Outcome, theirs: Outcome) => number,
-  ): number {
-    const others = this.of(theirs)
-    const values = this.of(ours).flatMap((outcome, round) => {
-      const other = others[round]
-      return other === undefined ? [] : [compare(outcome, other)]
-    })
-    return median(values)
-  }
+export function noOverlaps(outcomes: Outcomes): Figure {
+  const overlaps = ({ overlaps: count }: Outcome): number => count
+  return none('two jobs of a line at once', outcomes.worst('strict', overlaps))
 }

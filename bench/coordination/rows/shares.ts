@@ -1,8 +1,8 @@
 /** What tenants and weights do to the work that is done, and what they cost. */
 import { inTurns, newQueueName, type Harness } from '../harness.ts'
 import { tenantOf, type Contender, type KeyedJob } from '../job.ts'
-import { median } from '../judge.ts'
-import { reference, type Extent, type Figure, type Row } from '../row.ts'
+import { sum } from '../../statistics.ts'
+import { reference, speed, type Extent, type Figure, type Row } from '../row.ts'
 import { rounds } from './rounds.ts'
 
 const WORK_MS = 5
@@ -23,7 +23,7 @@ async function worked(
 ): Promise<readonly number[]> {
   const totalMs = smoke ? TOTAL_MS.smoke : TOTAL_MS.whole
   const queue = newQueueName()
-  const weights = tenants.reduce((sum, { weight }) => sum + weight, 0)
+  const weights = sum(tenants.map(({ weight }) => weight))
   // groupmq may serve one tenant alone: each has jobs for nearly the whole time.
   const jobs = tenants.flatMap(({ name, lines, weight }) =>
     Array.from({ length: Math.ceil(totalMs / WORK_MS) }, (_, index): KeyedJob => {
@@ -34,8 +34,7 @@ async function worked(
   await harness.add(contender, queue, jobs)
   await harness.processes.work(harness.orders(contender, queue, 1), 1)
   await harness.processes.completed(Math.floor((totalMs / WORK_MS) * (weights > 2 ? 0.9 : 0.8)))
-  const { runs } = await harness.processes.stop()
-  await harness.queueRedis.flushall()
+  const { runs } = await harness.stop()
   return tenants.map(({ name }) =>
     runs
       .filter(({ key }) => tenantOf(key) === name)
@@ -45,8 +44,8 @@ async function worked(
 
 /** How far the share of a tenant is from what its weight says, at most, in percent. */
 function furthest(tenants: readonly Tenant[], works: readonly number[]): number {
-  const total = works.reduce((sum, ms) => sum + ms, 0)
-  const weights = tenants.reduce((sum, { weight }) => sum + weight, 0)
+  const total = sum(works)
+  const weights = sum(tenants.map(({ weight }) => weight))
   const off = tenants.map(({ weight }, index) =>
     Math.abs(((works[index] ?? 0) / total) * (weights / weight) - 1),
   )
@@ -65,11 +64,9 @@ async function fairness(
     found.push(furthest(tenants, last))
   }
   return [
-    {
-      ...{ name: 'a share is off by, at most', value: Math.max(...found), unit: '%' },
-      ...{ must: { atMost: 5 }, kind: 'speed' },
-      note: inMs(last),
-    },
+    speed('a share is off by, at most', Math.max(...found), '%', {
+      ...{ must: { atMost: 5 }, note: inMs(last) },
+    }),
   ]
 }
 
@@ -118,18 +115,14 @@ export const tenantCost: Row = {
     const load = { jobs: inTurns(extent.smoke ? 50 : 500, 20, 0), concurrency: 25, processes: 4 }
     const outcomes = await rounds(harness, extent, ['strict', 'tenants'], load)
     const commands = (contender: Contender): number =>
-      median(outcomes.of(contender).map(({ queue }) => queue.commands))
+      outcomes.median(contender, ({ queue }) => queue.commands)
+    const ratio = outcomes.compared('tenants', 'strict', (one, other) => {
+      return other.makespanMs / one.makespanMs
+    })
     return [
-      {
-        ...{ name: 'commands per job without a tenant', value: commands('strict') },
-        ...{ must: { atMost: 29 }, kind: 'speed' },
-      },
+      speed('commands per job without a tenant', commands('strict'), '', { must: { atMost: 29 } }),
       reference('… with one', commands('tenants')),
-      reference(
-        'throughput, of that without one',
-        outcomes.compared('tenants', 'strict', (one, other) => other.makespanMs / one.makespanMs),
-        'x',
-      ),
+      reference('throughput, of that without one', ratio.median, 'x'),
     ]
   },
 }

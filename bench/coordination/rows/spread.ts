@@ -1,8 +1,7 @@
 /** Whether a few lines are worked by all processes, or by the one that began. */
-import type { Contender } from '../job.ts'
 import { inTurns, type Outcome } from '../harness.ts'
-import { none, reference, type Row } from '../row.ts'
-import { rounds } from './rounds.ts'
+import { reference, speed, type Row } from '../row.ts'
+import { noInversions, rounds, throughputOfPlain } from './rounds.ts'
 
 export const spread: Row = {
   name: 'spread',
@@ -13,22 +12,12 @@ export const spread: Row = {
     const outcomes = await rounds(harness, extent, contenders, { jobs, concurrency: 25 })
     const share = ({ runs, runsByProcess }: Outcome): number =>
       (Math.max(...runsByProcess) / runs.length) * 100
-    const ofPlain = (contender: Contender): number =>
-      outcomes.compared(contender, 'plain', (one, plain) => plain.makespanMs / one.makespanMs)
+    const ours = outcomes.median('strict', share)
     return [
-      {
-        name: 'share of the busiest process',
-        value: outcomes.median('strict', share),
-        unit: '%',
-        must: { atMost: 40 },
-        kind: 'speed',
-      },
+      speed('share of the busiest process', ours, '%', { must: { atMost: 40 } }),
       reference('… plain BullMQ', outcomes.median('plain', share), '%'),
-      reference('throughput of plain BullMQ', ofPlain('strict'), 'x'),
-      none(
-        'inversions',
-        outcomes.worst('strict', ({ inversions }) => inversions),
-      ),
+      reference('throughput of plain BullMQ', throughputOfPlain(outcomes, 'strict'), 'x'),
+      noInversions(outcomes),
     ]
   },
 }

@@ -3,9 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Queue } from 'bullmq'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
 import type { Orders } from '../job.ts'
+import { BusyLines } from '../busy-lines.ts'
 import { judgeLines, type Event } from '../judge.ts'
 import { LEASE_MS, newQueueName, type Harness, type Producer } from '../harness.ts'
-import { none, reference, type Row } from '../row.ts'
+import { none, reference, speed, type Row } from '../row.ts'
 import { WorkerProcess } from '../worker-processes.ts'
 
 const PROCESSES = 3
@@ -86,26 +87,15 @@ function upheaval(
         none('jobs lost', lost),
         none('starts out of order', outOfOrder),
         none('two jobs of a line at once', overlaps),
-        {
-          name: 'longest standstill of a line with jobs',
-          value: longestStandstillMs,
-          unit: 'ms',
+        speed('longest standstill of a line with jobs', longestStandstillMs, 'ms', {
           must: { atMost: standstillMs },
-          kind: 'speed',
-        },
+        }),
         reference('jobs', scene.added),
         reference('jobs that started again', repeated),
         reference('starts in vain', scene.wasted),
       ]
     },
   }
-}
-
-interface Line {
-  readonly key: string
-  added: number
-  /** How many of its jobs have run; one that runs again counts once. */
-  ran: number
 }
 
 class Scene {
@@ -115,10 +105,8 @@ class Scene {
   readonly #orders: Orders
   readonly #producer: Producer
   readonly #plain: Queue
-  readonly #lines: readonly Line[]
-  readonly #depth: number
-  readonly #over = new AbortController()
-  #toppingUp = Promise.resolve()
+  readonly #lines: BusyLines
+  #endAdding = (): Promise<void> => Promise.resolve()
   /** The oldest first. */
   readonly #workers: { readonly process: number; readonly worker: WorkerProcess }[] = []
   #started = 0
@@ -129,7 +117,7 @@ class Scene {
     const size = smoke ? SMOKE_PROCESSES : PROCESSES
     const workers = await Promise.all(Array.from({ length: size }, () => scene.startWorker()))
     await Promise.all(workers.map((work) => work()))
-    scene.#toppingUp = scene.#topUp()
+    scene.#endAdding = await scene.#lines.keepFull(scene.#producer)
     return scene
   }
 
@@ -138,16 +126,14 @@ class Scene {
     this.#orders = { ...harness.orders('strict', queue, CONCURRENCY), announce: true, quiet: true }
     this.#producer = producer
     this.#plain = new Queue(queue, { connection: this.#orders.connection })
-    this.#depth = smoke ? SMOKE_DEPTH : DEPTH
-    this.#lines = Array.from({ length: smoke ? LINES / 3 : LINES }, (_, index) => ({
-      key: `${queue}-line-${index}`,
-      added: 0,
-      ran: 0,
-    }))
+    this.#lines = new BusyLines(queue, {
+      ...{ lines: smoke ? LINES / 3 : LINES, depth: smoke ? SMOKE_DEPTH : DEPTH },
+      ...{ workMs: WORK_MS, everyMs: TOP_UP_MS },
+    })
   }
 
   get added(): number {
-    return this.#lines.reduce((sum, { added }) => sum + added, 0)
+    return this.#lines.added
   }
 
   /** Starts a process; the returned function makes it work. */
@@ -157,9 +143,7 @@ class Scene {
     worker.listen((report) => {
       if (report.report !== 'entered' && report.report !== 'left') return
       this.events.push({ ...report, process })
-      const line = this.#lines.find(({ key }) => key === report.key)
-      if (report.report === 'left' && line !== undefined)
-        line.ran = Math.max(line.ran, report.nr + 1)
+      if (report.report === 'left') this.#lines.left(report.key, report.nr)
     })
     return async () => {
       await worker.work(this.#orders)
@@ -183,28 +167,9 @@ class Scene {
     await oldest.worker.leave()
   }
 
-  /** No line ever runs dry, so that one that runs nothing stands still. */
-  async #topUp(): Promise<void> {
-    while (!this.#over.signal.aborted) {
-      const jobs = this.#lines.flatMap((line) => {
-        const missing = Math.max(0, this.#depth - (line.added - line.ran))
-        const first = line.added
-        line.added += missing
-        return Array.from({ length: missing }, (_, index) => ({
-          key: line.key,
-          nr: first + index,
-          workMs: WORK_MS,
-        }))
-      })
-      await this.#producer.add(jobs)
-      await delay(TOP_UP_MS)
-    }
-  }
-
   /** Waits until all jobs are done; returns how many are not. */
   async end(): Promise<number> {
-    this.#over.abort()
-    await this.#toppingUp
+    await this.#endAdding()
     const limit = monotonicMs() + END_LIMIT_MS
     const left = async (): Promise<number> => this.added - (await this.#plain.getCompletedCount())
     while ((await left()) > 0 && monotonicMs() < limit) await delay(POLL_MS)

@@ -2,8 +2,8 @@
  * What the harness asks a contender's process to do, over IPC. Whatever is measured is measured
  * inside that process.
  */
-import type { Setup } from '../../compare-safety/adapter.ts'
-import type { Quantiles } from '../statistics.ts'
+import type { Setup } from '../../peers/adapter.ts'
+import type { Quantiles } from '../../statistics.ts'
 
 /** A load runs on the clients of one group. */
 interface Load {
@@ -97,15 +97,3 @@ export interface Calls {
   /** Bytes in use after a garbage collection. */
   heap: { readonly argument: null; readonly answer: number }
 }
-
-export type CallName = keyof Calls
-
-export interface Request {
-  readonly id: number
-  readonly name: CallName
-  readonly argument: Calls[CallName]['argument']
-}
-
-export type Response =
-  | { readonly id: number; readonly ok: true; readonly answer: Calls[CallName]['answer'] }
-  | { readonly id: number; readonly ok: false; readonly message: string }

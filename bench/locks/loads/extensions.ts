@@ -1,5 +1,5 @@
 import type { Lock, LockClient } from '../contender.ts'
-import { quantiles } from '../statistics.ts'
+import { quantiles } from '../../statistics.ts'
 import type { Extensions, ExtensionsResult } from './calls.ts'
 import { startMeter } from './meter.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LockClient } from '../contender.ts'
-import { quantiles } from '../statistics.ts'
+import { quantiles } from '../../statistics.ts'
 import type { Flow, FlowResult } from './calls.ts'
 import { startMeter } from './meter.ts'
 

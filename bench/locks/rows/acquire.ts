@@ -1,20 +1,13 @@
 /** Acquire and release of free resources. */
-import { contenders } from '../contender.ts'
+import { contenders, type Contender } from '../contender.ts'
 import { shown } from '../format.ts'
 import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import { askRedisBenchmark, type Bound } from '../redis-benchmark.ts'
-import {
-  bars,
-  besideBestPeer,
-  interleave,
-  named,
-  oursMustNot,
-  tableRows,
-  type Rounds,
-} from '../rounds.ts'
-import type { Figure, Measured, Panel, Row, Table } from '../row.ts'
-import { spread } from '../statistics.ts'
+import { type Rounds, takeTurns } from '../../rounds.ts'
+import { besideBestPeer, named, oursMustNot, tableRows } from '../beside.ts'
+import type { Figure, Measured, Row, Table } from '../row.ts'
+import { spread } from '../../statistics.ts'
 
 const CONCURRENCY = [1, 16, 64, 256] as const
 const MANY = 64
@@ -28,7 +21,7 @@ type Sample = FlowResult & MasterCost
 interface Level {
   readonly concurrency: number
   readonly autoPipelining: boolean
-  readonly rounds: Rounds<Sample>
+  readonly rounds: Rounds<Contender, Sample>
   readonly bounds: readonly Bound[]
 }
 
@@ -46,7 +39,6 @@ export const acquire: Row = {
     return {
       tables: levels.map(tableOf),
       figures: figuresOf(alone, many, pipelined),
-      panels: panelsOf(alone, many),
       wrong: levels.flatMap(wrongIn),
       samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
     } satisfies Measured
@@ -57,7 +49,7 @@ async function measure(lab: Lab, concurrency: number, autoPipelining: boolean): 
   const { effort } = lab
   lab.say(`acquire: ${titleOf(concurrency, autoPipelining)}`)
   await using groups = await lab.open(contenders, () => ({ autoPipelining }))
-  const rounds = await interleave(contenders, effort.rounds, (contender) => {
+  const rounds = await takeTurns(contenders, effort, (contender) => {
     const { process, group } = groups.of(contender)
     const load = { group, ttlMs: LEASE_MS, concurrency, resources: RESOURCES }
     const flow = { ...load, order: 'walk', durationMs: effort.forMs(FOR_MS) } as const
@@ -91,48 +83,26 @@ function tableOf({ concurrency, autoPipelining, rounds, bounds }: Level): Table 
 }
 
 function figuresOf(alone: Level, many: Level, pipelined: Level): readonly Figure[] {
-  const throughput = besideBestPeer(many.rounds, perSecond, 'more')
-  const cpu = besideBestPeer(many.rounds, clientUs, 'less')
-  const latency = besideBestPeer(alone.rounds, medianMs, 'less')
-  const tunedThroughput = besideBestPeer(pipelined.rounds, perSecond, 'more')
-  const tunedCpu = besideBestPeer(pipelined.rounds, clientUs, 'less')
   return [
     {
-      name: `Leases per second with fencing, ${MANY} at a time`,
-      ...{ atLeast: 4, measured: throughput, unit: 'x', beside: throughput.peer.title },
+      ...{ name: `Leases per second with fencing, ${MANY} at a time`, atLeast: 4 },
+      ...besideBestPeer(many.rounds, perSecond, 'more'),
     },
     {
-      name: `… beside peers with enableAutoPipelining`,
-      ...{ measured: tunedThroughput, unit: 'x', beside: tunedThroughput.peer.title },
+      name: '… beside peers with enableAutoPipelining',
+      ...besideBestPeer(pipelined.rounds, perSecond, 'more'),
     },
     {
-      name: `Client CPU per lease, ${MANY} at a time`,
-      ...{ atMost: 0.2, measured: cpu, unit: 'x', beside: cpu.peer.title },
+      ...{ name: `Client CPU per lease, ${MANY} at a time`, atMost: 0.2 },
+      ...besideBestPeer(many.rounds, clientUs, 'less'),
     },
     {
-      name: `… beside peers with enableAutoPipelining`,
-      ...{ measured: tunedCpu, unit: 'x', beside: tunedCpu.peer.title },
+      name: '… beside peers with enableAutoPipelining',
+      ...besideBestPeer(pipelined.rounds, clientUs, 'less'),
     },
     {
-      name: 'Median time of an acquire, 1 at a time',
-      ...{ atMost: 1, measured: latency, unit: 'x', beside: latency.peer.title },
-    },
-  ]
-}
-
-function panelsOf(alone: Level, many: Level): readonly Panel[] {
-  return [
-    {
-      title: `Leases per second, ${MANY} at a time`,
-      ...{ better: 'more', bars: bars(many.rounds, perSecond) },
-    },
-    {
-      title: `Client CPU per lease, ${MANY} at a time, µs`,
-      ...{ better: 'less', bars: bars(many.rounds, clientUs) },
-    },
-    {
-      title: 'Median time of an acquire, 1 at a time, ms',
-      ...{ better: 'less', bars: bars(alone.rounds, medianMs) },
+      ...{ name: 'Median time of an acquire, 1 at a time', atMost: 1 },
+      ...besideBestPeer(alone.rounds, medianMs, 'less'),
     },
   ]
 }

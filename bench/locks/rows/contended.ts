@@ -1,19 +1,11 @@
 /** Several want the same resource. */
-import { lockLibraries } from '../contender.ts'
+import { type Contender, lockLibraries } from '../contender.ts'
 import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
 import type { TurnsResult } from '../loads/calls.ts'
-import {
-  bars,
-  besideBestPeer,
-  interleave,
-  named,
-  oursMustNot,
-  pick,
-  tableRows,
-  type Rounds,
-} from '../rounds.ts'
-import type { Figure, Measured, Panel, Row, Table } from '../row.ts'
-import { spread } from '../statistics.ts'
+import { type Rounds, takeTurns } from '../../rounds.ts'
+import { besideBestPeer, named, oursIn, oursMustNot, tableRows } from '../beside.ts'
+import type { Figure, Measured, Row, Table } from '../row.ts'
+import { spread } from '../../statistics.ts'
 
 interface Scene {
   readonly contenders: number
@@ -42,7 +34,7 @@ type Sample = TurnsResult & MasterCost
 
 interface Scenario {
   readonly scene: Scene
-  readonly rounds: Rounds<Sample>
+  readonly rounds: Rounds<Contender, Sample>
 }
 
 export const contended: Row = {
@@ -60,7 +52,6 @@ export const contended: Row = {
     return {
       tables: scenarios.map(tableOf),
       figures: figuresOf(main.rounds),
-      panels: panelsOf(main),
       wrong: scenarios.flatMap(wrongIn),
       samples: scenarios.map(({ scene, rounds }) => ({ scene, rounds: named(rounds) })),
     } satisfies Measured
@@ -75,12 +66,12 @@ async function measure(lab: Lab, scene: Scene): Promise<Scenario> {
   await using groups = await lab.open(
     lockLibraries,
     () => ({ urls, waitMs: effort.upTo(WAIT_MS, SMOKE_WAIT_MS) }),
-    scene.contenders,
+    { clients: scene.contenders },
   )
   if (scene.jitterMs > 0) {
     for (const proxy of all) proxy.delay({ requestsMs: () => Math.random() * scene.jitterMs })
   }
-  const rounds = await interleave(lockLibraries, effort.rounds, (contender, round) => {
+  const rounds = await takeTurns(lockLibraries, effort, (contender, round) => {
     const { process, group } = groups.of(contender)
     const durationMs = effort.forMs(round < 0 ? FOR_MS / 4 : FOR_MS, SMOKE_MS)
     const turns = { group, ttlMs: LEASE_MS, holdMs: scene.holdMs, durationMs }
@@ -110,15 +101,13 @@ function tableOf({ scene, rounds }: Scenario): Table {
   }
 }
 
-function figuresOf(rounds: Rounds<Sample>): readonly Figure[] {
-  const done = besideBestPeer(rounds, turns, 'more')
-  const ours = lockLibraries.filter(({ kind }) => kind === 'ours')
+function figuresOf(rounds: Rounds<Contender, Sample>): readonly Figure[] {
   const of = (value: (sample: Sample) => number): Figure['measured'] =>
-    spread(ours.flatMap((contender) => pick(rounds, contender, value)))
+    spread(rounds.values(oursIn(rounds), value))
   return [
     {
-      name: `Turns in the same time, ${titleOf(MAIN)}`,
-      ...{ atLeast: 1.5, measured: done, unit: 'x', beside: done.peer.title },
+      ...{ name: `Turns in the same time, ${titleOf(MAIN)}`, atLeast: 1.5 },
+      ...besideBestPeer(rounds, turns, 'more'),
     },
     { name: '… waits in vain', atMost: 0, measured: of(failed), unit: '' },
     {
@@ -128,15 +117,6 @@ function figuresOf(rounds: Rounds<Sample>): readonly Figure[] {
     {
       name: '… the longest of all waits / the mean',
       ...{ atMost: 3, measured: of(longestByMean), unit: 'x' },
-    },
-  ]
-}
-
-function panelsOf({ scene, rounds }: Scenario): readonly Panel[] {
-  return [
-    {
-      title: `Turns in ${FOR_MS / 1_000} s, ${titleOf(scene)}`,
-      ...{ better: 'more', bars: bars(rounds, turns) },
     },
   ]
 }

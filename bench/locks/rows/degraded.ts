@@ -4,10 +4,11 @@ import { lockLibraries, type Contender } from '../contender.ts'
 import { shown } from '../format.ts'
 import { type Groups, type Lab, LEASE_MS } from '../lab.ts'
 import type { FlowResult } from '../loads/calls.ts'
-import type { Proxies } from '../proxies.ts'
-import { interleave, named, pick, type Rounds } from '../rounds.ts'
+import type { Proxies } from '../../../test/support/proxies.ts'
+import { type Rounds, takeTurns } from '../../rounds.ts'
+import { named, oursIn, oursMustNot } from '../beside.ts'
 import type { Figure, Measured, Row, Table } from '../row.ts'
-import { ratios, spread } from '../statistics.ts'
+import { spread } from '../../statistics.ts'
 
 type Sickness = 'refusing' | 'black-holed' | 'slow'
 
@@ -16,6 +17,7 @@ const SLOW_MS = 50
 const FAULTS: readonly (readonly Sickness[])[] = [
   ['black-holed'],
   ['refusing', 'slow'],
+  ['black-holed', 'refusing'],
   ['black-holed', 'black-holed'],
   ['refusing'],
   ['refusing', 'refusing'],
@@ -31,8 +33,7 @@ const FOR_MS = 600
 const NEED_A_LIMIT: ReadonlySet<string> = new Set(['redlock-4', 'redis-semaphore'])
 const COMMAND_TIMEOUT_MS = 200
 /**
- * redlock-universal's `timeout`, as in compare:safety; elsewhere it has its default. No other
- * contender here takes it.
+ * redlock-universal's `timeout`, as in compare:safety; elsewhere it has its default.
  */
 const UNIVERSAL_TIMEOUT_MS = 100
 
@@ -43,7 +44,7 @@ interface Sample {
 
 interface Fault {
   readonly sick: readonly Sickness[]
-  readonly rounds: Rounds<Sample>
+  readonly rounds: Rounds<Contender, Sample>
 }
 
 export const degraded: Row = {
@@ -58,7 +59,6 @@ export const degraded: Row = {
     return {
       tables: faults.map(tableOf),
       figures: faults.slice(0, 2).map(figureOf),
-      panels: [],
       wrong: faults.flatMap(wrongIn),
       samples: faults.map(({ sick, rounds }) => ({ sick, rounds: named(rounds) })),
     } satisfies Measured
@@ -72,7 +72,7 @@ async function measure(lab: Lab, sick: readonly Sickness[]): Promise<Fault> {
   const open = ({ urls }: Proxies): Promise<Groups> =>
     lab.open(lockLibraries, ({ name }) => ({
       urls,
-      masterTimeoutMs: UNIVERSAL_TIMEOUT_MS,
+      ...(name === 'redlock-universal' && { masterTimeoutMs: UNIVERSAL_TIMEOUT_MS }),
       ...(NEED_A_LIMIT.has(name) && { commandTimeoutMs: COMMAND_TIMEOUT_MS }),
     }))
   await using onHealthy = await open(healthy)
@@ -83,7 +83,7 @@ async function measure(lab: Lab, sick: readonly Sickness[]): Promise<Fault> {
     const load = { group, ttlMs: LEASE_MS, concurrency: 1, resources: RESOURCES }
     return process.ask('flow', { ...load, order: 'walk', durationMs: lab.effort.forMs(FOR_MS) })
   }
-  const rounds = await interleave(lockLibraries, lab.effort.rounds, async (contender) => ({
+  const rounds = await takeTurns(lockLibraries, lab.effort, async (contender) => ({
     healthy: await flow(onHealthy, contender),
     sick: await flow(onFaulty, contender),
   }))
@@ -112,13 +112,11 @@ const p99Of = ({ acquireMs }: FlowResult): number => acquireMs.p99
 const missedIn = ({ failed, stuck }: FlowResult): number => failed + stuck
 
 function ratioOf(
-  rounds: Rounds<Sample>,
+  rounds: Rounds<Contender, Sample>,
   contender: Contender,
   of: (result: FlowResult) => number,
 ): Figure['measured'] {
-  const healthy = pick(rounds, contender, (sample) => of(sample.healthy))
-  const sick = pick(rounds, contender, (sample) => of(sample.sick))
-  return spread(ratios(sick, healthy))
+  return spread(rounds.values(contender, ({ sick, healthy }) => of(sick) / of(healthy)))
 }
 
 function tableOf({ sick, rounds }: Fault): Table {
@@ -126,9 +124,9 @@ function tableOf({ sick, rounds }: Fault): Table {
   return {
     title: titleOf(sick),
     head: [...head, '/ healthy', 'not granted'],
-    rows: [...rounds.keys()].map((contender) => {
+    rows: rounds.contenders.map((contender) => {
       const cell = (of: (sample: Sample) => number): string =>
-        shown(spread(pick(rounds, contender, of)))
+        shown(spread(rounds.values(contender, of)))
       return [
         contender.title,
         cell(({ healthy }) => medianOf(healthy)),
@@ -144,20 +142,20 @@ function tableOf({ sick, rounds }: Fault): Table {
 }
 
 function figureOf({ sick, rounds }: Fault): Figure {
-  const [ours] = rounds.keys()
-  if (ours?.kind !== 'ours') throw new Error('Ours was expected to be the first')
   const [which, of] =
     sick.length === 1 ? (['p99', p99Of] as const) : (['median', medianOf] as const)
   return {
     name: `Acquire, ${which}, ${titleOf(sick)} / healthy`,
-    ...{ atMost: 1.2, measured: ratioOf(rounds, ours, of), unit: 'x' },
+    ...{ atMost: 1.2, measured: ratioOf(rounds, oursIn(rounds), of), unit: 'x' },
   }
 }
 
 function wrongIn({ sick, rounds }: Fault): readonly string[] {
-  const [, samples = []] = [...rounds].find(([{ kind }]) => kind === 'ours') ?? []
-  const times = samples.reduce((sum, sample) => sum + missedIn(sample.sick), 0)
-  return times > 0 ? [`degraded, ${titleOf(sick)}: ${times} free resources were not granted`] : []
+  return oursMustNot(
+    rounds,
+    (sample) => missedIn(sample.sick),
+    (times) => `degraded, ${titleOf(sick)}: ${times} free resources were not granted`,
+  )
 }
 
 function titleOf(sick: readonly Sickness[]): string {

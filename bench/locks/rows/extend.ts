@@ -1,8 +1,9 @@
 /** Renewing leases that are held. */
-import { contenders } from '../contender.ts'
+import { contenders, type Contender } from '../contender.ts'
 import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
 import type { ExtensionsResult } from '../loads/calls.ts'
-import { interleave, named, oursMustNot, tableRows, type Rounds } from '../rounds.ts'
+import { type Rounds, takeTurns } from '../../rounds.ts'
+import { named, oursMustNot, tableRows } from '../beside.ts'
 import type { Measured, Row, Table } from '../row.ts'
 
 const LEASES = [1, 64] as const
@@ -12,7 +13,7 @@ type Sample = ExtensionsResult & MasterCost
 
 interface Level {
   readonly leases: number
-  readonly rounds: Rounds<Sample>
+  readonly rounds: Rounds<Contender, Sample>
 }
 
 export const extend: Row = {
@@ -24,7 +25,6 @@ export const extend: Row = {
     return {
       tables: levels.map(tableOf),
       figures: [],
-      panels: [],
       wrong: levels.flatMap(({ leases, rounds }) =>
         oursMustNot(
           rounds,
@@ -41,7 +41,7 @@ async function measure(lab: Lab, leases: number): Promise<Level> {
   lab.say(`extend: ${titleOf(leases)}`)
   await using groups = await lab.open(contenders)
   const durationMs = lab.effort.forMs(FOR_MS)
-  const rounds = await interleave(contenders, lab.effort.rounds, (contender) => {
+  const rounds = await takeTurns(contenders, lab.effort, (contender) => {
     const { process, group } = groups.of(contender)
     const load = { group, ttlMs: LEASE_MS, leases, durationMs }
     return lab.metered(() => process.ask('extensions', load))

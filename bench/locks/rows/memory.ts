@@ -4,9 +4,11 @@
 import { contenders, type Contender } from '../contender.ts'
 import { number } from '../format.ts'
 import type { Lab } from '../lab.ts'
-import { interleave, named, tableRows, type Rounds } from '../rounds.ts'
+import type { Rounds } from '../../rounds.ts'
+import { takeTurns } from '../../rounds.ts'
+import { named, oursIn, oursMustNot, tableRows } from '../beside.ts'
 import type { Figure, Measured, Row, Table } from '../row.ts'
-import { spread } from '../statistics.ts'
+import { spread } from '../../statistics.ts'
 
 /** The longest lease that ours allows with its defaults: all must be alive at the same time. */
 const TTL_MS = 30_000
@@ -38,35 +40,37 @@ export const memory: Row = {
   load: 'Bytes for each lease while so many are held by one process, and for each resource that was acquired and released once. A master is one of five.',
   async run(lab) {
     const live = await measureLive(lab)
-    const touched = new Map<Contender, readonly Touched[]>()
-    for (const contender of contenders) touched.set(contender, [await touch(lab, contender)])
-    const [ours] = contenders
-    const samples = ours === undefined ? [] : (live.get(ours) ?? [])
+    const touched = await takeTurns(contenders, { rounds: 1, warmUps: 0 }, (one) => touch(lab, one))
     return {
       tables: [liveTable(lab, live), touchedTable(touched)],
-      figures: [figureOf(lab, samples)],
-      panels: [],
-      wrong: samples.every(({ held }) => held)
-        ? []
-        : ['memory: leases were lost while they were held'],
+      figures: [figureOf(lab, live.of(oursIn(live)))],
+      wrong: oursMustNot(
+        live,
+        ({ held }) => (held ? 0 : 1),
+        () => 'memory: leases were lost while they were held',
+      ),
       samples: { live: named(live), touched: named(touched) },
     } satisfies Measured
   },
 }
 
-async function measureLive(lab: Lab): Promise<Rounds<Live>> {
+async function measureLive(lab: Lab): Promise<Rounds<Contender, Live>> {
   const leases = lab.effort.upTo(LIVE, 200)
   lab.say(`memory: ${leases} live leases`)
   await using groups = await lab.open(contenders)
-  return await interleave(contenders, Math.min(lab.effort.rounds, ROUNDS), async (contender) => {
-    const { process, group } = groups.of(contender)
-    const before = await lab.usedMemory()
-    const load = { group, ttlMs: TTL_MS, leases, concurrency: AT_ONCE }
-    const { heapBytes, held } = await process.ask('hold', load)
-    const masterBytes = (await lab.usedMemory()) - before
-    await process.ask('letGo', null)
-    return { heapBytes, held, masterBytes: masterBytes / leases / lab.fleet.masters.length }
-  })
+  return await takeTurns(
+    contenders,
+    { rounds: Math.min(lab.effort.rounds, ROUNDS), warmUps: 1 },
+    async (contender) => {
+      const { process, group } = groups.of(contender)
+      const before = await lab.usedMemory()
+      const load = { group, ttlMs: TTL_MS, leases, concurrency: AT_ONCE }
+      const { heapBytes, held } = await process.ask('hold', load)
+      const masterBytes = (await lab.usedMemory()) - before
+      await process.ask('letGo', null)
+      return { heapBytes, held, masterBytes: masterBytes / leases / lab.fleet.masters.length }
+    },
+  )
 }
 
 async function touch(lab: Lab, contender: Contender): Promise<Touched> {
@@ -98,7 +102,7 @@ async function touch(lab: Lab, contender: Contender): Promise<Touched> {
   }
 }
 
-function liveTable(lab: Lab, live: Rounds<Live>): Table {
+function liveTable(lab: Lab, live: Rounds<Contender, Live>): Table {
   return {
     title: `${number(lab.effort.upTo(LIVE, 200))} live leases`,
     head: ['', 'bytes per lease in the client', 'in a master'],
@@ -106,7 +110,7 @@ function liveTable(lab: Lab, live: Rounds<Live>): Table {
   }
 }
 
-function touchedTable(touched: Rounds<Touched>): Table {
+function touchedTable(touched: Rounds<Contender, Touched>): Table {
   return {
     title: 'Resources touched once',
     head: [
@@ -129,10 +133,7 @@ function figureOf(lab: Lab, samples: readonly Live[]): Figure {
   const leases = number(lab.effort.upTo(LIVE, 200))
   return {
     name: `Heap in the client per lease, ${leases} live leases`,
-    ...{
-      atMost: 2,
-      measured: spread(samples.map(({ heapBytes }) => heapBytes / 1_024)),
-      unit: 'KiB',
-    },
+    ...{ atMost: 2, unit: ' KiB' },
+    measured: spread(samples.map(({ heapBytes }) => heapBytes / 1_024)),
   }
 }

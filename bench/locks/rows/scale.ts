@@ -1,9 +1,9 @@
 /** Several processes on few and on many resources. */
 import { lockLibraries, type Contender } from '../contender.ts'
-import type { ContenderProcess } from '../contender-process.ts'
-import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
+import { type Groups, type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
 import type { FlowResult } from '../loads/calls.ts'
-import { interleave, named, tableRows, type Rounds } from '../rounds.ts'
+import { type Rounds, takeTurns } from '../../rounds.ts'
+import { named, tableRows } from '../beside.ts'
 import type { Measured, Row, Table } from '../row.ts'
 
 const PROCESSES = [1, 4, 16] as const
@@ -26,82 +26,53 @@ interface Sample extends MasterCost {
 interface Level {
   readonly processes: number
   readonly resources: number
-  readonly rounds: Rounds<Sample>
-}
-
-interface Member {
-  readonly process: ContenderProcess
-  readonly group: number
+  readonly rounds: Rounds<Contender, Sample>
 }
 
 export const scale: Row = {
   name: 'scale',
   load: `Worker processes with ${AT_ONCE} acquires at a time each, of resources drawn at random. Few resources mean waiting for each other, up to ${WAIT_MS / 1_000} s.`,
   async run(lab) {
-    const crews = await openCrews(lab)
+    const processes = lab.effort.upTo(Math.max(...PROCESSES), 2)
+    lab.say(`scale: starting ${lockLibraries.length * processes} processes`)
+    // All of them at the beginning, so that the contenders can take turns.
+    await using groups = await lab.open(lockLibraries, () => ({ waitMs: WAIT_MS }), { processes })
     const levels: Level[] = []
-    for (const processes of lab.effort.smoke ? [2] : PROCESSES) {
+    for (const count of lab.effort.smoke ? [2] : PROCESSES) {
       for (const resources of lab.effort.some(RESOURCES)) {
-        levels.push(await measure(lab, crews, processes, resources))
+        levels.push(await measure(lab, groups, count, resources))
       }
-    }
-    for (const crew of crews.values()) {
-      for (const { process, group } of crew) await process.ask('close', group)
     }
     return {
       tables: levels.map(tableOf),
       figures: [],
-      panels: [],
       wrong: [],
       samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
     } satisfies Measured
   },
 }
 
-/** All of them at the beginning, so that the contenders can take turns. */
-async function openCrews(lab: Lab): Promise<ReadonlyMap<Contender, readonly Member[]>> {
-  const size = lab.effort.upTo(Math.max(...PROCESSES), 2)
-  lab.say(`scale: starting ${lockLibraries.length * size} processes`)
-  const crews = new Map<Contender, readonly Member[]>()
-  for (const contender of lockLibraries) {
-    const setup = lab.setup(contender, { waitMs: WAIT_MS })
-    const crew: Member[] = []
-    for (let index = 0; index < size; index++) {
-      const process = await lab.process(contender, index)
-      const opening = { setup: { ...setup, fresh: index === 0 }, clients: 1 }
-      crew.push({ process, group: await process.ask('open', opening) })
-    }
-    crews.set(contender, crew)
-  }
-  return crews
-}
-
 async function measure(
   lab: Lab,
-  crews: ReadonlyMap<Contender, readonly Member[]>,
+  groups: Groups,
   processes: number,
   resources: number,
 ): Promise<Level> {
   lab.say(`scale: ${titleOf(processes, resources)}`)
-  const count = Math.min(lab.effort.rounds, ROUNDS)
-  const rounds = await interleave(lockLibraries, count, async (contender, round) => {
-    const crew = (crews.get(contender) ?? []).slice(0, processes)
+  const count = { rounds: Math.min(lab.effort.rounds, ROUNDS), warmUps: 1 }
+  const rounds = await takeTurns(lockLibraries, count, async (contender, round) => {
+    const members = groups.all(contender).slice(0, processes)
     const durationMs = lab.effort.forMs(round < 0 ? FOR_MS / 4 : FOR_MS)
+    const flow = { ttlMs: LEASE_MS, concurrency: AT_ONCE, resources, durationMs }
+    const load = { ...flow, order: 'random' } as const
     const { results, mastersCpuMs } = await lab.metered(async () => ({
-      results: await Promise.all(crew.map((member) => run(member, resources, durationMs))),
+      results: await Promise.all(
+        members.map(({ process, group }) => process.ask('flow', { ...load, group })),
+      ),
     }))
     return { ...together(results), mastersCpuMs }
   })
   return { processes, resources, rounds }
-}
-
-function run(
-  { process, group }: Member,
-  resources: number,
-  durationMs: number,
-): Promise<FlowResult> {
-  const load = { group, ttlMs: LEASE_MS, concurrency: AT_ONCE, resources }
-  return process.ask('flow', { ...load, order: 'random', durationMs })
 }
 
 function together(results: readonly FlowResult[]): Omit<Sample, keyof MasterCost> {

@@ -36,10 +36,8 @@ async function bootstrap(cli: Cli, { yes = false }: Flags): Promise<ExitCode> {
     `This states that no worker has held a lease on these ${fleet.size} masters within the last ${maxLeaseMs} ms ` +
     '(maxLeaseMs). If that is wrong, two workers may hold one resource.'
   const question = 'Is this a new fleet?'
-  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes }))) {
-    out.note('nothing was changed')
+  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes })))
     return EXIT.attention
-  }
   await using redlock = new Redlock({
     masters: mastersOf(settings),
     namespace: settings.namespace,

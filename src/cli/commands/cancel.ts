@@ -50,10 +50,8 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
   const warning = `This fails ${what} in queue ${queue}, and stops what runs of them.`
   const question = 'Cancel?'
-  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes }))) {
-    cli.out.note('nothing was changed')
+  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes })))
     return EXIT.attention
-  }
   const target = job ?? { resource: resource ?? '' }
   const options = { timeoutMs, ...(reason !== undefined && { reason }) }
   const jobs = await cli.requiredQueue().cancel(queue, target, options)

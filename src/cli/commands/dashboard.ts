@@ -1,13 +1,12 @@
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
 import type { Command } from 'commander'
 import { isLoopback, MIN_TOKEN_LENGTH } from '../../dashboard/access.ts'
-import { dashboardHandler, type DashboardHandler } from '../../dashboard/handler.ts'
+import { dashboardHandler } from '../../dashboard/handler.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
-import { appended, command, defaulted, type Run } from '../options.ts'
+import { listen } from '../listen.ts'
+import { appended, command, type Run } from '../options.ts'
 import { mastersOf, numberFlag } from '../settings.ts'
 
 interface Flags extends SharedFlags {
@@ -30,8 +29,8 @@ export function dashboardCommand(run: Run): Command {
     servers: 'both',
     examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_ENV} set`],
   })
-    .addOption(defaulted('--host <address>', 'where it listens', '127.0.0.1'))
-    .addOption(defaulted('--port <n>', '0 for a free port', '4280'))
+    .option('--host <address>', 'where it listens', '127.0.0.1')
+    .option('--port <n>', '0 for a free port', '4280')
     .option(
       '--token <text>',
       `gives access (${TOKEN_ENV}); needed unless --host belongs to this machine alone`,
@@ -41,10 +40,8 @@ export function dashboardCommand(run: Run): Command {
       'a name under which a proxy on this machine reaches the page; repeat it for each',
       appended,
     )
-    .addOption(defaulted('--every-ms <n>', 'how often to look while the page is open', '1000'))
-    .addOption(
-      defaulted('--limit <n>', 'the most leases to look at; a search finds the others', '1000'),
-    )
+    .option('--every-ms <n>', 'how often to look while the page is open', '1000')
+    .option('--limit <n>', 'the most leases to look at; a search finds the others', '1000')
     .action((flags: Flags) => run(flags, (cli) => dashboard(cli, flags), { graceful: true }))
 }
 
@@ -54,11 +51,10 @@ async function dashboard(cli: Cli, flags: Flags): Promise<ExitCode> {
   const port = numberFlag('--port', flags.port, 0, 65_535)
   const handler = dashboardHandler(await optionsOf(cli, flags))
   cli.defer(() => handler.close())
-  const server = await serve(handler, port, host)
-  cli.defer(() => closed(server))
-  const { port: actual } = server.address() as AddressInfo
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${actual}/`
-  out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: actual })
+  const server = await listen(createServer(handler), { host, port, flag: '--port' })
+  cli.defer(() => server.close())
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${server.port}/`
+  out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: server.port })
   await aborted(signal)
   return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
 }
@@ -94,26 +90,4 @@ function tokenOf({ token: flag, host }: Flags): string | undefined {
   throw new UsageError(
     `Expected --token or ${TOKEN_ENV} to have at least ${MIN_TOKEN_LENGTH} characters, got ${token.length}; \`openssl rand -hex 24\` makes one`,
   )
-}
-
-async function serve(handler: DashboardHandler, port: number, host: string): Promise<Server> {
-  const server = createServer((request, response) => {
-    handler(request, response)
-  })
-  server.listen(port, host)
-  try {
-    await once(server, 'listening')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') throw new UsageError(`--port ${port} is taken: give another, or 0`)
-    throw error
-  }
-  return server
-}
-
-async function closed(server: Server): Promise<void> {
-  const end = once(server, 'close')
-  server.close()
-  server.closeAllConnections()
-  await end
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Command } from 'commander'
+import { Option, type Command } from 'commander'
 import type { SettingsDifferError } from '../../errors.ts'
 import { bullmqConnection } from '../../operator/queue-address.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
@@ -9,7 +9,7 @@ import type { JobLineOptions } from '../enqueue/job-line.ts'
 import { Progress, type Tally } from '../enqueue/progress.ts'
 import { openSource } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { command, defaulted, type Run } from '../options.ts'
+import { command, type Run } from '../options.ts'
 import { numberFlag, queueRedisOf } from '../settings.ts'
 import { messageOf } from '../../message-of.ts'
 
@@ -47,32 +47,23 @@ export function enqueueCommand(run: Run): Command {
       '--resource-field <field>',
       'jobs stand in line for what this field names (LockedQueue)',
     )
-    .addOption(defaulted('--resource-prefix <text>', 'goes before it, as in the workers', ''))
-    .addOption(
-      defaulted(
-        '--slots <n>',
-        'how many jobs of a resource may run at once, as in the workers',
-        '1',
-      ),
-    )
-    .addOption(defaulted('--job-name <name>', 'of every job', 'job'))
+    .option('--resource-prefix <text>', 'goes before it, as in the workers', '')
+    .option('--slots <n>', 'how many jobs of a resource may run at once, as in the workers', '1')
+    .option('--job-name <name>', 'of every job', 'job')
     .option(
       '--id-field <field>',
       'the job id is in this field; default: made of line number and content',
     )
-    .addOption(defaulted('--attempts <n>', 'how often a job may fail', '3'))
+    .option('--attempts <n>', 'how often a job may fail', '3')
     .addOption(
-      defaulted('--on-bad-line <what>', 'report it, then go on or not', 'stop').choices([
-        'skip',
-        'stop',
-      ]),
+      new Option('--on-bad-line <what>', 'report it, then go on or not')
+        .choices(['skip', 'stop'])
+        .default('stop'),
     )
-    .addOption(defaulted('--batch <n>', 'lines at a time', '500'))
+    .option('--batch <n>', 'lines at a time', '500')
     .option('--run-id <name>', 'tells two imports of the same lines apart')
-    .addOption(
-      defaulted('--remember-hours <n>', 'how long a line is known to have been added', '24'),
-    )
-    .addOption(defaulted('--max-line-bytes <n>', 'a longer line is a bad line', '1048576'))
+    .option('--remember-hours <n>', 'how long a line is known to have been added', '24')
+    .option('--max-line-bytes <n>', 'a longer line is a bad line', '1048576')
     .action((queue: string, file: string, flags: Flags) =>
       run(flags, (cli) => enqueue(cli, queue, file, flags), { graceful: true }),
     )

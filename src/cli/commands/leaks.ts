@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { findLeaks, type Leaks } from '../../operator/leaks.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { command, defaulted, type Run } from '../options.ts'
+import { command, type Run } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum } from '../quorum.ts'
 import { numberFlag } from '../settings.ts'
@@ -23,7 +23,7 @@ export function leaksCommand(run: Run): Command {
     servers: 'masters',
     examples: ['leaks', 'leaks --json --limit 1000'],
   })
-    .addOption(defaulted('--limit <n>', 'the most keys to show of each master', '100'))
+    .option('--limit <n>', 'the most keys to show of each master', '100')
     .action((flags: Flags) => run(flags, (cli) => leaks(cli, flags)))
 }
 

@@ -4,7 +4,7 @@ import { RunningJobs } from '../../operator/running-jobs.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import type { ExitCode } from '../exit-code.ts'
 import { countLeases, leaseTable, type Jobs } from '../lease-table.ts'
-import { command, defaulted, type Run } from '../options.ts'
+import { command, type Run } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum } from '../quorum.ts'
 import { numberFlag } from '../settings.ts'
@@ -27,8 +27,8 @@ export function leasesCommand(run: Run): Command {
     servers: 'both',
     examples: ["leases --match 'customer:*'", 'leases --json --limit 10000'],
   })
-    .addOption(defaulted('--match <glob>', 'only resources with such a name', '*'))
-    .addOption(defaulted('--limit <n>', 'the most leases to show', '100'))
+    .option('--match <glob>', 'only resources with such a name', '*')
+    .option('--limit <n>', 'the most leases to show', '100')
     .action((flags: Flags) => run(flags, (cli) => leases(cli, flags)))
 }
 

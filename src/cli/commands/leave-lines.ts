@@ -24,10 +24,8 @@ export function leaveLinesCommand(run: Run): Command {
 async function leaveLines(cli: Cli, queue: string, { yes = false }: Flags): Promise<ExitCode> {
   const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
   const question = 'Let all jobs leave their lines?'
-  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes }))) {
-    cli.out.note('nothing was changed')
+  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes })))
     return EXIT.attention
-  }
   const jobs = await cli.requiredQueue().leaveLines(queue)
   cli.out.result({ queue, jobs }, () => `${jobs} jobs left their lines`)
   return EXIT.done

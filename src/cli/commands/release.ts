@@ -66,10 +66,7 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
     'A holder is not told and keeps running. Until it next extends its lease, another client may work on the resource at the\n' +
     'same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
-  if (!(await confirmed(cli, { warning, question, flag: '--force', agreed }))) {
-    out.note('nothing was changed')
-    return EXIT.attention
-  }
+  if (!(await confirmed(cli, { warning, question, flag: '--force', agreed }))) return EXIT.attention
   const done = await forceRelease(fleet, resource, await longestLease(cli, fleet))
   out.result({ resource, ...done }, () => describe(resource, done))
   return done.after.state === 'unknown' ? EXIT.noQuorum : EXIT.done

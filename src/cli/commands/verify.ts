@@ -5,7 +5,7 @@ import { verifyHistory, type HistorySource } from '../../history/verify-history.
 import type { Cli, SharedFlags } from '../cli.ts'
 import { openSource, type Source } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { command, defaulted, type Run } from '../options.ts'
+import { command, type Run } from '../options.ts'
 import type { Output } from '../output.ts'
 import { printable } from '../printable.ts'
 import { numberFlag } from '../settings.ts'
@@ -33,10 +33,8 @@ export function verifyCommand(run: Run): Command {
     servers: 'none',
     examples: ['verify worker-1.ndjson worker-2.ndjson', 'verify --json - < all.ndjson'],
   })
-    .addOption(
-      defaulted('--clock-skew-ms <n>', 'how far wall clocks of machines may be apart', '250'),
-    )
-    .addOption(defaulted('--window-ms <n>', 'how far lines may be out of order', '60000'))
+    .option('--clock-skew-ms <n>', 'how far wall clocks of machines may be apart', '250')
+    .option('--window-ms <n>', 'how far lines may be out of order', '60000')
     .option('--allow-missing', 'exit code 0 where lines are missing and the others are right')
     .action((files: readonly string[], flags: Flags) =>
       run(flags, (cli) => verify(cli, files, flags)),

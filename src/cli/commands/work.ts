@@ -9,12 +9,13 @@ import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
-import { command, defaulted, type Run } from '../options.ts'
+import { listen } from '../listen.ts'
+import { command, type Run } from '../options.ts'
 import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
 import { healthPages, type HealthOptions } from '../work/health.ts'
 import { votesOf, votesOfService } from '../work/votes.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
-import { servePages } from '../work/http-pages.ts'
+import { pageServer } from '../work/http-pages.ts'
 import type { WorkerContext } from '../work/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
 import { messageOf } from '../../message-of.ts'
@@ -43,9 +44,9 @@ export function workCommand(run: Run): Command {
       'work a.js b.js --drain-ms 60000',
     ],
   })
-    .addOption(defaulted('--drain-ms <n>', 'how long running jobs may take to finish', '30000'))
+    .option('--drain-ms <n>', 'how long running jobs may take to finish', '30000')
     .option('--health-port <n>', 'serves /healthz, /readyz and /metrics; 0 for a free port')
-    .addOption(defaulted('--health-host <address>', 'where it listens', '0.0.0.0'))
+    .option('--health-host <address>', 'where it listens', '0.0.0.0')
     .action((modules: string[], flags: Flags) =>
       run(flags, (cli) => work(cli, modules, flags), { graceful: true, foreignCode: true }),
     )
@@ -141,7 +142,7 @@ async function serveHealth(
   const port = numberFlag('--health-port', healthPort, 0, 65_535)
   const pages = new Map(healthPages({ workers, signal, ...(await askedServers(cli)) }))
   pages.set('/metrics', () => metrics.page())
-  const server = await servePages({ port, host, pages })
+  const server = await listen(pageServer(pages), { host, port, flag: '--health-port' })
   cli.defer(() => server.close())
   const at = `http://${host}:${server.port}`
   out.note(`health at ${at}/healthz and ${at}/readyz, metrics at ${at}/metrics`, {

@@ -1,0 +1,135 @@
+/**
+ * What Node could do at best, by hand: `SET NX PX` and compare-and-delete as bytes on five sockets,
+ * everything that is asked in one turn of the event loop in one write. No fencing, no retries, no
+ * clocks, no limits: not a lock.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import type { LockAdapter } from './contender.ts'
+
+/** What a holder does by its token. */
+const whenHeld = (command: string): string =>
+  `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call(${command}) end return 0`
+export const COMPARE_AND_DELETE = whenHeld("'DEL', KEYS[1]")
+const COMPARE_AND_EXPIRE = whenHeld("'PEXPIRE', KEYS[1], ARGV[2]")
+const SCRIPTS = [COMPARE_AND_DELETE, COMPARE_AND_EXPIRE]
+
+export const adapter: LockAdapter = {
+  versions: [`node:net of node@${process.versions.node}`],
+  async connect({ urls, namespace }) {
+    const masters = await Promise.all(urls.map((url) => RawMaster.open(new URL(url))))
+    const hashes = SCRIPTS.map((lua) => createHash('sha1').update(lua).digest('hex'))
+    const [releaseHash = '', extendHash = ''] = hashes
+    for (const lua of SCRIPTS) await askQuorum(masters, ['SCRIPT', 'LOAD', lua])
+    return {
+      async acquire(resource, ttlMs) {
+        const key = `${namespace}:${resource}`
+        const token = randomBytes(16).toString('hex')
+        const set = ['SET', key, token, 'NX', 'PX', String(ttlMs)]
+        if (!(await askQuorum(masters, set))) throw new Error(`Taken: ${resource}`)
+        const held = (hash: string, ...more: readonly string[]): Promise<boolean> =>
+          askQuorum(masters, ['EVALSHA', hash, '1', key, token, ...more])
+        return {
+          isHeld: () => true, // Nothing counts the time.
+          async extend() {
+            if (!(await held(extendHash, String(ttlMs)))) throw new Error(`Not extended: ${key}`)
+          },
+          release: () => held(releaseHash),
+        }
+      },
+      close: () => {
+        for (const master of masters) master.close()
+        return Promise.resolve()
+      },
+    }
+  },
+}
+
+/** Resolves as soon as a majority has said yes, or can no longer. */
+function askQuorum(masters: readonly RawMaster[], parts: readonly string[]): Promise<boolean> {
+  const bytes = encode(parts)
+  return new Promise((resolve) => {
+    const ballot = new Ballot(masters.length, resolve)
+    for (const master of masters) master.ask(bytes, ballot)
+  })
+}
+
+class Ballot {
+  #missing: number
+  #undecided: number
+  readonly #decide: (granted: boolean) => void
+
+  constructor(masters: number, decide: (granted: boolean) => void) {
+    this.#missing = Math.floor(masters / 2) + 1
+    this.#undecided = masters
+    this.#decide = decide
+  }
+
+  vote(granted: boolean): void {
+    this.#undecided--
+    if (granted && --this.#missing === 0) this.#decide(true)
+    else if (this.#undecided < this.#missing) this.#decide(false)
+  }
+}
+
+function encode(parts: readonly string[]): string {
+  let bytes = `*${parts.length}\r\n`
+  for (const part of parts) bytes += `$${part.length}\r\n${part}\r\n`
+  return bytes
+}
+
+class RawMaster {
+  readonly #socket: Socket
+  #waiting: Ballot[] = []
+  #answered = 0
+  #unsent = ''
+  #unread = ''
+
+  static async open({ hostname, port }: URL): Promise<RawMaster> {
+    const socket = connect({ host: hostname, port: Number(port), noDelay: true })
+    await once(socket, 'connect')
+    return new RawMaster(socket)
+  }
+
+  private constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setEncoding('latin1')
+    socket.on('data', (text: string) => {
+      this.#read(text)
+    })
+  }
+
+  ask(bytes: string, ballot: Ballot): void {
+    this.#waiting.push(ballot)
+    if (this.#unsent === '') {
+      setImmediate(() => {
+        this.#socket.write(this.#unsent, 'latin1')
+        this.#unsent = ''
+      })
+    }
+    this.#unsent += bytes
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+
+  /**
+   * One line for each question; the hash that `SCRIPT LOAD` says is in a line of its own, behind
+   * its length.
+   */
+  #read(text: string): void {
+    const lines = (this.#unread + text).split('\r\n')
+    this.#unread = lines.pop() ?? ''
+    for (const line of lines) {
+      if (line.startsWith('$') && line !== '$-1') continue
+      this.#waiting[this.#answered++]?.vote(
+        line !== '$-1' && line !== ':0' && !line.startsWith('-'),
+      )
+    }
+    if (this.#answered < this.#waiting.length) return
+    this.#waiting = []
+    this.#answered = 0
+  }
+}

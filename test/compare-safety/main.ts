@@ -1,0 +1,101 @@
+/**
+ * The hazards that every lock library meets sooner or later, run against the published ones and
+ * this project, side by side. Exit code 1 when this project fails a row, 2 when a fault could not
+ * be shown to have happened.
+ *
+ *   npm run compare:safety -- [--only library]... [--hazard name]... [--json] [--markdown]
+ *
+ * `--json` prints the report as JSON, `--markdown` writes docs/compare-safety.md.
+ */
+import { writeFile } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import { provisionServer } from '../../scripts/provision-server.ts'
+import { compileShim } from '../faults/shimmed-clock.ts'
+import { hazards } from './hazards/index.ts'
+import { installPeers } from '../../bench/peers/install.ts'
+import { libraries, OURS, type Library } from '../../bench/peers/libraries.ts'
+import { runColumn, type Column } from './matrix.ts'
+import { document, evidenceList, verdictTable, type Report } from './report.ts'
+
+/** Most of the time is spent waiting for limits, so several libraries fit on two cores. */
+const LANES = 3
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', multiple: true },
+    hazard: { type: 'string', multiple: true },
+    json: { type: 'boolean', default: false },
+    markdown: { type: 'boolean', default: false },
+  },
+})
+const chosen = pick(libraries, values.only, '--only')
+const rows = pick(hazards, values.hazard, '--hazard')
+const say = (line: string): void => {
+  console.error(line)
+}
+
+process.on('uncaughtException', (error) => {
+  console.error(error)
+  process.exit(2)
+})
+await provisionServer({ install: true, say })
+await installPeers(say)
+const answer = await compileShim()
+if (answer.status === 'absent') say(`Clocks of servers cannot be set: ${answer.reason}`)
+const clocks = answer.status === 'ready' ? answer.shim : undefined
+const startedAt = performance.now()
+const columns = await inLanes(chosen)
+const report: Report = {
+  date: new Date().toISOString().slice(0, 10),
+  node: process.version,
+  seconds: Math.round((performance.now() - startedAt) / 1_000),
+  command: 'npm run compare:safety',
+  columns,
+}
+clocks?.remove()
+await write(report)
+const ours = columns.find(({ library }) => library.name === OURS)
+const failed = Object.values(ours?.cells ?? {}).some(({ verdict }) => verdict === 'FAIL')
+// At once: a library that never gave up may have left a socket behind that Node does not let go of.
+process.exit(failed ? 1 : 0)
+
+async function inLanes(queue: readonly Library[]): Promise<readonly Column[]> {
+  const waiting = [...queue]
+  const done: Column[] = []
+  const lane = async (): Promise<void> => {
+    for (let library = waiting.shift(); library !== undefined; library = waiting.shift()) {
+      const { title } = library
+      const column = await runColumn(library, rows, clocks, ({ name }, { verdict, evidence }) => {
+        say(`${title} · ${name}: ${verdict} ${evidence}`)
+      })
+      done.push(column)
+    }
+  }
+  await Promise.all(Array.from({ length: LANES }, lane))
+  return queue.flatMap((library) => done.filter((column) => column.library === library))
+}
+
+async function write(finished: Report): Promise<void> {
+  if (values.markdown) {
+    const page = new URL('../../docs/compare-safety.md', import.meta.url)
+    await writeFile(page, document(finished, rows))
+  }
+  if (values.json) console.log(JSON.stringify(finished))
+  else console.log(`${verdictTable(finished, rows)}\n\n${evidenceList(finished, rows)}`)
+}
+
+function pick<Item extends { readonly name: string }>(
+  all: readonly Item[],
+  names: readonly string[] | undefined,
+  flag: string,
+): readonly Item[] {
+  if (names === undefined) return all
+  const known = all.map(({ name }) => name)
+  for (const name of names) {
+    if (!known.includes(name)) {
+      console.error(`${flag} ${name}: expected one of ${known.join(', ')}`)
+      process.exit(64)
+    }
+  }
+  return all.filter(({ name }) => names.includes(name))
+}

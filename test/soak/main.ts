@@ -1,0 +1,199 @@
+/**
+ * Everything that can be made to fail, at random and for a long time; then quiet, and the verdict.
+ *
+ *   npm run soak -- --minutes 10 [--locks etcd|zookeeper|postgres] [--seed 1] [--json]
+ *
+ * Prints the injected faults by kind, the leases, and every anomaly. Exit code 0: no anomaly, every
+ * fault that was chosen was also seen to strike, and all jobs are done. 1 otherwise, 130 when it
+ * was interrupted.
+ */
+import { parseArgs } from 'node:util'
+import { setTimeout as delay } from 'node:timers/promises'
+import { KINDS, LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
+import { provisionServer } from '../../scripts/provision-server.ts'
+import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
+import { leaseAnomalies } from '../faults/lease-logs.ts'
+import { Arena } from './arena.ts'
+import { Nemesis } from './nemesis.ts'
+import { printReport, type Report } from './report.ts'
+import { soakService } from './service-soak.ts'
+
+const JOBS_PER_BATCH = 10
+const BATCH_MS = 1_500
+const SCRATCH_BATCH = 20
+const MAX_OPEN_SCRATCH_JOBS = 100
+/** Jobs that nobody has done yet are not added to without end. */
+const MAX_OPEN_JOBS = 400
+const QUIET_MS = 2_000
+const DRAIN_LIMIT_MS = 90_000
+const PROGRESS_MS = 15_000
+const MIN_CHANCES = 5
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    locks: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  },
+})
+const minutes = Number(values.minutes)
+const seed = values.seed === undefined ? Math.floor(Math.random() * 1e6) : Number(values.seed)
+if (!(minutes > 0) || !Number.isInteger(seed)) {
+  console.error('Expected --minutes to be a number above 0 and --seed to be an integer')
+  process.exit(64)
+}
+const say = (line: string): void => {
+  console.error(line)
+}
+const kind = values.locks as Kind | undefined
+if (kind !== undefined) {
+  const problem = KINDS.includes(kind)
+    ? LOCK_SERVERS[kind].missing
+    : `Expected --locks to be ${KINDS.join(', ')}`
+  if (problem !== undefined) {
+    console.error(problem)
+    process.exit(64)
+  }
+}
+
+await provisionServer({ install: true, say })
+say(`Soak of ${minutes} min with seed ${seed}`)
+
+const interrupted = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    interrupted.abort()
+  })
+}
+const { signal } = interrupted
+const report = await (kind === undefined
+  ? soak()
+  : soakService({ kind, minutes, seed, signal, say }))
+printReport(report, values.json)
+// At once: Node may not let go of sockets that were reset in the middle of their end.
+process.exit(interrupted.signal.aborted ? 130 : report.passed ? 0 : 1)
+
+async function soak(): Promise<Report> {
+  const answer = await compileShim()
+  const shim = answer.status === 'ready' ? answer.shim : undefined
+  if (answer.status === 'absent') say(`Clocks are left alone: ${answer.reason}`)
+  try {
+    return await rageOnMasters(shim)
+  } finally {
+    shim?.remove()
+  }
+}
+
+async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
+  await using arena = await Arena.open(seed, shim)
+  const startedAt = performance.now()
+  // Not AbortSignal.any with AbortSignal.timeout: Node 20 may collect that pair before it fires.
+  const time = new AbortController()
+  const end = (): void => {
+    time.abort()
+  }
+  const timer = setTimeout(end, minutes * 60_000)
+  interrupted.signal.addEventListener('abort', end)
+  const over = time.signal
+  const nemesis = new Nemesis(arena, seed, over)
+  const finished = new AbortController()
+  const progress = reportProgress(arena, nemesis, startedAt, finished.signal)
+  await Promise.all([nemesis.rage(), addJobs(arena, over), addScratchJobs(arena, over)])
+  clearTimeout(timer)
+  finished.abort()
+  await progress
+  await arena.heal()
+  if (!interrupted.signal.aborted) await quiet(arena)
+  const open = arena.ledger.added - (await arena.ledger.completed())
+  if (open > 0) for (const job of await arena.ledger.open()) say(job)
+  const anomalies = interrupted.signal.aborted
+    ? await arena.crew.end()
+    : [...(await arena.anomalies()), ...nemesis.failures]
+  const stayed = await arena.leave()
+  const verdict = await arena.leaseLogs.verdict()
+  const left = [...stayed, ...leaseAnomalies(verdict)]
+  // In a short run a rare fault may have been chosen only when nothing was in its way.
+  const blind = [...nemesis.tallies]
+    .filter(([, { struck, unseen }]) => struck === 0 && unseen >= MIN_CHANCES)
+    .map(([kind]) => kind)
+  const { history } = arena
+  return {
+    seed,
+    minutes,
+    seconds: Math.round((performance.now() - startedAt) / 1_000),
+    interrupted: interrupted.signal.aborted,
+    faults: Object.fromEntries([...nemesis.tallies].sort(([a], [b]) => a.localeCompare(b))),
+    struck: nemesis.struck,
+    leases: verdict.leases,
+    extensions: verdict.extensions,
+    endings: verdict.endings,
+    refusals: Object.fromEntries(history.refusals),
+    writes: history.writes.length,
+    staleWrites: history.staleWrites,
+    jobs: { added: arena.ledger.added, open },
+    scratchJobs: { gone: arena.scratch.gone, fetched: arena.scratch.fetched },
+    watchedSeconds: Math.round(arena.standstill.watchedMs / 1_000),
+    longestStandstillMs: Math.round(arena.standstill.longestMs),
+    longestExitMs: Math.round(arena.longestExitMs),
+    anomalies: [...anomalies, ...left],
+    blind,
+    passed:
+      !interrupted.signal.aborted &&
+      anomalies.length === 0 &&
+      left.length === 0 &&
+      open === 0 &&
+      blind.length === 0,
+  }
+}
+
+/** A steady stream, as long as the workers keep up. */
+async function addJobs(arena: Arena, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    if (arena.ledger.added - (await arena.ledger.completed()) < MAX_OPEN_JOBS) {
+      await arena.ledger.add(JOBS_PER_BATCH)
+    }
+    // The loop's condition ends it.
+    await delay(BATCH_MS, undefined, { signal }).catch(() => undefined)
+  }
+}
+
+/** More at a time, and not steadily: some wait in line when they are removed. */
+async function addScratchJobs(arena: Arena, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    if ((await arena.scratch.undone()).length < MAX_OPEN_SCRATCH_JOBS) {
+      await arena.scratch.add(SCRATCH_BATCH)
+    }
+    // The loop's condition ends it.
+    await delay(BATCH_MS, undefined, { signal }).catch(() => undefined)
+  }
+}
+
+/** No more faults: what was begun must come to its end. */
+async function quiet(arena: Arena): Promise<void> {
+  await delay(QUIET_MS)
+  const limit = performance.now() + DRAIN_LIMIT_MS
+  const busy = async (): Promise<boolean> =>
+    (await arena.ledger.completed()) < arena.ledger.added ||
+    (await arena.scratch.undone()).length > 0
+  while (await busy()) {
+    if (performance.now() > limit || interrupted.signal.aborted) return
+    await delay(100)
+  }
+}
+
+async function reportProgress(
+  arena: Arena,
+  nemesis: Nemesis,
+  startedAt: number,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    // The loop's condition ends it.
+    await delay(PROGRESS_MS, undefined, { signal }).catch(() => undefined)
+    const seconds = Math.round((performance.now() - startedAt) / 1_000)
+    say(
+      `${seconds} s: ${nemesis.struck} faults, ${arena.history.leases.size} leases, ${await arena.ledger.completed()} of ${arena.ledger.added} jobs done`,
+    )
+  }
+}
