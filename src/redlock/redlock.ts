@@ -33,13 +33,17 @@ import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.t
 import { resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
 import { claimsFor, tryEach } from '../lock/slots.ts'
 
+/** The state of a fleet as one client sees it. */
 export interface RedlockStatus {
+  /** How many masters must grant a lease. */
   readonly quorum: number
+  /** One entry for each master, in the order of the option. */
   readonly masters: readonly MasterStatus[]
   /** Leases this instance holds now. */
   readonly leases: number
 }
 
+/** What `bootstrap` must be told. */
 export interface BootstrapOptions {
   /** Says that no client has ever used this fleet. */
   readonly newFleet: true
@@ -50,6 +54,22 @@ export interface BootstrapOptions {
 /** A lease shorter than this many round trips is spent on talking to the masters. */
 const ROUND_TRIPS_PER_LEASE = 4
 
+/**
+ * Leases on a quorum of independent Redis masters ([the
+ * algorithm](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/)), with
+ * fencing tokens
+ * ([why](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html)).
+ * @example
+ * ```ts
+ * const redlock = new Redlock({ masters: ['redis://lock-1:6379'] })
+ * await redlock.using('customer:42', { waitMs: 2_000 }, async ({ signal, fencingToken }) => {
+ *   await charge({ customerId: 42 }, { signal, fencingToken })
+ * })
+ * const outcome = await redlock.tryAcquire('gpu', { slots: 4 })
+ * if (outcome.status === 'granted') await outcome.lease.release()
+ * await redlock.close()
+ * ```
+ */
 export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
   readonly #observer: Required<LockObserver>
@@ -99,6 +119,7 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#settings.maxLeaseMs
   }
 
+  /** How many masters must grant a lease: more than half of them. */
   get quorum(): number {
     return this.#fleet.quorum
   }
