@@ -13,7 +13,8 @@ import { examplesOf, packedApp, succeeded, type PackedApp } from './packed-app.t
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 })
 
-const examples = new Map([...examplesOf('README.md'), ...examplesOf('docs/migration.md')])
+const PAGES = ['README.md', 'docs/recipes.md', 'docs/migration.md']
+const examples = new Map(PAGES.flatMap((page) => [...examplesOf(page)]))
 
 let packed: PackedApp | undefined
 let queue: TestServer | undefined
@@ -43,7 +44,7 @@ afterAll(async () => {
   packed?.remove()
 })
 
-it('the README has the examples that are followed here', () => {
+it('the pages have the examples that are followed here', () => {
   expect([...examples.keys()]).toEqual(['invoices.ts', 'locks.ts', 'existing-worker.ts'])
 })
 
