@@ -73,7 +73,7 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
 
   /**
    * Runs `write` in one transaction with the lock, so that no other holder writes before it
-   * commits. Under a lease, the transaction begins only if no other lease followed it, and keeps
+   * commits. Under a lease, the transaction begins only if no other lease followed it. It keeps
    * others out until it ends, even if the lease expires meanwhile. With a resource and no lease,
    * the row is the lock for the time of the transaction, and a live lease keeps it out.
    * @throws LeaseLostError when another lease followed; ResourceTakenError when a lease is live;

@@ -132,7 +132,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * Resolves when all masters have been tried and a quorum of them is connected, checked and
    * enrolled. They may still be quarantined, and some of the others refused: see `status()`.
    * @throws MasterRefusedError when the client's own settings are wrong (the same server twice,
-   * another `maxLeaseMs` than the fleet's), or when refused masters leave no quorum.
+   * another `maxLeaseMs` than the fleet's). Also when refused masters leave no quorum.
    * @throws QuorumUnreachableError when fewer than a quorum answered.
    * @throws LeaseTooShortError when `leaseMs` leaves no room for the round trips.
    */
@@ -167,9 +167,9 @@ export class Redlock implements LockService, AsyncDisposable {
    * trusted. So this is refused unless this client was the first to enrol every master. Does
    * nothing where no master is quarantined.
    * @returns the names of the masters that vote now.
-   * @throws NotNewFleetError when a client has used the fleet before, or a master cannot be asked;
-   * LeaseExistsError when a connected master holds a lease; what {@link Redlock.ready} throws;
-   * TypeError without `newFleet: true`.
+   * @throws NotNewFleetError when a client has used the fleet before, or a master cannot be asked.
+   * @throws LeaseExistsError when a connected master holds a lease.
+   * @throws what {@link Redlock.ready} throws; TypeError without `newFleet: true`.
    */
   async bootstrap(options: BootstrapOptions): Promise<readonly string[]> {
     const { newFleet, confirmed = false } = (options as BootstrapOptions | undefined) ?? {}
@@ -199,7 +199,7 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /**
    * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of
-   * arrival plus patience (`waitMs`, at most `maxLeaseMs`); this is advice to the waiters, and no
+   * arrival plus patience (`waitMs`, at most `maxLeaseMs`). This is advice to the waiters, and no
    * promise when masters fail.
    * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt
    * failed.
@@ -260,9 +260,10 @@ export class Redlock implements LockService, AsyncDisposable {
   /**
    * Ends `lease` and acquires its resources anew without a moment in which another client could:
    * for the next piece of work on the same resource. The successor has its own, larger fencing
-   * token. When it is not granted, both are released. No master is asked, and what is left of
-   * `lease` passes to the successor, as long as that is nine tenths of a lease of the same length,
-   * or half of one that is kept alive (`autoExtend`); every 64th time they are asked all the same.
+   * token. When it is not granted, both are released. No master is asked while enough of `lease` is
+   * left, which then passes to the successor. Enough is nine tenths of a lease of the same length,
+   * or half of one that is kept alive (`autoExtend`). Every 64th time the masters are asked all the
+   * same.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {

@@ -220,7 +220,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
   }
 
   /**
-   * Who holds a resource, and what the masters of its cell say about it; while it moves, those of
+   * Who holds a resource, and what the masters of its cell say about it. While it moves, those of
    * the cell in which it is held.
    */
   async inspect(resource: string): Promise<Inspection> {
