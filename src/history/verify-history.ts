@@ -35,7 +35,7 @@ export async function verifyHistoryFiles(
   )
 }
 
-/** Opened when it is read: readline drops the lines that come before anybody takes them. */
+/** Opened when it is read: readline drops the lines that come before they are read. */
 async function* linesOf(path: string): AsyncGenerator<string, void, undefined> {
   yield* createInterface({ input: createReadStream(path), crlfDelay: Infinity })
 }

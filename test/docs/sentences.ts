@@ -52,5 +52,3 @@ function measured(text: string): Omit<Sentence, 'line'> {
   const words = text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length
   return { words, text }
 }
-
-export const wordsOf = (text: string): number => measured(text).words
