@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-/** Installing over a slow network takes minutes; forever it must not. */
+/** Installing over a slow network takes minutes, and must end. */
 const INSTALL_LIMIT_MS = 10 * 60_000
 const PROBE_LIMIT_MS = 10_000
 const SHOWN_LINES = 15

@@ -7,6 +7,7 @@
 export interface MasterAnswer {
   /** `host:port`. */
   readonly master: string
+  /** What it said, or why it said nothing. */
   readonly answer: string
 }
 
@@ -14,7 +15,20 @@ function list(answers: readonly MasterAnswer[]): string {
   return answers.map(({ master, answer }) => `${master}: ${answer}`).join(' · ')
 }
 
+/**
+ * What all errors of this package extend, apart from `TypeError` for a bad option.
+ * @example
+ * ```ts
+ * try {
+ *   await redlock.acquire('customer:42', { waitMs: 0 })
+ * } catch (error) {
+ *   if (!(error instanceof RedlockError)) throw error
+ *   console.log(error.code) // RESOURCE_TAKEN | SPLIT_VOTE | QUORUM_UNREACHABLE | …
+ * }
+ * ```
+ */
 export abstract class RedlockError extends Error {
+  /** Names the kind of error. It does not change between releases. */
   abstract readonly code: string
 
   constructor(message: string, options?: ErrorOptions) {
@@ -26,10 +40,13 @@ export abstract class RedlockError extends Error {
 /** Another client holds a quorum of the masters for this resource. */
 export class ResourceTakenError extends RedlockError {
   readonly code = 'RESOURCE_TAKEN'
+  /** The resource that was asked for. */
   readonly resource: string
+  /** The holder's `owner` and the beginning of its token. */
   readonly holder: string
   /** The longest time to live that a master reported, in milliseconds. */
   readonly retryAfterMs: number
+  /** What each master said. */
   readonly answers: readonly MasterAnswer[]
 
   constructor(
@@ -55,7 +72,9 @@ export class ResourceTakenError extends RedlockError {
  */
 export class SplitVoteError extends RedlockError {
   readonly code = 'SPLIT_VOTE'
+  /** The resource that was asked for. */
   readonly resource: string
+  /** What each master said. */
   readonly answers: readonly MasterAnswer[]
 
   constructor(resource: string, answers: readonly MasterAnswer[]) {
@@ -73,8 +92,11 @@ export class QuorumUnreachableError extends RedlockError {
   readonly code = 'QUORUM_UNREACHABLE'
   /** The resource asked for; undefined when the fleet as a whole is not ready. */
   readonly resource: string | undefined
+  /** How many masters must vote. */
   readonly quorum: number
+  /** When enough quarantined masters vote again; 0 when that is not what is missing. */
   readonly retryAfterMs: number
+  /** What each master said. */
   readonly answers: readonly MasterAnswer[]
 
   constructor(
@@ -98,9 +120,13 @@ export class QuorumUnreachableError extends RedlockError {
   }
 }
 
+/** Why a master cannot be used, and what to do. */
 export interface MasterProblem {
+  /** `host:port`. */
   readonly master: string
+  /** What is wrong. */
   readonly problem: string
+  /** What to do. */
   readonly fix: string
 }
 
@@ -109,6 +135,7 @@ export interface MasterProblem {
  */
 export class MasterRefusedError extends RedlockError {
   readonly code = 'MASTER_REFUSED'
+  /** One entry for each refused master. */
   readonly problems: readonly MasterProblem[]
 
   constructor(problems: readonly MasterProblem[]) {
@@ -123,8 +150,11 @@ export class MasterRefusedError extends RedlockError {
 /** The lease is too short for the distance to the masters. */
 export class LeaseTooShortError extends RedlockError {
   readonly code = 'LEASE_TOO_SHORT'
+  /** The length that was asked for. */
   readonly leaseMs: number
+  /** The measured time to a quorum and back. */
   readonly roundTripMs: number
+  /** The shortest lease that would do. */
   readonly neededMs: number
 
   constructor(leaseMs: number, roundTripMs: number, neededMs: number) {
@@ -141,7 +171,9 @@ export class LeaseTooShortError extends RedlockError {
 /** `bootstrap` was asked to state that no lease exists, and one does. */
 export class LeaseExistsError extends RedlockError {
   readonly code = 'LEASE_EXISTS'
+  /** `host:port` of the master that holds it. */
   readonly master: string
+  /** The key of the lease. */
   readonly key: string
 
   constructor(master: string, key: string) {
@@ -157,6 +189,7 @@ export class LeaseExistsError extends RedlockError {
 /** `bootstrap` was asked to state that the fleet is new, and it is not, or that is not certain. */
 export class NotNewFleetError extends RedlockError {
   readonly code = 'NOT_NEW_FLEET'
+  /** Which masters show signs of use, or could not be asked. */
   readonly answers: readonly MasterAnswer[]
 
   constructor(answers: readonly MasterAnswer[]) {
@@ -172,10 +205,13 @@ export class NotNewFleetError extends RedlockError {
 /** The lease ended before the work did. Whatever still runs must stop and must not write. */
 export class LeaseLostError extends RedlockError {
   readonly code = 'LEASE_LOST'
+  /** What the lease covered. */
   readonly resource: string
+  /** The token of the lost lease. */
   readonly fencingToken: number
   /** What ended it, in words. */
   readonly reason: string
+  /** What each master said. Empty where no master was asked. */
   readonly answers: readonly MasterAnswer[]
 
   constructor(
@@ -200,6 +236,7 @@ export class StaleTokenError extends RedlockError {
   readonly code = 'STALE_TOKEN'
   /** What was to be written: a table and its key, a Redis key, an object. */
   readonly target: string
+  /** The token of the refused write. */
   readonly fencingToken: number
   /** The token of the later lease, where the store tells it. */
   readonly storedToken: number | undefined
@@ -218,6 +255,7 @@ export class StaleTokenError extends RedlockError {
 /** BullMQ's own lock on the job could not be renewed: another worker may start the same job. */
 export class JobLockLostError extends RedlockError {
   readonly code = 'JOB_LOCK_LOST'
+  /** BullMQ's id of the job. */
   readonly jobId: string
 
   constructor(jobId: string) {
@@ -247,7 +285,9 @@ export class ResourceError extends RedlockError {
 /** The queue's own Redis does not answer. */
 export class QueueUnreachableError extends RedlockError {
   readonly code = 'QUEUE_UNREACHABLE'
+  /** The name of the queue. */
   readonly queue: string
+  /** For how long its Redis has been silent. */
   readonly waitedMs: number
 
   /** @param cause what is wrong with `connection`, where it is known. */
@@ -263,8 +303,11 @@ export class QueueUnreachableError extends RedlockError {
 
 /** One setting of two that work on the same queue. */
 export interface SettingDifference {
+  /** The option that differs. */
   readonly name: 'namespace' | 'order' | 'slots'
+  /** Its value in this process. */
   readonly here: string | number
+  /** Its value in the other process. */
   readonly there: string | number
 }
 
@@ -274,7 +317,9 @@ export interface SettingDifference {
  */
 export class SettingsDifferError extends RedlockError {
   readonly code = 'SETTINGS_DIFFER'
+  /** The name of the queue. */
   readonly queue: string
+  /** One entry for each option that differs. */
   readonly differences: readonly SettingDifference[]
   /** When the other one said so last, on its clock. */
   readonly seenAt: Date
@@ -302,6 +347,7 @@ export class SettingsDifferError extends RedlockError {
 /** Workers that wake no sleeping job work on a queue whose jobs sleep in line. */
 export class PlainWorkerError extends RedlockError {
   readonly code = 'PLAIN_WORKER'
+  /** The name of the queue. */
   readonly queue: string
 
   constructor(queue: string) {
@@ -327,7 +373,9 @@ export class ShutdownError extends RedlockError {
 /** A job waited longer than `maxWaitMs` for its resource. */
 export class WaitedTooLongError extends RedlockError {
   readonly code = 'WAITED_TOO_LONG'
+  /** The resource that the job waited for. */
   readonly resource: string
+  /** The limit that is over. */
   readonly maxWaitMs: number
 
   constructor(resource: string, maxWaitMs: number) {
@@ -343,7 +391,9 @@ export class WaitedTooLongError extends RedlockError {
 /** A result or checkpoint is too large to be kept in the queue's Redis. */
 export class ValueTooLargeError extends RedlockError {
   readonly code = 'VALUE_TOO_LARGE'
+  /** The size of the value as JSON. */
   readonly bytes: number
+  /** The limit: `maxValueBytes`. */
   readonly maxBytes: number
 
   constructor(name: string, bytes: number, maxBytes: number) {
@@ -359,7 +409,9 @@ export class ValueTooLargeError extends RedlockError {
 /** A job was cancelled by `queue.cancel()`. Also the reason of its signal, where it ran. */
 export class JobCancelledError extends RedlockError {
   readonly code = 'JOB_CANCELLED'
+  /** BullMQ's id of the job. */
   readonly jobId: string
+  /** What `queue.cancel` was given. */
   readonly reason: string
 
   constructor(jobId: string, reason: string) {

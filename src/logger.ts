@@ -2,9 +2,13 @@ import { destination, pino } from 'pino'
 
 /** What this package needs of a logger; pino's own loggers fit, and so do most others. */
 export interface Logger {
+  /** What happens to single jobs and leases. */
   debug(fields: object, message: string): void
+  /** What an operator may want to know. */
   info(fields: object, message: string): void
+  /** Something that may need attention. */
   warn(fields: object, message: string): void
+  /** Something that needs attention. */
   error(fields: object, message: string): void
   /**
    * A logger that adds these fields to every line. Where there is none, they are added to each
@@ -17,7 +21,13 @@ export interface Logger {
 
 const ignore = (): void => undefined
 
-/** Logs nothing: for programs that report by other means. */
+/**
+ * Logs nothing: for programs that report by other means.
+ * @example
+ * ```ts
+ * new Redlock({ masters, logger: silentLogger })
+ * ```
+ */
 export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
 /** Warnings and errors as JSON lines on standard error, one event a line. */

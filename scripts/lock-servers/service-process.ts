@@ -1,4 +1,4 @@
-/** A server of a lock service as a process of this machine, in a directory of its own. */
+/** A server of a lock service as a process of this machine, with its own directory. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, closeSync, openSync, readdirSync, readFileSync } from 'node:fs'

@@ -11,6 +11,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { refuse } from '../options.ts'
 
+/** Which requests the dashboard answers. */
 export interface AccessOptions {
   /**
    * It gives access: as `Authorization: Bearer …`, or typed into the page's login. At least 16

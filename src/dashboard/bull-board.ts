@@ -3,15 +3,21 @@ import type { DashboardHandler } from './handler.ts'
 
 /** As much of Bull Board's queue adapters as is used; they need not be installed. */
 export interface LogAdapter {
+  /** The name of the queue. */
   getName(): string
+  /** The log of a job, line by line. */
   getJobLogs(jobId: string): Promise<string[]>
 }
 
 /**
- * Changes the adapter and returns it. Nothing is written: the reason is found out when the log is
- * opened.
- * @example createBullBoard({ queues: [showReasons(new BullMQAdapter(queue), dashboard)],
- * serverAdapter })
+ * Shows in Bull Board why a job waits: the log of the job ends with it. Changes the adapter and
+ * returns it. Nothing is written: the reason is found out when the log is opened.
+ * @example
+ * ```ts
+ * const dashboard = dashboardHandler({ masters, queueRedis: 'redis://queue:6379' })
+ * const queues = [showReasons(new BullMQAdapter(queue), dashboard)]
+ * createBullBoard({ queues, serverAdapter: new ExpressAdapter() })
+ * ```
  */
 export function showReasons<Adapter extends LogAdapter>(
   adapter: Adapter,

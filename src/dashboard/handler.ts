@@ -40,7 +40,9 @@ import { WrongTokens } from './wrong-tokens.ts'
 /** What express, connect and h3 call when another handler answers. */
 export type Next = (error?: unknown) => void
 
+/** A request handler for `node:http`, express, connect and h3. */
 export interface DashboardHandler {
+  /** Answers a request. With `next`, a path that it does not know is left to the next handler. */
   (request: IncomingMessage, response: ServerResponse, next?: Next): void
   /**
    * Why a job does not run, in words; undefined when it has finished, or is not there, or no
@@ -66,9 +68,12 @@ const REFUSALS = {
 } as const
 
 /**
+ * The dashboard as a request handler, for an application that serves it itself.
  * @throws TypeError for a bad option.
- * @example app.use('/redlock', dashboardHandler({ masters, queueRedis, authorize: (req) =>
- * isAdmin(req) }))
+ * @example
+ * ```ts
+ * app.use('/redlock', dashboardHandler({ masters, queueRedis: 'redis://queue:6379', token }))
+ * ```
  */
 export function dashboardHandler(options: DashboardOptions): DashboardHandler {
   const dashboard = new Dashboard(resolveOptions(options))

@@ -4,6 +4,7 @@ import type { InspectedLocks } from '../operator/lock-view.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import type { AccessOptions } from './access.ts'
 
+/** Which servers the dashboard reads, and how often. */
 export interface DashboardOptions extends AccessOptions {
   /** As your workers have them; or `locks`. */
   readonly masters?: readonly MasterAddress[]

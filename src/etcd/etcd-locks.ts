@@ -10,6 +10,7 @@ import { refuse } from '../options.ts'
 import { EtcdDriver, type EtcdClaim } from './etcd-driver.ts'
 import { EtcdGateway, type EtcdTls } from './gateway.ts'
 
+/** Which members of etcd, and the options of every lock service. */
 export interface EtcdLocksOptions extends LockOptions {
   /** The members: `http://host:2379` or `https://…`. All of them, so that one may be down. */
   readonly endpoints: readonly string[]
@@ -21,13 +22,17 @@ export interface EtcdLocksOptions extends LockOptions {
   readonly tls?: EtcdTls
   /** A user of etcd, where authentication is on. */
   readonly username?: string
+  /** Its password. */
   readonly password?: string
 }
 
 /**
+ * Leases on keys of etcd.
  * @example
+ * ```ts
  * const locks = new EtcdLocks({ endpoints: ['http://10.0.0.1:2379', 'http://10.0.0.2:2379'] })
  * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
+ * ```
  */
 export class EtcdLocks extends LockClient<EtcdClaim> {
   readonly #driver: EtcdDriver

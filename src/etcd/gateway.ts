@@ -5,10 +5,15 @@ import { Agent as HttpAgent, request as httpRequest, type ClientRequest } from '
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Clock } from '../clock.ts'
 
+/** Certificates, as `node:tls` takes them. */
 export interface EtcdTls {
+  /** The authority that has signed the certificates of the members. */
   readonly ca?: string | Buffer
+  /** The certificate of the client. */
   readonly cert?: string | Buffer
+  /** Its private key. */
   readonly key?: string | Buffer
+  /** The name that the certificates of the members must have. */
   readonly servername?: string
 }
 

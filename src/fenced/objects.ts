@@ -4,6 +4,7 @@
  */
 import { StaleTokenError } from '../errors.ts'
 
+/** An object, without its content. */
 export interface StoredObject {
   /** Changes with every write. */
   readonly etag: string
@@ -25,8 +26,12 @@ export interface FencedObjects<Body> {
 const MAX_TRIES = 20
 
 /**
+ * Writes an object, unless a later lease has written it.
  * @throws StaleTokenError when a later lease has written the object.
- * @example await fencedPut(objects, lease, 'reports/a.json', report)
+ * @example
+ * ```ts
+ * await fencedPut(objects, lease, 'reports/a.json', '{}')
+ * ```
  */
 export async function fencedPut<Body>(
   objects: FencedObjects<Body>,

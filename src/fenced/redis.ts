@@ -6,6 +6,7 @@ export type RedisCommand = readonly [name: string, ...args: (string | number | B
 
 /** An ioredis client. */
 export interface FencedRedisClient {
+  /** Runs a script. */
   eval(
     script: string,
     numberOfKeys: number,
@@ -38,8 +39,10 @@ return replies`
  * @returns the reply of each command. One that fails ends the script; those before it stay done.
  * @throws StaleTokenError when a later lease has written; then nothing ran.
  * @example
- * await fencedRedis(redis, lease, 'account:a:token', ['account:a'], [['HINCRBY', 'account:a',
- * 'balance', 10]])
+ * ```ts
+ * const add = ['HINCRBY', 'account:a', 'balance', 10] as const
+ * await fencedRedis(redis, lease, 'account:a:token', ['account:a'], [add])
+ * ```
  */
 export async function fencedRedis(
   redis: FencedRedisClient,

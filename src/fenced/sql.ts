@@ -8,6 +8,7 @@
 import { StaleTokenError } from '../errors.ts'
 import { refuse } from '../options.ts'
 
+/** Which table, and the columns that name its rows. */
 export interface FencedTableOptions {
   /** `accounts` or `app.accounts`. */
   readonly table: string
@@ -15,19 +16,27 @@ export interface FencedTableOptions {
   readonly key: readonly string[]
   /** A bigint column, which may be NULL. @defaultValue 'fencing_token' */
   readonly tokenColumn?: string
-  /** @defaultValue 'postgresql' */
+  /**
+   * The database.
+   * @defaultValue 'postgresql'
+   */
   readonly dialect?: 'postgresql' | 'sqlite' | 'mysql'
 }
 
+/** A statement with its parameters. */
 export interface Statement {
+  /** SQL with placeholders. */
   readonly text: string
+  /** What the placeholders stand for. */
   readonly values: unknown[]
 }
 
+/** Columns and their values. */
 export type Row = Readonly<Record<string, unknown>>
 
 /** A `pg.Pool` or `pg.Client`; for another database, an object around its driver. */
 export interface FencedClient {
+  /** Runs one statement. */
   query(
     text: string,
     values: unknown[],
@@ -45,14 +54,18 @@ interface Fenced {
 const OUT_OF_RANGE = '22003'
 
 /**
+ * A table whose rows refuse a stale fencing token.
  * @example
+ * ```ts
  * const accounts = new FencedTable({ table: 'accounts', key: ['id'] })
  * await accounts.write(pool, lease, { id: 'a' }, { balance: 10 })
  *
- * await client.query('BEGIN')                                // Several statements under one token:
+ * // Several statements under one token:
+ * await client.query('BEGIN')
  * const account = await accounts.claim(client, lease, { id: 'a' })
  * await client.query('UPDATE accounts SET balance = balance + $1 WHERE id = $2', [10, 'a'])
  * await client.query('COMMIT')
+ * ```
  */
 export class FencedTable {
   readonly #table: string

@@ -28,27 +28,36 @@ export interface Finding {
   readonly text: string
 }
 
+/** What the logs show. */
 export interface HistoryVerdict {
   /** `incomplete`: no violation in what is there, but lines are missing. */
   readonly verdict: 'clean' | 'violated' | 'incomplete' | 'empty'
+  /** How many leases were granted. */
   readonly leases: number
+  /** How many resources they were on. */
   readonly resources: number
+  /** How many machines logged them. */
   readonly machines: number
   /** Instances of `Redlock`, in all processes. */
   readonly locks: number
+  /** How often a lease was extended. */
   readonly extensions: number
   /** `unended`: their process stopped logging while it held them. */
   readonly endings: Readonly<Record<LeaseEnd | 'unended', number>>
+  /** How many of each kind. */
   readonly violations: Readonly<Record<Violation, number>>
+  /** How many gaps of each kind. */
   readonly missing: Readonly<Record<Gap, number>>
   /**
    * Pairs of leases on different machines that were closer together than `clockSkewMs`: not judged
    * by time.
    */
   readonly uncertain: number
+  /** The longest time for which two leases overlapped. */
   readonly longestOverlapMs: number
   /** The first ones of each kind. */
   readonly findings: readonly Finding[]
+  /** The option, or its default. */
   readonly clockSkewMs: number
 }
 

@@ -8,15 +8,23 @@ import { readLeaseEvent, type LeaseEvent } from './lease-event.ts'
 export interface HistorySource {
   /** For messages, such as the name of its file. */
   readonly name: string
+  /** Its lines as text, or as objects. */
   readonly lines: AsyncIterable<string | object> | Iterable<string | object>
 }
 
+/** How logs are read. */
 export interface VerifyOptions extends HistoryOptions {
   /** Called after each line, also of those that are not about leases. */
   readonly onLine?: () => void
 }
 
-/** As {@link verifyHistory}, of files. */
+/**
+ * As {@link verifyHistory}, of files.
+ * @example
+ * ```ts
+ * const { verdict } = await verifyHistoryFiles(['worker-1.ndjson', 'worker-2.ndjson'])
+ * ```
+ */
 export async function verifyHistoryFiles(
   paths: readonly string[],
   options: VerifyOptions = {},
@@ -27,7 +35,7 @@ export async function verifyHistoryFiles(
   )
 }
 
-/** Opened when it is read: readline drops the lines that come before anybody takes them. */
+/** Opened when it is read: readline drops the lines that come before they are read. */
 async function* linesOf(path: string): AsyncGenerator<string, void, undefined> {
   yield* createInterface({ input: createReadStream(path), crlfDelay: Infinity })
 }
@@ -42,9 +50,11 @@ interface Reader {
 /**
  * Whether two trusted leases of one resource ever overlapped, whether fencing tokens rose, and
  * which lines are missing.
- *
  * @example
+ * ```ts
+ * const lines = ['{"event":"lease:granted"}'] // as the logger wrote them
  * const { verdict, findings } = await verifyHistory([{ name: 'worker-1', lines }])
+ * ```
  */
 export async function verifyHistory(
   sources: readonly HistorySource[],

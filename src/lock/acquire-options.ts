@@ -2,6 +2,7 @@
 import { knownOptions, objectOption } from '../options.ts'
 import type { LeaseOptions } from './lock-service.ts'
 
+/** What `acquire` and `using` take: the options of a lease, and how long to wait for it. */
 export interface AcquireOptions extends LeaseOptions {
   /**
    * How long to go on trying. 0 tries once.

@@ -4,6 +4,7 @@ import type { Finding } from './finding.ts'
 
 /** One master's view. */
 export interface MasterView {
+  /** `host:port`. */
   readonly master: string
   /** `owner` and the beginning of the token; undefined where the resource is free. */
   readonly holder?: string
@@ -46,7 +47,9 @@ export interface ServiceHealth {
   readonly findings: readonly Finding[]
 }
 
+/** Who holds one resource, and what each master says about it. */
 export interface Inspection {
+  /** The resource that was asked for. */
   readonly resource: string
   /**
    * Who holds a quorum, since when at the latest, and until when; undefined when no client does.
@@ -60,6 +63,7 @@ export interface Inspection {
      */
     readonly freeInMs: number
   }
+  /** One entry for each master. */
   readonly masters: readonly MasterView[]
   /** Why it is not known who holds it; undefined when it is. */
   readonly unknown?: string

@@ -1,6 +1,7 @@
 /** A lease as its holder sees it, whatever lock service stands behind it. */
 import type { MasterAnswer } from '../errors.ts'
 
+/** What became of an extension. */
 export type ExtendOutcome =
   /** A quorum extended the lease. */
   | { readonly status: 'extended'; readonly remainingMs: number }
@@ -17,6 +18,15 @@ export type ExtendOutcome =
       readonly option: 'maxHoldMs' | 'maxExtensions'
     }
 
+/**
+ * A lease that was granted. It ends by itself one `leaseMs` after its last extension.
+ * @example
+ * ```ts
+ * await using lease = await redlock.acquire('customer:42', { autoExtend: true })
+ * await charge(order, { signal: lease.signal, fencingToken: lease.fencingToken })
+ * lease.assertHeld() // throws a LeaseLostError if it is over
+ * ```
+ */
 export interface Lease extends AsyncDisposable {
   /** For people: the resource's name, or several joined by ` + `. */
   readonly resource: string
@@ -30,7 +40,7 @@ export interface Lease extends AsyncDisposable {
    * Larger than that of every earlier lease on the resource. Compare it in the store you write to.
    */
   readonly fencingToken: number
-  /** Milliseconds. */
+  /** The length of the lease from its grant or its last extension. */
   readonly leaseMs: number
   /** Aborts with a `LeaseLostError` at the latest when the lease may no longer be trusted. */
   readonly signal: AbortSignal
@@ -39,7 +49,8 @@ export interface Lease extends AsyncDisposable {
   /** Milliseconds for which the lease may still be trusted; 0 when it is lost or released. */
   remainingMs(): number
   /**
-   * @throws LeaseLostError when the lease is over. Looks at the clocks itself: timers may be late.
+   * Does nothing while the lease is held. It reads the clocks itself: timers may be late.
+   * @throws LeaseLostError when the lease is over.
    */
   assertHeld(): void
   /**

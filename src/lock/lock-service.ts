@@ -4,8 +4,12 @@ import type { Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import type { AcquireOutcome } from './outcome.ts'
 
+/** The options of one lease. */
 export interface LeaseOptions {
-  /** @defaultValue the service's `leaseMs` */
+  /**
+   * How long the lease lasts without an extension.
+   * @defaultValue the service's `leaseMs`
+   */
   readonly leaseMs?: number
   /**
    * Renew at every third of the lease until it is released or lost.
@@ -14,7 +18,10 @@ export interface LeaseOptions {
   readonly autoExtend?: boolean
   /** The longest time to hold it, extensions included. @defaultValue the service's `maxHoldMs` */
   readonly maxHoldMs?: number
-  /** @defaultValue the service's `maxExtensions` */
+  /**
+   * How often the lease may be extended.
+   * @defaultValue the service's `maxExtensions`
+   */
   readonly maxExtensions?: number
   /**
    * How many holders the resource may have at once. Every caller must give the same number. Each
@@ -31,6 +38,10 @@ export interface LeaseOptions {
  */
 export type Capability = 'handOver' | 'slots' | 'announcements'
 
+/**
+ * What a `LockedWorker` takes leases from: `Redlock`, `RedlockCells`, `PostgresLocks`, `EtcdLocks`,
+ * `ZooKeeperLocks`, or your own. `lockServiceCases` tests it.
+ */
 export interface LockService {
   /** Resources of different namespaces have nothing to do with each other. */
   readonly namespace: string

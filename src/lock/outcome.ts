@@ -11,32 +11,41 @@ import type { Lease } from './lease.ts'
 /** Another client holds a quorum: wait for its lease to end, at most `retryAfterMs`. */
 export interface Taken {
   readonly status: 'taken'
+  /** The resource that was asked for. */
   readonly resource: string
   /** The holder's `owner` and the beginning of its token. */
   readonly holder: string
+  /** The longest time to live that a master reported. */
   readonly retryAfterMs: number
+  /** What each master said. */
   readonly answers: readonly MasterAnswer[]
 }
 
 /** No client holds a quorum: retry soon, after a random delay. There is no holder to release it. */
 export interface Split {
   readonly status: 'split'
+  /** The resource that was asked for. */
   readonly resource: string
+  /** What each master said. */
   readonly answers: readonly MasterAnswer[]
 }
 
 /** Too few masters can vote, or they took so long that the lease was over before it began. */
 export interface Unreachable {
   readonly status: 'unreachable'
+  /** The resource that was asked for. */
   readonly resource: string
   /** When enough quarantined masters vote again; 0 when that is not what is missing. */
   readonly retryAfterMs: number
   /** How many of the masters must vote. */
   readonly quorum: number
+  /** What each master said. */
   readonly answers: readonly MasterAnswer[]
 }
 
+/** Why an attempt was not granted. */
 export type NotGranted = Taken | Split | Unreachable
+/** What became of an attempt. */
 export type AcquireOutcome = { readonly status: 'granted'; readonly lease: Lease } | NotGranted
 
 export function outcomeError(outcome: NotGranted): RedlockError {

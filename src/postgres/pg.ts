@@ -11,27 +11,36 @@ export interface PgQuery {
   readonly query_timeout?: number
 }
 
+/** What runs statements. */
 export interface PgQueryable {
+  /** Runs one statement. */
   query(query: PgQuery): Promise<PgRows>
 }
 
+/** A connection of a pool. */
 export interface PgPoolClient extends PgQueryable {
   /** With `true` the connection is closed instead of used again. */
   release(destroy?: boolean): void
+  /** Hears of a broken connection. */
   on(event: 'error', heard: (error: Error) => void): unknown
+  /** Ends that. */
   off(event: 'error', heard: (error: Error) => void): unknown
 }
 
 /** A `pg.Pool`, directly or through pgbouncer in any of its modes. */
 export interface PgPool extends PgQueryable {
+  /** Takes a connection out of the pool. */
   connect(): Promise<PgPoolClient>
 }
 
 /** A `pg.Client` that has its own session: not through pgbouncer in transaction mode. */
 export interface PgListener extends PgQueryable {
+  /** Opens the connection. */
   connect(): Promise<unknown>
+  /** Hears of releases, and of a broken connection. */
   on(event: 'notification', heard: (message: { payload?: string | undefined }) => void): unknown
   on(event: 'error', heard: (error: Error) => void): unknown
   on(event: 'end', heard: () => void): unknown
+  /** Closes the connection. */
   end(): Promise<void>
 }

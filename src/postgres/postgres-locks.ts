@@ -14,6 +14,7 @@ import type { PgListener, PgPool, PgQueryable } from './pg.ts'
 import { PostgresDriver, type PostgresClaim } from './postgres-driver.ts'
 import { statementsFor } from './statements.ts'
 
+/** Which database, and the options of every lock service. */
 export interface PostgresLocksOptions extends LockOptions {
   /** A `pg.Pool`, also through pgbouncer in transaction mode. It is not closed with the locks. */
   readonly pool: PgPool
@@ -28,7 +29,9 @@ export interface PostgresLocksOptions extends LockOptions {
   readonly listen?: () => PgListener
 }
 
+/** What the function of a transaction is given. */
 export interface LockedTransaction {
+  /** The connection of the transaction. */
   readonly client: PgQueryable
   /** Larger than that of every earlier lease and transaction on the resources. */
   readonly fencingToken: number
@@ -39,10 +42,13 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$/
 const ignored = (): void => undefined
 
 /**
+ * Leases in a table of PostgreSQL.
  * @example
- * const locks = new PostgresLocks({ pool: new pg.Pool(), leaseMs: 5_000 })
+ * ```ts
+ * const locks = new PostgresLocks({ pool: new Pool(), leaseMs: 5_000 })
  * await locks.ready()
  * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
+ * ```
  */
 export class PostgresLocks extends LockClient<PostgresClaim> {
   readonly #pool: PgPool
@@ -67,7 +73,7 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
 
   /**
    * Runs `write` in one transaction with the lock, so that no other holder writes before it
-   * commits. Under a lease, the transaction begins only if no other lease followed it, and keeps
+   * commits. Under a lease, the transaction begins only if no other lease followed it. It keeps
    * others out until it ends, even if the lease expires meanwhile. With a resource and no lease,
    * the row is the lock for the time of the transaction, and a live lease keeps it out.
    * @throws LeaseLostError when another lease followed; ResourceTakenError when a lease is live;

@@ -34,13 +34,17 @@ import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.t
 import { resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
 import { claimsFor, tryEach } from '../lock/slots.ts'
 
+/** The state of a fleet as one client sees it. */
 export interface RedlockStatus {
+  /** How many masters must grant a lease. */
   readonly quorum: number
+  /** One entry for each master, in the order of the option. */
   readonly masters: readonly MasterStatus[]
   /** Leases this instance holds now. */
   readonly leases: number
 }
 
+/** What `bootstrap` must be told. */
 export interface BootstrapOptions {
   /** Says that no client has ever used this fleet. */
   readonly newFleet: true
@@ -51,6 +55,22 @@ export interface BootstrapOptions {
 /** A lease shorter than this many round trips is spent on talking to the masters. */
 const ROUND_TRIPS_PER_LEASE = 4
 
+/**
+ * Leases on a quorum of independent Redis masters ([the
+ * algorithm](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/)), with
+ * fencing tokens
+ * ([why](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html)).
+ * @example
+ * ```ts
+ * const redlock = new Redlock({ masters: ['redis://lock-1:6379'] })
+ * await redlock.using('customer:42', { waitMs: 2_000 }, async ({ signal, fencingToken }) => {
+ *   await charge({ customerId: 42 }, { signal, fencingToken })
+ * })
+ * const outcome = await redlock.tryAcquire('gpu', { slots: 4 })
+ * if (outcome.status === 'granted') await outcome.lease.release()
+ * await redlock.close()
+ * ```
+ */
 export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
   readonly #observer: Required<LockObserver>
@@ -100,6 +120,7 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#settings.maxLeaseMs
   }
 
+  /** How many masters must grant a lease: more than half of them. */
   get quorum(): number {
     return this.#fleet.quorum
   }
@@ -112,7 +133,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * Resolves when all masters have been tried and a quorum of them is connected, checked and
    * enrolled. They may still be quarantined, and some of the others refused: see `status()`.
    * @throws MasterRefusedError when the client's own settings are wrong (the same server twice,
-   * another `maxLeaseMs` than the fleet's), or when refused masters leave no quorum.
+   * another `maxLeaseMs` than the fleet's). Also when refused masters leave no quorum.
    * @throws QuorumUnreachableError when fewer than a quorum answered.
    * @throws LeaseTooShortError when `leaseMs` leaves no room for the round trips.
    */
@@ -147,9 +168,9 @@ export class Redlock implements LockService, AsyncDisposable {
    * trusted. So this is refused unless this client was the first to enrol every master. Does
    * nothing where no master is quarantined.
    * @returns the names of the masters that vote now.
-   * @throws NotNewFleetError when a client has used the fleet before, or a master cannot be asked;
-   * LeaseExistsError when a connected master holds a lease; what {@link Redlock.ready} throws;
-   * TypeError without `newFleet: true`.
+   * @throws NotNewFleetError when a client has used the fleet before, or a master cannot be asked.
+   * @throws LeaseExistsError when a connected master holds a lease.
+   * @throws what {@link Redlock.ready} throws; TypeError without `newFleet: true`.
    */
   async bootstrap(options: BootstrapOptions): Promise<readonly string[]> {
     const { newFleet, confirmed = false } = (options as BootstrapOptions | undefined) ?? {}
@@ -179,7 +200,7 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /**
    * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of
-   * arrival plus patience (`waitMs`, at most `maxLeaseMs`); this is advice to the waiters, and no
+   * arrival plus patience (`waitMs`, at most `maxLeaseMs`). This is advice to the waiters, and no
    * promise when masters fail.
    * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt
    * failed.
@@ -240,9 +261,10 @@ export class Redlock implements LockService, AsyncDisposable {
   /**
    * Ends `lease` and acquires its resources anew without a moment in which another client could:
    * for the next piece of work on the same resource. The successor has its own, larger fencing
-   * token. When it is not granted, both are released. No master is asked, and what is left of
-   * `lease` passes to the successor, as long as that is nine tenths of a lease of the same length,
-   * or half of one that is kept alive (`autoExtend`); every 64th time they are asked all the same.
+   * token. When it is not granted, both are released. No master is asked while enough of `lease` is
+   * left, which then passes to the successor. Enough is nine tenths of a lease of the same length,
+   * or half of one that is kept alive (`autoExtend`). Every 64th time the masters are asked all the
+   * same.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {

@@ -46,7 +46,7 @@ export interface RedlockOptions {
   readonly connectTimeoutMs?: number
   /**
    * How far a client's clock may be ahead of a master's before the master refuses its fencing
-   * tokens, and how far a master's clock may be from those of a quorum before it does not count.
+   * tokens. Also how far a master's clock may be from those of a quorum before it does not count.
    * Less than half of `maxLeaseMs`.
    * @defaultValue a third of `maxLeaseMs`
    */

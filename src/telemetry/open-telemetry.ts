@@ -21,13 +21,17 @@ import { Reporter } from './listeners.ts'
 import { ResourceClasses, type ResourceClassOptions } from './resource-classes.ts'
 import { spanned } from './spans.ts'
 
+/** How resources become labels. */
 export type TelemetryOptions = ResourceClassOptions
 
 /**
  * The observer that a Redlock has unless it is given another.
  * @throws TypeError for a bad option.
- * @example new Redlock({ masters, observer: openTelemetry({ resourceClass: (name) =>
- * name.split('/')[0] }) })
+ * @example
+ * ```ts
+ * const resourceClass = (name: string): string => name.split('/')[0] ?? ''
+ * new Redlock({ masters, observer: openTelemetry({ resourceClass }) })
+ * ```
  */
 export function openTelemetry(options: TelemetryOptions = {}): Observer {
   const classes = new ResourceClasses(options)

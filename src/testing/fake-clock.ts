@@ -5,7 +5,15 @@ interface Due {
   readonly run: () => void
 }
 
-/** A clock that stands still until a test moves it. */
+/**
+ * A clock that stands still until a test moves it.
+ * @example
+ * ```ts
+ * const clock = new FakeClock({ startsAt: Date.UTC(2026, 0, 1) })
+ * clock.after(1_000, () => console.log('a second is over'))
+ * await clock.advance(1_000)
+ * ```
+ */
 export class FakeClock implements Clock {
   /** Wall time at the beginning. */
   readonly #startedAt: number

@@ -2,6 +2,7 @@ import { chooseBackend } from './choose-backend.ts'
 import { startOn } from './start-server.ts'
 import type { Backend, ServerConfig, TestServer } from './test-server.ts'
 
+/** How many servers to start, and with what. */
 export interface FleetOptions {
   /**
    * How many independent lock servers.
@@ -23,6 +24,7 @@ export interface FleetOptions {
 
 /** Independent lock servers, and one server for the queue. */
 export interface Fleet extends AsyncDisposable {
+  /** The lock servers. */
   readonly masters: readonly TestServer[]
   /** BullMQ's server. Reading it throws when the fleet was started with `queue: false`. */
   readonly queue: TestServer

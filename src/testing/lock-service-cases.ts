@@ -1,20 +1,13 @@
 /**
  * What every lock service must do, as cases for any test runner. A service passes when each `run`
  * resolves; a case rejects with what it saw. Cases use real time, and take a few leases each.
- *
- * @example
- * ```ts
- * for (const { name, run } of lockServiceCases({ open: async () => new Redlock({ masters, leaseMs:
- * 1_000 }) })) {
- *   test(name, run)
- * }
- * ```
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Lease } from '../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 
+/** The lock service that is tested. */
 export interface LockServiceUnderTest {
   /**
    * Another client of the same servers and the same namespace, ready to acquire. Closed by the
@@ -28,6 +21,7 @@ export interface LockServiceUnderTest {
   readonly network?: TestNetwork
 }
 
+/** Faults between clients and servers. */
 export interface TestNetwork {
   /** Replies arrive this much later; 0 ends it. */
   delayReplies(delayMs: number): void
@@ -37,8 +31,11 @@ export interface TestNetwork {
   heal(): Promise<void>
 }
 
+/** One case: what must hold, and a function that finds out. */
 export interface LockServiceCase {
+  /** What must hold. */
   readonly name: string
+  /** Rejects with what it saw where the case fails. */
   readonly run: () => Promise<void>
 }
 
@@ -84,7 +81,13 @@ const CASES: readonly {
 ]
 
 /**
- * The cases for one service. What it `lacks` and faults it cannot be given are reported as such.
+ * What every lock service must do, as cases for any test runner. A case passes where the service
+ * `lacks` what it needs. Without `network`, cases that need a fault are left out.
+ * @example
+ * ```ts
+ * const open = async (): Promise<LockService> => new Redlock({ masters, leaseMs: 1_000 })
+ * for (const { name, run } of lockServiceCases({ open })) test(name, run)
+ * ```
  */
 export function lockServiceCases(service: LockServiceUnderTest): readonly LockServiceCase[] {
   return CASES.filter(({ needs }) => needs !== 'network' || service.network !== undefined).map(

@@ -5,6 +5,7 @@ import { silentLogger } from '../logger.ts'
 import type { FakeClock } from './fake-clock.ts'
 import { MemoryMaster } from './memory-master.ts'
 
+/** How many servers, and whose time. */
 export interface MemoryFleetOptions {
   /**
    * How many lock servers.
@@ -20,6 +21,7 @@ const CLOSING_MS = 60_000
 
 /** Lock servers in this process, for tests that need no Redis. */
 export interface MemoryFleet extends AsyncDisposable {
+  /** The lock servers. */
   readonly masters: readonly MemoryMaster[]
   /**
    * A Redlock on these servers, ready to acquire: the real one, whose scripts run in memory. Its

@@ -16,8 +16,11 @@ import { simulateProcedure, simulateScript, type Reply } from './simulated-scrip
 
 /** A lock server in this process. A test takes it away and brings it back. */
 export class MemoryMaster {
+  /** What the server is for, such as `memory-1`. */
   readonly name: string
+  /** Its time. */
   readonly clock: Clock
+  /** Its keys. */
   readonly memory: SimulatedMemory
   readonly #connections = new Set<MemoryConnection>()
   readonly #subscribers: { readonly channel: string; heard(message: string): void }[] = []
@@ -30,10 +33,12 @@ export class MemoryMaster {
     this.memory = new SimulatedMemory(() => clock.wallNow())
   }
 
+  /** `silent`: it takes what is sent and answers nothing. */
   get state(): 'up' | 'silent' | 'down' {
     return this.#state
   }
 
+  /** Changes when its process does. */
   get runId(): string {
     return this.#runId
   }
@@ -94,6 +99,7 @@ export class MemoryMaster {
     return { ok: true, reply, serverMs: Math.floor(nowUs / 1_000) }
   }
 
+  /** Its wall clock, in microseconds. */
   get nowUs(): number {
     return Math.floor(this.clock.wallNow() * 1_000)
   }

@@ -1,6 +1,7 @@
 import { type BackendChoice, chooseBackend } from './choose-backend.ts'
 import type { Backend, ServerConfig, TestServer } from './test-server.ts'
 
+/** How to start one server. */
 export interface ServerOptions {
   /**
    * What the server is for; appears in error messages.
@@ -20,8 +21,12 @@ export interface ServerOptions {
 /**
  * Starts one real Redis server on a free port. It is gone when it is closed or when this process
  * ends, in whatever way.
- *
  * @throws Error when nothing on this machine can run a server, saying what to install
+ * @example
+ * ```ts
+ * await using server = await startServer({ config: { appendonly: 'yes' } })
+ * console.log(server.url)
+ * ```
  */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const { name = 'server', config = {}, backend } = options

@@ -2,6 +2,7 @@
 export interface TestServer extends AsyncDisposable {
   /** What the server is for, such as `master-1` or `queue`; it appears in error messages. */
   readonly name: string
+  /** The address on which it listens. */
   readonly host: string
   /** Stays the same over {@link kill} and {@link restart}. Never 6379. */
   readonly port: number
@@ -24,6 +25,7 @@ export interface TestServer extends AsyncDisposable {
   close(): Promise<void>
 }
 
+/** What a restarted server finds. */
 export interface RestartOptions {
   /**
    * Whether the new process finds the directory of the old one. A crash keeps only what the server

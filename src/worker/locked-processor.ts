@@ -28,6 +28,7 @@ export type LeasedProcessor<Data, Result, Name extends string = string> = (
   signal: AbortSignal,
 ) => Promise<Result>
 
+/** The options of `lockedProcessor`; `LockedWorker` has the first seven. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export interface LockedProcessorOptions<Data = any> {
   /**
@@ -95,12 +96,17 @@ export interface LockRenewalEvents {
 
 /**
  * For workers that are made elsewhere (NestJS's `WorkerHost`, an existing `new Worker`); otherwise
- * use {@link LockedWorker}. It keeps no lines: add jobs with an ordinary `Queue`, no worker wakes
+ * use {@link LockedWorker}. It keeps no lines: add jobs with an ordinary `Queue`. No worker wakes
  * those of a `LockedQueue`.
  * @throws TypeError for a bad option.
  * @example
- * const processor = lockedProcessor(redlock, { resource: (job) => `customer:${job.data.id}` },
- * charge) processor.watch(new Worker('invoices', processor, { connection }))
+ * ```ts
+ * const resource = (job: Job): string => `customer:${job.data.customerId}`
+ * const processor = lockedProcessor(redlock, { resource }, async (job, lease) => {
+ *   await charge(job.data, { signal: lease.signal, fencingToken: lease.fencingToken })
+ * })
+ * processor.watch(new Worker('invoices', processor, { connection }))
+ * ```
  */
 export function lockedProcessor<Data = any, Result = any, Name extends string = string>(
   redlock: LockService,

@@ -35,6 +35,7 @@ import { SettingsCheck } from './line/settings-check.ts'
 import { checkedTenant, checkedWeight, type Share } from './line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from './run/resource.ts'
 
+/** BullMQ's queue options, and how jobs stand in line. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export interface LockedQueueOptions<Data = any> extends QueueOptions {
   /** Names what a job touches from its data; the same as the `resource` of the workers. */
@@ -97,7 +98,19 @@ interface NewJob<Data, Name extends string> {
   opts?: JobsOptions
 }
 
-/** For `LockedWorker`s; its `error` event reports workers with other settings. */
+/**
+ * A BullMQ `Queue` for `LockedWorker`s, whose jobs stand in the lines of their resources. Its
+ * `error` event reports workers with other settings.
+ * @example
+ * ```ts
+ * const queue = new LockedQueue('invoices', {
+ *   connection,
+ *   resource: (data) => `customer:${data.customerId}`,
+ * })
+ * await queue.add('invoice', { customerId: 42, amount: 10 }, { attempts: 3 })
+ * console.log(await queue.position('1'))
+ * ```
+ */
 export class LockedQueue<Data = any, Result = any, Name extends string = string> extends Queue<
   Data,
   Result,
@@ -192,7 +205,11 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   /**
    * No job of a resource starts until it is resumed or `until` has come; those that run go on. Also
    * for a resource that has no jobs yet. A second call replaces the first.
-   * @example await queue.pauseResource('customer:42', { reason: 'migration', until: inOneHour })
+   * @example
+   * ```ts
+   * const inOneHour = Date.now() + 3_600_000
+   * await queue.pauseResource('customer:42', { reason: 'migration', until: inOneHour })
+   * ```
    */
   async pauseResource(resource: string, options: LimitOptions = {}): Promise<void> {
     await pauseLine(this.#lines(), resourceName(resource), options)
@@ -245,7 +262,10 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * fails without another attempt. Jobs that are added afterwards are not cancelled: pause the
    * resource before, if they must not start.
    * @returns what became of each within `timeoutMs`.
-   * @example await queue.cancel({ resource: 'customer:42' }, { reason: 'runaway import' })
+   * @example
+   * ```ts
+   * await queue.cancel({ resource: 'customer:42' }, { reason: 'runaway import' })
+   * ```
    */
   async cancel(
     target: string | { readonly resource: string },

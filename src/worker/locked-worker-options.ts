@@ -42,7 +42,7 @@ export interface LockedWorkerOptions<Data = any>
   readonly checkpoints?: boolean
   /**
    * Milliseconds of work that jobs of one resource may do in a row while jobs of other resources
-   * wait; then its next job goes behind them. A smaller number is fairer to others; within a burst
+   * wait. Then its next job goes behind them. A smaller number is fairer to others; within a burst
    * the lease is handed on, which costs the lock masters little. @defaultValue 50
    */
   readonly burstMs?: number

@@ -28,6 +28,7 @@ import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from './run/resource.ts'
 import { ResultStore, stepsKey } from './run/result-store.ts'
 
+/** The events of a `LockedWorker`: BullMQ's, and three more. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export interface LockedWorkerListener<
   Data = any,
@@ -46,6 +47,7 @@ export interface LockedWorkerListener<
   breaker: (state: 'open' | 'closed') => void
 }
 
+/** What `worker.drain` takes. */
 export interface DrainOptions {
   /** How long running jobs may go on. @defaultValue 30 000 */
   readonly timeoutMs?: number
@@ -73,6 +75,22 @@ const CANCEL_LOOK_MS = 500
 const CENSUS_LIMIT_MS = 500
 const CENSUS_LINES = 1_000
 
+/**
+ * A BullMQ `Worker` that runs each job under a lease on the resource that the job touches.
+ * @example
+ * ```ts
+ * const worker = new LockedWorker(
+ *   'invoices',
+ *   async (job, lease) => {
+ *     await lease.step('charge', ({ signal, fencingToken }) =>
+ *       charge(job.data, { signal, fencingToken }),
+ *     )
+ *   },
+ *   { connection, redlock, resource: (job) => `customer:${job.data.customerId}` },
+ * )
+ * process.once('SIGTERM', () => void worker.drain({ timeoutMs: 25_000 }))
+ * ```
+ */
 export class LockedWorker<Data = any, Result = any, Name extends string = string> extends Worker<
   Data,
   Result,

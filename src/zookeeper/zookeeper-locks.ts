@@ -10,6 +10,7 @@ import { lockSettings, type LockOptions } from '../lock/lock-settings.ts'
 import { integerOption, refuse } from '../options.ts'
 import { ZooKeeperDriver, type ZooKeeperClaim } from './zookeeper-driver.ts'
 
+/** Which servers, and the options of every lock service. */
 export interface ZooKeeperLocksOptions extends LockOptions {
   /** `host:2181,host:2181`, and a path as root where there is one: `host:2181/app`. */
   readonly servers: string
@@ -20,9 +21,12 @@ export interface ZooKeeperLocksOptions extends LockOptions {
 }
 
 /**
+ * Leases on ephemeral nodes of ZooKeeper.
  * @example
+ * ```ts
  * const locks = new ZooKeeperLocks({ servers: '10.0.0.1:2181,10.0.0.2:2181' })
  * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
+ * ```
  */
 export class ZooKeeperLocks extends LockClient<ZooKeeperClaim> {
   /** @throws TypeError for a bad option, naming it. */

@@ -42,7 +42,7 @@ export function page(): Promise<string> {
     '# Compatibility with BullMQ',
     'Change `Queue` to `LockedQueue` and `Worker` to `LockedWorker`: this page says what becomes of every public member of BullMQ. ' +
       `The members are read from the types of BullMQ ${bullmqVersion()}, and a member without a row fails a test. ` +
-      'A row that can differ names a test that runs one scenario with BullMQ’s classes and with these, on real servers, and compares what ran, in which order, with which result and how soon.',
+      'A row that can differ names a test that runs one scenario with BullMQ’s classes and with these, on real servers. It compares what ran, in which order, with which result and how soon.',
     `${ROWS.length} rows: ${count('same')} same, ${count('differs')} differ, ${count('refused')} are refused. ` +
       '"Customer" stands for a resource: whatever `resource` names.',
     'This page is written by `npm run docs:compatibility`; a test compares it.',

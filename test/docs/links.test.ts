@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
+import { anchorOf } from '../support/markdown.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const IGNORED = /(^|\/)(node_modules|dist)\//
@@ -17,16 +18,15 @@ function pages(): readonly string[] {
   return listed.split('\n').filter((name) => name !== '' && !IGNORED.test(name))
 }
 
-/** As GitHub makes them. */
 function anchorsOf(text: string): ReadonlySet<string> {
   const prose = text.replaceAll(/^```[^]*?^```/gm, '')
   const anchors = new Set<string>()
   for (const [, heading = ''] of prose.matchAll(/^#{1,6} +(.+?) *$/gm)) {
-    const anchor = heading
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-')
-    anchors.add(anchor)
+    const anchor = anchorOf(heading)
+    // A second heading of this name has a number.
+    let unique = anchor
+    for (let count = 1; anchors.has(unique); count++) unique = `${anchor}-${count}`
+    anchors.add(unique)
   }
   return anchors
 }
@@ -56,8 +56,13 @@ test.each(pages())('%s: every test and benchmark that it names is there', (page)
   expect(gone).toEqual([])
 })
 
-test('every page of docs/ can be reached from the README', () => {
+test('every page of docs/ stands on one shelf of the README', () => {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-  const lost = pages().filter((page) => page.startsWith('docs/') && !readme.includes(`(${page})`))
-  expect(lost).toEqual([])
+  const shelves = readme.slice(readme.indexOf('## Read on'))
+  expect([...shelves.matchAll(/^\*\*(\w+)\*\*/gm)].map(([, name]) => name)).toEqual([
+    ...['Learn', 'Do', 'Know', 'Understand'],
+  ])
+  const found = [...shelves.matchAll(/^\| \[[^\]]+\]\((docs\/[^)]+)\)/gm)].map(([, page]) => page)
+  const there = pages().filter((page) => page.startsWith('docs/'))
+  expect([...found].sort()).toEqual([...there].sort())
 })

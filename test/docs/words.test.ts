@@ -1,4 +1,4 @@
-/** Plain English in pages and sources, the texts of the command line and of errors among them. */
+/** Plain English in pages and sources: comments, errors, logs and the texts of the command line. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
@@ -12,6 +12,7 @@ const AVOIDED: Readonly<Record<string, string>> = {
   nobody: 'no client, no worker; is free',
   somebody: 'another client, another program',
   everybody: 'all clients, all workers',
+  anybody: 'a client, a worker',
   'for ever': 'no expiry, without end',
   forever: 'no expiry, without end',
   'so many': 'the number of …, the most …',
@@ -38,10 +39,14 @@ const AVOIDED: Readonly<Record<string, string>> = {
   tookItOut: 'removedFromLine',
   KeptValues: 'ResultStore',
   silentOnes: 'unreachableMasters',
+  QueueSide: 'WorkerQueueState',
+  SAY_EVERY_MS: 'PUBLISH_INTERVAL_MS',
+  HEEDED_MS: 'ENTRY_TTL_MS',
+  'work-force': 'processes',
 }
 
 const PAGES = readdirSync(ROOT).filter((name) => name.endsWith('.md'))
-const READ = ['docs', 'src', 'examples', 'workers', 'deploy'] as const
+const READ = ['docs', 'src', 'examples', 'workers', 'deploy', 'scripts', '.github', '.ci'] as const
 /** Texts of others, and what a build leaves. */
 const OTHERS = /(^|\/)(node_modules|dist|data|package-lock\.json)(\/|$)|\.(png|svg|tgz)$/
 
@@ -54,17 +59,19 @@ function files(): readonly string[] {
   return [...PAGES, ...below].filter((name) => !OTHERS.test(name))
 }
 
-test('pages and sources say it in plain words', () => {
-  const words = Object.keys(AVOIDED).map((word) => word.replaceAll(' ', String.raw`[\s*/]+`))
-  const avoided = new RegExp(String.raw`\b(?:${words.join('|')})\b`, 'gi')
-  const found = files().flatMap((name) => {
-    const text = readFileSync(join(ROOT, name), 'utf8')
-    return [...text.matchAll(avoided)].map(({ 0: word, index }) => {
-      const line = text.slice(0, index).split('\n').length
-      const plain = word.replaceAll(/[\s*/]+/g, ' ').toLowerCase()
-      const better = Object.entries(AVOIDED).find(([each]) => each.toLowerCase() === plain)?.[1]
-      return `${name}:${line}: "${plain}". Write: ${better ?? ''}`
-    })
+const words = Object.keys(AVOIDED).map((word) => word.replaceAll(' ', String.raw`[\s*/]+`))
+const avoided = new RegExp(String.raw`\b(?:${words.join('|')})\b`, 'gi')
+
+function foundIn(name: string, text: string): readonly string[] {
+  return [...text.matchAll(avoided)].map(({ 0: word, index }) => {
+    const line = text.slice(0, index).split('\n').length
+    const plain = word.replaceAll(/[\s*/]+/g, ' ').toLowerCase()
+    const better = Object.entries(AVOIDED).find(([each]) => each.toLowerCase() === plain)?.[1]
+    return `${name}:${line}: "${plain}". Write: ${better ?? ''}`
   })
+}
+
+test('pages and sources say it in plain words', () => {
+  const found = files().flatMap((name) => foundIn(name, readFileSync(join(ROOT, name), 'utf8')))
   expect(found.join('\n')).toBe('')
 })

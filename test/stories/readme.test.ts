@@ -4,79 +4,36 @@
  */
 import { spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { ask } from '../testing/ask.ts'
+import { examplesOf, packedApp, succeeded, type PackedApp } from './packed-app.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 })
 
-const ROOT = join(import.meta.dirname, '..', '..')
-const PACKED = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
-const ALSO_PACKED = ['README.md', 'CHANGELOG.md', 'LICENSE']
+const PAGES = ['README.md', 'docs/recipes.md', 'docs/migration.md']
+const examples = new Map(PAGES.flatMap((page) => [...examplesOf(page)]))
 
-/** Every block of a page that names its file in the first line. */
-function examplesOf(page: string): ReadonlyMap<string, string> {
-  const text = readFileSync(join(ROOT, page), 'utf8')
-  const blocks = text.matchAll(/^```ts\n(\/\/ (\S+\.ts)\n[^]*?)^```$/gm)
-  return new Map([...blocks].map(([, code = '', name = '']) => [name, code]))
-}
-
-const examples = new Map([...examplesOf('README.md'), ...examplesOf('docs/migration.md')])
-
-/** Versions of the lock file, so that a release of tomorrow does not fail this test. */
-function locked(name: string): string {
-  const lock = readFileSync(join(ROOT, 'package-lock.json'), 'utf8')
-  const { packages } = JSON.parse(lock) as { packages: Record<string, { version: string }> }
-  return `${name}@${packages[`node_modules/${name}`]?.version ?? ''}`
-}
-
-let workplace = ''
-let tarball: readonly string[] = []
+let packed: PackedApp | undefined
 let queue: TestServer | undefined
 let master: TestServer | undefined
-const app = (...path: readonly string[]): string => join(workplace, 'app', ...path)
 
-function run(program: string, args: readonly string[], cwd = app()): SpawnSyncReturns<string> {
-  return spawnSync(program, args, { cwd, encoding: 'utf8', timeout: 240_000 })
+function made(): PackedApp {
+  if (packed === undefined) throw new Error('the package is packed in beforeAll')
+  return packed
 }
 
-function succeeded(said: SpawnSyncReturns<string>): string {
-  if (said.status !== 0) throw new Error(said.stdout + said.stderr)
-  return said.stdout
+const app = (...path: readonly string[]): string => made().path(...path)
+
+function run(program: string, args: readonly string[]): SpawnSyncReturns<string> {
+  return made().run(program, args)
 }
 
 beforeAll(async () => {
-  workplace = mkdtempSync(join(tmpdir(), 'bullmq-redlock-readme-'))
-  const source = join(workplace, 'source')
-  // A copy is packed: packing builds, and other tests use what was built here.
-  for (const name of [...PACKED, ...ALSO_PACKED]) {
-    cpSync(join(ROOT, name), join(source, name), { recursive: true })
-  }
-  symlinkSync(join(ROOT, 'node_modules'), join(source, 'node_modules'))
-  const packed = succeeded(run('npm', ['pack', '--json'], source))
-  const [{ filename, files }] = JSON.parse(packed.slice(packed.indexOf('['))) as [
-    { readonly filename: string; readonly files: readonly { readonly path: string }[] },
-  ]
-  tarball = files.map(({ path }) => path)
-  mkdirSync(app())
-  writeFileSync(app('package.json'), '{ "name": "app", "private": true, "type": "module" }\n')
+  packed = packedApp(['typescript', '@types/node'])
   for (const [name, code] of examples) writeFileSync(app(name), code)
-  const flags = ['install', '--ignore-scripts', '--no-audit', '--no-fund']
-  const peers = [locked('bullmq'), locked('ioredis')]
-  succeeded(run('npm', [...flags, join(source, filename), ...peers]))
-  succeeded(run('npm', [...flags, '-D', locked('typescript'), locked('@types/node')]))
   const [first, second] = await Promise.all([startServer(), startServer()])
   queue = first
   master = second
@@ -84,10 +41,10 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await Promise.all([queue?.close(), master?.close()])
-  rmSync(workplace, { recursive: true, force: true })
+  packed?.remove()
 })
 
-it('the README has the examples that are followed here', () => {
+it('the pages have the examples that are followed here', () => {
   expect([...examples.keys()]).toEqual(['invoices.ts', 'locks.ts', 'existing-worker.ts'])
 })
 
@@ -99,9 +56,9 @@ it('the tarball has what runs and its sources, and nothing that only tests need'
     'README.md',
     'LICENSE',
   ]) {
-    expect(tarball).toContain(name)
+    expect(made().tarball).toContain(name)
   }
-  const unwanted = tarball.filter((path) =>
+  const unwanted = made().tarball.filter((path) =>
     /^(test|scripts|bench|workers)\/|install|provision/.test(path),
   )
   expect(unwanted).toEqual([])

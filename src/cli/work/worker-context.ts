@@ -1,6 +1,13 @@
 import type { LockService } from '../../lock/lock-service.ts'
 
-/** What `bullmq-redlock work` gives to the function that a worker module exports. */
+/**
+ * What `bullmq-redlock work` gives to the function that a worker module exports.
+ * @example
+ * ```ts
+ * const ledger = ({ connection, redlock }: WorkerContext) =>
+ *   new LockedWorker('ledger', processor, { connection, redlock, resource })
+ * ```
+ */
 export interface WorkerContext {
   /**
    * A `Redlock` on the masters of the command line, or the service that `--locks` names; closed

@@ -36,6 +36,7 @@ import { Redlock, type RedlockStatus } from '../redlock.ts'
 import { REDLOCK_OPTIONS, type RedlockOptions } from '../settings.ts'
 import { claimsFor, tryEach } from '../../lock/slots.ts'
 
+/** Those of `Redlock`, with the masters of each cell. */
 export interface RedlockCellsOptions extends Omit<RedlockOptions, 'masters'> {
   /**
    * The masters of each cell, by its name. A name stays with its masters for good: resources are
@@ -60,6 +61,17 @@ interface Place {
   readonly to: Redlock
 }
 
+/**
+ * Several fleets of masters behind one lock service. Each resource lives in one of them.
+ * @example
+ * ```ts
+ * const cells = new RedlockCells({
+ *   cells: { a: ['redis://a-1:6379'], b: ['redis://b-1:6379'] },
+ * })
+ * await cells.using('customer:42', {}, ({ fencingToken }) => charge(order, { fencingToken }))
+ * console.log(cells.cellOf('customer:42')) // a or b
+ * ```
+ */
 export class RedlockCells implements LockService, AsyncDisposable {
   /** The fleet of each cell, for `status()`, `bootstrap()` and `ready()` of it alone. */
   readonly cells: ReadonlyMap<string, Redlock>
@@ -119,6 +131,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
     return this.status()
   }
 
+  /** The state of each cell, by its name. */
   status(): ReadonlyMap<string, RedlockStatus> {
     return new Map([...this.cells].map(([name, cell]) => [name, cell.status()]))
   }
@@ -207,7 +220,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
   }
 
   /**
-   * Who holds a resource, and what the masters of its cell say about it; while it moves, those of
+   * Who holds a resource, and what the masters of its cell say about it. While it moves, those of
    * the cell in which it is held.
    */
   async inspect(resource: string): Promise<Inspection> {

@@ -11,6 +11,7 @@ import { LineBackend } from '../bullmq/line-backend.ts'
 import { resourceName } from '../run/resource.ts'
 import { membersOf } from './inspection.ts'
 
+/** What `queue.cancel` takes. */
 export interface CancelOptions {
   /** What the jobs fail with, and the signal's reason says. @defaultValue 'no reason given' */
   readonly reason?: string
@@ -20,6 +21,7 @@ export interface CancelOptions {
 
 /** What became of one job. */
 export interface Cancelled {
+  /** BullMQ's id of the job. */
   readonly jobId: string
   /**
    * `failed`: it waited, and failed. `stopped`: it ran, and has failed since, or was removed at its

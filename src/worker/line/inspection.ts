@@ -9,21 +9,27 @@ import { shareFrom, type Share } from './shares.ts'
 
 /** One job in a line. */
 export interface LineEntry {
+  /** The name of the queue that has the job. */
   readonly queue: string
+  /** BullMQ's id of the job. */
   readonly jobId: string
   /** BullMQ's state: `active`, `delayed`, `waiting`, … */
   readonly state: string
   /** When the job was added. */
   readonly addedAt: Date
+  /** In words, what has to happen before the job starts. */
   readonly waitsFor: string
   /** Of a job that was added with a tenant or a weight. */
   readonly share?: Share
 }
 
+/** The holder of a resource, the jobs in its line, and its limits. */
 export interface ResourceInspection {
+  /** The resource that was asked for. */
   readonly resource: string
   /** What the masters say; undefined when the lock service cannot tell. */
   readonly lease: Inspection | undefined
+  /** The jobs of the line from its head on, 100 at most. */
   readonly line: readonly LineEntry[]
   /** What is set for it: a pause, slots, a rate. */
   readonly limits: ResourceLimits

@@ -8,6 +8,7 @@ import { systemClock } from '../../clock.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../../options.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
 
+/** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
 export interface LimitOptions {
   /** When it ends by itself. @defaultValue no end */
   readonly until?: Date | number
@@ -17,9 +18,14 @@ export interface LimitOptions {
   readonly by?: string
 }
 
-/** How many jobs of a resource may start: `limit` in `perMs` in the long run. */
+/**
+ * How many jobs of a resource may start: `limit` in `perMs` in the long run. It is counted with
+ * [GCRA](https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm).
+ */
 export interface Rate {
+  /** How many jobs may start. */
   readonly limit: number
+  /** In which time. */
   readonly perMs: number
   /**
    * How many may start at once after a pause. In any time of `t` ms, at most `burst + t × limit /
@@ -30,15 +36,22 @@ export interface Rate {
 
 /** The rate of a job's resource, and what this job counts. */
 export interface JobRate extends Rate {
-  /** @defaultValue 1 */
+  /**
+   * How many starts of the rate this job uses.
+   * @defaultValue 1
+   */
   readonly cost?: number
 }
 
 /** Something that was set. */
 export interface LimitSetting {
+  /** When it was set. */
   readonly since: Date
+  /** When it ends by itself; undefined where it has no end. */
   readonly until?: Date
+  /** Why it was set. */
   readonly reason?: string
+  /** Who set it. */
   readonly by?: string
 }
 
@@ -50,6 +63,7 @@ export interface ResourceLimits {
   readonly asleepUntil?: Date
   /** `pattern`: they are set for all resources that begin so, and not for this one. */
   readonly slots?: LimitSetting & { readonly slots: number; readonly pattern?: string }
+  /** How many of its jobs may start in a time. */
   readonly rate?: LimitSetting & Required<Rate>
 }
 

@@ -3,6 +3,7 @@ import type { LineBackend } from '../bullmq/line-backend.ts'
 import { membersOf, type Member } from './inspection.ts'
 import { lineScripts } from './line-scripts.ts'
 
+/** The place of a job in its line, and when it may start. */
 export interface LinePosition {
   /** Of several, the one in whose line most jobs stand before it. */
   readonly resource: string

@@ -9,6 +9,7 @@ import { sleep, type Clock } from '../../clock.ts'
 import { integerOption, knownOptions, refuse } from '../../options.ts'
 import type { JobLease } from './job-lease.ts'
 
+/** How many jobs make a batch. */
 export interface BatchOptions {
   /** The most jobs of a batch. */
   readonly size: number
@@ -32,7 +33,9 @@ interface Batched<Data, Result, Name extends string> {
   readonly run: BatchRun<Data, Result, Name>
 }
 
+/** A processor of batches, as `new LockedWorker` takes it. */
 export interface BatchProcessor<Data, Result, Name extends string = string> {
+  /** Runs one job by itself, for a worker without lines. */
   (job: Job<Data, Result, Name>, lease: JobLease & string): Promise<Result>
   /** @internal */
   readonly [BATCHED]: Batched<Data, Result, Name>
@@ -48,16 +51,17 @@ const MIN_LOOK_MS = 5
 
 /**
  * A processor for {@link LockedWorker} that is given up to `size` jobs of one resource at once.
- * Jobs of a `LockedQueue` form batches; one that an ordinary `Queue` has added runs alone, and so
- * does a job of several resources. `concurrency` counts batches.
+ * Jobs of a `LockedQueue` form batches. A job of an ordinary `Queue` runs alone, and so does a job
+ * of several resources. `concurrency` counts batches.
  * @throws TypeError for a bad option.
  * @example
- * const worker = new LockedWorker(
- *   'charges',
- *   batchProcessor({ size: 10 }, (jobs, lease) =>
- *     Promise.allSettled(jobs.map(({ data }) => charge(data, lease.fencingToken)))),
- *   { connection, redlock, resource: (job) => `customer:${job.data.customerId}` },
+ * ```ts
+ * const processor = batchProcessor({ size: 10 }, (jobs, { signal, fencingToken }) =>
+ *   Promise.allSettled(jobs.map(({ data }) => charge(data, { signal, fencingToken }))),
  * )
+ * const resource = (job: Job): string => `customer:${job.data.customerId}`
+ * new LockedWorker('charges', processor, { connection, redlock, resource })
+ * ```
  */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export function batchProcessor<Data = any, Result = any, Name extends string = string>(

@@ -15,33 +15,46 @@ import type { RunReport } from './job-report.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
 export interface StepContext {
+  /** Aborts when the step must stop. */
   readonly signal: AbortSignal
+  /** For the store, which refuses a smaller one than it has seen. */
   readonly fencingToken: number
 }
 
+/** The lease of a job, as its processor sees it. */
 export interface JobLease {
+  /** The resource's name, or several joined by ` + `. */
   readonly resource: string
   /** Larger than that of every earlier lease on the resource. */
   readonly fencingToken: number
+  /** The length of the lease from its grant or its last extension. */
   readonly leaseMs: number
   /**
    * Aborts when the lease or BullMQ's lock on the job is lost, or the job is cancelled; the reason
    * says which.
    */
   readonly signal: AbortSignal
+  /** The end of trust on the monotonic clock, comparable with `performance.now()`. */
   readonly trustedUntil: number
+  /** Milliseconds for which the lease may still be trusted. */
   remainingMs(): number
+  /**
+   * Renews the lease for its full length. It is also renewed while the job runs.
+   * @throws LeaseLostError when the lease is over.
+   */
   extend(): Promise<ExtendOutcome>
   /** BullMQ's token for the job, so `job.moveToDelayed(timestamp, lease)` works as with a token. */
   toString(): string
   /**
    * Checks the lease, extends it, runs `fn`, and checks again. With `checkpoints`, a step that an
-   * earlier run of the job completed is not run again: its result comes back as JSON keeps it, so a
-   * `Date` comes back as a string and `undefined` as null.
+   * earlier run of the job completed is not run again: its result comes back as JSON keeps it. So a
+   * `Date` comes back as a string, and `undefined` as null.
    * @throws the signal's reason (a LeaseLostError, …) when the job may not go on; else what `fn`
    * throws.
-   * @example const invoice = await lease.step('load', ({ signal }) => load(job.data.id, { signal
-   * }))
+   * @example
+   * ```ts
+   * const receipt = await jobLease.step('charge', (context) => charge(job.data, context))
+   * ```
    */
   step<Result>(
     name: string,
@@ -52,7 +65,10 @@ export interface JobLease {
    * Jobs of other resources go on. Throw what it returns, and this job comes back then, first in
    * its line and without using an attempt.
    * @throws Error in a worker that keeps no lines.
-   * @example if (response.status === 429) throw await lease.rateLimit(60_000)
+   * @example
+   * ```ts
+   * if (response.status === 429) throw await jobLease.rateLimit(60_000)
+   * ```
    */
   rateLimit(delayMs: number): Promise<RateLimitError>
   /** The step that runs now, or ran last. */

@@ -11,6 +11,7 @@ import { outcomeError, type NotGranted } from '../../lock/outcome.ts'
 export interface Requeue {
   /** `in-line`: others of its resource stand before it; it is woken when its turn comes. */
   readonly status: NotGranted['status'] | 'in-line'
+  /** The resource that the job waits for. */
   readonly resource: string
   /** 0 for a job that is woken when its turn comes. */
   readonly delayMs: number

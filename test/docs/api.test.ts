@@ -1,0 +1,126 @@
+/** Every public name says what it is, and every example compiles. */
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import ts from 'typescript'
+import { beforeAll, expect, test, vi } from 'vitest'
+import { compilerOptions, entries, exported, page, PAGE, usersOf, type Exported } from './api.ts'
+
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
+
+const ROOT = resolve(import.meta.dirname, '../..')
+let all: readonly Exported[] = []
+
+beforeAll(() => {
+  all = exported()
+})
+
+test('docs/api.md says what the doc comments say (npm run docs:api writes it)', async () => {
+  expect(readFileSync(PAGE, 'utf8')).toBe(await page(all))
+})
+
+test('every exported name and every member has a comment', () => {
+  const literal = /: '[^']*'$/ // A code or a status says it itself.
+  const silent = all.flatMap(({ name, comment, members }) => [
+    ...(comment.about === '' ? [name] : []),
+    ...members
+      .filter((each) => each.comment.about === '' && !literal.test(each.signature))
+      .map((each) => `${name}.${each.name}`),
+  ])
+  expect(silent).toEqual([])
+})
+
+test('every class and function has an example, and every type is in one that has', () => {
+  const shown = new Set(
+    all.filter(({ comment }) => comment.examples.length > 0).map(({ name }) => name),
+  )
+  for (let before = -1; before < shown.size;) {
+    before = shown.size
+    for (const { name } of all)
+      if (usersOf(name, all).some((user) => shown.has(user))) shown.add(name)
+  }
+  const missing = all.filter(({ name, kind, comment, signature }) => {
+    if (kind === 'Errors') return false // That of `RedlockError` shows how to tell them apart.
+    if (kind === 'Types') return !shown.has(name)
+    // A class that only another name makes has no constructor to show.
+    return comment.examples.length === 0 && signature !== '' && !shown.has(name)
+  })
+  expect(missing.map(({ name }) => name)).toEqual([])
+})
+
+/** What the examples take from their surroundings. */
+const SURROUNDINGS = `
+import { createBullBoard } from '@bull-board/api'
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
+import { ExpressAdapter } from '@bull-board/express'
+import { Worker, type Job } from 'bullmq'
+import express from 'express'
+import { Pool, type PoolClient } from 'pg'
+declare const redlock: Redlock
+declare const connection: { readonly url: string }
+declare const masters: readonly string[]
+declare const token: string
+declare const order: { readonly customerId: number }
+declare const charge: (
+  order: { readonly customerId: number },
+  context: { readonly signal?: AbortSignal; readonly fencingToken: number },
+) => Promise<string>
+declare const queue: LockedQueue
+declare const job: Job
+declare const lease: Lease
+declare const jobLease: JobLease
+declare const response: Response
+declare const processor: LeasedProcessor<any, any>
+declare const resource: (job: Job) => string
+declare const pool: Pool
+declare const client: PoolClient
+declare const redis: FencedRedisClient
+declare const objects: FencedObjects<string>
+declare const app: express.Express
+declare const test: (name: string, run: () => Promise<void>) => void
+`
+
+/** Each in a function of its own. */
+function programOf(examples: readonly string[]): string {
+  const imports = entries().map(({ name, file }) => {
+    const names = all.filter(({ entry }) => entry === name)
+    const list = names.map((one) => (one.kind === 'Types' ? `type ${one.name}` : one.name))
+    return `import { ${list.join(', ')} } from '${file}'`
+  })
+  const bodies = examples.map((code, index) => `async function example${index}() {\n${code}\n}`)
+  return [...imports, SURROUNDINGS, ...bodies].join('\n')
+}
+
+function errorsIn(examples: readonly string[]): readonly string[] {
+  const file = join(ROOT, 'test/docs/examples-of-the-api.ts')
+  const text = programOf(examples)
+  const options: ts.CompilerOptions = {
+    ...compilerOptions(),
+    ...{ noUnusedLocals: false, noUnusedParameters: false, isolatedModules: false },
+    ...{ verbatimModuleSyntax: false, rewriteRelativeImportExtensions: false },
+  }
+  const host = ts.createCompilerHost(options)
+  const read = host.getSourceFile.bind(host)
+  host.getSourceFile = (name, version, ...rest) =>
+    name === file ? ts.createSourceFile(name, text, version, true) : read(name, version, ...rest)
+  const exists = host.fileExists.bind(host)
+  host.fileExists = (name) => name === file || exists(name)
+  const program = ts.createProgram([file], options, host)
+  const source = program.getSourceFile(file)
+  return ts.getPreEmitDiagnostics(program, source).map(({ messageText, start = 0 }) => {
+    const line = text.slice(text.lastIndexOf('\n', start) + 1).split('\n')[0] ?? ''
+    return `${line.trim()}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`
+  })
+}
+
+test('every example is TypeScript, and compiles', () => {
+  const examples = all.flatMap(({ comment, members }) => [
+    ...comment.examples,
+    ...members.flatMap((member) => member.comment.examples),
+  ])
+  expect(examples).not.toContain('')
+  expect(examples.length).toBeGreaterThan(25)
+  const wrong = "await redlock.acquire('a', { waitMs: 'long' })"
+  const errors = errorsIn([...examples, wrong])
+  expect(errors).toHaveLength(1)
+  expect(errors[0]).toContain(wrong)
+})
