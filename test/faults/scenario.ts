@@ -2,7 +2,7 @@
  * What the files of the fault matrix share: a fleet and a crew for the file, and how much of it to
  * run.
  */
-import { afterAll, afterEach, beforeAll } from 'vitest'
+import { afterAll, afterEach, beforeAll, vi } from 'vitest'
 import { startFleet, type Fleet, type FleetOptions } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
@@ -41,6 +41,8 @@ export interface StageOptions extends FleetOptions {
 
 export function useStage(options: StageOptions = {}): Stage {
   const { members = 2, memberEnv, leaky = false, ...fleetOptions } = options
+  // Each step of a scenario has a limit of its own.
+  vi.setConfig({ testTimeout: 120_000 })
   const leaks = watchLeaks()
   let fleet: Fleet | undefined
   let crew: Crew | undefined
