@@ -43,7 +43,7 @@ export function useStage(options: StageOptions = {}): Stage {
   const { members = 2, memberEnv, leaky = false, ...fleetOptions } = options
   // Each step of a scenario has a limit of its own.
   vi.setConfig({ testTimeout: 120_000 })
-  const leaks = watchLeaks()
+  const leaks = leaky ? undefined : watchLeaks()
   let fleet: Fleet | undefined
   let crew: Crew | undefined
   let rig: Rig | undefined
@@ -60,7 +60,7 @@ export function useStage(options: StageOptions = {}): Stage {
     const left = await crew?.leave()
     await fleet?.close()
     if (left !== undefined && left.length > 0) throw new Error(left.join('\n'))
-    if (!leaky) await leaks.assertNone()
+    await leaks?.assertNone()
   })
   return {
     get fleet() {
