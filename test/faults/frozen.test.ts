@@ -44,7 +44,7 @@ it.each(SEEDS)(
     await rig.server(0).freeze()
     await rig.progress(20)
     await rig.server(0).thaw()
-    // Releases with unknown outcome leave a tombstone where the grant may still arrive, for a while.
+    // Releases with unknown outcome leave a tombstone where the grant may still come, for a while.
     const thawed = rig.masters.slice(0, 1)
     await Promise.all([
       until('it has a tombstone', async () => (await tombstones(thawed, rig.namespace)) > 0),
