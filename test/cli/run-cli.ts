@@ -71,7 +71,8 @@ export function fleetEnv(
   }
 }
 
-function isBuilt(program: string): boolean {
+/** Whether a compiled program is newer than every source. */
+export function isBuilt(program: string): boolean {
   const changedAt = (path: string): number =>
     statSync(join(ROOT, path), { throwIfNoEntry: false })?.mtimeMs ?? 0
   const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })

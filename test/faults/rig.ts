@@ -22,6 +22,7 @@ export interface RigOptions {
   readonly seed: number
   readonly leaseMs?: number
   readonly maxLeaseMs?: number
+  /** @defaultValue a quarter of the lease: on a busy machine a healthy master answers late */
   readonly masterTimeoutMs?: number
   readonly resources?: number
   readonly loops?: number
@@ -72,7 +73,8 @@ export class Rig implements AsyncDisposable {
     })
     await founder.bootstrap({ newFleet: true })
     await founder.close()
-    const { masterTimeoutMs = 50, loops = 2, holdMs = leaseMs / 20, pauses, stubborn } = options
+    const { masterTimeoutMs = Math.ceil(leaseMs / 4), loops = 2 } = options
+    const { holdMs = leaseMs / 20, pauses, stubborn } = options
     const shared = {
       urls: proxies.map(({ url }) => url),
       storeUrl: fleet.queue.url,

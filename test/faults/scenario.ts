@@ -2,7 +2,7 @@
  * What the files of the fault matrix share: a fleet and a crew for the file, and how much of it to
  * run.
  */
-import { afterAll, afterEach, beforeAll } from 'vitest'
+import { afterAll, afterEach, beforeAll, vi } from 'vitest'
 import { startFleet, type Fleet, type FleetOptions } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
@@ -41,7 +41,9 @@ export interface StageOptions extends FleetOptions {
 
 export function useStage(options: StageOptions = {}): Stage {
   const { members = 2, memberEnv, leaky = false, ...fleetOptions } = options
-  const leaks = watchLeaks()
+  // Each step of a scenario has a limit of its own.
+  vi.setConfig({ testTimeout: 120_000 })
+  const leaks = leaky ? undefined : watchLeaks()
   let fleet: Fleet | undefined
   let crew: Crew | undefined
   let rig: Rig | undefined
@@ -58,7 +60,7 @@ export function useStage(options: StageOptions = {}): Stage {
     const left = await crew?.leave()
     await fleet?.close()
     if (left !== undefined && left.length > 0) throw new Error(left.join('\n'))
-    if (!leaky) await leaks.assertNone()
+    await leaks?.assertNone()
   })
   return {
     get fleet() {

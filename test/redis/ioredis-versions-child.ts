@@ -1,4 +1,4 @@
-/** One lock life on whatever ioredis this copy of the sources finds; prints what it saw. */
+/** One lock life on whatever ioredis is found beside it; prints what it saw. */
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { usesOwnCommands } from '../../src/redis/batch-sender.ts'
 
@@ -7,7 +7,7 @@ const redlock = new Redlock({ masters: urls, namespace: `v${process.pid}`, logge
 await redlock.bootstrap({ newFleet: true })
 
 const together = await Promise.all(
-  Array.from({ length: 200 }, (_, index) => redlock.acquire(`r${index}é`, { waitMs: 0 })),
+  Array.from({ length: 200 }, (_, index) => redlock.acquire(`r${index}é`, { waitMs: 10_000 })),
 )
 const extended = await Promise.all(together.map((lease) => lease.extend()))
 const taken = await redlock.tryAcquire('r0é')

@@ -4,10 +4,21 @@
  * leave as ordinary commands, and it lives the same life.
  */
 import { execFile } from 'node:child_process'
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import {
+  copyFile,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { build } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isKnownVersion } from '../../src/redis/batch-sender.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
@@ -35,26 +46,29 @@ const LIFE = {
 }
 
 let fleet: Fleet
+let compiled: string
 
 beforeAll(async () => {
   fleet = await startFleet({ masters: 3, queue: false })
+  compiled = await mkdtemp(join(tmpdir(), 'redlock-ioredis-child-'))
+  await build({
+    entryPoints: [join(import.meta.dirname, 'ioredis-versions-child.ts')],
+    outfile: join(compiled, 'child.mjs'),
+    ...{ bundle: true, packages: 'external', platform: 'node', format: 'esm' },
+  })
 })
 
 afterAll(async () => {
   await fleet.close()
+  await rm(compiled, { recursive: true, force: true })
 })
 
-/** Runs the child in a copy of the sources whose `ioredis` is `directory`, told as `version`. */
+/** Runs the child, compiled, where `ioredis` is `directory`, told as `version`. */
 async function lifeOn(directory: string, version?: string): Promise<unknown> {
-  const copy = await mkdtemp(join(tmpdir(), 'redlock-ioredis-'))
+  const place = await mkdtemp(join(tmpdir(), 'redlock-ioredis-'))
   try {
-    for (const name of ['src', 'package.json', 'tsconfig.json']) {
-      await cp(join(ROOT, name), join(copy, name), { recursive: true })
-    }
-    const child = join('test', 'redis', 'ioredis-versions-child.ts')
-    await mkdir(join(copy, 'test', 'redis'), { recursive: true })
-    await cp(join(ROOT, child), join(copy, child))
-    const packages = join(copy, 'node_modules')
+    await copyFile(join(compiled, 'child.mjs'), join(place, 'child.mjs'))
+    const packages = join(place, 'node_modules')
     await mkdir(packages)
     for (const name of await readdir(join(ROOT, 'node_modules'))) {
       const here = join(ROOT, 'node_modules', name)
@@ -68,12 +82,12 @@ async function lifeOn(directory: string, version?: string): Promise<unknown> {
       const told = JSON.parse(await readFile(file, 'utf8')) as object
       await writeFile(file, JSON.stringify({ ...told, version }))
     }
-    const args = ['--import', 'tsx', child, ...fleet.urls]
-    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: copy })
+    const args = ['child.mjs', ...fleet.urls]
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: place })
     // ioredis 5.4.0 prints lines of its own.
     return JSON.parse(stdout.split('\n').find((line) => line.startsWith('{')) ?? '')
   } finally {
-    await rm(copy, { recursive: true, force: true })
+    await rm(place, { recursive: true, force: true })
   }
 }
 

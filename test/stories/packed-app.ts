@@ -11,6 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isBuilt } from '../cli/run-cli.ts'
 
 export const ROOT = join(import.meta.dirname, '..', '..')
 const PACKED = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
@@ -30,21 +31,22 @@ export interface PackedApp {
 export function packedApp(tools: readonly string[] = []): PackedApp {
   const workplace = mkdtempSync(join(tmpdir(), 'bullmq-redlock-app-'))
   const source = join(workplace, 'source')
-  // A copy is packed: packing builds, and other tests use what was built here.
-  for (const name of [...PACKED, ...ALSO_PACKED]) {
+  // A copy is packed: packing builds, unless `npm test` has just done so, and other tests use that.
+  const built = isBuilt('dist/cli/main.js') ? ['dist'] : []
+  for (const name of [...PACKED, ...ALSO_PACKED, ...built]) {
     cpSync(join(ROOT, name), join(source, name), { recursive: true })
   }
   symlinkSync(join(ROOT, 'node_modules'), join(source, 'node_modules'))
-  const packed = succeeded(runIn(source, 'npm', ['pack', '--json']))
+  const packing = ['pack', '--json', ...(built.length > 0 ? ['--ignore-scripts'] : [])]
+  const packed = succeeded(runIn(source, 'npm', packing))
   const [{ filename, files }] = JSON.parse(packed.slice(packed.indexOf('['))) as [
     { readonly filename: string; readonly files: readonly { readonly path: string }[] },
   ]
   const app = join(workplace, 'app')
   mkdirSync(app)
   writeFileSync(join(app, 'package.json'), '{ "name": "app", "private": true, "type": "module" }\n')
-  const peers = [locked('bullmq'), locked('ioredis')]
-  succeeded(runIn(app, 'npm', [...FLAGS, join(source, filename), ...peers]))
-  if (tools.length > 0) succeeded(runIn(app, 'npm', [...FLAGS, '-D', ...tools.map(locked)]))
+  const packages = ['bullmq', 'ioredis', ...tools].map(locked)
+  succeeded(runIn(app, 'npm', [...FLAGS, join(source, filename), ...packages]))
   return {
     tarball: files.map(({ path }) => path),
     path: (...parts) => join(app, ...parts),

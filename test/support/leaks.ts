@@ -19,7 +19,8 @@ const NOT_OF_THE_TEST = /node_modules\/(@vitest|vitest|birpc|tinypool)\/|support
 
 export interface LeakWatch {
   /**
-   * Resolves as soon as no timer of this watch is left and no more handles than when it began.
+   * Resolves as soon as no timer of this watch is left and no more handles than when it began. It
+   * is the end of the watch: a hook makes every promise of the process dearer, and files share one.
    *
    * @throws Error naming what is left, and where each timer was set
    */
@@ -54,25 +55,31 @@ export function watchLeaks({ settleMs = 5_000 }: LeakOptions = {}): LeakWatch {
       const deadline = performance.now() + settleMs
       while (anyLeft() && performance.now() < deadline) await delay(BETWEEN_LOOKS_MS)
       if (anyLeft()) throw new Error(`Left behind: ${described()}`)
+      timers.end()
     },
   }
 
   function anyLeft(): boolean {
-    return timers().length > 0 || surplus(before, countHandles()).length > 0
+    return timers.left().length > 0 || surplus(before, countHandles()).length > 0
   }
 
   function described(): string {
-    const places = timers()
+    const places = timers.left()
     const counts = surplus(before, countHandles())
     if (places.length > 0) counts.push(`${places.length} Timeout`)
     return [counts.join(', '), ...places].join('\n')
   }
 }
 
-/** Where each timer was set that is still to fire and keeps the process alive. */
-function watchTimers(): () => readonly string[] {
+interface TimerWatch {
+  /** Where each timer was set that is still to fire and keeps the process alive. */
+  left(): readonly string[]
+  end(): void
+}
+
+function watchTimers(): TimerWatch {
   const pending = new Map<number, { readonly timer: NodeJS.Timeout; readonly place: Error }>()
-  createHook({
+  const hook = createHook({
     init(id, type, _trigger, resource) {
       if (type !== 'Timeout') return
       pending.set(id, { timer: resource as NodeJS.Timeout, place: new Error() })
@@ -81,13 +88,19 @@ function watchTimers(): () => readonly string[] {
       pending.delete(id)
     },
   }).enable()
-  return () =>
-    [...pending.values()].flatMap(({ timer, place }) => {
-      if (!timer.hasRef()) return []
-      const frames = (place.stack ?? '').split('\n').slice(1)
-      const callers = frames.filter((frame) => !/\bnode:|new Promise/.test(frame)).slice(1)
-      return NOT_OF_THE_TEST.test(callers[0] ?? '') ? [] : [callers.join('\n')]
-    })
+  return {
+    left: () =>
+      [...pending.values()].flatMap(({ timer, place }) => {
+        if (!timer.hasRef()) return []
+        const frames = (place.stack ?? '').split('\n').slice(1)
+        const callers = frames.filter((frame) => !/\bnode:|new Promise/.test(frame)).slice(1)
+        return NOT_OF_THE_TEST.test(callers[0] ?? '') ? [] : [callers.join('\n')]
+      }),
+    end() {
+      hook.disable()
+      pending.clear()
+    },
+  }
 }
 
 function countHandles(): ReadonlyMap<string, number> {

@@ -9,8 +9,8 @@ import type { AcquireOutcome, Lease } from '../../src/index.ts'
 export interface Undisturbed {
   /** A server that takes no part in the case. Its answers tell how long the machine stood still. */
   readonly bystander: { readonly host: string; readonly port: number }
-  /** Clears up what a failed run left. */
-  readonly clear: () => Promise<void>
+  /** Clears up what a failed run left. Without it, each run clears up after itself. */
+  readonly clear?: () => Promise<void>
   /** What the case bears. @defaultValue `50` */
   readonly stallMs?: number
 }
@@ -50,7 +50,7 @@ export async function undisturbed<T>(
     } finally {
       await watch.end()
     }
-    await clear()
+    await clear?.()
   }
 }
 

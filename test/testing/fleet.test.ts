@@ -67,10 +67,11 @@ it('refuses a size that is no size', async () => {
 })
 
 it('leaves no server and no directory when one of the fleet does not start', async () => {
+  const own = watchLeaks()
   const start = startFleet({ masters: 2, config: { maxmemory: 'plenty' } })
   await expect(start).rejects.toThrow(/did not start on port \d+: it ended[^]*maxmemory/)
   expect(ownDirectories()).toEqual([])
-  await leaks.assertNone()
+  await own.assertNone()
 })
 
 describe('a server', () => {

@@ -1,21 +1,37 @@
+import { createHook } from 'node:async_hooks'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import { beforeAll, expect, it } from 'vitest'
-import { watchLeaks } from '../support/leaks.ts'
+import { beforeAll, expect, it, vi } from 'vitest'
+import { watchLeaks, type LeakWatch } from '../support/leaks.ts'
 
-const leaks = watchLeaks({ settleMs: 300 })
+const AsyncHook = Object.getPrototypeOf(createHook({})) as ReturnType<typeof createHook>
+const watch = (): LeakWatch => watchLeaks({ settleMs: 300 })
 
 // Files share a process: what the one before this has closed may take a moment to go.
 beforeAll(() => watchLeaks().assertNone())
 
 it('finds nothing where nothing is left, or where it is about to go', async () => {
-  await leaks.assertNone()
+  await watch().assertNone()
+  const leaks = watch()
   setTimeout(() => undefined, 50)
   await leaks.assertNone()
 })
 
+it('is over when it has found nothing: a hook on every promise of the process is dear', async () => {
+  const enable = vi.spyOn(AsyncHook, 'enable')
+  const disable = vi.spyOn(AsyncHook, 'disable')
+  try {
+    await watch().assertNone()
+    expect(enable.mock.contexts).toHaveLength(1)
+    expect(disable.mock.contexts).toEqual(enable.mock.contexts)
+  } finally {
+    vi.restoreAllMocks()
+  }
+})
+
 it('finds a timer', async () => {
+  const leaks = watch()
   const timer = setInterval(() => undefined, 10_000)
   await expect(leaks.assertNone()).rejects.toThrow('Left behind: 1 Timeout')
   clearInterval(timer)
@@ -23,6 +39,7 @@ it('finds a timer', async () => {
 })
 
 it('finds a listener', async () => {
+  const leaks = watch()
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   await expect(leaks.assertNone()).rejects.toThrow('Left behind: 1 TCPServerWrap')
@@ -31,6 +48,7 @@ it('finds a listener', async () => {
 })
 
 it('finds a child process', async () => {
+  const leaks = watch()
   const child = spawn('sleep', ['60'], { stdio: 'ignore' })
   await expect(leaks.assertNone()).rejects.toThrow('Left behind: 1 ProcessWrap')
   child.kill()

@@ -1,9 +1,9 @@
-import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { watchLeaks } from '../support/leaks.ts'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { watchLeaks, type LeakWatch } from '../support/leaks.ts'
 import { type FaultProxy, startProxy } from '../support/proxy.ts'
 import { Client, Echo, SOON } from './proxy-ends.ts'
 
-const leaks = watchLeaks()
+let leaks: LeakWatch
 
 let echo: Echo
 let proxy: FaultProxy
@@ -30,6 +30,7 @@ async function serverHas(text: string): Promise<void> {
 }
 
 beforeEach(async () => {
+  leaks = watchLeaks()
   echo = new Echo()
   proxy = await startProxy(await echo.start())
 })
@@ -40,8 +41,6 @@ afterEach(async () => {
   await echo.close()
   await leaks.assertNone()
 })
-
-afterAll(() => leaks.assertNone())
 
 describe('without a fault', () => {
   it('forwards both ways and counts', async () => {

@@ -4,21 +4,25 @@ import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { startServer } from '../../src/testing/index.ts'
 import { DIRECTORY_PREFIX, takeDirectory } from '../../src/testing/reaper.ts'
 import { findServerBinary } from '../../src/testing/find-binary.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { watchLeaks, type LeakWatch } from '../support/leaks.ts'
 import { ping } from './ask.ts'
 
 const HOLDER = join(import.meta.dirname, 'fleet-holder.ts')
 const GONE_LIMIT = { timeout: 10_000, interval: 20 }
 
-const leaks = watchLeaks()
+let leaks: LeakWatch
 const search = await findServerBinary()
 if (search.status === 'missing') console.warn('No test of the reaper: no redis-server on the PATH')
 const itReaps = it.skipIf(search.status === 'missing')
 let holder: ChildProcess | undefined
+
+beforeEach(() => {
+  leaks = watchLeaks()
+})
 
 afterEach(async () => {
   holder?.kill('SIGKILL')
@@ -127,11 +131,12 @@ itReaps('lets a program that handles Ctrl-C end its servers itself', async () =>
 })
 
 itReaps('goes with the last server, and comes again with the next', async () => {
+  const own = watchLeaks()
   const first = await startServer({ backend: 'processes' })
   const second = await startServer({ backend: 'processes' })
   await first.close()
   await second.close()
-  await leaks.assertNone()
+  await own.assertNone()
   await (await startServer({ backend: 'processes' })).close()
 })
 

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { LockedQueue } from '../../../src/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
+import { NeverExcused } from '../../support/undisturbed.ts'
 import type { ChildReport, ChildSetup } from './limited-child.ts'
 
 interface Call {
@@ -158,28 +159,31 @@ test('a worker whose clock is ahead exceeds no rate and ends no pause, and asks 
 }, 240_000)
 
 test('tenants share the work 1:1 while a worker is killed; no job is lost or out of order', async () => {
-  const queue = makeQueue({ tenant: ({ customer }: Call) => customer.slice(0, 1) })
-  const lines = (tenant: string, count: number, each: number): { name: string; data: Call }[] =>
-    Array.from({ length: count }, (_, index) => calls(`${tenant}${index}`, each)).flat()
-  await queue.addBulk([...lines('a', 50, 9), ...lines('b', 6, 75)])
-  const { seen, children } = await startChildren(20, { concurrency: 1 })
-  const ended = (): readonly Seen[] => seen.filter(({ what }) => what === 'ended')
-  await until('it goes on', () => ended().length >= 250, 90_000)
-  const victim = seen.findLast(({ what }) => what === 'started')?.child ?? 0
-  children[victim]?.kill('SIGKILL')
-  await until('enough work is done', () => ended().length >= 700, 120_000)
-  const share = ended()
-    .slice(0, 700)
-    .filter(({ customer }) => customer.startsWith('a')).length
-  expect(share / 350).toBeGreaterThan(0.95)
-  expect(share / 350).toBeLessThan(1.05)
-  await until('all ran', async () => (await queue.getCompletedCount()) === 900, 120_000)
-  for (const customer of new Set(seen.map((one) => one.customer))) {
-    const starts = seen.filter((one) => one.customer === customer && one.what === 'started')
-    const nrs = starts.map(({ nr }) => nr)
-    expect(nrs).toEqual([...nrs].sort((x, y) => x - y))
-  }
-}, 240_000)
+  // What a job takes longer where the machine stands still counts as its tenant's work.
+  await fixture.undisturbed(async () => {
+    const queue = makeQueue({ tenant: ({ customer }: Call) => customer.slice(0, 1) })
+    const lines = (tenant: string, count: number, each: number): { name: string; data: Call }[] =>
+      Array.from({ length: count }, (_, index) => calls(`${tenant}${index}`, each)).flat()
+    await queue.addBulk([...lines('a', 50, 9), ...lines('b', 6, 75)])
+    const { seen, children } = await startChildren(20, { concurrency: 1 })
+    const ended = (): readonly Seen[] => seen.filter(({ what }) => what === 'ended')
+    await until('it goes on', () => ended().length >= 250, 90_000)
+    const victim = seen.findLast(({ what }) => what === 'started')?.child ?? 0
+    children[victim]?.kill('SIGKILL')
+    await until('all ran', async () => (await queue.getCompletedCount()) === 900, 120_000)
+    for (const customer of new Set(seen.map((one) => one.customer))) {
+      const starts = seen.filter((one) => one.customer === customer && one.what === 'started')
+      const nrs = starts.map(({ nr }) => nr)
+      const isInOrder = nrs.every((nr, index) => nr >= (nrs[index - 1] ?? 0))
+      if (!isInOrder) throw new NeverExcused(`jobs of ${customer} out of order: ${nrs.join()}`)
+    }
+    const share = ended()
+      .slice(0, 700)
+      .filter(({ customer }) => customer.startsWith('a')).length
+    expect(share / 350).toBeGreaterThan(0.95)
+    expect(share / 350).toBeLessThan(1.05)
+  })
+}, 600_000)
 
 test('a batch comes back in order after its worker was killed in the middle', async () => {
   const queue = makeQueue()
