@@ -77,7 +77,7 @@ local function enqueue(id, ...)
     redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
   end
   if ARGV[5] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[5], place) end
-  if heldUntil then hold({base = base, id = id, jobKey = base .. id}, heldUntil)
+  if heldUntil then hold({base = base, id = id, jobKey = base .. id, lines = ARGV[3]}, heldUntil)
   elseif not behind then makeReady(base, id, share, priority, '') end
 end
 
@@ -314,7 +314,7 @@ if ARGV[7] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[7], pla
 -- A start in vain uses no token of a rate limit.
 local used = tonumber(redis.call('GET', ARGV[8]) or 0)
 if used > 0 and used < 9007199254740991 then redis.call('DECR', ARGV[8]) end
-if heldUntil then hold({base = base, id = id, jobKey = jobKey}, heldUntil)
+if heldUntil then hold({base = base, id = id, jobKey = jobKey, lines = lines}, heldUntil)
 elseif not overtaken then
   for _, resource in ipairs(resources) do
     local heads, _, _, limits = headsOf(resource)
@@ -451,37 +451,42 @@ return bullmq(viewOf(ARGV[3]), KEYS, theirs)
 
 /**
  * Looks at lines in which jobs sleep, those first that were not looked at for longest, and wakes
- * heads that sleep and jobs whose deadline has passed.
+ * heads that sleep and jobs whose deadline has passed. At a line that is closed for long it looks
+ * when it opens, and now and then: see \`closeLine\`.
  *
  * KEYS  1 sleeping-lines
- * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now · 5 only lines before this
- * look
+ * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now and closed lines too · 5 only
+ * lines before this look
  * Returns  lines looked at, jobs woken, number of this look; -1 lines where another worker did it
  * less than everyMs ago
  */
 const sweepBody = `
-local limit = tonumber(ARGV[3])
-if ARGV[4] ~= '' and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
+local limit, isAll = tonumber(ARGV[3]), ARGV[4] == ''
+if not isAll and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
   return {-1, 0, 0}
 end
 local look = nextSeq()
-local before = ARGV[5] == '' and '+inf' or '(' .. ARGV[5]
-local lines = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before, 'LIMIT', 0, limit)
+local function linesBetween(from, to, most)
+  return redis.call('ZRANGEBYSCORE', KEYS[1], from, to, 'LIMIT', 0, most)
+end
+local due = isAll and '+inf' or string.format('%.0f', CLOSED + nowMs())
+local lines = linesBetween(CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
+local before = ARGV[5] == '' and CLOSED_TEXT or ARGV[5]
+for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
 local woken = 0
 local function lookAt(resource)
+  if not isAll then redis.call('ZADD', KEYS[1], 'XX', look, resource) end
   markByPattern({resource})
   local heads, _, slots, limits = headsOf(resource)
   woken = woken + #wakeAll(heads, limits, false, '')
+  if isAll then redis.call('ZADD', KEYS[1], 'XX', look, resource) end
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
   -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
   local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
-  return places > (isRated and math.min(slots, 1) or slots)
+  if places <= (isRated and math.min(slots, 1) or slots) then redis.call('ZREM', KEYS[1], resource) end
 end
 if hasPatterns then setPattern() end
-for _, resource in ipairs(lines) do
-  if lookAt(resource) then redis.call('ZADD', KEYS[1], 'XX', look, resource)
-  else redis.call('ZREM', KEYS[1], resource) end
-end
+for _, resource in ipairs(lines) do lookAt(resource) end
 local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
 for _, resource in ipairs(ended) do
   setLimit(resource)
@@ -616,6 +621,7 @@ local resource, kind, entry = ARGV[3], ARGV[4], ARGV[5] ~= '' and cjson.decode(A
 if entry and ARGV[6] ~= '' then entry['until'] = math.ceil(nowMs() + ARGV[6]) end
 local ends = setLimit(resource, kind, entry)
 local heads, _, _, limits = headsOf(resource)
+redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
 wakeAll(heads, limits, false, '')
 return ends
 `
