@@ -17,6 +17,7 @@
  * A rate is a GCRA: `rate:{resource}` has the time at which all that was started would have been
  * due at the steady rate. A start counts when a job is given to a worker, by the server's clock.
  */
+
 /** Above all numbers that order places, and below 2^53 with a time. */
 const CLOSED = (2 ** 52).toFixed(0)
 /** A line that opens within this time is swept as an open one. */
