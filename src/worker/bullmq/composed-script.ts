@@ -28,7 +28,8 @@ interface Composition {
   /** Tells two scripts apart that take the place of the same one. */
   readonly variant?: string
   /**
-   * The body runs BullMQ's text for several jobs: `bullmqWith(redis)` returns `bullmq(KEYS, theirs)`.
+   * The body runs BullMQ's text for several jobs: `bullmqWith(redis)` returns a function of
+   * `(KEYS, theirs)`.
    */
   readonly repeats?: boolean
 }

@@ -309,8 +309,8 @@ export class LineBackend extends Backend {
       found = (await this.#send(client, this.#scripts.take, args, ours)) as readonly unknown[]
     })
     const [firstId = '', ...others] = found
-    const jobs = others.map((job) => bullmq.raw2NextJobData(job as unknown[]))
-    return { firstId: String(firstId), jobs: jobs as unknown as readonly TakenJob[] }
+    const jobs = others.map((job) => bullmq.raw2NextJobData(job as unknown[]) as unknown)
+    return { firstId: String(firstId), jobs: jobs as readonly TakenJob[] }
   }
 
   /** The last trips of these jobs become one. `left` tells of a job that has ended otherwise. */

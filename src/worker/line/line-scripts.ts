@@ -145,8 +145,8 @@ return withTurn(result, base, woken)
  * to. Keys 11 to 13 are other ones for each job.
  * Returns  BullMQ's reply for each
  * Keeps: who leaves wakes no job. The first job of the batch does that when it ends. It is active
- * until then, so the queue is not drained. What is the same for all is done once: the look at locks,
- * and behind the last job the removal of locks, of marks of stalled jobs, and of places.
+ * until then, so the queue is not drained. What is the same for all is done once: the look at
+ * locks, and behind the last job the removal of locks, of marks of stalled jobs, and of places.
  */
 const finishManyBody = `
 local base, jobs, count = ARGV[3], cjson.decode(ARGV[4]), tonumber(ARGV[5])
