@@ -214,8 +214,8 @@ for i, job in ipairs(jobs) do
       left[lines] = left[lines] or {}
       table.insert(left[lines], placeOf(base, id, timestamp))
     end
-    if ending == 'hold' and redis.call('EXISTS', jobKey) == 1 then
-      redis.call('HSET', jobKey, 'redlock:holds', 1)
+    if ending == 'hold' and redis.call('EXISTS', base .. id) == 1 then
+      redis.call('HSET', base .. id, 'redlock:holds', 1)
     end
   end
   replies[i] = result
