@@ -911,11 +911,6 @@ const rules: readonly Mutant[] = [
     killedBy: { test: BATCH, name: 'no more starts than its rate admits' },
   },
   {
-    rule: 'jobs of a batch leave their line',
-    patches: [worker("redis.call('ZREM', lineKey(resource), unpack(places))", '_ = places')],
-    killedBy: { test: BATCH, name: 'has the next jobs of its line' },
-  },
-  {
     rule: 'the locks of all jobs of a batch are removed',
     patches: [worker("if #gone > 0 then redis.call('DEL', unpack(gone)) end\n", '')],
     killedBy: { test: BATCH, name: 'has the next jobs of its line' },
