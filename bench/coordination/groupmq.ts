@@ -2,13 +2,15 @@
 import { loadPeer, type PeerRedis } from '../peers/load.ts'
 import type { KeyedJob, Orders } from './job.ts'
 
+interface GroupJobOptions {
+  readonly orderMs: number
+  readonly maxAttempts: number
+  readonly delay?: number | undefined
+}
+
 interface GroupQueue {
-  add(job: {
-    groupId: string
-    data: KeyedJob
-    orderMs: number
-    maxAttempts: number
-  }): Promise<unknown>
+  add(job: GroupJobOptions & { groupId: string; data: KeyedJob }): Promise<{ readonly id: string }>
+  remove(jobId: string): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -81,6 +83,13 @@ export async function openGroupWorker(
 /** Adds jobs to the groups of a queue. */
 export interface GroupProducer {
   add(jobs: readonly KeyedJob[]): Promise<void>
+  /** One after the other. @returns their ids. */
+  addEach(
+    jobs: readonly KeyedJob[],
+    options: (index: number) => GroupJobOptions,
+  ): Promise<readonly string[]>
+  /** Drops a job that waits. */
+  remove(jobId: string): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -94,6 +103,14 @@ export async function openGroupProducer(place: Place): Promise<GroupProducer> {
       )
       await Promise.all(adding)
     },
+    async addEach(jobs, options) {
+      const ids: string[] = []
+      for (const [index, data] of jobs.entries()) {
+        ids.push((await groups.add({ groupId: data.key, data, ...options(index) })).id)
+      }
+      return ids
+    },
+    remove: (jobId) => groups.remove(jobId),
     async close() {
       await groups.close().catch(() => undefined) // It may close before it was ready.
       redis.disconnect()

@@ -8,6 +8,8 @@ export interface KeyedJob {
   readonly workMs: number
   /** The job runs until the benchmark releases it. */
   readonly held?: true
+  /** It fails the first time that a process runs it. */
+  readonly fails?: true
 }
 
 /** One run of one job, on the clock that all processes of the machine share. */

@@ -28,6 +28,7 @@ let done = 0
 let reporting: NodeJS.Timeout | undefined
 let working: Working | undefined
 let cpu = process.cpuUsage()
+const failed = new Set<string>()
 /** Aborted by `release`; a held job that starts after that does not wait. */
 let hold = new AbortController()
 
@@ -36,11 +37,15 @@ function send(report: Report): void {
   if (process.connected) process.send?.(report, () => undefined)
 }
 
-async function run({ key, nr, workMs, held }: KeyedJob, announce: boolean): Promise<void> {
+async function run({ key, nr, workMs, held, fails }: KeyedJob, announce: boolean): Promise<void> {
   const startedAt = monotonicMs()
   if (announce) send({ report: 'entered', key, nr, at: startedAt })
   if (workMs > 0) await new Promise((resolve) => setTimeout(resolve, workMs))
   if (held === true && !hold.signal.aborted) await once(hold.signal, 'abort')
+  if (fails === true && !failed.has(`${key} ${nr}`)) {
+    failed.add(`${key} ${nr}`)
+    throw new Error('It fails the first time')
+  }
   const endedAt = monotonicMs()
   runs.push({ key, nr, startedAt, endedAt })
   if (announce) send({ report: 'left', key, nr, at: endedAt })
@@ -57,7 +62,7 @@ async function work(orders: Orders): Promise<Working> {
     }, REPORT_AFTER_MS)
   }
   const failed = (_job: unknown, error: Error): void => {
-    console.error(error)
+    if (orders.quiet !== true) console.error(error)
   }
   if (contender === 'groupmq') {
     return openGroupWorker(orders, (job) => run(job, announce), completed)

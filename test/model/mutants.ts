@@ -911,6 +911,18 @@ const rules: readonly Mutant[] = [
     killedBy: { test: BATCH, name: 'no more starts than its rate admits' },
   },
   {
+    rule: 'the locks of all jobs of a batch are removed',
+    patches: [worker("if #gone > 0 then redis.call('DEL', unpack(gone)) end\n", '')],
+    killedBy: { test: BATCH, name: 'has the next jobs of its line' },
+  },
+  {
+    rule: 'a job of a batch goes among the completed or the failed jobs by its own end',
+    patches: [
+      worker('keys[11], keys[12], keys[13] = base .. target,', '_, keys[12], keys[13] = 0,'),
+    ],
+    killedBy: { test: BATCH, name: 'holds its line' },
+  },
+  {
     rule: 'a job of a batch that failed for good holds its line',
     patches: [
       worker(
@@ -972,6 +984,18 @@ const rules: readonly Mutant[] = [
     rule: 'a rate counts the cost of a job',
     patches: [worker('+ interval * cost\n', '+ interval\n', 'limits-library')],
     killedBy: { test: LIMITS, name: 'counts the cost' },
+  },
+  {
+    rule: 'a line that is opened is swept again',
+    patches: [
+      worker("redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The", '-- The'),
+    ],
+    killedBy: { test: LIMITS, name: 'is not swept before it opens' },
+  },
+  {
+    rule: 'a line that is closed for long is not swept',
+    patches: [worker('  closeLine(head.lines, at)\n', '', 'limits-library')],
+    killedBy: { test: LIMITS, name: 'is not swept before it opens' },
   },
   {
     rule: 'a resource that sleeps after a 429 starts nothing',

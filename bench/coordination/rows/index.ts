@@ -3,6 +3,7 @@ import type { Row } from '../row.ts'
 import { addBulk } from './adding.ts'
 import { backlog } from './backlog.ts'
 import { batches } from './batches.ts'
+import { capabilities } from './capabilities.ts'
 import { crash } from './crash.ts'
 import { deadPlaces } from './dead-places.ts'
 import { emptyJobs } from './empty-jobs.ts'
@@ -32,6 +33,7 @@ export const rows: readonly Row[] = [
   rollingRestart,
   outage,
   crash,
+  capabilities,
   handOff,
   sharedResult,
   rate,

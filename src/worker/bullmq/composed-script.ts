@@ -17,7 +17,7 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 4
+const REVISION = 5
 
 interface Composition {
   readonly library: string
@@ -27,13 +27,19 @@ interface Composition {
   readonly watched?: readonly string[]
   /** Tells two scripts apart that take the place of the same one. */
   readonly variant?: string
+  /**
+   * The body runs BullMQ's text for several jobs: `bullmqWith(redis)` returns a function of
+   * `(KEYS, theirs)`.
+   */
+  readonly repeats?: boolean
 }
 
 export function composedScript(
   replaces: string,
-  { library, body, watched, variant = '' }: Composition,
+  { library, body, watched, variant = '', repeats = false }: Composition,
 ): ComposedScript {
   const { numberOfKeys, lua } = scriptOf(replaces)
+  const text = watched === undefined ? lua : passing(lua, watched)
   return {
     replaces,
     command: `redlock:${REVISION}:${replaces}${variant}`,
@@ -41,7 +47,7 @@ export function composedScript(
     lua: [
       'local direct = redis.call',
       asFunction('bullmqPromote', scriptOf('promote').lua),
-      asFunction('bullmq', watched === undefined ? lua : passing(lua, watched)),
+      repeats ? asRepeated('bullmqWith', text) : asFunction('bullmq', text),
       'local theirs = {unpack(ARGV, 2)}',
       'local ARGV = cjson.decode(ARGV[1])',
       library,
@@ -82,4 +88,27 @@ function scriptOf(name: string): { readonly numberOfKeys: number; readonly lua: 
 
 function asFunction(name: string, lua: string): string {
   return `local function ${name}(redis, KEYS, ARGV)\n${lua}\nend`
+}
+
+/**
+ * The functions of the text are made once, not in every call, and what it unpacks is kept: several
+ * jobs have the same options.
+ */
+function asRepeated(name: string, lua: string): string {
+  const functions: string[] = []
+  const rest = lua.replace(/^local (?:rcall = redis\.call$|function [^]*?^end$)/gm, (text) => {
+    functions.push(text)
+    return ''
+  })
+  return `local function ${name}(redis)
+local unpacked = {}
+local cmsgpack = {pack = cmsgpack.pack, unpack = function(packed)
+  unpacked[packed] = unpacked[packed] or cmsgpack.unpack(packed)
+  return unpacked[packed]
+end}
+${functions.join('\n')}
+return function(KEYS, ARGV)
+${rest}
+end
+end`
 }

@@ -12,10 +12,11 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
   addDelayedJob: [/rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],
   addParentJob: [],
   moveToFinished: [
+    /^local rcall = redis\.call$/m,
     /rcall\("RPOPLPUSH", waitKey, activeKey\)/,
     /rcall\("HMSET", jobKey, "processedOn"/,
   ],
-  moveToActive: [/rcall\("RPOPLPUSH", waitKey, activeKey\)/],
+  moveToActive: [/^local rcall = redis\.call$/m, /rcall\("RPOPLPUSH", waitKey, activeKey\)/],
   moveToDelayed: [/rcall\("ZADD", delayedKey, score, jobId\)/],
   moveToWaitingChildren: [],
   promote: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
@@ -50,10 +51,12 @@ export function requireKnownBullmq(): void {
 }
 
 function findProblem(): string | undefined {
-  const { RedisQueueBackend, createRedisBackend } = bullmq as Partial<typeof bullmq>
+  const known = bullmq as Partial<typeof bullmq>
+  const { RedisQueueBackend, createRedisBackend, raw2NextJobData } = known
   if (RedisQueueBackend === undefined || createRedisBackend === undefined) {
     return 'it exports no RedisQueueBackend'
   }
+  if (raw2NextJobData === undefined) return 'it exports no raw2NextJobData'
   const scripts = bullmqScripts()
   for (const [name, texts] of Object.entries(SCRIPTS)) {
     const script = scripts.get(name)

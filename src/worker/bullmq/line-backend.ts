@@ -160,6 +160,8 @@ export const NO_TURN: Turn = {
 const ITS_TURN = -100
 const TOO_LATE = -101
 const COMMANDS_PER_WRITE = 4
+/** Of BullMQ's arguments of `moveToFinished`: what the job returned, or failed with. */
+const RETURN_VALUE = 3
 /** A worker whose clock is ahead is given a held job early, and gives it back: not more often. */
 const HELD_AGAIN_MS = 10
 /** Jobs that leave their lines in one script. */
@@ -307,8 +309,8 @@ export class LineBackend extends Backend {
       found = (await this.#send(client, this.#scripts.take, args, ours)) as readonly unknown[]
     })
     const [firstId = '', ...others] = found
-    const jobs = await Promise.all(others.map((job) => asBullmq(() => job)))
-    return { firstId: String(firstId), jobs: jobs as unknown as readonly TakenJob[] }
+    const jobs = others.map((job) => bullmq.raw2NextJobData(job as unknown[]) as unknown)
+    return { firstId: String(firstId), jobs: jobs as readonly TakenJob[] }
   }
 
   /** The last trips of these jobs become one. `left` tells of a job that has ended otherwise. */
@@ -656,9 +658,16 @@ export class LineBackend extends Backend {
     const { finishMany } = this.#scripts
     const { numberOfKeys } = finishMany
     const [{ args } = { args: [] }] = trips
-    const jobs = JSON.stringify(trips.map(({ ours }) => ours))
-    const ours = [jobs, numberOfKeys, args.length - numberOfKeys]
-    const all = [...args.slice(0, numberOfKeys), ...trips.flatMap((trip) => trip.args)]
+    const values = trips.map((trip) => trip.args[numberOfKeys + RETURN_VALUE])
+    const shared = new SharedArguments(1 + numberOfKeys + trips.length)
+    const jobs = trips.map(({ ours, args: own }) => {
+      const [, at, property, , target, fetches, prefix, opts, fields] = own.slice(numberOfKeys)
+      const theirs = [at, property, target, fetches, prefix].map(String)
+      return [...ours, ...theirs, shared.positionOf(opts), shared.positionOf(fields)]
+    })
+    const ours = [JSON.stringify(jobs), numberOfKeys]
+    const keys = args.slice(0, numberOfKeys)
+    const all = [...keys, ...keys, ...values, ...shared.all]
     const replies = this.#send(client, finishMany, all, ours)
     this.#flush(client) // The server works on them while the first job's trip is prepared.
     sent()
@@ -823,6 +832,25 @@ export class LineBackend extends Backend {
   #define(client: Client, { command, numberOfKeys, lua }: ComposedScript): void {
     if (!this.#defined.has(command)) client.defineCommand(command, { numberOfKeys, lua })
     this.#defined.add(command)
+  }
+}
+
+/** Arguments of which several jobs have the same. */
+class SharedArguments {
+  readonly all: unknown[] = []
+  readonly #first: number
+
+  /** @param first where the first one of them is, as Lua counts. */
+  constructor(first: number) {
+    this.#first = first
+  }
+
+  positionOf(argument: unknown): number {
+    const isSame = (other: unknown): boolean =>
+      other === argument ||
+      (Buffer.isBuffer(other) && Buffer.isBuffer(argument) && other.equals(argument))
+    const known = this.all.findIndex(isSame)
+    return this.#first + (known === -1 ? this.all.push(argument) - 1 : known)
   }
 }
 

@@ -17,6 +17,14 @@
  * A rate is a GCRA: `rate:{resource}` has the time at which all that was started would have been
  * due at the steady rate. A start counts when a job is given to a worker, by the server's clock.
  */
+
+/** Above all numbers that order places, and below 2^53 with a time. */
+const CLOSED = (2 ** 52).toFixed(0)
+/** A line that opens within this time is swept as an open one. */
+const CLOSED_SOON_MS = 10_000
+/** What stands still although nothing of ours closed it is found within this time. */
+const CLOSED_LOOK_MS = 60_000
+
 export const LIMITS_LIBRARY: string = `
 local MARK = '!limits'
 local limited = {}
@@ -117,10 +125,20 @@ local function rateOpensAt(lines, own, counts)
   end
 end
 
+-- Sweeps look at lines in which jobs sleep, in the order of their scores. One that is closed for
+-- long has nothing to wake: its score is CLOSED and the time of the next look.
+local CLOSED, CLOSED_TEXT = ${CLOSED}, '${CLOSED}'
+local function closeLine(lines, at)
+  if at < nowMs() + ${CLOSED_SOON_MS} or string.find(lines, '","', 1, true) then return end
+  local look = CLOSED + math.floor(math.min(at, nowMs() + ${CLOSED_LOOK_MS}))
+  redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', string.format('%.0f', look), cjson.decode(lines)[1])
+end
+
 -- Puts a sleeping job where BullMQ takes it at a time, if that is known. A worker whose clock is ahead
 -- took it early: it does not do so again before \`notBefore\`, by its own clock.
 local notBefore = 0
 local function hold(head, at)
+  closeLine(head.lines, at)
   if at == math.huge then return end
   local delayed = head.base .. 'delayed'
   at = math.max(math.ceil(at), notBefore)

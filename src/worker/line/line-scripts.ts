@@ -77,7 +77,7 @@ local function enqueue(id, ...)
     redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
   end
   if ARGV[5] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[5], place) end
-  if heldUntil then hold({base = base, id = id, jobKey = base .. id}, heldUntil)
+  if heldUntil then hold({base = base, id = id, jobKey = base .. id, lines = ARGV[3]}, heldUntil)
   elseif not behind then makeReady(base, id, share, priority, '') end
 end
 
@@ -139,27 +139,91 @@ return withTurn(result, base, woken)
  * Takes the place of `moveToFinished` for several jobs of a batch whose first job still has the
  * line.
  *
- * ARGV  1 space · 2 slots · 3 base · 4 jobs (JSON): id, 'leave' | 'hold', lines (JSON), timestamp
- *       5 keys of each · 6 arguments of each; `theirs` are the keys and the arguments of each
+ * ARGV  1 space · 2 slots · 3 base · 4 jobs (JSON): id, 'leave' | 'hold', lines (JSON), timestamp;
+ *       arguments 2, 3 and 5 to 7; where 8 and 9 are · 5 keys
+ * `theirs` has the keys of the first job, argument 4 of each job, and what arguments 8 and 9 refer
+ * to. Keys 11 to 13 are other ones for each job.
  * Returns  BullMQ's reply for each
- * Keeps: who leaves wakes no job. The first job of the batch does that when it ends.
+ * Keeps: who leaves wakes no job. The first job of the batch does that when it ends. It is active
+ * until then, so the queue is not drained. What is the same for all is done once: the look at
+ * locks, and behind the last job the removal of locks, of marks of stalled jobs, and of places.
  */
 const finishManyBody = `
-local base, jobs, keys, count = ARGV[3], cjson.decode(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local replies, at = {}, 0
+local base, jobs, count = ARGV[3], cjson.decode(ARGV[4]), tonumber(ARGV[5])
+local keys, lockKeys, lockAt = {unpack(theirs, 1, count)}, {}, {}
+local jobKey, attributes, maxEvents, isTrimmed, isDirty
 for i, job in ipairs(jobs) do
-  local id, ending, lines, timestamp = unpack(job)
-  local own = {unpack(theirs, at + keys + 1, at + keys + count)}
-  local result = bullmq(joining(base), {unpack(theirs, at + 1, at + keys)}, own)
+  lockKeys[i] = base .. job[1] .. ':lock'
+  lockAt[lockKeys[i]] = i
+end
+local locks, joined = redis.call('MGET', unpack(lockKeys)), joining(base)
+local gone, unmarked, left, stalledKey, wait, events = {}, {}, {}, keys[5], keys[1], keys[4]
+local on = {
+  EXISTS = function(key)
+    if key ~= jobKey then return nil end
+    attributes = redis.call('HMGET', key, 'parentKey', 'parent', 'deid', 'timestamp')
+    return attributes[4] and 1
+  end,
+  HMGET = function(key, a, b, c, d)
+    return key == jobKey and a == 'parentKey' and b == 'parent' and c == 'deid' and not d
+      and {attributes[1], attributes[2], attributes[3]}
+  end,
+  GET = function(key) if lockAt[key] then return {locks[lockAt[key]]} end end,
+  -- The first write needs no memory: see \`wake\`.
+  DEL = function(key)
+    if not lockAt[key] or not isDirty then
+      isDirty = true
+      return nil
+    end
+    gone[#gone + 1] = key
+    return 1
+  end,
+  SREM = function(key, id)
+    if key ~= stalledKey then return nil end
+    unmarked[#unmarked + 1] = id
+    return 1
+  end,
+  HGET = function(key, field)
+    if field ~= 'opts.maxLenEvents' then return nil end
+    maxEvents = maxEvents or redis.call('HGET', key, field)
+    return maxEvents
+  end,
+  XTRIM = function(key)
+    if key ~= events then return nil end
+    local before = isTrimmed
+    isTrimmed = true
+    return before and 0
+  end,
+  LLEN = function(key) return key == wait and 1 end,
+}
+local bullmq = bullmqWith({pcall = redis.pcall, call = function(command, key, ...)
+  local own = on[command]
+  local answer = own and own(key, ...)
+  if not answer then return joined.call(command, key, ...) end
+  if command == 'GET' then return answer[1] end
+  return answer
+end})
+local replies = {}
+for i, job in ipairs(jobs) do
+  local id, ending, lines, timestamp, at, property, target, fetches, prefix, opts, fields = unpack(job)
+  jobKey = base .. id
+  keys[11], keys[12], keys[13] = base .. target, jobKey, base .. 'metrics:' .. target
+  local result = bullmq(keys, {id, at, property, theirs[count + i], target, fetches, prefix, theirs[opts], theirs[fields]})
   if result == 0 or result == -1 then
-    for _, resource in ipairs(ending == 'leave' and lines ~= '' and cjson.decode(lines) or {}) do
-      redis.call('ZREM', lineKey(resource), placeOf(base, id, timestamp))
+    if ending == 'leave' and lines ~= '' then
+      left[lines] = left[lines] or {}
+      table.insert(left[lines], placeOf(base, id, timestamp))
     end
     if ending == 'hold' and redis.call('EXISTS', base .. id) == 1 then
       redis.call('HSET', base .. id, 'redlock:holds', 1)
     end
   end
-  replies[i], at = result, at + keys + count
+  replies[i] = result
+end
+if #gone > 0 then redis.call('DEL', unpack(gone)) end
+if #unmarked > 0 then redis.call('SREM', stalledKey, unpack(unmarked)) end
+for lines, places in pairs(left) do
+  for _, resource in ipairs(cjson.decode(lines)) do redis.call('ZREM', lineKey(resource), unpack(places)) end
 end
 return replies
 `
@@ -176,7 +240,7 @@ return replies
  */
 const takeBody = `
 local base, resource, most, token, id = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7], ARGV[8]
-local line, delayed, first = lineKey(resource), base .. 'delayed', nil
+local line, delayed, meta, first = lineKey(resource), base .. 'delayed', base .. 'meta', nil
 local function isLocked(job) return redis.call('GET', job.jobKey .. ':lock') == token end
 if id ~= '' then first = placeOf(base, id, ARGV[9])
 else
@@ -191,26 +255,28 @@ if not rank then return {} end
 markByPattern({resource})
 local _, _, slots, limits = headsOf(resource)
 if slots == 0 then return found end
-local function only(job)
-  return {pcall = redis.pcall, call = function(command, key, ...)
-    if command == 'RPOPLPUSH' then
-      redis.call('ZREM', delayed, job.id)
-      redis.call('LPUSH', base .. 'active', job.id)
-      return job.id
-    elseif command == 'ZRANGEBYSCORE' then return {}
-    elseif command == 'ZADD' then return 0
-    elseif command == 'HMSET' and key == job.jobKey then return redis.call(command, key, 'delay', 0, ...) end
-    return redis.call(command, key, ...)
-  end}
-end
+local job, settings
+-- BullMQ is given this job alone: none that waits, has a delay, or has a priority.
+local bullmq = bullmqWith({pcall = redis.pcall, call = function(command, key, ...)
+  if command == 'RPOPLPUSH' then
+    if redis.call('ZREM', delayed, job.id) == 0 then return false end
+    redis.call('LPUSH', base .. 'active', job.id)
+    return job.id
+  elseif command == 'ZRANGEBYSCORE' or command == 'ZPOPMIN' then return {}
+  elseif command == 'ZADD' or command == 'DEL' then return 0
+  elseif command == 'HMGET' and key == meta then
+    settings = settings or redis.call(command, key, ...)
+    return settings
+  elseif command == 'HMSET' and key == job.jobKey then return redis.call(command, key, 'delay', 0, ...) end
+  return redis.call(command, key, ...)
+end})
 for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV[6] + most)) do
-  local job = jobAt(place)
+  job = jobAt(place)
   local isTaken = job and ARGV[6] ~= '0' and not job.asleep and isLocked(job)
   if job and not isTaken then
     local isOther = job.base ~= base or string.find(job.lines, '","', 1, true)
-    if isOther or #found > most or not job.asleep or job.held
-      or not redis.call('ZSCORE', delayed, job.id) or opensAt(job, limits) then break end
-    local result = bullmq(only(job), KEYS, theirs)
+    if isOther or #found > most or not job.asleep or job.held or opensAt(job, limits) then break end
+    local result = bullmq(KEYS, theirs)
     if type(result[1]) ~= 'table' then break end
     rateOpensAt(job.lines, job.rate, true) -- It counts.
     found[#found + 1] = {result[1], result[2]}
@@ -314,7 +380,7 @@ if ARGV[7] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[7], pla
 -- A start in vain uses no token of a rate limit.
 local used = tonumber(redis.call('GET', ARGV[8]) or 0)
 if used > 0 and used < 9007199254740991 then redis.call('DECR', ARGV[8]) end
-if heldUntil then hold({base = base, id = id, jobKey = jobKey}, heldUntil)
+if heldUntil then hold({base = base, id = id, jobKey = jobKey, lines = lines}, heldUntil)
 elseif not overtaken then
   for _, resource in ipairs(resources) do
     local heads, _, _, limits = headsOf(resource)
@@ -451,37 +517,42 @@ return bullmq(viewOf(ARGV[3]), KEYS, theirs)
 
 /**
  * Looks at lines in which jobs sleep, those first that were not looked at for longest, and wakes
- * heads that sleep and jobs whose deadline has passed.
+ * heads that sleep and jobs whose deadline has passed. At a line that is closed for long it looks
+ * when it opens, and now and then: see \`closeLine\`.
  *
  * KEYS  1 sleeping-lines
- * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now · 5 only lines before this
- * look
+ * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now and closed lines too · 5 only
+ * lines before this look
  * Returns  lines looked at, jobs woken, number of this look; -1 lines where another worker did it
  * less than everyMs ago
  */
 const sweepBody = `
-local limit = tonumber(ARGV[3])
-if ARGV[4] ~= '' and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
+local limit, isAll = tonumber(ARGV[3]), ARGV[4] == ''
+if not isAll and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
   return {-1, 0, 0}
 end
 local look = nextSeq()
-local before = ARGV[5] == '' and '+inf' or '(' .. ARGV[5]
-local lines = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before, 'LIMIT', 0, limit)
+local function linesBetween(from, to, most)
+  return redis.call('ZRANGEBYSCORE', KEYS[1], from, to, 'LIMIT', 0, most)
+end
+local due = isAll and '+inf' or string.format('%.0f', CLOSED + nowMs())
+local lines = linesBetween(CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
+local before = ARGV[5] == '' and CLOSED_TEXT or ARGV[5]
+for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
 local woken = 0
 local function lookAt(resource)
+  if not isAll then redis.call('ZADD', KEYS[1], 'XX', look, resource) end
   markByPattern({resource})
   local heads, _, slots, limits = headsOf(resource)
   woken = woken + #wakeAll(heads, limits, false, '')
+  if isAll then redis.call('ZADD', KEYS[1], 'XX', look, resource) end
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
   -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
   local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
-  return places > (isRated and math.min(slots, 1) or slots)
+  if places <= (isRated and math.min(slots, 1) or slots) then redis.call('ZREM', KEYS[1], resource) end
 end
 if hasPatterns then setPattern() end
-for _, resource in ipairs(lines) do
-  if lookAt(resource) then redis.call('ZADD', KEYS[1], 'XX', look, resource)
-  else redis.call('ZREM', KEYS[1], resource) end
-end
+for _, resource in ipairs(lines) do lookAt(resource) end
 local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
 for _, resource in ipairs(ended) do
   setLimit(resource)
@@ -616,6 +687,7 @@ local resource, kind, entry = ARGV[3], ARGV[4], ARGV[5] ~= '' and cjson.decode(A
 if entry and ARGV[6] ~= '' then entry['until'] = math.ceil(nowMs() + ARGV[6]) end
 local ends = setLimit(resource, kind, entry)
 local heads, _, _, limits = headsOf(resource)
+redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
 wakeAll(heads, limits, false, '')
 return ends
 `
@@ -779,11 +851,12 @@ function defineAll(): LineScripts {
     park: composedScript('moveToDelayed', { library, body: parkBody, variant: ':park' }),
     cancel: composedScript('moveToFinished', { library, body: cancelBody, variant: ':cancel' }),
     take: composedScript('moveToActive', {
-      ...{ library, body: takeBody, variant: ':take' },
-      watched: ['RPOPLPUSH', 'ZRANGEBYSCORE', 'ZADD', 'HMSET'],
+      ...{ library, body: takeBody, variant: ':take', repeats: true },
+      watched: ['RPOPLPUSH', 'ZRANGEBYSCORE', 'ZPOPMIN', 'ZADD', 'DEL', 'HMGET', 'HMSET'],
     }),
     finishMany: composedScript('moveToFinished', {
-      ...{ library, body: finishManyBody, watched: MOVES, variant: ':many' },
+      ...{ library, body: finishManyBody, variant: ':many', repeats: true },
+      watched: [...MOVES, 'EXISTS', 'GET', 'DEL', 'SREM', 'HGET', 'XTRIM', 'LLEN'],
     }),
     skip: ownScript('skip', library, skipBody),
     sweep: ownScript('sweep', library + SET_LIMIT, sweepBody),

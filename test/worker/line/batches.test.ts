@@ -88,6 +88,7 @@ describe('a batch', () => {
     const redis = new Redis(connection().url)
     fixture.defer(() => redis.quit())
     expect(await redis.keys(`${fixture.namespace}:line:*`)).toEqual([])
+    expect(await redis.keys(`bull:${fixture.namespace}:*:lock`)).toEqual([])
   })
 
   test('fails job by job; a retried one keeps its place before those behind it', async () => {

@@ -147,6 +147,30 @@ describe('a paused resource', () => {
     await until('nothing is left', async () => (await leftovers()).length === 0)
   })
 
+  test('is not swept before it opens, and is again from then on', async () => {
+    const queue = makeQueue()
+    const client = redis()
+    const nextLook = async (): Promise<number> =>
+      Number(await client.zscore(`${fixture.namespace}:sleeping-lines`, 'a'))
+    const seen = await work()
+    await queue.addBulk(jobs('a', 0, 1, 2))
+    await until('all ran', () => seen.ended.length === 3)
+    await queue.pauseResource('a')
+    const [first] = await queue.addBulk(jobs('a', 3, 4))
+    const look = await nextLook()
+    expect(look).toBeGreaterThan(2 ** 52 + Date.now() + 30_000)
+    await pause(2_500) // Sweeps go on.
+    expect(await nextLook()).toBe(look)
+    await seen.worker.pause()
+    await queue.resumeResource('a')
+    // Deleted behind the back of all: only a sweep finds the next one.
+    await client.del(`bull:${fixture.namespace}:${first?.id ?? ''}`)
+    await client.lrem(`bull:${fixture.namespace}:wait`, 0, first?.id ?? '')
+    await seen.worker.resume()
+    await until('the other ran', () => seen.ended.length === 4)
+    expect(seen.ended).toEqual([0, 1, 2, 4])
+  })
+
   test('that was paused until a time can be resumed before', async () => {
     const queue = makeQueue()
     const seen = await work()
