@@ -17,9 +17,14 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 4
+const REVISION = 5
 
 interface Composition {
+  /**
+   * Lua that runs first where the rest is seldom needed. `whole(resumes)` is the library and the
+   * body, as a function.
+   */
+  readonly usual?: string
   readonly library: string
   /** Lua that may call `bullmq(redis, KEYS, theirs)`; what it returns is the reply. */
   readonly body: string
@@ -31,7 +36,7 @@ interface Composition {
 
 export function composedScript(
   replaces: string,
-  { library, body, watched, variant = '' }: Composition,
+  { usual, library, body, watched, variant = '' }: Composition,
 ): ComposedScript {
   const { numberOfKeys, lua } = scriptOf(replaces)
   return {
@@ -44,8 +49,9 @@ export function composedScript(
       asFunction('bullmq', watched === undefined ? lua : passing(lua, watched)),
       'local theirs = {unpack(ARGV, 2)}',
       'local ARGV = cjson.decode(ARGV[1])',
-      library,
-      body,
+      ...(usual === undefined
+        ? [library, body]
+        : ['local function whole(resumes)', library, body, 'end', usual]),
     ].join('\n'),
   }
 }
