@@ -140,6 +140,10 @@ export class JobRuns<Data, Result, Name extends string> {
     return this.#running.size
   }
 
+  #isStopping(): boolean {
+    return this.#stopping.signal.aborted
+  }
+
   jobLockLost(jobId: string): void {
     for (const run of this.#runsOf(jobId)) this.#lockLost(run)
   }
@@ -234,29 +238,37 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     running: Running,
   ): Promise<Result> {
-    const { resource, lines } = this.#options
+    const { resource, lines, ordered, dedupe } = this.#options
     const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
     const kept = this.#chain.claim(job.id ?? '', turn.lines)
     // A paused BullMQ worker that was waiting for a job still takes one.
-    if (this.#stopping.signal.aborted) return this.#giveBack(job, token, kept)
+    if (this.#isStopping()) return this.#giveBack(job, token, kept)
     const resources =
       turn.lines === ''
         ? resourcesOf(() => resource(job), job.id)
         : (JSON.parse(turn.lines) as string[])
     try {
-      const stored = await this.#storedResult(job, resources, running)
+      const stored = dedupe && (await this.#storedResult(dedupe, job, resources, running))
       if (stored !== undefined) {
         await dropped(kept)
         lines?.ends(job, plainEnding(job, turn.lines, -turn.chargedMs, turn.share))
         return stored.value
       }
-      const place = await this.#takeTurn(job, token, resources, turn, running)
-      const lease = await this.#lease(job, token, resources, place.slots, kept, running).catch(
-        (error: unknown) => {
-          this.#charge(turn, 0)
-          throw error
-        },
-      )
+      const hasToLook = ordered && turn.turn !== 'woken' && turn.turn !== 'yes'
+      const place =
+        lines !== undefined && hasToLook
+          ? await this.#takeTurn(lines, job, token, resources, turn.lines, running)
+          : turn
+      const handed = kept && (await kept.outcome)
+      const lease =
+        handed?.status === 'granted' && !this.#isStopping()
+          ? handed.lease
+          : await this.#lease(job, token, resources, place.slots, kept, running).catch(
+              (error: unknown) => {
+                this.#charge(turn, 0)
+                throw error
+              },
+            )
       const chain = { resources, lines: place.lines, turn, kept }
       return await this.#runUnder(lease, job, token, chain, running)
     } catch (error) {
@@ -269,16 +281,14 @@ export class JobRuns<Data, Result, Name extends string> {
    * Parks a job that may not start yet. @returns its lines, '' for none, and the slots set for it
    */
   async #takeTurn(
+    lines: LineBackend,
     job: Job<Data, Result, Name>,
     token: string | undefined,
     resources: readonly string[],
-    { turn, lines: recorded, slots }: Turn,
+    recorded: string,
     running: Running,
   ): Promise<{ readonly lines: string; readonly slots: number | undefined }> {
-    const { lines, ordered, maxWaitMs, reports, onRequeued } = this.#options
-    if (lines === undefined || !ordered || turn === 'woken' || turn === 'yes') {
-      return { lines: recorded, slots }
-    }
+    const { maxWaitMs, reports, onRequeued } = this.#options
     const { timestamp } = job
     const id = job.id ?? ''
     const answer = await this.#untilDone(running, () =>
@@ -313,7 +323,7 @@ export class JobRuns<Data, Result, Name extends string> {
       leaseFor(resources, kept, { locks, leaseOptions, clock, isTurn, slots }),
     )
     if (outcome.status === 'granted') {
-      if (!this.#stopping.signal.aborted) return outcome.lease
+      if (!this.#isStopping()) return outcome.lease
       await outcome.lease.release()
       throw new NotStarted()
     }
@@ -385,13 +395,19 @@ export class JobRuns<Data, Result, Name extends string> {
         isDone &&
         lost === undefined &&
         chain.lines !== '' &&
-        !this.#stopping.signal.aborted
+        !this.#isStopping()
       ) {
-        const burst = kept?.burst ?? turn.burst
-        const isBusy = this.#running.size > 1
-        const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed }
-        const takes = turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined
-        lines.ends(job, { ...this.#chain.end(job, chain.lines, lease, { ...turn, ...use }), takes })
+        const end = this.#chain.end({
+          timestamp: job.timestamp,
+          lines: chain.lines,
+          lease,
+          turn,
+          usedMs: kept?.usedMs ?? turn.usedMs,
+          workedMs,
+          isBusy: this.#running.size > 1,
+          takes: turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined,
+        })
+        lines.ends(job, end)
       } else {
         void lease.release()
         lines.ends(job, plainEnding(job, chain.lines))
@@ -547,12 +563,13 @@ export class JobRuns<Data, Result, Name extends string> {
   }
 
   async #storedResult(
+    dedupe: Dedupe<Data>,
     job: Job<Data, Result, Name>,
     resources: readonly string[],
     running: Running,
   ): Promise<{ readonly value: Result } | undefined> {
-    const { dedupe, results } = this.#options
-    if (dedupe === undefined || results === undefined) return undefined
+    const { results } = this.#options
+    if (results === undefined) return undefined
     const key = resultKey(job, resources, dedupe)
     const asker = dedupe.fresh === true ? askerOf(job, resources) : undefined
     const found = await this.#untilDone(running, () => results.peek(key, asker))
