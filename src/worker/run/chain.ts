@@ -55,8 +55,10 @@ const MIN_JOB_MS = 1
 const FINISH_LIMIT_MS = 1_000
 /** A fetched job starts when BullMQ's loop has done what it is at. */
 const START_LIMIT_MS = 500
-/** A process that is this busy offers its lines to others. */
-const BUSY = 0.3
+/** Of jobs that are shorter than this, a process runs no more than it has time for. */
+const SHORT_JOB_MS = 5
+/** With longer jobs, it has no time left when its event loop waits less than half of the time. */
+const BUSY = 0.5
 
 export class Chain {
   readonly #locks: LockService
@@ -102,7 +104,8 @@ export class Chain {
     const isSpent = allMs >= burstMs
     const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
     // A process with time left runs a line as fast as any other, and a change of process costs.
-    const offers = isSpent && done.isBusy && this.#load.get() >= BUSY
+    const hasNoTime = done.workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
+    const offers = isSpent && done.isBusy && hasNoTime
     const usedMs = isSpent ? carriedMs : allMs
     const use = {
       usedMs,

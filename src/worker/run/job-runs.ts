@@ -391,12 +391,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const { kept, turn } = chain
       const workedMs = clock.now() - startedAt
       if (lines === undefined) await lease.release()
-      else if (
-        isDone &&
-        lost === undefined &&
-        chain.lines !== '' &&
-        !this.#isStopping()
-      ) {
+      else if (isDone && lost === undefined && chain.lines !== '' && !this.#isStopping()) {
         const end = this.#chain.end({
           timestamp: job.timestamp,
           lines: chain.lines,
