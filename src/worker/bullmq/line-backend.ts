@@ -593,7 +593,10 @@ export class LineBackend extends Backend {
     const own = share?.(parsed, names)
     const ours = [
       ...[JSON.stringify(names), within, deadline, mayStart ? '1' : ''],
-      ...[rateArgument(rate?.(parsed)), own === undefined ? '' : shareText(own)],
+      ...[
+        rate === undefined ? '' : rateArgument(rate(parsed)),
+        own === undefined ? '' : shareText(own),
+      ],
       slots?.(parsed) ?? '',
     ]
     return client.runCommand(script.command, this.#arguments(script, args, ours))

@@ -86,7 +86,7 @@ export class Chain {
     const kept = this.#kept.get(jobId)
     if (kept === undefined) return undefined
     this.#kept.delete(jobId)
-    kept.settle()
+    kept.deadline?.leave(kept)
     if (kept.lines === lines) return kept
     void release(kept.outcome)
     return undefined
@@ -98,7 +98,7 @@ export class Chain {
    */
   end(done: Done): Ending {
     const { share, chargedMs } = done.turn
-    const burstMs = this.#burstMs * (shareFrom(share)?.weight ?? 1)
+    const burstMs = share === '' ? this.#burstMs : this.#burstMs * (shareFrom(share)?.weight ?? 1)
     const workMs = Math.max(MIN_JOB_MS, done.workedMs)
     const allMs = done.usedMs + workMs
     const isSpent = allMs >= burstMs
@@ -115,7 +115,7 @@ export class Chain {
       endedAt: this.#clock.now(),
     }
     const link = new Link(this, done, use)
-    link.wait(this.#finishing, FINISH_LIMIT_MS)
+    link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
     return link
   }
 
@@ -125,7 +125,7 @@ export class Chain {
     this.#kept.clear()
     await Promise.all(
       kept.map((link) => {
-        link.settle()
+        link.deadline?.leave(link)
         return release(link.outcome)
       }),
     )
@@ -138,7 +138,7 @@ export class Chain {
 
   /** @internal */
   keep(jobId: string, link: Link & Kept): void {
-    link.wait(this.#starting, START_LIMIT_MS)
+    link.deadline = this.#starting.in(START_LIMIT_MS, link)
     this.#kept.set(jobId, link)
   }
 
@@ -184,13 +184,13 @@ class Link extends AsyncResource implements Ending, Expiring {
   readonly takes: Taking | undefined
   readonly endedAt: number
   outcome: Promise<AcquireOutcome> | undefined
+  deadline: Deadline | undefined
   readonly #chain: Chain
   readonly #lease: Lease
   /** It hands over while the trip is under way. */
   readonly #isEager: boolean
   #isOver = false
   #keptFor: string | undefined
-  #deadline: Deadline | undefined
 
   constructor(chain: Chain, { timestamp, lines, lease, turn, takes }: Done, use: Use) {
     super('redlock.job')
@@ -217,7 +217,7 @@ class Link extends AsyncResource implements Ending, Expiring {
   returned(jobId?: string, turn?: Turn): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.settle()
+    this.deadline?.leave(this)
     const isNext = turn?.turn === 'woken' && turn.lines === this.lines
     if (jobId !== undefined && isNext && this.#chain.handsOver && mayHandOver(this.#lease, turn)) {
       if (this.outcome === undefined) this.#handOver()
@@ -229,14 +229,6 @@ class Link extends AsyncResource implements Ending, Expiring {
         outcome === undefined ? this.#lease.release() : release(outcome),
       )
     }
-  }
-
-  wait(deadlines: Deadlines, limitMs: number): void {
-    this.#deadline = deadlines.in(limitMs, this)
-  }
-
-  settle(): void {
-    this.#deadline?.leave(this)
   }
 
   expire(): void {

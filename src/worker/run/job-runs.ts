@@ -127,12 +127,14 @@ export class JobRuns<Data, Result, Name extends string> {
   /** A job is here twice when another run began while the first one works without its lock. */
   readonly #running = new Set<Running>()
   readonly #chain: Chain
+  readonly #batched: ReturnType<typeof batchedOf<Data, Result, Name>>
   readonly #stopping = new AbortController()
   readonly #members = new Map<string, Membership<Result>>()
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
     this.#options = options
     this.#chain = new Chain(options)
+    this.#batched = batchedOf(options.processor)
   }
 
   /** Jobs that run here, or are about to. */
@@ -205,12 +207,11 @@ export class JobRuns<Data, Result, Name extends string> {
     const running: Running = {
       jobId: job.id,
       timestamp: job.timestamp,
-      signal: new JobSignal(),
+      signal: new JobSignal(signal),
       startedAt: this.#options.clock.now(),
       lease: undefined,
       report: undefined,
     }
-    if (signal !== undefined) running.signal.follow(() => signal)
     this.#running.add(running)
     const membership = this.#members.get(job.id ?? '')
     this.#members.delete(job.id ?? '')
@@ -367,7 +368,7 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Promise<Result> {
     const { clock, reports, lines } = this.#options
     const { signal } = running
-    signal.follow(() => lease.signal)
+    signal.follow(lease)
     const report = reports.started(job, lease, chain.kept?.endedAt)
     running.report = report
     running.lease = lease
@@ -400,7 +401,8 @@ export class JobRuns<Data, Result, Name extends string> {
           usedMs: kept?.usedMs ?? turn.usedMs,
           workedMs,
           isBusy: this.#running.size > 1,
-          takes: turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined,
+          takes:
+            this.#batched && turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined,
         })
         lines.ends(job, end)
       } else {
@@ -445,8 +447,8 @@ export class JobRuns<Data, Result, Name extends string> {
       const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token, sleep)
       const args = processor.length > 2 ? [jobSignal.signal] : []
       const given = jobLease as unknown as JobLease & string
-      const batched = batchedOf<Data, Result, Name>(processor)
-      const members = this.#membersOf(job, resources, lease, running)
+      const batched = this.#batched
+      const members = batched && this.#membersOf(job, resources, lease, running)
       if (batched !== undefined) reports.batched(job)
       const result =
         batched === undefined || members === undefined
@@ -465,8 +467,8 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** What a batch takes behind its first job; undefined for batches of one. */
   #takingOf(resources: readonly string[], token = '0'): Taking | undefined {
-    const { processor, openTaken } = this.#options
-    const { size = 1 } = batchedOf(processor) ?? {}
+    const { openTaken } = this.#options
+    const { size = 1 } = this.#batched ?? {}
     const [resource = '', ...more] = resources
     if (size === 1 || openTaken === undefined || more.length > 0) return undefined
     return { resource, token, most: size - 1, before: 0 }
