@@ -829,12 +829,7 @@ const rules: readonly Mutant[] = [
   {
     rule: 'a fetched job has its turn only as the first of its line',
     patches: [worker('if not first or first[1] ~=', 'if not first or nil ==', 'usual-job')],
-    killedBy: { test: LINE },
-  },
-  {
-    rule: 'a job that ends hands its line on only as the first of its line',
-    patches: [worker('if places[1] ~= place then return nil end', '', 'usual-job')],
-    killedBy: { test: LIMITS },
+    killedBy: { test: LINE, name: 'is put back in line' },
   },
   {
     rule: 'a job that may stand before the next one goes first',
