@@ -816,6 +816,33 @@ const rules: readonly Mutant[] = [
     killedBy: { test: LINE, name: 'when its id belongs to another job now' },
   },
   {
+    rule: 'a job of which anything is unusual goes by all rules of a line',
+    patches: [
+      worker(
+        'if job[5] or job[6] or job[7] or job[8] or job[9] then return nil end',
+        '',
+        'usual-job',
+      ),
+    ],
+    killedBy: { test: LIMITS, name: 'is used up to its end' },
+  },
+  {
+    rule: 'a fetched job has its turn only as the first of its line',
+    patches: [worker('if not first or first[1] ~=', 'if not first or nil ==', 'usual-job')],
+    killedBy: { test: LINE, name: 'is put back in line' },
+  },
+  {
+    rule: 'a job that may stand before the next one goes first',
+    patches: [
+      worker(
+        "    if command == 'LPUSH' or command == 'RPUSH' or command == 'ZADD' then return unusual().call(...) end\n",
+        '',
+        'usual-job',
+      ),
+    ],
+    killedBy: { test: LINE },
+  },
+  {
     rule: 'a line drops the place of a job that is finished',
     patches: [
       worker(' or (job[2] and not job[6]) then return nil', ' then return nil', 'line-library'),

@@ -73,9 +73,9 @@ describe('how long a job stays away', () => {
 })
 
 describe('the signal of a job', () => {
-  const following = (...signals: AbortSignal[]): JobSignal => {
-    const job = new JobSignal()
-    for (const signal of signals) job.follow(() => signal)
+  const following = (lease: AbortSignal, bullmq?: AbortSignal): JobSignal => {
+    const job = new JobSignal(bullmq)
+    job.follow({ signal: lease })
     return job
   }
 
@@ -94,10 +94,16 @@ describe('the signal of a job', () => {
   test('tells whoever asks late what has happened before', () => {
     const lost = following(AbortSignal.abort(new Error('lost')))
     expect(lost.signal.reason).toEqual(new Error('lost'))
-    const stopped = new JobSignal()
+    const stopped = new JobSignal(undefined)
     stopped.abort(new Error('stopped'))
     stopped.abort(new Error('later'))
     expect(stopped.signal.reason).toEqual(new Error('stopped'))
+  })
+
+  test('counts what BullMQ has cancelled before a step, where nothing asks for the signal', () => {
+    const job = following(new AbortController().signal, AbortSignal.abort('by the operator'))
+    expect(job.isAborted).toBe(true)
+    expect(job.reason).toBe('by the operator')
   })
 
   test('lets go of its sources at the end', () => {
@@ -112,10 +118,12 @@ describe('the signal of a job', () => {
 
   test('is not made where nobody asks for it', () => {
     let asked = 0
-    const job = new JobSignal()
-    job.follow(() => {
-      asked++
-      return AbortSignal.abort()
+    const job = new JobSignal(undefined)
+    job.follow({
+      get signal() {
+        asked++
+        return AbortSignal.abort()
+      },
     })
     job.end()
     expect(job.signal.aborted).toBe(false)

@@ -17,9 +17,14 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 5
+const REVISION = 6
 
 interface Composition {
+  /**
+   * Lua that runs first where the rest is seldom needed. `whole(resumes)` is the library and the
+   * body, as a function.
+   */
+  readonly usual?: string
   readonly library: string
   /** Lua that may call `bullmq(redis, KEYS, theirs)`; what it returns is the reply. */
   readonly body: string
@@ -36,7 +41,7 @@ interface Composition {
 
 export function composedScript(
   replaces: string,
-  { library, body, watched, variant = '', repeats = false }: Composition,
+  { usual, library, body, watched, variant = '', repeats = false }: Composition,
 ): ComposedScript {
   const { numberOfKeys, lua } = scriptOf(replaces)
   const text = watched === undefined ? lua : passing(lua, watched)
@@ -50,8 +55,9 @@ export function composedScript(
       repeats ? asRepeated('bullmqWith', text) : asFunction('bullmq', text),
       'local theirs = {unpack(ARGV, 2)}',
       'local ARGV = cjson.decode(ARGV[1])',
-      library,
-      body,
+      ...(usual === undefined
+        ? [library, body]
+        : ['local function whole(resumes)', library, body, 'end', usual]),
     ].join('\n'),
   }
 }

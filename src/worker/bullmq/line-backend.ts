@@ -56,7 +56,8 @@ export interface Turn {
   readonly turn: 'woken' | 'yes' | 'no' | 'none'
   /** Its resources as the queue's Redis has them (JSON); '' where it has none. */
   readonly lines: string
-  readonly burst: Burst
+  /** What its line has used of its burst, in milliseconds of work. */
+  readonly usedMs: number
   /** Jobs seem to wait behind it. */
   readonly isFollowed: boolean
   /** The slots of its resource, where they are set; undefined where the worker's own count. */
@@ -67,14 +68,6 @@ export interface Turn {
   readonly chargedMs: number
 }
 
-/** What a line has used. It travels with the line's next job, and ends when the line is empty. */
-export interface Burst {
-  /** Milliseconds of work in the burst that goes on. */
-  readonly usedMs: number
-  /** Bursts before it. */
-  readonly count: number
-}
-
 /** How a job's last trip moves its lines. */
 export interface Ending {
   readonly timestamp: number
@@ -82,7 +75,8 @@ export interface Ending {
   readonly lines: string
   /** Where the next job goes: before the jobs that wait, or behind them. */
   readonly next: 'front' | 'back'
-  readonly burst: Burst
+  /** What its line has used of its burst then. It travels with the line's next job. */
+  readonly usedMs: number
   /** Of the job, '' where it has none; and what to count for its tenant. */
   readonly share: string
   readonly chargeMs: number
@@ -93,7 +87,14 @@ export interface Ending {
   /** The trip is under way. */
   sent(): void
   /** The trip is back with the job that it fetched, if any. */
-  returned(next: NextJob | undefined): void
+  returned(jobId: string | undefined, turn: Turn | undefined): void
+}
+
+const ENDING: unique symbol = Symbol('how the last trip moves the lines of a job')
+
+interface EndingJob {
+  readonly id?: string
+  [ENDING]?: Ending | undefined
 }
 
 /** Which jobs of a line a batch takes behind its first one. */
@@ -112,10 +113,6 @@ export type TakenJob = readonly [job: JobJson, id: string]
 interface TakenJobs {
   readonly firstId: string
   readonly jobs: readonly TakenJob[]
-}
-
-export interface NextJob extends Turn {
-  readonly jobId: string
 }
 
 interface Client extends UpgradeClient {
@@ -150,10 +147,9 @@ interface Join {
   readonly done: () => void
 }
 
-const NO_BURST: Burst = { usedMs: 0, count: 0 }
 /** A job of which nothing is known yet. */
 export const NO_TURN: Turn = {
-  ...{ turn: 'none', lines: '', burst: NO_BURST, isFollowed: false },
+  ...{ turn: 'none', lines: '', usedMs: 0, isFollowed: false },
   ...{ slots: undefined, share: '', chargedMs: 0 },
 }
 /** Replies of the park script. */
@@ -179,11 +175,12 @@ const Backend: typeof RedisQueueBackend =
 
 export class LineBackend extends Backend {
   readonly #settings: LineSettings
+  readonly #slots: string
   readonly #scripts: LineScripts
   readonly #turns = new Map<string, Turn>()
-  readonly #endings = new WeakMap<object, Ending>()
   readonly #endingIds = new Map<string, Ending>()
-  readonly #takenBehind = new WeakMap<Ending, Promise<TakenJobs | undefined>>()
+  /** Taken behind the trip of an ending. */
+  readonly #takenBehind = new Map<Ending, Promise<TakenJobs | undefined>>()
   /** Jobs that are cancelled here now, and what the script says of them. */
   readonly #cancelled = new Map<string, { reason: string; outcome: CancelOutcome }>()
   /** Taken for the batch of a job that was fetched in the trip before. By the id of that job. */
@@ -229,6 +226,7 @@ export class LineBackend extends Backend {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.#settings = settings
+    this.#slots = String(settings.slots)
     this.#scripts = lineScripts()
     this.#space = `${settings.namespace}:`
     // What BullMQ waits for before it sends anything. Private in its types.
@@ -262,8 +260,8 @@ export class LineBackend extends Backend {
   }
 
   /** Says how the trip that ends `job` moves its lines. Without a word the job leaves them. */
-  ends(job: object, ending: Ending): void {
-    this.#endings.set(job, ending)
+  ends(job: EndingJob, ending: Ending): void {
+    job[ENDING] = ending
   }
 
   /** Whether it is the turn of a job that was fetched. Known once. */
@@ -597,7 +595,10 @@ export class LineBackend extends Backend {
     const own = share?.(parsed, names)
     const ours = [
       ...[JSON.stringify(names), within, deadline, mayStart ? '1' : ''],
-      ...[rateArgument(rate?.(parsed)), own === undefined ? '' : shareText(own)],
+      ...[
+        rate === undefined ? '' : rateArgument(rate(parsed)),
+        own === undefined ? '' : shareText(own),
+      ],
       slots?.(parsed) ?? '',
     ]
     return client.runCommand(script.command, this.#arguments(script, args, ours))
@@ -638,10 +639,14 @@ export class LineBackend extends Backend {
     const reply = this.#heard(
       this.#send(client, script, args, [
         id,
-        ...[ending?.offers === true ? '1' : '', leaves ? 'leave' : 'hold', ending?.next ?? 'back'],
-        ...[ending === undefined ? '' : ending.lines || '-', ending?.timestamp ?? ''],
-        ending === undefined ? '' : `${Math.round(ending.burst.usedMs)}:${ending.burst.count}`,
-        ...[ending?.share ?? '', ending?.chargeMs ?? 0],
+        ending?.offers === true ? '1' : '',
+        leaves ? 'leave' : 'hold',
+        ending?.next ?? 'back',
+        ending === undefined ? '' : ending.lines || '-',
+        ending?.timestamp ?? '',
+        ending === undefined ? '' : Math.round(ending.usedMs),
+        ending?.share ?? '',
+        ending?.chargeMs ?? 0,
       ]),
     )
     if (ending?.takes !== undefined) {
@@ -686,28 +691,25 @@ export class LineBackend extends Backend {
   }
 
   /** Tells a job's ending what became of the trip that ends it. */
-  async #trip(job: { readonly id?: string }, trip: () => Promise<Completed>): Promise<Completed> {
-    const ending = this.#endings.get(job)
-    const { id } = job
+  async #trip(job: EndingJob, trip: () => Promise<Completed>): Promise<Completed> {
+    const { id, [ENDING]: ending } = job
     if (ending === undefined || id === undefined) return trip()
     // BullMQ tries again after a broken connection: it is an ordinary ending then.
-    this.#endings.delete(job)
+    job[ENDING] = undefined
     this.#endingIds.set(id, ending)
-    let next: NextJob | undefined
+    let jobId: string | undefined
     try {
       const completed = await trip()
-      const [, jobId] = (completed.result ?? []) as readonly unknown[] as readonly [
-        unknown,
-        string?,
-      ]
-      const turn = jobId === undefined ? undefined : this.#turns.get(jobId)
-      if (jobId !== undefined && turn !== undefined) next = { jobId, ...turn }
-      const taken = this.#takenBehind.get(ending)
-      if (jobId !== undefined && taken !== undefined) this.#ahead.set(jobId, taken)
+      jobId = (completed.result as readonly [unknown, string?] | undefined)?.[1]
       return completed
     } finally {
       this.#endingIds.delete(id)
-      ending.returned(next)
+      const taken = ending.takes && this.#takenBehind.get(ending)
+      if (taken !== undefined) {
+        this.#takenBehind.delete(ending)
+        if (jobId !== undefined) this.#ahead.set(jobId, taken)
+      }
+      ending.returned(jobId, jobId === undefined ? undefined : this.#turns.get(jobId))
     }
   }
 
@@ -721,7 +723,8 @@ export class LineBackend extends Backend {
       this.#turns.set(String(jobId), {
         turn: (turn ?? 'none') as Turn['turn'],
         lines: lines ?? '',
-        burst: burstOf(burst),
+        // Earlier releases wrote the number of bursts behind it.
+        usedMs: Number.parseFloat(burst ?? '') || 0,
         isFollowed: followed === '1',
         slots: slotsOf(slots),
         share: share ?? '',
@@ -798,8 +801,9 @@ export class LineBackend extends Backend {
     args: readonly unknown[],
     ours: readonly (string | number | undefined)[],
   ): unknown[] {
-    const all = [this.#space, this.#settings.slots, ...ours].map(String)
-    return [...args.slice(0, numberOfKeys), JSON.stringify(all), ...args.slice(numberOfKeys)]
+    const texts = ours.map(String)
+    texts.unshift(this.#space, this.#slots)
+    return args.toSpliced(numberOfKeys, 0, JSON.stringify(texts))
   }
 
   async #client(): Promise<Client> {
@@ -879,10 +883,4 @@ function rateArgument(rate: JobRate | undefined): string {
 async function refusedLater(error: unknown): Promise<never> {
   await sleep(systemClock, REFUSED_PAUSE_MS)
   throw error
-}
-
-function burstOf(text: string | undefined): Burst {
-  if (text === undefined || text === '') return NO_BURST
-  const [usedMs = 0, count = 0] = text.split(':').map(Number)
-  return { usedMs, count }
 }

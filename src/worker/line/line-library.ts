@@ -190,8 +190,7 @@ end
 -- may stand before it joins a line. Behind the jobs that wait, it is given a job that is ready.
 local taken, ready = {}, {}
 local function joining(base, next)
-  local wait, prioritized, meta = base .. 'wait', base .. 'prioritized', base .. 'meta'
-  local time
+  local wait, prioritized = base .. 'wait', base .. 'prioritized'
   local function join(id)
     local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'redlock:since',
       'redlock:share', 'priority')
@@ -223,12 +222,6 @@ local function joining(base, next)
     elseif command == 'ZADD' and key == prioritized then
       if joinsAsReady(second) then return 0 end
     elseif command == 'HSET' and ready[key] and first == 'delay' then return 0
-    elseif command == 'HMGET' and key == meta then
-      local found = {select(3, ...)}
-      found[#found + 1] = TIME_FIELD
-      found = redis.call('HMGET', key, unpack(found))
-      time = tonumber(found[#found])
-      return found
     elseif command == 'RPOPLPUSH' and key == wait then
       if next and redis.call('ZREM', base .. 'delayed', next.id) == 1 then
         redis.call('LPUSH', first, next.id)
@@ -237,7 +230,8 @@ local function joining(base, next)
         return next.id
       end
       local id = redis.call(...)
-      if id or not time then return id end
+      local time = not id and virtualTime(base)
+      if not time then return id end
       id = takeReady(base, first, time)
       if id then taken[base .. id] = {charged = QUANTUM} end
       return id or false

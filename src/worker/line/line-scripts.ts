@@ -6,6 +6,7 @@ import { composedScript, ownScript, type ComposedScript } from '../bullmq/compos
 import { ASLEEP_VIEW } from './asleep-view.ts'
 import { SET_LIMIT } from './limits-library.ts'
 import { LINE_LIBRARY } from './line-library.ts'
+import { USUAL_FETCHING, USUAL_FINISH } from './usual-job.ts'
 
 const library = LINE_LIBRARY
 /** A request to cancel a running job stands for this long. */
@@ -106,33 +107,38 @@ return bullmq(adding, KEYS, theirs)
  */
 const finishBody = `
 local base, id, ending, lines, timestamp = ARGV[3], ARGV[4], ARGV[6], ARGV[8], ARGV[9]
-local jobKey, woken, place = base .. id, {}, nil
+local jobKey, front, resources = base .. id, ARGV[7] == 'front', nil
+-- What follows BullMQ's part.
+local function ended(result, woken, place)
+  local isFinished, next = type(result) == 'table' or result == 0 or result == -1, woken.next
+  resources = resources or lines ~= '-' and cjson.decode(lines) or {}
+  if isFinished and place then
+    for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
+  elseif isFinished and ending == 'hold' and redis.call('EXISTS', jobKey) == 1 then
+    redis.call('HSET', jobKey, 'redlock:holds', 1)
+  end
+  if next and next.isFetched then woken[next.jobKey] = next
+  elseif next and isFinished then woken = wakeHeads(resources, front, ARGV[10], base) end
+  local fetched = type(result) == 'table' and type(result[1]) == 'table'
+  if not fetched then mark(woken, base) end -- A fetch leaves a mark by itself.
+  return withTurn(result, base, woken)
+end
+if resumes then return joining, ended end
+
+local woken, place = {}, nil
 if lines == '' then
   local job = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
   lines, timestamp = job[1] or '-', job[2]
 end
 if ARGV[11] ~= '' then charge(base, ARGV[11], tonumber(ARGV[12])) end
-local resources = lines ~= '-' and cjson.decode(lines) or {}
-local front, fetches = ARGV[7] == 'front', theirs[6] == '1'
+resources = lines ~= '-' and cjson.decode(lines) or {}
 if ending == 'leave' and #resources > 0 then
   place = placeOf(base, id, timestamp)
   if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') == 0
     and (ARGV[11] == '' or redis.call('ZCARD', readyKey(base)) == 0) then theirs[6] = '0' end
-  woken = wakeHeads(resources, front, ARGV[10], base, place, front and fetches)
+  woken = wakeHeads(resources, front, ARGV[10], base, place, front and theirs[6] == '1')
 end
-local next = woken.next
-local result = bullmq(joining(base, next), KEYS, theirs)
-local isFinished = type(result) == 'table' or result == 0 or result == -1
-if isFinished and place then
-  for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
-elseif isFinished and ending == 'hold' and redis.call('EXISTS', jobKey) == 1 then
-  redis.call('HSET', jobKey, 'redlock:holds', 1)
-end
-if next and next.isFetched then woken[next.jobKey] = next
-elseif next and isFinished then woken = wakeHeads(resources, front, ARGV[10], base) end
-local fetched = type(result) == 'table' and type(result[1]) == 'table'
-if not fetched then mark(woken, base) end -- A fetch leaves a mark by itself.
-return withTurn(result, base, woken)
+return ended(bullmq(joining(base, woken.next), KEYS, theirs), woken, place)
 `
 
 /**
@@ -320,7 +326,7 @@ return 'failed'
  * Returns  as BullMQ's, a fetched job with its turn
  */
 const fetchBody = `
-return withTurn(bullmq(joining(ARGV[3]), KEYS, theirs), ARGV[3])
+return joining, function(result) return withTurn(result, ARGV[3]) end
 `
 
 /**
@@ -810,8 +816,10 @@ export interface LineScripts {
   readonly leaveLines: ComposedScript
 }
 
-/** Commands by which BullMQ moves jobs, of which `joining` and the add script see some. */
-const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HMGET', 'HSET', 'ZREM', 'ZSCORE']
+/** Commands by which BullMQ moves jobs, of which `joining` sees some. */
+const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HSET']
+/** What the add script sees. */
+const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
 
 const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob']
 
@@ -832,12 +840,15 @@ function defineAll(): LineScripts {
   const withView = library + ASLEEP_VIEW
   const composed = [
     ...ADDS.map((name) =>
-      composedScript(name, { library: withView, body: addBody, watched: MOVES }),
+      composedScript(name, { library: withView, body: addBody, watched: ADDING }),
     ),
     composedScript('promote', { library: withView, body: promoteBody }),
-    composedScript('moveToFinished', { library, body: finishBody, watched: MOVES }),
-    composedScript('moveToActive', { library, body: fetchBody, watched: MOVES }),
-    composedScript('moveToDelayed', { library, body: fetchBody, watched: MOVES }),
+    composedScript('moveToFinished', {
+      ...{ usual: USUAL_FINISH, library, body: finishBody, watched: MOVES },
+    }),
+    ...['moveToActive', 'moveToDelayed'].map((name) =>
+      composedScript(name, { usual: USUAL_FETCHING, library, body: fetchBody, watched: MOVES }),
+    ),
     composedScript('removeJob', { library, body: removeBody, watched: ['XADD'] }),
     composedScript('moveToWaitingChildren', { library, body: yieldBody }),
     composedScript('changePriority', { library, body: priorityBody }),

@@ -12,8 +12,8 @@
  * has used least. A tenant that comes back starts at the virtual time, with no credit and no debt
  * that is older. A start counts QUANTUM at once, and what the job really took when it ends.
  *
- * The virtual time is a field of BullMQ's `meta` hash, which BullMQ reads before it takes a job. So
- * a queue without tenants costs no command. When the queue is idle, all of it is deleted.
+ * The virtual time is a field of BullMQ's `meta` hash, and is read where no job waits. When the
+ * queue is idle, all of it is deleted.
  */
 import { VIRTUAL_TIME } from './shares.ts'
 

@@ -9,25 +9,22 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
-import type { Clock, Timer } from '../../clock.ts'
+import { Deadlines, type Clock, type Deadline, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
-import type { Burst, Ending, NextJob, Turn } from '../bullmq/line-backend.ts'
+import type { Ending, Taking, Turn } from '../bullmq/line-backend.ts'
 import { shareFrom } from '../line/shares.ts'
 import { isWithin } from './admission.ts'
+import { LoopLoad } from './loop-load.ts'
 
 /** What the job before left for the next one of its line. */
 export interface Kept {
   readonly outcome: Promise<AcquireOutcome>
-  readonly burst: Burst
+  /** What the line has used of its burst. */
+  readonly usedMs: number
   /** When the job before it had done its work, on the monotonic clock. */
   readonly endedAt: number
-}
-
-interface Waiting extends Kept {
-  readonly lines: string
-  readonly timer: Timer
 }
 
 export interface ChainOptions {
@@ -38,19 +35,50 @@ export interface ChainOptions {
   readonly burstMs: number
 }
 
+/** A job that has done its work. */
+export interface Done {
+  readonly timestamp: number
+  readonly lines: string
+  readonly lease: Lease
+  readonly turn: Turn
+  /** What its line had used of its burst before it. */
+  readonly usedMs: number
+  readonly workedMs: number
+  /** Other jobs run here too. */
+  readonly isBusy: boolean
+  readonly takes: Taking | undefined
+}
+
 /** An empty job counts as this much work: else empty jobs would never end a burst. */
 const MIN_JOB_MS = 1
 /** A lease is given up if BullMQ does not finish its job in this time. */
 const FINISH_LIMIT_MS = 1_000
 /** A fetched job starts when BullMQ's loop has done what it is at. */
 const START_LIMIT_MS = 500
+/** Of jobs that are shorter than this, a process runs no more than it has time for. */
+const SHORT_JOB_MS = 5
+/** With longer jobs, it has no time left when its event loop waits less than half of the time. */
+const BUSY = 0.5
 
 export class Chain {
-  readonly #options: ChainOptions
-  readonly #kept = new Map<string, Waiting>()
+  readonly #locks: LockService
+  readonly #leaseOptions: LeaseOptions
+  readonly #clock: Clock
+  readonly #burstMs: number
+  readonly #load: LoopLoad
+  readonly #finishing: Deadlines
+  readonly #starting: Deadlines
+  readonly #kept = new Map<string, Link & Kept>()
 
-  constructor(options: ChainOptions) {
-    this.#options = options
+  constructor({ locks, leaseOptions, clock, burstMs }: ChainOptions) {
+    const { slots: _, ...rest } = leaseOptions
+    this.#locks = locks
+    this.#leaseOptions = rest
+    this.#clock = clock
+    this.#burstMs = burstMs
+    this.#load = new LoopLoad(clock)
+    this.#finishing = new Deadlines(clock)
+    this.#starting = new Deadlines(clock)
   }
 
   /** What was kept for a job, for the worker that runs it now. */
@@ -58,7 +86,7 @@ export class Chain {
     const kept = this.#kept.get(jobId)
     if (kept === undefined) return undefined
     this.#kept.delete(jobId)
-    kept.timer.cancel()
+    kept.deadline?.leave(kept)
     if (kept.lines === lines) return kept
     void release(kept.outcome)
     return undefined
@@ -67,79 +95,28 @@ export class Chain {
   /**
    * The end of a job that has done its work, whose lease goes to the next job of its lines if the
    * same worker is given that job, and is released if not.
-   * @param burst what the line had used before this job.
    */
-  end(
-    job: Pick<Job, 'timestamp'>,
-    lines: string,
-    lease: Lease,
-    {
-      burst,
-      workedMs,
-      isBusy,
-      isFollowed,
-      share,
-      chargedMs,
-    }: Pick<Turn, 'share' | 'chargedMs'> & {
-      readonly burst: Burst
-      readonly workedMs: number
-      /** Other jobs run here too. */
-      readonly isBusy: boolean
-      /** Jobs waited behind it when it started. */
-      readonly isFollowed: boolean
-    },
-  ): Ending {
-    const { clock, locks } = this.#options
-    const { weight } = shareFrom(share) ?? NO_SHARE
-    const burstMs = this.#options.burstMs * weight
-    const workMs = Math.max(MIN_JOB_MS, workedMs)
-    const usedMs = burst.usedMs + workMs
-    const isSpent = usedMs >= burstMs
-    const count = burst.count + (isSpent ? 1 : 0)
-    const carriedMs = share === '' ? Math.min(usedMs - burstMs, burstMs) : 0
-    const next = { usedMs: isSpent ? carriedMs : usedMs, count }
-    const offers = isSpent && isBusy && isOffered(count)
-    const endedAt = clock.now()
-    // What follows belongs to this job's trace, wherever BullMQ calls it.
-    const trace = new AsyncResource('redlock.job')
-    const inJob = <Value>(run: () => Value): Value => trace.runInAsyncScope(run)
-    let outcome: Promise<AcquireOutcome> | undefined
-    let isOver = false
-    const over = (fetched: NextJob | undefined): void => {
-      if (isOver) return
-      isOver = true
-      late.cancel()
-      if (
-        fetched?.turn === 'woken' &&
-        fetched.lines === lines &&
-        mayHandOver(lease, fetched) &&
-        locks.handOver !== undefined
-      ) {
-        outcome ??= inJob(() => this.#handOver(lease))
-        this.#keep(fetched.jobId, { outcome, burst: next, endedAt, lines })
-      } else {
-        void inJob(() => (outcome === undefined ? lease.release() : release(outcome)))
-      }
-    }
-    const late = clock.after(FINISH_LIMIT_MS, () => {
-      over(undefined)
-    })
-    return {
-      timestamp: job.timestamp,
-      lines,
-      next: isSpent ? 'back' : 'front',
-      burst: next,
-      share,
+  end(done: Done): Ending {
+    const { share, chargedMs } = done.turn
+    const burstMs = share === '' ? this.#burstMs : this.#burstMs * (shareFrom(share)?.weight ?? 1)
+    const workMs = Math.max(MIN_JOB_MS, done.workedMs)
+    const allMs = done.usedMs + workMs
+    const isSpent = allMs >= burstMs
+    const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
+    // A process with time left runs a line as fast as any other, and a change of process costs.
+    const hasNoTime = done.workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
+    const offers = isSpent && done.isBusy && hasNoTime
+    const usedMs = isSpent ? carriedMs : allMs
+    const use = {
+      usedMs,
       chargeMs: workMs - chargedMs,
+      isSpent,
       offers,
-      sent: () => {
-        // Behind the bytes of the trip, and while it is under way.
-        if (!isSpent && isFollowed && !isOver && locks.handOver !== undefined)
-          outcome = inJob(() => this.#handOver(lease))
-        else if (offers) over(undefined)
-      },
-      returned: over,
+      endedAt: this.#clock.now(),
     }
+    const link = new Link(this, done, use)
+    link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
+    return link
   }
 
   /** Releases what nothing has come for. */
@@ -147,27 +124,34 @@ export class Chain {
     const kept = [...this.#kept.values()]
     this.#kept.clear()
     await Promise.all(
-      kept.map(({ timer, outcome }) => {
-        timer.cancel()
-        return release(outcome)
+      kept.map((link) => {
+        link.deadline?.leave(link)
+        return release(link.outcome)
       }),
     )
   }
 
-  #keep(jobId: string, kept: Kept & { readonly lines: string }): void {
-    const timer = this.#options.clock.after(START_LIMIT_MS, () => {
-      this.#kept.delete(jobId)
-      void release(kept.outcome)
-    })
-    this.#kept.set(jobId, { ...kept, timer })
+  /** @internal */
+  get handsOver(): boolean {
+    return this.#locks.handOver !== undefined
   }
 
-  async #handOver(lease: Lease): Promise<AcquireOutcome> {
-    const { locks, leaseOptions } = this.#options
-    const { slots: _, ...options } = leaseOptions
+  /** @internal */
+  keep(jobId: string, link: Link & Kept): void {
+    link.deadline = this.#starting.in(START_LIMIT_MS, link)
+    this.#kept.set(jobId, link)
+  }
+
+  /** @internal */
+  drop(jobId: string): void {
+    this.#kept.delete(jobId)
+  }
+
+  /** @internal */
+  async handOver(lease: Lease): Promise<AcquireOutcome> {
     try {
-      if (locks.handOver !== undefined && lease.remainingMs() > 0) {
-        return await locks.handOver(lease, options)
+      if (this.#locks.handOver !== undefined && lease.remainingMs() > 0) {
+        return await this.#locks.handOver(lease, this.#leaseOptions)
       }
     } catch {
       // The lease was lost in this moment, or the service is closing: the next job asks itself.
@@ -177,17 +161,88 @@ export class Chain {
   }
 }
 
-/**
- * The next job of a busy line is offered to other workers after its first four bursts, then after
- * 8, 16 and every 32: soon after jobs came to one process, and seldom later, since a change of
- * process costs trips.
- */
-function isOffered(count: number): boolean {
-  return count <= 4 || count === 8 || count === 16 || count % 32 === 0
+interface Use {
+  readonly usedMs: number
+  readonly chargeMs: number
+  readonly isSpent: boolean
+  readonly offers: boolean
+  readonly endedAt: number
 }
 
-const NO_BURST: Burst = { usedMs: 0, count: 0 }
-const NO_SHARE = { weight: 1 }
+/**
+ * From the end of a job to the start of the next one of its line. What it does belongs to the trace
+ * of the job that ends, wherever BullMQ calls it.
+ */
+class Link extends AsyncResource implements Ending, Expiring {
+  readonly timestamp: number
+  readonly lines: string
+  readonly next: 'front' | 'back'
+  readonly usedMs: number
+  readonly share: string
+  readonly chargeMs: number
+  readonly offers: boolean
+  readonly takes: Taking | undefined
+  readonly endedAt: number
+  outcome: Promise<AcquireOutcome> | undefined
+  deadline: Deadline | undefined
+  readonly #chain: Chain
+  readonly #lease: Lease
+  /** It hands over while the trip is under way. */
+  readonly #isEager: boolean
+  #isOver = false
+  #keptFor: string | undefined
+
+  constructor(chain: Chain, { timestamp, lines, lease, turn, takes }: Done, use: Use) {
+    super('redlock.job')
+    this.timestamp = timestamp
+    this.lines = lines
+    this.next = use.isSpent ? 'back' : 'front'
+    this.usedMs = use.usedMs
+    this.share = turn.share
+    this.chargeMs = use.chargeMs
+    this.offers = use.offers
+    this.takes = takes
+    this.endedAt = use.endedAt
+    this.#chain = chain
+    this.#lease = lease
+    this.#isEager = !use.isSpent && turn.isFollowed && chain.handsOver
+  }
+
+  /** Behind the bytes of the trip, and while it is under way. */
+  sent(): void {
+    if (this.#isEager && !this.#isOver) this.#handOver()
+    else if (this.offers) this.returned()
+  }
+
+  returned(jobId?: string, turn?: Turn): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.deadline?.leave(this)
+    const isNext = turn?.turn === 'woken' && turn.lines === this.lines
+    if (jobId !== undefined && isNext && this.#chain.handsOver && mayHandOver(this.#lease, turn)) {
+      if (this.outcome === undefined) this.#handOver()
+      this.#keptFor = jobId
+      this.#chain.keep(jobId, this as Link & Kept)
+    } else {
+      const { outcome } = this
+      void this.runInAsyncScope(() =>
+        outcome === undefined ? this.#lease.release() : release(outcome),
+      )
+    }
+  }
+
+  expire(): void {
+    if (this.#keptFor === undefined) this.returned()
+    else {
+      this.#chain.drop(this.#keptFor)
+      void release(this.outcome)
+    }
+  }
+
+  #handOver(): void {
+    this.outcome = this.runInAsyncScope(() => this.#chain.handOver(this.#lease))
+  }
+}
 
 /** The end of a job whose lease is released already. */
 export function plainEnding(
@@ -198,7 +253,7 @@ export function plainEnding(
 ): Ending {
   const nothing = (): undefined => undefined
   return {
-    ...{ timestamp, lines, next: 'back', burst: NO_BURST, offers: false },
+    ...{ timestamp, lines, next: 'back', usedMs: 0, offers: false },
     ...{ sent: nothing, returned: nothing, share, chargeMs },
   }
 }
@@ -207,13 +262,13 @@ export function plainEnding(
  * The slots may have been lowered while the job ran: then the lease of a higher slot is not used
  * again.
  */
-function mayHandOver({ resource }: Lease, { lines, slots }: NextJob): boolean {
+function mayHandOver({ resource }: Lease, { lines, slots }: Turn): boolean {
   if (slots === undefined) return true
   const [name = ''] = JSON.parse(lines) as readonly string[]
   return isWithin(resource, name, slots)
 }
 
-async function release(outcome: Promise<AcquireOutcome>): Promise<void> {
+async function release(outcome: Promise<AcquireOutcome> | undefined): Promise<void> {
   const kept = await outcome
-  if (kept.status === 'granted') await kept.lease.release()
+  if (kept?.status === 'granted') await kept.lease.release()
 }

@@ -158,18 +158,26 @@ export class SteppedLease extends String implements JobLease {
     this.#assertMayGoOn()
     // When no quorum answers, what is left of the lease still stands, and the keeper goes on
     // trying.
-    if (!isFresh(this.remainingMs(), this.leaseMs)) await this.extend()
+    const lease = this.#lease
+    if (!isFresh(lease.remainingMs(), lease.leaseMs)) await lease.extend()
     const earlier = await this.#checkpoints?.completed(name)
     this.#assertMayGoOn()
     if (earlier !== undefined) return earlier.value as Result
-    const result = await fn({ signal: this.signal, fencingToken: this.fencingToken })
+    const jobSignal = this.#signal
+    const result = await fn({
+      // Made for those who take it.
+      get signal() {
+        return jobSignal.signal
+      },
+      fencingToken: lease.fencingToken,
+    })
     this.#assertMayGoOn()
     await this.#checkpoints?.save(name, result)
     return result
   }
 
   #assertMayGoOn(): void {
-    if (this.#signal.isAborted || this.#signal.signal.aborted) throw asError(this.#signal.reason)
+    if (this.#signal.isAborted) throw asError(this.#signal.reason)
     this.#lease.assertHeld()
   }
 }

@@ -10,7 +10,7 @@ import type { EventLog } from '../../event-log.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Logger } from '../../logger.ts'
 import type { JobTelemetry } from '../../telemetry/job-telemetry.ts'
-import { dueAt, type Requeue } from './requeue.ts'
+import type { Requeue } from './requeue.ts'
 
 export class JobReports {
   readonly #log: EventLog
@@ -29,7 +29,8 @@ export class JobReports {
   /** @param handedOverAt when the job before it on this worker had done its work. */
   started(job: Job, lease: Lease, handedOverAt: number | undefined): RunReport {
     if (job.attemptsMade === 0 && job.stalledCounter === 0) {
-      this.#telemetry.waited(job, systemClock.wallNow() - dueAt(job))
+      const dueAt = job.timestamp + (job.opts.delay ?? 0)
+      this.#telemetry.waited(job, systemClock.wallNow() - dueAt)
     }
     if (handedOverAt !== undefined) {
       this.#telemetry.handedOff(job, systemClock.now() - handedOverAt)
@@ -91,6 +92,7 @@ export class RunReport {
     const startedAt = systemClock.now()
     const { fencingToken } = this.#fields
     const running = this.#telemetry.step(this.#job, name, fencingToken, run)
+    if (!this.#log.hears('step:ended')) return running
     const ended = (outcome: string) => (): void => {
       const tookMs = Math.round(systemClock.now() - startedAt)
       this.#log.event('step:ended', this.#fields, { step: name, outcome, tookMs })

@@ -127,17 +127,23 @@ export class JobRuns<Data, Result, Name extends string> {
   /** A job is here twice when another run began while the first one works without its lock. */
   readonly #running = new Set<Running>()
   readonly #chain: Chain
+  readonly #batched: ReturnType<typeof batchedOf<Data, Result, Name>>
   readonly #stopping = new AbortController()
   readonly #members = new Map<string, Membership<Result>>()
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
     this.#options = options
     this.#chain = new Chain(options)
+    this.#batched = batchedOf(options.processor)
   }
 
   /** Jobs that run here, or are about to. */
   get active(): number {
     return this.#running.size
+  }
+
+  #isStopping(): boolean {
+    return this.#stopping.signal.aborted
   }
 
   jobLockLost(jobId: string): void {
@@ -201,12 +207,11 @@ export class JobRuns<Data, Result, Name extends string> {
     const running: Running = {
       jobId: job.id,
       timestamp: job.timestamp,
-      signal: new JobSignal(),
+      signal: new JobSignal(signal),
       startedAt: this.#options.clock.now(),
       lease: undefined,
       report: undefined,
     }
-    if (signal !== undefined) running.signal.follow(() => signal)
     this.#running.add(running)
     const membership = this.#members.get(job.id ?? '')
     this.#members.delete(job.id ?? '')
@@ -234,29 +239,37 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     running: Running,
   ): Promise<Result> {
-    const { resource, lines } = this.#options
+    const { resource, lines, ordered, dedupe } = this.#options
     const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
     const kept = this.#chain.claim(job.id ?? '', turn.lines)
     // A paused BullMQ worker that was waiting for a job still takes one.
-    if (this.#stopping.signal.aborted) return this.#giveBack(job, token, kept)
+    if (this.#isStopping()) return this.#giveBack(job, token, kept)
     const resources =
       turn.lines === ''
         ? resourcesOf(() => resource(job), job.id)
         : (JSON.parse(turn.lines) as string[])
     try {
-      const stored = await this.#storedResult(job, resources, running)
+      const stored = dedupe && (await this.#storedResult(dedupe, job, resources, running))
       if (stored !== undefined) {
         await dropped(kept)
         lines?.ends(job, plainEnding(job, turn.lines, -turn.chargedMs, turn.share))
         return stored.value
       }
-      const place = await this.#takeTurn(job, token, resources, turn, running)
-      const lease = await this.#lease(job, token, resources, place.slots, kept, running).catch(
-        (error: unknown) => {
-          this.#charge(turn, 0)
-          throw error
-        },
-      )
+      const hasToLook = ordered && turn.turn !== 'woken' && turn.turn !== 'yes'
+      const place =
+        lines !== undefined && hasToLook
+          ? await this.#takeTurn(lines, job, token, resources, turn.lines, running)
+          : turn
+      const handed = kept && (await kept.outcome)
+      const lease =
+        handed?.status === 'granted' && !this.#isStopping()
+          ? handed.lease
+          : await this.#lease(job, token, resources, place.slots, kept, running).catch(
+              (error: unknown) => {
+                this.#charge(turn, 0)
+                throw error
+              },
+            )
       const chain = { resources, lines: place.lines, turn, kept }
       return await this.#runUnder(lease, job, token, chain, running)
     } catch (error) {
@@ -269,16 +282,14 @@ export class JobRuns<Data, Result, Name extends string> {
    * Parks a job that may not start yet. @returns its lines, '' for none, and the slots set for it
    */
   async #takeTurn(
+    lines: LineBackend,
     job: Job<Data, Result, Name>,
     token: string | undefined,
     resources: readonly string[],
-    { turn, lines: recorded, slots }: Turn,
+    recorded: string,
     running: Running,
   ): Promise<{ readonly lines: string; readonly slots: number | undefined }> {
-    const { lines, ordered, maxWaitMs, reports, onRequeued } = this.#options
-    if (lines === undefined || !ordered || turn === 'woken' || turn === 'yes') {
-      return { lines: recorded, slots }
-    }
+    const { maxWaitMs, reports, onRequeued } = this.#options
     const { timestamp } = job
     const id = job.id ?? ''
     const answer = await this.#untilDone(running, () =>
@@ -313,7 +324,7 @@ export class JobRuns<Data, Result, Name extends string> {
       leaseFor(resources, kept, { locks, leaseOptions, clock, isTurn, slots }),
     )
     if (outcome.status === 'granted') {
-      if (!this.#stopping.signal.aborted) return outcome.lease
+      if (!this.#isStopping()) return outcome.lease
       await outcome.lease.release()
       throw new NotStarted()
     }
@@ -357,7 +368,7 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Promise<Result> {
     const { clock, reports, lines } = this.#options
     const { signal } = running
-    signal.follow(() => lease.signal)
+    signal.follow(lease)
     const report = reports.started(job, lease, chain.kept?.endedAt)
     running.report = report
     running.lease = lease
@@ -381,17 +392,19 @@ export class JobRuns<Data, Result, Name extends string> {
       const { kept, turn } = chain
       const workedMs = clock.now() - startedAt
       if (lines === undefined) await lease.release()
-      else if (
-        isDone &&
-        lost === undefined &&
-        chain.lines !== '' &&
-        !this.#stopping.signal.aborted
-      ) {
-        const burst = kept?.burst ?? turn.burst
-        const isBusy = this.#running.size > 1
-        const use = { burst, workedMs, isBusy, isFollowed: turn.isFollowed }
-        const takes = turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined
-        lines.ends(job, { ...this.#chain.end(job, chain.lines, lease, { ...turn, ...use }), takes })
+      else if (isDone && lost === undefined && chain.lines !== '' && !this.#isStopping()) {
+        const end = this.#chain.end({
+          timestamp: job.timestamp,
+          lines: chain.lines,
+          lease,
+          turn,
+          usedMs: kept?.usedMs ?? turn.usedMs,
+          workedMs,
+          isBusy: this.#running.size > 1,
+          takes:
+            this.#batched && turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined,
+        })
+        lines.ends(job, end)
       } else {
         void lease.release()
         lines.ends(job, plainEnding(job, chain.lines))
@@ -434,8 +447,8 @@ export class JobRuns<Data, Result, Name extends string> {
       const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token, sleep)
       const args = processor.length > 2 ? [jobSignal.signal] : []
       const given = jobLease as unknown as JobLease & string
-      const batched = batchedOf<Data, Result, Name>(processor)
-      const members = this.#membersOf(job, resources, lease, running)
+      const batched = this.#batched
+      const members = batched && this.#membersOf(job, resources, lease, running)
       if (batched !== undefined) reports.batched(job)
       const result =
         batched === undefined || members === undefined
@@ -454,8 +467,8 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** What a batch takes behind its first job; undefined for batches of one. */
   #takingOf(resources: readonly string[], token = '0'): Taking | undefined {
-    const { processor, openTaken } = this.#options
-    const { size = 1 } = batchedOf(processor) ?? {}
+    const { openTaken } = this.#options
+    const { size = 1 } = this.#batched ?? {}
     const [resource = '', ...more] = resources
     if (size === 1 || openTaken === undefined || more.length > 0) return undefined
     return { resource, token, most: size - 1, before: 0 }
@@ -547,12 +560,13 @@ export class JobRuns<Data, Result, Name extends string> {
   }
 
   async #storedResult(
+    dedupe: Dedupe<Data>,
     job: Job<Data, Result, Name>,
     resources: readonly string[],
     running: Running,
   ): Promise<{ readonly value: Result } | undefined> {
-    const { dedupe, results } = this.#options
-    if (dedupe === undefined || results === undefined) return undefined
+    const { results } = this.#options
+    if (results === undefined) return undefined
     const key = resultKey(job, resources, dedupe)
     const asker = dedupe.fresh === true ? askerOf(job, resources) : undefined
     const found = await this.#untilDone(running, () => results.peek(key, asker))

@@ -4,23 +4,34 @@
  * says which. The signal is made when it is asked for: many jobs end before, and it costs as much
  * as a command. So does BullMQ's own, which `LockedWorker` therefore does not ask for.
  */
+import type { Lease } from '../../lock/lease.ts'
+
 export class JobSignal {
-  readonly #sources: (() => AbortSignal)[] = []
+  /** BullMQ's, of a worker that asks for it. */
+  readonly #given: AbortSignal | undefined
+  #lease: Pick<Lease, 'signal'> | undefined
   readonly #unlink: (() => void)[] = []
   #abort: AbortController | undefined
   #early: { readonly reason: unknown } | undefined
   #isOver = false
 
+  constructor(given: AbortSignal | undefined) {
+    this.#given = given
+  }
+
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController()
       if (this.#early !== undefined) this.#abort.abort(this.#early.reason)
-      for (const source of this.#sources) this.#listen(source())
+      if (this.#given !== undefined) this.#listen(this.#given)
+      if (this.#lease !== undefined) this.#listen(this.#lease.signal)
     }
     return this.#abort.signal
   }
 
+  /** For the loss of its lease, only where the signal was asked for. */
   get isAborted(): boolean {
+    if (this.#given?.aborted === true) this.abort(this.#given.reason)
     return this.#early !== undefined
   }
 
@@ -36,16 +47,16 @@ export class JobSignal {
     this.#abort?.abort(reason)
   }
 
-  /** One source more; it is asked for when the signal is. */
-  follow(source: () => AbortSignal): void {
-    if (this.#abort === undefined) this.#sources.push(source)
-    else this.#listen(source())
+  /** Its signal is asked for when this one is. */
+  follow(lease: Pick<Lease, 'signal'>): void {
+    this.#lease = lease
+    if (this.#abort !== undefined) this.#listen(lease.signal)
   }
 
   /** The job has ended: the signal stays as it is, and the sources are let go of. */
   end(): void {
     this.#isOver = true
-    this.#sources.length = 0
+    this.#lease = undefined
     for (const unlink of this.#unlink.splice(0)) unlink()
   }
 

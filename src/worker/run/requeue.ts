@@ -78,11 +78,6 @@ export async function requeue(
   return { status: outcome.status, resource: outcome.resource, delayMs, reason }
 }
 
-/** When a job could first have run, on the wall clock. */
-export function dueAt({ opts, timestamp }: Pick<Job, 'opts' | 'timestamp'>): number {
-  return timestamp + (opts.delay ?? 0)
-}
-
 /** Gives back a job that must stop here; it may start elsewhere once this worker takes none. */
 export async function giveBack(job: Job, token: string | undefined, clock: Clock): Promise<void> {
   await job.moveToDelayed(clock.wallNow() + GIVEN_BACK_MS, token)

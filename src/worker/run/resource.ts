@@ -28,6 +28,7 @@ export function resourcesOf(name: () => unknown, jobId: string | undefined): rea
     const problem = `threw "${messageOf(error)}"`
     throw new ResourceError(jobId, problem, { cause: error })
   }
+  if (typeof named === 'string') return [checkedName(named, jobId)]
   const names: readonly unknown[] = Array.isArray(named) ? named : [named]
   // A promise is no name; one that is rejected as well must not end the process.
   for (const one of names) void Promise.resolve(one).catch(() => undefined)

@@ -468,3 +468,23 @@ describe('jobs that leave their lines', () => {
     },
   )
 })
+
+test('a job that was promoted behind one that runs is put back in line, and asks no master', async () => {
+  const queue = makeQueue()
+  let end = (): void => undefined
+  const isEnded = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const seen = await work({}, ({ data }) => (data.nr === 1 ? isEnded : Promise.resolve()))
+  const statuses: string[] = []
+  seen.worker.on('requeued', (_job, { status }) => statuses.push(status))
+  await queue.add('charge', { customer: 'a', nr: 1 })
+  await until('the first runs', () => seen.started.length === 1)
+  const job = await queue.add('charge', { customer: 'a', nr: 2 }, { delay: 60_000 })
+  await job.promote()
+  await until('the second was put back', () => statuses.length === 1)
+  end()
+  await until('both are done', () => seen.order.length === 2)
+  expect(statuses).toEqual(['in-line'])
+  expect(seen.started).toEqual([1, 2])
+})
