@@ -25,6 +25,7 @@ interface GroupMq {
     queue: GroupQueue
     concurrency: number
     stalledInterval: number
+    maxStalledCount: number
     handler: (job: { data: KeyedJob }) => Promise<void>
   }) => {
     run(): Promise<void>
@@ -67,6 +68,8 @@ export async function openGroupWorker(
     queue: groups,
     concurrency: orders.concurrency,
     stalledInterval: Math.max(500, orders.leaseMs / 2),
+    // As many as a LockedWorker allows. With groupmq's default of 1, a dead worker's job fails.
+    maxStalledCount: 3,
     handler: ({ data }) => run(data),
   })
   worker.on('completed', completed)
