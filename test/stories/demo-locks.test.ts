@@ -62,7 +62,8 @@ for (const kind of KINDS) {
         await program.line(/starting/)
         await expect.poll(() => processes().length, { timeout: 60_000 }).toBeGreaterThan(0)
         program.interrupt()
-        expect((await program.end()).code).toBe(130)
+        const { code, err } = await program.end()
+        expect({ code, err }).toMatchObject({ code: 130 })
         await expect.poll(() => processes(), { timeout: 15_000 }).toEqual([])
       },
       TIMEOUT_MS,
