@@ -21,7 +21,7 @@ export interface Bound {
 }
 
 /**
- * About so many requests: in whole pipelines, because with another number redis-benchmark now and
+ * About this number of requests: in whole pipelines, because with another number redis-benchmark now and
  * then takes its own end for a loss.
  *
  * @returns undefined where redis-benchmark is not installed.

@@ -11,7 +11,7 @@ interface Load {
   readonly ttlMs: number
 }
 
-/** Acquire and release, again and again, by so many at once. */
+/** Acquire and release, again and again, by this number at once. */
 export interface Flow extends Load {
   readonly concurrency: number
   readonly resources: number
@@ -67,7 +67,7 @@ export interface ExtensionsResult {
   readonly extendMs: Quantiles
 }
 
-/** Takes so many leases and keeps them until `letGo`. */
+/** Takes this number of leases and keeps them until `letGo`. */
 export interface Holding extends Load {
   readonly leases: number
   readonly concurrency: number

@@ -11,7 +11,7 @@ import { spread } from '../../statistics.ts'
 
 const CONCURRENCY = [1, 16, 64, 256] as const
 const MANY = 64
-/** A multiple of every concurrency, so that nobody meets anybody. */
+/** A multiple of every concurrency, so that no two clients meet. */
 const RESOURCES = 10_240
 const FOR_MS = 1_000
 const BOUND_REQUESTS = 20_000
@@ -27,7 +27,7 @@ interface Level {
 
 export const acquire: Row = {
   name: 'acquire',
-  load: 'Acquire and release of resources that nobody else wants, so many at a time. CPU is for one acquire and its release.',
+  load: 'Acquire and release of free resources, this number at a time. CPU is for one acquire and its release.',
   async run(lab) {
     const concurrencies = lab.effort.smoke ? [1, MANY] : CONCURRENCY
     const levels: Level[] = []

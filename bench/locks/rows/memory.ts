@@ -37,7 +37,7 @@ interface Touched {
 
 export const memory: Row = {
   name: 'memory',
-  load: 'Bytes for each lease while so many are held by one process, and for each resource that was acquired and released once. A master is one of five.',
+  load: 'Bytes for each lease while one process holds this number, and for each resource that was acquired and released once. A master is one of five.',
   async run(lab) {
     const live = await measureLive(lab)
     const touched = await takeTurns(contenders, { rounds: 1, warmUps: 0 }, (one) => touch(lab, one))
