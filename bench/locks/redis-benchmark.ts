@@ -21,10 +21,9 @@ export interface Bound {
 }
 
 /**
- * About this number of requests: in whole pipelines, because with another number redis-benchmark now and
- * then takes its own end for a loss.
- *
- * @returns undefined where redis-benchmark is not installed.
+ * About this number of requests: in whole pipelines, because with another one redis-benchmark now
+ * and then takes its own end for a loss.  @returns undefined where redis-benchmark is not
+ * installed.
  */
 export async function askRedisBenchmark(
   lab: Lab,
