@@ -22,8 +22,9 @@ export interface Bound {
 
 /**
  * About this number of requests: in whole pipelines, because with another one redis-benchmark now
- * and then takes its own end for a loss.  @returns undefined where redis-benchmark is not
- * installed.
+ * and then takes its own end for a loss.
+ *
+ * @returns undefined where redis-benchmark is not installed.
  */
 export async function askRedisBenchmark(
   lab: Lab,
