@@ -174,13 +174,13 @@ describe('an alteration is found:', () => {
     const stranger = {
       ...{ ...pair, lock: 'stranger', seq: 1, resource: 'b', resources: undefined },
       fencingToken: Number(pair['fencingToken']) + 1,
-      monotonicMs: Number(pair['monotonicMs']) + 1,
+      monotonicMs: Number(pair['monotonicMs']) + 0.01,
     }
     const end = {
       ...stranger,
       event: 'lease:released',
       seq: 2,
-      monotonicMs: stranger.monotonicMs + 1,
+      monotonicMs: stranger.monotonicMs + 0.01,
     }
     expect(lock).not.toBe('stranger')
     expect(counts(await verify([...logs, [stranger, end]]))).toEqual({ overlap: 1 })
