@@ -44,7 +44,7 @@ export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): 
   const health = masters.map((answer, index): MasterHealth => {
     const { master: where } = answer
     if (!answer.ok) {
-      findings.push({ ...unreachable(answer.problem), where })
+      findings.push(unreachable(answer.problem, where))
       return { master: where, state: 'unreachable', survey: undefined, clockOffMs: undefined }
     }
     const duplicate = duplicateOf(masters, index)
