@@ -13,17 +13,15 @@ import type { Look as LookAtResource, QueueView, WaitingLines } from '../operato
 import { fewAnswer } from '../operator/resource-view.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../message-of.ts'
+import type { ResolvedOptions } from './options.ts'
 
-export interface LooksOptions {
+export interface LooksOptions extends Pick<
+  ResolvedOptions,
+  'maxLeaseMs' | 'everyMs' | 'prefix' | 'limit'
+> {
   readonly locks: LockView
   /** The queue's Redis; without it no lines are shown. */
   readonly queue: QueueView | undefined
-  readonly maxLeaseMs: number | undefined
-  readonly everyMs: number
-  /** BullMQ's. */
-  readonly prefix: string
-  /** The most leases that are looked at. */
-  readonly limit: number
   readonly clock: Clock
 }
 
