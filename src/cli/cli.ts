@@ -36,9 +36,9 @@ export interface Cli {
   /** Either of them. */
   view(): Promise<LockView>
   /** The masters; closed after the command. */
-  fleet(): FleetProbe
+  fleet(timeoutMs?: number): FleetProbe
   /** The queue's Redis; closed after the command. Undefined when none is configured. */
-  queue(): QueueView | undefined
+  queue(timeoutMs?: number): QueueView | undefined
   /** The queue's Redis. @throws UsageError when none is configured. */
   requiredQueue(): QueueView
   /** Closed after the command, in reverse order. */
@@ -86,17 +86,17 @@ function openCli(
   interruption: Interruption,
   closers: (() => unknown)[],
 ): Cli {
-  const { namespace, prefix, timeoutMs } = settings
+  const { namespace, prefix } = settings
   const defer = (close: () => unknown): void => {
     closers.push(close)
   }
-  const queue = (url: MasterAddress): QueueView => {
+  const queue = (url: MasterAddress, timeoutMs = settings.timeoutMs): QueueView => {
     const view = new QueueView({ url, namespace, prefix, timeoutMs })
     defer(() => view.close())
     return view
   }
   const locks = async (): Promise<LockClient | undefined> => {
-    const { locks: address } = settings
+    const { locks: address, timeoutMs } = settings
     if (address === undefined) return undefined
     const maxLeaseMs = Math.max(settings.maxLeaseMs ?? 0, timeoutMs, MAX_LEASE_MS)
     const opened = await openLocks(address, {
@@ -106,7 +106,7 @@ function openCli(
     defer(() => opened.close())
     return opened
   }
-  const fleet = (): FleetProbe => {
+  const fleet = (timeoutMs = settings.timeoutMs): FleetProbe => {
     const opened = new FleetProbe({ masters: mastersOf(settings), namespace, timeoutMs })
     defer(() => {
       opened.close()
@@ -120,7 +120,8 @@ function openCli(
       const opened = await locks()
       return opened === undefined ? fleetView(fleet()) : serviceView(opened)
     },
-    queue: () => (settings.queueRedis === undefined ? undefined : queue(settings.queueRedis)),
+    queue: (timeoutMs) =>
+      settings.queueRedis === undefined ? undefined : queue(settings.queueRedis, timeoutMs),
     requiredQueue: () => queue(queueRedisOf(settings)),
   }
 }

@@ -6,11 +6,10 @@ import { styleText } from 'node:util'
 import { redacted } from '../redact.ts'
 import { printableLines } from './printable.ts'
 
-export type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold'
+export type Style = 'red' | 'yellow' | 'green' | 'dim'
 
 export interface Stream {
   readonly isTTY?: boolean | undefined
-  readonly columns?: number | undefined
   write(text: string): unknown
 }
 
@@ -35,28 +34,14 @@ export class Output {
     this.#colours = stdout.isTTY === true && !json && !refused
   }
 
-  /** Standard output is a terminal, and the output is for people. */
-  get live(): boolean {
-    return this.#stdout.isTTY === true && !this.json
-  }
-
   /** Standard error is a terminal, and the output is for people. */
   get progressBar(): boolean {
     return this.#stderr.isTTY === true && !this.json
   }
 
-  get columns(): number {
-    return this.#stdout.columns ?? 80
-  }
-
   /** The result: one JSON value on one line, or the text. */
   result(value: object, text: () => string): void {
     this.#stdout.write(`${this.json ? jsonText(value) : text()}\n`)
-  }
-
-  /** Terminal codes and such, as they are. */
-  raw(text: string): void {
-    this.#stdout.write(text)
   }
 
   /**

@@ -15,7 +15,10 @@ import { surveyFleet } from './survey.ts'
 
 export interface LockView {
   /** @param queue the queue's Redis, where it is to be looked at too. */
-  diagnose(queue: Probe | undefined, expectations: Expectations): Promise<Diagnosis>
+  diagnose(
+    queue: Probe | undefined,
+    expectations: Expectations,
+  ): Promise<Diagnosis | ServiceDiagnosis>
   leases(search: LeaseSearch): Promise<LiveLeases>
   resource(resource: string): Promise<ResourceView>
   /** The slots of a resource that are held. */
