@@ -63,13 +63,12 @@ export async function runTask(
   task: Task,
   { graceful = false, foreignCode = false }: TaskOptions = {},
 ): Promise<ExitCode> {
-  const { stdout, stderr, env } = process
-  const out = new Output({ json: flags.json === true, stdout, stderr, env })
+  const out = new Output(flags.json === true)
   const closers: (() => unknown)[] = []
   using interruption = watchSignals()
   let code: ExitCode
   try {
-    const running = task(openCli(readSettings(flags, env), out, interruption, closers))
+    const running = task(openCli(readSettings(flags, process.env), out, interruption, closers))
     const interrupted = aborted(interruption.signal).then(() => EXIT.interrupted)
     code = await (graceful ? running : Promise.race([running, interrupted]))
   } catch (error) {

@@ -8,40 +8,24 @@ import { printableLines } from './printable.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'
 
-export interface Stream {
-  readonly isTTY?: boolean | undefined
-  write(text: string): unknown
-}
-
-export interface OutputOptions {
-  readonly json: boolean
-  readonly stdout: Stream
-  readonly stderr: Stream
-  readonly env: Readonly<Record<string, string | undefined>>
-}
-
 export class Output {
   readonly json: boolean
-  readonly #stdout: Stream
-  readonly #stderr: Stream
   readonly #colours: boolean
 
-  constructor({ json, stdout, stderr, env }: OutputOptions) {
+  constructor(json: boolean) {
     this.json = json
-    this.#stdout = stdout
-    this.#stderr = stderr
-    const refused = (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb'
-    this.#colours = stdout.isTTY === true && !json && !refused
+    const { NO_COLOR = '', TERM } = process.env
+    this.#colours = process.stdout.isTTY && !json && NO_COLOR === '' && TERM !== 'dumb'
   }
 
   /** Standard error is a terminal, and the output is for people. */
   get progressBar(): boolean {
-    return this.#stderr.isTTY === true && !this.json
+    return process.stderr.isTTY && !this.json
   }
 
   /** The result: one JSON value on one line, or the text. */
   result(value: object, text: () => string): void {
-    this.#stdout.write(`${this.json ? jsonText(value) : text()}\n`)
+    process.stdout.write(`${this.json ? jsonText(value) : text()}\n`)
   }
 
   /**
@@ -50,12 +34,12 @@ export class Output {
    */
   note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
     const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
-    this.#stderr.write(`${redacted(line)}\n`)
+    process.stderr.write(`${redacted(line)}\n`)
   }
 
   /** Over the last line of progress, without ending it. */
   progress(text: string): void {
-    this.#stderr.write(`\r\u001b[2K${text}`)
+    process.stderr.write(`\r\u001b[2K${text}`)
   }
 
   paint(style: Style, text: string): string {

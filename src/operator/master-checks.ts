@@ -3,6 +3,7 @@
  * returns undefined.
  */
 import type { Finding } from '../lock/finding.ts'
+import { duration } from './duration.ts'
 import type { MasterSurvey } from './survey.ts'
 
 /** What the other masters and this machine say. */
@@ -142,7 +143,7 @@ const rightClock: Check = ({ clockOffsetMs }, { commonOffsetMs, maxLeaseMs }) =>
   const direction = offMs < 0 ? 'behind' : 'ahead of'
   return (tooFar ? error : warning)(
     'clock',
-    `its clock is ${inWords(Math.abs(offMs))} ${direction} the others${tooFar ? ', so clients do not count it' : ''}`,
+    `its clock is ${duration(Math.abs(offMs))} ${direction} the others${tooFar ? ', so clients do not count it' : ''}`,
     'run chrony or ntpd on its machine; clocks that are set while leases are held drop leases',
   )
 }
@@ -213,11 +214,4 @@ function fixFor(problem: string): string {
     return 'it is frozen, overloaded or cut off: look at its machine and the network to it'
   }
   return 'start it, or correct its address; `redis-cli -h HOST -p PORT ping` must answer'
-}
-
-/** A distance between clocks, as people say it. */
-export function inWords(ms: number): string {
-  if (ms < 10_000) return `${Math.round(ms)} ms`
-  if (ms < 120_000) return `${Math.round(ms / 1_000)} s`
-  return ms < 3_570_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`
 }

@@ -27,7 +27,7 @@ export function bootstrapCommand(run: Run): Command {
     .action((flags: Flags) => run(flags, (cli) => bootstrap(cli, flags)))
 }
 
-async function bootstrap(cli: Cli, { yes = false }: Flags): Promise<ExitCode> {
+async function bootstrap(cli: Cli, { yes }: Flags): Promise<ExitCode> {
   const { out, settings } = cli
   const fleet = cli.fleet()
   const stored = maxLeaseOf((await surveyFleet(fleet)).masters)
@@ -36,8 +36,7 @@ async function bootstrap(cli: Cli, { yes = false }: Flags): Promise<ExitCode> {
     `This states that no worker has held a lease on these ${fleet.size} masters within the last ${maxLeaseMs} ms ` +
     '(maxLeaseMs). If that is wrong, two workers may hold one resource.'
   const question = 'Is this a new fleet?'
-  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes })))
-    return EXIT.attention
+  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
   await using redlock = new Redlock({
     masters: mastersOf(settings),
     namespace: settings.namespace,

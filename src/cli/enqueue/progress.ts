@@ -1,6 +1,6 @@
 /** How far an enqueue is: a bar where people watch, a line now and then otherwise. */
 import { systemClock } from '../../clock.ts'
-import { duration } from '../duration.ts'
+import { duration } from '../../operator/duration.ts'
 import type { Output } from '../output.ts'
 import { ProgressLine } from '../progress-line.ts'
 
