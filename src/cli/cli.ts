@@ -4,10 +4,12 @@
  */
 import { silentLogger } from '../logger.ts'
 import type { LockClient } from '../lock/lock-client.ts'
+import type { LockOptions } from '../lock/lock-settings.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { openLocks } from '../operator/open-locks.ts'
 import { QueueView } from '../operator/queue-view.ts'
+import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals, type Interruption } from './interruption.ts'
@@ -31,12 +33,17 @@ export interface Cli {
   readonly out: Output
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
-  /** The lock service that `--locks` names, closed after the command; undefined without. */
-  locks(): Promise<LockClient | undefined>
+  /**
+   * The lock service that `--locks` names, closed after the command; undefined without. To look
+   * only, unless there are options.
+   */
+  locks(options?: LockOptions): Promise<LockClient | undefined>
   /** Either of them. */
   view(): Promise<LockView>
   /** The masters; closed after the command. */
   fleet(timeoutMs?: number): FleetProbe
+  /** As it was given, or else as the masters have it stored. */
+  maxLeaseMs(): Promise<number | undefined>
   /** The queue's Redis; closed after the command. Undefined when none is configured. */
   queue(timeoutMs?: number): QueueView | undefined
   /** The queue's Redis. @throws UsageError when none is configured. */
@@ -94,14 +101,9 @@ function openCli(
     defer(() => view.close())
     return view
   }
-  const locks = async (): Promise<LockClient | undefined> => {
-    const { locks: address, timeoutMs } = settings
-    if (address === undefined) return undefined
-    const maxLeaseMs = Math.max(settings.maxLeaseMs ?? 0, timeoutMs, MAX_LEASE_MS)
-    const opened = await openLocks(address, {
-      ...{ namespace, maxLeaseMs, leaseMs: Math.max(timeoutMs, LOOK_LEASE_MS) },
-      ...{ requestTimeoutMs: timeoutMs, logger: silentLogger },
-    })
+  const locks = async (options = optionsToLook(settings)): Promise<LockClient | undefined> => {
+    if (settings.locks === undefined) return undefined
+    const opened = await openLocks(settings.locks, { namespace, ...options })
     defer(() => opened.close())
     return opened
   }
@@ -115,6 +117,7 @@ function openCli(
   return {
     ...{ settings, out, defer, locks, fleet },
     signal: interruption.signal,
+    maxLeaseMs: async () => settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(fleet())).masters),
     view: async () => {
       const opened = await locks()
       return opened === undefined ? fleetView(fleet()) : serviceView(opened)
@@ -125,7 +128,15 @@ function openCli(
   }
 }
 
-/** Only ZooKeeper needs one to be asked: it is the length of the session. */
+function optionsToLook({ maxLeaseMs = 0, timeoutMs }: Settings): LockOptions {
+  return {
+    maxLeaseMs: Math.max(maxLeaseMs, timeoutMs, MAX_LEASE_MS),
+    // Only ZooKeeper needs one to be asked: it is the length of the session.
+    leaseMs: Math.max(timeoutMs, LOOK_LEASE_MS),
+    ...{ requestTimeoutMs: timeoutMs, logger: silentLogger },
+  }
+}
+
 const LOOK_LEASE_MS = 5_000
 const MAX_LEASE_MS = 30_000
 const FULL = 'The server is full and refuses writes. Raise its maxmemory, or remove finished jobs.'

@@ -12,6 +12,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { systemClock } from '../clock.ts'
+import type { Inspection } from '../lock/inspection.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
@@ -142,13 +143,10 @@ class Dashboard {
   }
 
   async why(queue: string, jobId: string): Promise<string | undefined> {
-    const view = this.#queue
-    const job = await view?.job(queue, jobId)
-    if (view === undefined || job === undefined || job.finishedOn) return undefined
-    const resources = await view.placesOf(queue, jobId)
-    const why = await view.why(job, resources, (resource) => this.#locks.resource(resource))
-    if (why !== undefined) return why
-    return `Job ${jobId} (${await view.state(job)}) has no place in a line.`
+    const look = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
+    const job = await this.#queue?.explain(queue, jobId, look)
+    const isOver = job?.state === 'completed' || job?.state === 'failed'
+    return isOver ? undefined : job?.why
   }
 
   async close(): Promise<void> {

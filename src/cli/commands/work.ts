@@ -1,12 +1,10 @@
 import type { Command } from 'commander'
-import { sleep, systemClock, withinMs } from '../../clock.ts'
+import { systemClock, withinMs } from '../../clock.ts'
 import type { LockClient } from '../../lock/lock-client.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { Redlock } from '../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
-import { openLocks } from '../../operator/open-locks.ts'
 import { bullmqConnection } from '../../operator/queue-address.ts'
-import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
@@ -56,7 +54,8 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
   const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
   const metrics = flags.healthPort === undefined ? undefined : await openMetrics()
   if (metrics !== undefined) cli.defer(() => metrics.close())
-  const locks = await openService(cli)
+  const { maxLeaseMs } = cli.settings
+  const locks = await cli.locks(maxLeaseMs === undefined ? {} : { maxLeaseMs })
   const context = await contextFor(cli, locks)
   const workers: RunnableWorker[] = []
   for (const module of modules) workers.push(...(await loadWorkers(module, context)))
@@ -91,7 +90,7 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
 async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<WorkerContext> {
   const { settings, signal } = cli
   const { masters, namespace, prefix } = settings
-  const maxLeaseMs = masters.length === 0 ? undefined : await longestLease(cli)
+  const maxLeaseMs = masters.length === 0 ? undefined : await cli.maxLeaseMs()
   let redlock: LockService | undefined = locks
   return {
     prefix,
@@ -111,25 +110,6 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
       return redlock
     },
   }
-}
-
-/**
- * The service that `--locks` names. Its table and the like are made before the first worker needs
- * them.
- */
-async function openService(cli: Cli): Promise<LockClient | undefined> {
-  const { locks: address, namespace, maxLeaseMs } = cli.settings
-  if (address === undefined) return undefined
-  const locks = await openLocks(address, {
-    namespace,
-    ...(maxLeaseMs !== undefined && { maxLeaseMs }),
-  })
-  cli.defer(() => locks.close())
-  return locks
-}
-
-async function longestLease(cli: Cli): Promise<number | undefined> {
-  return cli.settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(cli.fleet())).masters)
 }
 
 async function serveHealth(
@@ -179,13 +159,6 @@ function votesOf(
 
 /** False when a processor does not listen to its signal. */
 async function drain(workers: readonly RunnableWorker[], drainMs: number): Promise<boolean> {
-  const limit = new AbortController()
   const ended = Promise.all(workers.map((worker) => worker.drain({ timeoutMs: drainMs })))
-  const late = sleep(systemClock, drainMs + CLOSE_GRACE_MS, limit.signal).then(
-    () => false,
-    () => true,
-  )
-  const drained = await Promise.race([ended.then(() => true), late])
-  limit.abort()
-  return drained
+  return (await withinMs(systemClock, drainMs + CLOSE_GRACE_MS, ended)) !== undefined
 }
