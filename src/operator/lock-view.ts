@@ -7,10 +7,15 @@ import type { Probe } from '../redis/probe.ts'
 import { diagnose, type Diagnosis, type Expectations, type MasterHealth } from './diagnosis.ts'
 import { answerOf, type FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
-import { liveLeases, type LeaseSearch, type LiveLease, type LiveLeases } from './live-leases.ts'
+import {
+  liveLeases,
+  slotsOf,
+  type LeaseSearch,
+  type LiveLease,
+  type LiveLeases,
+} from './live-leases.ts'
 import { checkQueue } from './queue-checks.ts'
 import { viewResource, type ResourceView } from './resource-view.ts'
-import { slotsOf } from './slots.ts'
 import { surveyFleet } from './survey.ts'
 
 export interface LockView {

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
 import { viewResource } from '../../operator/resource-view.ts'
-import { slotsOf } from '../../operator/slots.ts'
+import { slotsOf } from '../../operator/live-leases.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
