@@ -1,5 +1,5 @@
 /** How far a command is: in place where people watch, a line now and then otherwise. */
-import { systemClock, type Clock } from '../clock.ts'
+import { systemClock } from '../clock.ts'
 import type { Output } from './output.ts'
 
 const IN_PLACE_EVERY_MS = 100
@@ -7,20 +7,17 @@ const IN_PLACE_EVERY_MS = 100
 export class ProgressLine {
   readonly #out: Output
   readonly #lineEveryMs: number
-  readonly #clock: Clock
-  #shownAt: number
+  #shownAt = systemClock.now()
   #isDrawn = false
 
-  constructor(out: Output, lineEveryMs: number, clock: Clock = systemClock) {
+  constructor(out: Output, lineEveryMs: number) {
     this.#out = out
     this.#lineEveryMs = lineEveryMs
-    this.#clock = clock
-    this.#shownAt = clock.now()
   }
 
   /** Shows nothing where it is too early; `text` is told whether it is shown in place. */
   show(text: (inPlace: boolean) => string, event: () => object): void {
-    const now = this.#clock.now()
+    const now = systemClock.now()
     const inPlace = this.#out.progressBar
     if (now - this.#shownAt < (inPlace ? IN_PLACE_EVERY_MS : this.#lineEveryMs)) return
     this.#shownAt = now

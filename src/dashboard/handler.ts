@@ -11,7 +11,6 @@
  *   POST /login                        token in, cookie out
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { systemClock } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
@@ -102,7 +101,7 @@ class Dashboard {
   readonly #looks: Looks
   readonly #activity: ProcessActivity
   readonly #jobs: RunningJobs | undefined
-  readonly #wrongTokens = new WrongTokens(systemClock)
+  readonly #wrongTokens = new WrongTokens()
   readonly #streams = new Set<EventStream>()
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => file('index.html'),
@@ -114,20 +113,19 @@ class Dashboard {
   constructor(options: ResolvedOptions) {
     this.#options = options
     const { namespace, prefix, timeoutMs, queueRedis } = options
-    const clock = systemClock
     this.#access = new Access(options)
     if (options.locks === undefined) {
-      this.#fleet = new FleetProbe({ ...options, clock })
+      this.#fleet = new FleetProbe(options)
       this.#locks = fleetView(this.#fleet)
     } else {
       this.#locks = serviceView(options.locks)
     }
     if (queueRedis !== undefined) {
-      this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs, clock })
+      this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs })
       this.#jobs = new RunningJobs(this.#queue, prefix)
     }
-    this.#looks = new Looks({ ...options, locks: this.#locks, queue: this.#queue, clock })
-    this.#activity = new ProcessActivity(namespace, clock)
+    this.#looks = new Looks({ ...options, locks: this.#locks, queue: this.#queue })
+    this.#activity = new ProcessActivity(namespace)
   }
 
   async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {

@@ -4,7 +4,7 @@
  * needed.
  */
 import { Job, Queue } from 'bullmq'
-import { systemClock, withinMs, type Clock } from '../clock.ts'
+import { systemClock, withinMs } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
@@ -25,7 +25,6 @@ export interface QueueViewOptions {
   /** BullMQ's. */
   readonly prefix: string
   readonly timeoutMs: number
-  readonly clock?: Clock
 }
 
 /** What the masters say about a resource. */
@@ -86,14 +85,12 @@ const LEAVE_LINES_LIMIT_MS = 600_000
 export class QueueView {
   readonly #options: QueueViewOptions
   readonly #probe: Probe
-  readonly #clock: Clock
   readonly #queues = new Map<string, Queue>()
 
   constructor(options: QueueViewOptions) {
     this.#options = options
-    const { url, timeoutMs, clock = systemClock } = options
-    this.#clock = clock
-    this.#probe = new Probe(url, { timeoutMs, clock })
+    const { url, timeoutMs } = options
+    this.#probe = new Probe(url, { timeoutMs, clock: systemClock })
   }
 
   /** The server itself. */
@@ -254,7 +251,7 @@ export class QueueView {
       disconnectNow(LineBackend.of(queue))
       return queue.close()
     })
-    await withinMs(this.#clock, CLOSE_LIMIT_MS, Promise.allSettled(closing))
+    await withinMs(systemClock, CLOSE_LIMIT_MS, Promise.allSettled(closing))
   }
 
   /**
@@ -268,7 +265,7 @@ export class QueueView {
     await this.#probe.command('PING')
     try {
       const asked = question().then((value) => ({ value }))
-      const answer = await withinMs(this.#clock, limitMs, asked)
+      const answer = await withinMs(systemClock, limitMs, asked)
       if (answer === undefined) throw new Error(`no reply within ${limitMs} ms`)
       return answer.value
     } catch (error) {

@@ -150,11 +150,11 @@ function votesOf(
       const diagnosis = diagnoseService(locks, undefined)
       const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnosis)
       return answer ?? { voting: 0, quorum: 1 }
-    }, systemClock)
+    })
   }
   if (cli.settings.masters.length === 0) return undefined
   const fleet = fleetView(cli.fleet(timeoutMs))
-  return atMostOnceASecond(() => fleet.diagnose(undefined, {}), systemClock)
+  return atMostOnceASecond(() => fleet.diagnose(undefined, {}))
 }
 
 /** False when a processor does not listen to its signal. */

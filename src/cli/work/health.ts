@@ -3,7 +3,7 @@
  * jobs, a quorum of the masters votes, and the queue's Redis answers. The servers are asked,
  * because an idle worker does not notice that they are away.
  */
-import type { Clock } from '../../clock.ts'
+import { systemClock } from '../../clock.ts'
 import { messageOf } from '../../message-of.ts'
 import { json, type Answer } from '../../dashboard/answers.ts'
 import type { Diagnosis } from '../../operator/diagnosis.ts'
@@ -68,15 +68,12 @@ function stateOf(worker: RunnableWorker, signal: AbortSignal): State {
 const FRESH_MS = 1_000
 
 /** Asks when a probe asks, and at most once a second however many do. */
-export function atMostOnceASecond<Value>(
-  ask: () => Promise<Value>,
-  clock: Clock,
-): () => Promise<Value> {
+export function atMostOnceASecond<Value>(ask: () => Promise<Value>): () => Promise<Value> {
   let askedAt = -Infinity
   let answer: Promise<Value> | undefined
   return () => {
-    if (answer === undefined || clock.now() - askedAt >= FRESH_MS) {
-      askedAt = clock.now()
+    if (answer === undefined || systemClock.now() - askedAt >= FRESH_MS) {
+      askedAt = systemClock.now()
       answer = ask()
     }
     return answer
