@@ -102,12 +102,12 @@ describe('what real locks logged', () => {
     })
   })
 
-  it('is clean in one log too, and when logs are given twice', async () => {
+  it('is clean in one log, and when a log is read twice', async () => {
     expect((await verify([logs.flat()])).verdict).toBe('clean')
     expect(await verify([...logs, ...logs])).toMatchObject({ verdict: 'clean', leases: 10 })
   })
 
-  it('says nothing about a token, which is secret', () => {
+  it('has no token, which is secret', () => {
     for (const line of logs.flat()) expect(line).not.toHaveProperty('token')
   })
 })
@@ -204,7 +204,7 @@ describe('an alteration is found:', () => {
     expect(counts(rest)).toEqual({ lines: 3 })
   })
 
-  it('the end of a lease whose lock logged on; one of a lock that fell silent is no gap', async () => {
+  it('a missing end of a lease while its lock logs other lines', async () => {
     const log = logs[0] ?? []
     const last = at(log, -1)
     const seq = Number(last['seq'])

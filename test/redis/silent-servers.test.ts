@@ -37,7 +37,7 @@ async function connectionsIntoBlackHole(): Promise<number> {
   return proxy.counters.connections
 }
 
-it('replaces a socket on which nobody answers', async () => {
+it('replaces a socket on which no reply comes', async () => {
   expect(await connectionsIntoBlackHole()).toBeGreaterThan(1)
 })
 

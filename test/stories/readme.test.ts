@@ -44,7 +44,7 @@ afterAll(async () => {
   packed?.remove()
 })
 
-it('the pages have the examples that are followed here', () => {
+it('the pages contain the examples that run here', () => {
   expect([...examples.keys()]).toEqual(['invoices.ts', 'locks.ts', 'existing-worker.ts'])
 })
 
@@ -90,7 +90,7 @@ describe.each(Object.keys(RESOLUTIONS) as Resolution[])('moduleResolution %s', (
     expect(stdout.split('\n').filter((line) => line.startsWith(example))).toEqual([])
   })
 
-  it('nothing else is wrong with them', () => {
+  it('has no other problem', () => {
     expect(compile(resolution)).toMatchObject({ stdout: '', status: 0 })
   })
 })

@@ -26,7 +26,7 @@ async function demo(...args: readonly string[]) {
 
 describe('npm run demo', () => {
   it(
-    'ends with a right ledger, and every fault was seen to have happened',
+    'ends with a correct ledger, and every fault happened',
     async () => {
       const { code, out, err, result } = await demo()
       expect(result.problems).toEqual([])
@@ -51,7 +51,7 @@ describe('npm run demo', () => {
   )
 
   it(
-    'finds what goes wrong without a lease',
+    'finds what goes wrong without leases',
     // By chance nothing goes wrong in a run that a busy machine slows down.
     { timeout: TIMEOUT_MS, retry: 2 },
     async () => {

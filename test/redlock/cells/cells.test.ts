@@ -108,7 +108,7 @@ describe('cells', () => {
     await expect(cells.ready()).resolves.toBeDefined()
   })
 
-  test('look for a slot in the cell of its resource', async () => {
+  test('inspect a slot in the cell of its resource', async () => {
     const cells = await openCells()
     for (const name of ['gpu1', 'gpu2', 'gpu3', 'gpu4', 'gpu5', 'gpu6']) {
       const places = await Promise.all([1, 2].map(() => cells.acquire(name, { slots: 2 })))
@@ -185,7 +185,7 @@ describe('while cells change', () => {
     },
   )
 
-  test('tokens increase along the whole move, whoever comes when', async () => {
+  test('tokens increase along the whole move, in every order of arrivals', async () => {
     const steps = await Promise.all(STEPS.map((step) => openCells(step)))
     const tokens: number[] = []
     for (const step of [1, 2, 1, 2, 2, 1, 2, 3, 2, 3, 3, 2, 3]) {
@@ -214,7 +214,7 @@ describe('while cells change', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y))
   })
 
-  test('nothing stays where the two cells come to no common token', async () => {
+  test('releases both halves where the two cells reach no common token', async () => {
     const cells = await openCells(STEPS[1])
     const redises = fixture.fleet.urls.map((url) => new Redis(url))
     const keyOf = keyspace(fixture.namespace)
@@ -234,7 +234,7 @@ describe('while cells change', () => {
     expect(keys).toEqual([0, 0, 0, 0, 0, 0])
   })
 
-  test('a resource that stays is asked for in its cell only', async () => {
+  test('acquires a resource that stays in its cell only', async () => {
     const cells = await openCells(STEPS[1])
     await using lease = await cells.acquire(resourceFrom('a', 'a'))
     expect(lease.remainingMs()).toBeGreaterThan(0)
@@ -254,7 +254,7 @@ describe('while cells change', () => {
     await lease.release()
   })
 
-  test('what is refused in one of them is given back in the other', async () => {
+  test('releases in one cell what the other refuses', async () => {
     const final = await openCells(STEPS[2])
     const cells = await openCells(STEPS[1])
     const holder = await leaseOn(final, moving)
@@ -265,7 +265,7 @@ describe('while cells change', () => {
   })
 
   test.each(['a', 'c'])(
-    'a hand over that fails in cell %s gives the other half back as well',
+    'a hand over that fails in cell %s releases the other half as well',
     async (dead) => {
       const cells = await openCells(STEPS[1])
       const outcome = await cells.tryAcquire(moving, { autoExtend: true })
@@ -281,7 +281,7 @@ describe('while cells change', () => {
     },
   )
 
-  test.each(['a', 'c'])('nor does a half stay when the one in cell %s was lost', async (lost) => {
+  test.each(['a', 'c'])('releases the other half when the one in cell %s is lost', async (lost) => {
     const cells = await openCells(STEPS[1])
     const lease = await leaseOn(cells, moving)
     await cells.cells.get(lost)?.close()

@@ -202,7 +202,7 @@ describe('a paused resource', () => {
     expect(seen.ended.filter((nr) => nr !== 5)).toEqual([1, 2])
   })
 
-  test('fails a job that waits for longer than it may', async () => {
+  test('fails a job that waits for longer than its maxWaitMs', async () => {
     const queue = makeQueue({ maxWaitMs: 300 })
     await queue.pauseResource('a')
     await work({ maxWaitMs: 300 })
@@ -210,7 +210,7 @@ describe('a paused resource', () => {
     await until('both failed', async () => (await queue.getFailedCount()) === 2)
   })
 
-  test('is refused with options that mean nothing', async () => {
+  test('refuses options that have no effect', async () => {
     const queue = makeQueue()
     await expect(queue.pauseResource('')).rejects.toThrow(/resource/)
     await expect(queue.pauseResource('a', { until: 5 })).rejects.toThrow(/`until`.*future/)
@@ -606,7 +606,7 @@ describe('cancel', () => {
 })
 
 describe('position', () => {
-  test('says the place, what stands before it, and about how long it will wait', async () => {
+  test('reports the place, the jobs ahead, and an estimate of the wait', async () => {
     const queue = makeQueue()
     await work({}, () => pause(50))
     await queue.addBulk(jobs('a', ...upTo(10)))

@@ -113,7 +113,7 @@ function gate(): { readonly passed: Promise<void>; open(): void } {
 }
 
 describe('a place is dead', () => {
-  test('when its job was deleted behind the back of all: an idle line is restarted by the sweep', async () => {
+  test('when its job was deleted without our scripts: the sweep restarts an idle line', async () => {
     const queue = makeQueue()
     await queue.addBulk(jobs('a', 1, 2))
     const head = (await queue.getJobs(['wait'], 0, 0, true))[0]
@@ -184,7 +184,7 @@ describe('a place is dead', () => {
 })
 
 describe('turns', () => {
-  test('a line that has used its burst goes behind jobs of other lines', async () => {
+  test('puts a line that has used its burst behind jobs of other lines', async () => {
     const queue = makeQueue()
     await queue.addBulk(jobs('busy', ...Array.from({ length: 30 }, (_, n) => n)))
     await queue.addBulk(jobs('light', 100))
@@ -217,7 +217,7 @@ describe('turns', () => {
     expect(ofA).toEqual([...ofA].sort((x, y) => x - y))
   })
 
-  test('jobs of one resource in two queues stand in one line', async () => {
+  test('jobs of one resource in two queues share one line', async () => {
     const other = `${fixture.namespace}-other`
     const [one, two] = [makeQueue(), makeQueue({}, other)]
     for (let nr = 0; nr < 20; nr += 2) {
@@ -284,7 +284,7 @@ describe('turns', () => {
 })
 
 describe('the lines of a job', () => {
-  test('stay those that it joined, whatever becomes of its data', async () => {
+  test('stay those that it joined, also when its data change', async () => {
     await turnSweepsOff()
     const queue = makeQueue()
     await queue.addBulk(jobs('a', 1, 2))
@@ -299,7 +299,7 @@ describe('the lines of a job', () => {
     )
   })
 
-  test('a parent leaves them while it waits for children of its own resource', async () => {
+  test('a parent leaves them while it waits for children of the same resource', async () => {
     const queue = makeQueue()
     const wait = gate()
     const { WaitingChildrenError } = await import('bullmq')

@@ -239,7 +239,7 @@ describe('tenants', () => {
     },
   )
 
-  test('jobs that are removed, cancelled, paused or added without a tenant keep nobody waiting', async () => {
+  test('jobs that are removed, cancelled, paused or without a tenant block no other job', async () => {
     const queue = makeQueue(byTenant)
     const added = await queue.addBulk([...tasks('a', 6, 1, 1), ...tasks('b', 1, 3, 1)])
     await added[0]?.remove()
@@ -266,7 +266,7 @@ describe('tenants', () => {
     expect(tenants.toSorted()).toEqual(['a', 'a', 'b', 'b'])
   })
 
-  test('a start in vain counts nothing for its tenant', async () => {
+  test('a start that is refused counts nothing for its tenant', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk([...tasks('busy', 1, 1, 2_000), ...tasks('paused', 1, 1, 1)])
     await queue.pauseResource('paused-0')
@@ -303,7 +303,7 @@ describe('tenants', () => {
     await client.config('SET', 'maxmemory', '0')
   })
 
-  test('a job without a tenant, or with a weight that is none, is not added', async () => {
+  test('refuses a job without a tenant, or with a bad weight', async () => {
     const queue = makeQueue({ tenant: () => '', weight: () => 0 })
     await expect(queue.add('task', { tenant: '', line: 0, workMs: 0 })).rejects.toThrow(/tenant/)
     const other = makeQueue({ weight: () => 0 })
