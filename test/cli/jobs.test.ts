@@ -192,7 +192,7 @@ describe('enqueue', () => {
     expect(said.json()).toMatchObject({ added: 2, bad: 1, lines: 3 })
   })
 
-  it('a line that is nested too deeply is a bad line, and the import goes on', async () => {
+  it('a line that is nested too deeply is a bad line, and the import continues', async () => {
     const nested = (depth: number): string => `${'{"a":'.repeat(depth)}"]}"${'}'.repeat(depth)}`
     const path = await file(['{"a":1}', nested(6_000), nested(100_000), nested(400), '{"a":"[["}'])
     const said = await cli(['enqueue', queue, path, '--on-bad-line', 'skip', '--json'], {

@@ -67,7 +67,7 @@ test('the step that each lease of this process is at, and how many were granted,
   mailing.open()
 })
 
-test('the step of a job that goes on under the lease of the one before it', async () => {
+test('shows the step of a job that runs under the lease of the one before it', async () => {
   const served = await serve(fixture)
   const charging = gate()
   const tokens: number[] = []

@@ -12,7 +12,7 @@ import { trustEnd } from './history.ts'
 
 const stage = useStage({ masters: 5 })
 
-it.each(SEEDS)('two of five die one after the other and work goes on (seed %i)', async (seed) => {
+it.each(SEEDS)('two of five die one after the other and work continues (seed %i)', async (seed) => {
   const rig = await stage.rig({ seed })
   for (const index of [0, 1]) {
     await rig.server(index).kill()

@@ -186,7 +186,7 @@ describe('an alteration is found:', () => {
     expect(counts(await verify([...logs, [stranger, end]]))).toEqual({ overlap: 1 })
   })
 
-  it('a lease that goes on after its end', async () => {
+  it('a lease that continues after its end', async () => {
     const log = logs[0] ?? []
     const end = at(log, -1)
     const more = { ...end, event: 'lease:extended', seq: Number(end['seq']) + 1, trustedForMs: 10 }

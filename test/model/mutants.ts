@@ -967,7 +967,7 @@ const rules: readonly Mutant[] = [
   {
     rule: 'the cancel of one job does not stop its batch',
     patches: [run('if (running.batch === undefined) running', 'if (running.signal) running')],
-    killedBy: { test: BATCH, name: 'goes on when one of its jobs is cancelled' },
+    killedBy: { test: BATCH, name: 'continues when one of its jobs is cancelled' },
   },
   {
     rule: 'a batch that is stopped gives its jobs back',

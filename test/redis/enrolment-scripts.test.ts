@@ -69,7 +69,7 @@ describe('enrol', () => {
     },
   )
 
-  it('enrolled: a durable process that restarts while it waits goes on waiting', async () => {
+  it('enrolled: a durable process that restarts while it waits continues to wait', async () => {
     await bench.enrol('run-1', { durable: true })
     await bench.run(waitedScript, [bench.keys.master], ['q-1', 10_000])
     const reply = await bench.enrol('run-2', { durable: true, quarantine: 'q-2' })

@@ -168,7 +168,7 @@ it('a server that lost its data while it ran is noticed by the next call, and wa
   expect(JSON.stringify(refused)).toContain('quarantined')
 })
 
-it('a quarantined master goes on extending and releasing', async () => {
+it('a quarantined master continues to extend and release', async () => {
   const server = await start(EVERYSEC)
   const redlock = await client(server)
   await redlock.bootstrap({ newFleet: true })

@@ -100,7 +100,7 @@ async function toDeadServer(set: Overrides): Promise<Fate> {
   return later
 }
 
-it('fails a command for a dead server at once, where ioredis goes on trying', async () => {
+it('fails a command for a dead server at once, where ioredis continues to try', async () => {
   expect(await toDeadServer({})).toEqual({ state: 'rejected' })
   expect(await toDeadServer(IOREDIS_DEFAULTS)).toEqual({ state: 'pending' })
 })

@@ -148,7 +148,7 @@ describe('why an attempt was not granted', () => {
     expect(outcome(kept, x, y, mine, mine)).toMatchObject({ status: 'split' })
   })
 
-  test('unreachable: fewer than a quorum could vote, and each says why', () => {
+  test('unreachable: fewer than a quorum can vote, and each says why', () => {
     const outcome = explain('r', [down, down, down, mine, mine], names)
     expect(outcome.status).toBe('unreachable')
     expect(outcome.answers[0]).toEqual({

@@ -109,7 +109,7 @@ for (const kind of KINDS) {
       }
     }, 60_000)
 
-    test('go on in order after kill -9', async () => {
+    test('continue in order after kill -9', async () => {
       const jobs = queue()
       await add(jobs, 'a', 3)
       const child = spawn(

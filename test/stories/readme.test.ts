@@ -85,7 +85,7 @@ function compile(resolution: Resolution): SpawnSyncReturns<string> {
 }
 
 describe.each(Object.keys(RESOLUTIONS) as Resolution[])('moduleResolution %s', (resolution) => {
-  it.each([...examples.keys()])('%s compiles as it stands, with strict', (example) => {
+  it.each([...examples.keys()])('%s compiles unchanged, with strict', (example) => {
     const { stdout } = compile(resolution)
     expect(stdout.split('\n').filter((line) => line.startsWith(example))).toEqual([])
   })

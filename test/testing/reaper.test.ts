@@ -130,7 +130,7 @@ itReaps('lets a program that handles Ctrl-C end its servers itself', async () =>
   }, GONE_LIMIT)
 })
 
-itReaps('goes with the last server, and comes again with the next', async () => {
+itReaps('ends with the last server, and starts again with the next', async () => {
   const own = watchLeaks()
   const first = await startServer({ backend: 'processes' })
   const second = await startServer({ backend: 'processes' })

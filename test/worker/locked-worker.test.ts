@@ -315,7 +315,7 @@ describe('one signal', () => {
     },
   )
 
-  test('reaches a run that goes on while another run of its job comes and goes', async () => {
+  test('reaches a run that continues while another run of its job starts and ends', async () => {
     const queue = makeQueue()
     const id = await add(queue, 1)
     const worker = new Worker<Charge>(queue.name, null, { connection: connection() })

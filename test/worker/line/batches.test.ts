@@ -269,7 +269,7 @@ describe('a batch', () => {
     expect(seen.flat()).toEqual([0, 1, 2])
   })
 
-  test('goes on when one of its jobs is cancelled, which then fails', async () => {
+  test('continues when one of its jobs is cancelled, which then fails', async () => {
     const queue = openQueue()
     await queue.addBulk(jobs(3, 'a', { attempts: 5 }))
     const ends: AbortSignal[] = []

@@ -96,7 +96,7 @@ async function leftovers(): Promise<readonly string[]> {
 }
 
 describe('a paused resource', () => {
-  test('starts nothing, and others go on; running jobs finish; it goes on in order', async () => {
+  test('starts no job while others run; running jobs finish; it continues in order', async () => {
     const queue = makeQueue()
     let open = (): void => undefined
     const gate = new Promise<void>((resolve) => {
@@ -133,7 +133,7 @@ describe('a paused resource', () => {
     expect(await leftovers()).toEqual([])
   })
 
-  test('goes on by itself when the pause ends, and nothing is left of it', async () => {
+  test('continues by itself when the pause ends, and leaves nothing behind', async () => {
     const queue = makeQueue()
     const seen = await work()
     const endsAt = Date.now() + 700
@@ -527,7 +527,7 @@ describe('cancel', () => {
       })
     })
 
-  test('fails jobs that wait and stops the one that runs; the line goes on', async () => {
+  test('fails jobs that wait and stops the one that runs; the line continues', async () => {
     const queue = makeQueue()
     const seen = await work({}, (job, lease) =>
       job.data.nr < 4 ? untilStopped(job, lease) : pause(1),

@@ -346,7 +346,7 @@ describe('onFailure: block', () => {
     await until('the line goes on', () => order.length === 1)
   })
 
-  test('skip lets the line go on, and the failed job comes back at its end when retried', async () => {
+  test('skip lets the line continue, and a retried job joins the line at its end', async () => {
     const queue = makeQueue()
     const [first, second] = await queue.addBulk(jobs('a', 1, 2))
     let isBroken = true
