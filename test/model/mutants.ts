@@ -843,6 +843,11 @@ const rules: readonly Mutant[] = [
     killedBy: { test: LINE },
   },
   {
+    rule: 'a job that others came to stand before goes by all rules of a line',
+    patches: [worker('    if places[1] ~= place then return nil end\n', '', 'usual-job')],
+    killedBy: { test: LINE, name: 'that stand before the one that runs' },
+  },
+  {
     rule: 'a line drops the place of a job that is finished',
     patches: [
       worker(' or (job[2] and not job[6]) then return nil', ' then return nil', 'line-library'),

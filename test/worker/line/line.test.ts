@@ -238,6 +238,7 @@ describe('turns', () => {
   test('with slots: as many at once, in order', async () => {
     const queue = makeQueue({ slots: 3 })
     await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
+    expect(await plainQueue().getJobCounts('wait', 'delayed')).toEqual({ wait: 3, delayed: 17 })
     const three = gate()
     let started = 0
     const seen = await work({ slots: 3 }, async () => {
@@ -280,6 +281,20 @@ describe('turns', () => {
     wait.open()
     await until('all ran', () => order.length === 6)
     expect(order).toEqual([1, 5, 4, 3, 6, 2])
+  })
+
+  test('within a line by priority, also of two that stand before the one that runs', async () => {
+    const queue = makeQueue({ within: 'priority' })
+    const wait = gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    await queue.add('charge', { customer: 'a', nr: 1 }, { priority: 5 })
+    await until('the first runs', () => started.length === 1)
+    await queue.addBulk(jobs('a', 2, 3))
+    wait.open()
+    await until('all ran', () => order.length === 3)
+    expect(order).toEqual([1, 2, 3])
   })
 })
 
