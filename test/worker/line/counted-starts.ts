@@ -57,5 +57,6 @@ export function ranUncounted(
 ): readonly number[] {
   return started
     .filter(({ customer }) => customer === resource)
+    .toSorted((a, b) => a.at - b.at)
     .flatMap(({ nr, at }, index) => (at < (counted[index] ?? Infinity) - 2 ? [nr] : []))
 }
