@@ -198,7 +198,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       for (const jobId of jobIds) this.#runs.jobLockLost(jobId)
     })
     this.on('completed', () => {
-      telemetry.ended(name, 'completed')
+      if (telemetry.listens()) telemetry.ended(name, 'completed')
     })
     this.on('failed', (job) => {
       // BullMQ hands over no job where it has stalled too often.

@@ -43,7 +43,7 @@ import { batchedOf, runBatch, settledValue, type Members } from './batch.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
 import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
-import type { JobReports, RunReport } from './job-report.ts'
+import type { JobReports } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
 import { giveBack, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
@@ -93,15 +93,12 @@ export interface Taken<Data, Result, Name extends string> {
 }
 
 interface Running {
-  readonly jobId: string | undefined
-  /** Of the job. */
-  readonly timestamp: number
+  readonly job: Job
   readonly signal: JobSignal
   /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
   readonly startedAt: number
   /** Once it has its lease. */
   lease: Lease | undefined
-  report: RunReport | undefined
   /** Its resource sleeps until then, by a `lease.rateLimit()` of this job. */
   asleepUntil?: number
   /** Of a job in a batch: that of its first job. */
@@ -163,12 +160,13 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
   async lookForCancels(): Promise<void> {
-    const ids = [...this.#running].flatMap(({ jobId }) => (jobId === undefined ? [] : [jobId]))
+    const ids = [...this.#running].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
     if (ids.length === 0) return
     for (const { jobId, timestamp, reason } of (await this.#options.lines?.cancelRequests(ids)) ??
       []) {
       for (const running of this.#runsOf(jobId)) {
-        if (running.timestamp === timestamp) cancel(running, new JobCancelledError(jobId, reason))
+        if (running.job.timestamp === timestamp)
+          cancel(running, new JobCancelledError(jobId, reason))
       }
     }
   }
@@ -205,22 +203,16 @@ export class JobRuns<Data, Result, Name extends string> {
     signal?: AbortSignal,
   ): Promise<Result> {
     const running: Running = {
-      jobId: job.id,
-      timestamp: job.timestamp,
+      job,
       signal: new JobSignal(signal),
       startedAt: this.#options.clock.now(),
       lease: undefined,
-      report: undefined,
     }
     this.#running.add(running)
-    const membership = this.#members.get(job.id ?? '')
-    this.#members.delete(job.id ?? '')
     try {
-      return await this.#options.reports.within(job, () =>
-        membership === undefined
-          ? this.#run(job, token, running)
-          : this.#runMember(membership, job, token, running),
-      )
+      const heard = this.#options.reports.heard()
+      if (heard === undefined) return await this.#run(job, token, running)
+      return await heard.within(job, () => this.#run(job, token, running))
     } finally {
       this.#running.delete(running)
       const { lines, openTaken } = this.#options
@@ -239,15 +231,15 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     running: Running,
   ): Promise<Result> {
+    const membership = this.#members.get(job.id ?? '')
+    if (membership !== undefined) return this.#runMember(membership, job, token, running)
     const { resource, lines, ordered, dedupe } = this.#options
     const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
     const kept = this.#chain.claim(job.id ?? '', turn.lines)
     // A paused BullMQ worker that was waiting for a job still takes one.
     if (this.#isStopping()) return this.#giveBack(job, token, kept)
     const resources =
-      turn.lines === ''
-        ? resourcesOf(() => resource(job), job.id)
-        : (JSON.parse(turn.lines) as string[])
+      turn.lines === '' ? resourcesOf(() => resource(job), job.id) : (JSON.parse(turn.lines) as string[])
     try {
       const stored = dedupe && (await this.#storedResult(dedupe, job, resources, running))
       if (stored !== undefined) {
@@ -264,7 +256,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const lease =
         handed?.status === 'granted' && !this.#isStopping()
           ? handed.lease
-          : await this.#lease(job, token, resources, place.slots, kept, running).catch(
+          : await this.#lease(job, token, resources, place.slots, running).catch(
               (error: unknown) => {
                 this.#charge(turn, 0)
                 throw error
@@ -315,13 +307,13 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     resources: readonly string[],
     slots: number | undefined,
-    kept: Kept | undefined,
     running: Running,
   ): Promise<Lease> {
+    if (this.#isStopping()) throw new NotStarted()
     const { locks, leaseOptions, clock, ordered, lines } = this.#options
     const isTurn = lines !== undefined && ordered
     const outcome = await this.#untilDone(running, () =>
-      leaseFor(resources, kept, { locks, leaseOptions, clock, isTurn, slots }),
+      leaseFor(resources, { locks, leaseOptions, clock, isTurn, slots }),
     )
     if (outcome.status === 'granted') {
       if (!this.#isStopping()) return outcome.lease
@@ -369,13 +361,12 @@ export class JobRuns<Data, Result, Name extends string> {
     const { clock, reports, lines } = this.#options
     const { signal } = running
     signal.follow(lease)
-    const report = reports.started(job, lease, chain.kept?.endedAt)
-    running.report = report
+    reports.heard()?.started(job, lease, chain.kept?.endedAt)
     running.lease = lease
     const startedAt = clock.now()
     let isDone = false
     try {
-      const result = await this.#process(lease, chain.resources, job, signal, report, running)
+      const result = await this.#process(lease, chain.resources, job, signal, running)
       isDone = true
       return result
     } catch (error) {
@@ -411,9 +402,9 @@ export class JobRuns<Data, Result, Name extends string> {
         // Also where the job is tried again: BullMQ decides that later.
         this.#charge(turn, workedMs)
       }
-      report.ended(isDone ? 'done' : 'failed')
+      reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', workedMs)
       if (lost !== undefined) {
-        report.leaseLost(lost)
+        reports.leaseLost(job, lease, lost)
         this.#options.onLeaseLost(job, lost)
       }
     }
@@ -424,7 +415,6 @@ export class JobRuns<Data, Result, Name extends string> {
     resources: readonly string[],
     job: Job<Data, Result, Name>,
     jobSignal: JobSignal,
-    report: RunReport,
     running: Running,
   ): Promise<Result> {
     const { dedupe, processor, checkpoints, results, clock, reports } = this.#options
@@ -444,7 +434,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const sleep = async (delayMs: number): Promise<void> => {
         running.asleepUntil = await this.#sleep(resources, delayMs)
       }
-      const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token, sleep)
+      const jobLease = new SteppedLease(job, lease, jobSignal, steps, reports, sleep)
       const args = processor.length > 2 ? [jobSignal.signal] : []
       const given = jobLease as unknown as JobLease & string
       const batched = this.#batched
@@ -528,9 +518,12 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     running: Running,
   ): Promise<Result> {
+    const { clock, lines: backend, reports } = this.#options
+    this.#members.delete(job.id ?? '')
     running.batch = first.signal
-    const report = this.#options.reports.started(job, lease, undefined)
-    running.report = report
+    running.lease = lease
+    reports.heard()?.started(job, lease, undefined)
+    const startedAt = clock.now()
     let isDone = false
     try {
       const result = settledValue(await outcome)
@@ -543,8 +536,8 @@ export class JobRuns<Data, Result, Name extends string> {
       throw failureOf(error, first.signal, running.cancelled)
     } finally {
       running.signal.end()
-      this.#options.lines?.ends(job, plainEnding(job, lines))
-      report.ended(isDone ? 'done' : 'failed')
+      backend?.ends(job, plainEnding(job, lines))
+      reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', clock.now() - startedAt)
     }
   }
 
@@ -588,14 +581,14 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** Repeats what a server refused, until it is done or the job's signal aborts. */
   async #insist<Value>(
-    { jobId, signal }: Running,
+    { job, signal }: Running,
     action: () => Promise<Value> | undefined,
   ): Promise<Value> {
     try {
       return (await action()) as Value
     } catch (error) {
       if (causeOf(error) !== 'temporary') throw error
-      this.#options.reports.retrying(jobId, error)
+      this.#options.reports.retrying(job.id, error)
     }
     return pRetry(async () => (await action()) as Value, {
       retries: Infinity,
@@ -614,13 +607,13 @@ export class JobRuns<Data, Result, Name extends string> {
   }
 
   #runsOf(jobId: string): readonly Running[] {
-    return [...this.#running].filter((running) => running.jobId === jobId)
+    return [...this.#running].filter(({ job }) => job.id === jobId)
   }
 
-  #lockLost({ jobId, report, signal, batch }: Running): void {
+  #lockLost({ job, lease, signal, batch }: Running): void {
     if (signal.isAborted) return
-    report?.lockLost()
-    const error = new JobLockLostError(jobId ?? '')
+    if (lease !== undefined) this.#options.reports.lockLost(job, lease)
+    const error = new JobLockLostError(job.id ?? '')
     signal.abort(error)
     batch?.abort(error)
   }
