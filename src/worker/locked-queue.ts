@@ -153,7 +153,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     }
     const lines = { namespace, slots: base, within, maxWaitMs: maxWaitMs ?? Infinity }
     const resources = (data: unknown): readonly string[] =>
-      resourcesOf(() => resource(data as Data), undefined)
+      resourcesOf(resource, data as Data, undefined)
     const rates = rate && { rate: (data: unknown) => rate(data as Data) }
     const share = (data: Data, names: readonly string[]): Share => ({
       tenant: tenant === undefined ? names.join() : checkedTenant(tenant(data)),
@@ -311,7 +311,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   #check(data: Data, opts: JobsOptions | undefined): void {
-    const resources = resourcesOf(() => this.#resource(data), opts?.jobId)
+    const resources = resourcesOf(this.#resource, data, opts?.jobId)
     this.#share?.(data, resources)
     if (this.#slots !== undefined) checkedSlots(this.#slots(data))
     const rate = this.#rate?.(data)

@@ -318,7 +318,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const job = await this.Job.fromId<Data>(this, jobId)
     if (job === undefined) return `There is no job ${jobId} in queue \`${this.name}\`.`
     const recorded = await this.#lines.recordedResources(jobId)
-    const resources = recorded ?? resourcesOf(() => this.#resource(job), jobId)
+    const resources = recorded ?? resourcesOf(this.#resource, job, jobId)
     const why = await whyWaits(job, resources, this.#redlock, this.#lines)
     return why ?? `Job ${jobId} has no place in the line of \`${labelOf(resources)}\` yet.`
   }

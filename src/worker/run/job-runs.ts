@@ -239,7 +239,7 @@ export class JobRuns<Data, Result, Name extends string> {
     // A paused BullMQ worker that was waiting for a job still takes one.
     if (this.#isStopping()) return this.#giveBack(job, token, kept)
     const resources =
-      turn.lines === '' ? resourcesOf(() => resource(job), job.id) : (JSON.parse(turn.lines) as string[])
+      turn.lines === '' ? resourcesOf(resource, job, job.id) : (JSON.parse(turn.lines) as string[])
     try {
       const stored = dedupe && (await this.#storedResult(dedupe, job, resources, running))
       if (stored !== undefined) {
