@@ -215,9 +215,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     }
     const terms = { by: 'LockedWorker', namespace, order, slots } as const
     const itself = { prefix: bullmq.prefix ?? 'bull', queue: name }
-    const settings = new SettingsCheck(lines, itself, terms, systemClock)
+    const settings = new SettingsCheck(lines, itself, terms)
     this.#repeat(PUBLISH_INTERVAL_MS, async () => {
-      for (const difference of (await settings.exchange()) ?? []) onError(difference)
+      for (const difference of await settings.exchange()) onError(difference)
     })
     this.#repeat(CANCEL_LOOK_MS, () => this.#runs.lookForCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
