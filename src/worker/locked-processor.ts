@@ -124,7 +124,7 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   ): Promise<Result> => runs.run(job, token, signal)
   const watch = (worker: LockRenewalEvents): void => {
     worker.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) runs.jobLockLost(jobId)
+      for (const jobId of jobIds) runs.running.lockLost(jobId)
     })
   }
   return Object.assign(run, { watch })

@@ -195,7 +195,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       census: order === 'strict' ? () => this.#census() : undefined,
     })
     this.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) this.#runs.jobLockLost(jobId)
+      for (const jobId of jobIds) this.#runs.running.lockLost(jobId)
     })
     this.on('completed', () => {
       if (telemetry.listens()) telemetry.ended(name, 'completed')
@@ -219,10 +219,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#repeat(PUBLISH_INTERVAL_MS, async () => {
       for (const difference of await settings.exchange()) onError(difference)
     })
-    this.#repeat(CANCEL_LOOK_MS, () => this.#runs.lookForCancels())
+    this.#repeat(CANCEL_LOOK_MS, () => this.#runs.running.lookForCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     this.#repeat(Math.ceil(lockMs / 4), () => {
-      this.#runs.loseLocksBefore(this.#lockRenewedAt, lockMs)
+      this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
       return Promise.resolve()
     })
     if (bullmq.autorun !== false) this.run().catch(onError)
@@ -267,11 +267,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   override cancelJob(jobId: string, reason?: string): boolean {
-    return this.#runs.cancelJob(jobId, reason)
+    return this.#runs.running.cancel(jobId, reason)
   }
 
   override cancelAllJobs(reason?: string): void {
-    this.#runs.cancelAllJobs(reason)
+    this.#runs.running.abortAll(reason)
   }
 
   /**
@@ -417,7 +417,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   async #idleWithin(limitMs: number): Promise<boolean> {
     const until = systemClock.now() + limitMs
-    while (this.#runs.active > 0) {
+    while (this.#runs.running.size > 0) {
       if (systemClock.now() >= until) return false
       await sleep(systemClock, IDLE_LOOK_MS)
     }

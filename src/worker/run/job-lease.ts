@@ -10,7 +10,7 @@ import type { Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { JobSignal } from './job-signal.ts'
-import { asError } from './job-runs.ts'
+import { asError } from './failure.ts'
 import type { JobReports } from './job-report.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
