@@ -966,12 +966,18 @@ const rules: readonly Mutant[] = [
   },
   {
     rule: 'a batch stops when the lock on one of its jobs is lost',
-    patches: [run('    batch?.abort(error)\n', '')],
+    patches: [source('worker/run/running-jobs', '    batch?.abort(error)\n', '')],
     killedBy: { test: BATCH, name: 'stops as a whole' },
   },
   {
     rule: 'the cancel of one job does not stop its batch',
-    patches: [run('if (running.batch === undefined) running', 'if (running.signal) running')],
+    patches: [
+      source(
+        'worker/run/running-jobs',
+        'if (running.batch === undefined) running',
+        'if (running.signal) running',
+      ),
+    ],
     killedBy: { test: BATCH, name: 'continues when one of its jobs is cancelled' },
   },
   {
