@@ -20,8 +20,8 @@ import { until, useFleet } from '../../fixtures.ts'
 const fixture = useFleet({ masters: 6, queue: false })
 
 interface Spread {
-  readonly spreadOver?: readonly string[]
-  readonly formerlySpreadOver?: readonly string[]
+  readonly activeCells?: readonly string[]
+  readonly previousCells?: readonly string[]
 }
 
 /** Two masters are a cell: small, but one that is gone leaves no quorum. */
@@ -54,9 +54,9 @@ async function openCells(spread: Spread = {}): Promise<RedlockCells> {
 }
 
 const STEPS: readonly [Spread, Spread, Spread] = [
-  { spreadOver: ['a', 'b'] },
-  { spreadOver: ['a', 'b', 'c'], formerlySpreadOver: ['a', 'b'] },
-  { spreadOver: ['a', 'b', 'c'] },
+  { activeCells: ['a', 'b'] },
+  { activeCells: ['a', 'b', 'c'], previousCells: ['a', 'b'] },
+  { activeCells: ['a', 'b', 'c'] },
 ]
 
 /** One that lives in `from` at first and in `to` in the end. */
@@ -139,16 +139,14 @@ describe('cells', () => {
   test('refuse options that cannot be right', () => {
     const some = { a: ['redis://127.0.0.1:1'] }
     expect(() => new RedlockCells({ cells: {} })).toThrow(/`cells`/)
-    const misspelt = { cells: some, spreadover: ['a'] } as RedlockCellsOptions
+    const misspelt = { cells: some, activecells: ['a'] } as RedlockCellsOptions
     expect(() => new RedlockCells(misspelt)).toThrow(
-      'There is no option `spreadover`. Is it `spreadOver`?',
+      'There is no option `activecells`. Is it `activeCells`?',
     )
-    expect(() => new RedlockCells({ cells: some, spreadOver: ['b'] })).toThrow(
-      /`spreadOver`.*\(a\)/,
+    expect(() => new RedlockCells({ cells: some, activeCells: ['b'] })).toThrow(
+      /`activeCells`.*\(a\)/,
     )
-    expect(() => new RedlockCells({ cells: some, formerlySpreadOver: [] })).toThrow(
-      /`formerlySpreadOver`/,
-    )
+    expect(() => new RedlockCells({ cells: some, previousCells: [] })).toThrow(/`previousCells`/)
   })
 })
 
