@@ -120,7 +120,7 @@ it('a slow reply that the client waits for: trust still ends before the masters 
 })
 
 it.each(SEEDS)(
-  'requests that arrive after the client gave up and connected anew (seed %i)',
+  'requests that arrive after the client timed out and reconnected (seed %i)',
   async (seed) => {
     const rig = await stage.rig({ seed, loops: 3 })
     let tombstoned = 0
@@ -141,7 +141,7 @@ it.each(SEEDS)(
 )
 
 it.each(SEEDS)(
-  'replies that are lost after the script ran, everywhere at once (seed %i)',
+  'replies that are lost on all masters at once after the script ran (seed %i)',
   async (seed) => {
     const rig = await stage.rig({ seed, loops: 3 })
     for (let round = 0; round < (ALL ? 6 : 2); round++) {
@@ -155,46 +155,34 @@ it.each(SEEDS)(
   },
 )
 
-it('a majority falls silent: the holder is told before the masters forget its lease', async () => {
-  const held = await stage.undisturbed(async () => {
-    const rig = await stage.rig({ seed: 3 })
-    const redlock = new Redlock({
-      masters: rig.proxies.map(({ url }) => url),
-      namespace: rig.namespace,
-      leaseMs: 500,
-      maxLeaseMs: rig.maxLeaseMs,
-      logger: silentLogger,
-    })
-    try {
-      await redlock.ready()
-      const lease = await redlock.acquire('mine', { autoExtend: true })
-      await delay(700)
-      expect(lease.remainingMs()).toBeGreaterThan(0)
-      return { rig, redlock, lease }
-    } catch (error) {
-      await redlock.close()
-      throw error
-    }
+it('a majority falls silent: the holder loses its lease before the masters forget it', async () => {
+  // Long enough for a keeper on a busy machine, whose healthy masters answer late.
+  const rig = await stage.rig({ seed: 3, leaseMs: 1_500, maxLeaseMs: 1_500 })
+  await using redlock = new Redlock({
+    masters: rig.proxies.map(({ url }) => url),
+    namespace: rig.namespace,
+    leaseMs: rig.leaseMs,
+    maxLeaseMs: rig.maxLeaseMs,
+    masterTimeoutMs: rig.leaseMs / 3,
+    logger: silentLogger,
   })
-  await using redlock = held.redlock
-  const { rig, lease } = held
+  await redlock.ready()
+  const lease = await redlock.acquire('mine', { autoExtend: true })
+  const first = lease.trustedUntil
+  await until('it is kept alive', () => lease.trustedUntil > first)
   const key = `${rig.namespace}:lease:mine`
   await Promise.all([0, 1, 2].map((index) => rig.proxy(index).drop()))
   const keptMs = async (): Promise<number> => {
     const kept = await Promise.all([0, 1, 2].map((index) => rig.master(index).pttl(key)))
     return Math.max(0, ...kept)
   }
-  await until(
-    'its trust is over',
-    async () => {
-      const from = performance.now()
-      const trustedMs = lease.remainingMs()
-      // Where nobody can extend it, some master keeps it for as long as the holder trusts it.
-      expect((await keptMs()) + (performance.now() - from)).toBeGreaterThanOrEqual(trustedMs)
-      return trustedMs === 0
-    },
-    2_000,
-  )
+  await until('its trust is over', async () => {
+    const from = performance.now()
+    const trustedMs = lease.remainingMs()
+    // Where nobody can extend it, some master keeps it for as long as the holder trusts it.
+    expect((await keptMs()) + (performance.now() - from)).toBeGreaterThanOrEqual(trustedMs)
+    return trustedMs === 0
+  })
   await delay(5) // Whatever was due before this has happened.
   expect(lease.signal.aborted).toBe(true)
   expect(redlock.status().leases).toBe(0)

@@ -79,7 +79,7 @@ const two = [
   { name: 'charge', data: { customer: 1 } },
 ]
 
-test('a queue and workers that agree report nothing, and other queues are not compared', async () => {
+test('a queue and workers with equal settings report nothing, and other queues are not compared', async () => {
   const { queue, errors } = producer()
   await queue.addBulk(two)
   const first = await worker()
@@ -135,14 +135,14 @@ test('a worker without order reports it; the jobs of a LockedQueue run all the s
   await until('both are done', () => done.length === 2)
 })
 
-test('a queue that names a resource otherwise than its workers: its jobs run under its name', async () => {
+test("a queue that names a resource differently from its workers: its jobs use the queue's name", async () => {
   const { queue } = producer({ resource: ({ customer }) => `account:${customer}` })
   await queue.addBulk(two)
   const { done } = await worker()
   await until('both are done', () => done.length === 2)
 })
 
-test('a producer that could not say it says it with a later job', async () => {
+test('a producer that could not publish its settings does so with a later job', async () => {
   await worker()
   const { queue, errors } = producer({
     ...{ connection: { ...connection(), maxRetriesPerRequest: 0 }, slots: 2 },
@@ -159,7 +159,7 @@ test('a producer that could not say it says it with a later job', async () => {
   })
 })
 
-test('what a process said counts for ten minutes', async () => {
+test('what a process published counts for ten minutes', async () => {
   const { queue } = producer()
   const backend = LineBackend.of(queue)
   const one = { by: 'LockedWorker', namespace: 'n', order: 'strict', slots: 1 } as const
@@ -203,7 +203,7 @@ test('a LockedQueue with plain workers reports it, and one with a LockedWorker d
   expect(late.errors).toEqual([])
 })
 
-test("the queue's Redis among the lock masters is said once", async () => {
+test("the queue's Redis among the lock masters is reported once", async () => {
   const said: object[] = []
   const logger = { ...silentLogger, warn: (fields: object): unknown => said.push(fields) }
   const { host, port } = fixture.fleet.queue
@@ -222,7 +222,7 @@ test("the queue's Redis among the lock masters is said once", async () => {
   expect(said).toEqual([expected])
 })
 
-test('an even number of masters is said once', () => {
+test('an even number of masters is reported once', () => {
   const said: object[] = []
   const logger = { ...silentLogger, warn: (fields: object): unknown => said.push(fields) }
   for (const count of [2, 3]) {
