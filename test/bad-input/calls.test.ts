@@ -73,7 +73,7 @@ it.each([
   await expectRefused(calls('r', options), `Expected \`${name}\` to be `, expected, value)
 })
 
-it('a duration instead of options, or under a name of another library', async () => {
+it("refuses a duration instead of options, or under another library's name", async () => {
   const duration = 5_000 as unknown as AcquireOptions
   await expectRefused(calls('r', duration), 'Expected `options` to be an object', '`5000` (number)')
   const ttl = { ttl: 5_000 } as AcquireOptions
@@ -83,7 +83,7 @@ it('a duration instead of options, or under a name of another library', async ()
   await expectRefused([unheeded], 'There is no option `waitMs`')
 })
 
-it('a routine in the place of the options', async () => {
+it('refuses a routine in the place of the options', async () => {
   const using = redlock.using.bind(redlock) as (...args: readonly unknown[]) => Promise<unknown>
   const value = 'a value of type function'
   await expectRefused([using('r', () => 1)], 'Expected `options` to be an object', value)
@@ -128,7 +128,7 @@ it('calls after close', async () => {
   await expect(closed.ready()).rejects.toThrow('This Redlock instance is closed.')
 })
 
-it('a hand over of something that is no lease of this Redlock', async () => {
+it('refuses to hand over what is no lease of this Redlock', async () => {
   const other = await redlock.acquire('r')
   try {
     const fake = { ...other }

@@ -63,7 +63,7 @@ async function whyNotReady(redlock: Redlock): Promise<unknown> {
 
 const nameOf = (url: string): string => new URL(url).host
 
-it('fewer than a quorum: says how many are needed, and which do not answer and why', async () => {
+it('fewer than a quorum: the error says how many are needed, which are silent, and why', async () => {
   const fleet = await masters(5)
   await Promise.all(fleet.masters.slice(0, 3).map((master) => master.kill()))
   const redlock = open(fleet.urls)
@@ -184,7 +184,7 @@ it('a lease that is shorter than its round trips', async () => {
   expect(await whyNotReady(lab.unready({ leaseMs: 10 * error.neededMs }))).toBeUndefined()
 })
 
-it('a bootstrap where a lease exists, also under a key prefix of the address', async () => {
+it('refuses a bootstrap where a lease exists, also under a key prefix of the address', async () => {
   const fleet = await masters(1)
   const { host, port } = item(fleet.masters, 0)
   const address = { host, port, keyPrefix: 'app:' }
@@ -200,7 +200,7 @@ it('a bootstrap where a lease exists, also under a key prefix of the address', a
   expect(lease.remainingMs()).toBeGreaterThan(0)
 })
 
-it('masters that are all new: says when they vote and what to do, and sends nobody to the network', async () => {
+it('all masters are new: the error says when they vote and what to do, and blames no network', async () => {
   const fleet = await masters(3)
   const redlock = open(fleet.urls)
   await redlock.ready()

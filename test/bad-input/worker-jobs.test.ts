@@ -171,7 +171,7 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
   expect(await jobs.queue.getFailedCount()).toBe(0)
 })
 
-it('a queue whose Redis does not answer: the worker says what that means, and goes on when it does', async () => {
+it('a queue whose Redis does not answer: the worker reports it, and continues when it answers', async () => {
   await using lab = await Lab.open(fleet)
   await using away = await startServer({ name: 'queue-away' })
   await away.kill()
@@ -215,7 +215,7 @@ it('a queue whose Redis speaks no TLS: the worker says what to write', async () 
   await worker.close()
 })
 
-it('a worker whose Redlock was closed gives its jobs back, and they use no attempt', async () => {
+it('a worker whose Redlock was closed requeues its jobs without an attempt', async () => {
   await using lab = await Lab.open(fleet)
   const redlock = new Redlock({
     masters: fleet.urls,

@@ -37,15 +37,18 @@ describe.skipIf(answer.status === 'absent')('clocks', () => {
     return clocks
   }
 
-  it.each(SEEDS)('rates half a percent either way, all that is allowed (seed %i)', async (seed) => {
-    const rig = await stage.rig({ seed, ...HOLDING })
-    const clocks = clocksOf(rig)
-    for (const [index, clock] of clocks.entries()) clock.run(index % 2 === 0 ? 1.005 : 0.995)
-    await delay(ALL ? 10_000 : 2_500)
-    for (const clock of clocks) expect(Math.abs(clock.aheadMs)).toBeGreaterThan(5)
-    for (const clock of clocks) clock.run(1)
-    expect(await rig.finish()).toEqual([])
-  })
+  it.each(SEEDS)(
+    'rates half a percent either way, the largest allowed difference (seed %i)',
+    async (seed) => {
+      const rig = await stage.rig({ seed, ...HOLDING })
+      const clocks = clocksOf(rig)
+      for (const [index, clock] of clocks.entries()) clock.run(index % 2 === 0 ? 1.005 : 0.995)
+      await delay(ALL ? 10_000 : 2_500)
+      for (const clock of clocks) expect(Math.abs(clock.aheadMs)).toBeGreaterThan(5)
+      for (const clock of clocks) clock.run(1)
+      expect(await rig.finish()).toEqual([])
+    },
+  )
 
   it('rates far beyond the allowance: the masters are not counted until their clocks run well', async () => {
     const rig = await stage.rig({ seed: 5, ...HOLDING, exclusion: false })

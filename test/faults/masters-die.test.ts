@@ -12,7 +12,7 @@ import { trustEnd } from './history.ts'
 
 const stage = useStage({ masters: 5 })
 
-it.each(SEEDS)('two of five die one after the other and work goes on (seed %i)', async (seed) => {
+it.each(SEEDS)('two of five die one after the other and work continues (seed %i)', async (seed) => {
   const rig = await stage.rig({ seed })
   for (const index of [0, 1]) {
     await rig.server(index).kill()
@@ -23,7 +23,7 @@ it.each(SEEDS)('two of five die one after the other and work goes on (seed %i)',
 })
 
 it.each(SEEDS)(
-  'three of five die: nobody is granted anything, and it heals (seed %i)',
+  'three of five die: no lease is granted, and the fleet recovers (seed %i)',
   async (seed) => {
     const rig = await stage.rig({ seed })
     await Promise.all([0, 1, 2].map((index) => rig.server(index).kill()))
@@ -49,7 +49,7 @@ const DEAD = ALL ? [1, 2, 3, 4, 5] : [1, 3, 5]
 const cases = MOMENTS.flatMap((moment) => DEAD.map((dead) => [dead, moment] as const))
 
 it.each(cases)(
-  '%i of five die in the middle of %s: it settles, and says the truth',
+  '%i of five die in the middle of %s: the call settles with a true result',
   async (dead, moment) => {
     const { fleet } = stage
     const namespace = `die-${dead}-${moment}-${process.pid}`

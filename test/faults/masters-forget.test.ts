@@ -106,7 +106,7 @@ async function wholeCommandsWithin(file: string, bytes: number): Promise<number>
 
 for (const [how, lose] of losses) {
   it.each(SEEDS)(
-    `a master comes back ${how} and lets no second holder in (seed %i)`,
+    `a master comes back ${how} and admits no second holder (seed %i)`,
     async (seed) => {
       const rig = await stage.rig({ seed, ...HOLDING })
       for (const [forgetful, ...away] of ROUNDS) {
@@ -135,7 +135,7 @@ it('all five come back empty at once: nothing is granted for one maxLeaseMs', as
   expect(await rig.finish()).toEqual([])
 })
 
-it('a rolling restart slower than the quarantine: the lease that is kept alive survives it', async () => {
+it('a rolling restart slower than the quarantine: a lease that is renewed survives it', async () => {
   // Long enough for a keeper on a busy machine; each master is quarantined for as long.
   const LEASE_MS = 1_000
   const { fleet } = stage

@@ -120,7 +120,7 @@ it('a slow reply that the client waits for: trust still ends before the masters 
 })
 
 it.each(SEEDS)(
-  'requests that arrive after the client gave up and connected anew (seed %i)',
+  'requests that arrive after the client timed out and reconnected (seed %i)',
   async (seed) => {
     const rig = await stage.rig({ seed, loops: 3 })
     let tombstoned = 0
@@ -141,7 +141,7 @@ it.each(SEEDS)(
 )
 
 it.each(SEEDS)(
-  'replies that are lost after the script ran, everywhere at once (seed %i)',
+  'replies that are lost on all masters at once after the script ran (seed %i)',
   async (seed) => {
     const rig = await stage.rig({ seed, loops: 3 })
     for (let round = 0; round < (ALL ? 6 : 2); round++) {
@@ -155,7 +155,7 @@ it.each(SEEDS)(
   },
 )
 
-it('a majority falls silent: the holder is told before the masters forget its lease', async () => {
+it('a majority falls silent: the holder loses its lease before the masters forget it', async () => {
   // Long enough for a keeper on a busy machine, whose healthy masters answer late.
   const rig = await stage.rig({ seed: 3, leaseMs: 1_500, maxLeaseMs: 1_500 })
   await using redlock = new Redlock({

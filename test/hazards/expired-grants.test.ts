@@ -110,7 +110,7 @@ it('E2: the time that replies take is taken from the lease, also when it is exte
   for (const proxy of lab.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(1)
 })
 
-it('E2b: a lease that was waited for longer than its length is whole (node-redlock: expired at once)', async () => {
+it('E2b: a lease that was granted after a wait longer than its length has all its time (node-redlock: expired at once)', async () => {
   await undisturbed({ bystander: fleet.queue }, async () => {
     await using lab = await Lab.open(fleet)
     const leaseMs = 1_000

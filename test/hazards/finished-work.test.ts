@@ -48,7 +48,7 @@ it("E5: the work's own error is not masked, and the next holder's key is not del
   await lab.forget('r', ALL)
 })
 
-it('E8: an extension in flight at the end says nothing afterwards (sesamecare: a false "lock lost")', async () => {
+it('E8: an extension in flight at the end reports no loss (sesamecare: a false "lock lost")', async () => {
   await undisturbed({ bystander: fleet.queue }, async () => {
     await using lab = await Lab.open(fleet)
     const said: string[] = []

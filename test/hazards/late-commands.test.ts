@@ -69,7 +69,7 @@ function slowOldSocket(proxy: FaultProxy): void {
   })
 }
 
-it('E6: a grant that arrives on a socket that was given up, after its release, meets a tombstone', async () => {
+it('E6: a grant that arrives on an abandoned socket after its release meets a tombstone', async () => {
   await using lab = await Lab.open(fleet)
   const redlock = await lab.client({ leaseMs: LEASE_MS, masterTimeoutMs: 50 })
   const late = lab.proxies.slice(0, 3)
@@ -95,7 +95,7 @@ it('E6: a grant that arrives on a socket that was given up, after its release, m
   for (const proxy of late) proxy.reset()
 })
 
-it('E7: nothing is sent later to masters that were away (ioredis alone takes a ghost lock)', async () => {
+it('E7: sends no late command to a master that was away (ioredis alone takes a ghost lock)', async () => {
   await using lab = await Lab.open(fleet)
   const redlock = await lab.client({ leaseMs: LEASE_MS })
   const away = lab.proxies.slice(0, 3)

@@ -96,7 +96,7 @@ async function expectUnnoticed(redlock: Redlock): Promise<void> {
   expect(performance.now() - startedAt).toBeLessThan(PATIENCE_MS / 2)
 }
 
-it('F1: one black hole of five is not waited for (redlock 4.2.0: 15 s and more)', async () => {
+it('F1: does not wait for one silent master of five (redlock 4.2.0: 15 s and more)', async () => {
   await using lab = await Lab.open(fleet)
   const redlock = await lab.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
   const hole = item(lab.proxies, 2)
@@ -105,7 +105,7 @@ it('F1: one black hole of five is not waited for (redlock 4.2.0: 15 s and more)'
   expect(hole.counters.requests.lost).toBeGreaterThan(0)
 })
 
-it('F2: one of five that refuses connections is not waited for (redis-semaphore: 10 s)', async () => {
+it('F2: does not wait for one of five that refuses connections (redis-semaphore: 10 s)', async () => {
   await using lab = await Lab.open(fleet)
   const redlock = await lab.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
   await item(lab.proxies, 2).refuse()

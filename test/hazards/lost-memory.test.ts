@@ -10,7 +10,7 @@ const leaks = watchLeaks()
 
 afterAll(() => leaks.assertNone())
 
-it('F6: while the holder of 3 of 5 is trusted, one of them that restarts empty grants nobody (every library does)', async () => {
+it('F6: a master that restarts empty grants nothing while the holder of 3 of 5 is trusted (every library does)', async () => {
   await using fleet = await startFleet({ masters: 5, queue: false })
   await using lab = await Lab.open(fleet, { maxLeaseMs: 3_000 })
   const holder = await lab.client({ leaseMs: 3_000 })

@@ -86,7 +86,7 @@ it('E9: eight contenders with random latency all get their turn (node-redlock: t
   expect(calls.reduce((sum, count) => sum + count, 0)).toBeLessThan(3_670)
 })
 
-it('F4: two of five grants are never enough, whatever is configured (redlock-universal takes quorum: 1)', async () => {
+it('F4: two of five grants are never enough (redlock-universal accepts quorum: 1)', async () => {
   await using lab = await Lab.open(fleet)
   const lower = { quorum: 1 } as Partial<RedlockOptions>
   await expect(lab.client(lower)).rejects.toThrow('There is no option `quorum`')

@@ -116,7 +116,7 @@ describe('counters', () => {
     expect((await holdAndRelease(behind)).fencingToken).toBeGreaterThan(fencingToken)
   })
 
-  it('a client that would let them expire sooner than the others is refused', async () => {
+  it('refuses a client whose counters would expire earlier', async () => {
     await using fleet = await startFleet({ masters: 3, queue: false })
     await using lab = await Lab.open(fleet)
     const hasty = lab.unready({ fenceTtlMs: 300_000, direct: true })

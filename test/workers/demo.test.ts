@@ -4,7 +4,7 @@ import { Program, runProgram } from './program.ts'
 
 describe('npm run demo', () => {
   it(
-    'ends with a right ledger, and every fault was seen to have happened',
+    'ends with a correct ledger, and every fault happened',
     async () => {
       const { code, out, err, result } = await demo()
       expect(result.problems).toEqual([])

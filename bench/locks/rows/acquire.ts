@@ -52,7 +52,7 @@ async function measure(lab: Lab, concurrency: number, autoPipelining: boolean): 
   const rounds = await takeTurns(contenders, effort, (contender) => {
     const { process, group } = groups.of(contender)
     const load = { group, ttlMs: LEASE_MS, concurrency, resources: RESOURCES }
-    const flow = { ...load, order: 'walk', durationMs: effort.forMs(FOR_MS) } as const
+    const flow = { ...load, durationMs: effort.forMs(FOR_MS) }
     return lab.metered(() => process.ask('flow', flow))
   })
   const bounds: Bound[] = []

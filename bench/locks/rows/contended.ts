@@ -66,7 +66,7 @@ async function measure(lab: Lab, scene: Scene): Promise<Scenario> {
   await using groups = await lab.open(
     lockLibraries,
     () => ({ urls, waitMs: effort.upTo(WAIT_MS, SMOKE_WAIT_MS) }),
-    { clients: scene.contenders },
+    scene.contenders,
   )
   if (scene.jitterMs > 0) {
     for (const proxy of all) proxy.delay({ requestsMs: () => Math.random() * scene.jitterMs })

@@ -81,7 +81,7 @@ async function measure(lab: Lab, sick: readonly Sickness[]): Promise<Fault> {
   const flow = async (groups: Groups, contender: Contender): Promise<FlowResult> => {
     const { process, group } = groups.of(contender)
     const load = { group, ttlMs: LEASE_MS, concurrency: 1, resources: RESOURCES }
-    return process.ask('flow', { ...load, order: 'walk', durationMs: lab.effort.forMs(FOR_MS) })
+    return process.ask('flow', { ...load, durationMs: lab.effort.forMs(FOR_MS) })
   }
   const rounds = await takeTurns(lockLibraries, lab.effort, async (contender) => ({
     healthy: await flow(onHealthy, contender),

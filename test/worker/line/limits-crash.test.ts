@@ -140,7 +140,7 @@ test('a whole resource is cancelled from another process, also where its worker 
   expect(seen.filter(({ customer, what }) => customer === 'b' && what === 'ended')).toEqual([])
 }, 240_000)
 
-test('a worker whose clock is ahead exceeds no rate and ends no pause, and asks seldom', async () => {
+test('a worker whose clock is ahead exceeds no rate, ends no pause, and polls seldom', async () => {
   const queue = makeQueue()
   const { seen } = await startChildren(1, { processes: 1, aheadMs: 700 })
   const starts = (customer: string): readonly Seen[] =>

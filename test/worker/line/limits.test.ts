@@ -106,7 +106,7 @@ async function leftovers(): Promise<readonly string[]> {
 }
 
 describe('a paused resource', () => {
-  test('starts nothing, and others go on; running jobs finish; it goes on in order', async () => {
+  test('starts no job while others run; running jobs finish; it continues in order', async () => {
     const queue = makeQueue()
     let open = (): void => undefined
     const gate = new Promise<void>((resolve) => {
@@ -143,7 +143,7 @@ describe('a paused resource', () => {
     expect(await leftovers()).toEqual([])
   })
 
-  test('goes on by itself when the pause ends, and nothing is left of it', async () => {
+  test('continues by itself when the pause ends, and leaves nothing behind', async () => {
     await turnSweepsOff()
     const queue = makeQueue()
     const seen = await work()
@@ -212,7 +212,7 @@ describe('a paused resource', () => {
     expect(seen.ended.filter((nr) => nr !== 5)).toEqual([1, 2])
   })
 
-  test('fails a job that waits for longer than it may', async () => {
+  test('fails a job that waits for longer than its maxWaitMs', async () => {
     const queue = makeQueue({ maxWaitMs: 300 })
     await queue.pauseResource('a')
     await work({ maxWaitMs: 300 })
@@ -220,7 +220,7 @@ describe('a paused resource', () => {
     await until('both failed', async () => (await queue.getFailedCount()) === 2)
   })
 
-  test('is refused with options that mean nothing', async () => {
+  test('refuses options that have no effect', async () => {
     const queue = makeQueue()
     await expect(queue.pauseResource('')).rejects.toThrow(/resource/)
     await expect(queue.pauseResource('a', { until: 5 })).rejects.toThrow(/`until`.*future/)
@@ -539,7 +539,7 @@ describe('cancel', () => {
       })
     })
 
-  test('fails jobs that wait and stops the one that runs; the line goes on', async () => {
+  test('fails jobs that wait and stops the one that runs; the line continues', async () => {
     const queue = makeQueue()
     const seen = await work({}, (job, lease) =>
       job.data.nr < 4 ? untilStopped(job, lease) : pause(1),
@@ -629,7 +629,7 @@ describe('cancel', () => {
 })
 
 describe('position', () => {
-  test('says the place, what stands before it, and about how long it will wait', async () => {
+  test('reports the place, the jobs ahead, and an estimate of the wait', async () => {
     const queue = makeQueue()
     await work({}, () => pause(50))
     await queue.addBulk(jobs('a', ...upTo(10)))

@@ -114,7 +114,7 @@ function gate(): { readonly passed: Promise<void>; open(): void } {
 }
 
 describe('a place is dead', () => {
-  test('when its job was deleted behind the back of all: an idle line is restarted by the sweep', async () => {
+  test('when its job was deleted without our scripts: the sweep restarts an idle line', async () => {
     const queue = makeQueue()
     await queue.addBulk(jobs('a', 1, 2))
     const head = (await queue.getJobs(['wait'], 0, 0, true))[0]
@@ -185,7 +185,7 @@ describe('a place is dead', () => {
 })
 
 describe('turns', () => {
-  test('a line that has used its burst goes behind jobs of other lines', async () => {
+  test('puts a line that has used its burst behind jobs of other lines', async () => {
     const queue = makeQueue()
     await queue.addBulk(jobs('busy', ...Array.from({ length: 30 }, (_, n) => n)))
     await queue.addBulk(jobs('light', 100))
@@ -218,7 +218,7 @@ describe('turns', () => {
     expect(ofA).toEqual([...ofA].sort((x, y) => x - y))
   })
 
-  test('jobs of one resource in two queues stand in one line', async () => {
+  test('jobs of one resource in two queues share one line', async () => {
     const other = `${fixture.namespace}-other`
     const [one, two] = [makeQueue(), makeQueue({}, other)]
     for (let nr = 0; nr < 20; nr += 2) {
@@ -292,7 +292,7 @@ describe('turns', () => {
 })
 
 describe('the lines of a job', () => {
-  test('stay those that it joined, whatever becomes of its data', async () => {
+  test('stay those that it joined, also when its data change', async () => {
     await turnSweepsOff()
     const queue = makeQueue()
     await queue.addBulk(jobs('a', 1, 2))
@@ -307,7 +307,7 @@ describe('the lines of a job', () => {
     )
   })
 
-  test('a parent leaves them while it waits for children of its own resource', async () => {
+  test('a parent leaves them while it waits for children of the same resource', async () => {
     const queue = makeQueue()
     const wait = gate()
     const { WaitingChildrenError } = await import('bullmq')
@@ -354,7 +354,7 @@ describe('onFailure: block', () => {
     await until('the line goes on', () => order.length === 1)
   })
 
-  test('skip lets the line go on, and the failed job comes back at its end when retried', async () => {
+  test('skip lets the line continue, and a retried job joins the line at its end', async () => {
     const queue = makeQueue()
     const [first, second] = await queue.addBulk(jobs('a', 1, 2))
     let isBroken = true
