@@ -172,3 +172,22 @@ function leaseOf(
     votes,
   }
 }
+
+/** The largest value of the option `slots`. */
+const MAX_SLOTS = 1_000
+
+/**
+ * The slots of a resource (`gpu#1`, `gpu#2`, …) that a master has a key of, in the order of their
+ * numbers. Only callers know how many there are, so every one that there can be is read.
+ */
+export async function slotsOf(fleet: FleetProbe, resource: string): Promise<readonly LiveLease[]> {
+  const names = Array.from({ length: MAX_SLOTS }, (_, index) => `${resource}#${index + 1}`)
+  const views = await fleet.each((probe) => readLeases(probe, fleet.keys, names))
+  return [...mergeLeases(views, fleet.quorum)].sort(
+    (a, b) => slotNumber(a) - slotNumber(b) || b.votes - a.votes,
+  )
+}
+
+function slotNumber({ resource }: LiveLease): number {
+  return Number(resource.slice(resource.lastIndexOf('#') + 1))
+}

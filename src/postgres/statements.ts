@@ -102,7 +102,7 @@ export function statementsFor(table: string): Statements {
       UPDATE ${table} SET awaited_until = clock_timestamp() + $3::float8 * interval '1 millisecond'
       WHERE ${KEY}`,
     inspect: `
-      SELECT holder, fencing_token,
+      SELECT resource, holder, fencing_token,
         GREATEST(0, extract(epoch FROM expires_at - clock_timestamp()) * 1000)::float8 AS left_ms
       FROM ${table} WHERE namespace = $1 AND resource = $2`,
     /** $2 is how many at most. */

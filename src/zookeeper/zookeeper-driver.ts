@@ -19,6 +19,7 @@ import type {
   Renewal,
   Wish,
 } from '../lock/lock-driver.ts'
+import { heldInspection } from '../lock/service-views.ts'
 import { zooKeeperHealth } from './health.ts'
 import { bucketOf, firstOf, guidOf, nodePrefix, resourceOf, type Place } from './places.ts'
 import { Session, type SessionOptions } from './session.ts'
@@ -156,15 +157,10 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     if (path === undefined || stat === undefined) {
       return { resource, masters: [{ master: this.name }] }
     }
-    const counter = tokenOf(stat)
-    const name = await this.#ownerOf(session, path)
-    const ttlMs = session.timeoutMs
-    return {
-      resource,
-      // ZooKeeper does not tell how much of a session is left.
-      holder: { name, fencingToken: counter, freeInMs: ttlMs },
-      masters: [{ master: this.name, holder: name, ttlMs, counter }],
-    }
+    const holder = await this.#ownerOf(session, path)
+    // ZooKeeper does not tell how much of a session is left.
+    const lease = { holder, fencingToken: tokenOf(stat), freeInMs: session.timeoutMs }
+    return heldInspection(this.name, { resource, ...lease })
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {

@@ -11,7 +11,7 @@ const underscored = (name: string): string => name.replaceAll('.', '_')
 
 /** As `work` names them at /metrics. */
 const SERIES = new Set(
-  Object.entries(METRICS).flatMap(([name, { kind }]) => {
+  METRICS.flatMap(({ kind, name }) => {
     const base = underscored(name)
     if (kind === 'histogram') return [`${base}_bucket`, `${base}_sum`, `${base}_count`]
     return [kind === 'gauge' ? base : `${base}_total`]

@@ -843,6 +843,11 @@ const rules: readonly Mutant[] = [
     killedBy: { test: LINE },
   },
   {
+    rule: 'a job that others came to stand before goes by all rules of a line',
+    patches: [worker('    if places[1] ~= place then return nil end\n', '', 'usual-job')],
+    killedBy: { test: LINE, name: 'that stand before the one that runs' },
+  },
+  {
     rule: 'a line drops the place of a job that is finished',
     patches: [
       worker(' or (job[2] and not job[6]) then return nil', ' then return nil', 'line-library'),
@@ -961,12 +966,18 @@ const rules: readonly Mutant[] = [
   },
   {
     rule: 'a batch stops when the lock on one of its jobs is lost',
-    patches: [run('    batch?.abort(error)\n', '')],
+    patches: [source('worker/run/running-jobs', '    batch?.abort(error)\n', '')],
     killedBy: { test: BATCH, name: 'stops as a whole' },
   },
   {
     rule: 'the cancel of one job does not stop its batch',
-    patches: [run('if (running.batch === undefined) running', 'if (running.signal) running')],
+    patches: [
+      source(
+        'worker/run/running-jobs',
+        'if (running.batch === undefined) running',
+        'if (running.signal) running',
+      ),
+    ],
     killedBy: { test: BATCH, name: 'continues when one of its jobs is cancelled' },
   },
   {

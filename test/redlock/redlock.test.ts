@@ -40,6 +40,19 @@ describe('acquire', () => {
     expect(redlock.status().leases).toBe(1)
   })
 
+  test('options that change between two calls count as they are', async () => {
+    const redlock = await fixture.redlock()
+    const options = { leaseMs: 1_000 }
+    expect((await granted(redlock, 'customer:1', options)).leaseMs).toBe(1_000)
+    options.leaseMs = 1_200
+    expect((await granted(redlock, 'customer:2', options)).leaseMs).toBe(1_200)
+    options.leaseMs = 1
+    await expect(redlock.tryAcquire('customer:3', options)).rejects.toThrow(TypeError)
+    const frozen = Object.freeze({ leaseMs: 1 })
+    await expect(redlock.tryAcquire('customer:3', frozen)).rejects.toThrow(TypeError)
+    await expect(redlock.tryAcquire('customer:3', frozen)).rejects.toThrow(TypeError)
+  })
+
   test('another resource is free', async () => {
     const redlock = await fixture.redlock()
     await granted(redlock, 'customer:1')

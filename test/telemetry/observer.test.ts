@@ -24,6 +24,27 @@ test('an observer that throws from every method changes nothing and is reported 
   expect(errors).toEqual([{ event: 'observer:threw', error: 'Error: broken observer' }])
 })
 
+test('an observer that does not listen gets no report of a lease and its end', async () => {
+  const told: string[] = []
+  const methods = ['voted', 'attempted', 'waited', 'ended', 'released']
+  const tell = (name: string) => (): void => void told.push(name)
+  let listens = false
+  const observer: Observer = {
+    opened: () => ({
+      ...Object.fromEntries(methods.map((name) => [name, tell(name)])),
+      listens: () => listens,
+    }),
+  }
+  const redlock = await fixture.redlock({ observer })
+  await (await redlock.acquire('customer:1')).release()
+  expect(told).toEqual([])
+  const lease = await redlock.acquire('customer:1')
+  listens = true
+  await lease.release()
+  expect(told).toContain('ended')
+  expect(told).toContain('released')
+})
+
 test('an observer gets the end of each lease and the vote of each master', async () => {
   const told: unknown[][] = []
   const tell =

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { NotGranted } from '../../src/index.ts'
-import { asError } from '../../src/worker/run/job-runs.ts'
+import { asError } from '../../src/worker/run/failure.ts'
 import { JobSignal } from '../../src/worker/run/job-signal.ts'
 import {
   earlierRequeues,

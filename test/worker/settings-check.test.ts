@@ -12,7 +12,6 @@ import {
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
-import { FakeClock } from '../../src/testing/index.ts'
 import { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
 import { SettingsCheck, settingsKey } from '../../src/worker/line/settings-check.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -160,26 +159,33 @@ test('a producer that could not publish its settings does so with a later job', 
   })
 })
 
-test('a process publishes its settings once a minute, and they count for ten', async () => {
+test('what a process published counts for ten minutes', async () => {
   const { queue } = producer()
   const backend = LineBackend.of(queue)
-  const clock = new FakeClock()
   const one = { by: 'LockedWorker', namespace: 'n', order: 'strict', slots: 1 } as const
   const at = { prefix: 'bull', queue: fixture.namespace }
-  const said = new SettingsCheck(backend, at, one, clock)
-  const other = new SettingsCheck(backend, at, { ...one, slots: 2 }, clock)
+  const said = new SettingsCheck(backend, at, one)
+  const other = new SettingsCheck(backend, at, { ...one, slots: 2 })
   expect(await said.exchange()).toEqual([])
-  expect(await other.exchange()).toHaveLength(1)
-  await clock.advance(59_000)
-  expect(await other.exchange()).toBeUndefined()
-  await clock.advance(1_000)
   expect(await other.exchange()).toHaveLength(1)
 
   const elevenMinutesAgo = Date.now() - 660_000
   await redis().zadd(settingsKey(at), elevenMinutesAgo, JSON.stringify(one))
-  await clock.advance(60_000)
   expect(await other.exchange()).toEqual([])
   expect(await redis().zcard(settingsKey(at))).toBe(1)
+})
+
+test('a producer says what it has with its first job, and not again with the next', async () => {
+  const { queue } = producer()
+  const key = settingsKey({ prefix: 'bull', queue: fixture.namespace })
+  const saidAt = async (): Promise<string | undefined> =>
+    (await redis().zrange(key, 0, '-1', 'WITHSCORES'))[1]
+  await queue.add('charge', { customer: 1 })
+  await until('it is said', async () => (await saidAt()) !== undefined)
+  const first = await saidAt()
+  await queue.add('charge', { customer: 1 })
+  await queue.close() // Waits for what it says.
+  expect(await saidAt()).toBe(first)
 })
 
 test('a LockedQueue with plain workers reports it, and one with a LockedWorker does not', async () => {

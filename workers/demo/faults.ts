@@ -37,6 +37,12 @@ export function killWorker(stage: Stage): Promise<Fault> {
   return observed('worker killed', stage, async (saw) => {
     const { victim, held } = await holdSomeone(stage)
     const interrupted = victim.open.size
+    // Looked for from now on: where this process is slow, the job's lease is over before the kill.
+    const again = seen(stage, `${held.jobId} running again`, (report, by) => {
+      const isAgain = report.type === 'opened' && report.jobId === held.jobId
+      return isAgain && by !== victim ? report : undefined
+    })
+    again.catch(() => undefined) // Reported below.
     await victim.kill()
     saw(
       `${victim.name} killed (kill -9) between read and write of ${held.jobId}; ${interrupted} jobs were open`,
@@ -44,10 +50,7 @@ export function killWorker(stage: Stage): Promise<Fault> {
     const replacement = stage.workers.add()
     stage.say(`${replacement.name} started in its place`)
     const killedAt = stage.elapsedMs()
-    const { member } = await seen(stage, `${held.jobId} running again`, (report, by) => {
-      const isAgain = report.type === 'opened' && report.jobId === held.jobId
-      return isAgain && by !== victim ? report : undefined
-    })
+    const { member } = await again
     const afterMs = Math.round(stage.elapsedMs() - killedAt)
     saw(`${held.jobId} ran again on ${member.name}, ${afterMs} ms after the kill`)
   })
@@ -93,17 +96,15 @@ export function loseServer(stage: Stage): Promise<Fault> {
 export function freezeWorker(stage: Stage): Promise<Fault> {
   return observed('worker frozen', stage, async (saw) => {
     const { victim, held } = await holdSomeone(stage)
+    // As above: another worker may be given the job before the signal arrives.
+    const overtaken = seen(stage, `another worker posting for ${held.customer}`, (report, by) => {
+      const isPosted = report.type === 'posted' && overtakes(stage, report, held)
+      return isPosted && by !== victim ? report : undefined
+    })
     victim.freeze()
     const frozenAt = stage.elapsedMs()
     saw(`${victim.name} frozen (SIGSTOP) just before it writes ${held.jobId} for ${held.customer}`)
-    const { member: overtaker } = await seen(
-      stage,
-      `another worker posting for ${held.customer}`,
-      (report, by) => {
-        const isPosted = report.type === 'posted' && overtakes(stage, report, held)
-        return isPosted && by !== victim ? report : undefined
-      },
-    )
+    const { member: overtaker } = await overtaken
     const pastLeaseMs = frozenAt + stage.plan.leaseMs - stage.elapsedMs()
     if (pastLeaseMs > 0) await delay(pastLeaseMs, undefined, { signal: stage.signal })
     victim.thaw()

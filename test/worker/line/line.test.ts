@@ -9,6 +9,7 @@ import {
   type LockedWorkerOptions,
 } from '../../../src/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
+import { givenOrder, misplacedBy } from '../../support/given-order.ts'
 
 interface Charge {
   readonly customer: string | readonly string[]
@@ -238,6 +239,7 @@ describe('turns', () => {
   test('with slots: as many at once, in order', async () => {
     const queue = makeQueue({ slots: 3 })
     await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
+    expect(await plainQueue().getJobCounts('wait', 'delayed')).toEqual({ wait: 3, delayed: 17 })
     const three = gate()
     let started = 0
     const seen = await work({ slots: 3 }, async () => {
@@ -247,17 +249,9 @@ describe('turns', () => {
     })
     await until('all ran', () => seen.order.length === 20)
     expect(seen.most).toBe(3)
-    // As they were given to the worker: a lease that comes late lets others start before.
     // Of those that stand next to each other, the one that a job wakes may be given first.
-    const events = await redis().xrange(`bull:${fixture.namespace}:events`, '-', '+')
-    const given = events
-      .map(([, fields]) => fields)
-      .filter((fields) => fields[1] === 'active')
-      .map((fields) => Number(fields[fields.indexOf('jobId') + 1]))
-    const sorted = given.toSorted((a, b) => a - b)
-    for (const [index, id] of given.entries()) {
-      expect(Math.abs(index - sorted.indexOf(id)), given.join()).toBeLessThan(3)
-    }
+    const given = await givenOrder(fixture.fleet.queue.url, fixture.namespace)
+    expect(Math.max(...misplacedBy(given)), given.join()).toBeLessThan(3)
     expect(given).toHaveLength(20)
   })
 
@@ -280,6 +274,20 @@ describe('turns', () => {
     wait.open()
     await until('all ran', () => order.length === 6)
     expect(order).toEqual([1, 5, 4, 3, 6, 2])
+  })
+
+  test('within a line by priority, also of two that stand before the one that runs', async () => {
+    const queue = makeQueue({ within: 'priority' })
+    const wait = gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    await queue.add('charge', { customer: 'a', nr: 1 }, { priority: 5 })
+    await until('the first runs', () => started.length === 1)
+    await queue.addBulk(jobs('a', 2, 3))
+    wait.open()
+    await until('all ran', () => order.length === 3)
+    expect(order).toEqual([1, 2, 3])
   })
 })
 
