@@ -4,22 +4,22 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { RedlockClosedError, type AcquireOptions, type Redlock } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { Lab } from '../hazards/lab.ts'
+import { Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
-let lab: Lab
+let harness: Harness
 let redlock: Redlock
 
 beforeAll(async () => {
   fleet = await startFleet({ masters: 1, queue: false })
-  lab = await Lab.open(fleet)
-  redlock = await lab.client({ direct: true })
+  harness = await Harness.open(fleet)
+  redlock = await harness.client({ direct: true })
 })
 
 afterAll(async () => {
-  await lab[Symbol.asyncDispose]()
+  await harness[Symbol.asyncDispose]()
   await fleet.close()
   await leaks.assertNone()
 })
@@ -107,21 +107,21 @@ describe('a signal that has aborted', () => {
     const signal = AbortSignal.abort(reason)
     const error: unknown = await redlock.acquire('r', { signal }).catch((e: unknown) => e)
     expect(error).toBe(reason)
-    expect(await lab.holders('r')).toEqual([null])
+    expect(await harness.holders('r')).toEqual([null])
   })
 
   it('rejects with its reason while the call waits', async () => {
-    await lab.occupy('r', [0], 60_000)
+    await harness.occupy('r', [0], 60_000)
     const stop = new AbortController()
     const waiting = redlock.acquire('r', { waitMs: 10_000, signal: stop.signal })
     stop.abort('enough')
     expect(await waiting.catch((e: unknown) => e)).toBe('enough')
-    await lab.forget('r', [0])
+    await harness.forget('r', [0])
   })
 })
 
 it('calls after close', async () => {
-  const closed = await lab.client({ direct: true })
+  const closed = await harness.client({ direct: true })
   await closed.close()
   await expect(closed.tryAcquire('r')).rejects.toThrow(RedlockClosedError)
   await expect(closed.acquire('r')).rejects.toThrow(RedlockClosedError)

@@ -21,7 +21,7 @@ import {
   type TestServer,
 } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { item, Lab } from '../hazards/lab.ts'
+import { item, Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
 
@@ -170,18 +170,18 @@ it('two refused masters of three leave no quorum: says which, why, and what to d
 
 it('a lease that is shorter than its round trips', async () => {
   await using fleet = await startFleet({ masters: 3, queue: false })
-  await using lab = await Lab.open(fleet)
-  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 60 })
-  const error = await whyNotReady(lab.unready({ leaseMs: 150 }))
+  await using harness = await Harness.open(fleet)
+  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 60 })
+  const error = await whyNotReady(harness.unready({ leaseMs: 150 }))
   expect(error).toBeInstanceOf(LeaseTooShortError)
   if (!(error instanceof LeaseTooShortError)) return
-  for (const proxy of lab.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
+  for (const proxy of harness.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
   expect(error.roundTripMs).toBeGreaterThanOrEqual(60)
   expect(error.message).toContain('`leaseMs` is 150')
   expect(error.message).toContain(`takes ${error.roundTripMs} ms`)
   expect(error.message).toContain(`set \`leaseMs\` to at least ${error.neededMs}`)
   // What it says is enough is enough, with what a busy machine adds to a round trip.
-  expect(await whyNotReady(lab.unready({ leaseMs: 10 * error.neededMs }))).toBeUndefined()
+  expect(await whyNotReady(harness.unready({ leaseMs: 10 * error.neededMs }))).toBeUndefined()
 })
 
 it('refuses a bootstrap where a lease exists, also under a key prefix of the address', async () => {

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import { dashboardHandler } from '../../src/dashboard/index.ts'
 import { useFleet } from '../fixtures.ts'
-import { listen, optionsFor, serve, type Served } from './rig.ts'
+import { listen, optionsFor, serve, type Served } from './harness.ts'
 
 const fixture = useFleet({ masters: 1 })
 const TOKEN = 'correct-horse-battery'

@@ -9,7 +9,7 @@ import express from 'express'
 import { expect, test } from 'vitest'
 import * as dashboard from '../../src/dashboard/index.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { gate, invoices, invoiceWorker, listen, optionsFor } from './rig.ts'
+import { gate, invoices, invoiceWorker, listen, optionsFor } from './harness.ts'
 
 const fixture = useFleet({ masters: 3 })
 

@@ -21,7 +21,7 @@ import {
   serve,
   type Gate,
   type Served,
-} from './rig.ts'
+} from './harness.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 

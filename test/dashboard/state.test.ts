@@ -7,7 +7,7 @@ import { Redis } from 'ioredis'
 import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import type { DashboardState } from '../../src/dashboard/state.ts'
-import { gate, invoices, invoiceWorker, serve } from './rig.ts'
+import { gate, invoices, invoiceWorker, serve } from './harness.ts'
 
 const fixture = useFleet({ masters: 5 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))

@@ -9,7 +9,7 @@ import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
-import { item } from './rig.ts'
+import { item } from './harness.ts'
 import { ALL } from './scenario.ts'
 
 const CROWD = ALL ? 200 : 100

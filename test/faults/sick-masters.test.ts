@@ -9,7 +9,7 @@ import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { item } from './rig.ts'
+import { item } from './harness.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet

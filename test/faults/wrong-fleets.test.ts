@@ -8,7 +8,7 @@ import { MasterRefusedError, Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
-import { item } from './rig.ts'
+import { item } from './harness.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet

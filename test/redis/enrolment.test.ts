@@ -22,7 +22,7 @@ import {
   type TestServer,
 } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { item, Lab } from '../hazards/lab.ts'
+import { item, Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
 const leaks = watchLeaks()
@@ -190,14 +190,14 @@ it('a quarantined master continues to extend and release', async () => {
 
 it('heals the key of a lease on a quarantined master after a quorum extended it', async () => {
   await using fleet = await startFleet({ masters: 3, queue: false })
-  await using lab = await Lab.open(fleet, { maxLeaseMs: 5_000 })
-  const redlock = await lab.client({ leaseMs: 5_000 })
+  await using harness = await Harness.open(fleet, { maxLeaseMs: 5_000 })
+  const redlock = await harness.client({ leaseMs: 5_000 })
   const lease = await redlock.acquire('r')
   await item(fleet.masters, 0).restart()
   await until('it is back, empty', () => item(redlock.status().masters, 0).state === 'quarantined')
-  expect(await lab.holders('r')).toEqual([null, lease.token, lease.token])
+  expect(await harness.holders('r')).toEqual([null, lease.token, lease.token])
   expect((await lease.extend()).status).toBe('extended')
-  await until('it has the key again', async () => (await lab.holders('r'))[0] === lease.token)
+  await until('it has the key again', async () => (await harness.holders('r'))[0] === lease.token)
   await lease.release()
 })
 

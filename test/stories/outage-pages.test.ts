@@ -8,7 +8,7 @@ import type { DashboardState } from '../../src/dashboard/state.ts'
 import type { ResourceDetail } from '../../src/operator/resource-detail.ts'
 import { dashboardHandler } from '../../src/dashboard/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
-import { listen, optionsFor } from '../dashboard/rig.ts'
+import { listen, optionsFor } from '../dashboard/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage } from './outages.ts'
 

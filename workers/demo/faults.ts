@@ -3,7 +3,7 @@
  * was not seen to have happened proves nothing, and fails the run.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Crew, Member } from './crew.ts'
+import type { WorkerProcesses, Member } from './worker-processes.ts'
 import type { LockServers } from './lock-servers.ts'
 import type { JobFacts, Report } from './messages.ts'
 import type { Plan } from './options.ts'
@@ -19,7 +19,7 @@ export interface Fault {
 /** Where the faults strike. */
 export interface Stage {
   readonly plan: Plan
-  readonly crew: Crew
+  readonly workers: WorkerProcesses
   readonly locks: LockServers
   readonly signal: AbortSignal
   random(): number
@@ -47,7 +47,7 @@ export function killWorker(stage: Stage): Promise<Fault> {
     saw(
       `${victim.name} killed (kill -9) between read and write of ${held.jobId}; ${interrupted} jobs were open`,
     )
-    const replacement = stage.crew.add()
+    const replacement = stage.workers.add()
     stage.say(`${replacement.name} started in its place`)
     const killedAt = stage.elapsedMs()
     const { member } = await again
@@ -178,11 +178,11 @@ async function observed(
 }
 
 function seen<Found extends Report>(
-  { crew, signal }: Stage,
+  { workers, signal }: Stage,
   what: string,
   match: (report: Report, member: Member) => Found | undefined,
 ): Promise<{ readonly report: Found; readonly member: Member }> {
-  return crew.until(what, SEEN_WITHIN_MS, signal, match)
+  return workers.until(what, SEEN_WITHIN_MS, signal, match)
 }
 
 async function until(stage: Stage, what: string, holds: () => boolean): Promise<void> {

@@ -1,7 +1,7 @@
 /** What leases cost in memory while they live. */
 import { contenders, type Contender } from '../contender.ts'
 import { number } from '../format.ts'
-import type { Lab } from '../lab.ts'
+import type { Harness } from '../harness.ts'
 import type { Rounds } from '../../rounds.ts'
 import { takeTurns } from '../../rounds.ts'
 import { named, oursIn, oursMustNot, tableRows } from '../beside.ts'
@@ -23,11 +23,11 @@ interface Live {
 export const memory: Row = {
   name: 'memory',
   load: 'Bytes for each lease while one process holds this number. A master is one of five.',
-  async run(lab) {
-    const live = await measureLive(lab)
+  async run(harness) {
+    const live = await measureLive(harness)
     return {
-      tables: [liveTable(lab, live)],
-      figures: [figureOf(lab, live.of(oursIn(live)))],
+      tables: [liveTable(harness, live)],
+      figures: [figureOf(harness, live.of(oursIn(live)))],
       wrong: oursMustNot(
         live,
         ({ held }) => (held ? 0 : 1),
@@ -38,35 +38,35 @@ export const memory: Row = {
   },
 }
 
-async function measureLive(lab: Lab): Promise<Rounds<Contender, Live>> {
-  const leases = lab.effort.upTo(LIVE, 200)
-  lab.say(`memory: ${leases} live leases`)
-  await using groups = await lab.open(contenders)
+async function measureLive(harness: Harness): Promise<Rounds<Contender, Live>> {
+  const leases = harness.effort.upTo(LIVE, 200)
+  harness.say(`memory: ${leases} live leases`)
+  await using groups = await harness.open(contenders)
   return await takeTurns(
     contenders,
-    { rounds: Math.min(lab.effort.rounds, ROUNDS), warmUps: 1 },
+    { rounds: Math.min(harness.effort.rounds, ROUNDS), warmUps: 1 },
     async (contender) => {
       const { process, group } = groups.of(contender)
-      const before = await lab.usedMemory()
+      const before = await harness.usedMemory()
       const load = { group, ttlMs: TTL_MS, leases, concurrency: AT_ONCE }
       const { heapBytes, held } = await process.ask('hold', load)
-      const masterBytes = (await lab.usedMemory()) - before
+      const masterBytes = (await harness.usedMemory()) - before
       await process.ask('letGo', null)
-      return { heapBytes, held, masterBytes: masterBytes / leases / lab.fleet.masters.length }
+      return { heapBytes, held, masterBytes: masterBytes / leases / harness.fleet.masters.length }
     },
   )
 }
 
-function liveTable(lab: Lab, live: Rounds<Contender, Live>): Table {
+function liveTable(harness: Harness, live: Rounds<Contender, Live>): Table {
   return {
-    title: `${number(lab.effort.upTo(LIVE, 200))} live leases`,
+    title: `${number(harness.effort.upTo(LIVE, 200))} live leases`,
     head: ['', 'bytes per lease in the client', 'in a master'],
     rows: tableRows(live, [({ heapBytes }) => heapBytes, ({ masterBytes }) => masterBytes]),
   }
 }
 
-function figureOf(lab: Lab, samples: readonly Live[]): Figure {
-  const leases = number(lab.effort.upTo(LIVE, 200))
+function figureOf(harness: Harness, samples: readonly Live[]): Figure {
+  const leases = number(harness.effort.upTo(LIVE, 200))
   return {
     name: `Heap in the client per lease, ${leases} live leases`,
     ...{ atMost: 2, unit: ' KiB' },

@@ -22,15 +22,15 @@ const UNIVERSAL: Partial<Setup> = { masterTimeoutMs: 5_000 }
 
 type ContenderProcess = RemoteProcess<Calls>
 
-export class Lab implements AsyncDisposable {
+export class Harness implements AsyncDisposable {
   readonly fleet: Fleet
   readonly effort: Effort
   readonly #masters: readonly Redis[]
   readonly #processes = new Map<string, Promise<ContenderProcess>>()
   readonly #say: (line: string) => void
 
-  static async open(effort: Effort, say: (line: string) => void): Promise<Lab> {
-    return new Lab(await startFleet({ masters: 5, queue: false }), effort, say)
+  static async open(effort: Effort, say: (line: string) => void): Promise<Harness> {
+    return new Harness(await startFleet({ masters: 5, queue: false }), effort, say)
   }
 
   private constructor(fleet: Fleet, effort: Effort, say: (line: string) => void) {
