@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { SlowFirst } from './test/support/slow-first.ts'
 
 /** Other lock services, on servers of their own kind: `npm run test:services`. */
 const SERVICES = [
@@ -43,6 +44,7 @@ export default defineConfig({
     ],
     globalSetup: ['test/support/global-setup.ts'],
     reporters: ['default', './test/support/closing-line.ts'],
+    sequence: { sequencer: SlowFirst },
     testTimeout: 20_000,
     hookTimeout: 60_000,
     // One more than CI has cores: with as many as cores, these are idle for two fifths of the time,
