@@ -1,7 +1,4 @@
-/**
- * What a command is given: settings, a way to speak, the signal that asks it to stop, and
- * connections that are closed after it.
- */
+/** What a command is given, and what is closed after it. */
 import { silentLogger } from '../logger.ts'
 import type { LockClient } from '../lock/lock-client.ts'
 import type { LockOptions } from '../lock/lock-settings.ts'
@@ -33,10 +30,7 @@ export interface Cli {
   readonly out: Output
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
-  /**
-   * The lock service that `--locks` names, closed after the command; undefined without. To look
-   * only, unless there are options.
-   */
+  /** What `--locks` names, closed after the command; to look only, unless there are options. */
   locks(options?: LockOptions): Promise<LockClient | undefined>
   /** Either of them. */
   view(): Promise<LockView>
@@ -55,10 +49,7 @@ export interface Cli {
 export type Task = (cli: Cli) => Promise<ExitCode>
 
 export interface TaskOptions {
-  /**
-   * The command looks at `signal` itself and comes to an orderly end; others are left where they
-   * are.
-   */
+  /** The command ends by itself when `signal` aborts; others are left where they are. */
   readonly graceful?: boolean
   /** It runs code of others, which may have opened what would keep the process alive. */
   readonly foreignCode?: boolean

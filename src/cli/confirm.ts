@@ -13,11 +13,7 @@ export interface Question {
   readonly agreed: boolean | undefined
 }
 
-/**
- * Notes where the answer is no.
- *
- * @throws UsageError where there is no terminal and the flag was not given.
- */
+/** Notes a no. @throws UsageError where there is no terminal and the flag was not given. */
 export async function confirmed(
   { out, signal }: Pick<Cli, 'out' | 'signal'>,
   { warning, question, flag = '--yes', agreed }: Question,

@@ -1,7 +1,4 @@
-/**
- * The first SIGINT or SIGTERM asks the command to come to its end; a second one ends the process at
- * once. The signals are given back when the command has ended.
- */
+/** The first SIGINT or SIGTERM asks the command to end; a second one ends the process at once. */
 import { once } from 'node:events'
 import { EXIT } from './exit-code.ts'
 

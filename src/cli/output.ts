@@ -1,7 +1,4 @@
-/**
- * What a command says: results on standard output, everything else on standard error. Colour goes
- * to terminals only.
- */
+/** Results go to standard output, all else to standard error; colour to terminals only. */
 import { styleText } from 'node:util'
 import { redacted } from '../redact.ts'
 import { printableLines } from './printable.ts'
@@ -28,10 +25,7 @@ export class Output {
     process.stdout.write(`${this.json ? jsonText(value) : text()}\n`)
   }
 
-  /**
-   * For people who watch; with --json an event for machines that do. Control characters in it are
-   * shown, not obeyed.
-   */
+  /** For people; with --json an event. Control characters in it are shown, not obeyed. */
   note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
     const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
     process.stderr.write(`${redacted(line)}\n`)

@@ -1,8 +1,4 @@
-/**
- * Where the servers are and how they are named: from flags, else the environment, else a JSON file.
- * Each setting has one row here, and a value that cannot be used is refused under the name by which
- * it was given.
- */
+/** Settings: from flags, else the environment, else a JSON file. An error names the source. */
 import { readFileSync } from 'node:fs'
 import { masterName, type MasterAddress } from '../redis/connection-settings.ts'
 import { UsageError } from './exit-code.ts'

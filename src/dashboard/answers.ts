@@ -80,10 +80,7 @@ export function redirect(status: 302 | 303, location: string, headers = {}): Ans
   return { status, headers: { location, ...headers }, body: '' }
 }
 
-/**
- * What a form has posted; an application may have parsed it already. Empty when it is too long to
- * be a login.
- */
+/** What a form has posted, unless it is too long. An application may have parsed it already. */
 export async function formOf(
   request: IncomingMessage & { readonly body?: unknown },
 ): Promise<URLSearchParams> {

@@ -1,7 +1,4 @@
-/**
- * Looks at the servers for all viewers: one look at a time, shared by all, and none while there is
- * no viewer. Each look is bounded, and says where it was cut off.
- */
+/** Looks at the servers for all viewers: one bounded look at a time, and none without a viewer. */
 import { instant, sleep, systemClock } from '../clock.ts'
 import type { Diagnosis } from '../operator/diagnosis.ts'
 import { globEscape } from '../operator/glob.ts'
@@ -98,10 +95,7 @@ export class Looks {
     return this.#fresh() ?? this.#take()
   }
 
-  /**
-   * Leases and lines whose resource contains the text; asks the servers only where the look was cut
-   * off.
-   */
+  /** Whose resource contains the text. Asks the servers only where the look was cut off. */
   async search(look: Look, text: string): Promise<Found> {
     const { leases, lines } = look
     if (text === '') return { leases, lines }

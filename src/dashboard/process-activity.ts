@@ -1,8 +1,4 @@
-/**
- * What the Redlocks and workers of this very process did in the last minute: exact numbers, the
- * losses with their reasons, and the step that each lease is at. Only who runs in a worker's
- * process can know these.
- */
+/** What the Redlocks and workers of this process did in the last minute, in exact numbers. */
 import { systemClock } from '../clock.ts'
 import { TOKENS_PER_GRANT } from '../redlock/verbs/acquire.ts'
 import { watchActivity, type Activity } from '../telemetry/activity.ts'

@@ -1,7 +1,4 @@
-/**
- * Wrong tokens are answered late, and of one address only a few at a time: guessing takes too long,
- * and a person who mistypes waits for half a second.
- */
+/** Wrong tokens are answered late, a few at a time for an address: guessing takes too long. */
 import { sleep, systemClock } from '../clock.ts'
 
 const DELAY_MS = 500

@@ -1,8 +1,4 @@
-/**
- * The leases of a whole fleet. Names are found by a bounded scan of every master; then every master
- * is asked about every name, so that the votes of a lease are counted over all masters however far
- * each scan came.
- */
+/** The leases of a fleet: names by a bounded scan of each master, then votes of all masters. */
 import type { Probe } from '../redis/probe.ts'
 import type { Keyspace } from '../redlock/keyspace.ts'
 import { heldBy } from '../redlock/quorum/quorum.ts'

@@ -1,7 +1,4 @@
-/**
- * What can be wrong with one master. Pure: facts in, findings out. A check that finds nothing
- * returns undefined.
- */
+/** What can be wrong with one master. Pure. A check that finds nothing returns undefined. */
 import type { Finding } from '../lock/finding.ts'
 import { duration } from './duration.ts'
 import type { MasterSurvey } from './survey.ts'

@@ -1,7 +1,4 @@
-/**
- * How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. Nothing is
- * changed.
- */
+/** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
 import { systemClock } from '../clock.ts'
 import type { Probe } from '../redis/probe.ts'
 import { defineScript, type Script } from '../redis/script.ts'

@@ -1,8 +1,4 @@
-/**
- * What an operator asks of the queue's Redis without the application: a job, the lines it stands
- * in, and why it waits. A job's hash names its lines, so the function that names a resource is not
- * needed.
- */
+/** What an operator asks of the queue's Redis: a job, the lines it stands in, and why it waits. */
 import { Job, Queue } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'

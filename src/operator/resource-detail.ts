@@ -1,7 +1,4 @@
-/**
- * One resource from all sides: what every master says, the line before it, and the steps that its
- * running jobs have done.
- */
+/** One resource from all sides: its masters, its line, and the steps that running jobs did. */
 import { messageOf } from '../message-of.ts'
 import type { LineEntry } from '../worker/line/inspection.ts'
 import type { LiveLease } from './live-leases.ts'

@@ -37,10 +37,7 @@ const NEXT_TOKEN =
 export function statementsFor(table: string): Statements {
   const locked = (lock: string, where = ''): string =>
     `SELECT * FROM ${table} WHERE ${KEY} ${where} ORDER BY resource FOR ${lock}`
-  /**
-   * $1 namespace, $2 resources, $3 token, $4 milliseconds. Returns every resource and the token
-   * granted.
-   */
+  /** $1 namespace, $2 resources, $3 token, $4 ms. Returns every resource, and the token granted. */
   const grant = (isFree: string, lock: string): string => `
     WITH found AS MATERIALIZED (${locked(lock)}),
     free AS (

@@ -4,7 +4,7 @@ import { cp, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { isBuilt } from '../cli/run-cli.ts'
+import { COMPILED, isBuilt } from '../cli/run-cli.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
@@ -15,7 +15,7 @@ const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.bu
  */
 export async function compileInto(directory: string): Promise<void> {
   const dist = join(directory, 'dist')
-  if (isBuilt('dist/cli/main.js')) return cp(join(ROOT, 'dist'), dist, { recursive: true })
+  if (isBuilt(COMPILED)) return cp(join(ROOT, 'dist'), dist, { recursive: true })
   const copy = await mkdtemp(join(tmpdir(), 'bullmq-redlock-compiled-'))
   try {
     for (const name of SOURCES) await cp(join(ROOT, name), join(copy, name), { recursive: true })

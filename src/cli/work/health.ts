@@ -17,10 +17,7 @@ export interface HealthOptions {
   readonly workers: readonly RunnableWorker[]
   /** Aborts when the process begins to drain. */
   readonly signal: AbortSignal
-  /**
-   * Asks the masters. Undefined where the modules make a Redlock themselves, whose masters are not
-   * known here.
-   */
+  /** Asks the masters. Undefined where only the modules know them. */
   readonly votes: (() => Promise<Votes>) | undefined
   /** Asks the queue's Redis. Undefined where the modules connect to it themselves. */
   readonly asksQueue: (() => Promise<unknown>) | undefined

@@ -1,7 +1,4 @@
-/**
- * One resource from all sides, opened by its link. The address says which, so that it can be
- * shared.
- */
+/** One resource from all sides. The address says which, so that it can be shared. */
 import { byId, plain, setText, syncRows } from './rows.js'
 import { jobName } from './sections.js'
 import { clockTime, count, duration } from './words.js'

@@ -136,10 +136,7 @@ export function drawRates(target, counts, overMs) {
 /** What the live region said last, by topic. */
 const said = new Map()
 
-/**
- * Tells a screen reader, politely, and only what is new about the topic. The first time it is not
- * news.
- */
+/** Tells a screen reader what is new about the topic. The first time it is not news. */
 export function say(topic, text) {
   const before = said.get(topic)
   said.set(topic, text)
