@@ -32,7 +32,7 @@ const lua = (file: string, find: string, replace: string): Patch => ({
   find,
   replace,
 })
-const twin = (find: string, replace: string): Patch => ({
+const inModel = (find: string, replace: string): Patch => ({
   file: 'src/testing/simulated-scripts.ts',
   find,
   replace,
@@ -126,7 +126,7 @@ const rules: readonly Mutant[] = [
         'quarantine, votesInMs = ARGV[8], ARGV[3] end',
         "quarantine, votesInMs = ARGV[8], '0' end",
       ),
-      twin('[at(args, 8), quarantineMs]', "[at(args, 8), '0']"),
+      inModel('[at(args, 8), quarantineMs]', "[at(args, 8), '0']"),
     ],
     killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
   },
@@ -138,7 +138,7 @@ const rules: readonly Mutant[] = [
         'if known[1] ~= ARGV[1] then\n  local kept',
         'if not known[1] then\n  local kept',
       ),
-      twin("if (known.get('runId') !== runId) {", "if (!known.has('runId')) {"),
+      inModel("if (known.get('runId') !== runId) {", "if (!known.has('runId')) {"),
     ],
     killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
   },
@@ -150,7 +150,7 @@ const rules: readonly Mutant[] = [
         "if known[3] and known[3] ~= ARGV[5] then return {'mismatch'",
         "if false then return {'mismatch'",
       ),
-      twin(
+      inModel(
         'Object.entries({ maxLeaseMs, fleetSize, fenceTtlMs })',
         'Object.entries({ maxLeaseMs, fenceTtlMs })',
       ),
@@ -165,7 +165,7 @@ const rules: readonly Mutant[] = [
         "if not known[1] and ARGV[6] == '0'",
         "if not known[1] and ARGV[6] == '-'",
       ),
-      twin(
+      inModel(
         "if (!known.has('runId') && at(args, 6) === '0')",
         "if (!known.has('runId') && at(args, 6) === '-')",
       ),
@@ -176,7 +176,7 @@ const rules: readonly Mutant[] = [
     rule: 'whoever counts another number of masters has no vote',
     patches: [
       lua('verbs/library', ' and record[4] == fleetSize', ''),
-      twin(" &&\n      record.get('fleetSize') === constants['fleetSize']", ''),
+      inModel(" &&\n      record.get('fleetSize') === constants['fleetSize']", ''),
     ],
     killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
@@ -184,7 +184,7 @@ const rules: readonly Mutant[] = [
     rule: 'proposals far ahead of the server are refused',
     patches: [
       lua('verbs/acquire', 'if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),
-      twin('if (aheadMs > maxClockSkewMs)', 'if (aheadMs > maxClockSkewMs + Infinity)'),
+      inModel('if (aheadMs > maxClockSkewMs)', 'if (aheadMs > maxClockSkewMs + Infinity)'),
     ],
     killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
@@ -207,7 +207,7 @@ const rules: readonly Mutant[] = [
         "fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end",
         "fence = string.format('%.0f', counter) end",
       ),
-      twin(
+      inModel(
         'Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT, proposal)',
         'Math.max(Math.max(counter, earliestUs), proposal)',
       ),
@@ -218,7 +218,7 @@ const rules: readonly Mutant[] = [
     rule: 'a lease that is held is not granted',
     patches: [
       lua('verbs/acquire', 'if not free then', 'if not free and holder == token then'),
-      twin(
+      inModel(
         'if (holder !== undefined && holder !== token && !handedOver) {',
         'if (holder === token && !handedOver && nowMs < 0) {',
       ),
@@ -244,7 +244,7 @@ const rules: readonly Mutant[] = [
         "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nif quarantineMs",
         "if token == '' then return {'lost'} end\nend\nif quarantineMs",
       ),
-      twin(
+      inModel(
         "if (memory.get(keys.lease(resource)) !== token) return ['lost']",
         "if (keys.lease(resource) === token) return ['lost']",
       ),
@@ -269,7 +269,7 @@ const rules: readonly Mutant[] = [
         "if counter > tonumber(fence) then return {'lost', holder or ''} end\n  if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
         "if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
       ),
-      twin(
+      inModel(
         "if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']\n    if (holder !== undefined && holder !== token) return ['lost', holder]\n    if (holder === undefined) missing = true",
         "if (holder !== undefined && holder !== token) return ['lost', holder]\n    if (holder === undefined) missing = true",
       ),
@@ -284,7 +284,7 @@ const rules: readonly Mutant[] = [
         "if holder and holder ~= token then return {'lost', holder} end\n  if not holder then missing",
         'if not holder then missing',
       ),
-      twin(
+      inModel(
         "if (holder !== undefined && holder !== token) return ['lost', holder]\n    if (holder === undefined) missing = true",
         'if (holder === undefined) missing = true',
       ),
@@ -310,7 +310,7 @@ const rules: readonly Mutant[] = [
         "if missing then return {'missing'} end\nfor _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')",
         "for _, resource in ipairs(resources) do\n  redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)",
       ),
-      twin(
+      inModel(
         "if (missing) return ['missing']\n  for (const resource of resources) {\n    memory.lengthen(keys.lease(resource), leaseMs)",
         "if (missing && leaseMs < 0) return ['missing']\n  for (const resource of resources) {\n    memory.set(keys.lease(resource), token, leaseMs)",
       ),
@@ -347,7 +347,7 @@ const rules: readonly Mutant[] = [
         "if holder and holder ~= token then return {'lost', holder} end\nend\nfor _, resource in ipairs(resources) do\n  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs, 'NX') == false then",
         "end\nfor _, resource in ipairs(resources) do\n  if redis.call('SET', leaseKey(resource), token, 'PX', leaseMs) == false then",
       ),
-      twin(
+      inModel(
         "if (holder !== undefined && holder !== token) return ['lost', holder]\n  }\n  for (const resource of resources) {\n    const lease = keys.lease(resource)\n    if (memory.exists(lease)) memory.lengthen(lease, leaseMs)\n    else memory.set",
         '}\n  for (const resource of resources) {\n    const lease = keys.lease(resource)\n    memory.set',
       ),
@@ -362,7 +362,7 @@ const rules: readonly Mutant[] = [
         "if counter > tonumber(fence) then return {'lost', holder or ''} end\n  if holder and holder ~= token then return {'lost', holder} end\nend",
         "if holder and holder ~= token then return {'lost', holder} end\nend",
       ),
-      twin(
+      inModel(
         "if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']\n    if (holder !== undefined && holder !== token) return ['lost', holder]\n  }",
         "if (holder !== undefined && holder !== token) return ['lost', holder]\n  }",
       ),
@@ -391,7 +391,7 @@ const rules: readonly Mutant[] = [
         "if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end",
         "if counter >= tonumber(proposal) then fence = string.format('%.0f', counter + 1) end",
       ),
-      twin(
+      inModel(
         'Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT, proposal)',
         'Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT / 64, proposal)',
       ),
@@ -455,7 +455,7 @@ const rules: readonly Mutant[] = [
     patches: [
       lua('verbs/heal', '  flag(2 * maxLeaseMs)\n', ''),
       lua('verbs/release', '  flag(tombstoneMs)\n', ''),
-      twin("'1', forMs)\n  flag(scene, forMs)\n", "'1', forMs)\n"),
+      inModel("'1', forMs)\n  flag(scene, forMs)\n", "'1', forMs)\n"),
     ],
     killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
   },
@@ -467,7 +467,7 @@ const rules: readonly Mutant[] = [
         "  if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end\n",
         '',
       ),
-      twin("if (isAbandoned(scene, token)) return ['abandoned']\n  let counter", 'let counter'),
+      inModel("if (isAbandoned(scene, token)) return ['abandoned']\n  let counter", 'let counter'),
     ],
     killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
@@ -633,7 +633,7 @@ const rules: readonly Mutant[] = [
         "if quarantineMs > 0 and flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end\n",
         '',
       ),
-      twin("if (scene.quarantineMs > 0 && isAbandoned(scene, token)) return ['lost']", ''),
+      inModel("if (scene.quarantineMs > 0 && isAbandoned(scene, token)) return ['lost']", ''),
     ],
     killedBy: { test: 'test/redis/grant-scripts.test.ts' },
   },
@@ -641,7 +641,7 @@ const rules: readonly Mutant[] = [
     rule: 'a key that was healed in a quarantine does not extend',
     patches: [
       lua('verbs/extend', "  return {'healed'}\n", "  return {'extended'}\n"),
-      twin(
+      inModel(
         "  abandon(scene, token, tombstoneMs(scene))\n  return ['healed']",
         "  abandon(scene, token, tombstoneMs(scene))\n  return ['extended']",
       ),
@@ -1080,11 +1080,11 @@ const attacks: readonly Mutant[] = [
   {
     rule: 'attack 04: a quarantine is counted on the wall clock of the master',
     patches: [
-      twin(
+      inModel(
         "quarantineMs: Number(memory.hash(keys.master).get('votesInMs') ?? '0'),",
         "quarantineMs: Math.max(0, Number(memory.hash(keys.master).get('votesFromMs') ?? '0') - nowMsOf(call)),",
       ),
-      twin(
+      inModel(
         '{ ...record, quarantine, votesInMs })',
         "{ ...record, quarantine, votesInMs, ...(known.get('runId') !== runId && votesInMs !== '0' && { votesFromMs: String(Math.floor(nowUs / 1000) + Number(votesInMs)) }) })",
       ),

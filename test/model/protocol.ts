@@ -338,8 +338,8 @@ export class Protocol {
       const raised = get(kept, confirm) === 2 ? set(kept, confirm, 0) : kept
       return set(raised, heal, 0)
     })
-    const isTwin = this.#of(other, COMPLETED) === 1 && this.#of(other, TOKEN) === target
-    if (isTwin) this.#broken = 'UNIQ'
+    const isDuplicate = this.#of(other, COMPLETED) === 1 && this.#of(other, TOKEN) === target
+    if (isDuplicate) this.#broken = 'UNIQ'
     this.#end(() => `attempt ${attempt + 1} has token ${target} now`, { what: 'raised', attempt })
   }
 

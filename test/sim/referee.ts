@@ -179,9 +179,9 @@ export class Referee {
 
   #judgeTokens(history: History, holding: Holding): void {
     const { fencingToken } = holding.lease
-    const twin = history.byToken.get(fencingToken)
-    if (twin !== undefined) {
-      this.#violated('UNIQ', `${describe(holding)} shares its token with ${describe(twin)}`)
+    const duplicate = history.byToken.get(fencingToken)
+    if (duplicate !== undefined) {
+      this.#violated('UNIQ', `${describe(holding)} shares its token with ${describe(duplicate)}`)
     }
     const before = history.largest
     if (before !== undefined && before.lease.fencingToken > fencingToken) {
