@@ -6,7 +6,10 @@ const SERVICES = [
   'test/stories/{demo-locks,lock-services}.test.ts',
   'test/cli/lock-services.test.ts',
 ]
-/** Every outage with every command, page and worker: `npm run test:outages`. */
+/**
+ * Every outage with every command, page and worker, and the demo with one safeguard less: `npm run
+ * test:outages`.
+ */
 const OUTAGES = ['test/stories/outage-*.test.ts']
 /** Every state of a small fleet: `npm run test:model`. */
 const MODEL = ['test/model/explorer.test.ts']

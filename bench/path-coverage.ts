@@ -4,9 +4,12 @@
  */
 import { Session } from 'node:inspector/promises'
 
+/** A function that ran. */
 interface Ran {
   readonly file: string
-  readonly functions: readonly string[]
+  readonly name: string
+  /** Where it begins: names are given twice. */
+  readonly offset: number
 }
 
 export class PathCoverage {
@@ -28,25 +31,35 @@ export class PathCoverage {
     const { result } = await this.#session.post('Profiler.takePreciseCoverage')
     return result
       .filter(({ url }) => url.includes('/dist/') && !url.includes('/node_modules/'))
-      .map(({ url, functions }) => ({
-        file: url.slice(url.indexOf('/dist/') + '/dist/'.length),
-        functions: functions
-          .filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0)
-          .map(({ functionName }) => functionName),
-      }))
-      .filter(({ functions }) => functions.length > 0)
+      .flatMap(({ url, functions }) => {
+        const file = url.slice(url.indexOf('/dist/') + '/dist/'.length)
+        return functions.flatMap(({ functionName, ranges: [range] }) => {
+          if (range === undefined || range.count === 0) return []
+          const name = functionName === '' ? '(anonymous)' : functionName
+          return [{ file, name, offset: range.startOffset }]
+        })
+      })
   }
 }
 
-export function functionsOf(ran: readonly Ran[]): number {
-  return ran.reduce((sum, { functions }) => sum + functions.length, 0)
+/** What ran in more than half of several measurements. */
+export function ofMost(paths: readonly (readonly Ran[])[]): readonly Ran[] {
+  const found = new Map<string, { readonly ran: Ran; times: number }>()
+  for (const ran of paths.flat()) {
+    const key = `${ran.file}:${ran.offset}`
+    const known = found.get(key) ?? { ran, times: 0 }
+    known.times++
+    found.set(key, known)
+  }
+  return [...found.values()].filter(({ times }) => times > paths.length / 2).map(({ ran }) => ran)
 }
 
 /** A line a file, and the sum. */
-export function printPath(name: string, ran: readonly Ran[]): void {
-  for (const { file, functions } of ran) {
-    const names = functions.map((each) => (each === '' ? '(anonymous)' : each))
-    console.log(`${file.padEnd(40)} ${String(functions.length).padStart(3)}  ${names.join(' ')}`)
+export function printPath(what: string, path: readonly Ran[]): void {
+  const files = new Map<string, readonly string[]>()
+  for (const { file, name } of path) files.set(file, [...(files.get(file) ?? []), name])
+  for (const [file, names] of files) {
+    console.log(`${file.padEnd(40)} ${String(names.length).padStart(3)}  ${names.join(' ')}`)
   }
-  console.log(`${name}: ${ran.length} files, ${functionsOf(ran)} functions`)
+  console.log(`${what}: ${files.size} files, ${path.length} functions`)
 }

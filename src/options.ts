@@ -11,7 +11,8 @@ function describe(value: unknown): string {
 /** The longest value that a message repeats. */
 const MAX_SHOWN = 200
 
-function shortened(value: string): string {
+/** A value in a message, as long as it helps. */
+export function shortened(value: string): string {
   if (value.length <= MAX_SHOWN) return value
   return `${value.slice(0, MAX_SHOWN)}… (${value.length} characters)`
 }

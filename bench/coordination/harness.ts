@@ -20,8 +20,6 @@ export interface Load {
   readonly concurrency: number
   /** How many processes work. @defaultValue all */
   readonly processes?: number
-  /** Before the workers start, or while they wait for work. @defaultValue 'before' */
-  readonly added?: 'before' | 'after'
 }
 
 export interface Outcome extends Tally, Judgement {
@@ -109,19 +107,18 @@ export class Harness implements AsyncDisposable {
   /** Runs a load to its end, in a queue of its own. */
   async run(contender: Contender, load: Load): Promise<Outcome> {
     const queue = newQueueName()
-    const { jobs, concurrency, processes, added = 'before' } = load
-    if (added === 'before') await this.add(contender, queue, jobs)
+    const { jobs, concurrency, processes } = load
+    await this.add(contender, queue, jobs)
     const queueBefore = await this.queueEffort()
     const mastersBefore = await this.#masterCommands()
     await this.processes.work(this.orders(contender, queue, concurrency), processes)
     const startedAt = performance.now()
-    if (added === 'after') await this.add(contender, queue, jobs)
     await this.processes.completed(jobs.length)
     const tookMs = performance.now() - startedAt
     const queueAfter = await this.queueEffort()
     const mastersAfter = await this.#masterCommands()
     const tally = await this.stop()
-    if (contender !== 'dedupe' && tally.runs.length !== jobs.length) {
+    if (tally.runs.length !== jobs.length) {
       throw new Error(`${contender}: ${tally.runs.length} runs of ${jobs.length} jobs`)
     }
     const masters = mastersAfter.map((count, index) => count - (mastersBefore[index] ?? 0))

@@ -23,13 +23,13 @@ export interface Run {
 /**
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
  * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `batch`:
- * as `strict`, in batches. `dedupe`: as `strict`, with one result for all jobs of a key. `relaxed`:
+ * as `strict`, in batches. `relaxed`:
  * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. `groupmq`: that
  * library. `woken`: BullMQ alone, where each job wakes the next one of its key. It has no line and
  * no lease, and survives no crash: it shows the cost of a wake alone.
  */
 export type Contender =
-  'strict' | 'tenants' | 'batch' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'dedupe' | 'woken'
+  'strict' | 'tenants' | 'batch' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'woken'
 
 /** Of the contender `batch`. */
 export const BATCH_SIZE = 10

@@ -1,5 +1,4 @@
 /** What a list of runs shows. Pure. */
-import { sorted } from '../statistics.ts'
 import type { Run, Sighting } from './job.ts'
 
 export interface Judgement {
@@ -9,14 +8,11 @@ export interface Judgement {
   readonly inversions: number
   /** Moments in which two jobs of one key ran at once. */
   readonly overlaps: number
-  /** Between the end of a job and the start of the next one of its key, sorted. */
-  readonly gapsMs: readonly number[]
 }
 
 /** `runs` in the order of their starts. */
 export function judge(runs: readonly Run[]): Judgement {
   const last = new Map<string, Run>()
-  const gapsMs: number[] = []
   let inversions = 0
   let overlaps = 0
   for (const run of runs) {
@@ -24,13 +20,12 @@ export function judge(runs: readonly Run[]): Judgement {
     if (before !== undefined) {
       if (run.nr < before.nr) inversions++
       if (run.startedAt < before.endedAt) overlaps++
-      gapsMs.push(run.startedAt - before.endedAt)
     }
     last.set(run.key, run)
   }
   const first = Math.min(...runs.map(({ startedAt }) => startedAt))
   const end = Math.max(...runs.map(({ endedAt }) => endedAt))
-  return { makespanMs: end - first, inversions, overlaps, gapsMs: sorted(gapsMs) }
+  return { makespanMs: end - first, inversions, overlaps }
 }
 
 /** A start, an end, or the death of a whole process with every run in it. */

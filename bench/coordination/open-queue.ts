@@ -6,7 +6,7 @@ import { tenantOf, weightOf, type Contender, type KeyedJob, type Orders } from '
 export type Place = Pick<Orders, 'queue' | 'connection' | 'namespace'>
 
 /** Their producers are `LockedQueue`s. */
-const LINED: readonly Contender[] = ['strict', 'tenants', 'batch', 'dedupe']
+const LINED: readonly Contender[] = ['strict', 'tenants', 'batch']
 
 export function openQueue(contender: Contender, place: Place): Queue<KeyedJob> {
   const { queue, connection, namespace } = place

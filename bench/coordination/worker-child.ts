@@ -114,7 +114,6 @@ async function lockedWork(
     concurrency,
     logger: silentLogger,
     order: contender === 'relaxed' ? 'relaxed' : 'strict',
-    ...(contender === 'dedupe' && { dedupe: { resultTtlMs: 60_000 } }),
   })
   let wasted = 0
   worker.on('completed', completed).on('failed', failed)

@@ -3,9 +3,8 @@ import { OURS } from '../peers/libraries.ts'
 import { serve } from '../peers/remote.ts'
 import { adapterOf, type LockClient } from './contender.ts'
 import type { Calls } from './loads/calls.ts'
-import { runExtensions } from './loads/extensions.ts'
 import { runFlow } from './loads/flow.ts'
-import { heapBytes, hold, letGo } from './loads/holding.ts'
+import { hold, letGo } from './loads/holding.ts'
 import { runTurns } from './loads/turns.ts'
 
 const name = process.argv[2] ?? ''
@@ -35,13 +34,11 @@ serve<Calls>({
   },
   flow: (flow) => runFlow(clientOf(flow.group), flow),
   turns: (turns) => runTurns(clientsOf(turns.group), turns),
-  extensions: (extensions) => runExtensions(clientOf(extensions.group), extensions),
   hold: (holding) => hold(clientOf(holding.group), holding),
   async letGo() {
     await letGo()
     return null
   },
-  heap: heapBytes,
 })
 
 function clientsOf(group: number): readonly LockClient[] {

@@ -2,7 +2,7 @@
 import type { Adapter, Client, Held, Setup } from '../peers/adapter.ts'
 import { libraries, loadAdapter, OURS } from '../peers/libraries.ts'
 
-export type Lock = Pick<Held, 'isHeld' | 'extend' | 'release'>
+export type Lock = Pick<Held, 'isHeld' | 'release'>
 
 export interface LockClient extends Pick<Client, 'close'> {
   acquire(resource: string, ttlMs: number): Promise<Lock>

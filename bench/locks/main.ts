@@ -4,7 +4,7 @@ import { loadavg } from 'node:os'
 import { machine, startBench } from '../command.ts'
 import { contenders } from './contender.ts'
 import { effortOf } from './effort.ts'
-import { Lab } from './lab.ts'
+import { Harness } from './harness.ts'
 import { markdown, text, type Report } from './report.ts'
 import type { Measured } from './row.ts'
 import { rows } from './rows/index.ts'
@@ -31,23 +31,23 @@ process.exitCode = wrong.length > 0 ? 1 : 0
 async function measure(): Promise<Report> {
   const startedAt = performance.now()
   const [busy = 0] = loadavg()
-  await using lab = await Lab.open(effortOf(chosen.rounds, chosen.smoke), console.error)
+  await using harness = await Harness.open(effortOf(chosen.rounds, chosen.smoke), console.error)
   const versions: Record<string, readonly string[]> = {}
   for (const contender of contenders) {
-    versions[contender.title] = await (await lab.process(contender)).ask('versions', null)
+    versions[contender.title] = await (await harness.process(contender)).ask('versions', null)
   }
   const measured: Report['rows'][number][] = []
   for (const row of chosen.rows) {
     const { name, load } = row
     const begunAt = performance.now()
-    const result = await row.run(lab).catch(brokenOff)
+    const result = await row.run(harness).catch(brokenOff)
     measured.push({ name, load, ...result, seconds: (performance.now() - begunAt) / 1_000 })
   }
   return {
     command: `npm run bench:locks -- ${process.argv.slice(2).join(' ')}`.trim(),
     date: new Date().toISOString().slice(0, 10),
-    machine: `${machine()}, five Redis ${await lab.serverVersion()} on the same machine, load average ${busy.toFixed(1)} at the start`,
-    rounds: lab.effort.rounds,
+    machine: `${machine()}, five Redis ${await harness.serverVersion()} on the same machine, load average ${busy.toFixed(1)} at the start`,
+    rounds: harness.effort.rounds,
     seconds: (performance.now() - startedAt) / 1_000,
     versions,
     rows: measured,

@@ -8,34 +8,24 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { LockAdapter } from './contender.ts'
 
-/** What a holder does by its token. */
-const whenHeld = (command: string): string =>
-  `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call(${command}) end return 0`
-export const COMPARE_AND_DELETE = whenHeld("'DEL', KEYS[1]")
-const COMPARE_AND_EXPIRE = whenHeld("'PEXPIRE', KEYS[1], ARGV[2]")
-const SCRIPTS = [COMPARE_AND_DELETE, COMPARE_AND_EXPIRE]
+export const COMPARE_AND_DELETE =
+  "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 export const adapter: LockAdapter = {
   versions: [`node:net of node@${process.versions.node}`],
   async connect({ urls, namespace }) {
     const masters = await Promise.all(urls.map((url) => RawMaster.open(new URL(url))))
-    const hashes = SCRIPTS.map((lua) => createHash('sha1').update(lua).digest('hex'))
-    const [releaseHash = '', extendHash = ''] = hashes
-    for (const lua of SCRIPTS) await askQuorum(masters, ['SCRIPT', 'LOAD', lua])
+    const hash = createHash('sha1').update(COMPARE_AND_DELETE).digest('hex')
+    await askQuorum(masters, ['SCRIPT', 'LOAD', COMPARE_AND_DELETE])
     return {
       async acquire(resource, ttlMs) {
         const key = `${namespace}:${resource}`
         const token = randomBytes(16).toString('hex')
         const set = ['SET', key, token, 'NX', 'PX', String(ttlMs)]
         if (!(await askQuorum(masters, set))) throw new Error(`Taken: ${resource}`)
-        const held = (hash: string, ...more: readonly string[]): Promise<boolean> =>
-          askQuorum(masters, ['EVALSHA', hash, '1', key, token, ...more])
         return {
           isHeld: () => true, // Nothing counts the time.
-          async extend() {
-            if (!(await held(extendHash, String(ttlMs)))) throw new Error(`Not extended: ${key}`)
-          },
-          release: () => held(releaseHash),
+          release: () => askQuorum(masters, ['EVALSHA', hash, '1', key, token]),
         }
       },
       close: () => {

@@ -5,7 +5,7 @@
 import { execFile, type ChildProcess } from 'node:child_process'
 import { findProgram } from '../../scripts/find-program.ts'
 import { COMPARE_AND_DELETE } from './raw.ts'
-import type { Lab } from './lab.ts'
+import type { Harness } from './harness.ts'
 
 const LIMIT_MS = 60_000
 const KEYS = 10_000
@@ -27,7 +27,7 @@ export interface Bound {
  * @returns undefined where redis-benchmark is not installed.
  */
 export async function askRedisBenchmark(
-  lab: Lab,
+  harness: Harness,
   atOnce: number,
   requests: number,
 ): Promise<Bound | undefined> {
@@ -37,12 +37,12 @@ export async function askRedisBenchmark(
   const key = 'bound:__rand_int__'
   const commands = [
     ['SET', key, 'token', 'NX', 'PX', '10000'],
-    ['EVALSHA', await lab.loadScript(COMPARE_AND_DELETE), '1', key, 'token'],
+    ['EVALSHA', await harness.loadScript(COMPARE_AND_DELETE), '1', key, 'token'],
   ]
   let secondsEach = 0
   for (const command of commands) {
     const rates = await Promise.all(
-      lab.fleet.masters.map(({ host, port }) => {
+      harness.fleet.masters.map(({ host, port }) => {
         const flags = ['-h', host, '-p', `${port}`, '-c', '1', '-P', `${atOnce}`]
         const size = ['-n', `${whole}`, '-r', `${KEYS}`, '--csv']
         return rateOf(program, [...flags, ...size, ...command])

@@ -1,5 +1,5 @@
 /** One kind of load: what it measures, in tables, and what it is held to. */
-import type { Lab } from './lab.ts'
+import type { Harness } from './harness.ts'
 import type { Spread } from '../statistics.ts'
 
 /** Something that must be shown, and whether it was; without a target only for comparison. */
@@ -32,5 +32,5 @@ export interface Row {
   readonly name: string
   /** One sentence. */
   readonly load: string
-  run(lab: Lab): Promise<Measured>
+  run(harness: Harness): Promise<Measured>
 }

@@ -1,13 +1,12 @@
-/**
- * What a command is given: settings, a way to speak, the signal that asks it to stop, and
- * connections that are closed after it.
- */
+/** What a command is given, and what is closed after it. */
 import { silentLogger } from '../logger.ts'
 import type { LockClient } from '../lock/lock-client.ts'
+import type { LockOptions } from '../lock/lock-settings.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { openLocks } from '../operator/open-locks.ts'
 import { QueueView } from '../operator/queue-view.ts'
+import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals, type Interruption } from './interruption.ts'
@@ -31,14 +30,16 @@ export interface Cli {
   readonly out: Output
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
-  /** The lock service that `--locks` names, closed after the command; undefined without. */
-  locks(): Promise<LockClient | undefined>
+  /** What `--locks` names, closed after the command; to look only, unless there are options. */
+  locks(options?: LockOptions): Promise<LockClient | undefined>
   /** Either of them. */
   view(): Promise<LockView>
   /** The masters; closed after the command. */
-  fleet(): FleetProbe
+  fleet(timeoutMs?: number): FleetProbe
+  /** As it was given, or else as the masters have it stored. */
+  maxLeaseMs(): Promise<number | undefined>
   /** The queue's Redis; closed after the command. Undefined when none is configured. */
-  queue(): QueueView | undefined
+  queue(timeoutMs?: number): QueueView | undefined
   /** The queue's Redis. @throws UsageError when none is configured. */
   requiredQueue(): QueueView
   /** Closed after the command, in reverse order. */
@@ -48,10 +49,7 @@ export interface Cli {
 export type Task = (cli: Cli) => Promise<ExitCode>
 
 export interface TaskOptions {
-  /**
-   * The command looks at `signal` itself and comes to an orderly end; others are left where they
-   * are.
-   */
+  /** The command ends by itself when `signal` aborts; others are left where they are. */
   readonly graceful?: boolean
   /** It runs code of others, which may have opened what would keep the process alive. */
   readonly foreignCode?: boolean
@@ -63,13 +61,12 @@ export async function runTask(
   task: Task,
   { graceful = false, foreignCode = false }: TaskOptions = {},
 ): Promise<ExitCode> {
-  const { stdout, stderr, env } = process
-  const out = new Output({ json: flags.json === true, stdout, stderr, env })
+  const out = new Output(flags.json === true)
   const closers: (() => unknown)[] = []
   using interruption = watchSignals()
   let code: ExitCode
   try {
-    const running = task(openCli(readSettings(flags, env), out, interruption, closers))
+    const running = task(openCli(readSettings(flags, process.env), out, interruption, closers))
     const interrupted = aborted(interruption.signal).then(() => EXIT.interrupted)
     code = await (graceful ? running : Promise.race([running, interrupted]))
   } catch (error) {
@@ -86,27 +83,22 @@ function openCli(
   interruption: Interruption,
   closers: (() => unknown)[],
 ): Cli {
-  const { namespace, prefix, timeoutMs } = settings
+  const { namespace, prefix } = settings
   const defer = (close: () => unknown): void => {
     closers.push(close)
   }
-  const queue = (url: MasterAddress): QueueView => {
+  const queue = (url: MasterAddress, timeoutMs = settings.timeoutMs): QueueView => {
     const view = new QueueView({ url, namespace, prefix, timeoutMs })
     defer(() => view.close())
     return view
   }
-  const locks = async (): Promise<LockClient | undefined> => {
-    const { locks: address } = settings
-    if (address === undefined) return undefined
-    const maxLeaseMs = Math.max(settings.maxLeaseMs ?? 0, timeoutMs, MAX_LEASE_MS)
-    const opened = await openLocks(address, {
-      ...{ namespace, maxLeaseMs, leaseMs: Math.max(timeoutMs, LOOK_LEASE_MS) },
-      ...{ requestTimeoutMs: timeoutMs, logger: silentLogger },
-    })
+  const locks = async (options = optionsToLook(settings)): Promise<LockClient | undefined> => {
+    if (settings.locks === undefined) return undefined
+    const opened = await openLocks(settings.locks, { namespace, ...options })
     defer(() => opened.close())
     return opened
   }
-  const fleet = (): FleetProbe => {
+  const fleet = (timeoutMs = settings.timeoutMs): FleetProbe => {
     const opened = new FleetProbe({ masters: mastersOf(settings), namespace, timeoutMs })
     defer(() => {
       opened.close()
@@ -116,16 +108,26 @@ function openCli(
   return {
     ...{ settings, out, defer, locks, fleet },
     signal: interruption.signal,
+    maxLeaseMs: async () => settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(fleet())).masters),
     view: async () => {
       const opened = await locks()
       return opened === undefined ? fleetView(fleet()) : serviceView(opened)
     },
-    queue: () => (settings.queueRedis === undefined ? undefined : queue(settings.queueRedis)),
+    queue: (timeoutMs) =>
+      settings.queueRedis === undefined ? undefined : queue(settings.queueRedis, timeoutMs),
     requiredQueue: () => queue(queueRedisOf(settings)),
   }
 }
 
-/** Only ZooKeeper needs one to be asked: it is the length of the session. */
+function optionsToLook({ maxLeaseMs = 0, timeoutMs }: Settings): LockOptions {
+  return {
+    maxLeaseMs: Math.max(maxLeaseMs, timeoutMs, MAX_LEASE_MS),
+    // Only ZooKeeper needs one to be asked: it is the length of the session.
+    leaseMs: Math.max(timeoutMs, LOOK_LEASE_MS),
+    ...{ requestTimeoutMs: timeoutMs, logger: silentLogger },
+  }
+}
+
 const LOOK_LEASE_MS = 5_000
 const MAX_LEASE_MS = 30_000
 const FULL = 'The server is full and refuses writes. Raise its maxmemory, or remove finished jobs.'

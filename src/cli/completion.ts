@@ -1,7 +1,4 @@
-/**
- * Completion scripts for shells, made of the commands and options that there are. A script
- * completes commands, their options, the choices of an option, and files.
- */
+/** Completion scripts for shells: commands, options, the choices of an option, and files. */
 import type { Command, Option } from 'commander'
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const

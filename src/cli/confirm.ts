@@ -7,22 +7,19 @@ export interface Question {
   /** What it does and breaks. */
   readonly warning: string
   readonly question: string
-  /** The flag that answers yes. */
-  readonly flag: string
-  readonly agreed: boolean
+  /** The flag that answers yes. @defaultValue '--yes' */
+  readonly flag?: string
+  /** It was given. */
+  readonly agreed: boolean | undefined
 }
 
-/**
- * Notes where the answer is no.
- *
- * @throws UsageError where there is no terminal and the flag was not given.
- */
+/** Notes a no. @throws UsageError where there is no terminal and the flag was not given. */
 export async function confirmed(
   { out, signal }: Pick<Cli, 'out' | 'signal'>,
-  { warning, question, flag, agreed }: Question,
+  { warning, question, flag = '--yes', agreed }: Question,
 ): Promise<boolean> {
   out.note(warning, { event: 'warning', message: warning })
-  if (agreed) return true
+  if (agreed === true) return true
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
     throw new UsageError(`Not a terminal. Re-run with ${flag} to confirm.`)
   }

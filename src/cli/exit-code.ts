@@ -11,10 +11,7 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
-/**
- * A command line or a configuration that cannot be run. The message names the option and says what
- * to write.
- */
+/** A command line or configuration that cannot be run. The message says what to write. */
 export class UsageError extends Error {
   readonly code = 'USAGE'
 

@@ -1,7 +1,5 @@
-/**
- * The first SIGINT or SIGTERM asks the command to come to its end; a second one ends the process at
- * once. The signals are given back when the command has ended.
- */
+/** The first SIGINT or SIGTERM asks the command to end; a second one ends the process at once. */
+import { once } from 'node:events'
 import { EXIT } from './exit-code.ts'
 
 export type StopSignal = 'SIGINT' | 'SIGTERM'
@@ -27,15 +25,6 @@ export function watchSignals(): Interruption {
 }
 
 /** Resolves when the signal aborts. */
-export function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    signal.addEventListener(
-      'abort',
-      () => {
-        resolve()
-      },
-      { once: true },
-    )
-  })
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort')
 }

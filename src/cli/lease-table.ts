@@ -1,7 +1,7 @@
 /** Live leases as a table: what `leases` prints. */
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
-import { duration } from './duration.ts'
+import { duration } from '../operator/duration.ts'
 import type { Output } from './output.ts'
 import { printable } from './printable.ts'
 import { hasQuorum, tooFewAnswer } from './quorum.ts'

@@ -1,8 +1,8 @@
 /** Options that several commands share, and how a command's help ends. */
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import type { ExitCode } from './exit-code.ts'
 import type { SharedFlags, Task, TaskOptions } from './cli.ts'
-import { ENVIRONMENT_OF } from './settings.ts'
+import { CONFIG, SETTINGS } from './settings.ts'
 
 /** Runs a command's task and keeps its exit code. */
 export type Run = (flags: SharedFlags, task: Task, options?: TaskOptions) => Promise<void>
@@ -35,32 +35,14 @@ export function command(usage: string, help: CommandHelp): Command {
   return made
 }
 
-function addServerOptions(made: Command, servers: CommandHelp['servers']): void {
-  if (servers !== 'queue') {
-    made.option(
-      '--master <url>',
-      `a lock master; repeat it for each (${ENVIRONMENT_OF.masters}, separated by commas)`,
-      appended,
-    )
-    made.option(
-      '--locks <address>',
-      `another lock service: postgres://…, etcd:https://a,b or zookeeper:a:2181,b:2181 (${ENVIRONMENT_OF.locks})`,
-    )
-    made.option(
-      '--max-lease-ms <n>',
-      `the fleet's maxLeaseMs (${ENVIRONMENT_OF.maxLeaseMs}); default: what the masters have stored`,
-    )
+function addServerOptions(made: Command, needed: CommandHelp['servers']): void {
+  for (const { flag, variable, servers = needed, help, byDefault } of Object.values(SETTINGS)) {
+    if (needed !== 'both' && needed !== servers) continue
+    const text = `${help} (${variable})${byDefault === undefined ? '' : `; default: ${byDefault}`}`
+    const option = new Option(flag, text)
+    made.addOption(flag.startsWith('--master ') ? option.argParser(appended) : option)
   }
-  if (servers !== 'masters') {
-    made.option('--queue-redis <url>', `BullMQ's Redis (${ENVIRONMENT_OF.queueRedis})`)
-    made.option('--prefix <text>', `BullMQ's key prefix (${ENVIRONMENT_OF.prefix}); default: bull`)
-  }
-  made.option('--namespace <text>', `of the leases (${ENVIRONMENT_OF.namespace}); default: redlock`)
-  made.option(
-    '--timeout-ms <n>',
-    `how long a server may take to answer (${ENVIRONMENT_OF.timeoutMs}); default: 1000`,
-  )
-  made.option('--config <file>', `JSON file with these settings (${ENVIRONMENT_OF.config})`)
+  made.option(CONFIG.flag, `JSON file with these settings (${CONFIG.variable})`)
 }
 
 /** For an option that may be repeated. */

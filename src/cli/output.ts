@@ -1,76 +1,39 @@
-/**
- * What a command says: results on standard output, everything else on standard error. Colour goes
- * to terminals only.
- */
+/** Results go to standard output, all else to standard error; colour to terminals only. */
 import { styleText } from 'node:util'
 import { redacted } from '../redact.ts'
 import { printableLines } from './printable.ts'
 
-export type Style = 'red' | 'yellow' | 'green' | 'dim' | 'bold'
-
-export interface Stream {
-  readonly isTTY?: boolean | undefined
-  readonly columns?: number | undefined
-  write(text: string): unknown
-}
-
-export interface OutputOptions {
-  readonly json: boolean
-  readonly stdout: Stream
-  readonly stderr: Stream
-  readonly env: Readonly<Record<string, string | undefined>>
-}
+export type Style = 'red' | 'yellow' | 'green' | 'dim'
 
 export class Output {
   readonly json: boolean
-  readonly #stdout: Stream
-  readonly #stderr: Stream
   readonly #colours: boolean
 
-  constructor({ json, stdout, stderr, env }: OutputOptions) {
+  constructor(json: boolean) {
     this.json = json
-    this.#stdout = stdout
-    this.#stderr = stderr
-    const refused = (env['NO_COLOR'] ?? '') !== '' || env['TERM'] === 'dumb'
-    this.#colours = stdout.isTTY === true && !json && !refused
-  }
-
-  /** Standard output is a terminal, and the output is for people. */
-  get live(): boolean {
-    return this.#stdout.isTTY === true && !this.json
+    const { NO_COLOR = '', TERM } = process.env
+    this.#colours = process.stdout.isTTY && !json && NO_COLOR === '' && TERM !== 'dumb'
   }
 
   /** Standard error is a terminal, and the output is for people. */
   get progressBar(): boolean {
-    return this.#stderr.isTTY === true && !this.json
-  }
-
-  get columns(): number {
-    return this.#stdout.columns ?? 80
+    return process.stderr.isTTY && !this.json
   }
 
   /** The result: one JSON value on one line, or the text. */
   result(value: object, text: () => string): void {
-    this.#stdout.write(`${this.json ? jsonText(value) : text()}\n`)
+    process.stdout.write(`${this.json ? jsonText(value) : text()}\n`)
   }
 
-  /** Terminal codes and such, as they are. */
-  raw(text: string): void {
-    this.#stdout.write(text)
-  }
-
-  /**
-   * For people who watch; with --json an event for machines that do. Control characters in it are
-   * shown, not obeyed.
-   */
+  /** For people; with --json an event. Control characters in it are shown, not obeyed. */
   note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
     const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
-    this.#stderr.write(`${redacted(line)}\n`)
+    process.stderr.write(`${redacted(line)}\n`)
   }
 
   /** Over the last line of progress, without ending it. */
   progress(text: string): void {
-    this.#stderr.write(`\r\u001b[2K${text}`)
+    process.stderr.write(`\r\u001b[2K${text}`)
   }
 
   paint(style: Style, text: string): string {

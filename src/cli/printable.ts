@@ -16,12 +16,3 @@ function escaped(character: string): string {
   const hex = code.toString(16)
   return code > 0xff ? `\\u${hex}` : `\\x${hex.padStart(2, '0')}`
 }
-
-/** The longest name or value that a message repeats. */
-const MAX_SHOWN = 200
-
-/** A value in a message, as long as it helps. */
-export function shortened(text: string): string {
-  if (text.length <= MAX_SHOWN) return text
-  return `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)`
-}

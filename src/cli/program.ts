@@ -1,7 +1,4 @@
-/**
- * The command line as a whole. Parsing and help are commander's; what commands do is in
- * `commands/`.
- */
+/** The command line as a whole; what commands do is in `commands/`. */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { runTask } from './cli.ts'
@@ -43,10 +40,7 @@ const COMMANDS = [
   verifyCommand,
 ]
 
-/**
- * `ended` is told the exit code of the command that ran. Parse errors are thrown as
- * `CommanderError`.
- */
+/** `ended` is told the exit code. Parse errors are thrown as `CommanderError`. */
 export function buildProgram(ended: Ended): Command {
   const run: Run = async (flags, task, options) => {
     ended(await runTask(flags, task, options))

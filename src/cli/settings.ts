@@ -1,75 +1,24 @@
-/**
- * Where the servers are and how they are named: from flags, else the environment, else a JSON file.
- * Each setting has one row here, and a value that cannot be used is refused under the name by which
- * it was given.
- */
+/** Settings: from flags, else the environment, else a JSON file. An error names the source. */
 import { readFileSync } from 'node:fs'
 import { masterName, type MasterAddress } from '../redis/connection-settings.ts'
 import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
-import { printable, shortened } from './printable.ts'
+import { shortened } from '../options.ts'
+import { printable } from './printable.ts'
 import { redacted } from '../redact.ts'
 
 export interface Settings {
   readonly masters: readonly MasterAddress[]
   /** The address of another lock service; then there are no masters. */
   readonly locks: string | undefined
-  readonly queueRedis: MasterAddress | undefined
-  readonly namespace: string
-  readonly prefix: string
   readonly maxLeaseMs: number | undefined
+  readonly queueRedis: MasterAddress | undefined
+  readonly prefix: string
+  readonly namespace: string
   readonly timeoutMs: number
 }
 
-/** The flags as they were parsed: texts, and for `--master` a list of them. */
-export interface SettingFlags {
-  readonly master?: readonly string[]
-  readonly locks?: string
-  readonly queueRedis?: string
-  readonly namespace?: string
-  readonly prefix?: string
-  readonly maxLeaseMs?: string
-  readonly timeoutMs?: string
-  readonly config?: string
-}
-
-export type Environment = Readonly<Record<string, string | undefined>>
-
-const ENV_PREFIX = 'BULLMQ_REDLOCK_'
-const FILE_KEYS = [
-  'masters',
-  'locks',
-  'queueRedis',
-  'namespace',
-  'prefix',
-  'maxLeaseMs',
-  'timeoutMs',
-] as const
-type Key = (typeof FILE_KEYS)[number]
-
-const FLAG_OF: Readonly<Record<Key, string>> = {
-  masters: '--master',
-  locks: '--locks',
-  queueRedis: '--queue-redis',
-  namespace: '--namespace',
-  prefix: '--prefix',
-  maxLeaseMs: '--max-lease-ms',
-  timeoutMs: '--timeout-ms',
-}
-
-export const ENVIRONMENT_OF: Readonly<Record<Key | 'config', string>> = {
-  masters: `${ENV_PREFIX}MASTERS`,
-  locks: `${ENV_PREFIX}LOCKS`,
-  queueRedis: `${ENV_PREFIX}QUEUE`,
-  namespace: `${ENV_PREFIX}NAMESPACE`,
-  prefix: `${ENV_PREFIX}PREFIX`,
-  maxLeaseMs: `${ENV_PREFIX}MAX_LEASE_MS`,
-  timeoutMs: `${ENV_PREFIX}TIMEOUT_MS`,
-  config: `${ENV_PREFIX}CONFIG`,
-}
-
-const MAX_MASTERS = 99
-const DAY_MS = 86_400_000
+type Key = keyof Settings
 
 /** A value and the name under which it was given. */
 interface Given {
@@ -77,38 +26,108 @@ interface Given {
   readonly source: string
 }
 
+interface Setting<Value> {
+  /** As commander declares it. */
+  readonly flag: string
+  readonly variable: string
+  /** Whom it is about; without it, every command that needs a server. */
+  readonly servers?: 'masters' | 'queue'
+  readonly help: string
+  /** For the help. */
+  readonly byDefault?: string
+  readonly read: (found: Given | undefined) => Value
+}
+
+const MAX_MASTERS = 99
+const DAY_MS = 86_400_000
+
+/** By their keys in the file, in the order of the help. */
+export const SETTINGS: { readonly [K in Key]: Setting<Settings[K]> } = {
+  masters: {
+    flag: '--master <url>',
+    variable: 'BULLMQ_REDLOCK_MASTERS',
+    servers: 'masters',
+    help: 'a lock master; repeat it for each, or separate them by commas in the variable',
+    read: addresses,
+  },
+  locks: {
+    flag: '--locks <address>',
+    variable: 'BULLMQ_REDLOCK_LOCKS',
+    servers: 'masters',
+    help: 'another lock service: postgres://…, etcd:https://a,b or zookeeper:a:2181,b:2181',
+    read: optional(locksAddress),
+  },
+  maxLeaseMs: {
+    flag: '--max-lease-ms <n>',
+    variable: 'BULLMQ_REDLOCK_MAX_LEASE_MS',
+    servers: 'masters',
+    help: "the fleet's maxLeaseMs",
+    byDefault: 'what the masters have stored',
+    read: optional((found) => wholeNumber(found, 100, DAY_MS)),
+  },
+  queueRedis: {
+    flag: '--queue-redis <url>',
+    variable: 'BULLMQ_REDLOCK_QUEUE',
+    servers: 'queue',
+    help: "BullMQ's Redis",
+    read: optional(addressOf),
+  },
+  prefix: {
+    flag: '--prefix <text>',
+    variable: 'BULLMQ_REDLOCK_PREFIX',
+    servers: 'queue',
+    help: "BullMQ's key prefix",
+    byDefault: 'bull',
+    read: optional(name, 'bull'),
+  },
+  namespace: {
+    flag: '--namespace <text>',
+    variable: 'BULLMQ_REDLOCK_NAMESPACE',
+    help: 'of the leases',
+    byDefault: 'redlock',
+    read: optional(name, 'redlock'),
+  },
+  timeoutMs: {
+    flag: '--timeout-ms <n>',
+    variable: 'BULLMQ_REDLOCK_TIMEOUT_MS',
+    help: 'how long a server may take to answer',
+    byDefault: '1000',
+    read: optional((found) => wholeNumber(found, 10, 60_000), 1_000),
+  },
+}
+
+const KEYS = Object.keys(SETTINGS) as readonly Key[]
+
+/** The flags as they were parsed: texts, and for `--master` a list of them. */
+export type SettingFlags = { readonly master?: readonly string[] } & {
+  readonly [K in Exclude<Key, 'masters'> | 'config']?: string
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export const CONFIG = { flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' }
+
 /** @throws UsageError for the first setting that cannot be used. */
 export function readSettings(flags: SettingFlags, env: Environment): Settings {
-  const path = flags.config ?? given(env[ENVIRONMENT_OF.config])
+  const path = flags.config ?? (env[CONFIG.variable] || undefined)
   const file = path === undefined ? {} : readFile(path)
-  const find = (key: Key, flag: unknown): Given | undefined => {
-    if (flag !== undefined) return { value: flag, source: FLAG_OF[key] }
-    const name = ENVIRONMENT_OF[key]
-    const fromEnv = given(env[name])
-    if (fromEnv !== undefined) {
-      const value = key === 'masters' ? fromEnv.split(',') : fromEnv
-      return { value, source: name }
+  const find = (key: Key): Given | undefined => {
+    const { flag, variable } = SETTINGS[key]
+    const value = flags[key === 'masters' ? 'master' : key]
+    if (value !== undefined) return { value, source: flag.split(' ', 1)[0] ?? flag }
+    const text = env[variable] || undefined
+    if (text !== undefined) {
+      return { value: key === 'masters' ? text.split(',') : text, source: variable }
     }
-    const value = file[key]
-    return value === undefined
-      ? undefined
-      : { value, source: `\`${key}\` in ${path ?? 'the file'}` }
+    if (file[key] === undefined) return undefined
+    return { value: file[key], source: `\`${key}\` in ${path ?? 'the file'}` }
   }
-  const queueRedis = find('queueRedis', flags.queueRedis)
-  const masters = find('masters', flags.master)
-  const locks = find('locks', flags.locks)
+  const [masters, locks] = [find('masters'), find('locks')]
   if (masters !== undefined && locks !== undefined) {
     throw new UsageError(`Both ${masters.source} and ${locks.source} are given: give one of them.`)
   }
-  return {
-    masters: addresses(masters),
-    locks: locks === undefined ? undefined : locksAddress(locks),
-    queueRedis: queueRedis === undefined ? undefined : addressOf(queueRedis),
-    namespace: name(find('namespace', flags.namespace)) ?? 'redlock',
-    prefix: name(find('prefix', flags.prefix)) ?? 'bull',
-    maxLeaseMs: wholeNumber(find('maxLeaseMs', flags.maxLeaseMs), 100, DAY_MS),
-    timeoutMs: wholeNumber(find('timeoutMs', flags.timeoutMs), 10, 60_000) ?? 1_000,
-  }
+  const found = KEYS.map((key) => [key, SETTINGS[key].read(find(key))])
+  return Object.fromEntries(found) as Settings
 }
 
 /** @throws UsageError that says how to name them. */
@@ -121,7 +140,7 @@ export function mastersOf({ masters, locks }: Settings): readonly MasterAddress[
   }
   throw new UsageError(
     'Which masters? Give --master redis://lock-1:6379 for each of them, ' +
-      `or ${ENVIRONMENT_OF.masters}=redis://lock-1:6379,redis://lock-2:6379,… , ` +
+      `or ${SETTINGS.masters.variable}=redis://lock-1:6379,redis://lock-2:6379,… , ` +
       'or `"masters": [...]` in the file that --config names.',
   )
 }
@@ -130,18 +149,20 @@ export function mastersOf({ masters, locks }: Settings): readonly MasterAddress[
 export function queueRedisOf({ queueRedis }: Settings): MasterAddress {
   if (queueRedis !== undefined) return queueRedis
   throw new UsageError(
-    `Which Redis has the queue? Give --queue-redis redis://queue:6379, or ${ENVIRONMENT_OF.queueRedis}, ` +
+    `Which Redis has the queue? Give --queue-redis redis://queue:6379, or ${SETTINGS.queueRedis.variable}, ` +
       'or `"queueRedis"` in the file that --config names.',
   )
 }
 
 /** A whole number from a flag. @throws UsageError naming the flag. */
 export function numberFlag(flag: string, value: string, min: number, max: number): number {
-  return wholeNumber({ value, source: flag }, min, max) ?? min
+  return wholeNumber({ value, source: flag }, min, max)
 }
 
-function given(text: string | undefined): string | undefined {
-  return text === '' ? undefined : text
+function optional<Value>(read: (found: Given) => Value): Setting<Value | undefined>['read']
+function optional<Value>(read: (found: Given) => Value, byDefault: Value): Setting<Value>['read']
+function optional<Value>(read: (found: Given) => Value, byDefault?: Value) {
+  return (found: Given | undefined) => (found === undefined ? byDefault : read(found))
 }
 
 function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
@@ -159,8 +180,8 @@ function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
     throw new UsageError(`--config ${path}: expected an object; ${fix}`)
   }
   for (const key of Object.keys(content)) {
-    if ((FILE_KEYS as readonly string[]).includes(key)) continue
-    const known = FILE_KEYS.map((one) => `\`${one}\``).join(', ')
+    if (Object.hasOwn(SETTINGS, key)) continue
+    const known = KEYS.map((one) => `\`${one}\``).join(', ')
     throw new UsageError(`--config ${path}: \`${key}\` is not a setting; the settings are ${known}`)
   }
   return content
@@ -203,39 +224,26 @@ function locksAddress({ value, source }: Given): string {
 }
 
 /** An object is for what a URL cannot say, such as a certificate: ioredis takes it as it is. */
-function addressOf(one: Given): MasterAddress {
-  const { value } = one
+function addressOf({ value, source }: Given): MasterAddress {
   if (typeof value === 'object' && value !== null && ('host' in value || 'path' in value)) {
     return value as MasterAddress
   }
-  return redisUrl(one)
+  const isUrl = typeof value === 'string' && /^rediss?:\/\/[^/?#]+[^?#]*$/.test(value)
+  if (isUrl && URL.canParse(value)) return value
+  // A mistyped URL may have its password anywhere, so nothing of it is repeated.
+  throw new UsageError(
+    `Expected ${source} to be a redis:// or rediss:// URL without a query, such as redis://lock-1:6379. ` +
+      'The value is not shown, because it may contain a password.',
+  )
 }
 
-function redisUrl(one: Given): string {
-  const { value, source } = one
-  if (
-    typeof value !== 'string' ||
-    !/^rediss?:\/\/[^/?#]+[^?#]*$/.test(value) ||
-    !URL.canParse(value)
-  ) {
-    // A mistyped URL may have its password anywhere, so nothing of it is repeated.
-    throw new UsageError(
-      `Expected ${source} to be a redis:// or rediss:// URL without a query, such as redis://lock-1:6379. ` +
-        'The value is not shown, because it may contain a password.',
-    )
-  }
-  return value
-}
-
-function name(found: Given | undefined): string | undefined {
-  if (found === undefined) return undefined
+function name(found: Given): string {
   const { value } = found
   if (typeof value === 'string' && value.length > 0 && value.length <= 256) return value
   return refuse(found, 'a text of 1 to 256 characters')
 }
 
-function wholeNumber(found: Given | undefined, min: number, max: number): number | undefined {
-  if (found === undefined) return undefined
+function wholeNumber(found: Given, min: number, max: number): number {
   const { value } = found
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
   if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max) {

@@ -1,4 +1,4 @@
-/** How the dashboard reads requests and answers them, on bare `node:http`. */
+/** How requests are read and answered on bare `node:http`: here and by `work`. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** A request, as far as routes care. */
@@ -71,19 +71,16 @@ export function text(status: number, words: string, headers: Answer['headers'] =
   return { status, headers: { ...contentType, ...headers }, body: `${words}\n` }
 }
 
-export function json(value: object): Answer {
+export function json(value: object, status = 200): Answer {
   const headers = { 'content-type': 'application/json' }
-  return { status: 200, headers, body: JSON.stringify(value) }
+  return { status, headers, body: `${JSON.stringify(value)}\n` }
 }
 
 export function redirect(status: 302 | 303, location: string, headers = {}): Answer {
   return { status, headers: { location, ...headers }, body: '' }
 }
 
-/**
- * What a form has posted; an application may have parsed it already. Empty when it is too long to
- * be a login.
- */
+/** What a form has posted, unless it is too long. An application may have parsed it already. */
 export async function formOf(
   request: IncomingMessage & { readonly body?: unknown },
 ): Promise<URLSearchParams> {

@@ -1,7 +1,4 @@
-/**
- * Server-Sent Events to one viewer. A viewer that reads slowly misses events; nothing is kept for
- * it.
- */
+/** Server-Sent Events to one viewer. A viewer that reads slowly misses events. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** How long a browser waits before it connects again. */

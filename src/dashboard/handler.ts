@@ -11,10 +11,11 @@
  *   POST /login                        token in, cookie out
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { systemClock } from '../clock.ts'
+import type { Inspection } from '../lock/inspection.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
+import { detailOf } from '../operator/resource-detail.ts'
 import { RunningJobs } from '../operator/running-jobs.ts'
 import { Access } from './access.ts'
 import {
@@ -33,7 +34,6 @@ import { EventStream } from './event-stream.ts'
 import { Looks, type Look } from './looks.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { ProcessActivity } from './process-activity.ts'
-import { detailOf } from './resource-detail.ts'
 import { LEASE_SORTS, leasePage, stateOf, type DashboardState, type View } from './state.ts'
 import { WrongTokens } from './wrong-tokens.ts'
 
@@ -101,7 +101,7 @@ class Dashboard {
   readonly #looks: Looks
   readonly #activity: ProcessActivity
   readonly #jobs: RunningJobs | undefined
-  readonly #wrongTokens = new WrongTokens(systemClock)
+  readonly #wrongTokens = new WrongTokens()
   readonly #streams = new Set<EventStream>()
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => file('index.html'),
@@ -113,20 +113,19 @@ class Dashboard {
   constructor(options: ResolvedOptions) {
     this.#options = options
     const { namespace, prefix, timeoutMs, queueRedis } = options
-    const clock = systemClock
     this.#access = new Access(options)
     if (options.locks === undefined) {
-      this.#fleet = new FleetProbe({ ...options, clock })
+      this.#fleet = new FleetProbe(options)
       this.#locks = fleetView(this.#fleet)
     } else {
       this.#locks = serviceView(options.locks)
     }
     if (queueRedis !== undefined) {
-      this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs, clock })
+      this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs })
       this.#jobs = new RunningJobs(this.#queue, prefix)
     }
-    this.#looks = new Looks({ ...options, locks: this.#locks, queue: this.#queue, clock })
-    this.#activity = new ProcessActivity(namespace, clock)
+    this.#looks = new Looks({ ...options, locks: this.#locks, queue: this.#queue })
+    this.#activity = new ProcessActivity(namespace)
   }
 
   async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
@@ -142,13 +141,10 @@ class Dashboard {
   }
 
   async why(queue: string, jobId: string): Promise<string | undefined> {
-    const view = this.#queue
-    const job = await view?.job(queue, jobId)
-    if (view === undefined || job === undefined || job.finishedOn) return undefined
-    const resources = await view.placesOf(queue, jobId)
-    const why = await view.why(job, resources, (resource) => this.#locks.resource(resource))
-    if (why !== undefined) return why
-    return `Job ${jobId} (${await view.state(job)}) has no place in a line.`
+    const look = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
+    const job = await this.#queue?.explain(queue, jobId, look)
+    const isOver = job?.state === 'completed' || job?.state === 'failed'
+    return isOver ? undefined : job?.why
   }
 
   async close(): Promise<void> {

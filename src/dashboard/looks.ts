@@ -1,8 +1,5 @@
-/**
- * Looks at the servers for all viewers: one look at a time, shared by all, and none while there is
- * no viewer. Each look is bounded, and says where it was cut off.
- */
-import { sleep, type Clock } from '../clock.ts'
+/** Looks at the servers for all viewers: one bounded look at a time, and none without a viewer. */
+import { instant, sleep, systemClock } from '../clock.ts'
 import type { Diagnosis } from '../operator/diagnosis.ts'
 import { globEscape } from '../operator/glob.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
@@ -13,18 +10,15 @@ import type { Look as LookAtResource, QueueView, WaitingLines } from '../operato
 import { fewAnswer } from '../operator/resource-view.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../message-of.ts'
+import type { ResolvedOptions } from './options.ts'
 
-export interface LooksOptions {
+export interface LooksOptions extends Pick<
+  ResolvedOptions,
+  'maxLeaseMs' | 'everyMs' | 'prefix' | 'limit'
+> {
   readonly locks: LockView
   /** The queue's Redis; without it no lines are shown. */
   readonly queue: QueueView | undefined
-  readonly maxLeaseMs: number | undefined
-  readonly everyMs: number
-  /** BullMQ's. */
-  readonly prefix: string
-  /** The most leases that are looked at. */
-  readonly limit: number
-  readonly clock: Clock
 }
 
 export interface Look {
@@ -71,8 +65,8 @@ export class Looks {
 
   constructor(options: LooksOptions) {
     this.#options = options
-    const { queue, prefix, clock } = options
-    if (queue !== undefined) this.#counter = new QueueCounter(queue.server, prefix, clock)
+    const { queue, prefix } = options
+    if (queue !== undefined) this.#counter = new QueueCounter(queue.server, prefix)
   }
 
   get viewers(): number {
@@ -101,10 +95,7 @@ export class Looks {
     return this.#fresh() ?? this.#take()
   }
 
-  /**
-   * Leases and lines whose resource contains the text; asks the servers only where the look was cut
-   * off.
-   */
+  /** Whose resource contains the text. Asks the servers only where the look was cut off. */
   async search(look: Look, text: string): Promise<Found> {
     const { leases, lines } = look
     if (text === '') return { leases, lines }
@@ -121,10 +112,10 @@ export class Looks {
   }
 
   async #run(signal: AbortSignal, wait: boolean): Promise<void> {
-    const { everyMs, clock } = this.#options
+    const { everyMs } = this.#options
     let pauseMs = wait ? everyMs : 0
     for (;;) {
-      const over = await sleep(clock, pauseMs, signal).then(
+      const over = await sleep(systemClock, pauseMs, signal).then(
         () => false,
         () => true,
       )
@@ -137,9 +128,9 @@ export class Looks {
   }
 
   #fresh(): Look | undefined {
-    const { clock, everyMs } = this.#options
+    const { everyMs } = this.#options
     // A viewer is never further behind than this either: the pause, and the look itself.
-    const fresh = this.#last !== undefined && clock.now() - this.#last.takenAt < 2 * everyMs
+    const fresh = this.#last !== undefined && systemClock.now() - this.#last.takenAt < 2 * everyMs
     return fresh ? this.#last?.look : undefined
   }
 
@@ -151,20 +142,20 @@ export class Looks {
   }
 
   async #look(): Promise<Look> {
-    const { locks, limit, clock, maxLeaseMs, queue } = this.#options
+    const { locks, limit, maxLeaseMs, queue } = this.#options
     const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
     const [diagnosis, leases, queues] = await Promise.all([
       locks.diagnose(queue?.server, expected),
       locks.leases({ limit }),
       this.#counter?.count().catch(problemOf),
     ])
-    const at = clock.wallNow()
-    const changes = this.#watch.seen(leases, clock.now(), at)
+    const { now, wallNow: at } = instant(systemClock)
+    const changes = this.#watch.seen(leases, now, at)
     const counts = queues !== undefined && 'problem' in queues ? undefined : queues
     const history = this.#history.add(at, leases, changes, counts)
     const lines = await this.#lines(leases, '')
     const look = { at, diagnosis, leases, changes, lines, queues, history }
-    this.#last = { look, takenAt: clock.now() }
+    this.#last = { look, takenAt: systemClock.now() }
     this.#searches = new Map()
     return look
   }

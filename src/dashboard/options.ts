@@ -35,19 +35,8 @@ export interface DashboardOptions extends AccessOptions {
   readonly basePath?: string
 }
 
-export interface ResolvedOptions extends AccessOptions {
-  readonly masters: readonly MasterAddress[]
-  readonly locks: InspectedLocks | undefined
-  readonly queueRedis: MasterAddress | undefined
-  readonly namespace: string
-  readonly prefix: string
-  readonly maxLeaseMs: number | undefined
-  readonly timeoutMs: number
-  readonly everyMs: number
-  readonly limit: number
-  readonly bullBoard: string | undefined
-  readonly basePath: string
-}
+type Defaulted = 'masters' | 'namespace' | 'prefix' | 'timeoutMs' | 'everyMs' | 'limit' | 'basePath'
+export type ResolvedOptions = DashboardOptions & Required<Pick<DashboardOptions, Defaulted>>
 
 /** @throws TypeError for a bad option. */
 export function resolveOptions(options: DashboardOptions): ResolvedOptions {
@@ -74,7 +63,7 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
   return {
     ...options,
-    ...{ masters, locks, queueRedis, maxLeaseMs, basePath, bullBoard },
+    ...{ masters, basePath },
     namespace: nameOption('namespace', options.namespace ?? locks?.namespace ?? 'redlock'),
     prefix: nameOption('prefix', options.prefix ?? 'bull'),
     timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),

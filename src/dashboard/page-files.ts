@@ -1,8 +1,4 @@
-/**
- * The files of the page as text. In the repository they are read from `page/`. In the package this
- * module is replaced by one that contains them (`scripts/embed-page.ts`), because a bundler moves
- * code away from its files.
- */
+/** The files of the page. The build replaces this module by one that has them, for bundlers. */
 import { readFile } from 'node:fs/promises'
 
 export function pageFile(name: string): Promise<string> {

@@ -1,9 +1,5 @@
-/**
- * What the Redlocks and workers of this very process did in the last minute: exact numbers, the
- * losses with their reasons, and the step that each lease is at. Only who runs in a worker's
- * process can know these.
- */
-import type { Clock } from '../clock.ts'
+/** What the Redlocks and workers of this process did in the last minute, in exact numbers. */
+import { systemClock } from '../clock.ts'
 import { TOKENS_PER_GRANT } from '../redlock/verbs/acquire.ts'
 import { watchActivity, type Activity } from '../telemetry/activity.ts'
 
@@ -39,7 +35,6 @@ const MAX_STEPS = 10_000
 
 export class ProcessActivity {
   readonly #namespace: string
-  readonly #clock: Clock
   readonly #stop: () => void
   readonly #steps = new Map<number, string>()
   #seconds: Second[] = []
@@ -47,9 +42,8 @@ export class ProcessActivity {
   /** Of the first activity; undefined while there was none. */
   #since: number | undefined
 
-  constructor(namespace: string, clock: Clock) {
+  constructor(namespace: string) {
     this.#namespace = namespace
-    this.#clock = clock
     this.#stop = watchActivity((activity) => {
       this.#note(activity)
     })
@@ -77,7 +71,7 @@ export class ProcessActivity {
     for (const { counts: each } of this.#seconds) {
       for (const name of COUNTED) counts[name] += each[name]
     }
-    const overMs = Math.min(this.#clock.now() - this.#since, WINDOW_SECONDS * 1_000)
+    const overMs = Math.min(systemClock.now() - this.#since, WINDOW_SECONDS * 1_000)
     return { overMs, counts, losses: this.#losses }
   }
 
@@ -87,7 +81,7 @@ export class ProcessActivity {
 
   #note(activity: Activity): void {
     if ((activity.namespace ?? this.#namespace) !== this.#namespace) return
-    this.#since ??= this.#clock.now()
+    this.#since ??= systemClock.now()
     switch (activity.kind) {
       case 'attempted':
         this.#count(activity.outcome === 'granted' ? 'granted' : 'refused')
@@ -102,7 +96,7 @@ export class ProcessActivity {
       case 'lost': {
         this.#count('lost')
         const { resources, fencingToken, reason } = activity
-        const loss = { resources, fencingToken, reason, at: this.#clock.wallNow() }
+        const loss = { resources, fencingToken, reason, at: systemClock.wallNow() }
         this.#losses = [loss, ...this.#losses].slice(0, MAX_LOSSES)
         return
       }
@@ -126,7 +120,7 @@ export class ProcessActivity {
   }
 
   #second(): number {
-    return Math.floor(this.#clock.now() / 1_000)
+    return Math.floor(systemClock.now() / 1_000)
   }
 }
 

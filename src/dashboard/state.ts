@@ -6,6 +6,7 @@ import type { Finding } from '../lock/finding.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
+import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../redact.ts'
 import type { Found, Look } from './looks.ts'
 import type { ProcessActivity, ProcessReport } from './process-activity.ts'
@@ -44,19 +45,13 @@ export interface DashboardState {
   readonly process: ProcessReport | null
 }
 
-interface MasterRow {
-  readonly master: string
-  readonly state: MasterHealth['state']
-  readonly version?: string
-  readonly clockOffMs?: number
-  readonly roundTripMs?: number
-  readonly uptimeMs?: number
-}
+type MasterRow = Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> &
+  Partial<Pick<MasterSurvey, 'version' | 'roundTripMs' | 'uptimeMs'>>
 
 interface LeaseRow extends LiveLease {
   /** That the lease is at, where its holder is the process that serves the page. */
-  readonly step?: string
-  readonly job?: RunningJob
+  readonly step: string | undefined
+  readonly job: RunningJob | undefined
 }
 
 export const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
@@ -128,16 +123,9 @@ export function stateOf(
 }
 
 function masterRow({ master, state, survey, clockOffMs }: MasterHealth): MasterRow {
-  if (survey === undefined) return { master, state }
+  if (survey === undefined) return { master, state, clockOffMs }
   const { version, roundTripMs, uptimeMs } = survey
-  return {
-    master,
-    state,
-    version,
-    roundTripMs,
-    uptimeMs,
-    ...(clockOffMs !== undefined && { clockOffMs }),
-  }
+  return { master, state, clockOffMs, version, roundTripMs, uptimeMs }
 }
 
 function leaseRows(
@@ -146,11 +134,11 @@ function leaseRows(
   jobs: ReadonlyMap<string, RunningJob>,
   activity: ProcessActivity,
 ): Omit<DashboardState['leases'], 'sort'> {
-  const rows = shown.map((lease): LeaseRow => {
-    const step = activity.stepOf(lease.fencingToken)
-    const job = jobs.get(lease.resource)
-    return { ...lease, ...(step !== undefined && { step }), ...(job !== undefined && { job }) }
-  })
+  const rows = shown.map((lease) => ({
+    ...lease,
+    step: activity.stepOf(lease.fencingToken),
+    job: jobs.get(lease.resource),
+  }))
   const known = masters - unreachable.length >= quorum
   return { rows, page, pages, known, matching: leases.length, truncated, masters }
 }

@@ -1,23 +1,13 @@
-/**
- * Wrong tokens are answered late, and of one address only a few at a time: guessing takes too long,
- * and a person who mistypes waits for half a second.
- */
-import { sleep, type Clock } from '../clock.ts'
+/** Wrong tokens are answered late, a few at a time for an address: guessing takes too long. */
+import { sleep, systemClock } from '../clock.ts'
 
 const DELAY_MS = 500
 const MAX_AT_A_TIME = 5
 
 export class WrongTokens {
-  readonly #clock: Clock
   readonly #waiting = new Map<string, number>()
 
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /**
-   * whether this address has too many wrong tokens waiting that the next one is not even looked at.
-   */
+  /** Whether this address has so many wrong tokens waiting that the next one is not looked at. */
   isBlocked(address = ''): boolean {
     return (this.#waiting.get(address) ?? 0) >= MAX_AT_A_TIME
   }
@@ -26,7 +16,7 @@ export class WrongTokens {
   async delay(address = ''): Promise<void> {
     this.#count(address, 1)
     try {
-      await sleep(this.#clock, DELAY_MS)
+      await sleep(systemClock, DELAY_MS)
     } finally {
       this.#count(address, -1)
     }

@@ -15,6 +15,7 @@ import type {
   Renewal,
   Wish,
 } from '../lock/lock-driver.ts'
+import { heldInspection, ownerOf } from '../lock/service-views.ts'
 import { EtcdError, type EtcdGateway, type Header, type Reply } from './gateway.ts'
 import { etcdHealth } from './health.ts'
 
@@ -136,14 +137,9 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const master = `${this.name} (cluster ${this.#clusterId ?? '?'})`
     const [kv] = (reply['kvs'] ?? []) as readonly KeyValue[]
     if (kv?.lease === undefined) return { resource, masters: [{ master }] }
-    const ttlMs = await this.#leftMs(kv.lease)
-    const counter = Number(kv.mod_revision)
-    const name = ownerOf(kv.value)
-    return {
-      resource,
-      holder: { name, fencingToken: counter, freeInMs: ttlMs },
-      masters: [{ master, holder: name, ttlMs, counter }],
-    }
+    const freeInMs = await this.#leftMs(kv.lease)
+    const lease = { holder: holderOf(kv), fencingToken: Number(kv.mod_revision), freeInMs }
+    return heldInspection(master, { resource, ...lease })
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
@@ -157,11 +153,11 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const left = new Map(
       await Promise.all(leaseIds.map(async (ID) => [ID, await this.#leftMs(ID)] as const)),
     )
-    return found.map(({ key, value, mod_revision, lease = '' }) => ({
-      resource: Buffer.from(key, 'base64').subarray(prefix.length).toString(),
-      holder: ownerOf(value),
-      fencingToken: Number(mod_revision),
-      freeInMs: left.get(lease) ?? 0,
+    return found.map((kv) => ({
+      resource: Buffer.from(kv.key, 'base64').subarray(prefix.length).toString(),
+      holder: holderOf(kv),
+      fencingToken: Number(kv.mod_revision),
+      freeInMs: left.get(kv.lease ?? '') ?? 0,
     }))
   }
 
@@ -284,10 +280,9 @@ function refused(
   const [first = ''] = wish.resources
   if (held === undefined) return { status: 'split', resource: first }
   const resource = wish.resources[keys.indexOf(held.key)] ?? first
-  return { status: 'taken', resource, holder: ownerOf(held.value), retryAfterMs: leaseMs }
+  return { status: 'taken', resource, holder: holderOf(held), retryAfterMs: leaseMs }
 }
 
-function ownerOf(value: string): string {
-  const token = Buffer.from(value, 'base64').toString()
-  return `${token.slice(token.indexOf('@') + 1)} (${token.slice(0, 6)}…)`
+function holderOf({ value }: KeyValue): string {
+  return ownerOf(Buffer.from(value, 'base64').toString())
 }

@@ -1,7 +1,7 @@
 /** How the members of etcd are, each by itself. */
 import type { Finding } from '../lock/finding.ts'
-import type { ServerHealth, ServiceHealth } from '../lock/inspection.ts'
-import { messageOf } from '../message-of.ts'
+import type { ServiceHealth } from '../lock/inspection.ts'
+import { healthOf, type AskedServer } from '../lock/service-views.ts'
 import type { EtcdGateway } from './gateway.ts'
 
 interface Status {
@@ -12,35 +12,21 @@ interface Status {
 }
 
 /** `read` asks for what needs a quorum. */
-export async function etcdHealth(
+export function etcdHealth(
   gateway: EtcdGateway,
   read: () => Promise<void>,
 ): Promise<ServiceHealth> {
-  const findings: Finding[] = []
-  const servers = await Promise.all(
-    gateway.endpoints.map(async (endpoint): Promise<ServerHealth> => {
-      const server = new URL(endpoint).host
-      try {
-        const status = (await gateway.callAt(endpoint, '/v3/maintenance/status', {})) as Status
-        findings.push(...findingsOf(server, status))
-        const { version = '?', leader, header } = status
-        return { server, version, role: leader === header?.member_id ? 'leader' : 'follower' }
-      } catch (error) {
-        const problem = messageOf(error)
-        const fix = 'start it again, and see that it is reached from here'
-        const fact = `does not answer: ${problem}`
-        findings.push({ severity: 'error', code: 'unreachable', where: server, fact, fix })
-        return { server, problem }
-      }
-    }),
-  )
-  const found = { service: 'etcd', servers, findings }
-  try {
-    await read()
-    return found
-  } catch (error) {
-    return { ...found, problem: messageOf(error) }
-  }
+  const servers = gateway.endpoints.map((endpoint): AskedServer => {
+    const server = new URL(endpoint).host
+    const ask: AskedServer['ask'] = async () => {
+      const status = (await gateway.callAt(endpoint, '/v3/maintenance/status', {})) as Status
+      const { version = '?', leader, header } = status
+      const role = leader === header?.member_id ? 'leader' : 'follower'
+      return { version, role, findings: findingsOf(server, status) }
+    }
+    return { server, ask }
+  })
+  return healthOf('etcd', servers, read)
 }
 
 function findingsOf(where: string, { version = '', leader, errors = [] }: Status): Finding[] {

@@ -1,7 +1,4 @@
-/**
- * Objects in a store with conditional writes (S3 and others: `If-Match`, `If-None-Match`), which
- * keep the fencing token of their writer in their metadata.
- */
+/** Objects in a store with conditional writes; their metadata has the fencing token. */
 import { StaleTokenError } from '../errors.ts'
 
 /** An object, without its content. */

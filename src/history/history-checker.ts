@@ -107,17 +107,16 @@ export class HistoryChecker {
   /** Leases that are not settled, in the order of their grants. */
   readonly #open: LeaseRecord[] = []
   #events = 0
-  #leases = 0
-  #extensions = 0
-  #uncertain = 0
-  #longestOverlapMs = 0
-  readonly #findings: Finding[] = []
-  readonly #endings = { released: 0, 'handed-over': 0, lost: 0, unended: 0 }
-  readonly #violations = {
-    ...{ overlap: 0, 'slots-differ': 0 },
-    ...{ 'token-order': 0, 'token-repeated': 0, revived: 0 },
+  readonly #found = {
+    ...{ leases: 0, extensions: 0, uncertain: 0, longestOverlapMs: 0 },
+    endings: { released: 0, 'handed-over': 0, lost: 0, unended: 0 },
+    violations: {
+      ...{ overlap: 0, 'slots-differ': 0 },
+      ...{ 'token-order': 0, 'token-repeated': 0, revived: 0 },
+    },
+    missing: { lines: 0, grant: 0, end: 0, late: 0, unreadable: 0 },
+    findings: [] as Finding[],
   }
-  readonly #missing = { lines: 0, grant: 0, end: 0, late: 0, unreadable: 0 }
 
   constructor({ clockSkewMs = CLOCK_SKEW_MS, windowMs = WINDOW_MS }: HistoryOptions = {}) {
     this.#clockSkewMs = clockSkewMs
@@ -147,22 +146,16 @@ export class HistoryChecker {
   /** When all has been read. */
   verdict(): HistoryVerdict {
     this.#settleAll()
-    const violated = Object.values(this.#violations).some((count) => count > 0)
-    const incomplete = Object.values(this.#missing).some((count) => count > 0)
-    const clean = this.#leases === 0 ? 'empty' : 'clean'
+    const { violations, missing, leases } = this.#found
+    const violated = Object.values(violations).some((count) => count > 0)
+    const incomplete = Object.values(missing).some((count) => count > 0)
+    const clean = leases === 0 ? 'empty' : 'clean'
     return {
+      ...this.#found,
       verdict: violated ? 'violated' : incomplete ? 'incomplete' : clean,
-      leases: this.#leases,
       resources: this.#groups.size,
       machines: this.#machines.size,
       locks: this.#locks.size,
-      extensions: this.#extensions,
-      endings: { ...this.#endings },
-      violations: { ...this.#violations },
-      missing: { ...this.#missing },
-      uncertain: this.#uncertain,
-      longestOverlapMs: this.#longestOverlapMs,
-      findings: [...this.#findings],
       clockSkewMs: this.#clockSkewMs,
     }
   }
@@ -213,7 +206,7 @@ export class HistoryChecker {
   #grant(lock: Lock, event: GrantedEvent): void {
     const record = newRecord(event)
     lock.records.set(event.lease, record)
-    this.#leases++
+    this.#found.leases++
     this.#open.push(record)
     let inTime = true
     for (const name of record.names) {
@@ -241,8 +234,8 @@ export class HistoryChecker {
       return
     }
     update(record, event)
-    if (event.kind === 'extended') this.#extensions++
-    else this.#endings[event.kind]++
+    if (event.kind === 'extended') this.#found.extensions++
+    else this.#found.endings[event.kind]++
   }
 
   #groupOf(name: string): Group {
@@ -304,30 +297,31 @@ export class HistoryChecker {
     const lock = this.#locks.get(record.lock)
     if (lock !== undefined && lock.lastMs > record.trustedUntilMs + END_LINE_MS) {
       this.#gap('end', `${describe(record)} has no end, although its lock logged later lines`)
-    } else this.#endings.unended++
+    } else this.#found.endings.unended++
   }
 
   readonly #report = {
     conflict: (kind: Conflict, first: Entry, second: Entry, overlapMs: number): void => {
-      this.#longestOverlapMs = Math.max(this.#longestOverlapMs, overlapMs)
+      this.#found.longestOverlapMs = Math.max(this.#found.longestOverlapMs, overlapMs)
       const how = overlapMs > 0 ? ` for ${overlapMs.toFixed(3)} ms` : ''
       const text = `${WORDS[kind]}${how}: ${describe(first.record)}, ${describe(second.record)}`
       this.#violation(kind, text)
     },
     uncertain: (): void => {
-      this.#uncertain++
+      this.#found.uncertain++
     },
   }
 
   #violation(kind: Violation, text: string): void {
-    if (this.#violations[kind]++ < MAX_FINDINGS_OF_A_KIND) this.#findings.push({ kind, text })
+    if (this.#found.violations[kind]++ < MAX_FINDINGS_OF_A_KIND)
+      this.#found.findings.push({ kind, text })
   }
 
   #gap(kind: Gap, text: string, count = 1): void {
-    if (this.#missing[kind] < MAX_FINDINGS_OF_A_KIND) {
-      this.#findings.push({ kind: `missing-${kind}`, text })
+    if (this.#found.missing[kind] < MAX_FINDINGS_OF_A_KIND) {
+      this.#found.findings.push({ kind: `missing-${kind}`, text })
     }
-    this.#missing[kind] += count
+    this.#found.missing[kind] += count
   }
 }
 

@@ -245,7 +245,7 @@ export abstract class HeldLease implements Lease, Expiring {
     if (!this.#isOver) log?.released(this)
     this.#end('released')
     await this.free()
-    observer.released(this, clock.now() - startedAt)
+    if (observer.listens()) observer.released(this, clock.now() - startedAt)
   }
 
   /** Looks at both clocks until the lease is over; an extension only moves the next look. */
@@ -286,8 +286,10 @@ export abstract class HeldLease implements Lease, Expiring {
     const { clock, observer, held } = this.#registry
     if (!this.#isOver) {
       this.#isOver = true
-      const heldMs = clock.now() - this.#startedAt
-      observer.ended(this, this.#loss === undefined ? how : 'lost', heldMs)
+      if (observer.listens()) {
+        const heldMs = clock.now() - this.#startedAt
+        observer.ended(this, this.#loss === undefined ? how : 'lost', heldMs)
+      }
     }
     this.#look?.leave(this)
     this.#look = undefined

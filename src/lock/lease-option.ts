@@ -28,10 +28,11 @@ export function leaseTerms(options: LeaseOptions, defaults: LeaseDefaults): Leas
   const leaseMs = leaseOption(options.leaseMs ?? defaults.leaseMs, defaults.maxLeaseMs)
   const maxHoldMs = options.maxHoldMs ?? defaults.maxHoldMs
   const maxExtensions = options.maxExtensions ?? defaults.maxExtensions
+  const { slots = 1 } = options // Checked where they are taken.
   return {
     leaseMs,
     autoExtend: options.autoExtend ?? false,
-    slots: options.slots ?? 1,
+    slots,
     maxHoldMs: integerOption('maxHoldMs', maxHoldMs, leaseMs, any),
     maxExtensions: integerOption('maxExtensions', maxExtensions, 0, any),
   }

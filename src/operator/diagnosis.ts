@@ -2,7 +2,8 @@
 import { quorumOf } from '../redlock/quorum/quorum.ts'
 import type { Answer } from './fleet-probe.ts'
 import type { Finding } from '../lock/finding.ts'
-import { checkMaster, inWords, unreachable } from './master-checks.ts'
+import { duration } from './duration.ts'
+import { checkMaster, unreachable } from './master-checks.ts'
 import { checkQueue } from './queue-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
@@ -44,7 +45,7 @@ export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): 
   const health = masters.map((answer, index): MasterHealth => {
     const { master: where } = answer
     if (!answer.ok) {
-      findings.push({ ...unreachable(answer.problem), where })
+      findings.push(unreachable(answer.problem, where))
       return { master: where, state: 'unreachable', survey: undefined, clockOffMs: undefined }
     }
     const duplicate = duplicateOf(masters, index)
@@ -92,7 +93,7 @@ function checkOwnClock(commonOffsetMs: number): readonly Finding[] {
       severity: 'warning',
       code: 'own-clock',
       where: 'this machine',
-      fact: `its clock is ${inWords(Math.abs(commonOffsetMs))} ${direction} the masters'`,
+      fact: `its clock is ${duration(Math.abs(commonOffsetMs))} ${direction} the masters'`,
       fix: 'run chrony or ntpd here; a client too far ahead is refused by every master',
     },
   ]

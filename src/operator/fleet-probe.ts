@@ -1,7 +1,7 @@
 /**
  * All masters of a fleet as an operator looks at them: in whatever state they are, each by itself.
  */
-import { systemClock, type Clock } from '../clock.ts'
+import { systemClock } from '../clock.ts'
 import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
 import { quorumOf } from '../redlock/quorum/quorum.ts'
 import { leaseLibrary } from '../redlock/verbs/library.ts'
@@ -16,7 +16,6 @@ export interface FleetProbeOptions {
   readonly namespace: string
   /** How long one master may take to connect, and to answer one question. */
   readonly timeoutMs: number
-  readonly clock?: Clock
 }
 
 /** What one master answered, or why it gave no answer. */
@@ -31,12 +30,12 @@ export class FleetProbe {
   readonly #probes: readonly Probe[]
   readonly #batch: Script
 
-  constructor({ masters, namespace, timeoutMs, clock = systemClock }: FleetProbeOptions) {
+  constructor({ masters, namespace, timeoutMs }: FleetProbeOptions) {
     this.namespace = namespace
     this.#batch = batchScript(leaseLibrary, { namespace })
     this.keys = keyspace(namespace)
     this.quorum = quorumOf(masters.length)
-    this.#probes = masters.map((address) => new Probe(address, { timeoutMs, clock }))
+    this.#probes = masters.map((address) => new Probe(address, { timeoutMs, clock: systemClock }))
   }
 
   get size(): number {

@@ -1,8 +1,4 @@
-/**
- * Keys of this package that have no time to live and must have one: they were written or persisted
- * by hand, or restored from a backup. A lease key among them blocks its resource until it is
- * deleted.
- */
+/** Keys without a time to live that must have one: restored, or persisted by hand. */
 import type { Probe } from '../redis/probe.ts'
 import { globEscape } from './glob.ts'
 import { unreachableMasters, type FleetProbe, type Unreachable } from './fleet-probe.ts'

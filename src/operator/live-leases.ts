@@ -1,8 +1,4 @@
-/**
- * The leases of a whole fleet. Names are found by a bounded scan of every master; then every master
- * is asked about every name, so that the votes of a lease are counted over all masters however far
- * each scan came.
- */
+/** The leases of a fleet: names by a bounded scan of each master, then votes of all masters. */
 import type { Probe } from '../redis/probe.ts'
 import type { Keyspace } from '../redlock/keyspace.ts'
 import { heldBy } from '../redlock/quorum/quorum.ts'
@@ -171,4 +167,23 @@ function leaseOf(
     freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs }) => ttlMs)),
     votes,
   }
+}
+
+/** The largest value of the option `slots`. */
+const MAX_SLOTS = 1_000
+
+/**
+ * The slots of a resource (`gpu#1`, `gpu#2`, …) that a master has a key of, in the order of their
+ * numbers. Only callers know how many there are, so every one that there can be is read.
+ */
+export async function slotsOf(fleet: FleetProbe, resource: string): Promise<readonly LiveLease[]> {
+  const names = Array.from({ length: MAX_SLOTS }, (_, index) => `${resource}#${index + 1}`)
+  const views = await fleet.each((probe) => readLeases(probe, fleet.keys, names))
+  return [...mergeLeases(views, fleet.quorum)].sort(
+    (a, b) => slotNumber(a) - slotNumber(b) || b.votes - a.votes,
+  )
+}
+
+function slotNumber({ resource }: LiveLease): number {
+  return Number(resource.slice(resource.lastIndexOf('#') + 1))
 }

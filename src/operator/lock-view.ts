@@ -7,15 +7,23 @@ import type { Probe } from '../redis/probe.ts'
 import { diagnose, type Diagnosis, type Expectations, type MasterHealth } from './diagnosis.ts'
 import { answerOf, type FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
-import { liveLeases, type LeaseSearch, type LiveLease, type LiveLeases } from './live-leases.ts'
+import {
+  liveLeases,
+  slotsOf,
+  type LeaseSearch,
+  type LiveLease,
+  type LiveLeases,
+} from './live-leases.ts'
 import { checkQueue } from './queue-checks.ts'
 import { viewResource, type ResourceView } from './resource-view.ts'
-import { slotsOf } from './slots.ts'
 import { surveyFleet } from './survey.ts'
 
 export interface LockView {
   /** @param queue the queue's Redis, where it is to be looked at too. */
-  diagnose(queue: Probe | undefined, expectations: Expectations): Promise<Diagnosis>
+  diagnose(
+    queue: Probe | undefined,
+    expectations: Expectations,
+  ): Promise<Diagnosis | ServiceDiagnosis>
   leases(search: LeaseSearch): Promise<LiveLeases>
   resource(resource: string): Promise<ResourceView>
   /** The slots of a resource that are held. */

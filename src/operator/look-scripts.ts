@@ -1,7 +1,4 @@
-/**
- * What an operator asks of one server, as Lua: each answer is one moment of that server. Nothing is
- * changed.
- */
+/** What an operator asks of one server, as Lua: one moment of it. Nothing is changed. */
 import { defineScript, type Script } from '../redis/script.ts'
 
 /**

@@ -1,8 +1,6 @@
-/**
- * What can be wrong with one master. Pure: facts in, findings out. A check that finds nothing
- * returns undefined.
- */
+/** What can be wrong with one master. Pure. A check that finds nothing returns undefined. */
 import type { Finding } from '../lock/finding.ts'
+import { duration } from './duration.ts'
 import type { MasterSurvey } from './survey.ts'
 
 /** What the other masters and this machine say. */
@@ -34,13 +32,15 @@ const CLOCK_WARNING_MS = 1_000
 const DEFAULT_MAX_LEASE_MS = 30_000
 const FULL = 0.9
 
-const error = (code: string, fact: string, fix: string, silences = true): MasterFinding => ({
-  severity: 'error',
-  code,
-  fact,
-  fix,
-  silences,
-})
+const finding =
+  (severity: Finding['severity'], silences: boolean) =>
+  (code: string, fact: string, fix: string): MasterFinding => ({
+    ...{ severity, code, fact, fix, silences },
+  })
+const error = finding('error', true)
+const silencing = finding('warning', true)
+const warning = finding('warning', false)
+const note = finding('note', false)
 
 const identified: Check = ({ runId }) =>
   runId === ''
@@ -109,34 +109,28 @@ const sameFleetSize: Check = ({ enrolment }, { fleetSize, namespace }) =>
 const enrolled: Check = ({ enrolment, runId }, { namespace, maxLeaseMs }) => {
   const waitMs = maxLeaseMs ?? DEFAULT_MAX_LEASE_MS
   if (enrolment === undefined) {
-    return {
-      severity: 'warning',
-      code: 'not-enrolled',
-      fact: `no worker has used it under namespace \`${namespace}\` yet`,
-      fix: `start a worker: it votes ${waitMs} ms later, or at once if you \`bootstrap\` a fleet that is new; or correct --namespace`,
-      silences: true,
-    }
+    return silencing(
+      'not-enrolled',
+      `no worker has used it under namespace \`${namespace}\` yet`,
+      `start a worker: it votes ${waitMs} ms later, or at once if you \`bootstrap\` a fleet that is new; or correct --namespace`,
+    )
   }
   if (enrolment.runId === runId || runId === '') return undefined
-  return {
-    severity: 'warning',
-    code: 'restarted',
-    fact: 'has restarted, and no worker has connected since',
-    fix: `start a worker or wait for one: it votes at most ${waitMs} ms after that`,
-    silences: true,
-  }
+  return silencing(
+    'restarted',
+    'has restarted, and no worker has connected since',
+    `start a worker or wait for one: it votes at most ${waitMs} ms after that`,
+  )
 }
 
 const outOfQuarantine: Check = ({ enrolment, runId }) =>
   enrolment === undefined || enrolment.runId !== runId || enrolment.quarantineMs === 0
     ? undefined
-    : {
-        severity: 'warning',
-        code: 'quarantined',
-        fact: `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`,
-        fix: 'wait; only for a fleet on which no worker has ever run, `bullmq-redlock bootstrap`',
-        silences: true,
-      }
+    : silencing(
+        'quarantined',
+        `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`,
+        'wait; only for a fleet on which no worker has ever run, `bullmq-redlock bootstrap`',
+      )
 
 const rightClock: Check = ({ clockOffsetMs }, { commonOffsetMs, maxLeaseMs }) => {
   const offMs = clockOffsetMs - commonOffsetMs
@@ -144,48 +138,40 @@ const rightClock: Check = ({ clockOffsetMs }, { commonOffsetMs, maxLeaseMs }) =>
   const maxSkewMs = Math.floor((maxLeaseMs ?? DEFAULT_MAX_LEASE_MS) / 3)
   const tooFar = Math.abs(offMs) > maxSkewMs
   const direction = offMs < 0 ? 'behind' : 'ahead of'
-  return {
-    severity: tooFar ? 'error' : 'warning',
-    code: 'clock',
-    fact: `its clock is ${inWords(Math.abs(offMs))} ${direction} the others${tooFar ? ', so clients do not count it' : ''}`,
-    fix: 'run chrony or ntpd on its machine; clocks that are set while leases are held drop leases',
-    silences: tooFar,
-  }
+  return (tooFar ? error : warning)(
+    'clock',
+    `its clock is ${duration(Math.abs(offMs))} ${direction} the others${tooFar ? ', so clients do not count it' : ''}`,
+    'run chrony or ntpd on its machine; clocks that are set while leases are held drop leases',
+  )
 }
 
 const hasRoom: Check = ({ usedBytes, maxBytes }) =>
   maxBytes === 0 || usedBytes < FULL * maxBytes
     ? undefined
-    : {
-        severity: 'warning',
-        code: 'full',
-        fact: `uses ${Math.round((100 * usedBytes) / maxBytes)} % of its maxmemory; when it is full it refuses leases`,
-        fix: 'raise its maxmemory, or lower fenceTtlMs',
-        silences: false,
-      }
+    : warning(
+        'full',
+        `uses ${Math.round((100 * usedBytes) / maxBytes)} % of its maxmemory; when it is full it refuses leases`,
+        'raise its maxmemory, or lower fenceTtlMs',
+      )
 
 const fastEnough: Check = ({ roundTripMs }) =>
   roundTripMs < SLOW_MS
     ? undefined
-    : {
-        severity: 'warning',
-        code: 'slow',
-        fact: `a round trip takes ${Math.round(roundTripMs)} ms`,
-        fix: 'move it closer, or raise leaseMs and masterTimeoutMs',
-        silences: false,
-      }
+    : warning(
+        'slow',
+        `a round trip takes ${Math.round(roundTripMs)} ms`,
+        'move it closer, or raise leaseMs and masterTimeoutMs',
+      )
 
 const durability: Check = ({ persistence, appendfsync }) => {
   if (persistence === 'aof' && appendfsync === 'always') return undefined
   const kept = { aof: `appendfsync ${appendfsync ?? 'unknown'}`, rdb: 'snapshots only' }
   const what = persistence === 'aof' || persistence === 'rdb' ? kept[persistence] : persistence
-  return {
-    severity: 'note',
-    code: 'persistence',
-    fact: `persistence: ${what}; after a restart it grants nothing for one maxLeaseMs`,
-    fix: 'nothing; `appendonly yes` with `appendfsync always` would spare it that wait',
-    silences: false,
-  }
+  return note(
+    'persistence',
+    `persistence: ${what}; after a restart it grants nothing for one maxLeaseMs`,
+    'nothing; `appendonly yes` with `appendfsync always` would spare it that wait',
+  )
 }
 
 const CHECKS: readonly Check[] = [
@@ -210,13 +196,9 @@ export function checkMaster(master: MasterSurvey, around: Surroundings): readonl
 }
 
 /** A master that says nothing at all. */
-export function unreachable(problem: string): Omit<Finding, 'where'> {
-  return {
-    severity: 'error',
-    code: 'unreachable',
-    fact: `does not answer: ${problem}`,
-    fix: fixFor(problem),
-  }
+export function unreachable(problem: string, where: string): Finding {
+  const fact = `does not answer: ${problem}`
+  return { severity: 'error', code: 'unreachable', where, fact, fix: fixFor(problem) }
 }
 
 function fixFor(problem: string): string {
@@ -229,11 +211,4 @@ function fixFor(problem: string): string {
     return 'it is frozen, overloaded or cut off: look at its machine and the network to it'
   }
   return 'start it, or correct its address; `redis-cli -h HOST -p PORT ping` must answer'
-}
-
-/** A distance between clocks, as people say it. */
-export function inWords(ms: number): string {
-  if (ms < 10_000) return `${Math.round(ms)} ms`
-  if (ms < 120_000) return `${Math.round(ms / 1_000)} s`
-  return ms < 3_570_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`
 }

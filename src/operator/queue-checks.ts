@@ -14,7 +14,7 @@ export function checkQueue(
   masters: readonly Answer<MasterSurvey>[],
 ): readonly Finding[] {
   const where = `queue ${queue.master}`
-  if (!queue.ok) return [{ ...unreachable(queue.problem), where }]
+  if (!queue.ok) return [unreachable(queue.problem, where)]
   const { value: server } = queue
   const found: Finding[] = []
   const add = (severity: Finding['severity'], code: string, fact: string, fix: string): void => {

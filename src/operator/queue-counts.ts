@@ -1,8 +1,5 @@
-/**
- * How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. Nothing is
- * changed.
- */
-import type { Clock } from '../clock.ts'
+/** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
+import { systemClock } from '../clock.ts'
 import type { Probe } from '../redis/probe.ts'
 import { defineScript, type Script } from '../redis/script.ts'
 import { ASLEEP } from '../worker/line/line-library.ts'
@@ -55,21 +52,19 @@ const KEYS = ['wait', 'prioritized', 'paused', 'delayed', 'active', 'failed', 'c
 export class QueueCounter {
   readonly #probe: Probe
   readonly #prefix: string
-  readonly #clock: Clock
   #names: readonly string[] = []
   #foundAt = -Infinity
 
-  constructor(probe: Probe, prefix: string, clock: Clock) {
+  constructor(probe: Probe, prefix: string) {
     this.#probe = probe
     this.#prefix = prefix
-    this.#clock = clock
   }
 
   async count(): Promise<readonly QueueCounts[]> {
-    if (this.#clock.now() - this.#foundAt >= FIND_EVERY_MS) {
+    if (systemClock.now() - this.#foundAt >= FIND_EVERY_MS) {
       this.#names = await this.#find()
       // A machine with no queue yet is asked again at once.
-      if (this.#names.length > 0) this.#foundAt = this.#clock.now()
+      if (this.#names.length > 0) this.#foundAt = systemClock.now()
     }
     const keys = this.#names.flatMap((name) => KEYS.map((key) => `${this.#prefix}:${name}:${key}`))
     const reply = (await this.#probe.run(countsScript, keys, [ASLEEP])) as readonly number[]

@@ -1,10 +1,6 @@
-/**
- * What an operator asks of the queue's Redis without the application: a job, the lines it stands
- * in, and why it waits. A job's hash names its lines, so the function that names a resource is not
- * needed.
- */
+/** What an operator asks of the queue's Redis: a job, the lines it stands in, and why it waits. */
 import { Job, Queue } from 'bullmq'
-import { systemClock, withinMs, type Clock } from '../clock.ts'
+import { systemClock, withinMs } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
@@ -25,7 +21,6 @@ export interface QueueViewOptions {
   /** BullMQ's. */
   readonly prefix: string
   readonly timeoutMs: number
-  readonly clock?: Clock
 }
 
 /** What the masters say about a resource. */
@@ -60,6 +55,13 @@ export interface LineSearch {
   readonly heads: number
 }
 
+export interface Explanation {
+  readonly state: string
+  /** In whose lines it stands. */
+  readonly resources: readonly string[]
+  readonly why: string
+}
+
 /** The last lines of a job's log that are shown: requeues say there why. */
 const LOG_LINES = 5
 /** The most jobs of a line that are shown. */
@@ -79,14 +81,12 @@ const LEAVE_LINES_LIMIT_MS = 600_000
 export class QueueView {
   readonly #options: QueueViewOptions
   readonly #probe: Probe
-  readonly #clock: Clock
   readonly #queues = new Map<string, Queue>()
 
   constructor(options: QueueViewOptions) {
     this.#options = options
-    const { url, timeoutMs, clock = systemClock } = options
-    this.#clock = clock
-    this.#probe = new Probe(url, { timeoutMs, clock })
+    const { url, timeoutMs } = options
+    this.#probe = new Probe(url, { timeoutMs, clock: systemClock })
   }
 
   /** The server itself. */
@@ -147,12 +147,36 @@ export class QueueView {
     )
   }
 
-  async job(queue: string, jobId: string): Promise<Job | undefined> {
-    return this.#within(() => Job.fromId(this.#queue(queue), jobId))
-  }
-
-  async state(job: Job): Promise<string> {
-    return this.#within(() => job.getState())
+  /**
+   * What becomes of a job, in words; undefined where there is none.
+   * @param resources what it touches, where its hash does not name its lines.
+   */
+  async explain(
+    queue: string,
+    jobId: string,
+    look: Look,
+    resources?: readonly string[],
+  ): Promise<Explanation | undefined> {
+    const job = await this.#within(() => Job.fromId(this.#queue(queue), jobId))
+    if (job === undefined) return undefined
+    const lines = resources ?? (await this.#linesOf(queue, jobId))
+    const state = await this.#within(() => job.getState())
+    const found = { state, resources: lines }
+    const waits =
+      lines.length > 0
+        ? await this.#within(() => whyWaits(job, lines, { inspect: look }, this.#lines()))
+        : undefined
+    if (waits !== undefined) return { ...found, why: waits }
+    if (state === 'completed' || state === 'failed') {
+      const reason = job.failedReason ? ` ${job.failedReason}` : ''
+      return { ...found, why: `Job ${jobId} has ${state}.${reason}` }
+    }
+    const others = (await this.#otherNamespaces(queue)).map((name) => `\`${name}\``)
+    const lately = others.length === 0 ? '' : ` (lately: ${others.join(', ')})`
+    const why =
+      `Job ${jobId} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
+      `or its workers keep no lines (order: 'relaxed'), or use another --namespace${lately}.`
+    return { ...found, why }
   }
 
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
@@ -160,11 +184,6 @@ export class QueueView {
     const { prefix } = this.#options
     const key = `${prefix}:${queue}:${jobId}:logs`
     return (await this.#probe.command('LRANGE', key, -LOG_LINES, -1)) as string[]
-  }
-
-  /** Undefined for a job that has no place in the lines of the resources. */
-  async why(job: Job, resources: readonly string[], look: Look): Promise<string | undefined> {
-    return this.#within(() => whyWaits(job, resources, { inspect: look }, this.#lines()))
   }
 
   /** What is set for a resource, or for all of which something is set. */
@@ -200,7 +219,7 @@ export class QueueView {
   }
 
   /** The other namespaces that the queue's workers and producers had lately. */
-  async otherNamespaces(queue: string): Promise<readonly string[]> {
+  async #otherNamespaces(queue: string): Promise<readonly string[]> {
     const { prefix, namespace } = this.#options
     const reply = this.#probe.command('ZRANGE', settingsKey({ prefix, queue }), 0, -1)
     const said = (await reply.catch(() => [])) as string[] // Where that may not be read: none.
@@ -209,7 +228,7 @@ export class QueueView {
   }
 
   /** The resources in whose lines the job stands. */
-  async placesOf(queue: string, jobId: string): Promise<readonly string[]> {
+  async #linesOf(queue: string, jobId: string): Promise<readonly string[]> {
     const { prefix } = this.#options
     const key = `${prefix}:${queue}:${jobId}`
     const recorded = await this.#probe.command('HGET', key, 'redlock:lines')
@@ -228,7 +247,7 @@ export class QueueView {
       disconnectNow(LineBackend.of(queue))
       return queue.close()
     })
-    await withinMs(this.#clock, CLOSE_LIMIT_MS, Promise.allSettled(closing))
+    await withinMs(systemClock, CLOSE_LIMIT_MS, Promise.allSettled(closing))
   }
 
   /**
@@ -242,7 +261,7 @@ export class QueueView {
     await this.#probe.command('PING')
     try {
       const asked = question().then((value) => ({ value }))
-      const answer = await withinMs(this.#clock, limitMs, asked)
+      const answer = await withinMs(systemClock, limitMs, asked)
       if (answer === undefined) throw new Error(`no reply within ${limitMs} ms`)
       return answer.value
     } catch (error) {

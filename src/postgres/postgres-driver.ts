@@ -10,7 +10,7 @@ import type {
   Wish,
 } from '../lock/lock-driver.ts'
 import type { LockSettings } from '../lock/lock-settings.ts'
-import { messageOf } from '../message-of.ts'
+import { healthOf, heldInspection, ownerOf, type AskedServer } from '../lock/service-views.ts'
 import type { PgListener, PgPool, PgRows } from './pg.ts'
 import { ReleaseListener } from './release-listener.ts'
 import { statementsFor, type Statements } from './statements.ts'
@@ -25,6 +25,8 @@ interface Found {
   readonly granted: string | null
   readonly left_ms: number
 }
+
+type Listed = Omit<Found, 'granted'> & { readonly fencing_token: string }
 
 interface Server {
   readonly exists: boolean
@@ -69,7 +71,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   /** Creates the table where it is missing. */
   async ready(): Promise<void> {
     const server = await this.#server()
-    const [problem] = findingsOf(server).filter(({ severity }) => severity === 'error')
+    const [problem] = problemsOf(server)
     if (problem !== undefined) throw new Error(`${problem.fact}. ${problem.fix}.`)
     if (server.exists) return
     await this.#query(this.#statements.create).catch(async (error: unknown) => {
@@ -117,47 +119,29 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
 
   async inspect(resource: string): Promise<Inspection> {
     const { rows } = await this.#look(this.#statements.inspect, resource)
-    const [row] = rows as readonly (Omit<Found, 'resource'> & { fencing_token: string })[]
-    const counter = Number(row?.fencing_token ?? 0)
-    const name = ownerOf(row?.holder ?? null)
+    const [row] = rows as readonly Listed[]
     if (row === undefined || row.left_ms <= 0) {
+      const counter = Number(row?.fencing_token ?? 0)
       return { resource, masters: [{ master: this.name, counter }] }
     }
-    const ttlMs = Math.ceil(row.left_ms)
-    return {
-      resource,
-      holder: { name, fencingToken: counter, freeInMs: ttlMs },
-      masters: [{ master: this.name, holder: name, ttlMs, counter }],
-    }
+    return heldInspection(this.name, listed(row))
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
     const { rows } = await this.#look(this.#statements.leases, limit)
-    return (rows as readonly (Found & { fencing_token: string })[]).map((row) => ({
-      resource: row.resource,
-      holder: ownerOf(row.holder),
-      fencingToken: Number(row.fencing_token),
-      freeInMs: Math.ceil(row.left_ms),
-    }))
+    return (rows as readonly Listed[]).map(listed)
   }
 
-  async health(): Promise<ServiceHealth> {
-    const service = this.name
-    try {
+  health(): Promise<ServiceHealth> {
+    const ask: AskedServer['ask'] = async () => {
       const server = await this.#server()
-      const findings = findingsOf(server)
-      const problem = findings.find(({ severity }) => severity === 'error')?.fact
       const role = server.standby ? 'standby' : 'primary'
-      const servers = [{ server: service, version: server.version, role }]
-      return { service, servers, findings, ...(problem !== undefined && { problem }) }
-    } catch (error) {
-      const problem = messageOf(error)
-      const fix = 'start it again, and see that it is reached from here'
-      const fact = `does not answer: ${problem}`
-      const finding = { code: 'unreachable', where: service, fact, fix }
-      const findings = [{ severity: 'error' as const, ...finding }]
-      return { service, problem, servers: [{ server: service, problem }], findings }
+      return { version: server.version, role, findings: findingsOf(server) }
     }
+    return healthOf(this.name, [{ server: this.name, ask }], async () => {
+      const [problem] = problemsOf(await this.#server())
+      if (problem !== undefined) throw new Error(problem.fact)
+    })
   }
 
   async close(): Promise<void> {
@@ -196,7 +180,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
     const held = found.find(({ left_ms }) => left_ms > 0)
     const { resource = '', holder = null, left_ms = 0 } = held ?? found[0] ?? {}
     if (held === undefined) return { status: 'split', resource }
-    return { status: 'taken', resource, holder: ownerOf(holder), retryAfterMs: Math.ceil(left_ms) }
+    return { status: 'taken', resource, holder: holderOf(holder), retryAfterMs: Math.ceil(left_ms) }
   }
 
   #on(text: string, wish: Wish, more: readonly unknown[] = []): Promise<PgRows> {
@@ -224,6 +208,11 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   }
 }
 
+/** That no lease is safe with. */
+function problemsOf(server: Server): readonly Finding[] {
+  return findingsOf(server).filter(({ severity }) => severity === 'error')
+}
+
 function findingsOf({ exists, standby, commit }: Server): readonly Finding[] {
   const where = 'PostgreSQL'
   const found: Finding[] = []
@@ -248,9 +237,11 @@ function isTaken(outcome: ClaimOutcome<PostgresClaim> | 'missing'): boolean {
   return outcome !== 'missing' && outcome.status === 'taken'
 }
 
-/** A token is secret: people see its owner and its beginning. */
-function ownerOf(token: string | null): string {
-  if (token === null) return 'unknown'
-  const at = token.indexOf('@')
-  return `${token.slice(at + 1)} (${token.slice(0, 6)}…)`
+function listed({ resource, holder, fencing_token, left_ms }: Listed): ListedLease {
+  const fencingToken = Number(fencing_token)
+  return { resource, holder: holderOf(holder), fencingToken, freeInMs: Math.ceil(left_ms) }
+}
+
+function holderOf(token: string | null): string {
+  return token === null ? 'unknown' : ownerOf(token)
 }

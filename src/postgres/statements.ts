@@ -37,10 +37,7 @@ const NEXT_TOKEN =
 export function statementsFor(table: string): Statements {
   const locked = (lock: string, where = ''): string =>
     `SELECT * FROM ${table} WHERE ${KEY} ${where} ORDER BY resource FOR ${lock}`
-  /**
-   * $1 namespace, $2 resources, $3 token, $4 milliseconds. Returns every resource and the token
-   * granted.
-   */
+  /** $1 namespace, $2 resources, $3 token, $4 ms. Returns every resource, and the token granted. */
   const grant = (isFree: string, lock: string): string => `
     WITH found AS MATERIALIZED (${locked(lock)}),
     free AS (
@@ -102,7 +99,7 @@ export function statementsFor(table: string): Statements {
       UPDATE ${table} SET awaited_until = clock_timestamp() + $3::float8 * interval '1 millisecond'
       WHERE ${KEY}`,
     inspect: `
-      SELECT holder, fencing_token,
+      SELECT resource, holder, fencing_token,
         GREATEST(0, extract(epoch FROM expires_at - clock_timestamp()) * 1000)::float8 AS left_ms
       FROM ${table} WHERE namespace = $1 AND resource = $2`,
     /** $2 is how many at most. */

@@ -13,9 +13,8 @@ import type { Claim, Predecessor } from './verbs/claim.ts'
 import { Confirm } from './verbs/confirm.ts'
 import { Extend } from './verbs/extend.ts'
 import { heal } from './verbs/heal.ts'
-import { Release } from './verbs/release.ts'
+import { Release, turnMs } from './verbs/release.ts'
 import type { ExtendVote } from './verbs/votes.ts'
-import { turnMs } from './waiting/announcements.ts'
 
 export class QuorumLease extends HeldLease {
   readonly #fleet: Fleet

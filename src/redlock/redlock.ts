@@ -79,6 +79,8 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #announcements: Announcements
   /** Of a call without options. */
   readonly #usualTerms: LeaseTerms
+  /** Of options that are frozen. */
+  readonly #checkedTerms = new WeakMap<LeaseOptions, LeaseTerms>()
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
   /** Of the last attempt that a quorum answered; retries wait longer than this. */
@@ -194,8 +196,7 @@ export class Redlock implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options?: LeaseOptions,
   ): Promise<AcquireOutcome> {
-    if (options !== undefined) callOptions(options, false)
-    return this.#try(resourceNames(resource), options, NOT_WAITING)
+    return this.#try(resourceNames(resource), this.#termsOf(options), NOT_WAITING)
   }
 
   /**
@@ -210,24 +211,25 @@ export class Redlock implements LockService, AsyncDisposable {
     const names = resourceNames(resource)
     if (options !== undefined) callOptions(options, true)
     const { clock } = this.#settings
-    const { signal, slots } = options ?? {}
+    const { signal } = options ?? {}
     signal?.throwIfAborted()
+    const terms = options === undefined ? this.#usualTerms : leaseTerms(options, this.#settings)
     const startedAt = clock.now()
     const waitMs = options === undefined ? this.#settings.leaseMs : this.#waitMs(options)
     const waiter = waitMs > 0 ? Math.floor(clock.random() * 2 ** 40).toString(36) : ''
     // The first attempt takes a place among the waiters, if it has to wait, in the same call.
-    const outcome = await this.#try(names, options, { waitMs, waiter })
+    const outcome = await this.#try(names, terms, { waitMs, waiter })
     if (outcome.status === 'granted' && signal?.aborted !== true) {
       if (this.#observer.listens()) {
         this.#observer.waited(names, true, clock.now() - startedAt)
       }
       return outcome.lease
     }
-    const all = claimsFor(names, slots ?? 1, 0).flat()
+    const all = claimsFor(names, terms.slots, 0).flat()
     const waiting = acquireWithin({
       ...{ clock, startedAt, waitMs, signal },
       first: outcome,
-      attempt: (leftMs) => this.#try(names, options, { waitMs: leftMs, waiter }),
+      attempt: (leftMs) => this.#try(names, terms, { waitMs: leftMs, waiter }),
       roundTripMs: () => this.#roundTripMs,
       listen: () => this.#announcements.listen(waiter, all, startedAt),
       stopped: (granted) => {
@@ -269,11 +271,11 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
     this.#assertOpen()
-    callOptions(options, false)
+    const given = this.#termsOf(options)
     if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#fleet)) {
       return refuse('lease', 'a lease of this Redlock', lease)
     }
-    const terms = { ...leaseTerms(options, this.#settings), slots: lease.slots }
+    const terms = { ...given, slots: lease.slots }
     const next = lease.passOn(terms)
     if (next !== undefined) return this.#passedOn(next)
     return this.#attempt(lease.resources, terms, { waitMs: 0, waiter: lease.waiter }, lease)
@@ -329,15 +331,10 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /** The resources, or the slots of one resource in turn until one is granted. */
-  #try(
-    names: readonly string[],
-    options: LeaseOptions | undefined,
-    waiting: Waiting,
-  ): Promise<AcquireOutcome> {
+  #try(names: readonly string[], terms: LeaseTerms, waiting: Waiting): Promise<AcquireOutcome> {
     this.#assertOpen()
-    const terms = options === undefined ? this.#usualTerms : leaseTerms(options, this.#settings)
-    if (options?.slots === undefined) return this.#attempt(names, terms, waiting)
-    const claims = claimsFor(names, options.slots, this.#settings.clock.random())
+    if (terms.slots === 1) return this.#attempt(names, terms, waiting)
+    const claims = claimsFor(names, terms.slots, this.#settings.clock.random())
     return tryEach(claims, (claim) => this.#attempt(claim, terms, waiting))
   }
 
@@ -370,6 +367,17 @@ export class Redlock implements LockService, AsyncDisposable {
     if (this.#closed !== undefined) await lease.release()
     this.#assertOpen()
     return { status, lease }
+  }
+
+  /** Frozen options are checked once: a worker gives the same ones for each of its jobs. */
+  #termsOf(options: LeaseOptions | undefined): LeaseTerms {
+    if (options === undefined) return this.#usualTerms
+    const known = this.#checkedTerms.get(options)
+    if (known !== undefined) return known
+    callOptions(options, false)
+    const terms = leaseTerms(options, this.#settings)
+    if (Object.isFrozen(options)) this.#checkedTerms.set(options, terms)
+    return terms
   }
 
   #waitMs(options: AcquireOptions): number {

@@ -6,38 +6,20 @@
 import { channel, subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { AttemptStatus, ExtendResult, LeaseEnd, LossReason } from './lock-observer.ts'
 
-export type Activity =
-  | {
-      readonly kind: 'attempted'
-      readonly namespace: string
-      readonly outcome: AttemptStatus
-    }
-  | { readonly kind: 'extended'; readonly namespace: string; readonly outcome: ExtendResult }
-  | {
-      readonly kind: 'ended'
-      readonly namespace: string
-      readonly fencingToken: number
-      readonly how: LeaseEnd
-    }
+/** `namespace` is undefined where a processor runs in a worker that was made elsewhere. */
+export type Activity = { readonly namespace: string | undefined } & (
+  | { readonly kind: 'attempted'; readonly outcome: AttemptStatus }
+  | { readonly kind: 'extended'; readonly outcome: ExtendResult }
+  | { readonly kind: 'ended'; readonly fencingToken: number; readonly how: LeaseEnd }
   | {
       readonly kind: 'lost'
-      readonly namespace: string
       readonly resources: readonly string[]
       readonly fencingToken: number
       readonly reason: LossReason
     }
-  | {
-      readonly kind: 'step'
-      /** Undefined where a processor runs in a worker that was made elsewhere. */
-      readonly namespace: string | undefined
-      readonly fencingToken: number
-      readonly step: string
-    }
-  | {
-      readonly kind: 'requeued'
-      readonly namespace: string | undefined
-      readonly reason: string
-    }
+  | { readonly kind: 'step'; readonly fencingToken: number; readonly step: string }
+  | { readonly kind: 'requeued'; readonly reason: string }
+)
 
 /** Found by its name: several copies of this package in one process share it. */
 const NAME = 'bullmq-redlock:activity'

@@ -7,133 +7,88 @@ import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentel
 import type { MasterStatus, ObservedLock, Question, VoteOutcome } from './lock-observer.ts'
 import type { WorkerSource } from './worker-source.ts'
 
-type Kind = 'histogram' | 'counter' | 'observed counter' | 'gauge'
-
-interface Metric {
-  readonly kind: Kind
-  readonly unit: string
-  readonly description: string
-}
-
+/** By kind: the unit of each, and what it says. */
 const KINDS = {
-  'redlock.lease.acquire.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'One attempt to acquire a lease, by its outcome',
-  },
-  'redlock.lease.wait.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'A whole acquire(), with all its attempts, until it was granted or gave up',
-  },
-  'redlock.lease.hold.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'How long a lease was held, by how it ended',
-  },
-  'redlock.lease.extensions': {
-    kind: 'counter',
-    unit: '{extension}',
-    description: 'Attempts to extend a lease, by their outcome',
-  },
-  'redlock.lease.losses': {
-    kind: 'counter',
-    unit: '{lease}',
-    description: 'Leases that were lost before they were released, by the reason',
-  },
-  'redlock.lease.splits': {
-    kind: 'counter',
-    unit: '{attempt}',
-    description: 'Attempts in which no client won a quorum',
-  },
-  'redlock.lease.active': {
-    kind: 'gauge',
-    unit: '{lease}',
-    description: 'Leases that this process holds now',
-  },
-  'redlock.master.votes': {
-    kind: 'observed counter',
-    unit: '{vote}',
-    description: 'Answers of the masters, by question and outcome',
-  },
-  'redlock.master.state': {
-    kind: 'gauge',
-    unit: '1',
-    description: '1 for the state that a master is in, 0 for the others',
-  },
-  'redlock.master.clock_offset': {
-    kind: 'gauge',
-    unit: 's',
-    description: "The master's clock minus this machine's when it was last enrolled",
-  },
-  'redlock.quorum.margin': {
-    kind: 'gauge',
-    unit: '{master}',
-    description: 'How many more masters than a quorum vote; below 0 no lease is granted',
-  },
-  'redlock.job.wait.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description: 'From when a job could first have run until its first lease',
-  },
-  'redlock.job.handoff.duration': {
-    kind: 'histogram',
-    unit: 's',
-    description:
+  histogram: {
+    'redlock.lease.acquire.duration': ['s', 'One attempt to acquire a lease, by its outcome'],
+    'redlock.lease.wait.duration': [
+      's',
+      'A whole acquire(), with all its attempts, until it was granted or gave up',
+    ],
+    'redlock.lease.hold.duration': ['s', 'How long a lease was held, by how it ended'],
+    'redlock.job.wait.duration': [
+      's',
+      'From when a job could first have run until its first lease',
+    ],
+    'redlock.job.handoff.duration': [
+      's',
       'From the end of a job until the next of its line had its lease, on the same worker',
+    ],
   },
-  'redlock.job.requeues': {
-    kind: 'counter',
-    unit: '{requeue}',
-    description: 'Jobs given back to the queue because they could not run yet, by the reason',
+  counter: {
+    'redlock.lease.extensions': ['{extension}', 'Attempts to extend a lease, by their outcome'],
+    'redlock.lease.losses': [
+      '{lease}',
+      'Leases that were lost before they were released, by the reason',
+    ],
+    'redlock.lease.splits': ['{attempt}', 'Attempts in which no client won a quorum'],
+    'redlock.job.requeues': [
+      '{requeue}',
+      'Jobs given back to the queue because they could not run yet, by the reason',
+    ],
+    'redlock.job.ends': [
+      '{job}',
+      'Jobs that completed, failed for good, or failed and will be retried',
+    ],
+    'redlock.job.batches': ['{batch}', 'Batches of jobs that began to run'],
   },
-  'redlock.job.ends': {
-    kind: 'counter',
-    unit: '{job}',
-    description: 'Jobs that completed, failed for good, or failed and will be retried',
+  'observed counter': {
+    'redlock.master.votes': ['{vote}', 'Answers of the masters, by question and outcome'],
   },
-  'redlock.job.batches': {
-    kind: 'counter',
-    unit: '{batch}',
-    description: 'Batches of jobs that began to run',
-  },
-  'redlock.job.parked': {
-    kind: 'gauge',
-    unit: '{job}',
-    description: 'Jobs that sleep until it is their turn, in up to 1,000 lines',
-  },
-  'redlock.line.active': {
-    kind: 'gauge',
-    unit: '{line}',
-    description: 'Resources with a line of jobs',
-  },
-  'redlock.line.longest': {
-    kind: 'gauge',
-    unit: '{job}',
-    description: 'Jobs that sleep in the longest line',
-  },
-  'redlock.line.limited': {
-    kind: 'gauge',
-    unit: '{resource}',
-    description: 'Resources that are paused or asleep, or whose slots or rate are set',
-  },
-  'redlock.line.tenants': {
-    kind: 'gauge',
-    unit: '{tenant}',
-    description: 'Tenants with jobs that wait for their turn among tenants, of one queue',
-  },
-  'redlock.worker.breaker.open': {
-    kind: 'gauge',
-    unit: '1',
-    description: '1 while a worker fetches no jobs because the masters have no quorum',
+  gauge: {
+    'redlock.lease.active': ['{lease}', 'Leases that this process holds now'],
+    'redlock.master.state': ['1', '1 for the state that a master is in, 0 for the others'],
+    'redlock.master.clock_offset': [
+      's',
+      "The master's clock minus this machine's when it was last enrolled",
+    ],
+    'redlock.quorum.margin': [
+      '{master}',
+      'How many more masters than a quorum vote; below 0 no lease is granted',
+    ],
+    'redlock.job.parked': ['{job}', 'Jobs that sleep until it is their turn, in up to 1,000 lines'],
+    'redlock.line.active': ['{line}', 'Resources with a line of jobs'],
+    'redlock.line.longest': ['{job}', 'Jobs that sleep in the longest line'],
+    'redlock.line.limited': [
+      '{resource}',
+      'Resources that are paused or asleep, or whose slots or rate are set',
+    ],
+    'redlock.line.tenants': [
+      '{tenant}',
+      'Tenants with jobs that wait for their turn among tenants, of one queue',
+    ],
+    'redlock.worker.breaker.open': [
+      '1',
+      '1 while a worker fetches no jobs because the masters have no quorum',
+    ],
   },
 } as const
 
-export type MetricName = keyof typeof KINDS
-export const METRICS: Readonly<Record<MetricName, Metric>> = KINDS
-type NameOf<K extends Kind> = {
-  [Name in MetricName]: (typeof KINDS)[Name]['kind'] extends K ? Name : never
-}[MetricName]
+type Kind = keyof typeof KINDS
+type NameOf<K extends Kind> = K extends Kind ? keyof (typeof KINDS)[K] : never
+
+interface Metric {
+  readonly kind: Kind
+  readonly name: NameOf<Kind>
+  readonly options: { readonly unit: string; readonly description: string }
+}
+
+export const METRICS: readonly Metric[] = Object.entries(KINDS).flatMap(([kind, metrics]) =>
+  Object.entries<readonly [string, string]>(metrics).map(([name, [unit, description]]) => ({
+    ...{ kind: kind as Kind, name: name as NameOf<Kind> },
+    options: { unit, description },
+  })),
+)
 
 /** From a fast local vote to a long wait in a line. */
 const SECONDS = [
@@ -156,8 +111,8 @@ type Observe = (name: NameOf<'gauge' | 'observed counter'>, value: number, by: A
 export class Instruments {
   readonly locks: Set<ObservedLock> = new Set()
   readonly workers: Set<WorkerSource> = new Set()
-  readonly #histograms = new Map<MetricName, Histogram>()
-  readonly #counters = new Map<MetricName, Counter>()
+  readonly #histograms = new Map<string, Histogram>()
+  readonly #counters = new Map<string, Counter>()
   /** By namespace. */
   readonly #leases = new Map<string, number>()
   /** By queue. */
@@ -165,10 +120,8 @@ export class Instruments {
   readonly #tallies = new Map<string, Tally>()
 
   constructor(meter: Meter) {
-    const observables = new Map<MetricName, Observable>()
-    for (const [key, { kind, unit, description }] of Object.entries<Metric>(METRICS)) {
-      const name = key as MetricName
-      const options = { unit, description }
+    const observables = new Map<string, Observable>()
+    for (const { kind, name, options } of METRICS) {
       if (kind === 'histogram') {
         const advice = { explicitBucketBoundaries: SECONDS }
         this.#histograms.set(name, meter.createHistogram(name, { ...options, advice }))

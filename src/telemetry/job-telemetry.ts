@@ -15,7 +15,7 @@ import {
 import { activities, tell } from './activity.ts'
 import type { Instruments } from './instruments.ts'
 import { Reporter } from './listeners.ts'
-import { spanned, startSpan } from './spans.ts'
+import { spanned } from './spans.ts'
 import type { WorkerSource } from './worker-source.ts'
 import { messageOf } from '../message-of.ts'
 
@@ -89,11 +89,9 @@ export class JobTelemetry extends Reporter {
     }
     const tracer = this.tracer()
     if (tracer === undefined) return run()
-    const span = startSpan(tracer, 'redlock.step', {
-      ...ofQueue(job),
-      ...ofJob(job),
-      ...{ 'redlock.step': name, 'redlock.fencing_token': fencingToken },
-    })
+    const own = { 'redlock.step': name, 'redlock.fencing_token': fencingToken }
+    const attributes = { ...ofQueue(job), ...ofJob(job), ...own }
+    const span = tracer.startSpan('redlock.step', { attributes })
     const running = context.with(trace.setSpan(context.active(), span), run)
     running.then(
       () => {

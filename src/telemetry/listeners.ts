@@ -118,10 +118,7 @@ interface StandIn extends TracerProvider {
   getDelegateTracer(name: string): Tracer | undefined
 }
 
-/**
- * Kept with their provider, so that all locks and workers of a process report through the same
- * ones.
- */
+/** By their provider: all locks and workers of a process report through the same ones. */
 const instrumentsOf = new WeakMap<MeterProvider, Instruments>()
 
 function instrumentsFor(provider: MeterProvider): Instruments | undefined {

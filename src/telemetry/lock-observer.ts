@@ -73,7 +73,8 @@ export interface LockObserver {
   /** The lock was closed. */
   closed?(): void
   /**
-   * False while nothing would come of what it is told: then an attempt and its votes are not told.
+   * False while nothing would come of what it is told: then no attempt, vote, or end of a lease is
+   * told.
    */
   listens?(): boolean
   /** A master answered, or failed to: then `outcome` is the reason. */

@@ -1,11 +1,5 @@
 /** Every span of this package. docs/telemetry.md lists them with their attributes. */
-import {
-  SpanStatusCode,
-  type Attributes,
-  type Context,
-  type Span,
-  type Tracer,
-} from '@opentelemetry/api'
+import { SpanStatusCode, type Attributes, type Context, type Tracer } from '@opentelemetry/api'
 import { systemClock } from '../clock.ts'
 
 export const SPANS = {
@@ -16,7 +10,7 @@ export const SPANS = {
   'redlock.requeue': 'A job goes back to the queue, because it may not run yet',
 } as const
 
-export type SpanName = keyof typeof SPANS
+type SpanName = keyof typeof SPANS
 
 /** What has just ended and took `durationMs`, as a span of the current trace or of `parent`. */
 export function spanned(
@@ -31,8 +25,4 @@ export function spanned(
   const span = tracer.startSpan(name, { startTime: endTime - durationMs, attributes }, parent)
   if (error !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: error })
   span.end(endTime)
-}
-
-export function startSpan(tracer: Tracer, name: SpanName, attributes: Attributes): Span {
-  return tracer.startSpan(name, { attributes })
 }

@@ -27,10 +27,7 @@ process.on('exit', () => {
   }
 })
 
-/**
- * A port on which no program listens. No other process gets it from here until {@link returnPort},
- * or until this process has ended.
- */
+/** A port on which no program listens: ours until {@link returnPort}, or the process ends. */
 export async function takePort(host: string): Promise<number> {
   for (let attempt = 0; attempt < MAX_TRIES; attempt += 1) {
     const port = LOWEST + Math.floor(Math.random() * (HIGHEST - LOWEST))

@@ -3,6 +3,7 @@
  * resolves; a case rejects with what it saw. Cases use real time, and take a few leases each.
  */
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Lease } from '../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
@@ -432,13 +433,8 @@ async function released(acquiring: Promise<Lease>): Promise<Lease> {
   return lease
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    signal.addEventListener('abort', () => {
-      resolve()
-    })
-  })
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort')
 }
 
 async function rejects(what: string, call: () => Promise<unknown>): Promise<void> {

@@ -75,10 +75,7 @@ export function takeDirectory(name: string): ChildDirectory {
   }
 }
 
-/**
- * Also where a child of the child still writes: of a server that was saving its memory.
- * (`maxRetries` does not look again.)
- */
+/** Tries again where a child of the child still writes, which `maxRetries` does not. */
 export async function removeTree(path: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {

@@ -1,7 +1,4 @@
-/**
- * What a simulated master remembers: strings with an expiry, hashes and sorted sets, as Redis keeps
- * them.
- */
+/** What a simulated master remembers: strings with an expiry, hashes and sorted sets. */
 export type Value = string | ReadonlyMap<string, string>
 
 export interface MemoryEntry {

@@ -124,7 +124,7 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   ): Promise<Result> => runs.run(job, token, signal)
   const watch = (worker: LockRenewalEvents): void => {
     worker.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) runs.jobLockLost(jobId)
+      for (const jobId of jobIds) runs.running.lockLost(jobId)
     })
   }
   return Object.assign(run, { watch })
@@ -140,12 +140,13 @@ export function jobRuns<Data, Result, Name extends string>(
 ): JobRuns<Data, Result, Name> {
   return new JobRuns<Data, Result, Name>({
     locks: redlock,
-    leaseOptions: {
+    // Frozen, so that `Redlock` checks them once.
+    leaseOptions: Object.freeze({
       autoExtend: true,
-      slots: options.slots ?? 1,
+      ...(options.slots !== undefined && { slots: options.slots }),
       ...(options.leaseMs !== undefined && { leaseMs: options.leaseMs }),
       ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
-    },
+    }),
     clock: systemClock,
     resource: options.resource,
     processor,

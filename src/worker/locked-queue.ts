@@ -31,7 +31,7 @@ import {
   type ResourceLimits,
 } from './line/limits.ts'
 import { positionOf, type LinePosition } from './line/position.ts'
-import { SettingsCheck } from './line/settings-check.ts'
+import { PUBLISH_INTERVAL_MS, SettingsCheck } from './line/settings-check.ts'
 import { checkedTenant, checkedWeight, type Share } from './line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from './run/resource.ts'
 
@@ -124,6 +124,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   readonly #share: ((data: Data, resources: readonly string[]) => Share) | undefined
   readonly #slots: ((data: Data) => number) | undefined
   readonly #settings: SettingsCheck
+  /** On the monotonic clock. */
+  #compareAt = 0
   #comparing: Promise<void> = Promise.resolve()
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
@@ -153,7 +155,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     }
     const lines = { namespace, slots: base, within, maxWaitMs: maxWaitMs ?? Infinity }
     const resources = (data: unknown): readonly string[] =>
-      resourcesOf(() => resource(data as Data), undefined)
+      resourcesOf(resource, data as Data, undefined)
     const rates = rate && { rate: (data: unknown) => rate(data as Data) }
     const share = (data: Data, names: readonly string[]): Share => ({
       tenant: tenant === undefined ? names.join() : checkedTenant(tenant(data)),
@@ -175,7 +177,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     const terms = { by: 'LockedQueue', namespace, order: 'strict', slots: base } as const
     const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
     const backend = LineBackend.of(this)
-    this.#settings = new SettingsCheck(backend, itself, terms, systemClock)
+    this.#settings = new SettingsCheck(backend, itself, terms)
   }
 
   /**
@@ -311,21 +313,21 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   #check(data: Data, opts: JobsOptions | undefined): void {
-    const resources = resourcesOf(() => this.#resource(data), opts?.jobId)
+    const resources = resourcesOf(this.#resource, data, opts?.jobId)
     this.#share?.(data, resources)
     if (this.#slots !== undefined) checkedSlots(this.#slots(data))
     const rate = this.#rate?.(data)
     if (rate !== undefined) checkedRate(rate, 'rate')
-    if (this.#settings.isDue) this.#comparing = this.#compareSettings()
+    if (systemClock.now() >= this.#compareAt) this.#comparing = this.#compareSettings()
   }
 
   async #compareSettings(): Promise<void> {
+    this.#compareAt = systemClock.now() + PUBLISH_INTERVAL_MS
     try {
-      const differences = await this.#settings.exchange()
-      for (const difference of differences ?? []) this.emit('error', difference)
-      if (differences !== undefined) void this.#findPlainWorkers().catch(() => undefined)
+      for (const difference of await this.#settings.exchange()) this.emit('error', difference)
+      void this.#findPlainWorkers().catch(() => undefined)
     } catch {
-      // The queue's Redis is away: the jobs' own commands say so.
+      this.#compareAt = 0 // The queue's Redis is away: the jobs' own commands say so.
     }
   }
 }

@@ -195,10 +195,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       census: order === 'strict' ? () => this.#census() : undefined,
     })
     this.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) this.#runs.jobLockLost(jobId)
+      for (const jobId of jobIds) this.#runs.running.lockLost(jobId)
     })
     this.on('completed', () => {
-      telemetry.ended(name, 'completed')
+      if (telemetry.listens()) telemetry.ended(name, 'completed')
     })
     this.on('failed', (job) => {
       // BullMQ hands over no job where it has stalled too often.
@@ -215,14 +215,14 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     }
     const terms = { by: 'LockedWorker', namespace, order, slots } as const
     const itself = { prefix: bullmq.prefix ?? 'bull', queue: name }
-    const settings = new SettingsCheck(lines, itself, terms, systemClock)
+    const settings = new SettingsCheck(lines, itself, terms)
     this.#repeat(PUBLISH_INTERVAL_MS, async () => {
-      for (const difference of (await settings.exchange()) ?? []) onError(difference)
+      for (const difference of await settings.exchange()) onError(difference)
     })
-    this.#repeat(CANCEL_LOOK_MS, () => this.#runs.lookForCancels())
+    this.#repeat(CANCEL_LOOK_MS, () => this.#runs.running.lookForCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     this.#repeat(Math.ceil(lockMs / 4), () => {
-      this.#runs.loseLocksBefore(this.#lockRenewedAt, lockMs)
+      this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
       return Promise.resolve()
     })
     if (bullmq.autorun !== false) this.run().catch(onError)
@@ -267,11 +267,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   override cancelJob(jobId: string, reason?: string): boolean {
-    return this.#runs.cancelJob(jobId, reason)
+    return this.#runs.running.cancel(jobId, reason)
   }
 
   override cancelAllJobs(reason?: string): void {
-    this.#runs.cancelAllJobs(reason)
+    this.#runs.running.abortAll(reason)
   }
 
   /**
@@ -318,7 +318,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const job = await this.Job.fromId<Data>(this, jobId)
     if (job === undefined) return `There is no job ${jobId} in queue \`${this.name}\`.`
     const recorded = await this.#lines.recordedResources(jobId)
-    const resources = recorded ?? resourcesOf(() => this.#resource(job), jobId)
+    const resources = recorded ?? resourcesOf(this.#resource, job, jobId)
     const why = await whyWaits(job, resources, this.#redlock, this.#lines)
     return why ?? `Job ${jobId} has no place in the line of \`${labelOf(resources)}\` yet.`
   }
@@ -417,7 +417,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   async #idleWithin(limitMs: number): Promise<boolean> {
     const until = systemClock.now() + limitMs
-    while (this.#runs.active > 0) {
+    while (this.#runs.running.size > 0) {
       if (systemClock.now() >= until) return false
       await sleep(systemClock, IDLE_LOOK_MS)
     }

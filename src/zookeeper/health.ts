@@ -1,43 +1,27 @@
 /** How the servers of ZooKeeper are: each is asked `srvr`, the word that is allowed by default. */
 import { connect } from 'node:net'
-import type { Finding } from '../lock/finding.ts'
-import type { ServerHealth, ServiceHealth } from '../lock/inspection.ts'
-import { messageOf } from '../message-of.ts'
+import type { ServiceHealth } from '../lock/inspection.ts'
+import { healthOf, type AskedServer } from '../lock/service-views.ts'
 
 const ASK_MS = 1_000
 const DEFAULT_PORT = 2_181
 
 /** `session` resolves when a session is connected. */
-export async function zooKeeperHealth(
+export function zooKeeperHealth(
   servers: string,
   session: () => Promise<void>,
 ): Promise<ServiceHealth> {
-  const findings: Finding[] = []
   const addresses = servers.replace(/\/.*$/, '').split(',')
-  const seen = await Promise.all(
-    addresses.map(async (server): Promise<ServerHealth> => {
-      try {
-        const said = await ask(server)
-        const version = /version: ([^-,\s]+)/.exec(said)?.[1] ?? '?'
-        const role = /Mode: (\w+)/.exec(said)?.[1]
-        if (role !== undefined) return { server, version, role }
-        throw new Error(said.trim().slice(0, 200) || 'no answer to `srvr`')
-      } catch (error) {
-        const problem = messageOf(error)
-        const fix = 'start it again, and see that it reaches the other servers'
-        const fact = `does not serve: ${problem}`
-        findings.push({ severity: 'error', code: 'unreachable', where: server, fact, fix })
-        return { server, problem }
-      }
-    }),
-  )
-  const found = { service: 'ZooKeeper', servers: seen, findings }
-  try {
-    await session()
-    return found
-  } catch (error) {
-    return { ...found, problem: messageOf(error) }
-  }
+  const asked = addresses.map((server) => ({ server, ask: () => roleOf(server) }))
+  return healthOf('ZooKeeper', asked, session)
+}
+
+async function roleOf(server: string): ReturnType<AskedServer['ask']> {
+  const said = await ask(server)
+  const version = /version: ([^-,\s]+)/.exec(said)?.[1] ?? '?'
+  const role = /Mode: (\w+)/.exec(said)?.[1]
+  if (role !== undefined) return { version, role }
+  throw new Error(said.trim().slice(0, 200) || 'no answer to `srvr`')
 }
 
 function ask(server: string): Promise<string> {

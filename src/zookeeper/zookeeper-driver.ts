@@ -19,6 +19,7 @@ import type {
   Renewal,
   Wish,
 } from '../lock/lock-driver.ts'
+import { heldInspection } from '../lock/service-views.ts'
 import { zooKeeperHealth } from './health.ts'
 import { bucketOf, firstOf, guidOf, nodePrefix, resourceOf, type Place } from './places.ts'
 import { Session, type SessionOptions } from './session.ts'
@@ -35,10 +36,7 @@ interface Waiter {
   paths?: readonly string[]
 }
 
-/**
- * Waiters by the node that each waits for. The library sets its watches again when it has connected
- * again.
- */
+/** Waiters by the node that each waits for. A reconnected library sets its watches again. */
 type Watches = Map<string, Set<Waiter>>
 
 interface MultiResult {
@@ -156,15 +154,10 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     if (path === undefined || stat === undefined) {
       return { resource, masters: [{ master: this.name }] }
     }
-    const counter = tokenOf(stat)
-    const name = await this.#ownerOf(session, path)
-    const ttlMs = session.timeoutMs
-    return {
-      resource,
-      // ZooKeeper does not tell how much of a session is left.
-      holder: { name, fencingToken: counter, freeInMs: ttlMs },
-      masters: [{ master: this.name, holder: name, ttlMs, counter }],
-    }
+    const holder = await this.#ownerOf(session, path)
+    // ZooKeeper does not tell how much of a session is left.
+    const lease = { holder, fencingToken: tokenOf(stat), freeInMs: session.timeoutMs }
+    return heldInspection(this.name, { resource, ...lease })
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
@@ -251,10 +244,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     return pathsOf(await create())
   }
 
-  /**
-   * A transaction, which a quorum commits although it changes nothing; it fails where a node is
-   * gone.
-   */
+  /** A transaction that changes nothing: a quorum commits it, unless a node is gone. */
   async #touch(session: Session, paths: readonly string[]): Promise<void> {
     await session.ask<unknown>((client, callback) => {
       const transaction = client.transaction()
@@ -393,10 +383,7 @@ function pathsOf(results: readonly MultiResult[]): readonly string[] {
   return results.map(({ path = '' }) => path)
 }
 
-/**
- * 64 bits: the epoch of the leader and a counter. Exact as a number in the first two million
- * epochs.
- */
+/** The epoch of the leader and a counter: exact as a number in the first two million epochs. */
 function tokenOf({ czxid }: Stat): number {
   const token = Number(czxid.readBigInt64BE())
   if (Number.isSafeInteger(token)) return token

@@ -4,22 +4,22 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { RedlockClosedError, type AcquireOptions, type Redlock } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { Lab } from '../hazards/lab.ts'
+import { Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
-let lab: Lab
+let harness: Harness
 let redlock: Redlock
 
 beforeAll(async () => {
   fleet = await startFleet({ masters: 1, queue: false })
-  lab = await Lab.open(fleet)
-  redlock = await lab.client({ direct: true })
+  harness = await Harness.open(fleet)
+  redlock = await harness.client({ direct: true })
 })
 
 afterAll(async () => {
-  await lab[Symbol.asyncDispose]()
+  await harness[Symbol.asyncDispose]()
   await fleet.close()
   await leaks.assertNone()
 })
@@ -73,7 +73,7 @@ it.each([
   await expectRefused(calls('r', options), `Expected \`${name}\` to be `, expected, value)
 })
 
-it('a duration instead of options, or under a name of another library', async () => {
+it("refuses a duration instead of options, or under another library's name", async () => {
   const duration = 5_000 as unknown as AcquireOptions
   await expectRefused(calls('r', duration), 'Expected `options` to be an object', '`5000` (number)')
   const ttl = { ttl: 5_000 } as AcquireOptions
@@ -83,7 +83,7 @@ it('a duration instead of options, or under a name of another library', async ()
   await expectRefused([unheeded], 'There is no option `waitMs`')
 })
 
-it('a routine in the place of the options', async () => {
+it('refuses a routine in the place of the options', async () => {
   const using = redlock.using.bind(redlock) as (...args: readonly unknown[]) => Promise<unknown>
   const value = 'a value of type function'
   await expectRefused([using('r', () => 1)], 'Expected `options` to be an object', value)
@@ -107,28 +107,28 @@ describe('a signal that has aborted', () => {
     const signal = AbortSignal.abort(reason)
     const error: unknown = await redlock.acquire('r', { signal }).catch((e: unknown) => e)
     expect(error).toBe(reason)
-    expect(await lab.holders('r')).toEqual([null])
+    expect(await harness.holders('r')).toEqual([null])
   })
 
   it('rejects with its reason while the call waits', async () => {
-    await lab.occupy('r', [0], 60_000)
+    await harness.occupy('r', [0], 60_000)
     const stop = new AbortController()
     const waiting = redlock.acquire('r', { waitMs: 10_000, signal: stop.signal })
     stop.abort('enough')
     expect(await waiting.catch((e: unknown) => e)).toBe('enough')
-    await lab.forget('r', [0])
+    await harness.forget('r', [0])
   })
 })
 
 it('calls after close', async () => {
-  const closed = await lab.client({ direct: true })
+  const closed = await harness.client({ direct: true })
   await closed.close()
   await expect(closed.tryAcquire('r')).rejects.toThrow(RedlockClosedError)
   await expect(closed.acquire('r')).rejects.toThrow(RedlockClosedError)
   await expect(closed.ready()).rejects.toThrow('This Redlock instance is closed.')
 })
 
-it('a hand over of something that is no lease of this Redlock', async () => {
+it('refuses to hand over what is no lease of this Redlock', async () => {
   const other = await redlock.acquire('r')
   try {
     const fake = { ...other }

@@ -38,7 +38,7 @@ describe('masters', () => {
   it.each([
     ['leaseMS', 'Is it `leaseMs`?'],
     ['quorum', 'There are masters, leaseMs, maxLeaseMs, '],
-  ])('an option that does not exist: %s', (name, hint) => {
+  ])('refuses an option that does not exist: %s', (name, hint) => {
     const message = refusal(withFive({ [name]: 3 }))
     expect(message).toContain(`There is no option \`${name}\`. ${hint}`)
     expect(message).not.toMatch(/\b(clock|connect)\b/)
@@ -80,14 +80,14 @@ describe('masters', () => {
   })
 
   it.each([['app:lease'], ['app:fence:x'], ['app:master']])(
-    'a namespace whose keys could be those of another one: %s',
+    'refuses a namespace whose keys could be those of another: %s',
     (namespace) => {
       const message = refusal({ masters: FIVE, namespace })
       expect(message).toContain('Expected `namespace` to be a name without a part such as')
     },
   )
 
-  it('a name with half a character', () => {
+  it('refuses a name with half a character', () => {
     expect(refusal({ masters: FIVE, owner: 'a\ud800' })).toContain('well-formed Unicode')
   })
 
@@ -106,7 +106,7 @@ describe('masters', () => {
     }
   })
 
-  it('a connection that somebody else made, such as the one of the queue', () => {
+  it('refuses a connection that the caller made, such as that of the queue', () => {
     const shared = new Redis({ lazyConnect: true })
     const message = refusal({ masters: [FIVE[0], shared] })
     expect(message).toMatch(/^Expected `masters\[1\]` to be an address, not a connection/)

@@ -38,13 +38,13 @@ it.each([
   ['recource', 'Is it `resource`?'],
   ['defaultJobOption', 'Is it `defaultJobOptions`?'],
   ['leaseMs', 'There are resource, namespace, slots, within, maxWaitMs'],
-])('an option that does not exist: %s', (name, hint) => {
+])('refuses an option that does not exist: %s', (name, hint) => {
   const options = { connection: connection(), resource: () => 'r', [name]: 5_000 }
   const message = `There is no option \`${name}\`. ${hint}`
   expect(() => new LockedQueue('q', options)).toThrow(message)
 })
 
-it('no options at all', () => {
+it('refuses a call without options', () => {
   const make = (): unknown => new LockedQueue('q', undefined as never)
   expect(make).toThrow('Expected `options` to be an object with `connection` and `resource`')
 })

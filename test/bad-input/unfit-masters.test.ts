@@ -21,7 +21,7 @@ import {
   type TestServer,
 } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { item, Lab } from '../hazards/lab.ts'
+import { item, Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
 
@@ -63,7 +63,7 @@ async function whyNotReady(redlock: Redlock): Promise<unknown> {
 
 const nameOf = (url: string): string => new URL(url).host
 
-it('fewer than a quorum: says how many are needed, and which do not answer and why', async () => {
+it('fewer than a quorum: the error says how many are needed, which are silent, and why', async () => {
   const fleet = await masters(5)
   await Promise.all(fleet.masters.slice(0, 3).map((master) => master.kill()))
   const redlock = open(fleet.urls)
@@ -170,21 +170,21 @@ it('two refused masters of three leave no quorum: says which, why, and what to d
 
 it('a lease that is shorter than its round trips', async () => {
   await using fleet = await startFleet({ masters: 3, queue: false })
-  await using lab = await Lab.open(fleet)
-  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 60 })
-  const error = await whyNotReady(lab.unready({ leaseMs: 150 }))
+  await using harness = await Harness.open(fleet)
+  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 60 })
+  const error = await whyNotReady(harness.unready({ leaseMs: 150 }))
   expect(error).toBeInstanceOf(LeaseTooShortError)
   if (!(error instanceof LeaseTooShortError)) return
-  for (const proxy of lab.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
+  for (const proxy of harness.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
   expect(error.roundTripMs).toBeGreaterThanOrEqual(60)
   expect(error.message).toContain('`leaseMs` is 150')
   expect(error.message).toContain(`takes ${error.roundTripMs} ms`)
   expect(error.message).toContain(`set \`leaseMs\` to at least ${error.neededMs}`)
   // What it says is enough is enough, with what a busy machine adds to a round trip.
-  expect(await whyNotReady(lab.unready({ leaseMs: 10 * error.neededMs }))).toBeUndefined()
+  expect(await whyNotReady(harness.unready({ leaseMs: 10 * error.neededMs }))).toBeUndefined()
 })
 
-it('a bootstrap where a lease exists, also under a key prefix of the address', async () => {
+it('refuses a bootstrap where a lease exists, also under a key prefix of the address', async () => {
   const fleet = await masters(1)
   const { host, port } = item(fleet.masters, 0)
   const address = { host, port, keyPrefix: 'app:' }
@@ -200,7 +200,7 @@ it('a bootstrap where a lease exists, also under a key prefix of the address', a
   expect(lease.remainingMs()).toBeGreaterThan(0)
 })
 
-it('masters that are all new: says when they vote and what to do, and sends nobody to the network', async () => {
+it('all masters are new: the error says when they vote and what to do, and blames no network', async () => {
   const fleet = await masters(3)
   const redlock = open(fleet.urls)
   await redlock.ready()

@@ -16,7 +16,7 @@ import {
 } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { item, Lab } from '../hazards/lab.ts'
+import { item, Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
 const leaks = watchLeaks()
@@ -104,10 +104,10 @@ describe('a resource function', () => {
       'threw "no such customer"',
     ],
   ])('that %s: the job fails with that, after its attempts', async (_what, wrong, problem) => {
-    await using lab = await Lab.open(fleet)
-    const redlock = await lab.client({ direct: true })
+    await using harness = await Harness.open(fleet)
+    const redlock = await harness.client({ direct: true })
     const resource: ResourceOf = (job) => (job.name === 'bad' ? wrong(job) : 'customer:1')
-    await using jobs = await bench(lab.namespace, redlock, resource)
+    await using jobs = await bench(harness.namespace, redlock, resource)
     const bad = await jobs.queue.add('bad', {}, ATTEMPTS)
     const good = await jobs.queue.add('good', {})
     const finished = async (): Promise<boolean> =>
@@ -128,11 +128,11 @@ describe('a resource function', () => {
 
 it('no quorum at the start: the worker says so and takes no job, until there is one', async () => {
   await using own = await startFleet({ masters: 3, queue: false })
-  await using lab = await Lab.open(own)
+  await using harness = await Harness.open(own)
   const { masters } = own
   await Promise.all(masters.slice(0, 2).map((master) => master.kill()))
-  const redlock = lab.unready({ direct: true })
-  await using jobs = await bench(lab.namespace, redlock, () => 'customer:1')
+  const redlock = harness.unready({ direct: true })
+  await using jobs = await bench(harness.namespace, redlock, () => 'customer:1')
   const job = await jobs.queue.add('charge', {})
   await until('it is said, and tried again', () => jobs.errors.length >= 2)
   for (const error of jobs.errors) expect(error).toBeInstanceOf(QuorumUnreachableError)
@@ -142,18 +142,18 @@ it('no quorum at the start: the worker says so and takes no job, until there is 
 
   await Promise.all(masters.slice(0, 2).map((master) => master.restart()))
   await until('back', () => redlock.status().masters.every(({ state }) => state !== 'connecting'))
-  await (await lab.client({ direct: true })).bootstrap({ newFleet: true, confirmed: true })
+  await (await harness.client({ direct: true })).bootstrap({ newFleet: true, confirmed: true })
   await until('the job is done', async () => job.isCompleted())
   expect(jobs.ran).toEqual([job.id])
 })
 
 it('no quorum in mid-work: jobs wait without an attempt and without spinning, and are done when it is back', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client()
-  await using jobs = await bench(lab.namespace, redlock, (job) => `customer:${job.id ?? ''}`)
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client()
+  await using jobs = await bench(harness.namespace, redlock, (job) => `customer:${job.id ?? ''}`)
   const requeues: Requeue[] = []
   jobs.worker.on('requeued', (_job, requeue) => requeues.push(requeue))
-  await Promise.all(lab.proxies.slice(0, 2).map((proxy) => proxy.refuse()))
+  await Promise.all(harness.proxies.slice(0, 2).map((proxy) => proxy.refuse()))
   const added = await jobs.queue.addBulk([1, 2, 3].map((n) => ({ name: 'charge', data: { n } })))
   await until('they are given back', () => requeues.length >= 3)
   // Exponential from 200 ms on: a second holds a few starts of each. A spinning job has hundreds.
@@ -163,7 +163,7 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
   expect(Math.min(...requeues.map(({ delayMs }) => delayMs))).toBeGreaterThanOrEqual(200)
   expect(jobs.ran).toEqual([])
 
-  await Promise.all(lab.proxies.map((proxy) => proxy.pass()))
+  await Promise.all(harness.proxies.map((proxy) => proxy.pass()))
   await until('all are done', async () => (await jobs.queue.getCompletedCount()) === 3, 15_000)
   const done = await Promise.all(added.map(({ id = '' }) => jobs.queue.getJob(id)))
   expect(done.map((job) => job?.attemptsMade)).toEqual([1, 1, 1])
@@ -171,14 +171,14 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
   expect(await jobs.queue.getFailedCount()).toBe(0)
 })
 
-it('a queue whose Redis does not answer: the worker says what that means, and goes on when it does', async () => {
-  await using lab = await Lab.open(fleet)
+it('a queue whose Redis does not answer: the worker reports it, and continues when it answers', async () => {
+  await using harness = await Harness.open(fleet)
   await using away = await startServer({ name: 'queue-away' })
   await away.kill()
   const connection = { host: away.host, port: away.port }
-  const redlock = await lab.client({ direct: true })
+  const redlock = await harness.client({ direct: true })
   const errors: Error[] = []
-  const worker = new LockedWorker(lab.namespace, () => Promise.resolve('done'), {
+  const worker = new LockedWorker(harness.namespace, () => Promise.resolve('done'), {
     connection,
     redlock,
     resource: () => 'customer:1',
@@ -187,12 +187,14 @@ it('a queue whose Redis does not answer: the worker says what that means, and go
   const said = (): Error | undefined =>
     errors.find((error) => error instanceof QueueUnreachableError)
   await until('it is said', () => said() !== undefined, 12_000)
-  expect(said()?.message).toContain(`The Redis of queue \`${lab.namespace}\` has not answered for`)
+  expect(said()?.message).toContain(
+    `The Redis of queue \`${harness.namespace}\` has not answered for`,
+  )
   expect(said()?.message).toContain('check `connection`')
   expect(said()?.message).toContain('no job is lost')
 
   await away.restart()
-  const queue = new Queue(lab.namespace, { connection })
+  const queue = new Queue(harness.namespace, { connection })
   const job = await queue.add('charge', {})
   await until('the job is done', async () => job.isCompleted())
   await worker.close()
@@ -200,9 +202,9 @@ it('a queue whose Redis does not answer: the worker says what that means, and go
 })
 
 it('a queue whose Redis speaks no TLS: the worker says what to write', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client({ direct: true })
-  const worker = new LockedWorker(lab.namespace, () => Promise.resolve('done'), {
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ direct: true })
+  const worker = new LockedWorker(harness.namespace, () => Promise.resolve('done'), {
     connection: { url: fleet.queue.url.replace('redis:', 'rediss:') },
     ...{ redlock, resource: () => 'customer:1' },
   })
@@ -215,15 +217,15 @@ it('a queue whose Redis speaks no TLS: the worker says what to write', async () 
   await worker.close()
 })
 
-it('a worker whose Redlock was closed gives its jobs back, and they use no attempt', async () => {
-  await using lab = await Lab.open(fleet)
+it('a worker whose Redlock was closed requeues its jobs without an attempt', async () => {
+  await using harness = await Harness.open(fleet)
   const redlock = new Redlock({
     masters: fleet.urls,
-    namespace: lab.namespace,
+    namespace: harness.namespace,
     logger: silentLogger,
   })
   await redlock.ready()
-  await using jobs = await bench(lab.namespace, redlock, () => 'customer:1')
+  await using jobs = await bench(harness.namespace, redlock, () => 'customer:1')
   const first = await jobs.queue.add('charge', {})
   await until('the first job is done', async () => first.isCompleted())
   await redlock.close()

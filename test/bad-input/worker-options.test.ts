@@ -47,7 +47,7 @@ function refusals(options: object, work: unknown = processor): readonly string[]
   return [refusal(asWorker), refusal(asProcessor)]
 }
 
-it('no options at all', () => {
+it('refuses a call without options', () => {
   const message = refusal(() => new LockedWorker('q', processor, undefined as never))
   expect(message).toContain('`options` to be an object with `connection`, `redlock` and `resource`')
 })
@@ -81,18 +81,18 @@ it.each([
   ['maxWaitMS', 'Is it `maxWaitMs`?'],
   ['recource', 'Is it `resource`?'],
   ['ttl', 'There are '],
-])('an option that does not exist: %s', (name, hint) => {
+])('refuses an option that does not exist: %s', (name, hint) => {
   for (const message of refusals({ [name]: 5_000 })) {
     expect(message).toContain(`There is no option \`${name}\`. ${hint}`)
   }
 })
 
-it("a misspelled option of BullMQ's", () => {
+it('refuses a misspelled option of BullMQ', () => {
   const [message] = refusals({ concurency: 5 })
   expect(message).toContain('There is no option `concurency`. Is it `concurrency`?')
 })
 
-it('a processor that is the path of a file', () => {
+it('refuses a processor that is the path of a file', () => {
   for (const message of refusals({}, '/srv/app/charge.js')) {
     expect(message).toContain('Expected `processor` to be a function of (job, lease)')
     expect(message).toContain('a sandboxed processor file cannot be given a lease')

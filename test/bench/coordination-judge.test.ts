@@ -14,7 +14,7 @@ const left = (nr: number, at: number, process = 0, key = 'a'): Start => ({
   ...{ key, nr, at, process },
 })
 
-it('a line that runs job after job has no fault and the standstill between two jobs', () => {
+it('reports the pause between two jobs of a line, and no fault', () => {
   const events = [entered(0, 0), left(0, 10), entered(1, 13), left(1, 20), entered(2, 21)]
   expect(judgeLines(events)).toEqual({
     outOfOrder: 0,
@@ -24,7 +24,7 @@ it('a line that runs job after job has no fault and the standstill between two j
   })
 })
 
-it('a job whose process died starts again, and the line stood still since the death', () => {
+it('a job whose process died starts again; the line was idle since the death', () => {
   const died: Event = { report: 'died', process: 0, at: 5 }
   const events = [
     entered(0, 0),
@@ -58,7 +58,7 @@ it('runs are compared within their line', () => {
     ...{ key, nr, startedAt, endedAt },
   })
   const runs = [run('a', 1, 0, 10), run('b', 0, 1, 5), run('a', 0, 8, 12), run('b', 1, 7, 20)]
-  expect(judge(runs)).toEqual({ makespanMs: 20, inversions: 1, overlaps: 1, gapsMs: [-2, 2] })
+  expect(judge(runs)).toEqual({ makespanMs: 20, inversions: 1, overlaps: 1 })
 })
 
 it('a percentile is the nearest rank', () => {
@@ -68,7 +68,7 @@ it('a percentile is the nearest rank', () => {
   expect(percentile([], 0.5)).toBeNaN()
 })
 
-it('a figure is missed, met, or as good as it aims to be', () => {
+it('a figure is missed, met, or on its target', () => {
   const figure = { name: 'x', kind: 'speed', must: { atMost: 2 }, aim: { atMost: 1 } } as const
   expect(verdictOf({ ...figure, value: Infinity })).toBe('MISSED')
   expect(verdictOf({ ...figure, value: NaN })).toBe('MISSED')

@@ -7,7 +7,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { completionScript } from '../../src/cli/completion.ts'
 import { EXIT } from '../../src/cli/exit-code.ts'
 import { buildProgram } from '../../src/cli/program.ts'
-import { ENVIRONMENT_OF } from '../../src/cli/settings.ts'
+import { CONFIG, SETTINGS } from '../../src/cli/settings.ts'
 import { cli } from './run-cli.ts'
 
 // Every command is a process of its own, and this machine may be busy.
@@ -60,7 +60,9 @@ it('no section is about a command that does not exist', () => {
 })
 
 it('every environment variable and exit code is documented', () => {
-  for (const name of Object.values(ENVIRONMENT_OF)) expect(settings).toContain(`\`${name}\``)
+  for (const { variable } of [CONFIG, ...Object.values(SETTINGS)]) {
+    expect(settings).toContain(`\`${variable}\``)
+  }
   const codes = doc.split('\n## Exit codes\n')[1]?.split('\n## ')[0] ?? ''
   for (const code of Object.values(EXIT))
     expect(codes).toMatch(new RegExp(`^\\| ${code} +\\|`, 'm'))

@@ -61,7 +61,7 @@ describe('doctor', () => {
     expect(machine.out).not.toContain('geheim')
   })
 
-  it('a master that still reads its data: it says so, and the others go on', async () => {
+  it('a master that loads its data is named, and the others continue', async () => {
     const fleet = await bootstrapped(3)
     const [first] = fleet.masters
     if (first === undefined) throw new Error('a fleet has masters')
@@ -128,7 +128,7 @@ describe('doctor', () => {
     }
   })
 
-  it('masters that were enrolled before they knew of how many they are one', async () => {
+  it("masters enrolled by a version that did not store the fleet's size", async () => {
     const fleet = await bootstrapped(3)
     for (const { url } of fleet.masters) {
       await ask(url, (redis) => redis.hdel(`${NAMESPACE}:master`, 'fleetSize'))
@@ -175,7 +175,7 @@ describe('doctor', () => {
     expect(said.code).toBe(3)
   })
 
-  it('a restart that kept the memory, and the quarantine after it', async () => {
+  it('a restart with durable memory, and the quarantine after one without', async () => {
     const fleet = await bootstrapped(3, { appendonly: 'yes', appendfsync: 'everysec' })
     const env = fleetEnv(fleet.urls, NAMESPACE)
     const [first] = fleet.masters

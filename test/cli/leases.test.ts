@@ -24,7 +24,7 @@ const env = (): NodeJS.ProcessEnv => fleetEnv(fixture.fleet.urls, fixture.namesp
 const url = (index: number): string => fixture.fleet.urls[index] ?? ''
 
 describe('leases', () => {
-  it('holder, fencing token, time left and votes; leftovers are told apart', async () => {
+  it('shows holder, fencing token, time left and votes, and separates leftovers', async () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
     const lease = await granted(redlock, 'customer:42')
     await granted(redlock, 'gpu')
@@ -62,7 +62,7 @@ describe('leases', () => {
     expect(found.truncated).toBe(true)
   })
 
-  it('masters that are away: what they might know is unknown; below a quorum exit code 3', async () => {
+  it('with masters away it says what is unknown; below a quorum it exits with 3', async () => {
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'customer:42')
     const redis = openRedis(url(4), fixture)
@@ -84,7 +84,7 @@ describe('leases', () => {
     expect(three.err).toContain('does not answer: no reply within 300 ms')
   })
 
-  it('a scan looks at no more keys than it may', async () => {
+  it('a scan reads at most the keys that its limit allows', async () => {
     const redis = openRedis(url(0), fixture)
     const names = Array.from({ length: 5_000 }, (_, index) => `${fixture.namespace}:lease:${index}`)
     await redis.mset(names.flatMap((name) => [name, 'token@owner']))
@@ -113,7 +113,7 @@ describe('leases', () => {
 })
 
 describe('names that steer a terminal', () => {
-  it('are shown, not obeyed', async () => {
+  it('are shown as text', async () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'evil\u001b[2J' })
     await granted(redlock, 'a\u001b]0;title\u0007\nb')
     const said = await cli(['leases'], { env: env() })
@@ -124,7 +124,7 @@ describe('names that steer a terminal', () => {
 })
 
 describe('inspect', () => {
-  it('the holder and what every master says, also of a fleet that no Redlock would take', async () => {
+  it("shows the holder and each master's answer, also of a fleet that a Redlock refuses", async () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
     const lease = await granted(redlock, 'customer:42')
     const redis = openRedis(url(1), fixture)
@@ -143,7 +143,7 @@ describe('inspect', () => {
 })
 
 describe('release', () => {
-  it('refuses without --force where nobody can be asked, and changes nothing', async () => {
+  it('refuses without --force where there is no terminal, and changes nothing', async () => {
     const redlock = await fixture.redlock(LONG)
     const lease = await granted(redlock, 'customer:42')
     const said = await cli(['release', 'customer:42'], { env: env() })

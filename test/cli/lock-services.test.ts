@@ -29,7 +29,7 @@ for (const kind of KINDS) {
       await cluster.close()
     })
 
-    test('doctor, leases, inspect and why tell what the service tells', async () => {
+    test('doctor, leases, inspect and why show what the service reports', async () => {
       const locks = await openStory(cluster.address)
       const lease = await locks.acquire('customer:42', { autoExtend: true })
       const slot = await locks.acquire('gpu', { autoExtend: true, slots: 2 })

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { useFleet } from '../fixtures.ts'
+import { compileInto } from '../support/compiled.ts'
 import { fleetEnv } from './run-cli.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -19,13 +20,11 @@ beforeAll(async () => {
   await mkdir(cache, { recursive: true })
   installed = await mkdtemp(join(cache, 'bullmq-redlock-'))
   await cp(join(ROOT, 'package.json'), join(installed, 'package.json'))
-  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
-  const out = ['--outDir', join(installed, 'dist')]
-  await run(process.execPath, [tsc, '-p', join(ROOT, 'tsconfig.build.json'), ...out])
+  await compileInto(installed)
   const manifest = await readFile(join(installed, 'package.json'), 'utf8')
   const { bin: bins } = JSON.parse(manifest) as { bin: Record<string, string> }
   bin = join(installed, bins['bullmq-redlock'] ?? '')
-}, 120_000)
+}, 240_000)
 
 afterAll(() => rm(installed, { recursive: true, force: true }))
 

@@ -49,7 +49,7 @@ describe('settings', () => {
     })
   })
 
-  it('a flag wins over the environment, and that over the file', () => {
+  it('a flag overrides the environment, and the environment the file', () => {
     const config = configFile(
       JSON.stringify({
         masters: ['redis://file:1'],
@@ -72,7 +72,7 @@ describe('settings', () => {
     expect(readSettings({ config }, {}).masters).toEqual(['redis://file:1'])
   })
 
-  it('the file may say what a URL cannot', () => {
+  it('the file has settings that a URL cannot have', () => {
     const master = { host: 'lock-1', port: 6380, tls: { ca: 'PEM' } }
     const config = configFile(JSON.stringify({ masters: [master] }))
     expect(readSettings({ config }, {}).masters).toEqual([master])
@@ -109,7 +109,7 @@ describe('settings', () => {
 
   // Wherever the mistake is, the password may stand beside it.
   it.each([':geheim@h', 'redis//:geheim@h', 'redis:/u:geheim@h:1', 'geheim@h:6379'])(
-    'the mistyped URL %s is not repeated; which one it is, is said',
+    'the error names the mistyped URL %s by its position and does not print it',
     (url) => {
       const env = { BULLMQ_REDLOCK_MASTERS: `redis://a,${url}` }
       const messages = [
@@ -122,7 +122,7 @@ describe('settings', () => {
     },
   )
 
-  it('a name of a megabyte does not make the message as long', () => {
+  it('a name of a megabyte is cut in the message', () => {
     const long = 'x'.repeat(1_000_000)
     expect(refusal(() => readSettings({ namespace: long }, {})).length).toBeLessThan(400)
     expect(() => nameOption('namespace', long)).toThrow(/… \(1000000 characters\)/)
@@ -154,7 +154,7 @@ describe('settings', () => {
 })
 
 describe('text', () => {
-  it('passwords go, controls are shown, columns stay straight', () => {
+  it('removes passwords, shows control characters, keeps columns aligned', () => {
     expect(redacted('at redis://u:p@ss@h:1 and rediss://:x@y')).toBe(
       'at redis://***@h:1 and rediss://***@y',
     )
@@ -175,7 +175,7 @@ describe('lines', () => {
     return lines
   }
 
-  it('wherever the chunks end, numbers and offsets are the same', async () => {
+  it('have the same numbers and offsets wherever the chunks end', async () => {
     const text = 'one\n\nthrée\nthis one is too long\nlast'
     const whole = await read([text])
     expect(whole).toEqual([

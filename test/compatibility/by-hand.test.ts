@@ -56,7 +56,7 @@ same(
 )
 
 same(
-  'getNextJob of a plain Worker and moveToCompleted: a worker goes on with the customer’s next job',
+  'getNextJob of a plain Worker and moveToCompleted: a worker runs the customer’s next job',
   async (side) => {
     await side.add(side.queue(), 'a', [1, 2, 3])
     const job = await fetched(side.plainWorker(), 'one')

@@ -120,7 +120,7 @@ ours(
 )
 
 same(
-  'jobs go on in order when the queue’s Redis is back',
+  'jobs continue in order when the queue’s Redis is back',
   async (side) => {
     const server = await startServer({
       name: 'back',

@@ -34,7 +34,7 @@ same('types: data, result and name', compiles('typed data, result and name'), CO
 same('types: addBulk and schedulers', compiles('addBulk and schedulers'), COMPILES)
 same('types: listeners', compiles('listeners'), COMPILES)
 same('types: a variable of BullMQ’s type', compiles('a variable of BullMQ’s type'), COMPILES)
-same('types: a class of one’s own', compiles('a class of one’s own'), COMPILES)
+same('types: a class of the caller', compiles('a class of one’s own'), COMPILES)
 same(
   'types: a function of the job as BullMQ’s Processor',
   compiles('a function of job as BullMQ’s Processor'),

@@ -39,7 +39,7 @@ same(
 )
 
 same(
-  'queue.on("waiting") is told of every job that is added',
+  'queue.on("waiting") hears of every job that is added',
   async (side) => {
     const queue = side.queue()
     const seen: number[] = []

@@ -69,7 +69,7 @@ same(
 )
 
 same(
-  'moveToWaitingChildren with children of the same customer: they run, then the parent goes on',
+  'moveToWaitingChildren with children of the same customer: they run, then the parent continues',
   async (side) => {
     const queue = side.queue()
     side.worker(async (job, { token }) => {
@@ -113,7 +113,7 @@ same(
 )
 
 same(
-  'moveToWaitingChildren without pending children goes on at once',
+  'moveToWaitingChildren without pending children continues at once',
   async (side) => {
     const queue = side.queue()
     side.worker(async (job, { token }) => job.moveToWaitingChildren(token))

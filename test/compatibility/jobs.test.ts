@@ -56,7 +56,7 @@ same(
 )
 
 same(
-  'a timestamp of one’s own: the order of adding holds, and the job shows it',
+  'a timestamp of the caller: the order of adding holds, and the job shows it',
   async (side) => {
     const queue = side.queue()
     await side.add(queue, 'a', [1])
@@ -190,7 +190,7 @@ differs(
 )
 
 same(
-  'lockDuration, stalledInterval and maxStalledCount that are given are kept',
+  'lockDuration, stalledInterval and maxStalledCount from the options hold',
   (side) => {
     const given = { lockDuration: 7_000, stalledInterval: 900, maxStalledCount: 2 }
     const { opts } = side.worker(() => undefined, { autorun: false, ...given })
@@ -237,7 +237,7 @@ same(
 )
 
 same(
-  'a job that fails for good while others wait: they go on',
+  'a job that fails for good while others wait: they run',
   async (side) => {
     const queue = side.queue()
     side.worker(({ data }) => {

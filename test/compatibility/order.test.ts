@@ -194,12 +194,17 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', [1], { delay: 600 })
+    const [job] = await side.add(queue, 'a', [1], { delay: 3_600_000 })
     await side.add(queue, 'a', [2, 3])
+    await side.ended(2)
+    await job?.changeDelay(200)
     await side.ended(3)
-    return { order: side.order }
+    const [late] = await side.add(queue, 'a', [4], { delay: 200 })
+    await side.ended(4)
+    const { processedOn = 0, timestamp } = (await queue.getJob(late?.id ?? '')) ?? {}
+    return { order: side.order, isInTime: processedOn - (timestamp ?? Infinity) >= 200 }
   },
-  { order: [2, 3, 1] },
+  { order: [2, 3, 1, 4], isInTime: true },
 )
 
 same(

@@ -21,7 +21,7 @@ const members = publicSurface().map(keyOf)
 const rows = ROWS.map(keyOf)
 const tests = new Map(differentialTests().map((one) => [one.title, one] as const))
 
-test('docs/compatibility.md says what the rows say (npm run docs:compatibility writes it)', async () => {
+test('docs/compatibility.md equals the rows (npm run docs:compatibility writes it)', async () => {
   expect(readFileSync(PAGE, 'utf8')).toBe(await page())
 })
 

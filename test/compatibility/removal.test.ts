@@ -263,7 +263,7 @@ same(
 )
 
 same(
-  'removeOnComplete keeps as many as it says',
+  'removeOnComplete keeps the number of jobs that it names',
   async (side) => {
     const queue = side.queue()
     side.worker()

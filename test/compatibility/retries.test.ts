@@ -68,7 +68,7 @@ same(
 )
 
 same(
-  'settings.backoffStrategy is asked, and the job runs again',
+  'settings.backoffStrategy is called, and the job runs again',
   async (side) => {
     const queue = side.queue()
     const asked: unknown[] = []

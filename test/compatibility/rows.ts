@@ -36,7 +36,7 @@ export const ROWS: readonly Row[] = [
     'Job.create and Job.createBulk add to the line as queue.add does': {
       Job: ['Job.create', 'Job.createBulk', 'addJob'],
     },
-    'a timestamp of one’s own: the order of adding holds, and the job shows it': {
+    'a timestamp of the caller: the order of adding holds, and the job shows it': {
       JobsOptions: ['timestamp'],
       Job: ['timestamp'],
     },
@@ -192,7 +192,7 @@ export const ROWS: readonly Row[] = [
     'removeOnComplete and removeOnFail leave nothing behind': {
       JobsOptions: ['removeOnComplete', 'removeOnFail'],
     },
-    'removeOnComplete keeps as many as it says': {
+    'removeOnComplete keeps the number of jobs that it names': {
       JobsOptions: ['removeOnComplete.count', 'removeOnComplete.age', 'removeOnComplete.limit'],
     },
     'removeOnComplete and removeOnFail of the worker': {
@@ -281,13 +281,13 @@ export const ROWS: readonly Row[] = [
     'attempts, attemptsMade, attemptsStarted and failedReason of a job that fails for good': {
       Job: ['attemptsMade', 'attemptsStarted', 'failedReason', 'stacktrace'],
     },
-    'a job that fails for good while others wait: they go on': {
+    'a job that fails for good while others wait: they run': {
       'queueEvents.on': ['failed'],
     },
     'backoff: fixed, exponential and with jitter give as many attempts': {
       JobsOptions: ['backoff.type', 'backoff.delay', 'backoff.jitter'],
     },
-    'settings.backoffStrategy is asked, and the job runs again': {
+    'settings.backoffStrategy is called, and the job runs again': {
       WorkerOptions: ['settings', 'settings.backoffStrategy'],
     },
     'UnrecoverableError ends a job without another attempt': {
@@ -432,7 +432,7 @@ export const ROWS: readonly Row[] = [
     },
   }),
   same(AS_BULLMQ, {
-    'queue.on("waiting") is told of every job that is added': { 'queue.on': ['waiting'] },
+    'queue.on("waiting") hears of every job that is added': { 'queue.on': ['waiting'] },
     'queueEvents: a job that waits in line is removed as a waiting one': {
       'In use': ['`removed` event of a job that waits in line'],
     },
@@ -496,14 +496,15 @@ export const ROWS: readonly Row[] = [
     },
   }),
   same('The parent’s place yields to its children.', {
-    'moveToWaitingChildren with children of the same customer: they run, then the parent goes on': {
-      Job: ['moveToWaitingChildren'],
-      'queueEvents.on': ['waiting-children'],
-    },
+    'moveToWaitingChildren with children of the same customer: they run, then the parent continues':
+      {
+        Job: ['moveToWaitingChildren'],
+        'queueEvents.on': ['waiting-children'],
+      },
     'moveToWaitingChildren: what was added behind the parent runs after it, or between': {
       'In use': ['`moveToWaitingChildren` while others wait'],
     },
-    'moveToWaitingChildren without pending children goes on at once': {
+    'moveToWaitingChildren without pending children continues at once': {
       'In use': ['`moveToWaitingChildren` without children'],
     },
   }),
@@ -570,10 +571,10 @@ export const ROWS: readonly Row[] = [
     'worker.pause waits for the running job, and the customer’s next one is left for others': {
       Worker: ['pause'],
     },
-    'queue.pause, isPaused and resume: what waits in line stays, and goes on': {
+    'queue.pause, isPaused and resume: what waits in line stays, and continues': {
       Queue: ['pause', 'resume', 'isPaused'],
     },
-    'jobs that are added while the queue is paused run in order when it goes on': {
+    'jobs that are added while the queue is paused run in order when it resumes': {
       'In use': ['adding to a queue that is paused'],
     },
     'worker.close waits for the running job': { Worker: ['close'] },
@@ -609,8 +610,8 @@ export const ROWS: readonly Row[] = [
       WorkerOptions: ['lockDuration', 'stalledInterval', 'maxStalledCount'],
     },
   }),
-  same('What is given is kept.', {
-    'lockDuration, stalledInterval and maxStalledCount that are given are kept': {
+  same('An option that is given holds.', {
+    'lockDuration, stalledInterval and maxStalledCount from the options hold': {
       'In use': ['`lockDuration`, `stalledInterval` and `maxStalledCount` that are given'],
     },
   }),
@@ -623,8 +624,9 @@ export const ROWS: readonly Row[] = [
     },
     'moveToCompleted by hand fetches the customer’s next job': { Job: ['moveToCompleted'] },
     'moveToFailed by hand, with attempts left and without': { Job: ['moveToFailed'] },
-    'getNextJob of a plain Worker and moveToCompleted: a worker goes on with the customer’s next job':
-      { 'In use': ['`getNextJob` of a plain `Worker`'] },
+    'getNextJob of a plain Worker and moveToCompleted: a worker runs the customer’s next job': {
+      'In use': ['`getNextJob` of a plain `Worker`'],
+    },
   }),
   differs('Jobs that are fetched by hand come in turn, but without a lease: use `redlock.using`.', {
     'getNextJob by hand: the customer’s next job comes when the first one is finished': {
@@ -682,7 +684,7 @@ export const ROWS: readonly Row[] = [
     'types: addBulk and schedulers': { 'In use': ['types: `addBulk` and schedulers'] },
     'types: listeners': { 'In use': ['types: listeners'] },
     'types: a variable of BullMQ’s type': { 'In use': ['types: a variable of BullMQ’s type'] },
-    'types: a class of one’s own': { 'In use': ['types: a class of one’s own'] },
+    'types: a class of the caller': { 'In use': ['types: a class of the caller'] },
     'types: a function of the job as BullMQ’s Processor': {
       'In use': ['types: a `Processor` of the job'],
     },
@@ -710,7 +712,7 @@ export const ROWS: readonly Row[] = [
       },
     },
   ),
-  differs('A step’s kept result comes back as JSON keeps it; a `Date` is a string then.', {
+  differs('A step’s stored result comes back as JSON has it; a `Date` is a string then.', {
     'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string': {
       'In use': ['`checkpoints` and a `Date`'],
     },
@@ -731,7 +733,7 @@ export const ROWS: readonly Row[] = [
       WorkerOptions: ['skipVersionCheck', 'skipWaitingForReady'],
       Queue: ['waitUntilReady'],
     },
-    'jobs go on in order when the queue’s Redis is back': {
+    'jobs continue in order when the queue’s Redis is back': {
       'In use': ['the queue’s Redis restarts'],
     },
     'getBackend is BullMQ’s Redis backend, of queue and worker': {

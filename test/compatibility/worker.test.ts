@@ -76,7 +76,7 @@ same(
 )
 
 same(
-  'queue.pause, isPaused and resume: what waits in line stays, and goes on',
+  'queue.pause, isPaused and resume: what waits in line stays, and continues',
   async (side) => {
     const queue = side.queue()
     side.worker(() => pause(20))
@@ -96,7 +96,7 @@ same(
 )
 
 same(
-  'jobs that are added while the queue is paused run in order when it goes on',
+  'jobs that are added while the queue is paused run in order when it resumes',
   async (side) => {
     const queue = side.queue()
     side.worker()

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import { dashboardHandler } from '../../src/dashboard/index.ts'
 import { useFleet } from '../fixtures.ts'
-import { listen, optionsFor, serve, type Served } from './rig.ts'
+import { listen, optionsFor, serve, type Served } from './harness.ts'
 
 const fixture = useFleet({ masters: 1 })
 const TOKEN = 'correct-horse-battery'
@@ -116,7 +116,7 @@ describe('without a token', () => {
     'evil.example:80',
     'localhost.evil.example',
     '127.0.0.1.evil.example',
-  ])('`%s` is refused, whatever it points to', async (host) => {
+  ])('`%s` is refused, also where it resolves to this machine', async (host) => {
     const served = await serve(fixture)
     for (const path of [...PAGES, '/page.js']) {
       const answer = await ask(served, path, { host })
@@ -134,13 +134,13 @@ describe('without a token', () => {
   test.each([
     ...['x-forwarded-for', 'forwarded', 'x-real-ip', 'x-forwarded-host', 'x-forwarded-proto'],
     ...['via', 'cf-connecting-ip', 'true-client-ip', 'x-amzn-trace-id', 'x-client-ip', 'cdn-loop'],
-  ])('a proxy (%s) lets nobody in: it speaks for others', async (name) => {
+  ])('a request through a proxy (%s) is refused', async (name) => {
     const answer = await ask(await serve(fixture), '/state', { [name]: '203.0.113.7' })
     expect(answer.status).toBe(403)
     expect(answer.body).toContain('`token` (--token)')
   })
 
-  test('the application decides, where it has a login of its own', async () => {
+  test('an application that has its own login decides', async () => {
     const authorize = (request: { headers: IncomingHttpHeaders }): boolean =>
       request.headers['x-user'] === 'ann'
     const served = await serve(fixture, { authorize })
@@ -174,7 +174,7 @@ describe('a page of another site', () => {
   })
 })
 
-test('wrong tokens are answered late, and of one address a few at a time', async () => {
+test('delays the answer to a wrong token, and limits how many an address may try', async () => {
   const served = await serve(fixture, { token: TOKEN })
   const wrong = { authorization: 'Bearer wrong-horse-battery' }
   const answers: number[] = []
@@ -189,7 +189,7 @@ test('wrong tokens are answered late, and of one address a few at a time', async
   expect((await login(served, TOKEN)).status).toBe(303)
 })
 
-test('nothing but looking: every method that changes something is refused', async () => {
+test('is read-only: every method that changes something is refused', async () => {
   const served = await serve(fixture)
   for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
     for (const path of PAGES) expect((await ask(served, path, {}, { method })).status).toBe(405)

@@ -9,7 +9,7 @@ import express from 'express'
 import { expect, test } from 'vitest'
 import * as dashboard from '../../src/dashboard/index.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { gate, invoices, invoiceWorker, listen, optionsFor } from './rig.ts'
+import { gate, invoices, invoiceWorker, listen, optionsFor } from './harness.ts'
 
 const fixture = useFleet({ masters: 3 })
 
@@ -47,7 +47,7 @@ async function board(withReasons: boolean): Promise<Board> {
   }
 }
 
-test('both are there, each below its path, and the application goes on answering the rest', async () => {
+test('serves both, each below its path, and the application answers the rest', async () => {
   const { get } = await board(true)
   expect((await get('/queues/')).status).toBe(200)
   const page = await get('/redlock')
@@ -58,7 +58,7 @@ test('both are there, each below its path, and the application goes on answering
   expect(await (await get('/redlock/elsewhere')).text()).toBe('of the application')
 })
 
-test('a job that was started and had to wait says in its own log who holds the resource', async () => {
+test("a job that had to wait names the resource's holder in its log", async () => {
   const { log } = await board(false)
   const redlock = await fixture.redlock({ owner: 'ann', leaseMs: 15_000, maxLeaseMs: 20_000 })
   const lease = await redlock.acquire('customer:42', { autoExtend: true })
@@ -70,7 +70,7 @@ test('a job that was started and had to wait says in its own log who holds the r
   await lease.release()
 })
 
-test('a job that was added asleep says what it waits for now, without a line in its log', async () => {
+test('a job that was added asleep shows what it waits for now, without a line in its log', async () => {
   const { log } = await board(true)
   const queue = invoices(fixture)
   const held = gate()
@@ -88,7 +88,7 @@ test('a job that was added asleep says what it waits for now, without a line in 
   expect(await log('j3')).toEqual([])
 })
 
-test('without its own Redis or with masters away, the log that is written is shown', async () => {
+test('shows the stored log where its Redis or the masters are away', async () => {
   const written: dashboard.LogAdapter = {
     getName: () => 'invoices',
     getJobLogs: () => Promise.resolve(['written']),

@@ -7,25 +7,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build } from 'esbuild'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { compileInto } from '../support/compiled.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 let directory = ''
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'bullmq-redlock-bundle-'))
-  for (const name of ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']) {
-    await cp(join(ROOT, name), join(directory, name), { recursive: true })
-  }
+  await cp(join(ROOT, 'package.json'), join(directory, 'package.json'))
   await symlink(join(ROOT, 'node_modules'), join(directory, 'node_modules'))
-  const bin = join(ROOT, 'node_modules', '.bin')
-  for (const [program = '', ...args] of [
-    ['tsc', '-p', 'tsconfig.build.json'],
-    ['tsx', 'scripts/embed-page.ts'],
-  ]) {
-    const said = spawnSync(join(bin, program), args, { cwd: directory, encoding: 'utf8' })
-    expect(said.stderr + said.stdout).toBe('')
-  }
-}, 120_000)
+  await compileInto(directory)
+}, 240_000)
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
 const APPLICATION = `
@@ -51,7 +43,6 @@ test.each(['esm', 'cjs'] as const)('as %s it serves the page and its files', asy
     ...{ entryPoints: [join(directory, 'app.js')], bundle: true, platform: 'node', format },
     ...{ outfile, logLevel: 'silent', external: ['ioredis', 'bullmq', 'pino'] },
   })
-  await rm(join(directory, 'src'), { recursive: true, force: true })
   const said = spawnSync(process.execPath, [outfile], { encoding: 'utf8', timeout: 30_000 })
   expect(said.stderr).toBe('')
   expect(said.stdout.trim().split('\n')).toEqual(

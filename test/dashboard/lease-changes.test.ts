@@ -17,11 +17,11 @@ function after(...looks: readonly LiveLeases[]): LeaseChanges {
   return looks.map((each, index) => watch.seen(each, index * 1_000, index)).at(-1) as LeaseChanges
 }
 
-test('the first look says nothing about rates', () => {
+test('the first snapshot has no rates', () => {
   expect(after(look([lease('a', 900)]))).toMatchObject({ overMs: 0, began: 0, ended: 0 })
 })
 
-test('what began and what ended', () => {
+test('reports which leases began and which ended', () => {
   const changes = after(
     look([lease('a', 9_000)]),
     look([lease('b', 9_000)]),
@@ -30,7 +30,7 @@ test('what began and what ended', () => {
   expect(changes).toMatchObject({ overMs: 2_000, began: 1, ended: 1, lapsed: [] })
 })
 
-test('a lease that was seen to run out, and is gone when its time is over, was not given back', () => {
+test('a lease that runs to its end counts as expired, not as released', () => {
   const changes = after(
     look([lease('a', 2_500)]),
     look([lease('a', 1_500)]),
@@ -40,11 +40,11 @@ test('a lease that was seen to run out, and is gone when its time is over, was n
   expect(changes.lapsed).toMatchObject([{ resource: 'a', holder: 'w1 (a…)', at: 3 }])
 })
 
-test('one that had time left was given back', () => {
+test('a lease that ends with time left counts as released', () => {
   expect(after(look([lease('a', 9_000)]), look([lease('a', 8_000)]), look([])).lapsed).toEqual([])
 })
 
-test('one that was extended until it was gone was given back', () => {
+test('a lease that is extended and then ends counts as released', () => {
   const looks = [look([lease('a', 900)]), look([lease('a', 900)]), look([])]
   expect(after(...looks).lapsed).toEqual([])
 })
@@ -54,14 +54,14 @@ test('the next holder of a resource is another lease', () => {
   expect(changes).toMatchObject({ began: 1, ended: 1 })
 })
 
-test('masters that fall unreachable end no lease', () => {
+test('a master that becomes unreachable ends no lease', () => {
   const unreachable = ['m1', 'm2'].map((master) => ({ master, problem: 'away' }))
   const changes = after(look([lease('a', 500)]), look([], { unreachable }), look([]))
   expect(changes).toMatchObject({ ended: 0, lapsed: [] })
   expect(after(look([]), look([], { unreachable })).unknown).toBe('too few masters answer')
 })
 
-test('a list that was cut off says nothing about what is not on it', () => {
+test('an incomplete list ends no lease', () => {
   const changes = after(look([lease('a', 500)]), look([], { truncated: true }))
   expect(changes).toMatchObject({ unknown: 'more leases than are looked at', ended: 0 })
 })

@@ -21,7 +21,7 @@ import {
   serve,
   type Gate,
   type Served,
-} from './rig.ts'
+} from './harness.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -196,7 +196,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(await page.locator('#charts path').count()).toBe(4)
   })
 
-  test('with most masters dead it says that nothing is known, and shows what is left', async () => {
+  test('without a quorum it says that holders are unknown, and shows what the others have', async () => {
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'customer:42')
     const page = await open(await serve(fixture))
@@ -250,7 +250,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await page.getByText('0 leases with “nobody” in the name.').waitFor()
   })
 
-  test('with the keyboard alone: skip, search, open a resource, close it, and be back where one was', async () => {
+  test('with the keyboard alone: skip, search, open a resource, close it, return to the row', async () => {
     const redlock = await fixture.redlock(LONG)
     for (const name of ['customer:42', 'order:1']) await granted(redlock, name)
     const page = await open(await serve(fixture))
@@ -297,7 +297,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await until('it is led to the heading', async () => (await focused()) === 'Leases')
   })
 
-  test('when the server goes, the page says that it is old; when it is back, it goes on by itself', async () => {
+  test('without the server the page says that it is out of date, and recovers by itself', async () => {
     await fixture.redlock(LONG)
     const first = await serve(fixture)
     const page = await open(first)
@@ -313,7 +313,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(await page.locator('#stale').isVisible()).toBe(false)
   })
 
-  test('a stream that falls silent without ending is old as well', async () => {
+  test('a stream that stalls without ending is out of date too', async () => {
     await fixture.redlock(LONG)
     const served = await serve(fixture)
     const state = JSON.stringify(await served.state())
@@ -332,7 +332,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(await page.locator('#connection').innerText()).toBe('Not connected')
   })
 
-  test('the login: the token lets in, a wrong one does not, and it is not in the address', async () => {
+  test('the login accepts the token, refuses a wrong one, and leaves it out of the address', async () => {
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'customer:42')
     const token = 'correct-horse-battery'
@@ -407,7 +407,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(buttons?.height).toBeGreaterThanOrEqual(44)
   })
 
-  test('motion only where it is wanted', async () => {
+  test('moves nothing for a user who asks for reduced motion', async () => {
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'customer:1')
     const page = await open(await serve(fixture), '/', { ...DESK, reducedMotion: 'reduce' })
@@ -421,7 +421,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
   })
 
   // DASHBOARD_SCREENSHOTS=docs/images npx vitest run test/dashboard/page.test.ts -t pictures
-  test('pictures, for people to look at', { timeout: 180_000 }, async () => {
+  test('takes the pictures of the pages', { timeout: 180_000 }, async () => {
     await mkdir(PICTURES, { recursive: true })
     await mkdir(join(tmpdir(), 'bullmq-redlock-dashboard'), { recursive: true })
     const served = await serve(fixture, { prefix: fixture.namespace })

@@ -7,7 +7,7 @@ import { Redis } from 'ioredis'
 import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import type { DashboardState } from '../../src/dashboard/state.ts'
-import { gate, invoices, invoiceWorker, serve } from './rig.ts'
+import { gate, invoices, invoiceWorker, serve } from './harness.ts'
 
 const fixture = useFleet({ masters: 5 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
@@ -67,7 +67,7 @@ test('the step that each lease of this process is at, and how many were granted,
   mailing.open()
 })
 
-test('the step of a job that goes on under the lease of the one before it', async () => {
+test('shows the step of a job that runs under the lease of the one before it', async () => {
   const served = await serve(fixture)
   const charging = gate()
   const tokens: number[] = []
@@ -88,12 +88,12 @@ test('the step of a job that goes on under the lease of the one before it', asyn
   expect(tokens).toEqual([granted, granted + 1, granted + 2])
 })
 
-test('a process that has no Redlock knows of none, and says so', async () => {
+test('says that steps are unknown in a process without a Redlock', async () => {
   expect((await (await serve(fixture)).state()).process).toBeNull()
 })
 
 describe('lines', () => {
-  test('who waits, and what for; one resource from all sides, with the steps that are done', async () => {
+  test('shows what each job waits for, and one resource with its completed steps', async () => {
     const queue = invoices(fixture)
     const held = gate()
     await invoiceWorker(
@@ -138,7 +138,7 @@ describe('lines', () => {
     await until('all are done', async () => (await queue.getCompletedCount()) === 4)
   })
 
-  test('a head that nobody processes waits for whoever holds the lease', async () => {
+  test("a first job that no worker runs waits for the lease's holder", async () => {
     const queue = invoices(fixture)
     const redlock = await fixture.redlock({ ...LONG, owner: 'ann' })
     const lease = await redlock.acquire('customer:42', { autoExtend: true })
@@ -159,7 +159,7 @@ describe('lines', () => {
 })
 
 describe('bounds', () => {
-  test('at most `limit` leases are looked at; the rest is said to be there, and a search finds it', async () => {
+  test('reads at most `limit` leases, says that there are more, and finds them by search', async () => {
     const redlock = await fixture.redlock(LONG)
     const names = Array.from({ length: 30 }, (_, nr) => `customer:${nr + 10}`)
     for (const name of names) await granted(redlock, name)
@@ -172,7 +172,7 @@ describe('bounds', () => {
     expect((await served.state('*')).leases.rows).toEqual([]) // A text, not a pattern.
   })
 
-  test('a page of rows is sent, in the order that was asked for, and the number of all', async () => {
+  test('sends one page of rows in the requested order, with the number of all', async () => {
     const redlock = await fixture.redlock(LONG)
     await Promise.all(Array.from({ length: 60 }, (_, nr) => granted(redlock, `customer:${nr}`)))
     await granted(redlock, 'shortest', { leaseMs: 12_000 })
@@ -222,7 +222,7 @@ describe('bounds', () => {
     })
   })
 
-  test('without a quorum of answers nothing is called known', async () => {
+  test('without a quorum every holder is unknown', async () => {
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'customer:42')
     for (const master of fixture.fleet.masters.slice(0, 3)) await master.kill()
@@ -232,7 +232,7 @@ describe('bounds', () => {
     expect(fleet.margin).toBeLessThan(0)
   })
 
-  test('a long line is not fetched: only its first jobs are', async () => {
+  test('fetches only the first jobs of a long line', async () => {
     const queue = invoices(fixture)
     await queue.addBulk(
       Array.from({ length: 300 }, () => ({ name: 'x', data: { customer: '42' } })),
@@ -248,7 +248,7 @@ describe('bounds', () => {
     expect(used).not.toMatch(/cmdstat_(keys|hkeys|hgetall|smembers):/)
   })
 
-  test('who looks at the same time shares one look', async () => {
+  test('simultaneous readers share one snapshot', async () => {
     await fixture.redlock(LONG)
     const served = await serve(fixture, { everyMs: 60_000 })
     const redis = new Redis(fixture.fleet.urls[0] ?? '')

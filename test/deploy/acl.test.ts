@@ -83,14 +83,14 @@ function redlockOn(
 }
 
 describe('the files as they are', () => {
-  it('are refused by a server until passwords are put in', async () => {
+  it('are refused by a server until they have passwords', async () => {
     for (const template of [MASTER_ACL, QUEUE_ACL]) {
       const text = textOf(template).replaceAll(/^#.*\n/gm, '')
       await expect(serverWith(text)).rejects.toThrow('password hash must be exactly')
     }
   })
 
-  it('get no password that was forgotten', async () => {
+  it('have no empty password', async () => {
     const { WORKER_PASSWORD } = PASSWORDS
     const env = { PATH: process.env['PATH'], WORKER_PASSWORD, OPERATOR_PASSWORD: '' }
     const script = join(ROOT, 'deploy/redis/make-acl.sh')
@@ -144,7 +144,7 @@ describe('users of a lock master', () => {
       ),
     )
 
-  it('worker: acquires, waits, is woken, extends, heals and releases, and nothing else is refused', async () => {
+  it('worker: may acquire, wait, extend, heal and release', async () => {
     const redlock = redlockOn(servers.map(workerUrl))
     const other = redlockOn(servers.map(workerUrl))
     await redlock.ready()
@@ -310,7 +310,7 @@ it.each(['info', 'time'])(
   },
 )
 
-it('without SUBSCRIBE waiters find out by looking again', async () => {
+it('without SUBSCRIBE waiters poll', async () => {
   const server = await serverWith((await withPasswords(MASTER_ACL)).replaceAll(' +subscribe', ''))
   closers.push(() => server.close())
   const operator = redlockOn([operatorUrl(server)])

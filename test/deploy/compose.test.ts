@@ -38,7 +38,7 @@ describe('docker-compose.yml', () => {
     }
   })
 
-  it('masters keep every write, evict nothing, and have a disk of their own', () => {
+  it('masters store every write, evict nothing, and each has its own disk', () => {
     for (const name of masters) {
       const { command = '', volumes: mounted = [] } = services[name] ?? {}
       expect(command).toContain('--appendonly yes --appendfsync always')
@@ -47,7 +47,7 @@ describe('docker-compose.yml', () => {
     }
   })
 
-  it('whoever is waited for exists, and so does every volume and file', () => {
+  it('every dependency, volume and file exists', () => {
     for (const { depends_on = {}, volumes: mounted = [] } of Object.values(services)) {
       for (const name of Object.keys(depends_on)) expect(services).toHaveProperty(name)
       for (const [source = ''] of mounted.map((volume) => volume.split(':'))) {
@@ -124,13 +124,13 @@ describe('the Dockerfile', () => {
     expect(last).toMatch(/^HEALTHCHECK /m)
   })
 
-  it('starts what the sources compile to', () => {
+  it('starts the compiled program', () => {
     const started = [...last.matchAll(/"((?:src|workers)\/[\w/-]+)\.js"/g)]
     expect(started.length).toBe(2)
     for (const [, path = ''] of started) expect(existsSync(join(ROOT, `${path}.ts`))).toBe(true)
   })
 
-  it('is given no more than it copies', () => {
+  it('gets only the files that it copies', () => {
     const allowed = textOf('.dockerignore')
       .split('\n')
       .flatMap((line) => (line.startsWith('!') ? line.slice(1) : []))

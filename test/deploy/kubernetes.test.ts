@@ -104,7 +104,7 @@ const option = (container: Container, name: string): string | undefined => {
   return words[words.indexOf(name) + 1]
 }
 
-describe('what one names another has', () => {
+describe('names in manifests', () => {
   it('Services select pods, and lead to ports that they have', () => {
     for (const { spec, metadata } of manifests.filter(({ kind }) => kind === 'Service')) {
       const [target] = workloads.filter(
@@ -183,7 +183,7 @@ describe('what one names another has', () => {
 describe('lock masters', () => {
   const lock = find('StatefulSet', 'lock')
 
-  it('each is on a node of its own, with a disk of its own', () => {
+  it('each has its own node and its own disk', () => {
     const [rule] =
       podOf(lock).affinity?.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution ?? []
     expect(rule?.topologyKey).toBe('kubernetes.io/hostname')
@@ -204,7 +204,7 @@ describe('lock masters', () => {
     expect(names).toHaveLength(5)
   })
 
-  it('run the configuration of deploy/redis, where it looks for its users', () => {
+  it('run the configuration of deploy/redis, at the path of its users', () => {
     const { command = [], volumeMounts = [] } = containerOf(lock)
     const mounts = volumeMounts.map(({ mountPath }) => mountPath)
     expect(mounts).toContain(command[1])
@@ -219,7 +219,7 @@ describe('workers', () => {
   const worker = find('Deployment', 'worker')
   const container = containerOf(worker)
 
-  it('are asked where they answer', () => {
+  it('are probed on the port where they answer', () => {
     const port = Number(option(container, '--health-port'))
     expect(container.ports).toEqual([{ name: 'health', containerPort: port }])
     expect(container.readinessProbe.httpGet).toEqual({ path: '/readyz', port: 'health' })

@@ -39,7 +39,7 @@ const asked = (expr: string): string =>
     .replaceAll('$__range', '1h')
 
 test.skipIf(prometheus === undefined)(
-  'every panel shows something, and no alert looks bad',
+  'every panel has data, and no alert is broken',
   async () => {
     const server = await scraped(3)
     const queries = dashboard().panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))

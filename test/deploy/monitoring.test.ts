@@ -11,7 +11,7 @@ const underscored = (name: string): string => name.replaceAll('.', '_')
 
 /** As `work` names them at /metrics. */
 const SERIES = new Set(
-  Object.entries(METRICS).flatMap(([name, { kind }]) => {
+  METRICS.flatMap(({ kind, name }) => {
     const base = underscored(name)
     if (kind === 'histogram') return [`${base}_bucket`, `${base}_sum`, `${base}_count`]
     return [kind === 'gauge' ? base : `${base}_total`]
@@ -39,7 +39,7 @@ function expectKnown(promql: string): void {
 }
 
 describe('PromQL names', () => {
-  it('are told from labels, functions and keywords', () => {
+  it('differ from labels, functions and keywords', () => {
     expect(
       namesIn(
         'sum by (le, a_b) (rate(x_total{c="d", e=~"f|g", h=~"$h"}[5m])) > 1 unless y offset 10m',
@@ -57,11 +57,11 @@ describe('PromQL names', () => {
 })
 
 describe.each(alerts())('$alert', ({ alert, expr, labels, annotations }) => {
-  it('looks at metrics, labels and values that exist', () => {
+  it('uses metrics, labels and values that exist', () => {
     expectKnown(expr)
   })
 
-  it('says what happened, and where it says what to do', () => {
+  it('says what happened, and links to what to do', () => {
     expect(Object.keys(annotations).sort()).toEqual(['description', 'runbook', 'summary'])
     expect(labels['severity']).toMatch(/^(critical|warning)$/)
     const [file, anchor] = annotations['runbook']?.split('#') ?? []
@@ -116,7 +116,7 @@ describe('the Grafana dashboard', () => {
     }
   })
 
-  it('has no two panels with one id, and none over another', () => {
+  it('has one id for each panel, and no panel over another', () => {
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
     for (const { gridPos } of panels) expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24)
     const overlap = (a: Panel['gridPos'], b: Panel['gridPos']): boolean =>

@@ -85,7 +85,7 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  it('a worker acquires, extends and releases; the operator looks with doctor', async () => {
+  it('a worker acquires, extends and releases; doctor connects too', async () => {
     const masters = servers.map((server) => address(server, withCertificate()))
     const config = {
       masters: servers.map((server) => address(server, withCertificate(), 'operator')),

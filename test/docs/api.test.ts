@@ -14,7 +14,7 @@ beforeAll(() => {
   all = exported()
 })
 
-test('docs/api.md says what the doc comments say (npm run docs:api writes it)', async () => {
+test('docs/api.md equals the doc comments (npm run docs:api writes it)', async () => {
   expect(readFileSync(PAGE, 'utf8')).toBe(await page(all))
 })
 

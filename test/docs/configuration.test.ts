@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { optionsOf, page, PAGE } from './configuration.ts'
 
-test('docs/configuration.md says what the option types say (npm run docs:configuration writes it)', async () => {
+test('docs/configuration.md equals the option types (npm run docs:configuration writes it)', async () => {
   expect(readFileSync(PAGE, 'utf8')).toBe(await page())
 })
 

@@ -56,7 +56,7 @@ test.each(pages())('%s: every test and benchmark that it names is there', (page)
   expect(gone).toEqual([])
 })
 
-test('every page of docs/ stands on one shelf of the README', () => {
+test('every page of docs/ is in exactly one table of the README', () => {
   const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
   const shelves = readme.slice(readme.indexOf('## Read on'))
   expect([...shelves.matchAll(/^\*\*(\w+)\*\*/gm)].map(([, name]) => name)).toEqual([

@@ -29,7 +29,7 @@ test.each(PAGES)('%s has no sentence of more than 25 words', (page) => {
   expect(long(readFileSync(join(ROOT, page), 'utf8'))).toEqual([])
 })
 
-test('nor has a comment of a public name', () => {
+test('no comment of a public name has a sentence of more than 25 words', () => {
   const found = exported().flatMap(({ name, comment, members }) =>
     [{ name, comment }, ...members].flatMap((each) => {
       const { about, byDefault, returns, throws } = each.comment

@@ -1,6 +1,10 @@
-/** Plain English in pages and sources: comments, errors, logs and the texts of the command line. */
+/**
+ * Plain English in pages and sources: comments, errors, logs and the texts of the command line; in
+ * the titles of tests.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
+import ts from 'typescript'
 import { expect, test } from 'vitest'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -45,6 +49,35 @@ const AVOIDED: Readonly<Record<string, string>> = {
   'work-force': 'processes',
 }
 
+/** Words with several meanings. A title of a test has the exact one. */
+const VAGUE: Readonly<Record<string, string>> = {
+  kept: 'stored, renewed, reserved',
+  told: 'reports, hears, learns',
+  untold: 'not reported',
+  look: 'read, poll, snapshot',
+  looks: 'reads, polls',
+  looked: 'read',
+  looking: 'reading, polling',
+  standing: 'constant',
+  'as it stands': 'unchanged',
+  'stands still': 'is frozen, stops',
+  'stood still': 'was frozen, was idle',
+  rare: 'the flag',
+  rarely: 'seldom',
+  seat: 'place, slot',
+  woken: 'started, notified',
+  'given back': 'requeued, released, healed',
+  'gives back': 'requeues, releases',
+  'passed on': 'handed over',
+  'goes on': 'continues',
+  'go on': 'continue',
+  'whatever becomes': 'also when …',
+  lab: 'harness',
+  rig: 'harness',
+  arena: 'harness',
+  crew: 'processes',
+}
+
 const PAGES = readdirSync(ROOT).filter((name) => name.endsWith('.md'))
 const READ = ['docs', 'src', 'examples', 'workers', 'deploy', 'scripts', '.github', '.ci'] as const
 /** Texts of others, and what a build leaves. */
@@ -59,19 +92,55 @@ function files(): readonly string[] {
   return [...PAGES, ...below].filter((name) => !OTHERS.test(name))
 }
 
-const words = Object.keys(AVOIDED).map((word) => word.replaceAll(' ', String.raw`[\s*/]+`))
-const avoided = new RegExp(String.raw`\b(?:${words.join('|')})\b`, 'gi')
-
-function foundIn(name: string, text: string): readonly string[] {
-  return [...text.matchAll(avoided)].map(({ 0: word, index }) => {
-    const line = text.slice(0, index).split('\n').length
-    const plain = word.replaceAll(/[\s*/]+/g, ' ').toLowerCase()
-    const better = Object.entries(AVOIDED).find(([each]) => each.toLowerCase() === plain)?.[1]
-    return `${name}:${line}: "${plain}". Write: ${better ?? ''}`
-  })
+function avoiding(list: Readonly<Record<string, string>>) {
+  const words = Object.keys(list).map((word) => word.replaceAll(' ', String.raw`[\s*/]+`))
+  const avoided = new RegExp(String.raw`\b(?:${words.join('|')})\b`, 'gi')
+  return (name: string, text: string, firstLine = 1): readonly string[] =>
+    [...text.matchAll(avoided)].map(({ 0: word, index }) => {
+      const line = firstLine + text.slice(0, index).split('\n').length - 1
+      const plain = word.replaceAll(/[\s*/]+/g, ' ').toLowerCase()
+      const better = Object.entries(list).find(([each]) => each.toLowerCase() === plain)?.[1]
+      return `${name}:${line}: "${plain}". Write: ${better ?? ''}`
+    })
 }
 
-test('pages and sources say it in plain words', () => {
-  const found = files().flatMap((name) => foundIn(name, readFileSync(join(ROOT, name), 'utf8')))
+test('pages and sources use plain words', () => {
+  const found = files().flatMap((name) =>
+    avoiding(AVOIDED)(name, readFileSync(join(ROOT, name), 'utf8')),
+  )
+  expect(found.join('\n')).toBe('')
+})
+
+const parsed = (name: string): ts.SourceFile =>
+  ts.createSourceFile(name, readFileSync(join(ROOT, name), 'utf8'), ts.ScriptTarget.Latest)
+
+function below(folder: string, end: RegExp): readonly string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && end.test(entry.name))
+    .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
+    .filter((name) => !OTHERS.test(name))
+}
+
+/** What declares a test: Vitest's functions, and ours around them. */
+const DECLARES =
+  /^(it|test|describe|itReaps|testShares|same|sameAlone|sameAndAsSoon|differs|differsAlone|refused|untouched)\b/
+
+test('titles of tests use plain words', () => {
+  const inTitle = avoiding({ ...AVOIDED, ...VAGUE })
+  const found = below('test', /\.ts$/).flatMap((name) => {
+    const file = parsed(name)
+    const inFile: string[] = []
+    const visit = (node: ts.Node): void => {
+      const title = ts.isCallExpression(node) ? node.arguments[0] : undefined
+      const isTitle = title && (ts.isStringLiteralLike(title) || ts.isTemplateExpression(title))
+      if (isTitle && DECLARES.test(file.text.slice(node.getStart(file), title.pos))) {
+        const { line } = file.getLineAndCharacterOfPosition(title.getStart(file))
+        inFile.push(...inTitle(name, title.getText(file), line + 1))
+      }
+      ts.forEachChild(node, visit)
+    }
+    visit(file)
+    return inFile
+  })
   expect(found.join('\n')).toBe('')
 })

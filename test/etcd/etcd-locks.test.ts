@@ -50,7 +50,7 @@ describeService('etcd', 'EtcdLocks on one member', () => {
     for (const { name, run } of cases) test(name, run, 40_000)
   })
 
-  test('never hold a resource twice, whatever contends', async () => {
+  test('never hold a resource twice under contention', async () => {
     const clients = [await open(cluster.urls), await open(cluster.urls)]
     let [holders, most, last] = [0, 0, 0]
     await Promise.all(
@@ -212,7 +212,7 @@ describeService('etcd', 'EtcdLocks on a cluster of three', () => {
     }
   })
 
-  test('1: a holder that stood still knows that it lost the lease before it asks', async () => {
+  test('1: a holder that was paused knows that it lost the lease before it asks', async () => {
     const locks = await open(cluster.urls, { leaseMs: 2_000 })
     const lease = await locks.acquire('stood-still', { autoExtend: true })
     while (performance.now() <= lease.trustedUntil) {
@@ -225,7 +225,7 @@ describeService('etcd', 'EtcdLocks on a cluster of three', () => {
     expect(lease.signal.aborted).toBe(true)
   })
 
-  test('2: asked for one second it says that it got two', async () => {
+  test('2: reports the two seconds that the server grants for a TTL of one', async () => {
     const locks = await open(cluster.urls, { leaseMs: 1_000 })
     const startedAt = performance.now()
     const lease = await locks.acquire('short')
@@ -234,7 +234,7 @@ describeService('etcd', 'EtcdLocks on a cluster of three', () => {
     await lease.release()
   })
 
-  test('3: a live lease that an old leader revokes is lost at the next renewal, or kept', async () => {
+  test('3: a live lease that an old leader revokes is lost at the next renewal, or stays', async () => {
     const leader = await cluster.leader()
     const others = cluster.members.filter((member) => member !== leader)
     const locks = await open(
@@ -272,7 +272,7 @@ describeService('etcd', 'EtcdLocks on a cluster of three', () => {
     await next.release()
   }, 60_000)
 
-  test('6: a member without the others extends nothing', async () => {
+  test('6: a member without a quorum extends nothing', async () => {
     const leader = await cluster.leader()
     const locks = await open([leader.url], { leaseMs: 3_000 })
     const lease = await locks.acquire('partitioned')
@@ -285,7 +285,7 @@ describeService('etcd', 'EtcdLocks on a cluster of three', () => {
     await aborted(lease.signal)
   }, 30_000)
 
-  test('a member that is down or stands still costs no lease', async () => {
+  test('a member that is down or frozen costs no lease', async () => {
     const leader = await cluster.leader()
     const locks = await open(cluster.urls, { leaseMs: 6_000, requestTimeoutMs: 3_000 })
     const lease = await locks.acquire('survives', { autoExtend: true })
@@ -299,7 +299,7 @@ describeService('etcd', 'EtcdLocks on a cluster of three', () => {
 })
 
 describeService('etcd', 'EtcdLocks with users', () => {
-  test('log in, and again when the token is not known any more', async () => {
+  test('log in, and again when the server has forgotten the token', async () => {
     const cluster = await startEtcd(1)
     try {
       const [url = ''] = cluster.urls

@@ -10,6 +10,7 @@ import { Queue, QueueEvents } from 'bullmq'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { useFleet } from '../fixtures.ts'
+import { compileInto } from '../support/compiled.ts'
 import { installIn } from '../support/npm-ci.ts'
 import { Program } from '../workers/program.ts'
 
@@ -42,15 +43,14 @@ async function build(): Promise<string> {
   const installed = join(directory, 'node_modules', 'bullmq-redlock')
   await mkdir(installed)
   await cp(join(ROOT, 'package.json'), join(installed, 'package.json'))
-  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
-  const project = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(installed, 'dist')]
-  await run(process.execPath, [tsc, ...project])
+  await compileInto(installed)
   // Types of Node, which the example has from nobody.
   await mkdir(join(directory, 'node_modules', '@types'), { recursive: true })
   await symlink(
     join(ROOT, 'node_modules', '@types', 'node'),
     join(directory, 'node_modules', '@types', 'node'),
   )
+  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
   await run(process.execPath, [tsc, '-p', directory]).catch((error: unknown) => {
     throw new Error(String((error as { stdout?: unknown }).stdout))
   })

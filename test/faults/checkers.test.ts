@@ -11,7 +11,7 @@ function write(name: string, entry: string, facts: Partial<WriteRecord> = {}): W
   return { lease: name, resource: 'r', entry, accepted: true, trusted: true, ...facts }
 }
 
-it('a store that goes back, a shared token, and a refused holder are found', () => {
+it('finds a store that goes back, a shared token, and a refused holder', () => {
   const entry = (name: string, fencingToken: number) => ({ entry: name, seen: '', fencingToken })
   expect(storeDisorder('r', [entry('a#1', 2), entry('b#1', 1)], [])).toHaveLength(1)
   expect(storeDisorder('r', [entry('a#1', 1), entry('b#1', 1)], [])).toHaveLength(1)

@@ -9,7 +9,7 @@ import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
-import { item } from './rig.ts'
+import { item } from './harness.ts'
 import { ALL } from './scenario.ts'
 
 const CROWD = ALL ? 200 : 100
@@ -64,7 +64,7 @@ async function commands(): Promise<number> {
   return counts.reduce((sum, count) => sum + count, 0)
 }
 
-it('a crowd of workers on one resource: one at a time, everybody in the end', async () => {
+it('many workers on one resource: one at a time, and each gets its turn', async () => {
   const redlocks = await clients(8)
   const before = await commands()
   let inside = 0
@@ -112,7 +112,7 @@ it(`${RESOURCES} resources at once`, async () => {
   expect(left.flat()).toEqual([])
 }, 40_000)
 
-it('a herd that waited for the masters to come back is served in time, without a livelock', async () => {
+it('workers that waited for the masters to come back are served in time, without a livelock', async () => {
   const redlocks = await clients(4)
   await Promise.all([0, 1, 2].map((index) => item(proxies, index).drop()))
   const herd = Array.from({ length: 80 }, async (_, index) => {

@@ -12,7 +12,7 @@ import { watchLeaks } from '../support/leaks.ts'
 import { immortalKeys } from './checkers/immortal-keys.ts'
 import { ALL } from './scenario.ts'
 import { JOB_STATES, type JobState } from './job-states.ts'
-import { JobLedger, WorkForce } from './work-force.ts'
+import { JobLedger, WorkerProcesses } from './worker-processes.ts'
 
 const leaks = watchLeaks()
 const LEASE_MS = 800
@@ -53,12 +53,12 @@ it('jobs survive kill -9 in every state, a frozen queue, and masters that are aw
     workMs: 60,
   }
   const ledger = new JobLedger(setup, CUSTOMERS)
-  const force = new WorkForce(setup, 2)
+  const workers = new WorkerProcesses(setup, 2)
   try {
     const states: readonly JobState[] = ALL ? [...JOB_STATES, ...JOB_STATES] : JOB_STATES
     for (const state of states) {
       await ledger.add(9)
-      await force.killAt(state, AbortSignal.timeout(15_000))
+      await workers.killAt(state, AbortSignal.timeout(15_000))
     }
     await ledger.add(9)
     await fleet.queue.freeze()
@@ -74,9 +74,9 @@ it('jobs survive kill -9 in every state, a frozen queue, and masters that are aw
       throw new Error(`not all of ${ledger.added} jobs are done: ${await ledger.counts()}`)
     })
     expect(await ledger.anomalies()).toEqual([])
-    for (const state of JOB_STATES) expect(force.states.get(state)).toBeGreaterThan(0)
+    for (const state of JOB_STATES) expect(workers.states.get(state)).toBeGreaterThan(0)
   } finally {
-    expect(await force.leave()).toEqual([])
+    expect(await workers.leave()).toEqual([])
     await ledger.close()
   }
   const masters = fleet.urls.map((url) => new Redis(url))

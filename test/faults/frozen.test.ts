@@ -21,18 +21,18 @@ for (const [how, ms] of freezes) {
   it.each(SEEDS)(
     `masters that freeze for ${how}: late commands do no harm (seed %i)`,
     async (seed) => {
-      const rig = await stage.rig({ seed, leaseMs: LEASE_MS, holdMs: 100, loops: 3 })
+      const harness = await stage.harness({ seed, leaseMs: LEASE_MS, holdMs: 100, loops: 3 })
       // Two at a time, then three, which stops everything for as long.
       for (const frozen of [
         [0, 1],
         [2, 3, 4],
       ]) {
-        await Promise.all(frozen.map((index) => rig.server(index).freeze()))
+        await Promise.all(frozen.map((index) => harness.server(index).freeze()))
         await delay(ms)
-        await Promise.all(frozen.map((index) => rig.server(index).thaw()))
-        await rig.progress(5)
+        await Promise.all(frozen.map((index) => harness.server(index).thaw()))
+        await harness.progress(5)
       }
-      expect(await rig.finish()).toEqual([])
+      expect(await harness.finish()).toEqual([])
     },
   )
 }
@@ -40,17 +40,17 @@ for (const [how, ms] of freezes) {
 it.each(SEEDS)(
   'a command that a frozen master runs late is cleaned up or refused (seed %i)',
   async (seed) => {
-    const rig = await stage.rig({ seed, leaseMs: LEASE_MS, loops: 3 })
-    await rig.server(0).freeze()
-    await rig.progress(20)
-    await rig.server(0).thaw()
+    const harness = await stage.harness({ seed, leaseMs: LEASE_MS, loops: 3 })
+    await harness.server(0).freeze()
+    await harness.progress(20)
+    await harness.server(0).thaw()
     // Releases with unknown outcome leave a tombstone where the grant may still come, for a while.
-    const thawed = rig.masters.slice(0, 1)
+    const thawed = harness.masters.slice(0, 1)
     await Promise.all([
-      until('it has a tombstone', async () => (await tombstones(thawed, rig.namespace)) > 0),
-      rig.progress(20),
+      until('it has a tombstone', async () => (await tombstones(thawed, harness.namespace)) > 0),
+      harness.progress(20),
     ])
-    expect(await rig.finish()).toEqual([])
+    expect(await harness.finish()).toEqual([])
   },
 )
 
@@ -63,12 +63,12 @@ for (const how of ['block', 'stop'] as const) {
       const reviver = how === 'stop' ? reviveStopped(ms) : undefined
       try {
         const pauses = { points: PAUSE_POINTS, how, ms }
-        const rig = await stage.rig({ seed, leaseMs, stubborn: true, resources: 1, pauses })
-        const { history } = rig
+        const harness = await stage.harness({ seed, leaseMs, stubborn: true, resources: 1, pauses })
+        const { history } = harness
         await until('every point was paused at', () => history.pauses.size === PAUSE_POINTS.length)
         await until('a late write was refused', () => history.staleWrites > 0)
         await until('a lease lapsed', () => history.ended('lapsed') > 0)
-        expect(await rig.finish()).toEqual([])
+        expect(await harness.finish()).toEqual([])
       } finally {
         await reviver?.stop()
       }
@@ -78,15 +78,15 @@ for (const how of ['block', 'stop'] as const) {
 
 /** Members stop themselves in the middle of things; this lets them go on after `ms`. */
 function reviveStopped(ms: number): { stop(): Promise<void> } {
-  const { crew } = stage
+  const { clients } = stage
   const stopped = new AbortController()
   const loop = async (): Promise<void> => {
     const since = new Map<number, number>()
     while (!stopped.signal.aborted) {
-      for (const index of crew.pids.keys()) {
-        if (!crew.isStopped(index)) since.delete(index)
+      for (const index of clients.pids.keys()) {
+        if (!clients.isStopped(index)) since.delete(index)
         else if (!since.has(index)) since.set(index, performance.now())
-        else if (performance.now() - (since.get(index) ?? 0) > ms) crew.resume(index)
+        else if (performance.now() - (since.get(index) ?? 0) > ms) clients.resume(index)
       }
       await delay(5)
     }
@@ -96,7 +96,7 @@ function reviveStopped(ms: number): { stop(): Promise<void> } {
     async stop() {
       stopped.abort()
       await running
-      for (const index of crew.pids.keys()) crew.resume(index)
+      for (const index of clients.pids.keys()) clients.resume(index)
     },
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What the members of a crew did and saw, on one clock. Checkers judge a history; nothing is judged
+ * What clients did and saw, on one clock. Checkers judge a history; nothing is judged
  * while it is made. Times are `monotonicMs()`, which all processes of a machine share.
  */
 

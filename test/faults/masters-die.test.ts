@@ -12,35 +12,35 @@ import { trustEnd } from './history.ts'
 
 const stage = useStage({ masters: 5 })
 
-it.each(SEEDS)('two of five die one after the other and work goes on (seed %i)', async (seed) => {
-  const rig = await stage.rig({ seed })
+it.each(SEEDS)('two of five die one after the other and work continues (seed %i)', async (seed) => {
+  const harness = await stage.harness({ seed })
   for (const index of [0, 1]) {
-    await rig.server(index).kill()
-    await rig.progress(15)
+    await harness.server(index).kill()
+    await harness.progress(15)
   }
-  expect(rig.servers.filter(({ running }) => !running)).toHaveLength(2)
-  expect(await rig.finish()).toEqual([])
+  expect(harness.servers.filter(({ running }) => !running)).toHaveLength(2)
+  expect(await harness.finish()).toEqual([])
 })
 
 it.each(SEEDS)(
-  'three of five die: nobody is granted anything, and it heals (seed %i)',
+  'three of five die: no lease is granted, and the fleet recovers (seed %i)',
   async (seed) => {
-    const rig = await stage.rig({ seed })
-    await Promise.all([0, 1, 2].map((index) => rig.server(index).kill()))
+    const harness = await stage.harness({ seed })
+    await Promise.all([0, 1, 2].map((index) => harness.server(index).kill()))
     const deadAt = monotonicMs()
-    const before = rig.grants
+    const before = harness.grants
     await until(
       'refusals come in',
-      () => (rig.history.refusals.get('unreachable') ?? 0) >= 5 && rig.grants - before <= 4,
+      () => (harness.history.refusals.get('unreachable') ?? 0) >= 5 && harness.grants - before <= 4,
     )
     // A grant may have been on its way; whatever is granted now would be one too many.
-    const late = [...rig.history.leases.values()].filter(({ attemptAt }) => attemptAt > deadAt)
+    const late = [...harness.history.leases.values()].filter(({ attemptAt }) => attemptAt > deadAt)
     expect(late).toEqual([])
-    const lastTrust = Math.max(...[...rig.history.leases.values()].map(trustEnd))
-    expect(lastTrust).toBeLessThan(deadAt + rig.leaseMs)
-    for (const index of [0, 1, 2]) await rig.server(index).restart()
-    await rig.progress(10)
-    expect(await rig.finish()).toEqual([])
+    const lastTrust = Math.max(...[...harness.history.leases.values()].map(trustEnd))
+    expect(lastTrust).toBeLessThan(deadAt + harness.leaseMs)
+    for (const index of [0, 1, 2]) await harness.server(index).restart()
+    await harness.progress(10)
+    expect(await harness.finish()).toEqual([])
   },
 )
 
@@ -49,7 +49,7 @@ const DEAD = ALL ? [1, 2, 3, 4, 5] : [1, 3, 5]
 const cases = MOMENTS.flatMap((moment) => DEAD.map((dead) => [dead, moment] as const))
 
 it.each(cases)(
-  '%i of five die in the middle of %s: it settles, and says the truth',
+  '%i of five die in the middle of %s: the call settles with a true result',
   async (dead, moment) => {
     const { fleet } = stage
     const namespace = `die-${dead}-${moment}-${process.pid}`

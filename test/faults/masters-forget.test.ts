@@ -10,7 +10,7 @@ import { monotonicMs } from './monotonic.ts'
 import { until } from '../fixtures.ts'
 import { aofOf } from '../support/aof.ts'
 import { neverTwoHolders } from '../support/undisturbed.ts'
-import type { Rig } from './rig.ts'
+import type { Harness } from './harness.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
 
 const stage = useStage({
@@ -26,9 +26,11 @@ const stage = useStage({
 /** Leases that are held for most of their time, so that there is something to forget. */
 const HOLDING = { leaseMs: 800, maxLeaseMs: 1_000, holdMs: 300, loops: 4, resources: 5 } as const
 
-async function runIds(rig: Rig): Promise<readonly string[]> {
+async function runIds(harness: Harness): Promise<readonly string[]> {
   return Promise.all(
-    rig.masters.map(async (redis) => /run_id:(\w+)/.exec(await redis.info('server'))?.[1] ?? ''),
+    harness.masters.map(
+      async (redis) => /run_id:(\w+)/.exec(await redis.info('server'))?.[1] ?? '',
+    ),
   )
 }
 
@@ -40,56 +42,63 @@ const ROUNDS = (
   ] as const
 ).slice(0, ALL ? 2 : 1)
 
-type Loss = (rig: Rig, index: number) => Promise<number>
+type Loss = (harness: Harness, index: number) => Promise<number>
 
 /** Each returns how much was lost, as a number that must not be 0. */
 const losses: readonly (readonly [string, Loss])[] = [
   [
     'with its memory',
-    async (rig, index) => {
-      const [before] = (await runIds(rig)).slice(index)
-      await rig.server(index).restart()
-      await rig.master(index).ping()
-      return (await runIds(rig))[index] === before ? 0 : 1
+    async (harness, index) => {
+      const [before] = (await runIds(harness)).slice(index)
+      await harness.server(index).restart()
+      await harness.master(index).ping()
+      return (await runIds(harness))[index] === before ? 0 : 1
     },
   ],
   [
     'empty',
-    async (rig, index) => {
-      const before = await rig.master(index).dbsize()
-      await rig.server(index).restart({ keepData: false })
+    async (harness, index) => {
+      const before = await harness.master(index).dbsize()
+      await harness.server(index).restart({ keepData: false })
       return before
     },
   ],
   [
     'with its last second cut off',
-    async (rig, index) => {
-      const file = (await aofOf(rig.master(index))) ?? 'no-aof'
-      await rig.server(index).kill()
+    async (harness, index) => {
+      const file = (await aofOf(harness.master(index))) ?? 'no-aof'
+      await harness.server(index).kill()
       const { size } = await stat(file)
       const tail = await wholeCommandsWithin(file, Math.floor(size / 2))
       await truncate(file, tail)
-      await rig.server(index).restart()
+      await harness.server(index).restart()
       return size - tail
     },
   ],
-  ['after FLUSHALL', (rig, index) => lostBy(rig, index, () => rig.master(index).flushall())],
+  [
+    'after FLUSHALL',
+    (harness, index) => lostBy(harness, index, () => harness.master(index).flushall()),
+  ],
   [
     'after it was a replica',
-    (rig, index) =>
-      lostBy(rig, index, async () => {
-        const source = rig.server((index + 1) % 5)
-        await rig.master(index).replicaof(source.host, source.port)
+    (harness, index) =>
+      lostBy(harness, index, async () => {
+        const source = harness.server((index + 1) % 5)
+        await harness.master(index).replicaof(source.host, source.port)
         await until('the replica is in sync', async () =>
-          (await rig.master(index).info('replication')).includes('master_link_status:up'),
+          (await harness.master(index).info('replication')).includes('master_link_status:up'),
         )
-        await rig.master(index).replicaof('NO', 'ONE')
+        await harness.master(index).replicaof('NO', 'ONE')
       }),
   ],
 ]
 
-async function lostBy(rig: Rig, index: number, lose: () => Promise<unknown>): Promise<number> {
-  const before = await rig.master(index).dbsize()
+async function lostBy(
+  harness: Harness,
+  index: number,
+  lose: () => Promise<unknown>,
+): Promise<number> {
+  const before = await harness.master(index).dbsize()
   await lose()
   return before
 }
@@ -106,36 +115,36 @@ async function wholeCommandsWithin(file: string, bytes: number): Promise<number>
 
 for (const [how, lose] of losses) {
   it.each(SEEDS)(
-    `a master comes back ${how} and lets no second holder in (seed %i)`,
+    `a master comes back ${how} and admits no second holder (seed %i)`,
     async (seed) => {
-      const rig = await stage.rig({ seed, ...HOLDING })
+      const harness = await stage.harness({ seed, ...HOLDING })
       for (const [forgetful, ...away] of ROUNDS) {
         // Leases are on three masters only, so the one that forgets and the two that never knew
         // would be a quorum.
-        await Promise.all(away.map((index) => rig.proxy(index).refuse()))
-        await rig.progress(6)
-        expect(await lose(rig, forgetful)).toBeGreaterThan(0)
-        await Promise.all(away.map((index) => rig.proxy(index).pass()))
-        await rig.progress(10)
+        await Promise.all(away.map((index) => harness.proxy(index).refuse()))
+        await harness.progress(6)
+        expect(await lose(harness, forgetful)).toBeGreaterThan(0)
+        await Promise.all(away.map((index) => harness.proxy(index).pass()))
+        await harness.progress(10)
       }
-      expect(await rig.finish()).toEqual([])
+      expect(await harness.finish()).toEqual([])
     },
   )
 }
 
 it('all five come back empty at once: nothing is granted for one maxLeaseMs', async () => {
-  const rig = await stage.rig({ seed: 7, ...HOLDING })
+  const harness = await stage.harness({ seed: 7, ...HOLDING })
   const killedAt = monotonicMs()
-  await Promise.all(rig.servers.map((server) => server.kill()))
-  await Promise.all(rig.servers.map((server) => server.restart({ keepData: false })))
-  await rig.progress(5)
-  const after = [...rig.history.leases.values()].filter(({ attemptAt }) => attemptAt > killedAt)
+  await Promise.all(harness.servers.map((server) => server.kill()))
+  await Promise.all(harness.servers.map((server) => server.restart({ keepData: false })))
+  await harness.progress(5)
+  const after = [...harness.history.leases.values()].filter(({ attemptAt }) => attemptAt > killedAt)
   const firstAt = Math.min(...after.map(({ grantedAt }) => grantedAt))
-  expect(firstAt - killedAt).toBeGreaterThan(rig.maxLeaseMs)
-  expect(await rig.finish()).toEqual([])
+  expect(firstAt - killedAt).toBeGreaterThan(harness.maxLeaseMs)
+  expect(await harness.finish()).toEqual([])
 })
 
-it('a rolling restart slower than the quarantine: the lease that is kept alive survives it', async () => {
+it('a rolling restart slower than the quarantine: a lease that is renewed survives it', async () => {
   // Long enough for a keeper on a busy machine; each master is quarantined for as long.
   const LEASE_MS = 1_000
   const { fleet } = stage
@@ -169,12 +178,12 @@ it('a rolling restart slower than the quarantine: the lease that is kept alive s
 it.each(SEEDS)(
   'a rolling restart faster than the quarantine: at most one holder (seed %i)',
   async (seed) => {
-    const rig = await stage.rig({ seed, ...HOLDING })
+    const harness = await stage.harness({ seed, ...HOLDING })
     for (let round = 0; round < (ALL ? 3 : 1); round++) {
-      for (const server of rig.servers) await server.restart({ keepData: false })
-      await rig.progress(5)
+      for (const server of harness.servers) await server.restart({ keepData: false })
+      await harness.progress(5)
     }
-    expect(rig.history.refusals.get('unreachable') ?? 0).toBeGreaterThan(0)
-    expect(await rig.finish()).toEqual([])
+    expect(harness.history.refusals.get('unreachable') ?? 0).toBeGreaterThan(0)
+    expect(await harness.finish()).toEqual([])
   },
 )

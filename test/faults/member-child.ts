@@ -1,5 +1,5 @@
 /**
- * The process of a member: obeys its crew, and ends by itself when it is told to leave and nothing
+ * The process of a client: obeys the harness, and ends by itself when it must leave and nothing
  * is left behind.
  */
 import type { MemberEvent } from './history.ts'
@@ -56,13 +56,13 @@ async function obey(command: Command): Promise<void> {
 process.on('unhandledRejection', (error) => {
   report({ kind: 'problem', message: `unhandled rejection: ${String(error)}` })
 })
-// Ctrl-C is for the crew, which then ends its members.
+// Ctrl-C is for the harness, which then ends its clients.
 process.on('SIGINT', () => undefined)
 process.on('message', (command: Command) => {
   void obey(command)
 })
 process.on('disconnect', () => {
-  // The crew is gone, and with it whoever would have said "end".
+  // The harness is gone, so no "end" will come.
   if (member !== undefined) process.exit(1)
 })
 send({ report: 'ready' })

@@ -1,5 +1,5 @@
 /**
- * One member of a crew: takes leases and writes under them as a careful application would, and
+ * One client: takes leases and writes under them as a careful application would, and
  * reports what it saw. Runs in a process of its own, so that it can be stopped and killed like one.
  */
 import type { Lease, LockService } from '../../src/index.ts'

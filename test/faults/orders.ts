@@ -1,4 +1,4 @@
-/** What a crew tells its members, and what it hears from them, over IPC. */
+/** Messages between the harness and its clients, over IPC. */
 import type { MemberEvent, PausePoint } from './history.ts'
 
 /** A run: every loop takes a resource, works on it, gives it back, and begins again. */

@@ -1,13 +1,13 @@
 /**
- * What the files of the fault matrix share: a fleet and a crew for the file, and how much of it to
+ * What the files of the fault matrix share: a fleet and clients for the file, and how much of it to
  * run.
  */
 import { afterAll, afterEach, beforeAll, vi } from 'vitest'
 import { startFleet, type Fleet, type FleetOptions } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
-import { Crew } from './crew.ts'
-import { Rig, type RigOptions } from './rig.ts'
+import { ClientProcesses } from './client-processes.ts'
+import { Harness, type HarnessOptions } from './harness.ts'
 
 /** `FAULTS=all` runs every scenario with this many seeds, and the long ones too. */
 export const ALL: boolean = process.env['FAULTS'] === 'all'
@@ -17,9 +17,9 @@ export const SEEDS: readonly number[] = ALL ? [11, 23, 37, 41, 59] : [11]
 
 export interface Stage {
   readonly fleet: Fleet
-  readonly crew: Crew
+  readonly clients: ClientProcesses
   /** Starts a scenario; it is closed after the test. */
-  rig(options: RigOptions): Promise<Rig>
+  harness(options: HarnessOptions): Promise<Harness>
   /** Runs a case again that failed while the machine stood still: {@link undisturbed}. */
   undisturbed<T>(run: () => Promise<T>): Promise<T>
 }
@@ -45,19 +45,22 @@ export function useStage(options: StageOptions = {}): Stage {
   vi.setConfig({ testTimeout: 120_000 })
   const leaks = leaky ? undefined : watchLeaks()
   let fleet: Fleet | undefined
-  let crew: Crew | undefined
-  let rig: Rig | undefined
+  let clients: ClientProcesses | undefined
+  let harness: Harness | undefined
   beforeAll(async () => {
-    ;[fleet, crew] = await Promise.all([startFleet(fleetOptions), Crew.muster(members, memberEnv)])
+    ;[fleet, clients] = await Promise.all([
+      startFleet(fleetOptions),
+      ClientProcesses.start(members, memberEnv),
+    ])
   })
   const clear = async (): Promise<void> => {
     for (const server of fleet?.masters ?? []) if (!server.running) await server.restart()
-    await rig?.[Symbol.asyncDispose]()
-    rig = undefined
+    await harness?.[Symbol.asyncDispose]()
+    harness = undefined
   }
   afterEach(clear)
   afterAll(async () => {
-    const left = await crew?.leave()
+    const left = await clients?.leave()
     await fleet?.close()
     if (left !== undefined && left.length > 0) throw new Error(left.join('\n'))
     await leaks?.assertNone()
@@ -66,12 +69,12 @@ export function useStage(options: StageOptions = {}): Stage {
     get fleet() {
       return present(fleet)
     },
-    get crew() {
-      return present(crew)
+    get clients() {
+      return present(clients)
     },
-    async rig(rigOptions) {
-      rig = await Rig.start(present(fleet), present(crew), rigOptions)
-      return rig
+    async harness(harnessOptions) {
+      harness = await Harness.start(present(fleet), present(clients), harnessOptions)
+      return harness
     },
     undisturbed: (run) => undisturbed({ bystander: present(fleet).queue, clear }, run),
   }

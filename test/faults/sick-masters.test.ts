@@ -9,7 +9,7 @@ import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { item } from './rig.ts'
+import { item } from './harness.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -84,7 +84,7 @@ describe('no vote comes from a server that', () => {
     }
   })
 
-  it('has a key of another type in the way', async () => {
+  it('has a key of another type under the name of a lease', async () => {
     await using redlock = redlockOn(fleet.urls)
     await redlock.bootstrap({ newFleet: true })
     const inTheWay = (count: number): Promise<unknown> =>
@@ -99,7 +99,7 @@ describe('no vote comes from a server that', () => {
     await isNoVote(redlock, inTheWay, /WRONGTYPE/)
   })
 
-  it('wants a password all of a sudden', async () => {
+  it('starts to require a password', async () => {
     await using redlock = redlockOn(fleet.urls)
     await redlock.bootstrap({ newFleet: true })
     const lock = async (count: number): Promise<void> => {

@@ -8,7 +8,7 @@ import { MasterRefusedError, Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
-import { item } from './rig.ts'
+import { item } from './harness.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -55,7 +55,7 @@ it('one server at two addresses', async () => {
   await redlock.close()
 })
 
-it('two addresses that are swapped change nothing: a server is known by what it is', async () => {
+it('two swapped addresses change nothing: a server is known by its id', async () => {
   runs += 1
   await using redlock = redlockOn(fleet.urls)
   await redlock.bootstrap({ newFleet: true })
@@ -66,7 +66,7 @@ it('two addresses that are swapped change nothing: a server is known by what it 
   expect(lease.remainingMs()).toBeGreaterThan(0)
 })
 
-it('another maxLeaseMs than the fleet was founded with', async () => {
+it("a maxLeaseMs that differs from the fleet's", async () => {
   runs += 1
   await using founder = redlockOn(fleet.urls)
   await founder.bootstrap({ newFleet: true })

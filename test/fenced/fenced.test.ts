@@ -122,7 +122,7 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
     expect(await balance()).toBe(3)
   })
 
-  test('accepts any token where there is none yet', async () => {
+  test('accepts any token in a row without one', async () => {
     await pool.query("DELETE FROM accounts; INSERT INTO accounts VALUES ('a', 1, NULL, NULL)")
     expect(await accounts.update(pool, lease(3), key, { balance: 2 })).toBe(1)
     await pool.query('UPDATE accounts SET fencing_token = NULL')
@@ -153,7 +153,7 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
     young.release()
   })
 
-  test('works with keys of several columns and other names, in a schema', async () => {
+  test('works with compound keys, other column names and a schema', async () => {
     await pool.query(
       'CREATE SCHEMA app; CREATE TABLE app.stock (shop int, item text, n int, "leaseToken" bigint, PRIMARY KEY (shop, item))',
     )
@@ -170,7 +170,7 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
     expect(rows).toEqual([{ n: 5 }])
   })
 
-  test('an integer column takes small tokens, and large ones with the way out', async () => {
+  test('an integer column takes small tokens; the error for a large one says what to do', async () => {
     await pool.query('CREATE TABLE small (id text PRIMARY KEY, v int, fencing_token integer)')
     const small = new FencedTable({ table: 'small', key: ['id'] })
     await small.write(pool, lease(5), key, { v: 1 })
@@ -179,7 +179,7 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
     await expect(small.update(pool, lease(LARGE), key, { v: 3 })).rejects.toThrow('a bigint')
   })
 
-  test('never lets an older write follow a newer one', async () => {
+  test('refuses an older write after a newer one', async () => {
     let row = 0
     await neverOlderAfterNewer(() => {
       const id = `row-${row++}`
@@ -306,7 +306,7 @@ describe.each(DATABASES)('statements of $name', (database) => {
   })
 
   test.skipIf(database.isMissing)(
-    'never let an older write follow a newer one',
+    'refuse an older write after a newer one',
     async () => {
       let rows = 0
       let next = 0
@@ -380,7 +380,7 @@ describe('fenced commands of Redis', () => {
     expect(await redis.getBuffer('b')).toEqual(bytes)
   })
 
-  test('never let an older write follow a newer one', async () => {
+  test('refuse an older write after a newer one', async () => {
     let key = 0
     await neverOlderAfterNewer(() => {
       const name = `row-${key++}`
@@ -459,7 +459,7 @@ describe('fenced objects', () => {
     },
   }
 
-  test('never let an older write follow a newer one', async () => {
+  test('refuse an older write after a newer one', async () => {
     let key = 0
     await neverOlderAfterNewer(() => {
       const name = `object-${key++}`

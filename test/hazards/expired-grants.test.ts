@@ -7,7 +7,7 @@ import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { until } from '../fixtures.ts'
 import { neverTwoHolders, undisturbed } from '../support/undisturbed.ts'
-import { item, Lab } from './lab.ts'
+import { item, Harness } from './harness.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -25,67 +25,71 @@ afterAll(async () => {
  * What every test here ends with: the masters did grant, the client did not believe it, and the
  * next one gets it.
  */
-async function expectRefused(lab: Lab, outcome: AcquireOutcome): Promise<void> {
+async function expectRefused(harness: Harness, outcome: AcquireOutcome): Promise<void> {
   expect(outcome.status).toBe('unreachable')
   await until('every master has answered, too late', () =>
-    lab.proxies.every((proxy) => proxy.counters.replies.delayed > 0),
+    harness.proxies.every((proxy) => proxy.counters.replies.delayed > 0),
   )
-  expect(await lab.counters('r')).not.toContain(null)
-  const other = await lab.client({ direct: true })
+  expect(await harness.counters('r')).not.toContain(null)
+  const other = await harness.client({ direct: true })
   await using lease = await other.acquire('r', { waitMs: 5_000 })
   expect(lease.remainingMs()).toBeGreaterThan(0)
 }
 
 it('E2: replies that come after the lease are no grant (node-redlock, redis-semaphore hold it)', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client({ leaseMs: 200 })
-  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 400 })
-  await expectRefused(lab, await redlock.tryAcquire('r'))
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ leaseMs: 200 })
+  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 400 })
+  await expectRefused(harness, await redlock.tryAcquire('r'))
 })
 
 it('E2: a quorum of replies inside their deadline and after the trust is no grant either', async () => {
-  await using lab = await Lab.open(fleet)
+  await using harness = await Harness.open(fleet)
   // Trusted for half of the lease; the deadline of a master is the whole of it.
-  const redlock = await lab.client({ leaseMs: 1_600, masterTimeoutMs: 1_600, driftFactor: 0.5 })
-  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 1_000 })
+  const redlock = await harness.client({ leaseMs: 1_600, masterTimeoutMs: 1_600, driftFactor: 0.5 })
+  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 1_000 })
   const outcome = await redlock.tryAcquire('r')
-  await expectRefused(lab, outcome)
+  await expectRefused(harness, outcome)
   expect(JSON.stringify(outcome)).toContain('was already over')
 })
 
 it('E2: the trust may also run out in the round that fixes the fencing token', async () => {
-  await using lab = await Lab.open(fleet)
+  await using harness = await Harness.open(fleet)
   const options = { leaseMs: 1_600, masterTimeoutMs: 1_600, driftFactor: 0.5 }
   // Different counters, so that no quorum reports the highest one and a second round is needed.
   const aheadUs = (Date.now() + 3_000) * 1_000
   const spread = (): Promise<unknown> =>
     Promise.all(
-      lab.masters.map((redis, index) =>
-        redis.set(lab.keys.fence('r'), aheadUs + 10 * index, 'PX', 60_000),
+      harness.masters.map((redis, index) =>
+        redis.set(harness.keys.fence('r'), aheadUs + 10 * index, 'PX', 60_000),
       ),
     )
   await spread()
-  const control = await (await lab.client(options)).acquire('r')
+  const control = await (await harness.client(options)).acquire('r')
   // Each grant counts on from its own counter; the second round raised a quorum to the highest.
   const granted = [20, 30, 40].map((ahead) => aheadUs + ahead + TOKENS_PER_GRANT)
   expect(granted).toContain(control.fencingToken)
-  const exact = (await lab.counters('r')).filter((counter) => counter === `${control.fencingToken}`)
+  const exact = (await harness.counters('r')).filter(
+    (counter) => counter === `${control.fencingToken}`,
+  )
   expect(exact.length).toBeGreaterThanOrEqual(3)
   await control.release()
-  await until('it is free again', async () => (await lab.holders('r')).every((h) => h === null))
+  await until('it is free again', async () => (await harness.holders('r')).every((h) => h === null))
 
   await spread()
   // A client that has not seen those counters, so that it proposes less than each of them.
-  const late = await lab.client(options)
-  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 500 })
+  const late = await harness.client(options)
+  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 500 })
   const outcome = await late.tryAcquire('r')
-  await expectRefused(lab, outcome)
+  await expectRefused(harness, outcome)
   expect(JSON.stringify(outcome)).toContain('was already over')
 })
 
 /** Until when the masters that make the quorum keep the lease, on this process's clock. */
-async function keptUntil(lab: Lab, resource: string): Promise<number> {
-  const ttls = await Promise.all(lab.masters.map((redis) => redis.pttl(lab.keys.lease(resource))))
+async function keptUntil(harness: Harness, resource: string): Promise<number> {
+  const ttls = await Promise.all(
+    harness.masters.map((redis) => redis.pttl(harness.keys.lease(resource))),
+  )
   return (
     performance.now() +
     item(
@@ -96,26 +100,26 @@ async function keptUntil(lab: Lab, resource: string): Promise<number> {
 }
 
 it('E2: the time that replies take is taken from the lease, also when it is extended', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client({ leaseMs: 6_000, masterTimeoutMs: 3_000 })
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ leaseMs: 6_000, masterTimeoutMs: 3_000 })
   // Far more than the allowance for drift, which is 1 % of the lease.
-  for (const proxy of lab.proxies) proxy.delay({ repliesMs: 500 })
+  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 500 })
   await using lease = await redlock.acquire('r', { waitMs: 0 })
-  expect(lease.trustedUntil).toBeLessThan(await keptUntil(lab, 'r'))
+  expect(lease.trustedUntil).toBeLessThan(await keptUntil(harness, 'r'))
   expect(lease.remainingMs()).toBeGreaterThan(0)
   const before = lease.trustedUntil
   expect((await lease.extend()).status).toBe('extended')
   expect(lease.trustedUntil).toBeGreaterThan(before)
-  expect(lease.trustedUntil).toBeLessThan(await keptUntil(lab, 'r'))
-  for (const proxy of lab.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(1)
+  expect(lease.trustedUntil).toBeLessThan(await keptUntil(harness, 'r'))
+  for (const proxy of harness.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(1)
 })
 
-it('E2b: a lease that was waited for longer than its length is whole (node-redlock: expired at once)', async () => {
+it('E2b: a lease that was granted after a wait longer than its length has all its time (node-redlock: expired at once)', async () => {
   await undisturbed({ bystander: fleet.queue }, async () => {
-    await using lab = await Lab.open(fleet)
+    await using harness = await Harness.open(fleet)
     const leaseMs = 1_000
-    const holder = await lab.client({ leaseMs, masterTimeoutMs: leaseMs, direct: true })
-    const waiter = await lab.client({ leaseMs, masterTimeoutMs: leaseMs })
+    const holder = await harness.client({ leaseMs, masterTimeoutMs: leaseMs, direct: true })
+    const waiter = await harness.client({ leaseMs, masterTimeoutMs: leaseMs })
     const held = await holder.acquire('r', { autoExtend: true })
     const startedAt = performance.now()
     const waiting = waiter.acquire('r', { waitMs: 8_000 })
@@ -131,7 +135,7 @@ it('E2b: a lease that was waited for longer than its length is whole (node-redlo
     expect(lease.trustedUntil).toBeGreaterThan(releasedAt + leaseMs / 2)
     // … and never longer than the masters keep it.
     expect(lease.remainingMs()).toBeGreaterThan(0)
-    expect(lease.trustedUntil).toBeLessThan(await keptUntil(lab, 'r'))
+    expect(lease.trustedUntil).toBeLessThan(await keptUntil(harness, 'r'))
     expect((await lease.extend()).status).toBe('extended')
   })
 }, 60_000)

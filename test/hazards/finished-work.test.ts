@@ -7,7 +7,7 @@ import type { Lease, Logger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
-import { Lab } from './lab.ts'
+import { Harness } from './harness.ts'
 import { silentLogger } from '../../src/index.ts'
 
 const leaks = watchLeaks()
@@ -25,38 +25,38 @@ afterAll(async () => {
 const ALL = [0, 1, 2, 3, 4]
 
 it('E5: finished work stays finished when the key is gone already (node-redlock rejects it)', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client()
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client()
   const result = redlock.using('r', {}, async () => {
-    await lab.forget('r', ALL)
+    await harness.forget('r', ALL)
     return 42
   })
   await expect(result).resolves.toBe(42)
-  expect(await lab.holders('r')).toEqual([null, null, null, null, null])
+  expect(await harness.holders('r')).toEqual([null, null, null, null, null])
 })
 
 it("E5: the work's own error is not masked, and the next holder's key is not deleted", async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client()
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client()
   const broken = redlock.using('r', {}, async () => {
-    await lab.forget('r', ALL)
-    await lab.occupy('r', ALL, 60_000)
+    await harness.forget('r', ALL)
+    await harness.occupy('r', ALL, 60_000)
     throw new RangeError('no such invoice')
   })
   await expect(broken).rejects.toThrow(new RangeError('no such invoice'))
-  expect(await lab.holders('r')).toEqual(ALL.map(() => 'foreign@elsewhere'))
-  await lab.forget('r', ALL)
+  expect(await harness.holders('r')).toEqual(ALL.map(() => 'foreign@elsewhere'))
+  await harness.forget('r', ALL)
 })
 
-it('E8: an extension in flight at the end says nothing afterwards (sesamecare: a false "lock lost")', async () => {
+it('E8: an extension in flight at the end reports no loss (sesamecare: a false "lock lost")', async () => {
   await undisturbed({ bystander: fleet.queue }, async () => {
-    await using lab = await Lab.open(fleet)
+    await using harness = await Harness.open(fleet)
     const said: string[] = []
     const note = (_fields: object, message: string): void => {
       said.push(message)
     }
     const logger: Logger = { ...silentLogger, warn: note, error: note }
-    const redlock = await lab.client({ leaseMs: 600, logger })
+    const redlock = await harness.client({ leaseMs: 600, logger })
     said.length = 0
     let lease: Lease | undefined
     let aborts = 0
@@ -65,12 +65,12 @@ it('E8: an extension in flight at the end says nothing afterwards (sesamecare: a
       current.signal.addEventListener('abort', () => {
         aborts += 1
       })
-      const held = lab.proxies.map((proxy) => proxy.holdReplies())
+      const held = harness.proxies.map((proxy) => proxy.holdReplies())
       await Promise.all(held.map((hold) => hold.held))
       return held
     })
     // The extension ran on every master, its replies come after the work is over.
-    for (const proxy of lab.proxies) expect(proxy.counters.replies.held).toBeGreaterThan(0)
+    for (const proxy of harness.proxies) expect(proxy.counters.replies.held).toBeGreaterThan(0)
     for (const hold of holds) hold.release()
     await delay(2 * (lease?.leaseMs ?? 0))
     expect(performance.now()).toBeGreaterThan(lease?.trustedUntil ?? Infinity)
@@ -82,17 +82,17 @@ it('E8: an extension in flight at the end says nothing afterwards (sesamecare: a
 }, 60_000)
 
 it('F3: keeping a lease alive costs three rounds a lease (redlock-universal: 27,291 commands in 500 ms)', async () => {
-  await using lab = await Lab.open(fleet)
+  await using harness = await Harness.open(fleet)
   const leaseMs = 1_000
   // A renewal that a busy machine delays is late, not failed: the tries after a failure are not
   // counted here.
-  const redlock = await lab.client({ leaseMs, masterTimeoutMs: leaseMs })
-  await Promise.all(lab.masters.map((redis) => redis.config('RESETSTAT')))
+  const redlock = await harness.client({ leaseMs, masterTimeoutMs: leaseMs })
+  await Promise.all(harness.masters.map((redis) => redis.config('RESETSTAT')))
   const startedAt = performance.now()
   await redlock.using('r', {}, () => delay(1_500))
   const renewals = Math.floor((performance.now() - startedAt) / (leaseMs / 3))
 
-  for (const redis of lab.masters) {
+  for (const redis of harness.masters) {
     const calls = await scriptCalls(redis)
     // One to acquire, one to release, and the renewals in between.
     expect(calls).toBeLessThanOrEqual(2 + renewals)

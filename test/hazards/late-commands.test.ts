@@ -4,7 +4,7 @@ import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import type { FaultProxy } from '../support/proxy.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { until } from '../fixtures.ts'
-import { Lab } from './lab.ts'
+import { Harness } from './harness.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -22,28 +22,28 @@ afterAll(async () => {
 const LEASE_MS = 20_000
 const CLEAN_LIMIT_MS = 4_000
 
-const isFree = async (lab: Lab): Promise<boolean> =>
-  (await lab.holders('r')).every((holder) => holder === null)
+const isFree = async (harness: Harness): Promise<boolean> =>
+  (await harness.holders('r')).every((holder) => holder === null)
 
 it('E6: a grant that lands after the deadline is undone on every master (redlock-universal: blocked for its TTL)', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client({ leaseMs: LEASE_MS, masterTimeoutMs: 50 })
-  const late = lab.proxies.slice(0, 3)
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ leaseMs: LEASE_MS, masterTimeoutMs: 50 })
+  const late = harness.proxies.slice(0, 3)
   const holds = late.map((proxy) => proxy.holdRequests())
 
   const outcome = await redlock.tryAcquire('r')
   expect(outcome.status).toBe('unreachable')
   await Promise.all(holds.map(({ held }) => held))
-  expect((await lab.counters('r')).slice(0, 3)).toEqual([null, null, null])
+  expect((await harness.counters('r')).slice(0, 3)).toEqual([null, null, null])
 
   for (const hold of holds) hold.release()
   // The counter outlives the lease: the grants did land, after the attempt had failed.
   await until(
     'the late grants land',
-    async () => !(await lab.counters('r')).slice(0, 3).includes(null),
+    async () => !(await harness.counters('r')).slice(0, 3).includes(null),
   )
-  await until('no key of the failed attempt is left', () => isFree(lab), CLEAN_LIMIT_MS)
-  const next = await (await lab.client({ direct: true })).tryAcquire('r', { leaseMs: LEASE_MS })
+  await until('no key of the failed attempt is left', () => isFree(harness), CLEAN_LIMIT_MS)
+  const next = await (await harness.client({ direct: true })).tryAcquire('r', { leaseMs: LEASE_MS })
   expect(next.status).toBe('granted')
 })
 
@@ -69,36 +69,38 @@ function slowOldSocket(proxy: FaultProxy): void {
   })
 }
 
-it('E6: a grant that arrives on a socket that was given up, after its release, meets a tombstone', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client({ leaseMs: LEASE_MS, masterTimeoutMs: 50 })
-  const late = lab.proxies.slice(0, 3)
+it('E6: a grant that arrives on an abandoned socket after its release meets a tombstone', async () => {
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ leaseMs: LEASE_MS, masterTimeoutMs: 50 })
+  const late = harness.proxies.slice(0, 3)
   for (const proxy of late) slowOldSocket(proxy)
 
   expect((await redlock.tryAcquire('r')).status).toBe('unreachable')
   const tombstones = async (): Promise<number> => {
-    const keys = lab.masters.slice(0, 3).map((redis) => redis.keys(`${lab.namespace}:tomb:*`))
+    const keys = harness.masters
+      .slice(0, 3)
+      .map((redis) => redis.keys(`${harness.namespace}:tomb:*`))
     return (await Promise.all(keys)).flat().length
   }
   // The silent sockets are replaced, and the releases go out on the new ones.
   await until('released with a tombstone on new sockets', async () => (await tombstones()) === 3)
-  expect((await lab.counters('r')).slice(0, 3)).toEqual([null, null, null])
+  expect((await harness.counters('r')).slice(0, 3)).toEqual([null, null, null])
   const before = late.map((proxy) => proxy.counters.requests.bytes)
   await until('the commands of the old sockets arrive', () =>
     late.every((proxy, index) => proxy.counters.requests.bytes > (before[index] ?? 0)),
   )
-  for (let round = 0; round < 20; round += 1) expect(await isFree(lab)).toBe(true)
-  expect((await lab.counters('r')).slice(0, 3)).toEqual([null, null, null])
-  const next = await (await lab.client({ direct: true })).tryAcquire('r', { leaseMs: LEASE_MS })
+  for (let round = 0; round < 20; round += 1) expect(await isFree(harness)).toBe(true)
+  expect((await harness.counters('r')).slice(0, 3)).toEqual([null, null, null])
+  const next = await (await harness.client({ direct: true })).tryAcquire('r', { leaseMs: LEASE_MS })
   expect(next.status).toBe('granted')
   // Ends the old connections, whose last command is still on its way.
   for (const proxy of late) proxy.reset()
 })
 
-it('E7: nothing is sent later to masters that were away (ioredis alone takes a ghost lock)', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client({ leaseMs: LEASE_MS })
-  const away = lab.proxies.slice(0, 3)
+it('E7: sends no late command to a master that was away (ioredis alone takes a ghost lock)', async () => {
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ leaseMs: LEASE_MS })
+  const away = harness.proxies.slice(0, 3)
   await Promise.all(away.map((proxy) => proxy.refuse()))
   const states = (): readonly string[] => redlock.status().masters.map(({ state }) => state)
   await until('three away', () => states().filter((state) => state === 'connecting').length === 3)
@@ -108,8 +110,8 @@ it('E7: nothing is sent later to masters that were away (ioredis alone takes a g
   expect((await redlock.tryAcquire('r')).status).toBe('unreachable')
   await until('all five are back', () => states().every((state) => state === 'voting'))
 
-  for (let round = 0; round < 20; round += 1) expect(await isFree(lab)).toBe(true)
-  expect((await lab.counters('r')).slice(0, 3)).toEqual([null, null, null])
+  for (let round = 0; round < 20; round += 1) expect(await isFree(harness)).toBe(true)
+  expect((await harness.counters('r')).slice(0, 3)).toEqual([null, null, null])
   const next = await redlock.tryAcquire('r')
   expect(next.status).toBe('granted')
 })

@@ -6,7 +6,7 @@ import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import type { FaultProxy } from '../support/proxy.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { until } from '../fixtures.ts'
-import { abortsInTime, item, Lab } from './lab.ts'
+import { abortsInTime, item, Harness } from './harness.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -22,19 +22,19 @@ afterAll(async () => {
 
 /** The end of a lease whose holder lost a majority of the masters in the middle of its work. */
 async function expectSignalInTime(
-  lab: Lab,
+  harness: Harness,
   fault: (proxy: FaultProxy) => Promise<void>,
 ): Promise<void> {
   const leaseMs = 1_500
-  const holder = await lab.client({ leaseMs })
-  const other = await lab.client({ leaseMs, direct: true })
+  const holder = await harness.client({ leaseMs })
+  const other = await harness.client({ leaseMs, direct: true })
   let start: (lease: Lease) => void = () => undefined
   const started = new Promise<Lease>((resolve) => {
     start = resolve
   })
   const work = holder.using('r', {}, async (lease) => {
     start(lease)
-    await Promise.all(lab.proxies.slice(0, 3).map(fault))
+    await Promise.all(harness.proxies.slice(0, 3).map(fault))
     expect(await abortsInTime(lease, leaseMs / 2)).toBe(true)
     expect(lease.signal.reason).toBeInstanceOf(LeaseLostError)
     expect(lease.remainingMs()).toBe(0)
@@ -52,31 +52,31 @@ async function expectSignalInTime(
 }
 
 it('E4: a majority that stops answering ends the lease in time (published libraries: seconds late, or never)', async () => {
-  await using lab = await Lab.open(fleet)
-  await expectSignalInTime(lab, (proxy) => proxy.drop())
-  for (const proxy of lab.proxies.slice(0, 3)) {
+  await using harness = await Harness.open(fleet)
+  await expectSignalInTime(harness, (proxy) => proxy.drop())
+  for (const proxy of harness.proxies.slice(0, 3)) {
     expect(proxy.counters.requests.lost).toBeGreaterThan(0)
   }
 })
 
 it('E4: the signal comes in time to a holder that never asks, from a timer that needs no network', async () => {
-  await using lab = await Lab.open(fleet)
+  await using harness = await Harness.open(fleet)
   const leaseMs = 1_000
-  const redlock = await lab.client({ leaseMs })
+  const redlock = await harness.client({ leaseMs })
   const lease = await redlock.acquire('r', { autoExtend: false })
-  await Promise.all(lab.proxies.map((proxy) => proxy.drop()))
+  await Promise.all(harness.proxies.map((proxy) => proxy.drop()))
   expect(await abortsInTime(lease, leaseMs / 2)).toBe(true)
   expect(lease.signal.reason).toBeInstanceOf(LeaseLostError)
   await lease.release()
   await until('no request has reached a master', () =>
-    lab.proxies.every(({ counters }) => counters.requests.lost > 0),
+    harness.proxies.every(({ counters }) => counters.requests.lost > 0),
   )
 })
 
 it('E4b: a majority that refuses connections ends the lease in time (node-redlock: after its retries)', async () => {
-  await using lab = await Lab.open(fleet)
-  await expectSignalInTime(lab, (proxy) => proxy.refuse())
-  for (const proxy of lab.proxies.slice(0, 3)) {
+  await using harness = await Harness.open(fleet)
+  await expectSignalInTime(harness, (proxy) => proxy.refuse())
+  for (const proxy of harness.proxies.slice(0, 3)) {
     expect(proxy.counters.resets).toBeGreaterThan(0)
   }
 })
@@ -96,49 +96,49 @@ async function expectUnnoticed(redlock: Redlock): Promise<void> {
   expect(performance.now() - startedAt).toBeLessThan(PATIENCE_MS / 2)
 }
 
-it('F1: one black hole of five is not waited for (redlock 4.2.0: 15 s and more)', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
-  const hole = item(lab.proxies, 2)
+it('F1: does not wait for one silent master of five (redlock 4.2.0: 15 s and more)', async () => {
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
+  const hole = item(harness.proxies, 2)
   await hole.drop()
   await expectUnnoticed(redlock)
   expect(hole.counters.requests.lost).toBeGreaterThan(0)
 })
 
-it('F2: one of five that refuses connections is not waited for (redis-semaphore: 10 s)', async () => {
-  await using lab = await Lab.open(fleet)
-  const redlock = await lab.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
-  await item(lab.proxies, 2).refuse()
-  expect(item(lab.proxies, 2).counters.resets).toBeGreaterThan(0)
+it('F2: does not wait for one of five that refuses connections (redis-semaphore: 10 s)', async () => {
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
+  await item(harness.proxies, 2).refuse()
+  expect(item(harness.proxies, 2).counters.resets).toBeGreaterThan(0)
   await expectUnnoticed(redlock)
   // And not by a client that never saw it alive.
-  const late = await lab.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
+  const late = await harness.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
   expect(item(late.status().masters, 2).state).toBe('connecting')
   await expectUnnoticed(late)
 })
 
 it('G: with one dead master of five, exclusion holds on every default (redis-semaphore: two holders)', async () => {
   await using own = await startFleet({ masters: 5, queue: false })
-  await using lab = await Lab.open(own)
+  await using harness = await Harness.open(own)
   const dead = item(own.masters, 4)
   await dead.kill()
   try {
-    await expectExclusion(lab)
+    await expectExclusion(harness)
     expect(dead.running).toBe(false)
   } finally {
     await dead.restart()
-    await until('it is back', () => item(lab.masters, 4).status === 'ready')
+    await until('it is back', () => item(harness.masters, 4).status === 'ready')
   }
 })
 
-async function expectExclusion(lab: Lab): Promise<void> {
-  const [a, b] = [await lab.client(), await lab.client()]
+async function expectExclusion(harness: Harness): Promise<void> {
+  const [a, b] = [await harness.client(), await harness.client()]
   for (const redlock of [a, b]) expect(item(redlock.status().masters, 4).state).toBe('connecting')
 
   const lease = await a.acquire('r')
   expect(lease.remainingMs()).toBeGreaterThan(lease.leaseMs / 2)
   expect((await b.tryAcquire('r')).status).toBe('taken')
-  const ttls = lab.masters.slice(0, 4).map((redis) => redis.pttl(lab.keys.lease('r')))
+  const ttls = harness.masters.slice(0, 4).map((redis) => redis.pttl(harness.keys.lease('r')))
   expect(Math.min(...(await Promise.all(ttls)))).toBeGreaterThan(0)
   await lease.release()
 

@@ -7,7 +7,7 @@ import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { item, Lab } from './lab.ts'
+import { item, Harness } from './harness.ts'
 
 const answer = await compileShim()
 if (answer.status === 'absent') console.log(`Clocks are not tested here: ${answer.reason}`)
@@ -29,12 +29,12 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
   }
 
   /** A lease that has its keys on the first three of five masters only. */
-  async function holdThree(lab: Lab, autoExtend = false): Promise<Lease> {
-    const holder = await lab.client({ leaseMs: MAX_LEASE_MS })
-    await Promise.all(lab.proxies.slice(3).map((proxy) => proxy.dropRequests()))
+  async function holdThree(harness: Harness, autoExtend = false): Promise<Lease> {
+    const holder = await harness.client({ leaseMs: MAX_LEASE_MS })
+    await Promise.all(harness.proxies.slice(3).map((proxy) => proxy.dropRequests()))
     const lease = await holder.acquire('r', { waitMs: 0, autoExtend })
     const { token } = lease
-    expect(await lab.holders('r')).toEqual([token, token, token, null, null])
+    expect(await harness.holders('r')).toEqual([token, token, token, null, null])
     return lease
   }
 
@@ -56,41 +56,41 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
 
   it('a quarantine is not over because a clock that was behind is set right', async () => {
     await using fleet = await startFleet({ masters: 5, queue: false })
-    await using lab = await Lab.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
-    const connected = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
-    const lease = await holdThree(lab)
+    await using harness = await Harness.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+    const connected = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    const lease = await holdThree(harness)
     step(fleet, 0, -HOUR_MS)
     await item(fleet.masters, 0).restart()
-    const fresh = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
     await until('the master is enrolled again', () =>
       [connected, fresh].every((client) => item(client.status().masters, 0).state !== 'connecting'),
     )
     expect(lease.remainingMs()).toBeGreaterThan(0)
     step(fleet, 0, HOUR_MS)
-    const later = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    const later = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
     await expectOneHolder(lease, [connected, fresh, later])
   })
 
   it('a client that starts after a clock has stepped forward does not count that master', async () => {
     await using fleet = await startFleet({ masters: 5, queue: false })
-    await using lab = await Lab.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
-    const lease = await holdThree(lab)
+    await using harness = await Harness.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+    const lease = await holdThree(harness)
     step(fleet, 0, HOUR_MS)
-    const fresh = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
     expect(item(fresh.status().masters, 0).state).toBe('suspended')
     await expectOneHolder(lease, [fresh])
   })
 
   it('an extension does not rest on a master whose clock is behind and is set right later', async () => {
     await using fleet = await startFleet({ masters: 5, queue: false })
-    await using lab = await Lab.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
-    const lease = await holdThree(lab)
+    await using harness = await Harness.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+    const lease = await holdThree(harness)
     step(fleet, 0, -HOUR_MS)
     await delay(MAX_LEASE_MS / 2)
     // The key is not lengthened by that clock, and ends when it is right again.
     const { status } = await lease.extend()
     step(fleet, 0, HOUR_MS)
-    const fresh = await lab.client({ leaseMs: MAX_LEASE_MS, direct: true })
+    const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
     await expectOneHolder(lease, [fresh])
     expect(status).toBe('unreachable')
   })
@@ -116,10 +116,10 @@ describe('counters', () => {
     expect((await holdAndRelease(behind)).fencingToken).toBeGreaterThan(fencingToken)
   })
 
-  it('a client that would let them expire sooner than the others is refused', async () => {
+  it('refuses a client whose counters would expire earlier', async () => {
     await using fleet = await startFleet({ masters: 3, queue: false })
-    await using lab = await Lab.open(fleet)
-    const hasty = lab.unready({ fenceTtlMs: 300_000, direct: true })
+    await using harness = await Harness.open(fleet)
+    const hasty = harness.unready({ fenceTtlMs: 300_000, direct: true })
     await expect(hasty.ready()).rejects.toThrow(
       "the fleet's `fenceTtlMs` is 86400000, this client's is 300000",
     )

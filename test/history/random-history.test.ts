@@ -36,7 +36,7 @@ const verify = (logs: readonly (readonly Line[])[]) =>
     { clockSkewMs: SKEW_MS, windowMs: WINDOW_MS },
   )
 
-it('leases that follow each other are clean, whatever the clocks of their machines say', async () => {
+it('successive leases are clean, also with clocks that differ', async () => {
   await fc.assert(
     fc.asyncProperty(world, async (given) => {
       const { findings, verdict, leases } = await verify(linesOf(given))
@@ -47,7 +47,7 @@ it('leases that follow each other are clean, whatever the clocks of their machin
   )
 })
 
-it('lines of all processes in one log, a little out of order, come to the same', async () => {
+it('one log of all processes, a little out of order, gives the same verdict', async () => {
   await fc.assert(
     fc.asyncProperty(
       world,
@@ -67,7 +67,7 @@ it('lines of all processes in one log, a little out of order, come to the same',
   )
 })
 
-it('one lease that is trusted into the next one is found', async () => {
+it('finds a lease that is still trusted when the next one begins', async () => {
   await fc.assert(
     fc.asyncProperty(
       world,
@@ -93,7 +93,7 @@ it('one lease that is trusted into the next one is found', async () => {
   )
 })
 
-it('on one machine the smallest overlap is found', async () => {
+it('finds the smallest overlap on one machine', async () => {
   const oneMachine = world.map((given) => ({ ...given, wallErrorsMs: [0] }))
   await fc.assert(
     fc.asyncProperty(oneMachine, fc.nat(), async (given, choice) => {
@@ -108,7 +108,7 @@ it('on one machine the smallest overlap is found', async () => {
   )
 })
 
-it('files are read whole, however large and however many', async () => {
+it('reads many large files whole', async () => {
   const [given] = fc.sample(
     fc.record({
       turns: fc.array(

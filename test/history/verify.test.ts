@@ -102,12 +102,12 @@ describe('what real locks logged', () => {
     })
   })
 
-  it('is clean in one log too, and when logs are given twice', async () => {
+  it('is clean in one log, and when a log is read twice', async () => {
     expect((await verify([logs.flat()])).verdict).toBe('clean')
     expect(await verify([...logs, ...logs])).toMatchObject({ verdict: 'clean', leases: 10 })
   })
 
-  it('says nothing about a token, which is secret', () => {
+  it('has no token, which is secret', () => {
     for (const line of logs.flat()) expect(line).not.toHaveProperty('token')
   })
 })
@@ -186,7 +186,7 @@ describe('an alteration is found:', () => {
     expect(counts(await verify([...logs, [stranger, end]]))).toEqual({ overlap: 1 })
   })
 
-  it('a lease that goes on after its end', async () => {
+  it('a lease that continues after its end', async () => {
     const log = logs[0] ?? []
     const end = at(log, -1)
     const more = { ...end, event: 'lease:extended', seq: Number(end['seq']) + 1, trustedForMs: 10 }
@@ -204,7 +204,7 @@ describe('an alteration is found:', () => {
     expect(counts(rest)).toEqual({ lines: 3 })
   })
 
-  it('the end of a lease whose lock logged on; one of a lock that fell silent is no gap', async () => {
+  it('a missing end of a lease while its lock logs other lines', async () => {
     const log = logs[0] ?? []
     const last = at(log, -1)
     const seq = Number(last['seq'])

@@ -32,7 +32,7 @@ function lossOf(lease: Lease): unknown {
 }
 
 describe('the signal', () => {
-  test('is one and the same, and aborts with the loss that every call reports', async () => {
+  test('is always the same object, and aborts with the loss that every call reports', async () => {
     const { clock, lease } = await held()
     const { signal } = lease
     expect(lease.signal).toBe(signal)
@@ -76,7 +76,7 @@ describe('limits', () => {
     expect(await lease.extend()).toMatchObject({ status: 'limit', option: 'maxHoldMs' })
   })
 
-  test('maxHoldMs counts from the attempt, however long this machine has been up', async () => {
+  test('maxHoldMs counts from the attempt, also on a machine that was up for months', async () => {
     const { clock, redlock, lease: earlier } = await held()
     await earlier.release()
     await clock.advance(100 * LEASE_MS)
@@ -85,7 +85,7 @@ describe('limits', () => {
   })
 })
 
-test('a lease that is over cannot be given up: nobody takes it over', async () => {
+test('a lease that is over cannot be handed over', async () => {
   const { clock, lease } = await held()
   await clock.advance(LEASE_MS)
   if (!(lease instanceof HeldLease)) throw new Error('it has another life')
@@ -110,7 +110,7 @@ describe('a fencing token that was raised', () => {
     expect(next.status === 'granted' && next.lease.fencingToken).toBe(raised + 1)
   })
 
-  test('is none where no quorum agrees, or the lease is over', async () => {
+  test('is undefined where no quorum confirms it, or the lease is over', async () => {
     const { clock, fleet, lease } = await held()
     const { fencingToken } = lease
     for (const master of fleet.masters.slice(1)) master.kill()
@@ -120,7 +120,7 @@ describe('a fencing token that was raised', () => {
     await expect(quorumLease(lease).raise(fencingToken + 1_000)).rejects.toThrow(LeaseLostError)
   })
 
-  test('counts anew how often the lease was passed on', async () => {
+  test('resets the number of local hand-overs', async () => {
     const { redlock, lease: first } = await held()
     const outcome = await redlock.handOver(first)
     if (outcome.status !== 'granted') throw new Error(outcome.status)

@@ -33,7 +33,7 @@ describe('trust', () => {
     expect(remainingMs(trust, { now: 11_000, wallNow: 0 })).toBe(0)
   })
 
-  test('with nine tenths of it left a lease is as good as new', () => {
+  test('a lease with nine tenths of it left counts as new', () => {
     expect([isFresh(1_000, 1_000), isFresh(900, 1_000), isFresh(899, 1_000)]).toEqual([
       ...[true, true, false],
     ])
@@ -63,7 +63,7 @@ describe('trust', () => {
 })
 
 describe('delays', () => {
-  test('a keeper has time for several failed tries before the trust is over, also of a lease that was passed on', () => {
+  test('a keeper has time for several failed tries before trust ends, also after a local hand-over', () => {
     for (let passedMs = 10_000; canBeKept(10_000, passedMs); passedMs -= 100) {
       let leftMs = passedMs - firstRenewalMs(10_000, passedMs)
       expect(leftMs).toBeGreaterThanOrEqual(4_000)
@@ -78,7 +78,7 @@ describe('delays', () => {
   })
 })
 
-test('a lock service refuses an observer that is none', () => {
+test('a lock service refuses an observer of the wrong type', () => {
   for (const observer of [null, {}, 'openTelemetry']) {
     expect(() => lockSettings({ observer: observer as never }, [])).toThrow(/`observer`/)
   }

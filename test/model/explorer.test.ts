@@ -42,7 +42,7 @@ const NEEDED: readonly (readonly [Removable, Broken])[] = [
   ['trustFromStart', 'ME'],
 ]
 
-describe('a rule that is taken away is missed', () => {
+describe('a removed rule breaks a promise', () => {
   test.each(NEEDED)(
     '%s',
     (rule, expected) => {
@@ -53,13 +53,13 @@ describe('a rule that is taken away is missed', () => {
     600_000,
   )
 
-  test('equal tokens: a master beyond the token is counted in the confirm round', () => {
+  test('counting a master beyond the token in the confirm round gives equal tokens', () => {
     const trace = missed('confirmIsExact')?.trace ?? []
     expect(trace.at(-1)).toMatch(/is complete with token \d+, confirmed/)
     expect(trace.some((step) => step.includes('vanishes'))).toBe(true)
   })
 
-  test('a late extension: others were granted in between, on masters whose key came back', () => {
+  test('a late extension succeeds after other grants, on masters whose key came back', () => {
     const trace = missed('extendChecksCounter')?.trace ?? []
     expect(trace.at(-1)).toMatch(/is extended/)
     expect(trace.some((step) => step.includes('vanishes'))).toBe(true)

@@ -357,8 +357,10 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/lock/held-lease.ts',
-    code: 'observer.released(this, clock.now() - startedAt)',
+    code: 'if (observer.listens()) observer.released(this, clock.now() - startedAt)',
     changes: [
+      ['observer.listens()', '(true as boolean)'],
+      ['observer.listens()', '(false as boolean)'],
       ['observer.released(this, clock.now() - startedAt)', ';'],
       ['-', '+'],
     ],
@@ -406,6 +408,15 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/lock/held-lease.ts',
+    code: 'if (observer.listens()) {',
+    changes: [
+      ['observer.listens()', '(true as boolean)'],
+      ['observer.listens()', '(false as boolean)'],
+    ],
+    why: TOLD,
+  },
+  {
+    file: 'src/lock/held-lease.ts',
     code: 'const heldMs = clock.now() - this.#startedAt',
     changes: [['-', '+']],
     why: TOLD,
@@ -430,6 +441,16 @@ export const HARMLESS: readonly Harmless[] = [
     code: 'this.#waiters.delete(settle)',
     changes: [['this.#waiters.delete(settle)', ';']],
     why: 'a promise that is settled is not settled again',
+  },
+  {
+    file: 'src/redlock/verbs/release.ts',
+    code: 'Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs))',
+    changes: [
+      ['Math.ceil', 'Math.floor'],
+      ['Math.max', 'Math.min'],
+      ['*', '/'],
+    ],
+    why: 'a reservation only refuses, and ends by itself',
   },
   {
     file: 'src/redlock/quorum-lease.ts',

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { SeededRandom } from '../sim/seeded-random.ts'
-import { failuresOf, inParallel, withCopy } from './mutant-lab.ts'
+import { failuresOf, inParallel, withCopy } from './mutant-runner.ts'
 import { mutants, type Mutant, type Patch } from './mutants.ts'
 
 const USAGE = `Takes one rule away at a time; the test that is named for it must fail.

@@ -380,7 +380,7 @@ const rules: readonly Mutant[] = [
     ],
     killedBy: {
       test: 'test/redlock/coordination.test.ts',
-      name: 'of a lease that is as good as new asks no master',
+      name: 'of a new lease asks no master',
     },
   },
   {
@@ -420,7 +420,7 @@ const rules: readonly Mutant[] = [
     ],
     killedBy: {
       test: 'test/redlock/coordination.test.ts',
-      name: 'of a lease that is as good as new asks no master',
+      name: 'of a new lease asks no master',
     },
   },
   {
@@ -671,9 +671,9 @@ const rules: readonly Mutant[] = [
     killedBy: { test: 'test/redis/grant-scripts.test.ts', name: 'a key that outlasts' },
   },
   {
-    rule: 'a waiter leaves nothing for longer than the longest lease',
+    rule: 'a place of a waiter ends with the longest lease',
     patches: [lua('verbs/acquire', 'math.min(waitMs, tonumber(maxLeaseMs))', 'waitMs')],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts', name: 'a waiter leaves nothing' },
+    killedBy: { test: 'test/redis/grant-scripts.test.ts', name: 'leaves a waiter' },
   },
   {
     rule: 'an owner that no server can write is refused',
@@ -707,7 +707,7 @@ const rules: readonly Mutant[] = [
   {
     rule: 'a slot lives in the cell of its resource',
     patches: [source('redlock/cells/placement', "resource.replace(/#\\d+$/, '')", 'resource')],
-    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'look for a slot in the cell' },
+    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'inspect a slot in the cell' },
   },
   {
     rule: 'no namespace has keys in another one',
@@ -753,7 +753,7 @@ const rules: readonly Mutant[] = [
     killedBy: { test: 'test/redlock/cells/moving-lease.test.ts', name: 'extended' },
   },
   {
-    rule: 'nothing stays where two cells come to no common token',
+    rule: 'releases both halves where two cells come to no common token',
     patches: [
       source(
         'redlock/cells/redlock-cells',
@@ -761,7 +761,7 @@ const rules: readonly Mutant[] = [
         'await Promise.resolve()\n  const split',
       ),
     ],
-    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'nothing stays where' },
+    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'releases both halves where' },
   },
   {
     rule: 'a token is raised only by a quorum',
@@ -843,6 +843,11 @@ const rules: readonly Mutant[] = [
     killedBy: { test: LINE },
   },
   {
+    rule: 'a job that others came to stand before goes by all rules of a line',
+    patches: [worker('    if places[1] ~= place then return nil end\n', '', 'usual-job')],
+    killedBy: { test: LINE, name: 'that stand before the one that runs' },
+  },
+  {
     rule: 'a line drops the place of a job that is finished',
     patches: [
       worker(' or (job[2] and not job[6]) then return nil', ' then return nil', 'line-library'),
@@ -915,12 +920,12 @@ const rules: readonly Mutant[] = [
   {
     rule: 'the next batch is taken only by the worker that has its first job',
     patches: [worker(' or not isLocked(head)', '')],
-    killedBy: { test: BATCH, name: 'that another worker may be given' },
+    killedBy: { test: BATCH, name: 'that another worker may get' },
   },
   {
     rule: 'jobs that were taken for a batch that did not begin go back to their places',
     patches: [run('if (ahead !== undefined) {', 'if (ahead !== ahead) {')],
-    killedBy: { test: BATCH, name: 'gives back what was taken' },
+    killedBy: { test: BATCH, name: 'returns its jobs to their places' },
   },
   {
     rule: 'a batch that waits takes jobs behind those that it has',
@@ -961,18 +966,24 @@ const rules: readonly Mutant[] = [
   },
   {
     rule: 'a batch stops when the lock on one of its jobs is lost',
-    patches: [run('    batch?.abort(error)\n', '')],
+    patches: [source('worker/run/running-jobs', '    batch?.abort(error)\n', '')],
     killedBy: { test: BATCH, name: 'stops as a whole' },
   },
   {
     rule: 'the cancel of one job does not stop its batch',
-    patches: [run('if (running.batch === undefined) running', 'if (running.signal) running')],
-    killedBy: { test: BATCH, name: 'goes on when one of its jobs is cancelled' },
+    patches: [
+      source(
+        'worker/run/running-jobs',
+        'if (running.batch === undefined) running',
+        'if (running.signal) running',
+      ),
+    ],
+    killedBy: { test: BATCH, name: 'continues when one of its jobs is cancelled' },
   },
   {
     rule: 'a batch that is stopped gives its jobs back',
     patches: [run('if (isGivenBack(first.signal.reason) || ', 'if (false && ')],
-    killedBy: { test: BATCH, name: 'that is drained gives its jobs back' },
+    killedBy: { test: BATCH, name: 'is requeued by drain' },
   },
   {
     rule: 'slots that are set count',
@@ -1054,9 +1065,9 @@ const rules: readonly Mutant[] = [
     killedBy: { test: SHARES, name: 'takes them from tenants in turn' },
   },
   {
-    rule: 'a start in vain counts nothing for its tenant',
+    rule: 'a start that is refused counts nothing for its tenant',
     patches: [worker('    charge(base, share, -charged)\n', '', 'line-library')],
-    killedBy: { test: SHARES, name: 'a start in vain' },
+    killedBy: { test: SHARES, name: 'a start that is refused' },
   },
 ]
 

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { SeededRandom } from '../sim/seeded-random.ts'
-import { failedTests, inParallel, ROOT, violations, withCopy } from './mutant-lab.ts'
+import { failedTests, inParallel, ROOT, violations, withCopy } from './mutant-runner.ts'
 import { changesOf, whyHarmless, type Change } from './survey.ts'
 
 const USAGE = `Changes every decision of the lock core a little, and says which changes no test notices.

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { HARMLESS } from './harmless.ts'
-import { ROOT } from './mutant-lab.ts'
+import { ROOT } from './mutant-runner.ts'
 import { changesOf, whyHarmless } from './survey.ts'
 
 test.each(HARMLESS)('$file: $code', ({ file, code, changes, why }) => {

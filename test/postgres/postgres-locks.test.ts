@@ -79,7 +79,7 @@ describeService('postgres', 'PostgresLocks', () => {
     for (const { name, run } of cases) test(name, run)
   })
 
-  test('never hold a resource twice, whatever contends', async () => {
+  test('never hold a resource twice under contention', async () => {
     const shared = pool({ max: 20 })
     const locks = await open({ pool: shared, leaseMs: 2_000 })
     const clients = [locks, await open({ pool: shared, leaseMs: 2_000 })]
@@ -102,7 +102,7 @@ describeService('postgres', 'PostgresLocks', () => {
     expect({ most, granted }).toEqual({ most: 1, granted: 192 })
   }, 60_000)
 
-  test('2: a terminated backend loses no lease and throws nowhere', async () => {
+  test('2: a terminated backend loses no lease and throws no error', async () => {
     const locks = await open({ leaseMs: 2_000 })
     await using lease = await locks.acquire('terminated', { autoExtend: true })
     const admin = pool()
@@ -180,7 +180,7 @@ describeService('postgres', 'PostgresLocks', () => {
     }
   })
 
-  test('6: expiry and tokens go by the clock of the server, not of a client', async () => {
+  test('6: expiry and tokens follow the clock of the server, not of a client', async () => {
     const offset = 3_600_000
     const clock = (shift: number): NonNullable<PostgresLocksOptions['clock']> => ({
       now: () => performance.now(),
@@ -261,7 +261,7 @@ describeService('postgres', 'PostgresLocks', () => {
     }
   }, 60_000)
 
-  test('10: an exhausted pool is unreachable, and its late grant is given back', async () => {
+  test('10: an exhausted pool is unreachable, and its late grant is released', async () => {
     const narrow = pool({ max: 1 })
     const locks = await open({ pool: narrow })
     const busy = await narrow.connect()

@@ -67,14 +67,14 @@ function namesIn(entries: string): readonly string[] {
 const names = ({ names: sent }: Sent): readonly string[] => sent
 
 describe('a queue of calls', () => {
-  test('an idle master is asked in the same turn', async () => {
+  test('a request to an idle master leaves in the same turn', async () => {
     const { calls, sent } = queue()
     calls.ask(call('a'))
     await turn()
     expect(sent.map(names)).toEqual([['a']])
   })
 
-  test('what is asked in one turn leaves together, as do those that wait for an answer', async () => {
+  test('requests of one turn leave together, as do those that wait for a reply', async () => {
     const { calls, sent } = queue()
     const heard: unknown[][] = [[], [], []]
     const [one, two, three] = heard
@@ -95,7 +95,7 @@ describe('a queue of calls', () => {
     expect(heard).toEqual([[['A']], ['WRONGTYPE of b'], [['C']]])
   })
 
-  test('nobody waits long behind a master that does not answer', async () => {
+  test('no call waits long behind a silent master', async () => {
     const { calls, sent } = queue()
     calls.ask(call('a'))
     await turn()
@@ -110,7 +110,7 @@ describe('a queue of calls', () => {
     expect(sent.map((one) => one.names.length)).toEqual([64, 64, 64])
   })
 
-  test('a call that was given up before it left never leaves', async () => {
+  test('a call that was abandoned before it left never leaves', async () => {
     const { calls, sent } = queue()
     calls.ask(call('a'))
     const late = call('late')
@@ -121,7 +121,7 @@ describe('a queue of calls', () => {
     expect(late.hasLeft).toBe(false)
   })
 
-  test('when the connection breaks all that left learn of it, and the rest is taken back', async () => {
+  test('a broken connection fails all calls that left, and withdraws the others', async () => {
     const { calls, sent } = queue()
     const heard: unknown[] = []
     calls.ask(call('a', heard))
@@ -136,7 +136,7 @@ describe('a queue of calls', () => {
     expect(sent).toHaveLength(1)
   })
 
-  test('an answer that is too short fails those that it leaves out', async () => {
+  test('a short reply fails the calls that it omits', async () => {
     const { calls, sent } = queue()
     const heard: unknown[] = []
     for (const name of ['a', 'b']) calls.ask(call(name, heard))
@@ -211,7 +211,7 @@ describe('on a real server', () => {
     await redis.del('batch:lease:r7')
   })
 
-  test('a resource that is asked for twice in one batch is granted once', async () => {
+  test('a resource that is requested twice in one batch is granted once', async () => {
     const redlock = await connect()
     await redlock.tryAcquire('other')
     const outcomes = await Promise.all([

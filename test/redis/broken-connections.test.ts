@@ -54,14 +54,14 @@ it('runs a command once and rejects it when its connection breaks', async () => 
   expect(await incrWithoutReply({})).toEqual({ fate: { state: 'rejected' }, runs: '1' })
 })
 
-it('… where ioredis by itself sends it again behind the back of its caller', async () => {
+it("… where ioredis by itself sends it again without its caller's knowledge", async () => {
   expect(await incrWithoutReply(IOREDIS_DEFAULTS)).toEqual({
     fate: { state: 'resolved' },
     runs: '2',
   })
 })
 
-it('… and, told not to send it again, leaves its promise without an end', async () => {
+it('… and, with retries off, never settles its promise', async () => {
   const set = { ...IOREDIS_DEFAULTS, autoResendUnfulfilledCommands: false }
   expect(await incrWithoutReply(set)).toEqual({ fate: { state: 'pending' }, runs: '1' })
 })

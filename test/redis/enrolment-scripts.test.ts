@@ -69,7 +69,7 @@ describe('enrol', () => {
     },
   )
 
-  it('enrolled: a durable process that restarts while it waits goes on waiting', async () => {
+  it('enrolled: a durable process that restarts while it waits continues to wait', async () => {
     await bench.enrol('run-1', { durable: true })
     await bench.run(waitedScript, [bench.keys.master], ['q-1', 10_000])
     const reply = await bench.enrol('run-2', { durable: true, quarantine: 'q-2' })
@@ -90,7 +90,7 @@ describe('enrol', () => {
     },
   )
 
-  it('unfounded: whom other masters refuse is not the first that a master gets to know', async () => {
+  it('foreign: a master without memory refuses a client that other masters refuse', async () => {
     const foreign = { mayBeFirst: false }
     expect(await bench.enrol('run-1', foreign)).toEqual(['unfounded'])
     expect(await bench.redis.dbsize()).toBe(0)
@@ -103,7 +103,7 @@ describe('waited', () => {
   const waited = (name: string, leftMs: number): Promise<unknown> =>
     bench.run(waitedScript, [bench.keys.master], [name, leftMs])
 
-  it('what the client with the longest count says holds, and 0 ends the quarantine', async () => {
+  it('the smallest remaining time counts, and 0 ends the quarantine', async () => {
     await bench.enrol('run-1')
     expect(await waited('q-1', 9_000)).toBe(9_000)
     expect(await waited('q-1', 20_000)).toBe(9_000)

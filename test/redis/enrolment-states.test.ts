@@ -53,7 +53,7 @@ class Held {
 }
 
 describe('an answer', () => {
-  test('from before the connection broke enrols nobody', async () => {
+  test('from before the connection broke enrols no server', async () => {
     const held = new Held()
     held.enrolment.connected()
     held.enrolment.disconnected('broken')
@@ -62,7 +62,7 @@ describe('an answer', () => {
     expect(held.enrolment.runId).toBe('')
   })
 
-  test('from before it was connected anew is not the one that counts', async () => {
+  test('from before a reconnection does not count', async () => {
     const held = new Held()
     held.enrolment.connected()
     held.enrolment.disconnected('broken')
@@ -83,7 +83,7 @@ describe('an answer', () => {
   })
 })
 
-test('a server that was refused is asked again once a second; one that votes is not', async () => {
+test('checks a refused server again once a second, and not a voting one', async () => {
   const held = new Held()
   held.admission = REFUSED
   held.enrolment.connected()
@@ -100,7 +100,7 @@ test('a server that was refused is asked again once a second; one that votes is 
   expect(held.answers).toHaveLength(0)
 })
 
-test('who waits for the first answer waits no longer when it is closed, or broken', async () => {
+test('a caller that waits for the first answer is released by a close or a break', async () => {
   for (const end of ['close', 'disconnected'] as const) {
     const held = new Held()
     held.enrolment.connected()
@@ -110,21 +110,21 @@ test('who waits for the first answer waits no longer when it is closed, or broke
   }
 })
 
-describe('who waits for it to be enrolled', () => {
+describe('a caller that waits for the enrolment', () => {
   const outcome = async (held: Held, limitMs: number): Promise<boolean | 'waits'> => {
     const settled = held.enrolment.whenEnrolled(limitMs)
     await held.clock.advance(0)
     return Promise.race([settled, Promise.resolve<'waits'>('waits')])
   }
 
-  test('need not wait where it is, or where it never will be', async () => {
+  test('continues at once where the server is enrolled or refused', async () => {
     const held = await new Held().enrolled()
     expect(await outcome(held, 1_000)).toBe(true)
     held.enrolment.close()
     expect(await outcome(held, 1_000)).toBe(false)
   })
 
-  test('is told when it is, when it is closed, or when the time is over', async () => {
+  test('continues at the enrolment, at a close, or at its time limit', async () => {
     const held = new Held()
     held.enrolment.connected()
     const late = held.enrolment.whenEnrolled(500)

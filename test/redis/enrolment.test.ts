@@ -22,7 +22,7 @@ import {
   type TestServer,
 } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { item, Lab } from '../hazards/lab.ts'
+import { item, Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
 const leaks = watchLeaks()
@@ -102,7 +102,7 @@ it('a server that is new to the fleet grants nothing for one longest lease', asy
   await until('it is said to vote', () => Promise.resolve(only(redlock).state === 'voting'))
 })
 
-it('a server that is known does not wait again, whoever connects', async () => {
+it('a known server does not wait again when another client connects', async () => {
   const server = await start()
   await client(server)
   const before = await record(server)
@@ -168,7 +168,7 @@ it('a server that lost its data while it ran is noticed by the next call, and wa
   expect(JSON.stringify(refused)).toContain('quarantined')
 })
 
-it('a quarantined master goes on extending and releasing', async () => {
+it('a quarantined master continues to extend and release', async () => {
   const server = await start(EVERYSEC)
   const redlock = await client(server)
   await redlock.bootstrap({ newFleet: true })
@@ -188,20 +188,20 @@ it('a quarantined master goes on extending and releasing', async () => {
   expect(await ask(server, (redis) => redis.get('ns:lease:r'))).toBeNull()
 })
 
-it('a quarantined master is given the key of a lease back that a quorum extended', async () => {
+it('heals the key of a lease on a quarantined master after a quorum extended it', async () => {
   await using fleet = await startFleet({ masters: 3, queue: false })
-  await using lab = await Lab.open(fleet, { maxLeaseMs: 5_000 })
-  const redlock = await lab.client({ leaseMs: 5_000 })
+  await using harness = await Harness.open(fleet, { maxLeaseMs: 5_000 })
+  const redlock = await harness.client({ leaseMs: 5_000 })
   const lease = await redlock.acquire('r')
   await item(fleet.masters, 0).restart()
   await until('it is back, empty', () => item(redlock.status().masters, 0).state === 'quarantined')
-  expect(await lab.holders('r')).toEqual([null, lease.token, lease.token])
+  expect(await harness.holders('r')).toEqual([null, lease.token, lease.token])
   expect((await lease.extend()).status).toBe('extended')
-  await until('it has the key again', async () => (await lab.holders('r'))[0] === lease.token)
+  await until('it has the key again', async () => (await harness.holders('r'))[0] === lease.token)
   await lease.release()
 })
 
-it('a client with another longest lease is refused, and told both', async () => {
+it('refuses a client with another longest lease, and names both', async () => {
   const server = await start()
   await client(server)
   const error: unknown = await client(server, { maxLeaseMs: 2_000 }).catch((e: unknown) => e)
@@ -211,7 +211,7 @@ it('a client with another longest lease is refused, and told both', async () => 
   expect((await record(server))['maxLeaseMs']).toBe('1000')
 })
 
-it('a client that counts another number of masters is refused: its quorums need not meet the others', async () => {
+it('refuses a client with another number of masters: its quorums may not overlap', async () => {
   const [first, second, third] = await Promise.all([start(), start(), start()])
   await client(first, { masters: [first.url, second.url, third.url] })
   const error: unknown = await client(first).catch((e: unknown) => e)
@@ -221,7 +221,7 @@ it('a client that counts another number of masters is refused: its quorums need 
   expect(await clients.at(-1)?.tryAcquire('r')).toMatchObject({ status: 'unreachable' })
 })
 
-it('a client that is refused does not win the masters over that come back without memory', async () => {
+it('a refused client cannot enrol first at masters that come back without memory', async () => {
   const [first, second, third] = await Promise.all([start(), start(), start()])
   const masters = [first.url, second.url, third.url]
   const right = await client(first, { masters })
@@ -239,7 +239,7 @@ it('a client that is refused does not win the masters over that come back withou
   }
 })
 
-it('a server with the record of another fleet, once among the masters, does not stop its clients for good', async () => {
+it("clients recover from a master with another fleet's record when it is replaced", async () => {
   const [first, second, third] = await Promise.all([start(), start(), start()])
   await (await client(third, { masters: [third.url] })).close()
   await Promise.all([first.freeze(), second.freeze()]) // It answers before the others do.
@@ -253,7 +253,7 @@ it('a server with the record of another fleet, once among the masters, does not 
   await until('all vote', () => [0, 1, 2].every((index) => state(index) === 'voting'))
 })
 
-it('a master without memory gets to know a client that most others know, though one refuses it', async () => {
+it('a master without memory accepts a client that most others know, though one refuses it', async () => {
   const five = await Promise.all([start(), start(), start(), start(), start()])
   const [first, , , , last] = five
   await (await client(last, { masters: [last.url] })).close()

@@ -81,7 +81,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.extend('a', granted + 1)).toEqual(['lost', 'a'])
     })
 
-    it('taken: by whom and for how long, and nothing is changed', async () => {
+    it('taken: names the holder and its time left, and changes nothing', async () => {
       const counter = await bench.granted('a', { leaseMs: 5_000 })
       const [word, holder, ttl] = await bench.acquire('b', { leaseMs: 20_000 })
       expect([word, holder]).toEqual(['taken', 'a'])
@@ -158,7 +158,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.redis.dbsize()).toBe(0)
     })
 
-    it('takes over from the token that gave up, and only where nobody was granted after it', async () => {
+    it('takes a lease over from a token that ended, only where no grant followed it', async () => {
       const counter = await bench.granted('old')
       const from = { token: 'old', counter }
       expect(await bench.granted('new', { from })).toBe(counter + SPAN)
@@ -169,7 +169,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.acquire('late', { from })).toEqual(['taken', 'old', ttlMs])
     })
 
-    it('gives a waiting caller a place that it keeps, and that ends with its waiting', async () => {
+    it('gives a waiting caller one place, which ends with its waiting', async () => {
       await bench.granted('a')
       await bench.acquire('b')
       expect(await bench.places()).toEqual([])
@@ -185,7 +185,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.places()).toEqual(['f-waits', 'd-waits', 'c-waits', 'e-waits'])
     })
 
-    it('keeps a released resource for those who are next, until one of them has it', async () => {
+    it('reserves a released resource for the next waiters until one of them has it', async () => {
       await bench.granted('a')
       await bench.acquire('b', { waitMs: 20_000 })
       await bench.release('a', { graceMs: 10_000 })
@@ -200,7 +200,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       await bench.granted('c')
     })
 
-    it('keeps it for nobody who waits no longer, and for no longer than the grace', async () => {
+    it('reserves it for live waiters only, and for no longer than the grace', async () => {
       await bench.granted('a')
       await bench.redis.call('ZADD', bench.keys.waiters('r'), '1', 'gone')
       await bench.release('a', { graceMs: 10_000 })
@@ -211,7 +211,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
     })
   })
 
-  describe('what is rarely there, and is looked for only then', () => {
+  describe('the flag that tombstones, reservations or waiters may exist', () => {
     /** When a key ends, on the server's clock. */
     const endOf = async (key: string): Promise<number> =>
       Number(await bench.redis.call('PEXPIRETIME', key))
@@ -221,14 +221,14 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await endOf(bench.keys.flag)).toBeGreaterThanOrEqual(await endOf(key))
     }
 
-    it('is not there where nobody waits and everybody is heard', async () => {
+    it('is absent where no client waits and every reply arrives', async () => {
       await bench.granted('a')
       expect((await bench.acquire('b'))[0]).toBe('taken')
       await bench.release('a', { graceMs: 10_000 })
       expect(await bench.redis.exists(bench.keys.flag)).toBe(0)
     })
 
-    it('is known for as long as the longest of it lives', async () => {
+    it('lives as long as the last of them', async () => {
       await bench.granted('a')
       await bench.acquire('b', { waitMs: 20_000 })
       await tellsOf(bench.keys.waiters('r'))
@@ -241,13 +241,13 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       await tellsOf(bench.keys.tombstone('c'))
     })
 
-    it('is known after a key was given back within a quarantine', async () => {
+    it('exists after a heal within a quarantine', async () => {
       await bench.redis.hset(bench.keys.master, 'votesInMs', 60_000)
       expect(await bench.heal('a', 1)).toEqual(['healed'])
       await tellsOf(bench.keys.tombstone('a'))
     })
 
-    it('is known to what comes behind it in the same batch', async () => {
+    it('is visible to later entries of the same batch', async () => {
       const token = 'a'
       const terms = [10_000, '0', 0, '']
       const replies = await bench.together([
@@ -294,7 +294,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
     })
   })
 
-  describe('what a clock or a patient caller must not do', () => {
+  describe('a wrong clock, or a caller that waits long', () => {
     it('a counter that has expired is not followed by a smaller one, however far a clock is behind', async () => {
       const fenceTtlMs = 86_400_000
       // Scripts count whole milliseconds, and this test may take less than one.
@@ -319,7 +319,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.ttl()).toBeLessThanOrEqual(MAX_LEASE_MS)
     })
 
-    it('a waiter leaves nothing for longer than the longest lease, however patient it is', async () => {
+    it("leaves a waiter's place for no longer than the longest lease", async () => {
       await bench.granted('a')
       await bench.acquire('b', { waitMs: Number.MAX_SAFE_INTEGER })
       for (const key of [bench.keys.waiters('r'), bench.keys.flag]) {

@@ -107,7 +107,7 @@ it('gives up at its deadline a call that may have run', async () => {
   await until('it is closed', () => proxy.counters.open === 0)
 })
 
-it('enrols a server again that does not know its scripts: it has restarted, or must be asked', async () => {
+it('enrols a server again that does not know its scripts: it may have restarted', async () => {
   const { master, admitted } = connect(server.url)
   await master.whenEnrolled(NO_HURRY_MS)
   await watcher.script('FLUSH')
@@ -155,7 +155,7 @@ const UNSAFE = {
   connectionName: 'theirs',
 } as const
 
-it('keeps its own settings whatever the options of the address say', async () => {
+it('overrides options of the address that would break it', async () => {
   await using proxy = await startProxy(server.port)
   const { master } = connect({ host: '127.0.0.1', port: proxy.port, ...UNSAFE })
   expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)

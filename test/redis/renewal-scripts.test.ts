@@ -33,7 +33,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.ttl()).toBeGreaterThan(5_000)
     })
 
-    it('extended: several resources, and none of them is made shorter', async () => {
+    it('extended: several resources, none for a shorter time', async () => {
       const resources = ['r', 's']
       const counter = await bench.granted('a', { resources, leaseMs: 20_000 })
       expect(await bench.extend('a', counter, { resources, leaseMs: 100 })).toEqual(['extended'])
@@ -77,7 +77,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.ttl()).toBeLessThanOrEqual(5_000)
     })
 
-    it('lost: somebody was granted since, even where the key is mine again or gone', async () => {
+    it('lost: another client was granted since, even where the key is mine again or gone', async () => {
       const counter = await bench.granted('a', { leaseMs: 5_000 })
       await bench.setCounter(counter + 1)
       expect(await bench.extend('a', counter, { leaseMs: 20_000 })).toEqual(['lost', 'a'])
@@ -107,7 +107,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
   })
 
   describe('heal', () => {
-    it('healed: where nobody holds the resource, with the fencing token as counter', async () => {
+    it('healed: where the resource is free, with the fencing token as counter', async () => {
       expect(await bench.heal('a', 7, { leaseMs: 5_000 })).toEqual(['healed'])
       expect(await bench.holder()).toBe('a')
       expect(await bench.counter()).toBe('7')
@@ -123,7 +123,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.counter()).toBe(String(counter))
     })
 
-    it('lost: nobody holds it and somebody was granted since', async () => {
+    it('lost: the resource is free, and another client was granted since', async () => {
       await bench.setCounter(8)
       expect(await bench.heal('a', 7)).toEqual(['lost', ''])
       expect([await bench.holder(), await bench.counter()]).toEqual([null, '8'])
@@ -199,7 +199,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.counter('x')).toBe(String(counter))
     })
 
-    it('leaves a tombstone where it is asked to, for that token and with an end', async () => {
+    it('leaves a tombstone on request, for that token and with an expiry', async () => {
       await bench.granted('a')
       const tombstone = (): Promise<number> => bench.redis.pttl(bench.keys.tombstone('a'))
       expect(await bench.release('a')).toEqual(['done', 1])
@@ -209,7 +209,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await tombstone()).toBeLessThanOrEqual(60_000)
     })
 
-    it('is announced only where somebody waits: which release, who is next, and the resource', async () => {
+    it('is announced only to waiters: the release, the next waiters, the resource', async () => {
       const listener = bench.redis.duplicate()
       const heard: string[] = []
       listener.on('message', (_channel: string, message: string) => heard.push(message))
@@ -246,7 +246,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.places()).toEqual([])
     })
 
-    it('does not depend on the line: where that is no line, all keys are gone all the same', async () => {
+    it("deletes all keys also where the waiters' key has another type", async () => {
       const resources = ['x', 'y']
       await bench.granted('a', { resources })
       await bench.redis.mset(bench.keys.waiters('x'), 'no line', bench.keys.flag, '1')
@@ -258,7 +258,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       ).toBe(0)
     })
 
-    it('needs no enrolment: whatever became of the server, the key must go', async () => {
+    it('needs no enrolment: the key must go also on an unknown server', async () => {
       await bench.granted('a')
       await bench.redis.del(bench.keys.master)
       expect(await bench.release('a')).toEqual(['done', 1])

@@ -57,7 +57,7 @@ it('names the process, its version, role and policy, and the distance of its clo
   expect((await facts(server)).runId).not.toBe(found.runId)
 })
 
-it('is not deceived by a program that is busy while it starts', async () => {
+it('measures the distance of clocks right while the program is busy', async () => {
   const stalled = (redis: Redis): Promise<unknown> => {
     const time = redis.time.bind(redis)
     let asked = 0
@@ -82,7 +82,7 @@ it.each([
   ['a second may be lost', { appendonly: 'yes', appendfsync: 'everysec' }, false],
   ['`always` without a file', { appendfsync: 'always' }, false],
   ['every write is on disk before its reply', DURABLE, true],
-])('tells durable memory: %s', async (_what, config, durable) => {
+])('reports durable memory: %s', async (_what, config, durable) => {
   expect((await facts(await start(config))).durable).toBe(durable)
 })
 

@@ -31,7 +31,7 @@ function slowResolver(): {
   }
 }
 
-test('one lookup for each name at a time, and everybody has its answer', () => {
+test('shares one lookup of each name among all its callers', () => {
   const { asked, lookUp, answer } = slowResolver()
   const lookup = sharedLookup(lookUp)
   const heard: unknown[] = []

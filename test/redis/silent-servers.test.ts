@@ -37,11 +37,11 @@ async function connectionsIntoBlackHole(): Promise<number> {
   return proxy.counters.connections
 }
 
-it('replaces a socket on which nobody answers', async () => {
+it('replaces a socket on which no reply comes', async () => {
   expect(await connectionsIntoBlackHole()).toBeGreaterThan(1)
 })
 
-it('… where `commandTimeout` alone goes on using it', async () => {
+it('… where `commandTimeout` alone continues to use it', async () => {
   const set = { ...IOREDIS_DEFAULTS, commandTimeout: LIMITS.socketTimeoutMs }
   await using proxy = await startProxy(server.port)
   await using opened = await connection(proxy.port, set)

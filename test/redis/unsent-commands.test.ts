@@ -52,7 +52,7 @@ async function setWhileAway(set: Overrides): Promise<{ fate: Fate; stored: strin
   return { fate: atOnce, stored: await watcher.get('lock') }
 }
 
-it('does not send a command later that was asked for while the server was away', async () => {
+it('does not send a command later that was called while the server was away', async () => {
   expect(await setWhileAway({})).toEqual({ fate: { state: 'rejected' }, stored: null })
 })
 
@@ -79,7 +79,7 @@ async function firstCommand(set: Overrides): Promise<Fate> {
   return atOnce
 }
 
-it('rejects a first command before the connection is ready, and does not keep it', async () => {
+it('rejects a first command before the connection is ready, and does not queue it', async () => {
   expect(await firstCommand({})).toEqual({ state: 'rejected' })
   expect(await firstCommand(IOREDIS_DEFAULTS)).toEqual({ state: 'pending' })
 })
@@ -100,7 +100,7 @@ async function toDeadServer(set: Overrides): Promise<Fate> {
   return later
 }
 
-it('fails a command for a dead server at once, where ioredis goes on trying', async () => {
+it('fails a command for a dead server at once, where ioredis continues to try', async () => {
   expect(await toDeadServer({})).toEqual({ state: 'rejected' })
   expect(await toDeadServer(IOREDIS_DEFAULTS)).toEqual({ state: 'pending' })
 })

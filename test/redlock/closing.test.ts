@@ -6,7 +6,7 @@ import { granted, until, useFleet } from '../fixtures.ts'
 const fixture = useFleet({ masters: 3 })
 
 describe('close', () => {
-  test('aborts the signal of a held lease before the masters are told', async () => {
+  test('aborts the signal of a held lease before it asks the masters', async () => {
     const losses: LossReason[] = []
     const observer = { opened: () => ({ lost: (_: unknown, why: LossReason) => losses.push(why) }) }
     const redlock = await fixture.redlock({ observer: observer })

@@ -87,7 +87,7 @@ describe('several resources', () => {
 })
 
 describe('slots', () => {
-  test('admit so many holders and no more', async () => {
+  test('admit that number of holders and no more', async () => {
     const redlock = await fixture.redlock()
     const options = { slots: 3 }
     const leases = [
@@ -187,7 +187,7 @@ async function successorOf(
 }
 
 describe('hand over', () => {
-  test('gives the successor a larger token, and nobody a chance in between', async () => {
+  test('gives the successor a larger token, and lets no client in between', async () => {
     // The rival is busy all the time: replies may be late.
     const redlock = await fixture.redlock({ masterTimeoutMs: 1_000 })
     const rival = await fixture.redlock({ masterTimeoutMs: 1_000 })
@@ -222,7 +222,7 @@ describe('hand over', () => {
     await until('it is free', () => isFree(rival, 'a'))
   })
 
-  test('of a lease that is as good as new asks no master, and lengthens nothing', async () => {
+  test('of a new lease asks no master, and lengthens nothing', async () => {
     const asked: string[] = []
     const observer: Observer = {
       opened: () => ({ voted: (_master, question) => asked.push(question) }),
@@ -247,7 +247,7 @@ describe('hand over', () => {
     await until('it is free', () => isFree(redlock, 'a'))
   })
 
-  test('has a token for each, smaller than that of whoever comes next', async () => {
+  test('has a token for each, smaller than that of the next holder', async () => {
     const redlock = await fixture.redlock()
     const rival = await fixture.redlock()
     const first = await granted(redlock, 'a')
@@ -284,7 +284,7 @@ describe('hand over', () => {
     expect(next.trustedUntil).toBeGreaterThan(lease.trustedUntil)
   })
 
-  test('of a lease that is kept alive asks when half of it is gone, and what is left is kept alive', async () => {
+  test('of a renewed lease asks the masters when half of it is gone, and renews the rest', async () => {
     const redlock = await fixture.redlock({ leaseMs: 3_000 })
     const lease = await granted(redlock, 'a')
     await until('a third is gone', () => lease.remainingMs() < 1_900)
@@ -347,7 +347,7 @@ const WOKEN_ONLY: Clock = {
 }
 
 describe('waiting', () => {
-  test('ends when the release is announced', async () => {
+  test('ends at the announcement of the release', async () => {
     const redlock = await fixture.redlock()
     const waiter = await fixture.redlock({ clock: WOKEN_ONLY })
     const channel = `${fixture.namespace}:released`
@@ -371,7 +371,7 @@ describe('waiting', () => {
     }
   })
 
-  test('is in the order of arrival, and whoever comes when the resource is free waits behind', async () => {
+  test('is in the order of arrival, also for a client that comes when the resource is free', async () => {
     const holder = await fixture.redlock({ clock: WOKEN_ONLY })
     const lease = await granted(holder, 'a')
     const order: number[] = []
@@ -401,7 +401,7 @@ describe('waiting', () => {
     )
   })
 
-  test('a waiter that died holds up the others for a moment only', async () => {
+  test('a dead waiter delays the others for a moment only', async () => {
     await fixture.undisturbed(async () => {
       const holder = await fixture.redlock()
       const lease = await granted(holder, 'a')
@@ -442,7 +442,7 @@ describe('waiting', () => {
     await until('nobody is', async () => (await places()).every((count) => count === 0))
   })
 
-  test('marks the resource only where somebody waits, and the mark expires', async () => {
+  test('marks the resource only while a client waits, and the mark expires', async () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'a')
     const mark = `${fixture.namespace}:wait:a`

@@ -21,7 +21,7 @@ describe('quorum', () => {
     expect([1, 2, 3, 4, 5, 7].map(quorumOf)).toEqual([1, 2, 2, 3, 3, 4])
   })
 
-  test('a verdict never changes as more votes come in, and is reached when all are in', () => {
+  test('a verdict never changes as more votes arrive, and is reached with the last vote', () => {
     const ballots = fc.array(fc.boolean(), { minLength: 1, maxLength: 15 })
     fc.assert(
       fc.property(ballots, (ballot) => {
@@ -65,7 +65,7 @@ describe('who holds a resource, by the keys that masters have', () => {
 describe('proposals', () => {
   const at = (wall: { ms: number }): Clock => ({ ...systemClock, wallNow: () => wall.ms })
 
-  test('increase strictly, also when the wall clock stands still or is set back', () => {
+  test('increase strictly, also when the wall clock stops or is set back', () => {
     const wall = { ms: 1_800_000_000_000 }
     const proposals = new ProposalClock(at(wall), 10_000)
     const first = proposals.next()
@@ -107,7 +107,7 @@ describe('proposals', () => {
     expect(proposals.next()).toBe(first + 2)
   })
 
-  test('a counter a little ahead is passed', () => {
+  test('proposes above a counter that is a little ahead', () => {
     const wall = { ms: 1_800_000_000_000 }
     const proposals = new ProposalClock(at(wall), 10_000)
     const counter = (wall.ms + 5_000) * 1000
@@ -137,7 +137,7 @@ describe('why an attempt was not granted', () => {
     expect(explain('r', votes, names)).toMatchObject({ status: 'split' })
   })
 
-  test('taken: kept for those who are next, of whom one may have been granted elsewhere', () => {
+  test('taken: reserved for the next waiters, one of which may hold it on other masters', () => {
     const [kept, x, y] = [taken(RESERVED, 40), taken('x', 9_000), taken('y', 9_000)]
     const outcome = (...votes: AcquireVote[]): unknown => explain('r', votes, names)
     expect(outcome(kept, kept, kept, mine, mine)).toMatchObject({
@@ -148,7 +148,7 @@ describe('why an attempt was not granted', () => {
     expect(outcome(kept, x, y, mine, mine)).toMatchObject({ status: 'split' })
   })
 
-  test('unreachable: fewer than a quorum could vote, and each says why', () => {
+  test('unreachable: fewer than a quorum can vote, and each says why', () => {
     const outcome = explain('r', [down, down, down, mine, mine], names)
     expect(outcome.status).toBe('unreachable')
     expect(outcome.answers[0]).toEqual({
@@ -185,7 +185,7 @@ function announcedBy(size: number): {
 }
 
 describe('whose turn it is', () => {
-  test('as most masters have it, whatever the order in which they are heard', () => {
+  test('follows most masters, in any order of their messages', () => {
     const heard = [
       ['a', 'b', 'c'],
       ['b', 'a'],
@@ -195,11 +195,11 @@ describe('whose turn it is', () => {
     expect(turnOrder([...heard].reverse())).toEqual(['a', 'b', 'c'])
   })
 
-  test('is decided alike by all where the masters are at odds', () => {
+  test('is the same for all waiters where masters differ', () => {
     expect(turnOrder([['b'], ['a'], ['c']])).toEqual(['a', 'b', 'c'])
   })
 
-  test('is first told to whoever is first by all that was heard, and to everybody by a quorum', () => {
+  test('starts the first waiter at the first message, and the others at a quorum', () => {
     const { announcements, hears } = announcedBy(5)
     const told: string[] = []
     for (const name of ['a', 'b', 'c']) {
@@ -215,7 +215,7 @@ describe('whose turn it is', () => {
     expect(told).toHaveLength(4)
   })
 
-  test('who listens late hears what was announced since its attempt began', () => {
+  test('delivers to a late listener what was announced since its attempt began', () => {
     const { announcements, hears } = announcedBy(1)
     announcements.listen('z', ['r'], 0)
     const since = systemClock.now()
@@ -227,7 +227,7 @@ describe('whose turn it is', () => {
     expect(told).toEqual([0])
   })
 
-  test('whoever went early and lost is told again by the quorum, also while it still asks', () => {
+  test('starts an early waiter again at the quorum, also while its attempt runs', () => {
     const { announcements, hears } = announcedBy(3)
     const listening = announcements.listen('a', ['r'], 0)
     const told: number[] = []

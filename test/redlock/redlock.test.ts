@@ -28,7 +28,7 @@ async function holders(resource: string): Promise<(string | null)[]> {
 }
 
 describe('acquire', () => {
-  test('puts one token on every master, and tells the loser who holds it', async () => {
+  test('puts one token on every master, and the loser learns the holder', async () => {
     const redlock = await fixture.redlock({ owner: 'web-3:4121' })
     const lease = await granted(redlock, 'customer:1')
     await until('all masters have it', async () =>
@@ -38,6 +38,19 @@ describe('acquire', () => {
     expect(other).toMatchObject({ status: 'taken', resource: 'customer:1' })
     expect(other.status === 'taken' && other.holder).toMatch(/^web-3:4121 \(.{6}…\)$/)
     expect(redlock.status().leases).toBe(1)
+  })
+
+  test('options that change between two calls count as they are', async () => {
+    const redlock = await fixture.redlock()
+    const options = { leaseMs: 1_000 }
+    expect((await granted(redlock, 'customer:1', options)).leaseMs).toBe(1_000)
+    options.leaseMs = 1_200
+    expect((await granted(redlock, 'customer:2', options)).leaseMs).toBe(1_200)
+    options.leaseMs = 1
+    await expect(redlock.tryAcquire('customer:3', options)).rejects.toThrow(TypeError)
+    const frozen = Object.freeze({ leaseMs: 1 })
+    await expect(redlock.tryAcquire('customer:3', frozen)).rejects.toThrow(TypeError)
+    await expect(redlock.tryAcquire('customer:3', frozen)).rejects.toThrow(TypeError)
   })
 
   test('another resource is free', async () => {
@@ -131,7 +144,7 @@ describe('acquire', () => {
 })
 
 describe('a lease', () => {
-  test('is kept alive by using(), and released afterwards', async () => {
+  test('is renewed by using(), and released afterwards', async () => {
     await fixture.undisturbed(async () => {
       const redlock = await fixture.redlock()
       const result = await redlock.using('customer:1', { leaseMs: 300 }, async (lease) => {
@@ -160,7 +173,7 @@ describe('a lease', () => {
     expect(redlock.status().leases).toBe(1)
   })
 
-  test('is given up at once when a majority of the masters no longer has it', async () => {
+  test('is lost at once when a majority of the masters no longer has it', async () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'customer:1')
     await until('it is everywhere', async () => (await holders('customer:1')).every(Boolean))
@@ -171,7 +184,7 @@ describe('a lease', () => {
     expect(lease.signal.aborted).toBe(true)
   })
 
-  test('is not given up when two of five lost it and one is silent: the silent one may have it', async () => {
+  test('is not lost when two of five lost it and one is silent: the silent one may have it', async () => {
     const redlock = await fixture.redlock({ leaseMs: 3_000 })
     const lease = await granted(redlock, 'customer:1')
     await until('it is everywhere', async () => (await holders('customer:1')).every(Boolean))
@@ -197,7 +210,7 @@ describe('a lease', () => {
     )
   })
 
-  test('does not count a master that granted somebody else since', async () => {
+  test('does not count a master that has granted another client since', async () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'customer:1')
     await until('it is everywhere', async () => (await holders('customer:1')).every(Boolean))
@@ -241,7 +254,7 @@ describe('a lease', () => {
     expect((await holders('customer:1')).every((token) => token === null)).toBe(true)
   })
 
-  test('that was lost before anybody asked for its signal has one that is aborted', async () => {
+  test('that was lost before its signal was read has an aborted signal', async () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'customer:1', { leaseMs: 100 })
     await until('it is over', () => lease.remainingMs() === 0)
@@ -266,7 +279,7 @@ describe('a lease', () => {
     expect(String(await aborted(timed.signal))).toContain('maxHoldMs')
   })
 
-  test('using() passes on what the routine returns or throws, whatever became of the lease', async () => {
+  test('using() returns or throws what the routine does, also after a loss', async () => {
     const redlock = await fixture.redlock()
     const business = new Error('card declined')
     await expect(redlock.using('customer:1', {}, () => Promise.reject(business))).rejects.toBe(
@@ -295,7 +308,7 @@ describe('the fleet', () => {
     await first.restart()
   })
 
-  test('without a quorum nobody is granted, and the error names every master', async () => {
+  test('without a quorum no lease is granted, and the error names every master', async () => {
     const redlock = await fixture.redlock()
     const down = fixture.fleet.masters.slice(0, 3)
     for (const server of down) await server.kill()

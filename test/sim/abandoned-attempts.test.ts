@@ -52,7 +52,7 @@ test('a lease that is released before every master has answered leaves nothing b
   await world.settle(redlock.close())
 })
 
-test('a release that comes on another connection than its question refuses what may still come', async () => {
+test('a release on another connection than its acquire refuses the late acquire', async () => {
   const world = new SmallWorld(6, 3, { ...CALM, postponeChance: 1, postponeMs: 5_000 })
   const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
   await world.settle(redlock.ready())
@@ -88,14 +88,14 @@ describe('an attempt that the masters hear of only when it is over', () => {
     expect(world.leaseKeys()).toEqual([])
     return world.masters.slice(0, 2).map(({ replies }) => replies.get('acquire:abandoned') ?? 0)
   }
-  test('is released behind its question where both come on one connection', async () => {
+  test('is released after its acquire where both come on one connection', async () => {
     const world = await attempted()
     await world.pass(SOCKET_TIMEOUT_MS / 2)
     expect(await mended(world)).toEqual([0, 0])
     expect(world.masters.map(({ replies }) => replies.get('acquire:done'))).toEqual([20, 20, 20])
   })
 
-  test('is refused where its question comes on a connection that was given up, after its release', async () => {
+  test('is refused where it arrives on an abandoned connection after its release', async () => {
     const world = await attempted({ ...CALM, postponeChance: 1, postponeMs: 500 })
     await world.pass(1.5 * SOCKET_TIMEOUT_MS)
     for (const refused of await mended(world)) expect(refused).toBeGreaterThan(0)

@@ -5,7 +5,7 @@ import { SmallWorld } from './small-world.ts'
 // Two of three have forgotten it, and may have let somebody else in since: what they would be given
 // back is not ours any more.
 test.each([1, 2, 3])(
-  'a lease that no quorum extended is given back to no master (seed %i)',
+  'heals no master for a lease that no quorum extended (seed %i)',
   async (seed) => {
     const world = new SmallWorld(seed, 3)
     const { redlock } = world.client('a')
@@ -24,7 +24,7 @@ test.each([1, 2, 3])(
 )
 
 test.each([1, 2, 3])(
-  'a lease that a quorum extended is given back to the master that forgot it (seed %i)',
+  'heals the master that forgot a lease, once a quorum extended it (seed %i)',
   async (seed) => {
     const world = new SmallWorld(seed, 3)
     const { redlock } = world.client('a')
@@ -44,13 +44,13 @@ test.each([1, 2, 3])(
 
 // What was sent again under a lease may arrive after the lease that it was passed on to has been
 // released.
-test('a lease that was passed on knows which keys are being given back', async () => {
+test('a lease after a local hand-over knows which keys are being healed', async () => {
   let refused = 0
   for (let seed = 1; seed <= 6; seed++) refused += await healAfterTheEnd(seed, 10, true)
   expect(refused).toBeGreaterThan(0)
 })
 
-test('a key whose way back was not confirmed in time may still arrive', async () => {
+test('a heal that was not confirmed in time may still arrive', async () => {
   let refused = 0
   for (let seed = 1; seed <= 6; seed++) refused += await healAfterTheEnd(seed, 200, false)
   expect(refused).toBeGreaterThan(0)

@@ -10,9 +10,9 @@ import type { RedlockClass } from './simulated-client.ts'
 export type CellsClass = typeof RedlockCells
 
 const STEPS = [
-  { spreadOver: ['a'] },
-  { spreadOver: ['c'], formerlySpreadOver: ['a'] },
-  { spreadOver: ['c'] },
+  { activeCells: ['a'] },
+  { activeCells: ['c'], previousCells: ['a'] },
+  { activeCells: ['c'] },
 ] as const
 /** By client: the second one is of the step at which resources move. */
 const MIXES = [

@@ -26,7 +26,7 @@ describe('the real lock in a simulated world', () => {
     expect(Object.keys(summary.faults).length).toBeGreaterThan(12)
   }, 60_000)
 
-  test('does the same again for the same seed', async () => {
+  test('repeats its run for the same seed', async () => {
     // Tokens come from the system's randomness and only ever are compared.
     const traces = [0, 1].map(async () => {
       const lines: string[] = []
@@ -49,7 +49,7 @@ function named(names: Map<string, string>, token: string): string {
 }
 
 describe('virtual time', () => {
-  test('stands still until every promise that an event set off has settled', async () => {
+  test('stops until every promise that an event started has settled', async () => {
     const time = new VirtualTime()
     const seen: number[] = []
     time.in(1, () => {

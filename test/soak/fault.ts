@@ -1,12 +1,12 @@
 /** One way to hurt a running system, and to heal it again. */
 import type { SeededRandom } from '../sim/seeded-random.ts'
-import type { Arena } from './arena.ts'
+import type { Harness } from './harness.ts'
 
 /** What a fault is done to; nothing is hurt in two ways at once. */
 export type Target = 'master' | 'masters' | 'client' | 'worker' | 'queue' | 'jobs'
 
 export interface Strike {
-  readonly arena: Arena
+  readonly harness: Harness
   readonly random: SeededRandom
   /** Of the target: one for most, two or three masters for `masters`. */
   readonly indexes: readonly number[]

@@ -20,7 +20,7 @@ function lifecycle(
     target: 'jobs',
     weight,
     async strike(strike) {
-      const { scratch } = strike.arena
+      const { scratch } = strike.harness
       await scratch.look()
       const before = scratch.gone
       await scratch.add(ADDED)
@@ -57,8 +57,8 @@ export const lifecycleFaults: readonly Fault[] = [
     kind: 'producer:kill',
     target: 'jobs',
     weight: 3,
-    async strike({ arena, random }) {
-      const setup = JSON.stringify(arena.producerSetup(random.chance(0.5) ? 1 : 10))
+    async strike({ harness, random }) {
+      const setup = JSON.stringify(harness.producerSetup(random.chance(0.5) ? 1 : 10))
       const producer = fork(new URL('producer-child.ts', import.meta.url), [setup], {
         execArgv: ['--import', import.meta.resolve('tsx')],
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -70,7 +70,7 @@ export const lifecycleFaults: readonly Fault[] = [
       await new Promise((resolve) => setTimeout(resolve, random.between(2, 60)))
       const struck = producer.kill('SIGKILL')
       await exited
-      await arena.scratch.look()
+      await harness.scratch.look()
       return struck ? 1 : 0
     },
   },

@@ -13,7 +13,7 @@ import { KINDS, LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-
 import { provisionServer } from '../../scripts/provision-server.ts'
 import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
 import { leaseAnomalies } from '../faults/lease-logs.ts'
-import { Arena } from './arena.ts'
+import { Harness } from './harness.ts'
 import { Nemesis } from './nemesis.ts'
 import { printReport, type Report } from './report.ts'
 import { soakService } from './service-soak.ts'
@@ -86,7 +86,7 @@ async function soak(): Promise<Report> {
 }
 
 async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
-  await using arena = await Arena.open(seed, shim)
+  await using harness = await Harness.open(seed, shim)
   const startedAt = performance.now()
   // Not AbortSignal.any with AbortSignal.timeout: Node 20 may collect that pair before it fires.
   const time = new AbortController()
@@ -96,28 +96,28 @@ async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
   const timer = setTimeout(end, minutes * 60_000)
   interrupted.signal.addEventListener('abort', end)
   const over = time.signal
-  const nemesis = new Nemesis(arena, seed, over)
+  const nemesis = new Nemesis(harness, seed, over)
   const finished = new AbortController()
-  const progress = reportProgress(arena, nemesis, startedAt, finished.signal)
-  await Promise.all([nemesis.rage(), addJobs(arena, over), addScratchJobs(arena, over)])
+  const progress = reportProgress(harness, nemesis, startedAt, finished.signal)
+  await Promise.all([nemesis.rage(), addJobs(harness, over), addScratchJobs(harness, over)])
   clearTimeout(timer)
   finished.abort()
   await progress
-  await arena.heal()
-  if (!interrupted.signal.aborted) await quiet(arena)
-  const open = arena.ledger.added - (await arena.ledger.completed())
-  if (open > 0) for (const job of await arena.ledger.open()) say(job)
+  await harness.heal()
+  if (!interrupted.signal.aborted) await quiet(harness)
+  const open = harness.ledger.added - (await harness.ledger.completed())
+  if (open > 0) for (const job of await harness.ledger.open()) say(job)
   const anomalies = interrupted.signal.aborted
-    ? await arena.crew.end()
-    : [...(await arena.anomalies()), ...nemesis.failures]
-  const stayed = await arena.leave()
-  const verdict = await arena.leaseLogs.verdict()
+    ? await harness.clients.end()
+    : [...(await harness.anomalies()), ...nemesis.failures]
+  const stayed = await harness.leave()
+  const verdict = await harness.leaseLogs.verdict()
   const left = [...stayed, ...leaseAnomalies(verdict)]
   // In a short run a rare fault may have been chosen only when nothing was in its way.
   const blind = [...nemesis.tallies]
     .filter(([, { struck, unseen }]) => struck === 0 && unseen >= MIN_CHANCES)
     .map(([kind]) => kind)
-  const { history } = arena
+  const { history } = harness
   return {
     seed,
     minutes,
@@ -131,11 +131,11 @@ async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
     refusals: Object.fromEntries(history.refusals),
     writes: history.writes.length,
     staleWrites: history.staleWrites,
-    jobs: { added: arena.ledger.added, open },
-    scratchJobs: { gone: arena.scratch.gone, fetched: arena.scratch.fetched },
-    watchedSeconds: Math.round(arena.standstill.watchedMs / 1_000),
-    longestStandstillMs: Math.round(arena.standstill.longestMs),
-    longestExitMs: Math.round(arena.longestExitMs),
+    jobs: { added: harness.ledger.added, open },
+    scratchJobs: { gone: harness.scratch.gone, fetched: harness.scratch.fetched },
+    watchedSeconds: Math.round(harness.standstill.watchedMs / 1_000),
+    longestStandstillMs: Math.round(harness.standstill.longestMs),
+    longestExitMs: Math.round(harness.longestExitMs),
     anomalies: [...anomalies, ...left],
     blind,
     passed:
@@ -148,10 +148,10 @@ async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
 }
 
 /** A steady stream, as long as the workers keep up. */
-async function addJobs(arena: Arena, signal: AbortSignal): Promise<void> {
+async function addJobs(harness: Harness, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    if (arena.ledger.added - (await arena.ledger.completed()) < MAX_OPEN_JOBS) {
-      await arena.ledger.add(JOBS_PER_BATCH)
+    if (harness.ledger.added - (await harness.ledger.completed()) < MAX_OPEN_JOBS) {
+      await harness.ledger.add(JOBS_PER_BATCH)
     }
     // The loop's condition ends it.
     await delay(BATCH_MS, undefined, { signal }).catch(() => undefined)
@@ -159,10 +159,10 @@ async function addJobs(arena: Arena, signal: AbortSignal): Promise<void> {
 }
 
 /** More at a time, and not steadily: some wait in line when they are removed. */
-async function addScratchJobs(arena: Arena, signal: AbortSignal): Promise<void> {
+async function addScratchJobs(harness: Harness, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    if ((await arena.scratch.undone()).length < MAX_OPEN_SCRATCH_JOBS) {
-      await arena.scratch.add(SCRATCH_BATCH)
+    if ((await harness.scratch.undone()).length < MAX_OPEN_SCRATCH_JOBS) {
+      await harness.scratch.add(SCRATCH_BATCH)
     }
     // The loop's condition ends it.
     await delay(BATCH_MS, undefined, { signal }).catch(() => undefined)
@@ -170,12 +170,12 @@ async function addScratchJobs(arena: Arena, signal: AbortSignal): Promise<void> 
 }
 
 /** No more faults: what was begun must come to its end. */
-async function quiet(arena: Arena): Promise<void> {
+async function quiet(harness: Harness): Promise<void> {
   await delay(QUIET_MS)
   const limit = performance.now() + DRAIN_LIMIT_MS
   const busy = async (): Promise<boolean> =>
-    (await arena.ledger.completed()) < arena.ledger.added ||
-    (await arena.scratch.undone()).length > 0
+    (await harness.ledger.completed()) < harness.ledger.added ||
+    (await harness.scratch.undone()).length > 0
   while (await busy()) {
     if (performance.now() > limit || interrupted.signal.aborted) return
     await delay(100)
@@ -183,7 +183,7 @@ async function quiet(arena: Arena): Promise<void> {
 }
 
 async function reportProgress(
-  arena: Arena,
+  harness: Harness,
   nemesis: Nemesis,
   startedAt: number,
   signal: AbortSignal,
@@ -193,7 +193,7 @@ async function reportProgress(
     await delay(PROGRESS_MS, undefined, { signal }).catch(() => undefined)
     const seconds = Math.round((performance.now() - startedAt) / 1_000)
     say(
-      `${seconds} s: ${nemesis.struck} faults, ${arena.history.leases.size} leases, ${await arena.ledger.completed()} of ${arena.ledger.added} jobs done`,
+      `${seconds} s: ${nemesis.struck} faults, ${harness.history.leases.size} leases, ${await harness.ledger.completed()} of ${harness.ledger.added} jobs done`,
     )
   }
 }

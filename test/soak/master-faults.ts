@@ -1,7 +1,7 @@
 /** What happens to the masters themselves. */
 import { statSync, truncateSync } from 'node:fs'
 import { aofOf } from '../support/aof.ts'
-import type { Arena } from './arena.ts'
+import type { Harness } from './harness.ts'
 import type { Fault, Strike } from './fault.ts'
 
 const MAX_BEHIND_MS = 80
@@ -11,7 +11,7 @@ const RATES = [0.997, 1.003] as const
  * Clocks of masters stay this close to the right time. Farther apart than `maxClockSkewMs` they
  * would not count, and lines would rightly stand still.
  */
-export function keepClocksNear({ clocks, servers }: Arena): void {
+export function keepClocksNear({ clocks, servers }: Harness): void {
   for (const index of servers.keys()) {
     const clock = clocks?.of(index)
     if (clock !== undefined && Math.abs(clock.aheadMs) > MAX_BEHIND_MS) {
@@ -24,8 +24,8 @@ function one({ indexes }: Strike): number {
   return indexes[0] ?? 0
 }
 
-async function runId({ arena }: Strike, index: number): Promise<string> {
-  return /run_id:(\w+)/.exec(await arena.master(index).info('server'))?.[1] ?? ''
+async function runId({ harness }: Strike, index: number): Promise<string> {
+  return /run_id:(\w+)/.exec(await harness.master(index).info('server'))?.[1] ?? ''
 }
 
 /** With `change` in between, the master is another process than before. */
@@ -36,9 +36,9 @@ async function restarted(strike: Strike, change: () => Promise<void>): Promise<n
 }
 
 /** Cuts what the last half second may have written; Redis starts from an AOF with a torn tail. */
-async function cutTail({ arena, random }: Strike, index: number): Promise<number> {
-  const file = await aofOf(arena.master(index))
-  await arena.server(index).kill()
+async function cutTail({ harness, random }: Strike, index: number): Promise<number> {
+  const file = await aofOf(harness.master(index))
+  await harness.server(index).kill()
   if (file === undefined) return 0
   const { size } = statSync(file)
   const cut = Math.min(size, Math.floor(random.between(1, 20_000)))
@@ -52,7 +52,7 @@ async function withConfig(
   value: string,
   normal: string,
 ): Promise<number> {
-  const redis = strike.arena.master(one(strike))
+  const redis = strike.harness.master(one(strike))
   await redis.config('SET', name, value)
   await strike.rest(50, 400)
   const stats = await redis.info('errorstats')
@@ -67,7 +67,7 @@ export const masterFaults: readonly Fault[] = [
     weight: 2,
     strike: (strike) =>
       restarted(strike, async () => {
-        const server = strike.arena.server(one(strike))
+        const server = strike.harness.server(one(strike))
         await server.kill()
         await strike.rest(10, 500)
         await server.restart()
@@ -79,7 +79,7 @@ export const masterFaults: readonly Fault[] = [
     weight: 1,
     strike: (strike) =>
       restarted(strike, async () => {
-        await strike.arena.server(one(strike)).restart({ keepData: false })
+        await strike.harness.server(one(strike)).restart({ keepData: false })
       }),
   },
   {
@@ -88,7 +88,7 @@ export const masterFaults: readonly Fault[] = [
     weight: 1,
     async strike(strike) {
       const cut = await cutTail(strike, one(strike))
-      await strike.arena.server(one(strike)).restart()
+      await strike.harness.server(one(strike)).restart()
       return cut > 0 ? 1 : 0
     },
   },
@@ -97,7 +97,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 1,
     async strike(strike) {
-      const redis = strike.arena.master(one(strike))
+      const redis = strike.harness.master(one(strike))
       const keys = await redis.dbsize()
       await redis.flushall()
       return keys > 0 ? 1 : 0
@@ -108,7 +108,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 2,
     async strike(strike) {
-      const redis = strike.arena.master(one(strike))
+      const redis = strike.harness.master(one(strike))
       const before = await redis.info('memory')
       await redis.script('FLUSH')
       return /number_of_cached_scripts:[1-9]/.test(before) ? 1 : 0
@@ -119,7 +119,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'masters',
     weight: 5,
     async strike(strike) {
-      const servers = strike.indexes.map((index) => strike.arena.server(index))
+      const servers = strike.indexes.map((index) => strike.harness.server(index))
       await Promise.all(servers.map((server) => server.freeze()))
       await strike.rest(20, 900)
       await Promise.all(servers.map((server) => server.thaw()))
@@ -138,7 +138,7 @@ export const masterFaults: readonly Fault[] = [
     weight: 2,
     strike: async (strike) =>
       Number(
-        await strike.arena
+        await strike.harness
           .master(one(strike))
           .call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
       ),
@@ -148,8 +148,8 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 1,
     async strike(strike) {
-      const redis = strike.arena.master(one(strike))
-      const source = strike.arena.server((one(strike) + 1) % strike.arena.servers.length)
+      const redis = strike.harness.master(one(strike))
+      const source = strike.harness.server((one(strike) + 1) % strike.harness.servers.length)
       await redis.replicaof(source.host, source.port)
       await strike.rest(100, 400)
       const role = (await redis.info('replication')).includes('role:slave')
@@ -162,7 +162,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 2,
     strike(strike) {
-      const { clocks } = strike.arena
+      const { clocks } = strike.harness
       const clock = clocks?.of(one(strike))
       if (clock === undefined) return Promise.resolve(0)
       clock.run(RATES[clock.aheadMs > 0 ? 0 : 1])
@@ -174,7 +174,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 1,
     strike(strike) {
-      const clock = strike.arena.clocks?.of(one(strike))
+      const clock = strike.harness.clocks?.of(one(strike))
       if (clock === undefined || clock.aheadMs < -MAX_BEHIND_MS / 2) return Promise.resolve(0)
       clock.step(-strike.random.between(10, MAX_BEHIND_MS / 2))
       return Promise.resolve(clock.looks > 0 ? 1 : 0)

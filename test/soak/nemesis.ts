@@ -4,7 +4,7 @@
  * Jobs are removed all the time.
  */
 import { SeededRandom } from '../sim/seeded-random.ts'
-import type { Arena } from './arena.ts'
+import type { Harness } from './harness.ts'
 import type { Fault, Target } from './fault.ts'
 import { lifecycleFaults } from './lifecycle-faults.ts'
 import { keepClocksNear, masterFaults } from './master-faults.ts'
@@ -35,7 +35,7 @@ export interface Tally {
 export class Nemesis {
   readonly tallies = new Map<string, Tally>()
   readonly failures: string[] = []
-  readonly #arena: Arena
+  readonly #harness: Harness
   readonly #random: SeededRandom
   readonly #signal: AbortSignal
   readonly #busy = new Set<string>()
@@ -43,8 +43,8 @@ export class Nemesis {
   #underWay = 0
   #truce = false
 
-  constructor(arena: Arena, seed: number, signal: AbortSignal) {
-    this.#arena = arena
+  constructor(harness: Harness, seed: number, signal: AbortSignal) {
+    this.#harness = harness
     this.#random = new SeededRandom(seed)
     this.#signal = signal
   }
@@ -80,7 +80,7 @@ export class Nemesis {
   async #clocksLane(): Promise<void> {
     while (!this.#signal.aborted) {
       await this.#rest(CLOCKS_MS, CLOCKS_MS)
-      keepClocksNear(this.#arena)
+      keepClocksNear(this.#harness)
     }
   }
 
@@ -90,7 +90,7 @@ export class Nemesis {
       this.#truce = true
       while (this.#underWay > 0 && !this.#isOver()) await this.#rest(PAUSE_MS.min, PAUSE_MS.min)
       const over = new AbortController()
-      const watching = this.#isOver() ? undefined : this.#arena.standstill.watch(over.signal)
+      const watching = this.#isOver() ? undefined : this.#harness.standstill.watch(over.signal)
       await this.#rest(TRUCE.ms, TRUCE.ms)
       over.abort()
       await watching
@@ -105,7 +105,7 @@ export class Nemesis {
     for (const name of names) this.#busy.add(name)
     try {
       const seen = await fault.strike({
-        arena: this.#arena,
+        harness: this.#harness,
         random: this.#random,
         indexes,
         rest: (minMs, maxMs) => this.#rest(minMs, maxMs),
@@ -132,12 +132,12 @@ export class Nemesis {
 
   /** Free ones; none when there are too few. */
   #targets(target: Target): readonly number[] {
-    const { servers, clients, workers } = this.#arena
+    const { servers, clientCount, workerCount } = this.#harness
     const sizes = {
       master: servers.length,
       masters: servers.length,
-      client: clients,
-      worker: workers,
+      client: clientCount,
+      worker: workerCount,
       queue: 1,
       jobs: 1,
     }

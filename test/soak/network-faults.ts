@@ -2,8 +2,8 @@
 import type { FaultProxy, Hold } from '../support/proxy.ts'
 import type { Fault, Strike, Target } from './fault.ts'
 
-function proxiesOf({ arena, indexes }: Strike): readonly FaultProxy[] {
-  return indexes.map((index) => arena.proxy(index))
+function proxiesOf({ harness, indexes }: Strike): readonly FaultProxy[] {
+  return indexes.map((index) => harness.proxy(index))
 }
 
 /** Breaks, rests, passes again; counted by what the proxies counted meanwhile. */

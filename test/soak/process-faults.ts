@@ -14,8 +14,8 @@ function told(stop: Stop): Fault {
     target: 'worker',
     weight: 1,
     async strike(strike) {
-      const tookMs = await strike.arena.force.stopOne(one(strike), stop)
-      strike.arena.noteExit(tookMs)
+      const tookMs = await strike.harness.workers.stopOne(one(strike), stop)
+      strike.harness.noteExit(tookMs)
       return tookMs > 0 ? 1 : 0
     },
   }
@@ -38,11 +38,11 @@ export const processFaults: readonly Fault[] = [
     target: 'client',
     weight: 4,
     async strike(strike) {
-      const { crew } = strike.arena
-      crew.stop(one(strike))
+      const { clients } = strike.harness
+      clients.stop(one(strike))
       await strike.rest(50, 1_200)
-      const stopped = crew.isStopped(one(strike))
-      crew.resume(one(strike))
+      const stopped = clients.isStopped(one(strike))
+      clients.resume(one(strike))
       return stopped ? 1 : 0
     },
   },
@@ -51,9 +51,9 @@ export const processFaults: readonly Fault[] = [
     target: 'client',
     weight: 1,
     async strike(strike) {
-      const before = strike.arena.crew.pids[one(strike)]
-      await strike.arena.crew.replace(one(strike))
-      return strike.arena.crew.pids[one(strike)] === before ? 0 : 1
+      const before = strike.harness.clients.pids[one(strike)]
+      await strike.harness.clients.replace(one(strike))
+      return strike.harness.clients.pids[one(strike)] === before ? 0 : 1
     },
   },
   {
@@ -61,7 +61,7 @@ export const processFaults: readonly Fault[] = [
     target: 'worker',
     weight: 2,
     async strike(strike) {
-      const pid = strike.arena.force.pids[one(strike)]
+      const pid = strike.harness.workers.pids[one(strike)]
       if (pid === undefined) return 0
       process.kill(pid, 'SIGSTOP')
       await strike.rest(50, 1_200)
@@ -74,9 +74,9 @@ export const processFaults: readonly Fault[] = [
     target: 'worker',
     weight: 1,
     async strike(strike) {
-      const before = strike.arena.force.pids
-      await strike.arena.force.killOne(one(strike) / before.length)
-      return strike.arena.force.pids.some((pid) => !before.includes(pid)) ? 1 : 0
+      const before = strike.harness.workers.pids
+      await strike.harness.workers.killOne(one(strike) / before.length)
+      return strike.harness.workers.pids.some((pid) => !before.includes(pid)) ? 1 : 0
     },
   },
   {
@@ -84,9 +84,9 @@ export const processFaults: readonly Fault[] = [
     target: 'queue',
     weight: 1,
     async strike(strike) {
-      await strike.arena.queue.freeze()
+      await strike.harness.queue.freeze()
       await strike.rest(50, 600)
-      await strike.arena.queue.thaw()
+      await strike.harness.queue.thaw()
       return 1
     },
   },
@@ -94,26 +94,26 @@ export const processFaults: readonly Fault[] = [
     kind: 'queue:clients-killed',
     target: 'queue',
     weight: 1,
-    strike: (strike) => strike.arena.killQueueClients(),
+    strike: (strike) => strike.harness.killQueueClients(),
   },
   {
     kind: 'queue:connection-cut',
     target: 'queue',
     weight: 3,
-    strike: (strike) => cutOne(strike, strike.arena.queueRedis),
+    strike: (strike) => cutOne(strike, strike.harness.queueRedis),
   },
   {
     kind: 'master:connection-cut',
     target: 'master',
     weight: 3,
-    strike: (strike) => cutOne(strike, strike.arena.master(one(strike))),
+    strike: (strike) => cutOne(strike, strike.harness.master(one(strike))),
   },
   {
     kind: 'queue:full',
     target: 'queue',
     weight: 2,
     async strike(strike) {
-      const redis = strike.arena.queueRedis
+      const redis = strike.harness.queueRedis
       const refused = async (): Promise<number> =>
         Number(/errorstat_OOM:count=(\d+)/.exec(await redis.info('errorstats'))?.[1] ?? 0)
       const before = await refused()

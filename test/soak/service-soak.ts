@@ -13,13 +13,13 @@ import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { storeDisorder } from '../faults/checkers/fenced-store.ts'
 import { wedgedResources } from '../faults/checkers/liveness.ts'
 import { lostUpdates } from '../faults/checkers/lost-updates.ts'
-import { Crew } from '../faults/crew.ts'
+import { ClientProcesses } from '../faults/client-processes.ts'
 import { History } from '../faults/history.ts'
 import { STOPS, type WorkerSetup } from '../faults/job-states.ts'
 import { leaseAnomalies, LeaseLogs } from '../faults/lease-logs.ts'
 import { openService } from '../faults/open-service.ts'
 import { FencedStore } from '../faults/store.ts'
-import { JobLedger, WorkForce } from '../faults/work-force.ts'
+import { JobLedger, WorkerProcesses } from '../faults/worker-processes.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import type { Tally } from './nemesis.ts'
@@ -54,39 +54,39 @@ export interface ServiceSoak {
 
 export async function soakService(options: ServiceSoak): Promise<Report> {
   const startedAt = performance.now()
-  await using arena = await ServiceArena.open(options)
-  const rage = new Rage(arena, options)
+  await using harness = await ServiceHarness.open(options)
+  const rage = new Rage(harness, options)
   await rage.untilOver()
   return {
-    ...(await arena.judge(rage)),
+    ...(await harness.judge(rage)),
     seconds: Math.round((performance.now() - startedAt) / 1_000),
   }
 }
 
-class ServiceArena implements AsyncDisposable {
+class ServiceHarness implements AsyncDisposable {
   readonly history = new History()
   readonly options: ServiceSoak
   readonly cluster: LockCluster
-  readonly crew: Crew
-  readonly force: WorkForce
+  readonly clients: ClientProcesses
+  readonly workers: WorkerProcesses
   readonly ledger: JobLedger
   readonly #proxies: ReadonlyMap<number, FaultProxy>
   readonly #servers: readonly TestServer[]
   readonly #setup: WorkerSetup
   readonly #leaseLogs: LeaseLogs
 
-  static async open(options: ServiceSoak): Promise<ServiceArena> {
+  static async open(options: ServiceSoak): Promise<ServiceHarness> {
     const proxies = new Map<number, FaultProxy>()
     const told = async (port: number): Promise<number> => {
       const proxy = proxies.get(port) ?? (await startProxy(port))
       proxies.set(port, proxy)
       return proxy.port
     }
-    const [cluster, queue, store, crew] = await Promise.all([
+    const [cluster, queue, store, clients] = await Promise.all([
       LOCK_SERVERS[options.kind].start(3, told),
       startServer({ name: 'queue' }),
       startServer({ name: 'store' }),
-      Crew.muster(CLIENTS),
+      ClientProcesses.start(CLIENTS),
     ])
     const leaseLogs = new LeaseLogs()
     const namespace = `soak-${randomUUID().slice(0, 8)}`
@@ -99,16 +99,16 @@ class ServiceArena implements AsyncDisposable {
     const founder = await openService({ ...setup, logger: silentLogger })
     await founder.ready()
     await founder.close()
-    const arena = new ServiceArena(
+    const harness = new ServiceHarness(
       options,
       cluster,
-      crew,
+      clients,
       setup,
       [queue, store],
       proxies,
       leaseLogs,
     )
-    await crew.begin(
+    await clients.begin(
       {
         ...{ urls: [], locks: cluster.address, storeUrl: store.url, namespace },
         ...{ leaseLogs: leaseLogs.directory, resources: RESOURCES, loops: 2 },
@@ -116,15 +116,15 @@ class ServiceArena implements AsyncDisposable {
         masterTimeoutMs: LEASE_MS / 4,
       },
       options.seed,
-      arena.history,
+      harness.history,
     )
-    return arena
+    return harness
   }
 
   private constructor(
     options: ServiceSoak,
     cluster: LockCluster,
-    crew: Crew,
+    clients: ClientProcesses,
     setup: WorkerSetup,
     servers: readonly TestServer[],
     proxies: ReadonlyMap<number, FaultProxy>,
@@ -132,13 +132,13 @@ class ServiceArena implements AsyncDisposable {
   ) {
     this.options = options
     this.cluster = cluster
-    this.crew = crew
+    this.clients = clients
     this.#setup = setup
     this.#servers = servers
     this.#proxies = proxies
     this.#leaseLogs = leaseLogs
     this.ledger = new JobLedger(setup, CUSTOMERS)
-    this.force = new WorkForce(setup, WORKERS)
+    this.workers = new WorkerProcesses(setup, WORKERS)
   }
 
   proxiesOf(ports: readonly number[]): readonly FaultProxy[] {
@@ -149,15 +149,15 @@ class ServiceArena implements AsyncDisposable {
   async judge({ tallies, failures, leaders }: Rage): Promise<Omit<Report, 'seconds'>> {
     const { minutes, seed, signal } = this.options
     for (const { process } of this.cluster.members) process.thaw()
-    for (const pid of this.force.pids) process.kill(pid, 'SIGCONT')
-    for (const index of this.crew.pids.keys()) this.crew.resume(index)
+    for (const pid of this.workers.pids) process.kill(pid, 'SIGCONT')
+    for (const index of this.clients.pids.keys()) this.clients.resume(index)
     const limit = performance.now() + DRAIN_LIMIT_MS
     const open = async (): Promise<number> => this.ledger.added - (await this.ledger.completed())
     while ((await open()) > 0 && performance.now() < limit && !signal.aborted) await delay(100)
     const left = await open()
     if (left > 0) for (const job of await this.ledger.open()) this.options.say(job)
-    const anomalies = [...failures, ...(await this.crew.end()), ...(await this.#anomalies())]
-    anomalies.push(...(await this.force.leave()), ...(await this.crew.leave()))
+    const anomalies = [...failures, ...(await this.clients.end()), ...(await this.#anomalies())]
+    anomalies.push(...(await this.workers.leave()), ...(await this.clients.leave()))
     const verdict = await this.#leaseLogs.verdict()
     anomalies.push(...leaseAnomalies(verdict))
     // In a short run a rare fault may have been chosen only when nothing was in its way.
@@ -218,17 +218,17 @@ class Rage {
   readonly failures: string[] = []
   /** The members that have led. */
   readonly leaders = new Set<string>()
-  readonly #arena: ServiceArena
+  readonly #harness: ServiceHarness
   readonly #random: SeededRandom
   readonly #over = new AbortController()
 
-  constructor(arena: ServiceArena, { seed }: ServiceSoak) {
-    this.#arena = arena
+  constructor(harness: ServiceHarness, { seed }: ServiceSoak) {
+    this.#harness = harness
     this.#random = new SeededRandom(seed)
   }
 
   async untilOver(): Promise<void> {
-    const { minutes, signal } = this.#arena.options
+    const { minutes, signal } = this.#harness.options
     const end = (): void => {
       this.#over.abort()
     }
@@ -261,10 +261,10 @@ class Rage {
   }
 
   async #serverFault(): Promise<readonly [string, Strike]> {
-    const leader = await this.#arena.cluster.leader()
+    const leader = await this.#harness.cluster.leader()
     this.leaders.add(leader.name)
     const isLeader = this.#random.chance(LEADER_SHARE)
-    const member = isLeader ? leader : this.#random.pick(this.#arena.cluster.members)
+    const member = isLeader ? leader : this.#random.pick(this.#harness.cluster.members)
     const role = member === leader ? 'leader' : 'member'
     const faults: readonly (readonly [string, Strike])[] = [
       [`${role}:kill`, () => this.#kill(member)],
@@ -296,7 +296,7 @@ class Rage {
 
   /** A black hole, or refused connections. */
   async #cut(_member: LockMember, ports: readonly number[]): Promise<boolean> {
-    const proxies = this.#arena.proxiesOf(ports)
+    const proxies = this.#harness.proxiesOf(ports)
     const count = (): number =>
       proxies.reduce(
         (sum, { counters }) =>
@@ -313,32 +313,32 @@ class Rage {
   }
 
   #processFault(): Promise<readonly [string, Strike]> {
-    const { crew, force } = this.#arena
+    const { clients, workers } = this.#harness
     const client = this.#random.integer(0, CLIENTS - 1)
     const worker = this.#random.integer(0, WORKERS - 1)
     const stop = this.#random.pick(STOPS)
     const faults: readonly (readonly [string, Strike])[] = [
       ['client:stop', () => this.#stopClient(client)],
       ['client:stop', () => this.#stopClient(client)],
-      ['client:kill', () => crew.replace(client).then(() => true)],
+      ['client:kill', () => clients.replace(client).then(() => true)],
       ['worker:stop', () => this.#stopWorker(worker)],
-      ['worker:kill', () => force.killOne(worker / WORKERS).then(() => true)],
-      [`worker:${stop}`, async () => (await force.stopOne(worker, stop)) > 0],
+      ['worker:kill', () => workers.killOne(worker / WORKERS).then(() => true)],
+      [`worker:${stop}`, async () => (await workers.stopOne(worker, stop)) > 0],
     ]
     return Promise.resolve(this.#random.pick(faults))
   }
 
   async #stopClient(index: number): Promise<boolean> {
-    const { crew } = this.#arena
-    crew.stop(index)
+    const { clients } = this.#harness
+    clients.stop(index)
     await this.#rest(FAULT_LEASES)
-    const isStopped = crew.isStopped(index)
-    crew.resume(index)
+    const isStopped = clients.isStopped(index)
+    clients.resume(index)
     return isStopped
   }
 
   async #stopWorker(index: number): Promise<boolean> {
-    const pid = this.#arena.force.pids[index]
+    const pid = this.#harness.workers.pids[index]
     if (pid === undefined) return false
     process.kill(pid, 'SIGSTOP')
     await this.#rest(FAULT_LEASES)
@@ -347,7 +347,7 @@ class Rage {
   }
 
   async #addJobs(): Promise<void> {
-    const { ledger } = this.#arena
+    const { ledger } = this.#harness
     while (!this.#isOver()) {
       const open = ledger.added - (await ledger.completed())
       if (open < MAX_OPEN_JOBS) await ledger.add(JOBS_PER_BATCH)
@@ -356,7 +356,7 @@ class Rage {
   }
 
   async #reportProgress(): Promise<void> {
-    const { options, history, ledger } = this.#arena
+    const { options, history, ledger } = this.#harness
     for (let at = 0; !this.#isOver(); at += PROGRESS_MS) {
       await this.#pause(PROGRESS_MS)
       const struck = [...this.tallies.values()].reduce((sum, tally) => sum + tally.struck, 0)

@@ -34,7 +34,7 @@ function processes(): readonly string[] {
 for (const kind of KINDS) {
   describeService(kind, `npm run demo -- --locks ${kind}`, () => {
     test(
-      'ends with a right ledger, and every fault was seen to have happened',
+      'ends with a correct ledger, and every fault happened',
       async () => {
         const args = ['--fast', '--json', '--locks', kind]
         const { code, out, err } = await runProgram(DEMO, args, { TMPDIR: directory })

@@ -109,7 +109,7 @@ for (const kind of KINDS) {
       }
     }, 60_000)
 
-    test('go on in order after kill -9', async () => {
+    test('continue in order after kill -9', async () => {
       const jobs = queue()
       await add(jobs, 'a', 3)
       const child = spawn(
@@ -138,7 +138,7 @@ for (const kind of KINDS) {
       expect(Math.min(...tokens)).toBeGreaterThan(token)
     }, 60_000)
 
-    test('share one result, and keep that of a step over a retry', async () => {
+    test('share one result, and store that of a step over a retry', async () => {
       let [runs, steps] = [0, 0]
       const jobs = queue()
       const run: Parameters<typeof worker>[0] = async (job, lease) => {
@@ -157,7 +157,7 @@ for (const kind of KINDS) {
       expect(finished).toEqual([1, 1, 1, 1, 1])
     }, 60_000)
 
-    test('drain gives an unfinished job back, and another worker ends it', async () => {
+    test('drain requeues an unfinished job, and another worker completes it', async () => {
       const jobs = queue()
       await add(jobs, 'e', 2)
       let started = false

@@ -5,10 +5,10 @@
 import { afterAll, expect, it, vi } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
 import type { DashboardState } from '../../src/dashboard/state.ts'
-import type { ResourceDetail } from '../../src/dashboard/resource-detail.ts'
+import type { ResourceDetail } from '../../src/operator/resource-detail.ts'
 import { dashboardHandler } from '../../src/dashboard/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
-import { listen, optionsFor } from '../dashboard/rig.ts'
+import { listen, optionsFor } from '../dashboard/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage } from './outages.ts'
 
@@ -71,7 +71,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   }
   expect(resource.state).toBe(hasQuorum(outage) ? 'held' : 'unknown')
   if (queueAnswers) expect(resource.line).toHaveLength(2)
-  else expect(resource).toMatchObject({ line: null, lineProblem: expect.any(String) as string })
+  else expect(resource).toMatchObject({ line: { problem: expect.any(String) as string } })
   const why = handler.why(queue, 'a')
   if (!queueAnswers) await expect(why).rejects.toThrow(/ECONNREFUSED|no reply within/)
   else if (hasQuorum(outage)) expect(await why).toContain('waits for the lease of')

@@ -44,7 +44,7 @@ afterAll(async () => {
   packed?.remove()
 })
 
-it('the pages have the examples that are followed here', () => {
+it('the pages contain the examples that run here', () => {
   expect([...examples.keys()]).toEqual(['invoices.ts', 'locks.ts', 'existing-worker.ts'])
 })
 
@@ -85,12 +85,12 @@ function compile(resolution: Resolution): SpawnSyncReturns<string> {
 }
 
 describe.each(Object.keys(RESOLUTIONS) as Resolution[])('moduleResolution %s', (resolution) => {
-  it.each([...examples.keys()])('%s compiles as it stands, with strict', (example) => {
+  it.each([...examples.keys()])('%s compiles unchanged, with strict', (example) => {
     const { stdout } = compile(resolution)
     expect(stdout.split('\n').filter((line) => line.startsWith(example))).toEqual([])
   })
 
-  it('nothing else is wrong with them', () => {
+  it('has no other problem', () => {
     expect(compile(resolution)).toMatchObject({ stdout: '', status: 0 })
   })
 })

@@ -85,7 +85,7 @@ afterAll(async () => {
   app?.remove()
 })
 
-it('has the programs and the commands that are followed here', () => {
+it('the page contains the programs and commands that run here', () => {
   expect([...examplesOf(PAGE).keys()]).toEqual(['worker.js', 'add.js'])
   expect(blocks().map(({ output }) => output !== '')).toEqual(
     [false, true, true, true, true, true, true, false], // The folder and the end say nothing.

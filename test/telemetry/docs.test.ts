@@ -10,14 +10,13 @@ import { rowsOf } from './doc-tables.ts'
 const root = join(import.meta.dirname, '..', '..')
 
 it('every metric with its kind, unit and description', () => {
-  const registered = Object.entries(METRICS).map(([name, { kind, unit, description }]) => [
-    name,
-    ...[kind.replace('observed ', ''), unit, description],
+  const registered = METRICS.map(({ kind, name, options: { unit, description } }) => [
+    ...[name, kind.replace('observed ', ''), unit, description],
   ])
   const documented = rowsOf('telemetry.md', 'Metrics').map(([name, kind, unit, , says]) => [
     ...[name, kind, unit, says],
   ])
-  expect(documented).toEqual(registered)
+  expect(documented.sort()).toEqual(registered.sort())
 })
 
 it('every span', () => {
@@ -32,7 +31,7 @@ it('every event with its level, fields and message', () => {
   expect(rowsOf('logging.md', 'Events')).toEqual(registered)
 })
 
-it('every event is logged somewhere, and nothing is logged past the list of events', () => {
+it('logs every listed event, and no other', () => {
   const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
   const sources = files
     .filter((file) => file.endsWith('.ts'))

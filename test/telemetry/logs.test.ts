@@ -68,13 +68,13 @@ test('a job leaves one line an event, each with its queue, job, resource and fen
 
 const PINOS = new Set(['level', 'time', 'pid', 'hostname', 'msg'])
 
-test('nothing is logged at info level for a job that does its work, unless asked', async () => {
+test('logs nothing at info level for a successful job by default', async () => {
   const silent = lines('info')
   await runOneJob({ logger: silent.logger })
   expect(silent.all.map(({ msg }) => msg)).toEqual(['charged'])
 })
 
-test('jobLogLevel: info asks for it', async () => {
+test('jobLogLevel: info logs it', async () => {
   const told = lines('info')
   await runOneJob({ logger: told.logger, jobLogLevel: 'info' })
   expect(told.all.map(({ event }) => event)).toContain('job:started')
@@ -96,7 +96,7 @@ test('a loss of the lease is a warning, and the masters that went are one each',
   expect(new Set(gone.map(({ master }) => master)).size).toBe(3)
 })
 
-test('passwords of URLs are not logged, whichever field they are in', () => {
+test('logs no password of a URL, in any field', () => {
   const { logger, all } = lines('debug')
   const detail = 'connect to redis://worker:hunter2@lock-1:6379 failed'
   new EventLog(logger).event('master:connecting', { master: 'rediss://:pw@lock-1', detail })

@@ -30,7 +30,7 @@ afterAll(async () => {
 async function scrape(): Promise<readonly Series[]> {
   const { status, body } = await served.page()
   expect(status).toBe(200)
-  return series(body)
+  return series(String(body))
 }
 
 async function value(name: string, labels: Readonly<Record<string, string>>): Promise<number> {
@@ -69,7 +69,7 @@ test('what happens to leases is counted', async () => {
   expect(await value('redlock_quorum_margin', { redlock_namespace })).toBe(2)
 })
 
-test('the masters that are left: margin, state, losses', async () => {
+test('shows margin, state and losses of the masters', async () => {
   const redlock = await fixture.redlock()
   const redlock_namespace = fixture.namespace
   const lease = await redlock.acquire('customer:1', { autoExtend: true })

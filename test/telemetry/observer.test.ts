@@ -24,7 +24,28 @@ test('an observer that throws from every method changes nothing and is reported 
   expect(errors).toEqual([{ event: 'observer:threw', error: 'Error: broken observer' }])
 })
 
-test('an observer is told what became of a lease, and how every master voted', async () => {
+test('an observer that does not listen gets no report of a lease and its end', async () => {
+  const told: string[] = []
+  const methods = ['voted', 'attempted', 'waited', 'ended', 'released']
+  const tell = (name: string) => (): void => void told.push(name)
+  let listens = false
+  const observer: Observer = {
+    opened: () => ({
+      ...Object.fromEntries(methods.map((name) => [name, tell(name)])),
+      listens: () => listens,
+    }),
+  }
+  const redlock = await fixture.redlock({ observer })
+  await (await redlock.acquire('customer:1')).release()
+  expect(told).toEqual([])
+  const lease = await redlock.acquire('customer:1')
+  listens = true
+  await lease.release()
+  expect(told).toContain('ended')
+  expect(told).toContain('released')
+})
+
+test('an observer gets the end of each lease and the vote of each master', async () => {
   const told: unknown[][] = []
   const tell =
     (name: string) =>
@@ -68,7 +89,7 @@ describe('a resource class', () => {
     expect(classes.of([':x'])).toBe('other')
   })
 
-  test('is one of so many, then other', () => {
+  test('is one of a limited number, then other', () => {
     const classes = new ResourceClasses({ maxResourceClasses: 2 })
     expect(['a:1', 'b:1', 'c:1', 'a:2'].map((name) => classes.of([name]))).toEqual([
       ...['a', 'b', 'other', 'a'],

@@ -141,7 +141,7 @@ test('attributes are those that are documented, and no resource is among them', 
   }
 })
 
-test('a span lasts as long as what it tells of', async () => {
+test('a span lasts as long as its operation', async () => {
   const { spans } = await traced({})
   const acquire = named(spans, 'redlock.acquire')
   const [seconds, nanoseconds] = acquire.duration

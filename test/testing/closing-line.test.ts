@@ -33,7 +33,7 @@ function run(files: Readonly<Record<string, string>>): Promise<Run> {
   })
 }
 
-it('counts tests, and says so last', async () => {
+it('prints the number of tests as the last line', async () => {
   const { code, lines } = await run({
     'a.test.js': `
       it('passes', () => {})
@@ -48,7 +48,7 @@ it('counts tests, and says so last', async () => {
   expect(code).toBe(0)
 })
 
-it('counts as failed also what has no test of its own', async () => {
+it('counts a failure outside of a test as failed', async () => {
   const { code, lines } = await run({
     'fails.test.js': `it('fails', () => { expect(1).toBe(2) }); it('passes', () => {})`,
     'no-import.test.js': `import './absent.js'`,

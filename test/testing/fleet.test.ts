@@ -24,7 +24,7 @@ describe('a fleet', () => {
 
   afterAll(() => fleet.close())
 
-  it('has five masters and a queue, each on a port of its own and none on 6379', async () => {
+  it('has five masters and a queue, each on its own port and none on 6379', async () => {
     const servers = [...fleet.masters, fleet.queue]
     const ports = new Set(servers.map((server) => server.port))
     expect(servers.map((server) => server.name)).toEqual([
@@ -60,7 +60,7 @@ it('starts without a queue, which cannot be read then', async () => {
   expect(() => fleet.queue).toThrow('queue: false')
 })
 
-it('refuses a size that is no size', async () => {
+it('refuses a size that is not a positive integer', async () => {
   await expect(startFleet({ masters: 1.5 })).rejects.toThrow(
     new TypeError('Expected `masters` to be an integer >= 0, got `1.5`'),
   )

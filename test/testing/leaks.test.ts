@@ -18,7 +18,7 @@ it('finds nothing where nothing is left, or where it is about to go', async () =
   await leaks.assertNone()
 })
 
-it('is over when it has found nothing: a hook on every promise of the process is dear', async () => {
+it('ends its hook on promises when it has found nothing', async () => {
   const enable = vi.spyOn(AsyncHook, 'enable')
   const disable = vi.spyOn(AsyncHook, 'disable')
   try {

@@ -63,7 +63,7 @@ describe('a fleet in memory', () => {
     expect(redlock.status().masters[1]).toMatchObject({ state: 'quarantined' })
   })
 
-  test('refuses a size that is none', () => {
+  test('refuses a size that is not a positive integer', () => {
     expect(() => memoryFleet({ masters: 0 })).toThrow(/`masters`/)
   })
 })

@@ -130,7 +130,7 @@ itReaps('lets a program that handles Ctrl-C end its servers itself', async () =>
   }, GONE_LIMIT)
 })
 
-itReaps('goes with the last server, and comes again with the next', async () => {
+itReaps('ends with the last server, and starts again with the next', async () => {
   const own = watchLeaks()
   const first = await startServer({ backend: 'processes' })
   const second = await startServer({ backend: 'processes' })
@@ -140,7 +140,7 @@ itReaps('goes with the last server, and comes again with the next', async () => 
   await (await startServer({ backend: 'processes' })).close()
 })
 
-it('removes a directory into which somebody goes on writing for a while', async () => {
+it('removes a directory into which a process still writes for a while', async () => {
   const directory = takeDirectory('busy')
   const write = 'i=0; while [ $i -lt 10000 ]; do i=$((i + 1)); echo >"$0/$i"; done'
   const writer = spawn('/bin/sh', ['-c', write, directory.path], { stdio: 'ignore' })

@@ -34,7 +34,7 @@ describe('the search for a program', () => {
     })
   })
 
-  it('passes over one that is too old or says no version, and takes valkey-server', async () => {
+  it('skips one that is too old or prints no version, and takes valkey-server', async () => {
     expect(await findServerBinary([OLD, STRANGE, VALKEY].join(delimiter))).toEqual({
       status: 'found',
       binary: { path: join(VALKEY, 'valkey-server'), version: '8.1.1' },
@@ -110,7 +110,7 @@ describe('the choice', () => {
     `)
   })
 
-  it('names no package when containers were asked for', async () => {
+  it('names no package with FLEET=containers', async () => {
     const choice = chooseBackend('containers', machine(NEW, 'absent'))
     await expect(choice).rejects.toThrowErrorMatchingInlineSnapshot(`
       [NoBackendError: Redis servers cannot be started as containers:
@@ -119,7 +119,7 @@ describe('the choice', () => {
     `)
   })
 
-  it('does not advise Docker when processes were asked for', async () => {
+  it('names no Docker with FLEET=processes', async () => {
     const choice = chooseBackend('processes', machine('', 'ready'))
     await expect(choice).rejects.toThrow(/apt-get install redis-server/)
     await expect(choice).rejects.not.toThrow(/Docker/)

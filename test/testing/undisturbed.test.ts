@@ -34,7 +34,7 @@ async function runsOf(
 }
 
 describe('a failure', () => {
-  test('is thrown at once when the machine kept time', async () => {
+  test('is thrown at once where the machine did not stall', async () => {
     const failure = new Error('broken')
     const found = await runsOf(60_000, () => {
       throw failure
@@ -42,7 +42,7 @@ describe('a failure', () => {
     expect(found).toEqual({ runs: 1, cleared: 0, failure })
   })
 
-  test('shows nothing when the machine stood still: the case runs again', async () => {
+  test('runs the case again where the machine stalled', async () => {
     const found = await runsOf(50, (runs) => {
       if (runs > 1) return
       standStill(100)
@@ -60,7 +60,7 @@ describe('a failure', () => {
     expect(found).toEqual({ runs: 5, cleared: 4, failure })
   })
 
-  test('of what no machine may do is thrown at once, however long it stood still', async () => {
+  test('of a safety rule is thrown at once, also where the machine stalled', async () => {
     const failure = new NeverExcused('two holders')
     const found = await runsOf(50, () => {
       standStill(100)

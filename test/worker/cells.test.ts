@@ -15,7 +15,7 @@ const fixture = useFleet({ masters: 4 })
 const CUSTOMERS = 12
 const JOBS_EACH = 5
 
-test('jobs of a cell that is gone wait, all others go on, each customer in order', async () => {
+test('jobs of a cell that is down wait, all others run, each customer in order', async () => {
   const [a1, a2, b1, b2] = fixture.fleet.urls as [string, string, string, string]
   const { host, port } = fixture.fleet.queue
   const { namespace } = fixture

@@ -122,7 +122,7 @@ describe('jobs of one resource', () => {
     expect(jobs.every((job) => job.attemptsMade === 1)).toBe(true)
   })
 
-  test('wait without using an attempt, and say in their log who they wait for', async () => {
+  test('wait without an attempt, and name the holder in their log', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock({ owner: 'somebody:1' })
     const lease = await granted(redlock, 'customer:1', { autoExtend: true })
@@ -141,7 +141,7 @@ describe('jobs of one resource', () => {
     expect(logs.length).toBeLessThan(requeues.length + 1)
   })
 
-  test('wait while the masters have no quorum, and go on when it is back', async () => {
+  test('wait while the masters have no quorum, and continue when it is back', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
     const reasons: string[] = []
@@ -181,7 +181,7 @@ describe('a step', () => {
     expect(ends[1]).toBeGreaterThan(ends[0] ?? Infinity)
   })
 
-  test('is not begun, and its result not used, once the lease is lost', async () => {
+  test('does not start, and its result is not used, once the lease is lost', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
     const steps: string[] = []
@@ -220,7 +220,7 @@ describe('the end of a job', () => {
     await (await redlock.acquire('customer:2', { waitMs: 2_500 })).release()
   })
 
-  test('work that finished stays finished when its lease was lost meanwhile, and the loss is told', async () => {
+  test('finished work stays finished when its lease was lost meanwhile, and the loss is reported', async () => {
     const queue = new LockedQueue<Charge, unknown>(fixture.namespace, {
       ...{ connection: connection(), namespace: fixture.namespace },
       resource: ({ customer }) => `customer:${customer}`,
@@ -315,7 +315,7 @@ describe('one signal', () => {
     },
   )
 
-  test('reaches a run that goes on while another run of its job comes and goes', async () => {
+  test('reaches a run that continues while another run of its job starts and ends', async () => {
     const queue = makeQueue()
     const id = await add(queue, 1)
     const worker = new Worker<Charge>(queue.name, null, { connection: connection() })
@@ -333,10 +333,10 @@ describe('one signal', () => {
     const first = runs.run(job, 'token')
     await until('it runs', () => signals.length === 1)
     await expect(runs.run(job, 'token')).rejects.toThrow(DelayedError)
-    expect(runs.active).toBe(1)
-    expect(runs.cancelJob(id, 'customer left')).toBe(true)
+    expect(runs.running.size).toBe(1)
+    expect(runs.running.cancel(id, 'customer left')).toBe(true)
     await expect(first).rejects.toThrow('The job was cancelled: customer left')
-    expect(runs.active).toBe(0)
+    expect(runs.running.size).toBe(0)
   })
 
   test('aborts those that run when all jobs are cancelled', async () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { NotGranted } from '../../src/index.ts'
-import { asError } from '../../src/worker/run/job-runs.ts'
+import { asError } from '../../src/worker/run/failure.ts'
 import { JobSignal } from '../../src/worker/run/job-signal.ts'
 import {
   earlierRequeues,
@@ -91,7 +91,7 @@ describe('the signal of a job', () => {
     expect(asError(signal.reason).message).toBe('The job was cancelled: by the operator')
   })
 
-  test('tells whoever asks late what has happened before', () => {
+  test('reports an earlier abort to a late reader', () => {
     const lost = following(AbortSignal.abort(new Error('lost')))
     expect(lost.signal.reason).toEqual(new Error('lost'))
     const stopped = new JobSignal(undefined)
@@ -100,13 +100,13 @@ describe('the signal of a job', () => {
     expect(stopped.signal.reason).toEqual(new Error('stopped'))
   })
 
-  test('counts what BullMQ has cancelled before a step, where nothing asks for the signal', () => {
+  test('counts a cancellation by BullMQ before a step, also where the signal is not read', () => {
     const job = following(new AbortController().signal, AbortSignal.abort('by the operator'))
     expect(job.isAborted).toBe(true)
     expect(job.reason).toBe('by the operator')
   })
 
-  test('lets go of its sources at the end', () => {
+  test('removes its listeners at the end', () => {
     const lease = new AbortController()
     const job = following(lease.signal)
     const { signal } = job
@@ -116,7 +116,7 @@ describe('the signal of a job', () => {
     expect(signal.aborted).toBe(false)
   })
 
-  test('is not made where nobody asks for it', () => {
+  test('is not created until it is read', () => {
     let asked = 0
     const job = new JobSignal(undefined)
     job.follow({

@@ -166,7 +166,7 @@ describe('a worker that stops', () => {
     await leaks.assertNone()
   })
 
-  test('with its Redlock, at the same moment: the signal aborts, and the job is given back', async () => {
+  test('with its Redlock, at the same moment: the signal aborts, and the job is requeued', async () => {
     const queue = plainQueue()
     const reasons: unknown[] = []
     const redlock = await fixture.redlock()

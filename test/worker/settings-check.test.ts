@@ -12,7 +12,6 @@ import {
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
-import { FakeClock } from '../../src/testing/index.ts'
 import { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
 import { SettingsCheck, settingsKey } from '../../src/worker/line/settings-check.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -80,7 +79,7 @@ const two = [
   { name: 'charge', data: { customer: 1 } },
 ]
 
-test('a queue and workers that agree report nothing, and other queues are not compared', async () => {
+test('a queue and workers with equal settings report nothing, and other queues are not compared', async () => {
   const { queue, errors } = producer()
   await queue.addBulk(two)
   const first = await worker()
@@ -136,14 +135,14 @@ test('a worker without order reports it; the jobs of a LockedQueue run all the s
   await until('both are done', () => done.length === 2)
 })
 
-test('a queue that names a resource otherwise than its workers: its jobs run under its name', async () => {
+test("a queue that names a resource differently from its workers: its jobs use the queue's name", async () => {
   const { queue } = producer({ resource: ({ customer }) => `account:${customer}` })
   await queue.addBulk(two)
   const { done } = await worker()
   await until('both are done', () => done.length === 2)
 })
 
-test('a producer that could not say it says it with a later job', async () => {
+test('a producer that could not publish its settings does so with a later job', async () => {
   await worker()
   const { queue, errors } = producer({
     ...{ connection: { ...connection(), maxRetriesPerRequest: 0 }, slots: 2 },
@@ -160,26 +159,33 @@ test('a producer that could not say it says it with a later job', async () => {
   })
 })
 
-test('what a process said counts for ten minutes, and is said once a minute', async () => {
+test('what a process published counts for ten minutes', async () => {
   const { queue } = producer()
   const backend = LineBackend.of(queue)
-  const clock = new FakeClock()
   const one = { by: 'LockedWorker', namespace: 'n', order: 'strict', slots: 1 } as const
   const at = { prefix: 'bull', queue: fixture.namespace }
-  const said = new SettingsCheck(backend, at, one, clock)
-  const other = new SettingsCheck(backend, at, { ...one, slots: 2 }, clock)
+  const said = new SettingsCheck(backend, at, one)
+  const other = new SettingsCheck(backend, at, { ...one, slots: 2 })
   expect(await said.exchange()).toEqual([])
-  expect(await other.exchange()).toHaveLength(1)
-  await clock.advance(59_000)
-  expect(await other.exchange()).toBeUndefined()
-  await clock.advance(1_000)
   expect(await other.exchange()).toHaveLength(1)
 
   const elevenMinutesAgo = Date.now() - 660_000
   await redis().zadd(settingsKey(at), elevenMinutesAgo, JSON.stringify(one))
-  await clock.advance(60_000)
   expect(await other.exchange()).toEqual([])
   expect(await redis().zcard(settingsKey(at))).toBe(1)
+})
+
+test('a producer says what it has with its first job, and not again with the next', async () => {
+  const { queue } = producer()
+  const key = settingsKey({ prefix: 'bull', queue: fixture.namespace })
+  const saidAt = async (): Promise<string | undefined> =>
+    (await redis().zrange(key, 0, '-1', 'WITHSCORES'))[1]
+  await queue.add('charge', { customer: 1 })
+  await until('it is said', async () => (await saidAt()) !== undefined)
+  const first = await saidAt()
+  await queue.add('charge', { customer: 1 })
+  await queue.close() // Waits for what it says.
+  expect(await saidAt()).toBe(first)
 })
 
 test('a LockedQueue with plain workers reports it, and one with a LockedWorker does not', async () => {
@@ -197,7 +203,7 @@ test('a LockedQueue with plain workers reports it, and one with a LockedWorker d
   expect(late.errors).toEqual([])
 })
 
-test("the queue's Redis among the lock masters is said once", async () => {
+test("the queue's Redis among the lock masters is reported once", async () => {
   const said: object[] = []
   const logger = { ...silentLogger, warn: (fields: object): unknown => said.push(fields) }
   const { host, port } = fixture.fleet.queue
@@ -216,7 +222,7 @@ test("the queue's Redis among the lock masters is said once", async () => {
   expect(said).toEqual([expected])
 })
 
-test('an even number of masters is said once', () => {
+test('an even number of masters is reported once', () => {
   const said: object[] = []
   const logger = { ...silentLogger, warn: (fields: object): unknown => said.push(fields) }
   for (const count of [2, 3]) {

@@ -35,7 +35,7 @@ afterAll(async () => {
 })
 
 describe('the embedded PostgreSQL', () => {
-  it('keeps the halves of a query together while another client asks', async () => {
+  it('runs the parts of a query together while another client sends one', async () => {
     const { connection } = (await connect()) as unknown as { connection: Wire }
     const other = await connect()
     connection.parse({ text: "SELECT 'mine'" })

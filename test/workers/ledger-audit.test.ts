@@ -42,7 +42,7 @@ function changed(entries: readonly EntryRow[], index: number, change: Partial<En
 }
 
 describe('the audit of a ledger', () => {
-  it('finds nothing in a right ledger, whatever order its rows come in', () => {
+  it('finds nothing in a correct ledger, in any order of its rows', () => {
     const result = audit(rows(ledger('A', [5, 0, 7]).reverse()))
     expect(result).toMatchObject({
       jobsPosted: 3,

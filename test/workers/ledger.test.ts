@@ -58,7 +58,7 @@ describe('the ledger', () => {
     expect(isRight(audit)).toBe(true)
   })
 
-  it('tells a job that it has posted before', async () => {
+  it('reports that a job has posted before', async () => {
     await post('a', 1, await ledger.open(as('a', 1)), 5)
     expect(await ledger.open(as('a', 2))).toMatchObject({ balance: 5, posted: true })
   })
@@ -81,12 +81,12 @@ describe('the ledger', () => {
     await expect(ledger.open(as('b', 1))).rejects.toMatchObject({ code: 'STALE_TOKEN' })
   })
 
-  it('refuses to post to an account nobody opened', async () => {
+  it('refuses to post to an account that was not opened', async () => {
     const nothing = { balance: 0, seal: '', posted: false }
     await expect(post('a', 1, nothing, 5)).rejects.toThrow('must be opened first')
   })
 
-  it('shows what an overlap did, when tokens do not tell the writers apart', async () => {
+  it('shows the effect of an overlap when writers share a token', async () => {
     const one = await ledger.open(as('a', 1))
     const two = await ledger.open(as('b', 1))
     await post('a', 1, one, 5)
@@ -98,7 +98,7 @@ describe('the ledger', () => {
     expect(audit.wrongBalances).toMatchObject([{ customer }])
   })
 
-  it('lets a claim that waited for a stale writer see what that writer left', async () => {
+  it('shows a claim that waited for a stale writer what that writer wrote', async () => {
     const stale = new pg.Client(url)
     await stale.connect()
     const read = await ledger.open(as('a', 1))

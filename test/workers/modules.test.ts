@@ -38,7 +38,7 @@ async function enqueue(queue: string, prefix: string, env: NodeJS.ProcessEnv): P
   return new Set(strikes.map(({ customer }) => customer)).size
 }
 
-test('customer-ledger posts every strike once and in turn, and ends when it is told to', async () => {
+test('customer-ledger posts every strike once and in turn, and ends on a signal', async () => {
   const postgres = await startEmbeddedPostgres()
   fixture.defer(() => postgres.close())
   const ledger = await Ledger.connect(postgres.url)
@@ -54,7 +54,7 @@ test('customer-ledger posts every strike once and in turn, and ends when it is t
   expect((await worker.end()).code).toBe(0)
 })
 
-test('reports builds each report once in two processes that are asked for many', async () => {
+test('reports builds each report once in two processes with many requests', async () => {
   const variables = await env()
   const operators = await enqueue('reports', 'report:', variables)
   expect(operators).toBeLessThan(STRIKES)

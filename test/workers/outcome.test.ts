@@ -34,7 +34,7 @@ function withAudit(audit: Partial<Outcome['audit']>): Outcome {
 }
 
 describe('the verdict on a run', () => {
-  it('has nothing to say about a right one', () => {
+  it('is empty for a correct run', () => {
     expect(problems(RIGHT)).toEqual([])
     expect(humanReport(RIGHT)).toContain('The ledger is right, and every fault happened.')
     expect(JSON.parse(jsonReport(RIGHT))).toMatchObject({

@@ -26,7 +26,7 @@ describe('a file of strikes', () => {
     expect(strikes).toMatchObject([{ ...GOOD, airport: 'unknown', species: 'unknown' }])
   })
 
-  it('names the line and the field of everything that is wrong', () => {
+  it('names the line and the field of each error', () => {
     expect(
       reasonsFor(
         GOOD,

@@ -110,7 +110,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     expect(await children(client, parentOf('hot'))).toEqual([])
   }, 90_000)
 
-  test('1: a server that stands still costs the lease by the own clock', async () => {
+  test("1: a frozen server costs the lease by the client's clock", async () => {
     const locks = await open(ensemble.servers)
     const lease = await locks.acquire('stopped', { autoExtend: true })
     const [member] = ensemble.members
@@ -152,7 +152,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     })
   }, 40_000)
 
-  test('4, 5: a waiter whose predecessor vanishes, or whose connection breaks, goes on', async () => {
+  test('4, 5: a waiter continues when its predecessor vanishes or its connection breaks', async () => {
     const holder = await open(ensemble.servers)
     const waiting = await open(`127.0.0.1:${proxy.port}`)
     const lease = await holder.acquire('watched', { autoExtend: true })
@@ -163,7 +163,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     await (await acquiring).release()
   }, 40_000)
 
-  test('6: tokens go on where the parent was removed and made again', async () => {
+  test('6: tokens increase after the parent node was removed and made again', async () => {
     const locks = await open(ensemble.servers)
     const first = await locks.acquire('again')
     await first.release()
@@ -200,7 +200,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     await lease.release()
   })
 
-  test('10: another session that a server hands out without a word ends the old one', async () => {
+  test('10: a new session from the server ends the old one', async () => {
     const session = new Session({
       ...{ servers: `127.0.0.1:${proxy.port}`, timeoutMs: LEASE_MS, tickMs: TICK_MS },
       ...{ auth: undefined, clock: systemClock },
@@ -223,7 +223,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     await expect(asking).rejects.toThrow('is over')
   })
 
-  test('nothing that goes on after the close opens another session', async () => {
+  test('opens no session after the close', async () => {
     const driver = new ZooKeeperDriver(
       {
         ...{ servers: `127.0.0.1:${proxy.port}`, timeoutMs: LEASE_MS, tickMs: TICK_MS },
@@ -280,7 +280,7 @@ describeService('zookeeper', 'ZooKeeperLocks on an ensemble of three', () => {
     }
   }, 60_000)
 
-  test('9: whoever asks a follower never sees two holders', async () => {
+  test('9: a client of a follower never sees two holders', async () => {
     const clients = await Promise.all(
       ensemble.members.map(({ port }) => open(`127.0.0.1:${port}`, { leaseMs: 3_000 })),
     )

@@ -3,7 +3,7 @@
  * was not seen to have happened proves nothing, and fails the run.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Crew, Member } from './crew.ts'
+import type { WorkerProcesses, Member } from './worker-processes.ts'
 import type { LockServers } from './lock-servers.ts'
 import type { JobFacts, Report } from './messages.ts'
 import type { Plan } from './options.ts'
@@ -19,7 +19,7 @@ export interface Fault {
 /** Where the faults strike. */
 export interface Stage {
   readonly plan: Plan
-  readonly crew: Crew
+  readonly workers: WorkerProcesses
   readonly locks: LockServers
   readonly signal: AbortSignal
   random(): number
@@ -37,17 +37,20 @@ export function killWorker(stage: Stage): Promise<Fault> {
   return observed('worker killed', stage, async (saw) => {
     const { victim, held } = await holdSomeone(stage)
     const interrupted = victim.open.size
+    // Looked for from now on: where this process is slow, the job's lease is over before the kill.
+    const again = seen(stage, `${held.jobId} running again`, (report, by) => {
+      const isAgain = report.type === 'opened' && report.jobId === held.jobId
+      return isAgain && by !== victim ? report : undefined
+    })
+    again.catch(() => undefined) // Reported below.
     await victim.kill()
     saw(
       `${victim.name} killed (kill -9) between read and write of ${held.jobId}; ${interrupted} jobs were open`,
     )
-    const replacement = stage.crew.add()
+    const replacement = stage.workers.add()
     stage.say(`${replacement.name} started in its place`)
     const killedAt = stage.elapsedMs()
-    const { member } = await seen(stage, `${held.jobId} running again`, (report, by) => {
-      const isAgain = report.type === 'opened' && report.jobId === held.jobId
-      return isAgain && by !== victim ? report : undefined
-    })
+    const { member } = await again
     const afterMs = Math.round(stage.elapsedMs() - killedAt)
     saw(`${held.jobId} ran again on ${member.name}, ${afterMs} ms after the kill`)
   })
@@ -93,17 +96,15 @@ export function loseServer(stage: Stage): Promise<Fault> {
 export function freezeWorker(stage: Stage): Promise<Fault> {
   return observed('worker frozen', stage, async (saw) => {
     const { victim, held } = await holdSomeone(stage)
+    // As above: another worker may be given the job before the signal arrives.
+    const overtaken = seen(stage, `another worker posting for ${held.customer}`, (report, by) => {
+      const isPosted = report.type === 'posted' && overtakes(stage, report, held)
+      return isPosted && by !== victim ? report : undefined
+    })
     victim.freeze()
     const frozenAt = stage.elapsedMs()
     saw(`${victim.name} frozen (SIGSTOP) just before it writes ${held.jobId} for ${held.customer}`)
-    const { member: overtaker } = await seen(
-      stage,
-      `another worker posting for ${held.customer}`,
-      (report, by) => {
-        const isPosted = report.type === 'posted' && overtakes(stage, report, held)
-        return isPosted && by !== victim ? report : undefined
-      },
-    )
+    const { member: overtaker } = await overtaken
     const pastLeaseMs = frozenAt + stage.plan.leaseMs - stage.elapsedMs()
     if (pastLeaseMs > 0) await delay(pastLeaseMs, undefined, { signal: stage.signal })
     victim.thaw()
@@ -177,11 +178,11 @@ async function observed(
 }
 
 function seen<Found extends Report>(
-  { crew, signal }: Stage,
+  { workers, signal }: Stage,
   what: string,
   match: (report: Report, member: Member) => Found | undefined,
 ): Promise<{ readonly report: Found; readonly member: Member }> {
-  return crew.until(what, SEEN_WITHIN_MS, signal, match)
+  return workers.until(what, SEEN_WITHIN_MS, signal, match)
 }
 
 async function until(stage: Stage, what: string, holds: () => boolean): Promise<void> {

@@ -1,4 +1,4 @@
-/** One run: enqueue the strikes, let the crew work, let the faults strike, wait, and take stock. */
+/** One run: enqueue the strikes, let the workers run, inject the faults, wait, and take stock. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -8,7 +8,7 @@ import { takeDirectory } from '../../src/testing/reaper.ts'
 import { seededRandom } from '../seeded-random.ts'
 import type { Closing } from './stopping.ts'
 import { readStrikes, REAL_STRIKES } from '../strikes-file.ts'
-import { Crew } from './crew.ts'
+import { WorkerProcesses } from './worker-processes.ts'
 import { freezeWorker, killWorker, loseServer, type Fault, type Stage } from './faults.ts'
 import type { Plan } from './options.ts'
 import type { Outcome } from './outcome.ts'
@@ -39,8 +39,8 @@ export async function runDemo(
   const directory = takeDirectory('lease-logs')
   closing.add(() => directory.release())
   const leaseLogs = directory.path
-  const crew = await startCrew(plan, servers, leaseLogs, closing, signal)
-  const counts = countReports(crew)
+  const workers = await startWorkers(plan, servers, leaseLogs, closing, signal)
+  const counts = countReports(workers)
 
   const operators = new Set(strikes.map(({ customer }) => customer)).size
   say(
@@ -54,7 +54,7 @@ export async function runDemo(
     })),
   )
   const stage: Stage = {
-    ...{ plan, crew, signal, elapsedMs, say },
+    ...{ plan, workers, signal, elapsedMs, say },
     locks: servers.locks,
     random: seededRandom(plan.seed),
     done: () => counts.finished,
@@ -78,33 +78,33 @@ export async function runDemo(
   }
 }
 
-async function startCrew(
+async function startWorkers(
   plan: Plan,
   { locks, queueUrl, databaseUrl }: Servers,
   leaseLogs: string,
   closing: Closing,
   signal: AbortSignal,
-): Promise<Crew> {
+): Promise<WorkerProcesses> {
   const { leaseMs, maxLeaseMs, concurrency, workMs, without } = plan
-  const crew = new Crew({
+  const workers = new WorkerProcesses({
     ...{ queue: QUEUE, queueUrl, masters: locks.masters, locks: locks.address, databaseUrl },
     ...{ leaseMs, maxLeaseMs, concurrency, workMs, without, leaseLogs },
   })
-  closing.add(() => crew.close(signal.aborted ? 'kill' : 'stop'))
-  const members = Array.from({ length: plan.workers }, () => crew.add())
+  closing.add(() => workers.close(signal.aborted ? 'kill' : 'stop'))
+  const members = Array.from({ length: plan.workers }, () => workers.add())
   await Promise.all(
     members.map((expected) =>
-      crew.until(`${expected.name} ready`, WORKER_START_LIMIT_MS, signal, (report, member) =>
+      workers.until(`${expected.name} ready`, WORKER_START_LIMIT_MS, signal, (report, member) =>
         member === expected && report.type === 'ready' ? report : undefined,
       ),
     ),
   )
-  return crew
+  return workers
 }
 
-function countReports(crew: Crew) {
+function countReports(workers: WorkerProcesses) {
   const counts = { finished: 0, leasesLost: 0, requeues: 0 }
-  crew.watch(({ type }) => {
+  workers.watch(({ type }) => {
     if (type === 'finished') counts.finished += 1
     if (type === 'leaseLost') counts.leasesLost += 1
     if (type === 'requeued') counts.requeues += 1
@@ -131,7 +131,7 @@ async function untilDone(
   total: number,
   progress: Progress,
 ): Promise<void> {
-  const { crew, signal } = stage
+  const { workers, signal } = stage
   for (;;) {
     const counts = await queue.getJobCounts(...LEFT, 'completed', 'failed')
     const running = counts['active'] ?? 0
@@ -139,9 +139,9 @@ async function untilDone(
     progress.show({
       ...{ elapsedMs: stage.elapsedMs(), total, running, waiting: left - running },
       done: counts['completed'] ?? 0,
-      leases: crew.members.reduce((sum, { leases }) => sum + leases, 0),
+      leases: workers.members.reduce((sum, { leases }) => sum + leases, 0),
       servers: locks.states(),
-      workers: crew.members.map(({ name, state }) => `${name} ${state}`),
+      workers: workers.members.map(({ name, state }) => `${name} ${state}`),
     })
     if (left === 0) return
     await delay(BETWEEN_LOOKS_MS, undefined, { signal })

@@ -4,15 +4,12 @@ import { addBulk } from './adding.ts'
 import { backlog } from './backlog.ts'
 import { batches } from './batches.ts'
 import { capabilities } from './capabilities.ts'
-import { crash } from './crash.ts'
 import { deadPlaces } from './dead-places.ts'
 import { emptyJobs } from './empty-jobs.ts'
 import { lightCustomers, lightLine } from './fairness.ts'
-import { handOff } from './hand-off.ts'
 import { killedProducers } from './killed-producers.ts'
 import { besideClosedLines, liveSlots, rate } from './limits.ts'
 import { makespan } from './makespan.ts'
-import { sharedResult } from './shared-result.ts'
 import { tenantCost, tenants, weights } from './shares.ts'
 import { spread } from './spread.ts'
 import { killedWorkers, outage, rollingRestart } from './upheaval.ts'
@@ -32,10 +29,7 @@ export const rows: readonly Row[] = [
   killedWorkers,
   rollingRestart,
   outage,
-  crash,
   capabilities,
-  handOff,
-  sharedResult,
   rate,
   liveSlots,
   besideClosedLines,

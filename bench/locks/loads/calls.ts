@@ -11,17 +11,11 @@ interface Load {
   readonly ttlMs: number
 }
 
-/** Acquire and release, again and again, by this number at once. */
+/** Acquire and release, again and again, by this number at once, each with separate resources. */
 export interface Flow extends Load {
   readonly concurrency: number
   readonly resources: number
-  /** `walk`: every one of them has resources of its own. `random`: they meet. */
-  readonly order: 'walk' | 'random'
-  /** Ends after this time, or after `operations`. */
   readonly durationMs: number
-  readonly operations?: number
-  /** What the names of the resources begin with. @defaultValue 'r' */
-  readonly prefix?: string
 }
 
 export interface FlowResult {
@@ -53,20 +47,6 @@ export interface TurnsResult {
   readonly cpuMs: number
 }
 
-/** Extends leases, again and again, each as soon as its last extension is there. */
-export interface Extensions extends Load {
-  readonly leases: number
-  readonly durationMs: number
-}
-
-export interface ExtensionsResult {
-  readonly done: number
-  readonly failed: number
-  readonly tookMs: number
-  readonly cpuMs: number
-  readonly extendMs: Quantiles
-}
-
 /** Takes this number of leases and keeps them until `letGo`. */
 export interface Holding extends Load {
   readonly leases: number
@@ -76,7 +56,7 @@ export interface Holding extends Load {
 export interface HoldingResult {
   /** Of what the process needs for each of them. */
   readonly heapBytes: number
-  /** All of them were still held when the memory was looked at. */
+  /** All of them were still held when the memory was read. */
   readonly held: boolean
 }
 
@@ -91,9 +71,6 @@ export interface Calls {
   close: { readonly argument: number; readonly answer: null }
   flow: { readonly argument: Flow; readonly answer: FlowResult }
   turns: { readonly argument: Turns; readonly answer: TurnsResult }
-  extensions: { readonly argument: Extensions; readonly answer: ExtensionsResult }
   hold: { readonly argument: Holding; readonly answer: HoldingResult }
   letGo: { readonly argument: null; readonly answer: null }
-  /** Bytes in use after a garbage collection. */
-  heap: { readonly argument: null; readonly answer: number }
 }

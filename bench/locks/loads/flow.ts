@@ -12,21 +12,17 @@ const GRACE_MS = 8_000
  * calls.
  */
 export async function runFlow(client: LockClient, flow: Flow): Promise<FlowResult> {
-  const { ttlMs, concurrency, resources, order, durationMs, operations = Infinity } = flow
-  const { prefix = 'r' } = flow
+  const { ttlMs, concurrency, resources, durationMs } = flow
   const acquireMs: number[] = []
   let done = 0
   let failed = 0
-  let begun = 0
   let atWork = concurrency
   const until = performance.now() + durationMs
   const work = async (first: number): Promise<void> => {
-    for (let index = first; begun < operations && performance.now() < until; index += concurrency) {
-      begun++
-      const resource = order === 'walk' ? index : Math.floor(Math.random() * resources)
+    for (let index = first; performance.now() < until; index += concurrency) {
       const startedAt = performance.now()
       try {
-        const lock = await client.acquire(`${prefix}${resource % resources}`, ttlMs)
+        const lock = await client.acquire(`r${index % resources}`, ttlMs)
         acquireMs.push(performance.now() - startedAt)
         await lock.release()
         done++

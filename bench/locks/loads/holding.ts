@@ -2,7 +2,7 @@ import type { Lock, LockClient } from '../contender.ts'
 import type { Holding, HoldingResult } from './calls.ts'
 
 /** Of the last `hold`. */
-let kept: Lock[] = []
+let held: Lock[] = []
 
 export async function hold(client: LockClient, holding: Holding): Promise<HoldingResult> {
   const { leases, concurrency, ttlMs } = holding
@@ -19,19 +19,19 @@ export async function hold(client: LockClient, holding: Holding): Promise<Holdin
   // Replies of the masters that were not waited for are still on their way.
   await new Promise((resolve) => setTimeout(resolve, 100))
   const after = heapBytes()
-  kept = locks
+  held = locks
   return { heapBytes: (after - before) / leases, held: locks.every((lock) => lock.isHeld()) }
 }
 
 export async function letGo(): Promise<void> {
   const AT_ONCE = 256
-  while (kept.length > 0) {
-    const some = kept.splice(-AT_ONCE)
+  while (held.length > 0) {
+    const some = held.splice(-AT_ONCE)
     await Promise.all(some.map((lock) => lock.release()))
   }
 }
 
-export function heapBytes(): number {
+function heapBytes(): number {
   // Twice: what the first collection lets go of may hold more.
   globalThis.gc?.()
   globalThis.gc?.()

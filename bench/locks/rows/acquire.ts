@@ -1,7 +1,7 @@
 /** Acquire and release of free resources. */
 import { contenders, type Contender } from '../contender.ts'
 import { shown } from '../format.ts'
-import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
+import { type Harness, LEASE_MS, type MasterCost } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import { askRedisBenchmark, type Bound } from '../redis-benchmark.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
@@ -28,13 +28,13 @@ interface Level {
 export const acquire: Row = {
   name: 'acquire',
   load: 'Acquire and release of free resources, this number at a time. CPU is for one acquire and its release.',
-  async run(lab) {
-    const concurrencies = lab.effort.smoke ? [1, MANY] : CONCURRENCY
+  async run(harness) {
+    const concurrencies = harness.effort.smoke ? [1, MANY] : CONCURRENCY
     const levels: Level[] = []
-    for (const concurrency of concurrencies) levels.push(await measure(lab, concurrency, false))
+    for (const concurrency of concurrencies) levels.push(await measure(harness, concurrency, false))
     const alone = levelOf(levels, 1)
     const many = levelOf(levels, MANY)
-    const pipelined = await measure(lab, MANY, true)
+    const pipelined = await measure(harness, MANY, true)
     levels.push(pipelined)
     return {
       tables: levels.map(tableOf),
@@ -45,20 +45,24 @@ export const acquire: Row = {
   },
 }
 
-async function measure(lab: Lab, concurrency: number, autoPipelining: boolean): Promise<Level> {
-  const { effort } = lab
-  lab.say(`acquire: ${titleOf(concurrency, autoPipelining)}`)
-  await using groups = await lab.open(contenders, () => ({ autoPipelining }))
+async function measure(
+  harness: Harness,
+  concurrency: number,
+  autoPipelining: boolean,
+): Promise<Level> {
+  const { effort } = harness
+  harness.say(`acquire: ${titleOf(concurrency, autoPipelining)}`)
+  await using groups = await harness.open(contenders, () => ({ autoPipelining }))
   const rounds = await takeTurns(contenders, effort, (contender) => {
     const { process, group } = groups.of(contender)
     const load = { group, ttlMs: LEASE_MS, concurrency, resources: RESOURCES }
-    const flow = { ...load, order: 'walk', durationMs: effort.forMs(FOR_MS) } as const
-    return lab.metered(() => process.ask('flow', flow))
+    const flow = { ...load, durationMs: effort.forMs(FOR_MS) }
+    return harness.metered(() => process.ask('flow', flow))
   })
   const bounds: Bound[] = []
   for (let round = 0; round < effort.rounds; round++) {
     const requests = effort.upTo(BOUND_REQUESTS, 1_000)
-    const bound = await askRedisBenchmark(lab, concurrency, requests)
+    const bound = await askRedisBenchmark(harness, concurrency, requests)
     if (bound !== undefined) bounds.push(bound)
   }
   return { concurrency, autoPipelining, rounds, bounds }

@@ -1,6 +1,6 @@
 /** Several want the same resource. */
 import { type Contender, lockLibraries } from '../contender.ts'
-import { type Lab, LEASE_MS, type MasterCost } from '../lab.ts'
+import { type Harness, LEASE_MS, type MasterCost } from '../harness.ts'
 import type { TurnsResult } from '../loads/calls.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
 import { besideBestPeer, named, oursIn, oursMustNot, tableRows } from '../beside.ts'
@@ -43,10 +43,10 @@ export const contended: Row = {
     'Contenders with connections of their own, in one process, want the same resource again and again for ' +
     `${FOR_MS / 1_000} s, and each gives up after ${WAIT_MS / 1_000} s of waiting for one turn. Jitter is a delay by chance ` +
     'before each request reaches a master, by a proxy.',
-  async run(lab) {
+  async run(harness) {
     const scenarios: Scenario[] = []
-    const scenes = lab.effort.smoke ? [MAIN] : SCENES
-    for (const scene of scenes) scenarios.push(await measure(lab, scene))
+    const scenes = harness.effort.smoke ? [MAIN] : SCENES
+    for (const scene of scenes) scenarios.push(await measure(harness, scene))
     const [main] = scenarios
     if (main === undefined) throw new Error('There is no scenario')
     return {
@@ -58,15 +58,15 @@ export const contended: Row = {
   },
 }
 
-async function measure(lab: Lab, scene: Scene): Promise<Scenario> {
-  lab.say(`contended: ${titleOf(scene)}`)
-  const { effort } = lab
-  await using proxies = await lab.proxies()
+async function measure(harness: Harness, scene: Scene): Promise<Scenario> {
+  harness.say(`contended: ${titleOf(scene)}`)
+  const { effort } = harness
+  await using proxies = await harness.proxies()
   const { all, urls } = proxies
-  await using groups = await lab.open(
+  await using groups = await harness.open(
     lockLibraries,
     () => ({ urls, waitMs: effort.upTo(WAIT_MS, SMOKE_WAIT_MS) }),
-    { clients: scene.contenders },
+    scene.contenders,
   )
   if (scene.jitterMs > 0) {
     for (const proxy of all) proxy.delay({ requestsMs: () => Math.random() * scene.jitterMs })
@@ -75,7 +75,7 @@ async function measure(lab: Lab, scene: Scene): Promise<Scenario> {
     const { process, group } = groups.of(contender)
     const durationMs = effort.forMs(round < 0 ? FOR_MS / 4 : FOR_MS, SMOKE_MS)
     const turns = { group, ttlMs: LEASE_MS, holdMs: scene.holdMs, durationMs }
-    return lab.metered(() => process.ask('turns', turns))
+    return harness.metered(() => process.ask('turns', turns))
   })
   const delayed = all.reduce((sum, { counters }) => sum + counters.requests.delayed, 0)
   if (scene.jitterMs > 0 && delayed === 0) throw new Error('The jitter did not happen')

@@ -2,7 +2,7 @@
 import type { FaultProxy } from '../../../test/support/proxy.ts'
 import { lockLibraries, type Contender } from '../contender.ts'
 import { shown } from '../format.ts'
-import { type Groups, type Lab, LEASE_MS } from '../lab.ts'
+import { type Groups, type Harness, LEASE_MS } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import type { Proxies } from '../../../test/support/proxies.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
@@ -53,9 +53,9 @@ export const degraded: Row = {
     'Acquire and release, one at a time, with one or two of five masters sick and, in the same round through proxies of the same ' +
     `kind, with none. Slow is ${SLOW_MS} ms for each reply. redlock 4.2 and redis-semaphore have ioredis' \`commandTimeout\` at ` +
     `${COMMAND_TIMEOUT_MS} ms here: as they are documented, they do not answer at all while a master is away.`,
-  async run(lab) {
+  async run(harness) {
     const faults: Fault[] = []
-    for (const sick of lab.effort.some(FAULTS)) faults.push(await measure(lab, sick))
+    for (const sick of harness.effort.some(FAULTS)) faults.push(await measure(harness, sick))
     return {
       tables: faults.map(tableOf),
       figures: faults.slice(0, 2).map(figureOf),
@@ -65,12 +65,12 @@ export const degraded: Row = {
   },
 }
 
-async function measure(lab: Lab, sick: readonly Sickness[]): Promise<Fault> {
-  lab.say(`degraded: ${titleOf(sick)}`)
-  await using healthy = await lab.proxies()
-  await using faulty = await lab.proxies()
+async function measure(harness: Harness, sick: readonly Sickness[]): Promise<Fault> {
+  harness.say(`degraded: ${titleOf(sick)}`)
+  await using healthy = await harness.proxies()
+  await using faulty = await harness.proxies()
   const open = ({ urls }: Proxies): Promise<Groups> =>
-    lab.open(lockLibraries, ({ name }) => ({
+    harness.open(lockLibraries, ({ name }) => ({
       urls,
       ...(name === 'redlock-universal' && { masterTimeoutMs: UNIVERSAL_TIMEOUT_MS }),
       ...(NEED_A_LIMIT.has(name) && { commandTimeoutMs: COMMAND_TIMEOUT_MS }),
@@ -81,9 +81,9 @@ async function measure(lab: Lab, sick: readonly Sickness[]): Promise<Fault> {
   const flow = async (groups: Groups, contender: Contender): Promise<FlowResult> => {
     const { process, group } = groups.of(contender)
     const load = { group, ttlMs: LEASE_MS, concurrency: 1, resources: RESOURCES }
-    return process.ask('flow', { ...load, order: 'walk', durationMs: lab.effort.forMs(FOR_MS) })
+    return process.ask('flow', { ...load, durationMs: harness.effort.forMs(FOR_MS) })
   }
-  const rounds = await takeTurns(lockLibraries, lab.effort, async (contender) => ({
+  const rounds = await takeTurns(lockLibraries, harness.effort, async (contender) => ({
     healthy: await flow(onHealthy, contender),
     sick: await flow(onFaulty, contender),
   }))

@@ -1,6 +1,5 @@
 import type { Command } from 'commander'
 import { Redlock } from '../../redlock/redlock.ts'
-import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -27,29 +26,27 @@ export function bootstrapCommand(run: Run): Command {
     .action((flags: Flags) => run(flags, (cli) => bootstrap(cli, flags)))
 }
 
-async function bootstrap(cli: Cli, { yes = false }: Flags): Promise<ExitCode> {
+async function bootstrap(cli: Cli, { yes }: Flags): Promise<ExitCode> {
   const { out, settings } = cli
-  const fleet = cli.fleet()
-  const stored = maxLeaseOf((await surveyFleet(fleet)).masters)
-  const maxLeaseMs = settings.maxLeaseMs ?? stored ?? DEFAULT_MAX_LEASE_MS
+  const masters = mastersOf(settings)
+  const maxLeaseMs = (await cli.maxLeaseMs()) ?? DEFAULT_MAX_LEASE_MS
   const warning =
-    `This states that no worker has held a lease on these ${fleet.size} masters within the last ${maxLeaseMs} ms ` +
+    `This states that no worker has held a lease on these ${masters.length} masters within the last ${maxLeaseMs} ms ` +
     '(maxLeaseMs). If that is wrong, two workers may hold one resource.'
   const question = 'Is this a new fleet?'
-  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes })))
-    return EXIT.attention
+  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
   await using redlock = new Redlock({
-    masters: mastersOf(settings),
+    masters,
     namespace: settings.namespace,
     maxLeaseMs,
     logger: silentLogger,
   })
   const voting = await redlock.bootstrap({ newFleet: true, confirmed: true })
-  const { masters } = redlock.status()
-  const others = masters.filter(({ name }) => !voting.includes(name))
+  const all = redlock.status().masters
+  const others = all.filter(({ name }) => !voting.includes(name))
   out.result({ voting, others, maxLeaseMs }, () =>
     [
-      `${voting.length} of ${masters.length} masters vote, with maxLeaseMs ${maxLeaseMs}`,
+      `${voting.length} of ${all.length} masters vote, with maxLeaseMs ${maxLeaseMs}`,
       ...others.map(({ name, state, reason }) => `${name}: ${reason ?? state}`),
     ].join('\n'),
   )

@@ -42,7 +42,7 @@ export function cancelCommand(run: Run): Command {
 }
 
 async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> {
-  const { job, resource, reason, waitMs, yes = false } = flags
+  const { job, resource, reason, waitMs, yes } = flags
   if ((job === undefined) === (resource === undefined)) {
     throw new UsageError('Name either --job or --resource')
   }
@@ -50,8 +50,7 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
   const warning = `This fails ${what} in queue ${queue}, and stops what runs of them.`
   const question = 'Cancel?'
-  if (!(await confirmed(cli, { warning, question, flag: '--yes', agreed: yes })))
-    return EXIT.attention
+  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
   const target = job ?? { resource: resource ?? '' }
   const options = { timeoutMs, ...(reason !== undefined && { reason }) }
   const jobs = await cli.requiredQueue().cancel(queue, target, options)

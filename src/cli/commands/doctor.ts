@@ -1,9 +1,8 @@
 import type { Command } from 'commander'
-import { diagnose, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
+import type { Diagnosis, MasterHealth } from '../../operator/diagnosis.ts'
 import type { Finding } from '../../lock/finding.ts'
-import { diagnoseService, type ServiceDiagnosis } from '../../operator/lock-view.ts'
-import { surveyFleet } from '../../operator/survey.ts'
-import { duration } from '../duration.ts'
+import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
+import { duration } from '../../operator/duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { command, type Run } from '../options.ts'
@@ -27,20 +26,13 @@ export function doctorCommand(run: Run): Command {
 }
 
 async function doctor(cli: Cli): Promise<ExitCode> {
-  const { out, settings } = cli
-  const locks = await cli.locks()
-  if (locks !== undefined) {
-    const found = await diagnoseService(locks, cli.queue()?.server)
-    out.result({ ...found, namespace: settings.namespace }, () => describeService(found, out))
-    if (found.problem !== undefined) return EXIT.noQuorum
-    return found.healthy ? EXIT.done : EXIT.attention
-  }
-  const survey = await surveyFleet(cli.fleet(), cli.queue()?.server)
-  const { maxLeaseMs } = settings
-  const diagnosis = diagnose(survey, maxLeaseMs === undefined ? {} : { maxLeaseMs })
-  out.result({ ...diagnosis, namespace: survey.namespace }, () => describe(diagnosis, out))
-  if (diagnosis.voting < diagnosis.quorum) return EXIT.noQuorum
-  return diagnosis.healthy ? EXIT.done : EXIT.attention
+  const { maxLeaseMs, namespace } = cli.settings
+  const locks = await cli.view()
+  const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
+  const found = await locks.diagnose(cli.queue()?.server, expected)
+  cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
+  if (found.voting < found.quorum) return EXIT.noQuorum
+  return found.healthy ? EXIT.done : EXIT.attention
 }
 
 const STYLES: Readonly<Record<Finding['severity'], Style>> = {
@@ -49,43 +41,38 @@ const STYLES: Readonly<Record<Finding['severity'], Style>> = {
   note: 'dim',
 }
 
-function describe(diagnosis: Diagnosis, out: Output): string {
-  const head = [
-    'MASTER',
-    'STATE',
-    'VERSION',
-    'ROLE',
-    'CLOCK',
-    'LATENCY',
-    'PERSISTENCE',
-    'UP',
-    'RUN ID',
-  ]
-  const rows = diagnosis.masters.map((master) => row(master, out))
-  const findings = findingLines(diagnosis.findings, out)
-  return [table(head, rows), '', verdict(diagnosis, out), '', ...findings].join('\n').trimEnd()
-}
-
-function describeService(found: ServiceDiagnosis, out: Output): string {
-  const rows = found.servers.map(({ server, version = '-', role, problem }) => [
-    ...[server, out.paint(problem === undefined ? 'green' : 'red', role ?? 'unreachable')],
-    printable(version),
-  ])
-  const said =
-    found.problem === undefined
-      ? out.paint(found.healthy ? 'green' : 'yellow', `${found.service} grants leases`)
-      : out.paint('red', `NO LEASES from ${found.service}: ${printable(found.problem)}`)
-  const findings = findingLines(found.findings, out)
-  return [table(['SERVER', 'ROLE', 'VERSION'], rows), '', said, '', ...findings]
-    .join('\n')
-    .trimEnd()
-}
-
-function findingLines(findings: readonly Finding[], out: Output): readonly string[] {
-  return grouped(findings).flatMap(({ severity, where, fact, fix }) => [
+function describe(diagnosis: Diagnosis | ServiceDiagnosis, out: Output): string {
+  const [rows, said] =
+    'service' in diagnosis
+      ? [serversTable(diagnosis, out), serviceVerdict(diagnosis, out)]
+      : [mastersTable(diagnosis, out), verdict(diagnosis, out)]
+  const findings = grouped(diagnosis.findings).flatMap(({ severity, where, fact, fix }) => [
     `${out.paint(STYLES[severity], severity.padEnd(7))}  ${where}: ${printable(fact)}`,
     `         fix: ${fix}`,
   ])
+  return [rows, '', said, '', ...findings].join('\n').trimEnd()
+}
+
+function mastersTable({ masters }: Diagnosis, out: Output): string {
+  const head = ['MASTER', 'STATE', 'VERSION', 'ROLE', 'CLOCK', 'LATENCY', 'PERSISTENCE', 'UP']
+  return table(
+    [...head, 'RUN ID'],
+    masters.map((master) => row(master, out)),
+  )
+}
+
+function serversTable({ servers }: ServiceDiagnosis, out: Output): string {
+  const rows = servers.map(({ server, version = '-', role, problem }) => [
+    ...[server, out.paint(problem === undefined ? 'green' : 'red', role ?? 'unreachable')],
+    printable(version),
+  ])
+  return table(['SERVER', 'ROLE', 'VERSION'], rows)
+}
+
+function serviceVerdict({ service, problem, healthy }: ServiceDiagnosis, out: Output): string {
+  return problem === undefined
+    ? out.paint(healthy ? 'green' : 'yellow', `${service} grants leases`)
+    : out.paint('red', `NO LEASES from ${service}: ${printable(problem)}`)
 }
 
 /** What is the same on several masters is said once. */

@@ -99,7 +99,7 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
       out.note(`line ${line} ${problem}`, { event: 'bad-line', line, problem })
     },
     progress: (soFar) => {
-      progress.show(soFar)
+      progress.showTally(soFar)
     },
   })
   await adder.close() // Then all is known that differs.

@@ -2,16 +2,16 @@ import type { Command } from 'commander'
 import type { MasterView } from '../../lock/inspection.ts'
 import type { LiveLease } from '../../operator/live-leases.ts'
 import type { ResourceView } from '../../operator/resource-view.ts'
-import type { LineEntry } from '../../worker/line/inspection.ts'
-import { duration } from '../duration.ts'
+import { detailOf, type Line } from '../../operator/resource-detail.ts'
+import { duration } from '../../operator/duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { leaseTable, timeLeft } from '../lease-table.ts'
 import { command, type Run } from '../options.ts'
-import { printable, shortened } from '../printable.ts'
+import { printable } from '../printable.ts'
 import { answeredByQuorum, answersOf, hasQuorum, tooFewAnswer } from '../quorum.ts'
 import { table } from '../table.ts'
-import { messageOf } from '../../message-of.ts'
+import { shortened } from '../../options.ts'
 
 export function inspectCommand(run: Run): Command {
   return command('inspect <resource>', {
@@ -29,10 +29,9 @@ export function inspectCommand(run: Run): Command {
 
 async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
   const { out } = cli
-  const locks = await cli.view()
-  const [view, slots] = await Promise.all([locks.resource(resource), locks.slots(resource)])
-  const line = await lineOf(cli, view)
-  out.result({ ...view, slots, ...(line !== undefined && { line }) }, () =>
+  const detail = await detailOf(await cli.view(), cli.queue(), resource)
+  const { slots, line, ...view } = detail
+  out.result(detail, () =>
     [
       ...(slots.length === 0
         ? []
@@ -48,29 +47,8 @@ async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
   )
   const code = answeredByQuorum(cli, answersOf(view))
   if (code !== EXIT.done) return code
-  return view.state === 'unknown' || line instanceof LineProblem ? EXIT.attention : EXIT.done
-}
-
-/** Why a line cannot be shown. */
-class LineProblem {
-  readonly problem: string
-
-  constructor(error: unknown) {
-    this.problem = messageOf(error)
-  }
-}
-
-type Line = readonly LineEntry[] | LineProblem
-
-/** What the masters say stands for itself, so a queue that is away does not hide it. */
-async function lineOf(cli: Cli, view: ResourceView): Promise<Line | undefined> {
-  const queue = cli.queue()
-  if (queue === undefined) return undefined
-  try {
-    return await queue.line(view.resource, () => Promise.resolve(view))
-  } catch (error) {
-    return new LineProblem(error)
-  }
+  const isUnknown = view.state === 'unknown' || (line !== undefined && 'problem' in line)
+  return isUnknown ? EXIT.attention : EXIT.done
 }
 
 /** Who holds it, in one sentence that is true also where masters do not answer. */
@@ -117,7 +95,7 @@ function mastersTable(masters: readonly MasterView[]): string {
 }
 
 function describeLine(line: Line): string {
-  if (line instanceof LineProblem) return `its line is not known: ${printable(line.problem)}`
+  if ('problem' in line) return `its line is not known: ${printable(line.problem)}`
   if (line.length === 0) return 'no jobs waiting'
   return table(
     ['PLACE', 'QUEUE', 'JOB', 'STATE', 'JOINED', 'WAITS FOR'],

@@ -1,15 +1,14 @@
 import type { Command } from 'commander'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
-import type { FleetProbe } from '../../operator/fleet-probe.ts'
 import { viewResource } from '../../operator/resource-view.ts'
-import { slotsOf } from '../../operator/slots.ts'
-import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
+import { slotsOf } from '../../operator/live-leases.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { command, type Run } from '../options.ts'
-import { printable, shortened } from '../printable.ts'
+import { printable } from '../printable.ts'
 import { answeredByQuorum, answersOf, hasQuorum } from '../quorum.ts'
+import { shortened } from '../../options.ts'
 import { table } from '../table.ts'
 import { holderLine, slotsLine, slotTable } from './inspect.ts'
 
@@ -67,15 +66,10 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
     'same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
   if (!(await confirmed(cli, { warning, question, flag: '--force', agreed }))) return EXIT.attention
-  const done = await forceRelease(fleet, resource, await longestLease(cli, fleet))
+  const maxLeaseMs = (await cli.maxLeaseMs()) ?? UNKNOWN_MAX_LEASE_MS
+  const done = await forceRelease(fleet, resource, maxLeaseMs)
   out.result({ resource, ...done }, () => describe(resource, done))
   return done.after.state === 'unknown' ? EXIT.noQuorum : EXIT.done
-}
-
-async function longestLease({ settings }: Cli, fleet: FleetProbe): Promise<number> {
-  if (settings.maxLeaseMs !== undefined) return settings.maxLeaseMs
-  const { masters } = await surveyFleet(fleet)
-  return maxLeaseOf(masters) ?? UNKNOWN_MAX_LEASE_MS
 }
 
 function describe(resource: string, { masters, after }: ForcedRelease): string {

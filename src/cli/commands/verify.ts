@@ -1,5 +1,4 @@
 import type { Command } from 'commander'
-import { systemClock } from '../../clock.ts'
 import type { HistoryVerdict } from '../../history/history-checker.ts'
 import { verifyHistory, type HistorySource } from '../../history/verify-history.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
@@ -8,6 +7,7 @@ import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { command, type Run } from '../options.ts'
 import type { Output } from '../output.ts'
 import { printable } from '../printable.ts'
+import { ProgressLine } from '../progress-line.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
 
@@ -18,7 +18,6 @@ interface Flags extends SharedFlags {
 }
 
 const MAX_LINE_BYTES = 1_048_576
-const BAR_EVERY_MS = 100
 const LINE_EVERY_MS = 5_000
 const DAY_MS = 86_400_000
 
@@ -50,9 +49,7 @@ async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise
   const progress = new ReadingProgress(out, opened)
   const sources = opened.map((source, index): HistorySource => ({
     name: files[index] === '-' ? 'standard input' : (files[index] ?? ''),
-    lines: textOf(source, signal, (bytes) => {
-      progress.read(bytes)
-    }),
+    lines: textOf(source, signal, progress),
   }))
   const verdict = await verifyHistory(sources, { clockSkewMs, windowMs })
   progress.end()
@@ -74,55 +71,38 @@ async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise
 async function* textOf(
   source: Source,
   signal: AbortSignal,
-  read: (bytes: number) => void,
+  progress: ReadingProgress,
 ): AsyncGenerator<string, void, undefined> {
   for await (const { text, start, end } of source.lines(MAX_LINE_BYTES, signal)) {
-    read(end - start)
+    progress.read(end - start)
     // A line about a lease is never that long.
     yield text ?? ''
   }
 }
 
-/** How much has been read: in place on a terminal, a line now and then otherwise. */
-class ReadingProgress {
-  readonly #out: Output
+/** How much has been read. */
+class ReadingProgress extends ProgressLine {
   readonly #totalBytes: number | undefined
   #bytes = 0
-  #shownAt = systemClock.now()
-  #drawn = false
   lines = 0
 
   constructor(out: Output, sources: readonly Source[]) {
-    this.#out = out
-    const sizes = sources.map(({ totalBytes }) => totalBytes)
-    const known = sizes.filter((size) => size !== undefined)
-    const all = known.length === sizes.length
-    this.#totalBytes = all ? known.reduce((sum, size) => sum + size, 0) : undefined
+    super(out, LINE_EVERY_MS)
+    // NaN where a source does not know how long it is.
+    const total = sources.reduce((sum, { totalBytes = NaN }) => sum + totalBytes, 0)
+    this.#totalBytes = Number.isNaN(total) ? undefined : total
   }
 
-  read(bytes: number): void {
-    this.lines++
-    this.#bytes += bytes
-    if (this.lines % 1_000 === 0) this.#show()
-  }
-
-  end(): void {
-    if (this.#drawn) this.#out.progress('')
-  }
-
-  #show(): void {
-    const bar = this.#out.progressBar
-    const now = systemClock.now()
-    if (now - this.#shownAt < (bar ? BAR_EVERY_MS : LINE_EVERY_MS)) return
-    this.#shownAt = now
+  read(count: number): void {
+    this.#bytes += count
+    if (++this.lines % 1_000 !== 0) return
     const { lines } = this
-    const bytes = this.#bytes
-    const total = this.#totalBytes
-    const share = total === undefined ? '' : `, ${Math.floor((100 * bytes) / total)} %`
-    const text = `${lines} lines read${share}`
-    if (bar) this.#out.progress(text)
-    else this.#out.note(text, { event: 'progress', lines, bytes, totalBytes: total })
-    this.#drawn ||= bar
+    const [bytes, totalBytes] = [this.#bytes, this.#totalBytes]
+    const share = totalBytes === undefined ? '' : `, ${Math.floor((100 * bytes) / totalBytes)} %`
+    this.show(
+      () => `${lines} lines read${share}`,
+      () => ({ lines, bytes, totalBytes }),
+    )
   }
 }
 

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import type { ResourceView } from '../../operator/resource-view.ts'
-import type { Look, QueueView } from '../../operator/queue-view.ts'
+import type { Look } from '../../operator/queue-view.ts'
 import type { LinePosition } from '../../worker/line/position.ts'
-import { duration } from '../duration.ts'
+import { duration } from '../../operator/duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { appended, command, type Run } from '../options.ts'
@@ -38,7 +38,7 @@ async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promis
   const view = cli.requiredQueue()
   const seen: ResourceView[] = []
   const look = await lookFor(cli, seen)
-  const job = await view.job(queue, jobId).catch((error: unknown) => {
+  const job = await view.explain(queue, jobId, look, flags.resource).catch((error: unknown) => {
     throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
   })
   if (job === undefined) {
@@ -46,18 +46,12 @@ async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promis
     out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
     return EXIT.attention
   }
-  const resources = flags.resource ?? (await view.placesOf(queue, jobId))
-  const state = await view.state(job)
-  const [reason, log] = [
-    await reasonOf(view, job, state, resources, look),
-    await view.log(queue, jobId),
-  ]
+  const log = await view.log(queue, jobId)
   const position = await view.position(queue, jobId)
-  const result = { queue, jobId, state, resources, why: reason, position, log }
-  out.result(result, () =>
+  out.result({ queue, jobId, ...job, position, log }, () =>
     [
-      printable(reason),
-      ...(position?.estimate === undefined || state === 'active'
+      printable(job.why),
+      ...(position?.estimate === undefined || job.state === 'active'
         ? []
         : [printable(placeIn(position, position.estimate))]),
       ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),
@@ -79,28 +73,6 @@ function leastAnswered(seen: readonly ResourceView[]): Parameters<typeof answere
   const [least] = [...seen].sort((a, b) => a.answered - b.answered)
   if (least === undefined) return { masters: 0, quorum: 0, unreachable: [] }
   return answersOf(least)
-}
-
-type FoundJob = NonNullable<Awaited<ReturnType<QueueView['job']>>>
-
-async function reasonOf(
-  view: QueueView,
-  job: FoundJob,
-  state: string,
-  resources: readonly string[],
-  look: Look,
-): Promise<string> {
-  const over = state === 'completed' || state === 'failed'
-  const why = resources.length > 0 ? await view.why(job, resources, look) : undefined
-  if (why !== undefined) return why
-  const id = job.id ?? ''
-  if (over) return `Job ${id} has ${state}.${job.failedReason ? ` ${job.failedReason}` : ''}`
-  const namespaces = (await view.otherNamespaces(job.queueName)).map((name) => `\`${name}\``)
-  const lately = namespaces.length === 0 ? '' : ` (lately: ${namespaces.join(', ')})`
-  return (
-    `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
-    `or its workers keep no lines (order: 'relaxed'), or use another --namespace${lately}.`
-  )
 }
 
 /** Without masters the line still says who is before the job. */

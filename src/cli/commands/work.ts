@@ -1,25 +1,22 @@
 import type { Command } from 'commander'
-import { sleep, systemClock } from '../../clock.ts'
+import { systemClock, withinMs } from '../../clock.ts'
+import type { LockClient } from '../../lock/lock-client.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { Redlock } from '../../redlock/redlock.ts'
-import { FleetProbe } from '../../operator/fleet-probe.ts'
-import { openLocks } from '../../operator/open-locks.ts'
+import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
 import { bullmqConnection } from '../../operator/queue-address.ts'
-import { maxLeaseOf, surveyFleet } from '../../operator/survey.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { listen } from '../listen.ts'
 import { command, type Run } from '../options.ts'
 import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
-import { healthPages, type HealthOptions } from '../work/health.ts'
-import { votesOf, votesOfService } from '../work/votes.ts'
+import { atMostOnceASecond, healthPages, type HealthOptions } from '../work/health.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
 import { pageServer } from '../work/http-pages.ts'
 import type { WorkerContext } from '../work/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
 import { messageOf } from '../../message-of.ts'
-import { Probe } from '../../redis/probe.ts'
 import { Repeats } from '../../repeats.ts'
 
 interface Flags extends SharedFlags {
@@ -57,7 +54,9 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
   const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
   const metrics = flags.healthPort === undefined ? undefined : await openMetrics()
   if (metrics !== undefined) cli.defer(() => metrics.close())
-  const context = await contextFor(cli)
+  const { maxLeaseMs } = cli.settings
+  const locks = await cli.locks(maxLeaseMs === undefined ? {} : { maxLeaseMs })
+  const context = await contextFor(cli, locks)
   const workers: RunnableWorker[] = []
   for (const module of modules) workers.push(...(await loadWorkers(module, context)))
   const repeats = new Repeats<string>(systemClock)
@@ -74,7 +73,7 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
     worker.on('error', onError)
     if (!worker.isRunning()) worker.run().catch(onError)
   }
-  if (metrics !== undefined) await serveHealth(cli, workers, metrics, flags)
+  if (metrics !== undefined) await serveHealth(cli, workers, metrics, locks, flags)
   const queues = workers.map(({ name }) => name)
   out.note(`works on ${queues.join(', ')}`, { event: 'working', queues, pid: process.pid })
   await aborted(signal)
@@ -88,11 +87,11 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
 }
 
 /** A module that makes its own Redlock needs no masters on the command line. */
-async function contextFor(cli: Cli): Promise<WorkerContext> {
+async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<WorkerContext> {
   const { settings, signal } = cli
   const { masters, namespace, prefix } = settings
-  const maxLeaseMs = masters.length === 0 ? undefined : await longestLease(cli)
-  let redlock: LockService | undefined = await openService(cli)
+  const maxLeaseMs = masters.length === 0 ? undefined : await cli.maxLeaseMs()
+  let redlock: LockService | undefined = locks
   return {
     prefix,
     signal,
@@ -113,34 +112,20 @@ async function contextFor(cli: Cli): Promise<WorkerContext> {
   }
 }
 
-/**
- * The service that `--locks` names. Its table and the like are made before the first worker needs
- * them.
- */
-async function openService(cli: Cli): Promise<LockService | undefined> {
-  const { locks: address, namespace, maxLeaseMs } = cli.settings
-  if (address === undefined) return undefined
-  const locks = await openLocks(address, {
-    namespace,
-    ...(maxLeaseMs !== undefined && { maxLeaseMs }),
-  })
-  cli.defer(() => locks.close())
-  return locks
-}
-
-async function longestLease(cli: Cli): Promise<number | undefined> {
-  return cli.settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(cli.fleet())).masters)
-}
-
 async function serveHealth(
   cli: Cli,
   workers: readonly RunnableWorker[],
   metrics: Metrics,
+  locks: LockClient | undefined,
   { healthPort = '0', healthHost: host }: Flags,
 ): Promise<void> {
   const { out, signal } = cli
   const port = numberFlag('--health-port', healthPort, 0, 65_535)
-  const pages = new Map(healthPages({ workers, signal, ...(await askedServers(cli)) }))
+  const timeoutMs = Math.min(cli.settings.timeoutMs, SERVER_TIMEOUT_MS)
+  const queue = cli.queue(timeoutMs)?.server
+  const asksQueue = queue && (() => queue.command('PING'))
+  const votes = votesOf(cli, locks, timeoutMs)
+  const pages = new Map(healthPages({ workers, signal, votes, asksQueue }))
   pages.set('/metrics', () => metrics.page())
   const server = await listen(pageServer(pages), { host, port, flag: '--health-port' })
   cli.defer(() => server.close())
@@ -153,34 +138,27 @@ async function serveHealth(
 
 /** A probe of an orchestrator waits for a second or two, also where a server hangs. */
 const SERVER_TIMEOUT_MS = 400
+const SERVICE_TIMEOUT_MS = 900
 
-async function askedServers(cli: Cli): Promise<Pick<HealthOptions, 'votes' | 'asksQueue'>> {
-  const { masters, namespace, queueRedis } = cli.settings
-  const timeoutMs = Math.min(cli.settings.timeoutMs, SERVER_TIMEOUT_MS)
-  const fleet = new FleetProbe({ masters, namespace, timeoutMs })
-  const queue =
-    queueRedis === undefined ? undefined : new Probe(queueRedis, { timeoutMs, clock: systemClock })
-  cli.defer(() => {
-    fleet.close()
-    queue?.close()
-  })
-  const locks = await cli.locks()
-  const ofService = locks && (() => votesOfService(locks, systemClock))
-  return {
-    votes: masters.length === 0 ? ofService : votesOf(fleet, systemClock),
-    asksQueue: queue && (() => queue.command('PING')),
+function votesOf(
+  cli: Cli,
+  locks: LockClient | undefined,
+  timeoutMs: number,
+): HealthOptions['votes'] {
+  if (locks !== undefined) {
+    return atMostOnceASecond(async () => {
+      const diagnosis = diagnoseService(locks, undefined)
+      const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnosis)
+      return answer ?? { voting: 0, quorum: 1 }
+    })
   }
+  if (cli.settings.masters.length === 0) return undefined
+  const fleet = fleetView(cli.fleet(timeoutMs))
+  return atMostOnceASecond(() => fleet.diagnose(undefined, {}))
 }
 
 /** False when a processor does not listen to its signal. */
 async function drain(workers: readonly RunnableWorker[], drainMs: number): Promise<boolean> {
-  const limit = new AbortController()
   const ended = Promise.all(workers.map((worker) => worker.drain({ timeoutMs: drainMs })))
-  const late = sleep(systemClock, drainMs + CLOSE_GRACE_MS, limit.signal).then(
-    () => false,
-    () => true,
-  )
-  const drained = await Promise.race([ended.then(() => true), late])
-  limit.abort()
-  return drained
+  return (await withinMs(systemClock, drainMs + CLOSE_GRACE_MS, ended)) !== undefined
 }

@@ -105,10 +105,7 @@ function idOf(
   return `id-${name}`
 }
 
-/**
- * Counts brackets outside of texts, without a parser, which would need the stack that this
- * protects.
- */
+/** Counts brackets outside of texts: a parser would need the stack that this protects. */
 function isTooDeep(text: string): boolean {
   let depth = 0
   for (let at = 0, quoted = false; at < text.length; at++) {

@@ -1,7 +1,4 @@
-/**
- * Lines of a stream with their numbers and byte offsets, one at a time: memory is bounded by the
- * longest line allowed.
- */
+/** Lines of a stream, one at a time: memory is bounded by the longest line allowed. */
 
 export interface Line {
   /** From 1. */

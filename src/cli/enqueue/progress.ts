@@ -1,7 +1,8 @@
 /** How far an enqueue is: a bar where people watch, a line now and then otherwise. */
-import { systemClock, type Clock } from '../../clock.ts'
-import { duration } from '../duration.ts'
+import { systemClock } from '../../clock.ts'
+import { duration } from '../../operator/duration.ts'
 import type { Output } from '../output.ts'
+import { ProgressLine } from '../progress-line.ts'
 
 export interface Tally {
   readonly lines: number
@@ -11,42 +12,23 @@ export interface Tally {
   readonly offset: number
 }
 
-const BAR_EVERY_MS = 100
 const LINE_EVERY_MS = 1_000
 const BAR_WIDTH = 24
 
-export class Progress {
-  readonly #out: Output
+export class Progress extends ProgressLine {
   readonly #totalBytes: number | undefined
-  readonly #clock: Clock
-  readonly #startedAt: number
-  #saidAt: number
-  #drawn = false
+  readonly #startedAt = systemClock.now()
 
-  constructor(out: Output, totalBytes: number | undefined, clock: Clock = systemClock) {
-    this.#out = out
+  constructor(out: Output, totalBytes: number | undefined) {
+    super(out, LINE_EVERY_MS)
     this.#totalBytes = totalBytes
-    this.#clock = clock
-    this.#startedAt = clock.now()
-    this.#saidAt = this.#startedAt
   }
 
-  show(tally: Tally): void {
-    const now = this.#clock.now()
-    const bar = this.#out.progressBar
-    if (now - this.#saidAt < (bar ? BAR_EVERY_MS : LINE_EVERY_MS)) return
-    this.#saidAt = now
-    if (bar) {
-      this.#out.progress(this.#bar(tally))
-      this.#drawn = true
-    } else {
-      this.#out.note(this.#words(tally), { event: 'progress', ...tally, share: this.#share(tally) })
-    }
-  }
-
-  /** The line after the bar is free again. */
-  end(): void {
-    if (this.#drawn) this.#out.progress('')
+  showTally(tally: Tally): void {
+    this.show(
+      (inPlace) => (inPlace ? this.#bar(tally) : this.#words(tally)),
+      () => ({ ...tally, share: this.#share(tally) }),
+    )
   }
 
   #bar(tally: Tally): string {
@@ -58,7 +40,7 @@ export class Progress {
 
   #words(tally: Tally): string {
     const { lines, added, bad } = tally
-    const seconds = (this.#clock.now() - this.#startedAt) / 1_000
+    const seconds = (systemClock.now() - this.#startedAt) / 1_000
     const share = this.#share(tally)
     const parts = [`line ${lines}`, `${added} added`, `${Math.round(added / seconds)} a second`]
     if (bad > 0) parts.push(`${bad} bad`)
@@ -68,7 +50,7 @@ export class Progress {
 
   #left({ offset }: Tally): string {
     if (this.#totalBytes === undefined || offset <= 0) return ''
-    const leftMs = ((this.#totalBytes - offset) / offset) * (this.#clock.now() - this.#startedAt)
+    const leftMs = ((this.#totalBytes - offset) / offset) * (systemClock.now() - this.#startedAt)
     return `, ${duration(leftMs)} left`
   }
 

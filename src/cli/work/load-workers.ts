@@ -8,10 +8,7 @@ import type { LockedWorker } from '../../worker/locked-worker.ts'
 import type { WorkerContext } from './worker-context.ts'
 import { UsageError } from '../exit-code.ts'
 
-/**
- * As much of a LockedWorker as this program uses: the module may have loaded another copy of the
- * class.
- */
+/** As much as is used: the module may have loaded another copy of the class. */
 export type RunnableWorker = Pick<
   LockedWorker,
   'name' | 'drain' | 'isRunning' | 'isStarting' | 'isPaused' | 'run' | 'on'

@@ -5,14 +5,14 @@
  * (`node --import ./instrumentation.js`), that one exports the metrics, and the page says so.
  */
 import { metrics } from '@opentelemetry/api'
-import type { Page } from './http-pages.ts'
+import { text, type Answer } from '../../dashboard/answers.ts'
 
 export interface Metrics {
-  page(): Promise<Page>
+  page(): Promise<Answer>
   close(): Promise<void>
 }
 
-const TEXT = 'text/plain; version=0.0.4; charset=utf-8'
+const TEXT = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
 
 export async function openMetrics(): Promise<Metrics> {
   const [{ MeterProvider }, { PrometheusExporter, PrometheusSerializer }] = await Promise.all([
@@ -29,7 +29,7 @@ export async function openMetrics(): Promise<Metrics> {
   return {
     async page() {
       const { resourceMetrics } = await reader.collect()
-      return { status: 200, contentType: TEXT, body: serializer.serialize(resourceMetrics) }
+      return text(200, serializer.serialize(resourceMetrics).trimEnd(), TEXT)
     },
     async close() {
       metrics.disable()
@@ -38,8 +38,8 @@ export async function openMetrics(): Promise<Metrics> {
   }
 }
 
-const elsewhere: Page = {
-  status: 501,
-  contentType: TEXT,
-  body: '# This process has registered its own OpenTelemetry SDK, which exports its metrics.\n',
-}
+const elsewhere = text(
+  501,
+  '# This process has registered its own OpenTelemetry SDK, which exports its metrics.',
+  TEXT,
+)

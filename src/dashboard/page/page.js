@@ -1,7 +1,4 @@
-/**
- * The page: hears what the server sees after every look, has it drawn, and says so when nothing
- * comes.
- */
+/** The page: draws what the server sees after every look, and says so when nothing comes. */
 import { drawCharts } from './charts.js'
 import { drawResource, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'

@@ -1,7 +1,4 @@
-/**
- * One resource from all sides, opened by its link. The address says which, so that it can be
- * shared.
- */
+/** One resource from all sides. The address says which, so that it can be shared. */
 import { byId, plain, setText, syncRows } from './rows.js'
 import { jobName } from './sections.js'
 import { clockTime, count, duration } from './words.js'
@@ -28,13 +25,13 @@ export async function drawResource() {
     detail.masters,
     ({ master }) => master,
     ({ master, holder, ttlMs, counter, problem }) => [
-      ['Master', plain(master)],
-      ['Holder', plain(problem === undefined ? (holder ?? '–') : `does not answer: ${problem}`)],
-      ['Time left', plain(ttlMs === undefined ? '–' : duration(ttlMs))],
-      ['Largest token', plain(counter === undefined ? '–' : String(counter))],
+      plain(master),
+      plain(problem === undefined ? (holder ?? '–') : `does not answer: ${problem}`),
+      plain(ttlMs === undefined ? '–' : duration(ttlMs)),
+      plain(counter === undefined ? '–' : String(counter)),
     ],
   )
-  drawLine(detail)
+  drawLine(detail.line)
   section.hidden = false
 }
 
@@ -55,33 +52,27 @@ function holderOf({ holder, answered, masters, quorum, state, slots }) {
     : 'It is free.'
 }
 
-function drawLine({ line, lineProblem }) {
-  const entries = line ?? []
+function drawLine(line) {
+  const entries = Array.isArray(line) ? line : []
   byId('resource-line-table').hidden = entries.length === 0
   syncRows(
     byId('resource-line'),
     entries,
     (entry) => jobName(entry),
     ({ state, waitsFor, addedAt, stepsDone, ...entry }) => [
-      ['Job', plain(jobName(entry))],
-      ['State', plain(state)],
-      [
-        'Waits for',
-        plain(
-          stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
-        ),
-      ],
-      ['Added', plain(clockTime(addedAt))],
+      plain(jobName(entry)),
+      plain(state),
+      plain(
+        stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
+      ),
+      plain(clockTime(addedAt)),
     ],
   )
   const note = byId('resource-note')
   note.hidden = entries.length > 0
-  if (lineProblem !== undefined) setText(note, `Its line is not known: ${lineProblem}`)
-  else
-    setText(
-      note,
-      line === null ? 'Its line is not known: name the queue’s Redis.' : 'No jobs waiting.',
-    )
+  if (line === undefined) setText(note, 'Its line is not known: name the queue’s Redis.')
+  else if (Array.isArray(line)) setText(note, 'No jobs waiting.')
+  else setText(note, `Its line is not known: ${line.problem}`)
 }
 
 function closeResource() {

@@ -47,14 +47,8 @@ export const link = (href, text) => ({
   },
 })
 
-export const resourceLink = (resource) => ({
-  make: () => element('a'),
-  update: (link) => {
-    const href = `#resource=${encodeURIComponent(resource)}`
-    if (link.getAttribute('href') !== href) link.setAttribute('href', href)
-    setText(link, resource)
-  },
-})
+export const resourceLink = (resource) =>
+  link(`#resource=${encodeURIComponent(resource)}`, resource)
 
 export const list = (texts) => ({
   make: () => element('ol'),
@@ -65,11 +59,23 @@ export const list = (texts) => ({
   },
 })
 
+/** The names of a table's columns, which its HTML lists. */
+const columnsOf = (table) => table.dataset.columns.split(', ')
+
+for (const table of document.querySelectorAll('table')) {
+  const heads = columnsOf(table).map((textContent) =>
+    element('th', { role: 'columnheader', scope: 'col', 'data-column': textContent, textContent }),
+  )
+  const row = element('tr', { role: 'row' }, ...heads)
+  table.tBodies[0].before(element('thead', { role: 'rowgroup' }, row))
+}
+
 /**
- * Makes the rows of a table body agree with `items`; `cellsOf` gives column and content of each
- * cell. A row that stays is not moved: that would take the focus from it.
+ * Makes the rows of a table body agree with `items`; `cellsOf` gives what stands in each cell. A
+ * row that stays is not moved: that would take the focus from it.
  */
 export function syncRows(body, items, keyOf, cellsOf) {
+  const columns = columnsOf(body.parentElement)
   const wanted = new Set(items.map(keyOf))
   const rows = new Map([...body.children].map((row) => [row.dataset.key, row]))
   const hadRows = rows.size > 0
@@ -84,22 +90,22 @@ export function syncRows(body, items, keyOf, cellsOf) {
     const key = keyOf(item)
     const row = rows.get(key) ?? element('tr', { role: 'row', 'data-key': key })
     if (!rows.has(key) && hadRows) row.className = 'fresh'
-    syncCells(row, cellsOf(item))
+    syncCells(row, columns, cellsOf(item))
     if (place === row) place = row.nextElementSibling
     else body.insertBefore(row, place)
   }
 }
 
-function syncCells(row, cells) {
-  for (const [index, [column, content]] of cells.entries()) {
+function syncCells(row, columns, cells) {
+  for (const [index, content] of cells.entries()) {
     let cell = row.children[index]
     if (cell === undefined) {
       cell =
         index === 0
           ? element('th', { role: 'rowheader', scope: 'row' })
           : element('td', { role: 'cell' })
-      cell.dataset.column = column
-      if (WIDE.includes(column)) cell.dataset.wide = ''
+      cell.dataset.column = columns[index]
+      if (WIDE.includes(columns[index])) cell.dataset.wide = ''
       cell.append(content.make())
       row.append(cell)
     }
@@ -130,10 +136,7 @@ export function drawRates(target, counts, overMs) {
 /** What the live region said last, by topic. */
 const said = new Map()
 
-/**
- * Tells a screen reader, politely, and only what is new about the topic. The first time it is not
- * news.
- */
+/** Tells a screen reader what is new about the topic. The first time it is not news. */
 export function say(topic, text) {
   const before = said.get(topic)
   said.set(topic, text)

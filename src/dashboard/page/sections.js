@@ -38,12 +38,12 @@ export function drawFleet({ quorum, voting, margin, masters, findings: found }) 
     masters,
     ({ master }) => master,
     ({ master, state, version, clockOffMs, roundTripMs, uptimeMs }) => [
-      ['Master', plain(master)],
-      ['State', stateOf(state)],
-      ['Version', plain(version ?? '–')],
-      ['Clock', plain(clockOffMs === undefined ? '–' : signed(clockOffMs))],
-      ['Round trip', plain(roundTripMs === undefined ? '–' : `${roundTripMs.toFixed(1)} ms`)],
-      ['Up', plain(uptimeMs === undefined ? '–' : duration(uptimeMs))],
+      plain(master),
+      stateOf(state),
+      plain(version ?? '–'),
+      plain(clockOffMs === undefined ? '–' : signed(clockOffMs)),
+      plain(roundTripMs === undefined ? '–' : `${roundTripMs.toFixed(1)} ms`),
+      plain(uptimeMs === undefined ? '–' : duration(uptimeMs)),
     ],
   )
 }
@@ -108,14 +108,14 @@ export function drawLeases(leases, withSteps, { search, lines, bullBoard }) {
     rows,
     ({ resource, holder }) => `${resource}\n${holder}`,
     ({ resource, state, holder, fencingToken, freeInMs, votes, step, job }) => [
-      ['Resource', resourceLink(resource)],
-      ['State', stateOf(state)],
-      ['Holder', plain(holder)],
-      ['Job', jobCell(job, bullBoard)],
-      ['Step', plain(step ?? '–')],
-      ['Time left', plain(duration(freeInMs))],
-      ['Votes', plain(`${votes} of ${masters}`)],
-      ['Fencing token', plain(fencingToken === undefined ? '–' : String(fencingToken))],
+      resourceLink(resource),
+      stateOf(state),
+      plain(holder),
+      jobCell(job, bullBoard),
+      plain(step ?? '–'),
+      plain(duration(freeInMs)),
+      plain(`${votes} of ${masters}`),
+      plain(fencingToken === undefined ? '–' : String(fencingToken)),
     ],
   )
 }
@@ -148,12 +148,12 @@ export function drawQueues(queues) {
     known ? queues : [],
     ({ queue }) => queue,
     ({ queue, waiting, delayed, active, failed, done }) => [
-      ['Queue', plain(queue)],
-      ['Waiting', plain(whole(waiting))],
-      ['Delayed', plain(whole(delayed))],
-      ['Active', plain(whole(active))],
-      ['Failed', stateOf(failed > 0 ? 'soon' : '', whole(failed))],
-      ['Done', plain(whole(done))],
+      plain(queue),
+      plain(whole(waiting)),
+      plain(whole(delayed)),
+      plain(whole(active)),
+      stateOf(failed > 0 ? 'soon' : '', whole(failed)),
+      plain(whole(done)),
     ],
   )
 }
@@ -182,11 +182,11 @@ export function drawLines(lines, search) {
     known ? lines.lines : [],
     ({ resource }) => resource,
     ({ resource, jobs, first, limits }) => [
-      ['Resource', resourceLink(resource)],
-      ['Jobs', plain(jobs.toLocaleString('en'))],
-      ['Tenant', plain(tenantOf(first[0]?.share))],
-      ['Set', plain(limitsInWords(limits))],
-      ['First jobs', list(first.map(inLine))],
+      resourceLink(resource),
+      plain(jobs.toLocaleString('en')),
+      plain(tenantOf(first[0]?.share)),
+      plain(limitsInWords(limits)),
+      list(first.map(inLine)),
     ],
   )
 }
@@ -222,11 +222,7 @@ export function drawSeen({ overMs, began, ended, lapsed, unknown }) {
     byId('lapsed'),
     lapsed,
     ({ resource, holder, at }) => `${resource}\n${holder}\n${at}`,
-    ({ resource, holder, at }) => [
-      ['Resource', resourceLink(resource)],
-      ['Holder', plain(holder)],
-      ['Gone at', plain(clockTime(at))],
-    ],
+    ({ resource, holder, at }) => [resourceLink(resource), plain(holder), plain(clockTime(at))],
   )
   say('lapsed', lapsed.length === 0 ? '' : `A lease ran out: ${lapsed[0].resource}`)
 }
@@ -247,10 +243,10 @@ export function drawProcess(report) {
     losses,
     ({ fencingToken, at }) => `${fencingToken} ${at}`,
     ({ resources, reason, fencingToken, at }) => [
-      ['Resource', plain(resources.join(' + '))],
-      ['Reason', plain(REASONS[reason] ?? reason)],
-      ['Fencing token', plain(String(fencingToken))],
-      ['Lost at', plain(clockTime(at))],
+      plain(resources.join(' + ')),
+      plain(REASONS[reason] ?? reason),
+      plain(String(fencingToken)),
+      plain(clockTime(at)),
     ],
   )
   say('losses', losses.length === 0 ? '' : `A lease was lost: ${losses[0].resources.join(' + ')}`)

@@ -7,9 +7,9 @@
  * that disagree about the cells would trust one resource in two of them, so cells change in three
  * steps, each deployed everywhere before the next one begins:
  *
- *   1  spreadOver a, b                                      a resource in its old cell
- *   2  spreadOver a, b, c   formerlySpreadOver a, b         in both, if it moves
- *   3  spreadOver a, b, c                                   in its new cell
+ *   1  activeCells a, b                              a resource in its old cell
+ *   2  activeCells a, b, c   previousCells a, b      in both, if it moves
+ *   3  activeCells a, b, c                           in its new cell
  *
  * Workers of neighbouring steps meet in a cell, whatever the resource. In step 2 both cells come to
  * the same fencing token, so that tokens increase across the move. Workers of step 1 and step 3
@@ -44,15 +44,15 @@ export interface RedlockCellsOptions extends Omit<RedlockOptions, 'masters'> {
    */
   readonly cells: Readonly<Record<string, readonly MasterAddress[]>>
   /** Names of the cells that resources live in. @defaultValue all of `cells` */
-  readonly spreadOver?: readonly string[]
+  readonly activeCells?: readonly string[]
   /** While cells change: those that resources lived in before. @defaultValue none: nothing moves */
-  readonly formerlySpreadOver?: readonly string[]
+  readonly previousCells?: readonly string[]
 }
 
 const { masters: _, ...OF_A_FLEET } = REDLOCK_OPTIONS
 const KNOWN: Readonly<Record<keyof RedlockCellsOptions, boolean>> = {
   ...OF_A_FLEET,
-  ...{ cells: true, spreadOver: true, formerlySpreadOver: true },
+  ...{ cells: true, activeCells: true, previousCells: true },
 }
 
 /** Where a resource lives; `from` while it moves. */
@@ -76,8 +76,8 @@ export class RedlockCells implements LockService, AsyncDisposable {
   /** The fleet of each cell, for `status()`, `bootstrap()` and `ready()` of it alone. */
   readonly cells: ReadonlyMap<string, Redlock>
   readonly #clock: Clock
-  readonly #spreadOver: readonly string[]
-  readonly #formerlySpreadOver: readonly string[] | undefined
+  readonly #activeCells: readonly string[]
+  readonly #previousCells: readonly string[] | undefined
   readonly #held = new HeldLeases()
 
   /**
@@ -87,14 +87,13 @@ export class RedlockCells implements LockService, AsyncDisposable {
   constructor(given: RedlockCellsOptions) {
     objectOption(given, 'an object with `cells`')
     knownOptions(given, KNOWN)
-    const { cells, spreadOver, formerlySpreadOver, ...options } = given
+    const { cells, activeCells, previousCells, ...options } = given
     if (typeof cells !== 'object' || Object.keys(cells).length === 0) {
       refuse('cells', 'an object with the masters of at least one cell, by its name', cells)
     }
     const names = Object.keys(cells).map((name) => nameOption('cells', name))
-    this.#spreadOver = cellsOption('spreadOver', spreadOver ?? names, names)
-    this.#formerlySpreadOver =
-      formerlySpreadOver && cellsOption('formerlySpreadOver', formerlySpreadOver, names)
+    this.#activeCells = cellsOption('activeCells', activeCells ?? names, names)
+    this.#previousCells = previousCells && cellsOption('previousCells', previousCells, names)
     this.#clock = options.clock ?? systemClock
     const logger = options.logger ?? defaultLogger()
     this.cells = new Map(
@@ -138,7 +137,7 @@ export class RedlockCells implements LockService, AsyncDisposable {
 
   /** The name of the cell in which a resource lives, or will when it has moved. */
   cellOf(resource: string): string {
-    return cellOf(resource, this.#spreadOver)
+    return cellOf(resource, this.#activeCells)
   }
 
   /**
@@ -260,8 +259,8 @@ export class RedlockCells implements LockService, AsyncDisposable {
         "resources that live together (a common part in braces, as in '{customer:7}:cart')"
       refuse('resource', how, names.join(' + '))
     }
-    const to = this.#cell(cellOf(name, this.#spreadOver))
-    const former = this.#formerlySpreadOver
+    const to = this.#cell(cellOf(name, this.#activeCells))
+    const former = this.#previousCells
     const from = former === undefined ? to : this.#cell(cellOf(name, former))
     return { from: from === to ? undefined : from, to }
   }

@@ -9,6 +9,16 @@ import { isCount, readVote, type ReleaseVote } from './votes.ts'
 
 /** This many waiters are named when a resource is released, and may have it for a moment. */
 const NAMED = 4
+const TRIPS_PER_TURN = 4
+/** Processes are held up now and then for longer than their trips take. */
+const MIN_TURN_MS = 50
+
+/**
+ * How long a named waiter has to acquire, before the next one tries too, and any other client may.
+ */
+export function turnMs(roundTripMs: number): number {
+  return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs))
+}
 
 /**
  * `tombstoneMs` is 0 for none. `graceMs` is how long the resource is reserved for the next waiters,

@@ -4,7 +4,6 @@
  * a while, so a difference is reported and not refused. Each process says what it has in the
  * queue's Redis, and reports others that differ.
  */
-import type { Clock } from '../../clock.ts'
 import { SettingsDifferError } from '../../errors.ts'
 import { keyScript } from '../bullmq/composed-script.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
@@ -19,7 +18,7 @@ export interface SharedSettings {
 }
 
 const COMPARED = ['namespace', 'order', 'slots'] as const
-/** How often a process says what it has, at most. */
+/** How often a process says what it has. */
 export const PUBLISH_INTERVAL_MS = 60_000
 /** How long what a process said is compared. */
 const ENTRY_TTL_MS = 600_000
@@ -51,24 +50,15 @@ export class SettingsCheck {
   readonly #backend: LineBackend
   readonly #queue: Pick<Place, 'prefix' | 'queue'>
   readonly #mine: SharedSettings
-  readonly #clock: Clock
-  #publishedAt = -Infinity
 
   constructor(
     backend: LineBackend,
     queue: Pick<Place, 'prefix' | 'queue'>,
     { by, namespace, order, slots }: SharedSettings,
-    clock: Clock,
   ) {
     this.#backend = backend
     this.#queue = queue
     this.#mine = { by, namespace, order, slots }
-    this.#clock = clock
-  }
-
-  /** It was not said lately. */
-  get isDue(): boolean {
-    return this.#clock.now() - this.#publishedAt >= PUBLISH_INTERVAL_MS
   }
 
   /** Whether a LockedWorker has said anything lately; false also where none has started yet. */
@@ -77,18 +67,9 @@ export class SettingsCheck {
     return found.some((said) => said.includes('"LockedWorker"'))
   }
 
-  /**
-   * Says what this process has and finds others that differ; undefined where it did so recently.
-   */
-  async exchange(): Promise<readonly SettingsDifferError[] | undefined> {
-    if (!this.isDue) return undefined
-    this.#publishedAt = this.#clock.now()
-    try {
-      return this.#differences(await this.#exchange())
-    } catch (error) {
-      this.#publishedAt = -Infinity
-      throw error
-    }
+  /** Says what this process has and finds others that differ. */
+  async exchange(): Promise<readonly SettingsDifferError[]> {
+    return this.#differences(await this.#exchange())
   }
 
   async #exchange(): Promise<readonly string[]> {

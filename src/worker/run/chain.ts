@@ -75,7 +75,7 @@ export class Chain {
   constructor({ locks, leaseOptions, clock, burstMs }: ChainOptions) {
     const { slots: _, ...rest } = leaseOptions
     this.#locks = locks
-    this.#leaseOptions = rest
+    this.#leaseOptions = Object.freeze(rest)
     this.#clock = clock
     this.#burstMs = burstMs
     this.#load = new LoopLoad(clock)

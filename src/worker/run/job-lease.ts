@@ -3,15 +3,15 @@
  * (nearly) a whole lease ahead of it and its result counts only if the lease still stood when it
  * ended.
  */
-import { RateLimitError } from 'bullmq'
+import { RateLimitError, type Job } from 'bullmq'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { isFresh } from '../../lock/trust.ts'
 import type { Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { JobSignal } from './job-signal.ts'
-import { asError } from './job-runs.ts'
-import type { RunReport } from './job-report.ts'
+import { asError } from './failure.ts'
+import type { JobReports } from './job-report.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
 export interface StepContext {
@@ -79,27 +79,30 @@ export interface JobLease {
 
 /** A String, so that it stands for BullMQ's token where BullMQ's methods take one. */
 export class SteppedLease extends String implements JobLease {
+  readonly #job: Job
   readonly #lease: Lease
   readonly #signal: JobSignal
   readonly #checkpoints: Checkpoints | undefined
-  readonly #report: RunReport
+  readonly #reports: JobReports
   readonly #sleep: (delayMs: number) => Promise<void>
   #currentStep: string | undefined
+  #logger: Logger | undefined
 
   constructor(
+    job: Job,
     lease: Lease,
     signal: JobSignal,
     checkpoints: Checkpoints | undefined,
-    report: RunReport,
-    jobToken: string | undefined,
+    reports: JobReports,
     sleep: (delayMs: number) => Promise<void>,
   ) {
-    super(jobToken ?? '')
-    this.#report = report
-    this.#sleep = sleep
+    super(job.token ?? '')
+    this.#job = job
     this.#lease = lease
     this.#signal = signal
     this.#checkpoints = checkpoints
+    this.#reports = reports
+    this.#sleep = sleep
   }
 
   get signal(): AbortSignal {
@@ -127,7 +130,8 @@ export class SteppedLease extends String implements JobLease {
   }
 
   get logger(): Logger {
-    return this.#report.logger
+    this.#logger ??= this.#reports.loggerOf(this.#job, this.#lease)
+    return this.#logger
   }
 
   remainingMs(): number {
@@ -147,7 +151,9 @@ export class SteppedLease extends String implements JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
-    return this.#report.step(name, () => this.#step(name, fn))
+    const heard = this.#reports.heard()
+    if (heard === undefined) return this.#step(name, fn)
+    return heard.step(this.#job, this.#lease, name, () => this.#step(name, fn))
   }
 
   async #step<Result>(

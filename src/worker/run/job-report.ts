@@ -21,13 +21,18 @@ export class JobReports {
     this.#telemetry = telemetry
   }
 
+  /** For what every job says; undefined while nothing hears it. */
+  heard(): this | undefined {
+    return this.#telemetry.listens() || this.#log.hears('job:started') ? this : undefined
+  }
+
   /** Runs everything that belongs to a job in its trace. */
   within<Result>(job: Job, run: () => Result): Result {
     return this.#telemetry.within(job, run)
   }
 
   /** @param handedOverAt when the job before it on this worker had done its work. */
-  started(job: Job, lease: Lease, handedOverAt: number | undefined): RunReport {
+  started(job: Job, lease: Lease, handedOverAt: number | undefined): void {
     if (job.attemptsMade === 0 && job.stalledCounter === 0) {
       const dueAt = job.timestamp + (job.opts.delay ?? 0)
       this.#telemetry.waited(job, systemClock.wallNow() - dueAt)
@@ -35,7 +40,24 @@ export class JobReports {
     if (handedOverAt !== undefined) {
       this.#telemetry.handedOff(job, systemClock.now() - handedOverAt)
     }
-    return new RunReport(job, lease, this.#log, this.#telemetry)
+    this.#log.event('job:started', fieldsOf(job, lease), { attempt: job.attemptsMade + 1 })
+  }
+
+  step<Result>(job: Job, lease: Lease, name: string, run: () => Promise<Result>): Promise<Result> {
+    const startedAt = systemClock.now()
+    const running = this.#telemetry.step(job, name, lease.fencingToken, run)
+    if (!this.#log.hears('step:ended')) return running
+    const ended = (outcome: string) => (): void => {
+      const tookMs = Math.round(systemClock.now() - startedAt)
+      this.#log.event('step:ended', fieldsOf(job, lease), { step: name, outcome, tookMs })
+    }
+    running.then(ended('done'), ended('failed'))
+    return running
+  }
+
+  ended(job: Job, lease: Lease, outcome: 'done' | 'failed', workedMs: number): void {
+    const tookMs = Math.round(workedMs)
+    this.#log.event('job:ended', fieldsOf(job, lease), { outcome, tookMs })
   }
 
   /** A batch begins, with this job as its first. */
@@ -58,59 +80,21 @@ export class JobReports {
   givenBack(job: Job): void {
     this.#log.event('job:given-back', { queue: job.queueName, job: job.id })
   }
-}
 
-/** One run of a job under one lease. */
-export class RunReport {
-  readonly #job: Job
-  readonly #fields: {
-    readonly queue: string
-    readonly job: string | undefined
-    readonly resource: string
-    readonly fencingToken: number
+  leaseLost(job: Job, lease: Lease, { reason }: LeaseLostError): void {
+    this.#log.event('job:lease-lost', fieldsOf(job, lease), { reason })
   }
-  readonly #log: EventLog
-  readonly #telemetry: JobTelemetry
-  readonly #startedAt = systemClock.now()
-  #logger: Logger | undefined
 
-  constructor(job: Job, { resource, fencingToken }: Lease, log: EventLog, telemetry: JobTelemetry) {
-    this.#job = job
-    this.#fields = { queue: job.queueName, job: job.id, resource, fencingToken }
-    this.#log = log
-    this.#telemetry = telemetry
-    log.event('job:started', this.#fields, { attempt: job.attemptsMade + 1 })
+  lockLost(job: Job, lease: Lease): void {
+    this.#log.event('job:lock-lost', fieldsOf(job, lease))
   }
 
   /** Adds to every line what the job is, and what it holds. */
-  get logger(): Logger {
-    this.#logger ??= this.#log.child(this.#fields)
-    return this.#logger
+  loggerOf(job: Job, lease: Lease): Logger {
+    return this.#log.child(fieldsOf(job, lease))
   }
+}
 
-  step<Result>(name: string, run: () => Promise<Result>): Promise<Result> {
-    const startedAt = systemClock.now()
-    const { fencingToken } = this.#fields
-    const running = this.#telemetry.step(this.#job, name, fencingToken, run)
-    if (!this.#log.hears('step:ended')) return running
-    const ended = (outcome: string) => (): void => {
-      const tookMs = Math.round(systemClock.now() - startedAt)
-      this.#log.event('step:ended', this.#fields, { step: name, outcome, tookMs })
-    }
-    running.then(ended('done'), ended('failed'))
-    return running
-  }
-
-  ended(outcome: 'done' | 'failed'): void {
-    const tookMs = Math.round(systemClock.now() - this.#startedAt)
-    this.#log.event('job:ended', this.#fields, { outcome, tookMs })
-  }
-
-  leaseLost({ reason }: LeaseLostError): void {
-    this.#log.event('job:lease-lost', this.#fields, { reason })
-  }
-
-  lockLost(): void {
-    this.#log.event('job:lock-lost', this.#fields)
-  }
+function fieldsOf(job: Job, { resource, fencingToken }: Lease) {
+  return { queue: job.queueName, job: job.id, resource, fencingToken }
 }

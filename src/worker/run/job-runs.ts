@@ -18,12 +18,9 @@ import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bull
 import pRetry from 'p-retry'
 import { withinMs, type Clock } from '../../clock.ts'
 import {
-  JobCancelledError,
-  JobLockLostError,
   LeaseLostError,
   RedlockClosedError,
-  ResourceError,
-  ShutdownError,
+  type ShutdownError,
   ValueTooLargeError,
   WaitedTooLongError,
 } from '../../errors.ts'
@@ -43,10 +40,12 @@ import { batchedOf, runBatch, settledValue, type Members } from './batch.ts'
 import { Chain, plainEnding, type Kept } from './chain.ts'
 import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
-import type { JobReports, RunReport } from './job-report.ts'
-import { JobSignal } from './job-signal.ts'
+import { causeOf, failureOf, isGivenBack } from './failure.ts'
+import type { JobReports } from './job-report.ts'
+import type { JobSignal } from './job-signal.ts'
 import { giveBack, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
+import { RunningJobs, type Running } from './running-jobs.ts'
 import { askerOf, resultKey, stepsKey, type Dedupe, type ResultStore } from './result-store.ts'
 
 export interface JobRunsOptions<Data, Result, Name extends string> {
@@ -92,24 +91,6 @@ export interface Taken<Data, Result, Name extends string> {
   readonly run: () => Promise<void>
 }
 
-interface Running {
-  readonly jobId: string | undefined
-  /** Of the job. */
-  readonly timestamp: number
-  readonly signal: JobSignal
-  /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
-  readonly startedAt: number
-  /** Once it has its lease. */
-  lease: Lease | undefined
-  report: RunReport | undefined
-  /** Its resource sleeps until then, by a `lease.rateLimit()` of this job. */
-  asleepUntil?: number
-  /** Of a job in a batch: that of its first job. */
-  batch?: JobSignal
-  /** One job of a batch was cancelled. The others go on. */
-  cancelled?: Error
-}
-
 /** How a job of a batch runs that is not its first. */
 interface Membership<Result> {
   readonly outcome: Promise<PromiseSettledResult<Result>>
@@ -123,79 +104,35 @@ const RETRY_MS = { min: 50, max: 2_000 }
 const GIVE_BACK_LIMIT_MS = 1_000
 
 export class JobRuns<Data, Result, Name extends string> {
+  readonly running: RunningJobs
   readonly #options: JobRunsOptions<Data, Result, Name>
-  /** A job is here twice when another run began while the first one works without its lock. */
-  readonly #running = new Set<Running>()
   readonly #chain: Chain
   readonly #batched: ReturnType<typeof batchedOf<Data, Result, Name>>
   readonly #stopping = new AbortController()
   readonly #members = new Map<string, Membership<Result>>()
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
+    this.running = new RunningJobs(options)
     this.#options = options
     this.#chain = new Chain(options)
     this.#batched = batchedOf(options.processor)
-  }
-
-  /** Jobs that run here, or are about to. */
-  get active(): number {
-    return this.#running.size
   }
 
   #isStopping(): boolean {
     return this.#stopping.signal.aborted
   }
 
-  jobLockLost(jobId: string): void {
-    for (const run of this.#runsOf(jobId)) this.#lockLost(run)
-  }
-
-  /**
-   * BullMQ's locks were renewed last at this time: a job whose lock is older than `lockMs` may run
-   * elsewhere.
-   */
-  loseLocksBefore(renewedAt: number, lockMs: number): void {
-    const now = this.#options.clock.now()
-    for (const run of this.#running) {
-      if (now - Math.max(renewedAt, run.startedAt) > lockMs) this.#lockLost(run)
-    }
-  }
-
-  /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
-  async lookForCancels(): Promise<void> {
-    const ids = [...this.#running].flatMap(({ jobId }) => (jobId === undefined ? [] : [jobId]))
-    if (ids.length === 0) return
-    for (const { jobId, timestamp, reason } of (await this.#options.lines?.cancelRequests(ids)) ??
-      []) {
-      for (const running of this.#runsOf(jobId)) {
-        if (running.timestamp === timestamp) cancel(running, new JobCancelledError(jobId, reason))
-      }
-    }
-  }
-
-  /** As BullMQ's own: false for a job that does not run here. */
-  cancelJob(jobId: string, reason: string | undefined): boolean {
-    const runs = this.#runsOf(jobId)
-    for (const running of runs) cancel(running, reason)
-    return runs.length > 0
-  }
-
-  cancelAllJobs(reason: string | undefined): void {
-    for (const { signal } of this.#running) signal.abort(reason)
-  }
-
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
   stop(reason: ShutdownError): void {
     this.#stopping.abort(reason)
-    for (const { signal } of this.#running) signal.abort(reason)
+    this.running.abortAll(reason)
   }
 
   /**
    * Releases what is held: leases that wait for a next job, and with `all` those of running jobs.
    */
   async close(all: boolean): Promise<void> {
-    const held = all ? [...this.#running].map(({ lease }) => lease?.release()) : []
-    await Promise.all([this.#chain.close(), ...held])
+    await Promise.all([this.#chain.close(), all ? this.running.release() : undefined])
   }
 
   /** `signal` is BullMQ's, of a worker that asks for it. */
@@ -204,25 +141,13 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     signal?: AbortSignal,
   ): Promise<Result> {
-    const running: Running = {
-      jobId: job.id,
-      timestamp: job.timestamp,
-      signal: new JobSignal(signal),
-      startedAt: this.#options.clock.now(),
-      lease: undefined,
-      report: undefined,
-    }
-    this.#running.add(running)
-    const membership = this.#members.get(job.id ?? '')
-    this.#members.delete(job.id ?? '')
+    const running = this.running.start(job, signal)
     try {
-      return await this.#options.reports.within(job, () =>
-        membership === undefined
-          ? this.#run(job, token, running)
-          : this.#runMember(membership, job, token, running),
-      )
+      const heard = this.#options.reports.heard()
+      if (heard === undefined) return await this.#run(job, token, running)
+      return await heard.within(job, () => this.#run(job, token, running))
     } finally {
-      this.#running.delete(running)
+      this.running.end(running)
       const { lines, openTaken } = this.#options
       lines?.joined(job.id ?? '')
       const ahead = lines?.takenAhead(job.id ?? '')
@@ -239,15 +164,15 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     running: Running,
   ): Promise<Result> {
+    const membership = this.#members.get(job.id ?? '')
+    if (membership !== undefined) return this.#runMember(membership, job, token, running)
     const { resource, lines, ordered, dedupe } = this.#options
     const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
     const kept = this.#chain.claim(job.id ?? '', turn.lines)
     // A paused BullMQ worker that was waiting for a job still takes one.
     if (this.#isStopping()) return this.#giveBack(job, token, kept)
     const resources =
-      turn.lines === ''
-        ? resourcesOf(() => resource(job), job.id)
-        : (JSON.parse(turn.lines) as string[])
+      turn.lines === '' ? resourcesOf(resource, job, job.id) : (JSON.parse(turn.lines) as string[])
     try {
       const stored = dedupe && (await this.#storedResult(dedupe, job, resources, running))
       if (stored !== undefined) {
@@ -264,7 +189,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const lease =
         handed?.status === 'granted' && !this.#isStopping()
           ? handed.lease
-          : await this.#lease(job, token, resources, place.slots, kept, running).catch(
+          : await this.#lease(job, token, resources, place.slots, running).catch(
               (error: unknown) => {
                 this.#charge(turn, 0)
                 throw error
@@ -315,13 +240,13 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     resources: readonly string[],
     slots: number | undefined,
-    kept: Kept | undefined,
     running: Running,
   ): Promise<Lease> {
+    if (this.#isStopping()) throw new NotStarted()
     const { locks, leaseOptions, clock, ordered, lines } = this.#options
     const isTurn = lines !== undefined && ordered
     const outcome = await this.#untilDone(running, () =>
-      leaseFor(resources, kept, { locks, leaseOptions, clock, isTurn, slots }),
+      leaseFor(resources, { locks, leaseOptions, clock, isTurn, slots }),
     )
     if (outcome.status === 'granted') {
       if (!this.#isStopping()) return outcome.lease
@@ -369,13 +294,12 @@ export class JobRuns<Data, Result, Name extends string> {
     const { clock, reports, lines } = this.#options
     const { signal } = running
     signal.follow(lease)
-    const report = reports.started(job, lease, chain.kept?.endedAt)
-    running.report = report
+    reports.heard()?.started(job, lease, chain.kept?.endedAt)
     running.lease = lease
     const startedAt = clock.now()
     let isDone = false
     try {
-      const result = await this.#process(lease, chain.resources, job, signal, report, running)
+      const result = await this.#process(lease, chain.resources, job, signal, running)
       isDone = true
       return result
     } catch (error) {
@@ -400,7 +324,7 @@ export class JobRuns<Data, Result, Name extends string> {
           turn,
           usedMs: kept?.usedMs ?? turn.usedMs,
           workedMs,
-          isOneOfMany: this.#running.size > 1,
+          isOneOfMany: this.running.size > 1,
           takes:
             this.#batched && turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined,
         })
@@ -411,9 +335,9 @@ export class JobRuns<Data, Result, Name extends string> {
         // Also where the job is tried again: BullMQ decides that later.
         this.#charge(turn, workedMs)
       }
-      report.ended(isDone ? 'done' : 'failed')
+      reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', workedMs)
       if (lost !== undefined) {
-        report.leaseLost(lost)
+        reports.leaseLost(job, lease, lost)
         this.#options.onLeaseLost(job, lost)
       }
     }
@@ -424,7 +348,6 @@ export class JobRuns<Data, Result, Name extends string> {
     resources: readonly string[],
     job: Job<Data, Result, Name>,
     jobSignal: JobSignal,
-    report: RunReport,
     running: Running,
   ): Promise<Result> {
     const { dedupe, processor, checkpoints, results, clock, reports } = this.#options
@@ -444,7 +367,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const sleep = async (delayMs: number): Promise<void> => {
         running.asleepUntil = await this.#sleep(resources, delayMs)
       }
-      const jobLease = new SteppedLease(lease, jobSignal, steps, report, job.token, sleep)
+      const jobLease = new SteppedLease(job, lease, jobSignal, steps, reports, sleep)
       const args = processor.length > 2 ? [jobSignal.signal] : []
       const given = jobLease as unknown as JobLease & string
       const batched = this.#batched
@@ -528,9 +451,12 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     running: Running,
   ): Promise<Result> {
+    const { clock, lines: backend, reports } = this.#options
+    this.#members.delete(job.id ?? '')
     running.batch = first.signal
-    const report = this.#options.reports.started(job, lease, undefined)
-    running.report = report
+    running.lease = lease
+    reports.heard()?.started(job, lease, undefined)
+    const startedAt = clock.now()
     let isDone = false
     try {
       const result = settledValue(await outcome)
@@ -543,8 +469,8 @@ export class JobRuns<Data, Result, Name extends string> {
       throw failureOf(error, first.signal, running.cancelled)
     } finally {
       running.signal.end()
-      this.#options.lines?.ends(job, plainEnding(job, lines))
-      report.ended(isDone ? 'done' : 'failed')
+      backend?.ends(job, plainEnding(job, lines))
+      reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', clock.now() - startedAt)
     }
   }
 
@@ -588,14 +514,14 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** Repeats what a server refused, until it is done or the job's signal aborts. */
   async #insist<Value>(
-    { jobId, signal }: Running,
+    { job, signal }: Running,
     action: () => Promise<Value> | undefined,
   ): Promise<Value> {
     try {
       return (await action()) as Value
     } catch (error) {
       if (causeOf(error) !== 'temporary') throw error
-      this.#options.reports.retrying(jobId, error)
+      this.#options.reports.retrying(job.id, error)
     }
     return pRetry(async () => (await action()) as Value, {
       retries: Infinity,
@@ -613,18 +539,6 @@ export class JobRuns<Data, Result, Name extends string> {
     void this.#options.lines?.charge(share, workedMs - chargedMs).catch(() => undefined)
   }
 
-  #runsOf(jobId: string): readonly Running[] {
-    return [...this.#running].filter((running) => running.jobId === jobId)
-  }
-
-  #lockLost({ jobId, report, signal, batch }: Running): void {
-    if (signal.isAborted) return
-    report?.lockLost()
-    const error = new JobLockLostError(jobId ?? '')
-    signal.abort(error)
-    batch?.abort(error)
-  }
-
   async #giveBack(
     job: Job<Data, Result, Name>,
     token: string | undefined,
@@ -639,57 +553,12 @@ export class JobRuns<Data, Result, Name extends string> {
   }
 }
 
-function cancel(running: Running, reason: unknown): void {
-  if (running.batch === undefined) running.signal.abort(reason)
-  else running.cancelled = asError(reason)
-}
-
 /** A job that was not started has to be given back. */
 class NotStarted extends Error {}
 
 async function dropped(kept: Kept | undefined): Promise<void> {
   const outcome = await kept?.outcome
   if (outcome?.status === 'granted') await outcome.lease.release()
-}
-
-/**
- * What to do about an error before the processor was called. `temporary`: try again; servers and
- * connections recover. `elsewhere`: the job cannot run here. `final`: the job fails.
- */
-function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
-  if (!(error instanceof Error)) return 'elsewhere'
-  if (error instanceof TypeError || error instanceof UnrecoverableError) return 'final'
-  if (error instanceof DelayedError || error instanceof ResourceError) return 'final'
-  if (error instanceof ValueTooLargeError) return 'final'
-  if (error instanceof RedlockClosedError || error instanceof ShutdownError) return 'elsewhere'
-  if (error instanceof LeaseLostError || error instanceof JobLockLostError) return 'elsewhere'
-  // BullMQ numbers its refusals: the job is no longer this worker's.
-  return 'code' in error && typeof error.code === 'number' ? 'elsewhere' : 'temporary'
-}
-
-/** The worker, or the lock service, was closed under a running job. */
-function isGivenBack(reason: unknown): boolean {
-  if (reason instanceof ShutdownError || reason instanceof RedlockClosedError) return true
-  return reason instanceof LeaseLostError && reason.cause instanceof RedlockClosedError
-}
-
-/** What a job fails with that was stopped for a reason; BullMQ cancels with any value, or none. */
-export function asError(reason: unknown): Error {
-  if (reason instanceof Error && reason.name !== 'AbortError') return reason
-  const why = typeof reason === 'string' ? `: ${reason}` : ''
-  return new Error(`The job was cancelled${why}`, { cause: reason })
-}
-
-/**
- * What a job fails with. I/O that was stopped by the signal says only "aborted"; the reason says
- * why.
- */
-function failureOf(error: unknown, signal: JobSignal, cancelled: Error | undefined): unknown {
-  const { isAborted, reason } = signal
-  const why = cancelled ?? reason
-  if (why instanceof JobCancelledError) return new UnrecoverableError(why.message)
-  const isReason = !(error instanceof Error) || error.name === 'AbortError'
-  return isAborted && isReason ? asError(reason) : error
 }
 
 /** Why a lease that was not released may not be trusted any more, if so. */

@@ -18,12 +18,17 @@ export function resourceOption<Data>(value: unknown): ResourceOf<Data> {
 }
 
 /**
- * @throws ResourceError, with which the job fails, when the user's function does not name anything.
+ * What the user's function names for a job, or for the data of one.
+ * @throws ResourceError, with which the job fails, when it does not name anything.
  */
-export function resourcesOf(name: () => unknown, jobId: string | undefined): readonly string[] {
+export function resourcesOf<Subject>(
+  resource: (subject: Subject) => unknown,
+  subject: Subject,
+  jobId: string | undefined,
+): readonly string[] {
   let named: unknown
   try {
-    named = name()
+    named = resource(subject)
   } catch (error) {
     const problem = `threw "${messageOf(error)}"`
     throw new ResourceError(jobId, problem, { cause: error })

@@ -20,8 +20,8 @@ import { until, useFleet } from '../../fixtures.ts'
 const fixture = useFleet({ masters: 6, queue: false })
 
 interface Spread {
-  readonly spreadOver?: readonly string[]
-  readonly formerlySpreadOver?: readonly string[]
+  readonly activeCells?: readonly string[]
+  readonly previousCells?: readonly string[]
 }
 
 /** Two masters are a cell: small, but one that is gone leaves no quorum. */
@@ -54,9 +54,9 @@ async function openCells(spread: Spread = {}): Promise<RedlockCells> {
 }
 
 const STEPS: readonly [Spread, Spread, Spread] = [
-  { spreadOver: ['a', 'b'] },
-  { spreadOver: ['a', 'b', 'c'], formerlySpreadOver: ['a', 'b'] },
-  { spreadOver: ['a', 'b', 'c'] },
+  { activeCells: ['a', 'b'] },
+  { activeCells: ['a', 'b', 'c'], previousCells: ['a', 'b'] },
+  { activeCells: ['a', 'b', 'c'] },
 ]
 
 /** One that lives in `from` at first and in `to` in the end. */
@@ -108,7 +108,7 @@ describe('cells', () => {
     await expect(cells.ready()).resolves.toBeDefined()
   })
 
-  test('look for a slot in the cell of its resource', async () => {
+  test('inspect a slot in the cell of its resource', async () => {
     const cells = await openCells()
     for (const name of ['gpu1', 'gpu2', 'gpu3', 'gpu4', 'gpu5', 'gpu6']) {
       const places = await Promise.all([1, 2].map(() => cells.acquire(name, { slots: 2 })))
@@ -139,16 +139,14 @@ describe('cells', () => {
   test('refuse options that cannot be right', () => {
     const some = { a: ['redis://127.0.0.1:1'] }
     expect(() => new RedlockCells({ cells: {} })).toThrow(/`cells`/)
-    const misspelt = { cells: some, spreadover: ['a'] } as RedlockCellsOptions
+    const misspelt = { cells: some, activecells: ['a'] } as RedlockCellsOptions
     expect(() => new RedlockCells(misspelt)).toThrow(
-      'There is no option `spreadover`. Is it `spreadOver`?',
+      'There is no option `activecells`. Is it `activeCells`?',
     )
-    expect(() => new RedlockCells({ cells: some, spreadOver: ['b'] })).toThrow(
-      /`spreadOver`.*\(a\)/,
+    expect(() => new RedlockCells({ cells: some, activeCells: ['b'] })).toThrow(
+      /`activeCells`.*\(a\)/,
     )
-    expect(() => new RedlockCells({ cells: some, formerlySpreadOver: [] })).toThrow(
-      /`formerlySpreadOver`/,
-    )
+    expect(() => new RedlockCells({ cells: some, previousCells: [] })).toThrow(/`previousCells`/)
   })
 })
 
@@ -185,7 +183,7 @@ describe('while cells change', () => {
     },
   )
 
-  test('tokens increase along the whole move, whoever comes when', async () => {
+  test('tokens increase along the whole move, in every order of arrivals', async () => {
     const steps = await Promise.all(STEPS.map((step) => openCells(step)))
     const tokens: number[] = []
     for (const step of [1, 2, 1, 2, 2, 1, 2, 3, 2, 3, 3, 2, 3]) {
@@ -214,7 +212,7 @@ describe('while cells change', () => {
     expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y))
   })
 
-  test('nothing stays where the two cells come to no common token', async () => {
+  test('releases both halves where the two cells reach no common token', async () => {
     const cells = await openCells(STEPS[1])
     const redises = fixture.fleet.urls.map((url) => new Redis(url))
     const keyOf = keyspace(fixture.namespace)
@@ -234,7 +232,7 @@ describe('while cells change', () => {
     expect(keys).toEqual([0, 0, 0, 0, 0, 0])
   })
 
-  test('a resource that stays is asked for in its cell only', async () => {
+  test('acquires a resource that stays in its cell only', async () => {
     const cells = await openCells(STEPS[1])
     await using lease = await cells.acquire(resourceFrom('a', 'a'))
     expect(lease.remainingMs()).toBeGreaterThan(0)
@@ -254,7 +252,7 @@ describe('while cells change', () => {
     await lease.release()
   })
 
-  test('what is refused in one of them is given back in the other', async () => {
+  test('releases in one cell what the other refuses', async () => {
     const final = await openCells(STEPS[2])
     const cells = await openCells(STEPS[1])
     const holder = await leaseOn(final, moving)
@@ -265,7 +263,7 @@ describe('while cells change', () => {
   })
 
   test.each(['a', 'c'])(
-    'a hand over that fails in cell %s gives the other half back as well',
+    'a hand over that fails in cell %s releases the other half as well',
     async (dead) => {
       const cells = await openCells(STEPS[1])
       const outcome = await cells.tryAcquire(moving, { autoExtend: true })
@@ -281,7 +279,7 @@ describe('while cells change', () => {
     },
   )
 
-  test.each(['a', 'c'])('nor does a half stay when the one in cell %s was lost', async (lost) => {
+  test.each(['a', 'c'])('releases the other half when the one in cell %s is lost', async (lost) => {
     const cells = await openCells(STEPS[1])
     const lease = await leaseOn(cells, moving)
     await cells.cells.get(lost)?.close()

@@ -45,7 +45,7 @@ test('is extended only when both halves are', async () => {
   expect(await world.settle(lease.extend())).toMatchObject({ status: 'limit' })
 })
 
-test('a half whose keys are gone from a quorum is not raised to a common token', async () => {
+test('does not raise a half whose keys are gone from a quorum to a common token', async () => {
   const { world, one } = await moving({}, {})
   if (!(one instanceof QuorumLease)) throw new Error('expected a lease on a quorum')
   const { fencingToken } = one

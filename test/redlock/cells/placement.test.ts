@@ -46,7 +46,7 @@ describe('placement', () => {
     expect(placementKey('plain}{')).toBe('plain}{')
   })
 
-  test('has names for good: a version that places otherwise would move everything at once', () => {
+  test('never changes: another version would move all resources at once', () => {
     const placed = ['customer:1', 'customer:2', 'customer:3', 'customer:4', '{customer:1}:cart']
     expect(placed.map((name) => cellOf(name, ['a', 'b', 'c']))).toMatchInlineSnapshot(`
       [

@@ -48,7 +48,7 @@ describe('the clock of a master', () => {
     expect(jumpMs(from, sample(1_000, 4_600_000, 3_600_000), DRIFT, TOLERANCE)).toBe(0)
   })
 
-  test('is given the benefit of a slow reply', () => {
+  test('is not blamed for a slow reply', () => {
     const from = sample(0, 1_000_000, 0)
     expect(jumpMs(from, sample(2_000, 1_000_000, 300, 800), DRIFT, TOLERANCE)).toBe(0)
     expect(jumpMs(from, sample(2_000, 1_000_000, 300, 2), DRIFT, TOLERANCE)).not.toBe(0)
@@ -162,7 +162,7 @@ describe('a master whose clock is out of line', () => {
     expect(seen.suspendedMs()).toEqual([0, 0, 0, SUSPENSION_MS, SUSPENSION_MS])
   })
 
-  test('is so at once when it is set, and no more when it is set right', () => {
+  test('is out of line at once when it is set, and in line when it is set right', () => {
     const seen = new Watched()
     for (const index of seen.masters.keys()) seen.reply(index)
     seen.now += 10
@@ -173,7 +173,7 @@ describe('a master whose clock is out of line', () => {
     expect(seen.outOfLine()).toBe('')
   })
 
-  test('is so too when it drifts there', () => {
+  test('is out of line when it drifts there', () => {
     const seen = new Watched()
     for (const index of seen.masters.keys()) seen.reply(index)
     for (let second = 1; second <= 1_100; second++) {

@@ -40,7 +40,7 @@ test('a master that took over the data of a former replica waits, although its p
   expect(lease.remainingMs()).toBeGreaterThan(0)
 })
 
-test('the same without a failover is granted as usual', async () => {
+test('without a failover it is granted as usual', async () => {
   const [server] = fixture.fleet.masters
   const redlock = await fixture.redlock({ masters: [server?.url ?? ''] })
   await granted(redlock, 'customer:1')

@@ -21,7 +21,7 @@ const master = (name: string): Master => ({ name }) as Master
 const away: MasterState = { status: 'connecting', detail: 'connect ECONNREFUSED' }
 const facts = { clockOffsetMs: 0 } as never
 
-test('a state that repeats is logged once a minute, with how often it occurred', async () => {
+test('logs a state that repeats once a minute, with a count', async () => {
   const { all, logger } = lines()
   const clock = new FakeClock()
   const log = new MasterLog(new EventLog(logger), clock)
@@ -53,7 +53,7 @@ test('masters that are quarantined at once share one line', async () => {
 
 const fixture = useFleet({ masters: 3 })
 
-test('a dead master is one line, however often it is tried', async () => {
+test('a dead master is one line for all its attempts', async () => {
   const { all, logger } = lines()
   const redlock = await fixture.redlock({ logger })
   const [first] = fixture.fleet.masters

@@ -33,7 +33,7 @@ test('a new fleet votes at once, and another client finds nothing to do', async 
   expect(await client(started).bootstrap({ newFleet: true })).toHaveLength(3)
 })
 
-test('masters that restarted empty are not a new fleet, whatever start-up code says', async () => {
+test('masters that restarted empty are not a new fleet, also with `newFleet`', async () => {
   const started = await fleet()
   const first = client(started)
   await first.bootstrap({ newFleet: true })
@@ -51,7 +51,7 @@ test('masters that restarted empty are not a new fleet, whatever start-up code s
   expect(String(error)).toContain('Wait one `maxLeaseMs`')
 })
 
-test('a fleet with a master that cannot be asked is not certainly new', async () => {
+test('a fleet with an unreachable master is not certainly new', async () => {
   const started = await fleet()
   await started.masters[2]?.kill()
   const refused = client(started).bootstrap({ newFleet: true })

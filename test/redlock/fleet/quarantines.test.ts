@@ -59,27 +59,27 @@ describe('what is left of a quarantine', () => {
     expect(quarantines.leftMs(master)).toBe(900)
   })
 
-  test('is nothing when another client has counted it to its end', () => {
+  test('is zero when another client has counted it to its end', () => {
     quarantines.told(master, 'first', 600)
     quarantines.told(master, 'first', 0)
     expect(quarantines.leftMs(master)).toBe(0)
   })
 
-  test('is a part of a millisecond until it is over', async () => {
+  test('is more than zero until it is over', async () => {
     quarantines.told(master, 'first', 100.5)
     await clock.advance(100)
     expect(quarantines.leftMs(master)).toBe(1)
     expect(reports.at(-1)).not.toEqual(['first', 0])
   })
 
-  test('is told to every master on demand, as before a client closes', async () => {
+  test('is reported to every master on demand, as before a client closes', async () => {
     quarantines.told(master, 'first', 600)
     await clock.advance(100)
     await quarantines.report()
     expect(reports).toEqual([['first', 500]])
   })
 
-  test('is counted no more when the client is closed', async () => {
+  test('is not counted after the client is closed', async () => {
     quarantines.told(master, 'first', 600)
     quarantines.close()
     expect(quarantines.leftMs(master)).toBe(0)

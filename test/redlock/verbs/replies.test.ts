@@ -179,7 +179,7 @@ describe('counters that differ', () => {
 })
 
 describe('a master whose clock is not trusted', () => {
-  test('is not asked for a grant, and its grant is no vote', () => {
+  test('gets no request for a grant, and its grant is no vote', () => {
     const verb = acquire({ suspendedMs: 70 })
     expect(verb.ask(master)).toMatchObject({ ok: false, mayHaveRun: false })
     expect(verb.read(master, replied(USUAL))).toEqual({ kind: 'suspended', waitMs: 70 })

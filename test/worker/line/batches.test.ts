@@ -114,7 +114,7 @@ describe('a batch', () => {
     expect(events.filter((event) => event === 'failed 2')).toHaveLength(1)
   })
 
-  test('that throws fails all of its jobs, for good where they have no attempt left', async () => {
+  test('fails all of its jobs if the processor throws', async () => {
     const queue = openQueue()
     await queue.addBulk(jobs(3))
     await work({ size: 3 }, () => Promise.reject(new Error('the bank is away')))
@@ -125,7 +125,7 @@ describe('a batch', () => {
     await until('the line goes on', async () => (await next.getState()) === 'failed')
   })
 
-  test('that says nothing of some jobs fails all of them', async () => {
+  test('fails all of its jobs if the processor omits some', async () => {
     const queue = openQueue()
     await queue.addBulk(jobs(2))
     await work({ size: 2 }, () => Promise.resolve([{ status: 'fulfilled', value: 1 }]))
@@ -235,7 +235,7 @@ describe('a batch', () => {
     await until('both are done', async () => (await queue.getCompletedCount()) === 2)
   })
 
-  test('has jobs of its own queue alone, also where queues share a line', async () => {
+  test('has jobs of one queue alone, also where queues share a line', async () => {
     const { namespace } = fixture
     const queue = openQueue()
     const other = new LockedQueue<Charge>(`${namespace}-other`, {
@@ -269,7 +269,7 @@ describe('a batch', () => {
     expect(seen.flat()).toEqual([0, 1, 2])
   })
 
-  test('goes on when one of its jobs is cancelled, which then fails', async () => {
+  test('continues when one of its jobs is cancelled, which then fails', async () => {
     const queue = openQueue()
     await queue.addBulk(jobs(3, 'a', { attempts: 5 }))
     const ends: AbortSignal[] = []
@@ -297,7 +297,7 @@ describe('a batch', () => {
     expect(failed?.attemptsMade).toBe(1)
   })
 
-  test('that is drained gives its jobs back, in order and without an attempt', async () => {
+  test('is requeued by drain, in order and without an attempt', async () => {
     const queue = openQueue()
     await queue.addBulk(jobs(6))
     let isRunning = false
@@ -323,7 +323,7 @@ describe('a batch', () => {
     expect(order).toEqual([0, 1, 2, 3, 4, 5])
   })
 
-  test('that cannot begin gives back what was taken for it', async () => {
+  test('that cannot begin returns its jobs to their places', async () => {
     await fixture.undisturbed(async () => {
       const queue = openQueue()
       await queue.addBulk(jobs(9))
@@ -355,7 +355,7 @@ describe('a batch', () => {
     })
   }, 60_000)
 
-  test('takes no job behind one that another worker may be given', async () => {
+  test('takes no job behind one that another worker may get', async () => {
     const queue = openQueue()
     const seen: number[][] = []
     await queue.addBulk([...jobs(12, 'a'), ...jobs(12, 'b')])

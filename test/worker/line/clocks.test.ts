@@ -12,7 +12,7 @@ const HOUR_MS = 3_600_000
 const answer = await compileShim()
 const reason = answer.status === 'absent' ? answer.reason : ''
 
-describe.skipIf(answer.status === 'absent')(`with clocks of their own ${reason}`, () => {
+describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () => {
   const fixture = useFleet({ masters: 1 })
   let server: TestServer
   let shim: ClockShim

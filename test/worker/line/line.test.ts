@@ -9,6 +9,7 @@ import {
   type LockedWorkerOptions,
 } from '../../../src/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
+import { givenOrder, misplacedBy } from '../../support/given-order.ts'
 
 interface Charge {
   readonly customer: string | readonly string[]
@@ -113,7 +114,7 @@ function gate(): { readonly passed: Promise<void>; open(): void } {
 }
 
 describe('a place is dead', () => {
-  test('when its job was deleted behind the back of all: an idle line is restarted by the sweep', async () => {
+  test('when its job was deleted without our scripts: the sweep restarts an idle line', async () => {
     const queue = makeQueue()
     await queue.addBulk(jobs('a', 1, 2))
     const head = (await queue.getJobs(['wait'], 0, 0, true))[0]
@@ -184,7 +185,7 @@ describe('a place is dead', () => {
 })
 
 describe('turns', () => {
-  test('a line that has used its burst goes behind jobs of other lines', async () => {
+  test('puts a line that has used its burst behind jobs of other lines', async () => {
     const queue = makeQueue()
     await queue.addBulk(jobs('busy', ...Array.from({ length: 30 }, (_, n) => n)))
     await queue.addBulk(jobs('light', 100))
@@ -229,7 +230,7 @@ describe('turns', () => {
     expect(ofA).toEqual([...ofA].sort((x, y) => x - y))
   })
 
-  test('jobs of one resource in two queues stand in one line', async () => {
+  test('jobs of one resource in two queues share one line', async () => {
     const other = `${fixture.namespace}-other`
     const [one, two] = [makeQueue(), makeQueue({}, other)]
     for (let nr = 0; nr < 20; nr += 2) {
@@ -250,6 +251,7 @@ describe('turns', () => {
   test('with slots: as many at once, in order', async () => {
     const queue = makeQueue({ slots: 3 })
     await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
+    expect(await plainQueue().getJobCounts('wait', 'delayed')).toEqual({ wait: 3, delayed: 17 })
     const three = gate()
     let started = 0
     const seen = await work({ slots: 3 }, async () => {
@@ -259,17 +261,9 @@ describe('turns', () => {
     })
     await until('all ran', () => seen.order.length === 20)
     expect(seen.most).toBe(3)
-    // As they were given to the worker: a lease that comes late lets others start before.
     // Of those that stand next to each other, the one that a job wakes may be given first.
-    const events = await redis().xrange(`bull:${fixture.namespace}:events`, '-', '+')
-    const given = events
-      .map(([, fields]) => fields)
-      .filter((fields) => fields[1] === 'active')
-      .map((fields) => Number(fields[fields.indexOf('jobId') + 1]))
-    const sorted = given.toSorted((a, b) => a - b)
-    for (const [index, id] of given.entries()) {
-      expect(Math.abs(index - sorted.indexOf(id)), given.join()).toBeLessThan(3)
-    }
+    const given = await givenOrder(fixture.fleet.queue.url, fixture.namespace)
+    expect(Math.max(...misplacedBy(given)), given.join()).toBeLessThan(3)
     expect(given).toHaveLength(20)
   })
 
@@ -293,10 +287,24 @@ describe('turns', () => {
     await until('all ran', () => order.length === 6)
     expect(order).toEqual([1, 5, 4, 3, 6, 2])
   })
+
+  test('within a line by priority, also of two that stand before the one that runs', async () => {
+    const queue = makeQueue({ within: 'priority' })
+    const wait = gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    await queue.add('charge', { customer: 'a', nr: 1 }, { priority: 5 })
+    await until('the first runs', () => started.length === 1)
+    await queue.addBulk(jobs('a', 2, 3))
+    wait.open()
+    await until('all ran', () => order.length === 3)
+    expect(order).toEqual([1, 2, 3])
+  })
 })
 
 describe('the lines of a job', () => {
-  test('stay those that it joined, whatever becomes of its data', async () => {
+  test('stay those that it joined, also when its data change', async () => {
     await turnSweepsOff()
     const queue = makeQueue()
     await queue.addBulk(jobs('a', 1, 2))
@@ -311,7 +319,7 @@ describe('the lines of a job', () => {
     )
   })
 
-  test('a parent leaves them while it waits for children of its own resource', async () => {
+  test('a parent leaves them while it waits for children of the same resource', async () => {
     const queue = makeQueue()
     const wait = gate()
     const { WaitingChildrenError } = await import('bullmq')
@@ -358,7 +366,7 @@ describe('onFailure: block', () => {
     await until('the line goes on', () => order.length === 1)
   })
 
-  test('skip lets the line go on, and the failed job comes back at its end when retried', async () => {
+  test('skip lets the line continue, and a retried job joins the line at its end', async () => {
     const queue = makeQueue()
     const [first, second] = await queue.addBulk(jobs('a', 1, 2))
     let isBroken = true

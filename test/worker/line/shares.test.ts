@@ -171,7 +171,7 @@ describe('weights', () => {
     )
   }
 
-  testShares('are those of tenants, where there are tenants', async () => {
+  testShares('belong to tenants where the queue names tenants', async () => {
     const queue = makeQueue({ ...byTenant, weight: ({ weight = 1 }) => weight })
     for (const [tenant, weight] of Object.entries(weights)) {
       await queue.addBulk(tasks(tenant, 7, 150, 5, weight))
@@ -182,7 +182,7 @@ describe('weights', () => {
 
 describe('tenants', () => {
   testShares(
-    'one with 50 lines gets as much work done as one with a line; its lines take turns',
+    'give a tenant with 50 lines as much work as one with a line; its lines take turns',
     async () => {
       const queue = makeQueue(byTenant)
       await queue.addBulk(tasks('big', 50, 40, 4))
@@ -198,7 +198,7 @@ describe('tenants', () => {
     },
   )
 
-  testShares('the same on several slots, where each has lines enough', async () => {
+  testShares('give the same shares on several slots', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk(tasks('big', 40, 50, 10))
     await queue.addBulk(tasks('small', 8, 250, 25))
@@ -206,7 +206,7 @@ describe('tenants', () => {
   })
 
   testShares(
-    'the same where each job is a line of its own, is delayed, or fails and is tried again',
+    'give the same shares to jobs in separate lines, delayed jobs, and retried ones',
     async () => {
       const queue = makeQueue(byTenant)
       const own = tasks('own', 600, 1, 5)
@@ -222,24 +222,21 @@ describe('tenants', () => {
     },
   )
 
-  testShares(
-    'one that was idle comes back without credit, and nothing is left behind',
-    async () => {
-      const queue = makeQueue(byTenant)
-      await queue.addBulk([...tasks('busy', 5, 600, 4), ...tasks('other', 1, 5, 4)])
-      const seen = await work({ burstMs: 10 })
-      await until('the other is idle', () => (seen.worked.get('busy') ?? 0) > 1_000)
-      await queue.addBulk(tasks('other', 1, 1_500, 4))
-      expect(await queue.getMeta()).not.toHaveProperty('redlock:time')
-      seen.worked.clear()
-      seen.stalled.clear()
-      expectFair(await shares(seen, 4_000, { busy: 1, other: 1 }))
-      await queue.drain()
-      await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
-    },
-  )
+  testShares('give an idle tenant no credit, and leave nothing behind', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk([...tasks('busy', 5, 600, 4), ...tasks('other', 1, 5, 4)])
+    const seen = await work({ burstMs: 10 })
+    await until('the other is idle', () => (seen.worked.get('busy') ?? 0) > 1_000)
+    await queue.addBulk(tasks('other', 1, 1_500, 4))
+    expect(await queue.getMeta()).not.toHaveProperty('redlock:time')
+    seen.worked.clear()
+    seen.stalled.clear()
+    expectFair(await shares(seen, 4_000, { busy: 1, other: 1 }))
+    await queue.drain()
+    await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
+  })
 
-  test('jobs that are removed, cancelled, paused or added without a tenant keep nobody waiting', async () => {
+  test('jobs that are removed, cancelled, paused or without a tenant block no other job', async () => {
     const queue = makeQueue(byTenant)
     const added = await queue.addBulk([...tasks('a', 6, 1, 1), ...tasks('b', 1, 3, 1)])
     await added[0]?.remove()
@@ -266,7 +263,7 @@ describe('tenants', () => {
     expect(tenants.toSorted()).toEqual(['a', 'a', 'b', 'b'])
   })
 
-  test('a start in vain counts nothing for its tenant', async () => {
+  test('a start that is refused counts nothing for its tenant', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk([...tasks('busy', 1, 1, 2_000), ...tasks('paused', 1, 1, 1)])
     await queue.pauseResource('paused-0')
@@ -303,7 +300,7 @@ describe('tenants', () => {
     await client.config('SET', 'maxmemory', '0')
   })
 
-  test('a job without a tenant, or with a weight that is none, is not added', async () => {
+  test('refuses a job without a tenant, or with a bad weight', async () => {
     const queue = makeQueue({ tenant: () => '', weight: () => 0 })
     await expect(queue.add('task', { tenant: '', line: 0, workMs: 0 })).rejects.toThrow(/tenant/)
     const other = makeQueue({ weight: () => 0 })

@@ -17,14 +17,14 @@ const LEAVE_LIMIT_MS = 5_000
  */
 export type SharedOrders = Omit<Orders, 'name' | 'seed'>
 
-export class Crew {
+export class ClientProcesses {
   readonly #members: MemberProcess[] = []
   readonly #env: NodeJS.ProcessEnv
 
-  static async muster(size: number, env: NodeJS.ProcessEnv = {}): Promise<Crew> {
-    const crew = new Crew(env)
-    await Promise.all(Array.from({ length: size }, () => crew.#recruit()))
-    return crew
+  static async start(size: number, env: NodeJS.ProcessEnv = {}): Promise<ClientProcesses> {
+    const clients = new ClientProcesses(env)
+    await Promise.all(Array.from({ length: size }, () => clients.#startMember()))
+    return clients
   }
 
   private constructor(env: NodeJS.ProcessEnv) {
@@ -79,7 +79,7 @@ export class Crew {
     return left.flat()
   }
 
-  async #recruit(): Promise<void> {
+  async #startMember(): Promise<void> {
     this.#members.push(await MemberProcess.start(this.#env))
   }
 

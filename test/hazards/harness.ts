@@ -1,6 +1,6 @@
 /**
  * A namespace of its own on real masters, a fault proxy in front of each, and everything that was
- * made on them. When a lab is closed, every client is, and no lease may be left.
+ * made on them. When a harness is closed, every client is, and no lease may be left.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -11,7 +11,7 @@ import type { Fleet } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 
-export interface LabOptions {
+export interface HarnessOptions {
   /** How many of the fleet's masters. Default: all. */
   readonly masters?: number
   /** The constant of the fleet; the longest lease a test may take. */
@@ -23,7 +23,7 @@ export interface ClientOptions extends Partial<RedlockOptions> {
   readonly direct?: boolean
 }
 
-export class Lab implements AsyncDisposable {
+export class Harness implements AsyncDisposable {
   readonly namespace: string = `t-${randomUUID().slice(0, 8)}`
   readonly keys: Keyspace = keyspace(this.namespace)
   /** One in front of each master, in their order. */
@@ -36,14 +36,14 @@ export class Lab implements AsyncDisposable {
 
   static async open(
     fleet: Fleet,
-    { masters = fleet.masters.length, maxLeaseMs = 30_000 }: LabOptions = {},
-  ): Promise<Lab> {
+    { masters = fleet.masters.length, maxLeaseMs = 30_000 }: HarnessOptions = {},
+  ): Promise<Harness> {
     const servers = fleet.masters.slice(0, masters)
     const proxies = await Promise.all(servers.map(({ port }) => startProxy(port)))
     const urls = servers.map(({ url }) => url)
-    const lab = new Lab(proxies, urls, maxLeaseMs)
-    await (await lab.client({ direct: true })).bootstrap({ newFleet: true })
-    return lab
+    const harness = new Harness(proxies, urls, maxLeaseMs)
+    await (await harness.client({ direct: true })).bootstrap({ newFleet: true })
+    return harness
   }
 
   private constructor(proxies: readonly FaultProxy[], urls: readonly string[], maxLeaseMs: number) {

@@ -10,13 +10,13 @@ import { storeDisorder } from '../faults/checkers/fenced-store.ts'
 import { immortalKeys } from '../faults/checkers/immortal-keys.ts'
 import { wedgedResources } from '../faults/checkers/liveness.ts'
 import { lostUpdates } from '../faults/checkers/lost-updates.ts'
-import { Crew } from '../faults/crew.ts'
+import { ClientProcesses } from '../faults/client-processes.ts'
 import { History } from '../faults/history.ts'
 import { LeaseLogs } from '../faults/lease-logs.ts'
 import type { WorkerSetup } from '../faults/job-states.ts'
 import type { ClockShim, ShimmedClock } from '../faults/shimmed-clock.ts'
 import { FencedStore } from '../faults/store.ts'
-import { JobLedger, WorkForce } from '../faults/work-force.ts'
+import { JobLedger, WorkerProcesses } from '../faults/worker-processes.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import type { ProducerSetup } from './producer-setup.ts'
 import { ScratchQueue } from './scratch-queue.ts'
@@ -54,12 +54,12 @@ export class MasterClocks {
   }
 }
 
-export class Arena implements AsyncDisposable {
+export class Harness implements AsyncDisposable {
   readonly servers: readonly TestServer[]
   readonly queue: TestServer
   readonly proxies: readonly FaultProxy[]
-  readonly crew: Crew
-  readonly force: WorkForce
+  readonly clients: ClientProcesses
+  readonly workers: WorkerProcesses
   readonly ledger: JobLedger
   /** Its jobs are removed and obliterated. */
   readonly scratch: ScratchQueue
@@ -69,20 +69,20 @@ export class Arena implements AsyncDisposable {
   longestExitMs = 0
   /** Of all processes. */
   readonly leaseLogs: LeaseLogs
-  readonly clients = CLIENTS
-  readonly workers = WORKERS
+  readonly clientCount = CLIENTS
+  readonly workerCount = WORKERS
   readonly #fleet: Fleet
   readonly #store: TestServer
   readonly #masters: readonly Redis[]
   readonly queueRedis: Redis
   readonly #setup: WorkerSetup
 
-  static async open(seed: number, shim: ClockShim | undefined): Promise<Arena> {
+  static async open(seed: number, shim: ClockShim | undefined): Promise<Harness> {
     const config = { appendonly: 'yes', appendfsync: 'everysec', 'repl-diskless-sync-delay': '0' }
-    const [fleet, store, crew] = await Promise.all([
+    const [fleet, store, clients] = await Promise.all([
       startFleet({ masters: 5, config }),
       startServer({ name: 'store' }),
-      Crew.muster(CLIENTS),
+      ClientProcesses.start(CLIENTS),
     ])
     const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
     const namespace = `soak-${randomUUID().slice(0, 8)}`
@@ -109,9 +109,9 @@ export class Arena implements AsyncDisposable {
       concurrency: 4,
       workMs: 80,
     }
-    const arena = new Arena(fleet, store, proxies, crew, setup, leaseLogs, shim)
+    const harness = new Harness(fleet, store, proxies, clients, setup, leaseLogs, shim)
     const { masters, storeUrl } = setup
-    await crew.begin(
+    await clients.begin(
       {
         urls: masters,
         storeUrl,
@@ -125,16 +125,16 @@ export class Arena implements AsyncDisposable {
         holdMs: LEASE_MS / 8,
       },
       seed,
-      arena.history,
+      harness.history,
     )
-    return arena
+    return harness
   }
 
   private constructor(
     fleet: Fleet,
     store: TestServer,
     proxies: readonly FaultProxy[],
-    crew: Crew,
+    clients: ClientProcesses,
     setup: WorkerSetup,
     leaseLogs: LeaseLogs,
     shim: ClockShim | undefined,
@@ -146,7 +146,7 @@ export class Arena implements AsyncDisposable {
     this.servers = fleet.masters
     this.queue = fleet.queue
     this.proxies = proxies
-    this.crew = crew
+    this.clients = clients
     this.ledger = new JobLedger(setup, CUSTOMERS)
     this.scratch = new ScratchQueue(setup, `${setup.queue}-scratch`, SCRATCH_CUSTOMERS)
     this.standstill = new Standstill({
@@ -154,9 +154,9 @@ export class Arena implements AsyncDisposable {
       recoveryMs: MAX_LEASE_MS,
       undone: async () => [...(await this.ledger.undone()), ...(await this.scratch.undone())],
       describe: (customer) => this.#describe(customer),
-      ready: () => this.force.ready,
+      ready: () => this.workers.ready,
     })
-    this.force = new WorkForce(setup, WORKERS, (sighting) => {
+    this.workers = new WorkerProcesses(setup, WORKERS, (sighting) => {
       this.standstill.see(sighting)
       this.scratch.see(sighting)
     })
@@ -226,13 +226,13 @@ export class Arena implements AsyncDisposable {
       if (server.running) await server.thaw()
       else await server.restart()
     }
-    for (const index of this.crew.pids.keys()) this.crew.resume(index)
-    for (const pid of this.force.pids) process.kill(pid, 'SIGCONT')
+    for (const index of this.clients.pids.keys()) this.clients.resume(index)
+    for (const pid of this.workers.pids) process.kill(pid, 'SIGCONT')
   }
 
   /** When all is quiet and all jobs are done. */
   async anomalies(): Promise<readonly string[]> {
-    const unended = await this.crew.end()
+    const unended = await this.clients.end()
     const { namespace, storeUrl } = this.#setup
     const wedged = await wedgedResources({
       masters: this.#fleet.urls,
@@ -267,7 +267,7 @@ export class Arena implements AsyncDisposable {
 
   /** Everybody leaves; returns who would not. */
   async leave(): Promise<readonly string[]> {
-    const left = await Promise.all([this.force.leave(), this.crew.leave()])
+    const left = await Promise.all([this.workers.leave(), this.clients.leave()])
     return left.flat()
   }
 

@@ -1,5 +1,5 @@
 /**
- * One scenario: masters with a fault proxy in front of each, a crew at work on them, and the
+ * One scenario: masters with a fault proxy in front of each, clients at work on them, and the
  * verdict of every checker when all is quiet again.
  */
 import { randomUUID } from 'node:crypto'
@@ -12,13 +12,13 @@ import { storeDisorder } from './checkers/fenced-store.ts'
 import { immortalKeys } from './checkers/immortal-keys.ts'
 import { wedgedResources } from './checkers/liveness.ts'
 import { lostUpdates } from './checkers/lost-updates.ts'
-import type { Crew } from './crew.ts'
+import type { ClientProcesses } from './client-processes.ts'
 import { History } from './history.ts'
 import { leaseAnomalies, LeaseLogs } from './lease-logs.ts'
 import type { Orders } from './orders.ts'
 import { FencedStore } from './store.ts'
 
-export interface RigOptions {
+export interface HarnessOptions {
   readonly seed: number
   readonly leaseMs?: number
   readonly maxLeaseMs?: number
@@ -39,11 +39,11 @@ export interface RigOptions {
   readonly exclusion?: boolean
 }
 
-/** How long the crew may take to get some leases, while faults are going on or after them. */
+/** How long the clients may take to get some leases, while faults are going on or after them. */
 const PROGRESS_LIMIT_MS = 20_000
 const SETTLE_LIMIT_MS = 1_000
 
-export class Rig implements AsyncDisposable {
+export class Harness implements AsyncDisposable {
   readonly servers: readonly TestServer[]
   readonly proxies: readonly FaultProxy[]
   /** A connection past the proxies to each master. */
@@ -53,17 +53,21 @@ export class Rig implements AsyncDisposable {
   readonly namespace: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
-  readonly #crew: Crew
+  readonly #clients: ClientProcesses
   readonly #resources: readonly string[]
   readonly #store: FencedStore
   readonly #exclusion: boolean
   #working = true
 
   /** Starts the work; resolves when the first leases have been granted. */
-  static async start(fleet: Fleet, crew: Crew, options: RigOptions): Promise<Rig> {
+  static async start(
+    fleet: Fleet,
+    clients: ClientProcesses,
+    options: HarnessOptions,
+  ): Promise<Harness> {
     const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
-    const rig = new Rig(fleet, crew, proxies, options)
-    const { leaseMs, maxLeaseMs, namespace } = rig
+    const harness = new Harness(fleet, clients, proxies, options)
+    const { leaseMs, maxLeaseMs, namespace } = harness
     const founder = new Redlock({
       masters: fleet.urls,
       namespace,
@@ -78,9 +82,9 @@ export class Rig implements AsyncDisposable {
     const shared = {
       urls: proxies.map(({ url }) => url),
       storeUrl: fleet.queue.url,
-      leaseLogs: rig.#leaseLogs.directory,
+      leaseLogs: harness.#leaseLogs.directory,
       namespace,
-      resources: rig.#resources,
+      resources: harness.#resources,
       leaseMs,
       maxLeaseMs,
       masterTimeoutMs,
@@ -89,16 +93,16 @@ export class Rig implements AsyncDisposable {
       ...(pauses !== undefined && { pauses }),
       ...(stubborn !== undefined && { stubborn }),
     }
-    await crew.begin(shared, options.seed, rig.history)
-    await rig.progress(5)
-    return rig
+    await clients.begin(shared, options.seed, harness.history)
+    await harness.progress(5)
+    return harness
   }
 
   private constructor(
     fleet: Fleet,
-    crew: Crew,
+    clients: ClientProcesses,
     proxies: readonly FaultProxy[],
-    { seed, leaseMs = 400, maxLeaseMs = 600, resources = 2, exclusion = true }: RigOptions,
+    { seed, leaseMs = 400, maxLeaseMs = 600, resources = 2, exclusion = true }: HarnessOptions,
   ) {
     this.servers = fleet.masters
     this.proxies = proxies
@@ -110,7 +114,7 @@ export class Rig implements AsyncDisposable {
     this.namespace = `f${seed}-${randomUUID().slice(0, 8)}`
     this.leaseMs = leaseMs
     this.maxLeaseMs = maxLeaseMs
-    this.#crew = crew
+    this.#clients = clients
     this.#resources = Array.from({ length: resources }, (_, index) => `r${index + 1}`)
     this.#store = new FencedStore(fleet.queue.url, this.namespace)
     this.#exclusion = exclusion
@@ -197,7 +201,7 @@ export class Rig implements AsyncDisposable {
   async #endWork(): Promise<readonly string[]> {
     if (!this.#working) return []
     this.#working = false
-    return this.#crew.end()
+    return this.#clients.end()
   }
 
   async #leaseAnomalies(): Promise<readonly string[]> {

@@ -22,15 +22,15 @@ const UNIVERSAL: Partial<Setup> = { masterTimeoutMs: 5_000 }
 
 type ContenderProcess = RemoteProcess<Calls>
 
-export class Lab implements AsyncDisposable {
+export class Harness implements AsyncDisposable {
   readonly fleet: Fleet
   readonly effort: Effort
   readonly #masters: readonly Redis[]
   readonly #processes = new Map<string, Promise<ContenderProcess>>()
   readonly #say: (line: string) => void
 
-  static async open(effort: Effort, say: (line: string) => void): Promise<Lab> {
-    return new Lab(await startFleet({ masters: 5, queue: false }), effort, say)
+  static async open(effort: Effort, say: (line: string) => void): Promise<Harness> {
+    return new Harness(await startFleet({ masters: 5, queue: false }), effort, say)
   }
 
   private constructor(fleet: Fleet, effort: Effort, say: (line: string) => void) {
@@ -40,13 +40,10 @@ export class Lab implements AsyncDisposable {
     this.#say = say
   }
 
-  /**
-   * The process of a contender, always the same one; `index` tells several of one contender apart.
-   */
-  process({ name }: Contender, index = 0): Promise<ContenderProcess> {
-    const key = `${name} ${index}`
-    const running = this.#processes.get(key) ?? RemoteProcess.start<Calls>(CHILD, name)
-    this.#processes.set(key, running)
+  /** The process of a contender, always the same one. */
+  process({ name }: Contender): Promise<ContenderProcess> {
+    const running = this.#processes.get(name) ?? RemoteProcess.start<Calls>(CHILD, name)
+    this.#processes.set(name, running)
     return running
   }
 
@@ -57,22 +54,17 @@ export class Lab implements AsyncDisposable {
     return { ...common, ...(name === 'redlock-universal' && UNIVERSAL), ...options }
   }
 
-  /** Clients of each contender, in a process of its own or in several. */
+  /** Clients of each contender, in its process. */
   async open(
     contenders: readonly Contender[],
     options: (contender: Contender) => Partial<Setup> = () => ({}),
-    { clients = 1, processes = 1 } = {},
+    clients = 1,
   ): Promise<Groups> {
-    const groups = new Map<Contender, readonly Group[]>()
+    const groups = new Map<Contender, Group>()
     for (const contender of contenders) {
+      const process = await this.process(contender)
       const setup = this.#setup(contender, options(contender))
-      const opened: Group[] = []
-      for (let index = 0; index < processes; index++) {
-        const process = await this.process(contender, index)
-        const opening = { setup: { ...setup, fresh: index === 0 }, clients }
-        opened.push({ process, group: await process.ask('open', opening) })
-      }
-      groups.set(contender, opened)
+      groups.set(contender, { process, group: await process.ask('open', { setup, clients }) })
     }
     return new Groups(groups)
   }
@@ -137,25 +129,20 @@ interface Group {
 }
 
 export class Groups implements AsyncDisposable {
-  readonly #groups: ReadonlyMap<Contender, readonly Group[]>
+  readonly #groups: ReadonlyMap<Contender, Group>
 
-  constructor(groups: ReadonlyMap<Contender, readonly Group[]>) {
+  constructor(groups: ReadonlyMap<Contender, Group>) {
     this.#groups = groups
   }
 
-  /** One of each process. */
-  all(contender: Contender): readonly Group[] {
-    return this.#groups.get(contender) ?? []
-  }
-
   of(contender: Contender): Group {
-    const [group] = this.all(contender)
+    const group = this.#groups.get(contender)
     if (group === undefined) throw new Error(`${contender.name} has no clients`)
     return group
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { process, group } of [...this.#groups.values()].flat()) {
+    for (const { process, group } of this.#groups.values()) {
       await process.ask('close', group)
     }
   }

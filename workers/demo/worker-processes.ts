@@ -91,7 +91,7 @@ export class Member {
   }
 }
 
-export class Crew {
+export class WorkerProcesses {
   readonly #config: Omit<WorkerConfig, 'name'>
   readonly #watchers = new Set<Watcher>()
   readonly members: Member[] = []

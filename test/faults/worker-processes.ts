@@ -13,7 +13,7 @@ import { FencedStore } from './store.ts'
 const LEAVE_LIMIT_MS = 15_000
 const MAX_ADD_TRIES = 50
 
-export class WorkForce {
+export class WorkerProcesses {
   readonly #setup: WorkerSetup
   readonly #seen: (sighting: Sighting) => void
   readonly #ready = new Set<ChildProcess>()
@@ -29,7 +29,7 @@ export class WorkForce {
   ) {
     this.#setup = setup
     this.#seen = seen
-    for (let index = 0; index < size; index++) this.#children.push(this.#hire())
+    for (let index = 0; index < size; index++) this.#children.push(this.#startWorker())
   }
 
   /** Whether every worker has begun to work. */
@@ -41,7 +41,7 @@ export class WorkForce {
     return this.#children.flatMap(({ pid }) => (pid === undefined ? [] : [pid]))
   }
 
-  /** Kills the worker that is the next to have a job in this state, and hires another one. */
+  /** Kills the worker that is the next to have a job in this state, and starts another one. */
   async killAt(state: JobState, signal: AbortSignal): Promise<void> {
     const doomed = await new Promise<ChildProcess>((resolve, reject) => {
       const watch = (reached: JobState, child: ChildProcess): void => {
@@ -63,7 +63,7 @@ export class WorkForce {
   }
 
   /**
-   * Tells one worker to end, and hires another. Returns the time that it took; rejects over the
+   * Tells one worker to end, and starts another. Returns the time that it took; rejects over the
    * limit.
    */
   async stopOne(index: number, stop: Stop): Promise<number> {
@@ -80,7 +80,7 @@ export class WorkForce {
       child.kill('SIGKILL')
       throw new Error(`worker ${child.pid ?? 0} on ${stop}`, { cause: error })
     } finally {
-      if (this.#children[index] === child) this.#children[index] = this.#hire()
+      if (this.#children[index] === child) this.#children[index] = this.#startWorker()
     }
   }
 
@@ -101,7 +101,7 @@ export class WorkForce {
     return (await Promise.all(left)).flat()
   }
 
-  #hire(): ChildProcess {
+  #startWorker(): ChildProcess {
     const child = fork(new URL('worker-child.ts', import.meta.url), [JSON.stringify(this.#setup)], {
       execArgv: ['--import', import.meta.resolve('tsx')],
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -130,7 +130,7 @@ export class WorkForce {
     const exited = once(child, 'exit')
     child.kill('SIGKILL')
     await exited
-    if (this.#children[index] === child) this.#children[index] = this.#hire()
+    if (this.#children[index] === child) this.#children[index] = this.#startWorker()
   }
 }
 

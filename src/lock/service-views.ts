@@ -1,0 +1,55 @@
+/** What a lock service besides Redis tells people of its leases and its servers. */
+import { messageOf } from '../message-of.ts'
+import type { Finding } from './finding.ts'
+import type { Inspection, ListedLease, ServerHealth, ServiceHealth } from './inspection.ts'
+
+/** A token is secret: people see its owner and its beginning. */
+export function ownerOf(token: string): string {
+  return `${token.slice(token.indexOf('@') + 1)} (${token.slice(0, 6)}…)`
+}
+
+/** The service counts as one master. */
+export function heldInspection(master: string, lease: ListedLease): Inspection {
+  const { resource, holder, fencingToken, freeInMs } = lease
+  return {
+    resource,
+    holder: { name: holder, fencingToken, freeInMs },
+    masters: [{ master, holder, ttlMs: freeInMs, counter: fencingToken }],
+  }
+}
+
+export interface AskedServer {
+  readonly server: string
+  readonly ask: () => Promise<
+    Omit<ServerHealth, 'server'> & { readonly findings?: readonly Finding[] }
+  >
+}
+
+/** Asks every server by itself; `serves` rejects where no lease can be had. */
+export async function healthOf(
+  service: string,
+  servers: readonly AskedServer[],
+  serves: () => Promise<unknown>,
+): Promise<ServiceHealth> {
+  const answers = await Promise.all(
+    servers.map(async ({ server, ask }) => {
+      try {
+        const { findings = [], ...health } = await ask()
+        return { health: { server, ...health }, findings }
+      } catch (error) {
+        const problem = messageOf(error)
+        const fact = `does not answer: ${problem}`
+        const fix = 'start it again, and see that it is reached from here and by the other servers'
+        const severity = 'error' as const
+        const finding = { severity, code: 'unreachable', where: server, fact, fix }
+        return { health: { server, problem }, findings: [finding] }
+      }
+    }),
+  )
+  const problem = await serves().then(() => undefined, messageOf)
+  return {
+    ...{ service, servers: answers.map(({ health }) => health) },
+    findings: answers.flatMap(({ findings }) => findings),
+    ...(problem !== undefined && { problem }),
+  }
+}

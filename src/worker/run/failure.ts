@@ -1,0 +1,56 @@
+/** What an error means for a job: whether it is tried again, goes back, or fails, and with what. */
+import { DelayedError, UnrecoverableError } from 'bullmq'
+import {
+  JobCancelledError,
+  JobLockLostError,
+  LeaseLostError,
+  RedlockClosedError,
+  ResourceError,
+  ShutdownError,
+  ValueTooLargeError,
+} from '../../errors.ts'
+import type { JobSignal } from './job-signal.ts'
+
+/**
+ * What to do about an error before the processor was called. `temporary`: try again; servers and
+ * connections recover. `elsewhere`: the job cannot run here. `final`: the job fails.
+ */
+export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
+  if (!(error instanceof Error)) return 'elsewhere'
+  if (error instanceof TypeError || error instanceof UnrecoverableError) return 'final'
+  if (error instanceof DelayedError || error instanceof ResourceError) return 'final'
+  if (error instanceof ValueTooLargeError) return 'final'
+  if (error instanceof RedlockClosedError || error instanceof ShutdownError) return 'elsewhere'
+  if (error instanceof LeaseLostError || error instanceof JobLockLostError) return 'elsewhere'
+  // BullMQ numbers its refusals: the job is no longer this worker's.
+  return 'code' in error && typeof error.code === 'number' ? 'elsewhere' : 'temporary'
+}
+
+/** The worker, or the lock service, was closed under a running job. */
+export function isGivenBack(reason: unknown): boolean {
+  if (reason instanceof ShutdownError || reason instanceof RedlockClosedError) return true
+  return reason instanceof LeaseLostError && reason.cause instanceof RedlockClosedError
+}
+
+/** What a job fails with that was stopped for a reason; BullMQ cancels with any value, or none. */
+export function asError(reason: unknown): Error {
+  if (reason instanceof Error && reason.name !== 'AbortError') return reason
+  const why = typeof reason === 'string' ? `: ${reason}` : ''
+  return new Error(`The job was cancelled${why}`, { cause: reason })
+}
+
+/**
+ * What a job fails with. I/O that was stopped by the signal says only "aborted"; the reason says
+ * why.
+ */
+export function failureOf(
+  error: unknown,
+  signal: JobSignal,
+  cancelled: Error | undefined,
+): unknown {
+  const { isAborted, reason } = signal
+  const why = cancelled ?? reason
+  if (why instanceof JobCancelledError) return new UnrecoverableError(why.message)
+  const isReason = !(error instanceof Error) || error.name === 'AbortError'
+  return isAborted && isReason ? asError(reason) : error
+}

@@ -1,0 +1,122 @@
+/**
+ * The jobs that run in this worker, and what stops one of them from outside: BullMQ's lock on it is
+ * lost, it is cancelled, or the worker shuts down.
+ */
+import type { Job } from 'bullmq'
+import { JobCancelledError, JobLockLostError } from '../../errors.ts'
+import type { Clock } from '../../clock.ts'
+import type { Lease } from '../../lock/lease.ts'
+import type { LineBackend } from '../bullmq/line-backend.ts'
+import { asError } from './failure.ts'
+import type { JobReports } from './job-report.ts'
+import { JobSignal } from './job-signal.ts'
+
+export interface Running {
+  readonly job: Job
+  readonly signal: JobSignal
+  /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
+  readonly startedAt: number
+  /** Once it has its lease. */
+  lease: Lease | undefined
+  /** Its resource sleeps until then, by a `lease.rateLimit()` of this job. */
+  asleepUntil?: number
+  /** Of a job in a batch: that of its first job. */
+  batch?: JobSignal
+  /** One job of a batch was cancelled. The others go on. */
+  cancelled?: Error
+}
+
+export interface RunningJobsOptions {
+  readonly clock: Clock
+  readonly lines: LineBackend | undefined
+  readonly reports: JobReports
+}
+
+export class RunningJobs {
+  readonly #options: RunningJobsOptions
+  /** A job is here twice when another run began while the first one works without its lock. */
+  readonly #jobs = new Set<Running>()
+
+  constructor({ clock, lines, reports }: RunningJobsOptions) {
+    this.#options = { clock, lines, reports }
+  }
+
+  /** How many they are. */
+  get size(): number {
+    return this.#jobs.size
+  }
+
+  /** @param signal BullMQ's, of a worker that asks for it. */
+  start(job: Job, signal: AbortSignal | undefined): Running {
+    const startedAt = this.#options.clock.now()
+    const running: Running = { job, signal: new JobSignal(signal), startedAt, lease: undefined }
+    this.#jobs.add(running)
+    return running
+  }
+
+  end(running: Running): void {
+    this.#jobs.delete(running)
+  }
+
+  /** BullMQ's lock on a job is lost: it may run elsewhere. */
+  lockLost(jobId: string): void {
+    for (const run of this.#runsOf(jobId)) this.#stop(run)
+  }
+
+  /**
+   * BullMQ's locks were renewed last at this time: a job whose lock is older than `lockMs` may run
+   * elsewhere.
+   */
+  loseLocksBefore(renewedAt: number, lockMs: number): void {
+    const now = this.#options.clock.now()
+    for (const run of this.#jobs) {
+      if (now - Math.max(renewedAt, run.startedAt) > lockMs) this.#stop(run)
+    }
+  }
+
+  /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
+  async lookForCancels(): Promise<void> {
+    const ids = [...this.#jobs].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
+    if (ids.length === 0) return
+    const requests = (await this.#options.lines?.cancelRequests(ids)) ?? []
+    for (const { jobId, timestamp, reason } of requests) {
+      const error = new JobCancelledError(jobId, reason)
+      for (const running of this.#runsOf(jobId)) {
+        if (running.job.timestamp === timestamp) cancel(running, error)
+      }
+    }
+  }
+
+  /** As BullMQ's own: false for a job that does not run here. */
+  cancel(jobId: string, reason: string | undefined): boolean {
+    const runs = this.#runsOf(jobId)
+    for (const running of runs) cancel(running, reason)
+    return runs.length > 0
+  }
+
+  abortAll(reason: unknown): void {
+    for (const { signal } of this.#jobs) signal.abort(reason)
+  }
+
+  /** Releases all their leases. */
+  async release(): Promise<void> {
+    await Promise.all([...this.#jobs].map(async ({ lease }) => lease?.release()))
+  }
+
+  #runsOf(jobId: string): readonly Running[] {
+    return [...this.#jobs].filter(({ job }) => job.id === jobId)
+  }
+
+  #stop({ job, lease, signal, batch }: Running): void {
+    if (signal.isAborted) return
+    if (lease !== undefined) this.#options.reports.lockLost(job, lease)
+    const error = new JobLockLostError(job.id ?? '')
+    signal.abort(error)
+    batch?.abort(error)
+  }
+}
+
+function cancel(running: Running, reason: unknown): void {
+  if (running.batch === undefined) running.signal.abort(reason)
+  else running.cancelled = asError(reason)
+}

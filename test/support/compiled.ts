@@ -1,0 +1,30 @@
+/** The package compiled, for tests of what is published. */
+import { execFile } from 'node:child_process'
+import { cp, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { COMPILED, isBuilt } from '../cli/run-cli.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
+
+/**
+ * Puts `dist` into a directory. `npm test` has built it just now; where it is older than a source,
+ * a copy of the project builds it, because other tests use the one that is there.
+ */
+export async function compileInto(directory: string): Promise<void> {
+  const dist = join(directory, 'dist')
+  if (isBuilt(COMPILED)) return cp(join(ROOT, 'dist'), dist, { recursive: true })
+  const copy = await mkdtemp(join(tmpdir(), 'bullmq-redlock-compiled-'))
+  try {
+    for (const name of SOURCES) await cp(join(ROOT, name), join(copy, name), { recursive: true })
+    await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+    const bin = join(ROOT, 'node_modules', '.bin')
+    await promisify(execFile)(join(bin, 'tsc'), ['-p', 'tsconfig.build.json'], { cwd: copy })
+    await promisify(execFile)(join(bin, 'tsx'), ['scripts/embed-page.ts'], { cwd: copy })
+    await cp(join(copy, 'dist'), dist, { recursive: true })
+  } finally {
+    await rm(copy, { recursive: true, force: true })
+  }
+}
