@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { SlowFirst } from './test/support/slow-first.ts'
 
 /** Other lock services, on servers of their own kind: `npm run test:services`. */
 const SERVICES = [
@@ -43,11 +44,12 @@ export default defineConfig({
     ],
     globalSetup: ['test/support/global-setup.ts'],
     reporters: ['default', './test/support/closing-line.ts'],
+    sequence: { sequencer: SlowFirst },
     testTimeout: 20_000,
     hookTimeout: 60_000,
-    // One more than CI has cores: with as many as cores, these are idle for two fifths of the time,
+    // Two for each core of CI: with as many as cores, these are idle for two fifths of the time,
     // while tests wait for servers and timers.
-    maxWorkers: 3,
+    maxWorkers: 4,
     // Nothing of the project lives in a module: files can share a process, which saves loading
     // everything a hundred times.
     isolate: false,

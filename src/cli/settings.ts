@@ -30,7 +30,7 @@ interface Setting<Value> {
   /** As commander declares it. */
   readonly flag: string
   readonly variable: string
-  /** Whom it is about; without it, every command that needs a server. */
+  /** The servers that it names; without it, every command that needs a server. */
   readonly servers?: 'masters' | 'queue'
   readonly help: string
   /** For the help. */

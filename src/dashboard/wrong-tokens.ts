@@ -7,7 +7,7 @@ const MAX_AT_A_TIME = 5
 export class WrongTokens {
   readonly #waiting = new Map<string, number>()
 
-  /** Whether this address has so many wrong tokens waiting that the next one is not looked at. */
+  /** Whether this address has the most wrong tokens waiting, so the next one is refused unread. */
   isBlocked(address = ''): boolean {
     return (this.#waiting.get(address) ?? 0) >= MAX_AT_A_TIME
   }

@@ -3,7 +3,7 @@
  *
  *   held ──extend() answered inside the old trust──▶ held, for longer
  *    ├─ release() ───────────────────────────────▶ released
- *    ├─ giveUp() ────────────────────────────────▶ released; its successor has the resources
+ *    ├─ beginHandOver() ─────────────────────────▶ released; its successor has the resources
  *    ├─ its timer finds the trust over ───────────▶ lost, `signal` aborts
  *    ├─ the server no longer has it ──────────────▶ lost, `signal` aborts
  *    └─ its lock service closes ──────────────────▶ lost, `signal` aborts; then released
@@ -184,7 +184,7 @@ export abstract class HeldLease implements Lease, Expiring {
    * Ends the lease here without telling the server: the first half of a hand-over.
    * @throws LeaseLostError when it is over.
    */
-  giveUp(): void {
+  beginHandOver(): void {
     this.assertHeld()
     this.#registry.log?.handedOver(this)
     this.#end('handed-over')

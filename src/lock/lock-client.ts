@@ -208,7 +208,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
       return refuse('lease', 'a lease of this lock service', lease)
     }
     const terms = leaseTerms(options, this.#settings)
-    lease.giveUp()
+    lease.beginHandOver()
     const { claim } = lease
     const wish = this.#wish(lease.resources, terms)
     const outcome = await this.#attempt(wish, terms, true, async () => {

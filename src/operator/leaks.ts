@@ -7,7 +7,7 @@ import { lifetimesScript } from './look-scripts.ts'
 export interface Leak {
   readonly master: string
   readonly key: string
-  readonly kind: 'lease' | 'fence' | 'wait' | 'next' | 'tomb' | 'rare' | 'foreign'
+  readonly kind: 'lease' | 'fence' | 'wait' | 'next' | 'tomb' | 'flag' | 'foreign'
   readonly harm: string
   readonly fix: string
 }
@@ -99,7 +99,7 @@ const KINDS: Readonly<Record<Leak['kind'], Pick<Leak, 'harm' | 'fix'>>> = {
   },
   wait: { harm: 'every release is announced, also when no client waits', fix: DELETE },
   next: { harm: 'this master reserves `NAME` for the clients that the key names', fix: DELETE },
-  rare: { harm: 'none but time: every call looks for waiters and tombstones', fix: DELETE },
+  flag: { harm: 'none but time: every call looks for waiters and tombstones', fix: DELETE },
   tomb: { harm: 'none but memory: its token is used once', fix: DELETE },
   foreign: {
     harm: 'not written by this version of bullmq-redlock',

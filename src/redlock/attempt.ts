@@ -66,10 +66,10 @@ export async function attempt(
   const proposal = proposals.next()
   const acquire = new Acquire(fleet, claim, wish, proposal)
   const poll = new Poll(fleet, acquire)
-  const asked = { votes: poll.votes, states: fleet.states }
+  const answers = { votes: poll.votes, states: fleet.states }
 
   if ((await poll.verdict) === 'against') {
-    abandon(fleet, claim, leaseMs, asked)
+    abandon(fleet, claim, leaseMs, answers)
     if (holderBy(poll.votes) === undefined) await poll.complete
     return explain(labelOf(resources), poll.votes, fleet.names)
   }
@@ -78,7 +78,7 @@ export async function attempt(
   if (acquire.atCounter < fleet.quorum) {
     const confirm = new Poll(fleet, new Confirm(fleet, claim, counter))
     if ((await confirm.verdict) === 'against') {
-      abandon(fleet, claim, leaseMs, asked)
+      abandon(fleet, claim, leaseMs, answers)
       await confirm.complete
       return explainConfirm(labelOf(resources), confirm.votes, fleet.names)
     }
@@ -87,20 +87,20 @@ export async function attempt(
   const tookMs = end.now - start.now
   const leftMs = remainingMs(trust, end)
   if (leftMs <= 0) {
-    abandon(fleet, claim, leaseMs, asked)
+    abandon(fleet, claim, leaseMs, answers)
     return tooLate(labelOf(resources), leaseMs, tookMs, fleet.names)
   }
-  const grant = { claim, waiter, counter, startedAt: start.now, tookMs, trust, ...asked }
+  const grant = { claim, waiter, counter, startedAt: start.now, tookMs, trust, ...answers }
   return { status: 'granted', grant, poll, leftMs }
 }
 
 /** Releases on every master what the attempt may have been granted. */
-function abandon(fleet: Fleet, claim: Claim, leaseMs: number, asked: Asked): void {
-  const isUnsettled = (index: number): boolean => mayStillGrant(fleet, asked, index)
+function abandon(fleet: Fleet, claim: Claim, leaseMs: number, answers: Answers): void {
+  const isUnsettled = (index: number): boolean => mayStillGrant(fleet, answers, index)
   new Poll(fleet, new Release(fleet, { claim, leaseMs, isUnsettled, graceMs: 0, waiter: '' }))
 }
 
-type Asked = Pick<Grant, 'votes' | 'states'>
+type Answers = Pick<Grant, 'votes' | 'states'>
 
 /**
  * Whether a master may grant after a release that leaves now: it gave no answer, or none that says
@@ -109,7 +109,7 @@ type Asked = Pick<Grant, 'votes' | 'states'>
  */
 export function mayStillGrant(
   { masters }: Fleet,
-  { votes, states }: Asked,
+  { votes, states }: Answers,
   index: number,
 ): boolean {
   const vote = votes[index]

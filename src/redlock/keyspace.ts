@@ -29,7 +29,7 @@ export function keyspace(namespace: string): Keyspace {
     releases: `${namespace}:released`,
     master: `${namespace}:master`,
     tombstone: (token) => `${namespace}:tomb:${token}`,
-    flag: `${namespace}:rare`,
+    flag: `${namespace}:flag`,
     leasePattern: `${namespace.replace(/[\\*?[\]]/g, '\\$&')}:lease:*`,
   }
 }

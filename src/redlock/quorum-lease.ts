@@ -83,19 +83,19 @@ export class QuorumLease extends HeldLease {
    * has happened, when too little is left of either.
    * @throws LeaseLostError when there is nothing left to pass on.
    */
-  passOn(terms: LeaseTerms): QuorumLease | undefined {
+  handOverLocally(terms: LeaseTerms): QuorumLease | undefined {
     this.assertHeld()
     const { leaseMs } = this
     const leftMs = this.remainingMs()
     const enough = terms.autoExtend ? canBeKept(leaseMs, leftMs) : isFresh(leftMs, leaseMs)
     if (terms.leaseMs !== leaseMs || !enough) return undefined
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
-    this.giveUp()
+    this.beginHandOver()
     const grant = { ...this.#grant, startedAt: this.#fleet.settings.clock.now() }
     return new QuorumLease(this.#fleet, grant, terms, leftMs, this)
   }
 
-  /** Deletes the keys on every master, also after `giveUp`. */
+  /** Deletes the keys on every master, also after `beginHandOver`. */
   async free(): Promise<void> {
     const { claim, tookMs, waiter } = this.#grant
     const isUnsettled = (index: number): boolean =>

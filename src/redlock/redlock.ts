@@ -276,7 +276,7 @@ export class Redlock implements LockService, AsyncDisposable {
       return refuse('lease', 'a lease of this Redlock', lease)
     }
     const terms = { ...given, slots: lease.slots }
-    const next = lease.passOn(terms)
+    const next = lease.handOverLocally(terms)
     if (next !== undefined) return this.#passedOn(next)
     return this.#attempt(lease.resources, terms, { waitMs: 0, waiter: lease.waiter }, lease)
   }
@@ -347,7 +347,7 @@ export class Redlock implements LockService, AsyncDisposable {
   ): Promise<AcquireOutcome> {
     const { clock } = this.#settings
     const startedAt = clock.now()
-    old?.giveUp()
+    old?.beginHandOver()
     const wish = { leaseMs: terms.leaseMs, waitMs, waiter, predecessor: old?.predecessor }
     const result = await attempt(this.#fleet, this.#proposals, resources, wish)
     const { status } = result

@@ -150,7 +150,7 @@ export function resolveSettings(options: RedlockOptions): Settings {
   }
 }
 
-const KEY_KINDS = /:(lease|fence|wait|next|tomb|master|rare|released)(:|$)/
+const KEY_KINDS = /:(lease|fence|wait|next|tomb|master|flag|released)(:|$)/
 
 /** @throws TypeError for a name whose keys could be those of another namespace. */
 function checkedNamespace(namespace: string): string {

@@ -273,7 +273,7 @@ function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
     const stored = known.get(name)
     if (stored !== undefined && stored !== value) return ['mismatch', name, stored]
   }
-  if (!known.has('runId') && at(args, 6) === '0') return ['unfounded']
+  if (!known.has('runId') && at(args, 6) === '0') return ['foreign']
   let [quarantine, votesInMs] = [known.get('quarantine') ?? '', known.get('votesInMs') ?? '0']
   if (known.get('runId') !== runId) {
     const kept = known.has('runId') && known.get('durable') === '1' && durable === '1'

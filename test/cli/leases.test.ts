@@ -188,13 +188,13 @@ describe('leaks', () => {
     expect((await cli(['leaks'], { env: env() })).out).toBe('no leaks\n')
     for (const kind of ['lease', 'fence', 'wait', 'next', 'tomb'])
       await redis.set(`${namespace}:${kind}:x`, '1')
-    await redis.mset(`${namespace}:rare`, '1', `${namespace}:other`, '1')
+    await redis.mset(`${namespace}:flag`, '1', `${namespace}:other`, '1')
     await redis.set(`${namespace}x:lease:x`, '1') // Another namespace.
     const said = await cli(['leaks', '--json'], { env: env() })
     expect(said.code).toBe(1)
     const found = said.json<Leaks>()
     expect(found.leaks.map(({ kind }) => kind).sort()).toEqual([
-      ...['fence', 'foreign', 'lease', 'next', 'rare', 'tomb', 'wait'],
+      ...['fence', 'flag', 'foreign', 'lease', 'next', 'tomb', 'wait'],
     ])
     expect(found.leaks.every(({ master }) => master === new URL(url(2)).host)).toBe(true)
     const people = await cli(['leaks'], { env: env() })

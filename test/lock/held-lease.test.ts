@@ -89,10 +89,10 @@ test('a lease that is over cannot be handed over', async () => {
   const { clock, lease } = await held()
   await clock.advance(LEASE_MS)
   if (!(lease instanceof HeldLease)) throw new Error('it has another life')
-  const giveUp = (): void => {
-    lease.giveUp()
+  const beginHandOver = (): void => {
+    lease.beginHandOver()
   }
-  expect(giveUp).toThrow(LeaseLostError)
+  expect(beginHandOver).toThrow(LeaseLostError)
 })
 
 describe('a fencing token that was raised', () => {

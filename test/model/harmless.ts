@@ -83,9 +83,9 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/redlock/quorum-lease.ts',
-    code: 'passOn(terms: LeaseTerms): QuorumLease | undefined {\n    this.assertHeld()',
+    code: 'handOverLocally(terms: LeaseTerms): QuorumLease | undefined {\n    this.assertHeld()',
     changes: [['this.assertHeld()', ';']],
-    why: '`giveUp` looks too, in the same turn',
+    why: '`beginHandOver` looks too, in the same turn',
   },
   {
     file: 'src/redlock/quorum-lease.ts',

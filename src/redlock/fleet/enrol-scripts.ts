@@ -13,7 +13,7 @@ import { defineScript, type Script } from '../../redis/script.ts'
  *       7 the client's id, by which it knows whether it was the first
  *       8 a fresh name for a quarantine that begins now · 9 fenceTtlMs
  * Returns  enrolled, ms left of the quarantine, its name or '', id of the first client, TIME in ms
- *          | mismatch, name of a setting, what it is for the fleet | unfounded
+ *          | mismatch, name of a setting, what it is for the fleet | foreign
  * Keeps: a server process that is new to the fleet grants nothing until every lease that an earlier
  * memory may have held is over. Only memory that was durable before and after needs no wait.
  * Clients that count another number of masters are refused, because two quorums of them need not
@@ -28,7 +28,7 @@ local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'fleetSize', '
 if known[2] and known[2] ~= ARGV[2] then return {'mismatch', 'maxLeaseMs', known[2]} end
 if known[3] and known[3] ~= ARGV[5] then return {'mismatch', 'fleetSize', known[3]} end
 if known[4] and known[4] ~= ARGV[9] then return {'mismatch', 'fenceTtlMs', known[4]} end
-if not known[1] and ARGV[6] == '0' then return {'unfounded'} end
+if not known[1] and ARGV[6] == '0' then return {'foreign'} end
 local founder = known[6] or ''
 if not known[1] then founder = ARGV[7] end
 local quarantine, votesInMs = known[7] or '', known[8] or '0'

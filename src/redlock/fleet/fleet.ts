@@ -224,8 +224,7 @@ export class Fleet {
         randomUUID(),
         settings.fenceTtlMs,
       ],
-    )) as
-      ['enrolled', number, string, string, number] | ['mismatch', string, string] | ['unfounded']
+    )) as ['enrolled', number, string, string, number] | ['mismatch', string, string] | ['foreign']
     if (reply[0] !== 'enrolled') {
       if (reply[0] === 'mismatch') this.#knownBy.set(master, false)
       const problem = this.#difference(reply)
@@ -243,7 +242,7 @@ export class Fleet {
   /** What a master says of the fleet, and this client otherwise. */
   #difference([word, name, theirs]: readonly string[]): string {
     const { maxLeaseMs, fenceTtlMs, addresses } = this.settings
-    if (word === 'unfounded') return 'has no memory, and other masters refuse this client'
+    if (word === 'foreign') return 'has no memory, and other masters refuse this client'
     const own = { maxLeaseMs, fenceTtlMs }[name ?? '']
     return own !== undefined
       ? `the fleet's \`${name}\` is ${theirs}, this client's is ${own}`

@@ -27,7 +27,7 @@ import { withdrawProcedure } from './withdraw.ts'
  */
 const PRELUDE = `
 local leasePrefix, fencePrefix = namespace .. ':lease:', namespace .. ':fence:'
-local flagKey = namespace .. ':rare'
+local flagKey = namespace .. ':flag'
 local flagged = call('EXISTS', flagKey) == 1
 local nowMs, enrolled, quarantineMs, grants, earliestUs, latestUs
 local function readRecord()

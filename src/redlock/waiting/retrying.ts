@@ -56,15 +56,15 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
     throw signal.reason
   }
   const goesOn = (error: unknown): error is Error => isRetryable(error) && clock.now() < deadline
-  let untold = 0
+  let blindTries = 0
   const pause = async (error: Error): Promise<void> => {
     const roundTripMs = Math.max(MIN_DELAY_MS, options.roundTripMs())
     const random = clock.random()
-    const told = listening?.live === true && error instanceof ResourceTakenError
-    untold = told ? 0 : untold + 1
-    const delayMs = told
+    const isAnnounced = listening?.live === true && error instanceof ResourceTakenError
+    blindTries = isAnnounced ? 0 : blindTries + 1
+    const delayMs = isAnnounced
       ? Math.min(error.retryAfterMs, MAX_SLEEP_MS) + random * SPREAD_TRIPS * roundTripMs
-      : jitteredMs(untold, roundTripMs, Math.max(roundTripMs, MAX_DELAY_MS), random)
+      : jitteredMs(blindTries, roundTripMs, Math.max(roundTripMs, MAX_DELAY_MS), random)
     const leftMs = deadline - clock.now()
     await untilTurn(clock, Math.min(leftMs, delayMs), listening, roundTripMs, signal)
   }

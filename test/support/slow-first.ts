@@ -1,0 +1,46 @@
+/**
+ * The order of test files. Vitest begins with those that took long the last time, and in a fresh
+ * clone it knows of none. A slow file that begins late runs while the other processes are idle.
+ */
+import { relative } from 'node:path'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** Some ten seconds and more, the slowest first. */
+const SLOW = [
+  'test/compatibility/versions.test.ts',
+  'test/compatibility/producers.test.ts',
+  'test/stories/readme.test.ts',
+  'test/workers/demo.test.ts',
+  'test/worker/line/shares.test.ts',
+  'test/cli/jobs.test.ts',
+  'test/stories/tutorial.test.ts',
+  'test/worker/line/limits-crash.test.ts',
+  'test/testing/lock-service-cases.test.ts',
+  'test/faults/network.test.ts',
+  'test/cli/outages.test.ts',
+  'test/cli/leases.test.ts',
+  'test/cli/doctor.test.ts',
+  'test/faults/masters-forget.test.ts',
+  'test/worker/line/limits.test.ts',
+  'test/docs/api.test.ts',
+  'test/faults/frozen.test.ts',
+  'test/worker/queue-trouble.test.ts',
+  'test/deploy/live-monitoring.test.ts',
+  'test/deploy/promtool.test.ts',
+  'test/worker/dying.test.ts',
+  'test/faults/clocks.test.ts',
+  'test/fenced/fenced.test.ts',
+  'test/dashboard/state.test.ts',
+  'test/examples/nestjs.test.ts',
+]
+
+export class SlowFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification): number => {
+      const index = SLOW.indexOf(relative(this.ctx.config.root, moduleId))
+      return index < 0 ? SLOW.length : index
+    }
+    const sorted = await super.sort(files)
+    return sorted.toSorted((a, b) => place(a) - place(b))
+  }
+}
