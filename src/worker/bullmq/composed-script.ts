@@ -17,7 +17,7 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 6
+const REVISION = 7
 
 interface Composition {
   /**

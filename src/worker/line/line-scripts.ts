@@ -102,8 +102,8 @@ return bullmq(adding, KEYS, theirs)
  *       7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
  *       9 timestamp of the job · 10 burst of the line · 11 its share or '' · 12 ms to count for it
  * Returns  as BullMQ's, a fetched job with its turn
- * Keeps: a job that another worker owns leaves nothing. A next job that is offered is not fetched
- * if no other job waits, so that another worker may take it.
+ * Keeps: a job that another worker owns leaves nothing. Where a job is offered and fewer wait than
+ * run, none is fetched: what waits was offered too, and the bursts of a process end together.
  */
 const finishBody = `
 local base, id, ending, lines, timestamp = ARGV[3], ARGV[4], ARGV[6], ARGV[8], ARGV[9]
@@ -134,7 +134,7 @@ if ARGV[11] ~= '' then charge(base, ARGV[11], tonumber(ARGV[12])) end
 resources = lines ~= '-' and cjson.decode(lines) or {}
 if ending == 'leave' and #resources > 0 then
   place = placeOf(base, id, timestamp)
-  if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') == 0
+  if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') < redis.call('LLEN', base .. 'active')
     and (ARGV[11] == '' or redis.call('ZCARD', readyKey(base)) == 0) then theirs[6] = '0' end
   woken = wakeHeads(resources, front, ARGV[10], base, place, front and theirs[6] == '1')
 end

@@ -15,9 +15,15 @@ import { ASLEEP_DELAY_MS } from './line-library.ts'
  */
 export const USUAL_FETCH: string = `
 local base = ARGV[3]
-local wait, prioritized = base .. 'wait', base .. 'prioritized'
+local wait, prioritized, marker = base .. 'wait', base .. 'prioritized', base .. 'marker'
 local next, joined, goOn
 
+-- A fetch leaves a mark, by which an idle worker looks for more jobs. Behind \`next\` it would find
+-- none: nothing has left the jobs that wait.
+local function wakesInVain()
+  return next and next.isFetched and redis.call('LLEN', wait) == 0
+    and redis.call('ZCARD', prioritized) == 0
+end
 local function unusual()
   local joining
   joining, goOn = whole(true)
@@ -29,6 +35,7 @@ local function call(...)
   if command == 'HMSET' and next and next.isFetched and key == next.jobKey then
     return redis.call('HMSET', key, 'delay', 0, select(3, ...))
   elseif joined then return joined.call(...)
+  elseif command == 'ZADD' and key == marker and wakesInVain() then return 0
   elseif command == 'RPOPLPUSH' and key == wait then
     if next and redis.call('ZREM', base .. 'delayed', next.id) == 1 then
       redis.call('LPUSH', first, next.id)

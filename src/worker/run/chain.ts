@@ -45,7 +45,7 @@ export interface Done {
   readonly usedMs: number
   readonly workedMs: number
   /** Other jobs run here too. */
-  readonly isBusy: boolean
+  readonly isOneOfMany: boolean
   readonly takes: Taking | undefined
 }
 
@@ -69,6 +69,8 @@ export class Chain {
   readonly #finishing: Deadlines
   readonly #starting: Deadlines
   readonly #kept = new Map<string, Link & Kept>()
+  /** Jobs whose last trip is under way. */
+  #ending = 0
 
   constructor({ locks, leaseOptions, clock, burstMs }: ChainOptions) {
     const { slots: _, ...rest } = leaseOptions
@@ -105,7 +107,8 @@ export class Chain {
     const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
     // A process with time left runs a line as fast as any other, and a change of process costs.
     const hasNoTime = done.workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
-    const offers = isSpent && done.isBusy && hasNoTime
+    const isBusy = done.isOneOfMany || this.#ending > 0
+    const offers = isSpent && isBusy && hasNoTime
     const usedMs = isSpent ? carriedMs : allMs
     const use = {
       usedMs,
@@ -116,6 +119,7 @@ export class Chain {
     }
     const link = new Link(this, done, use)
     link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
+    this.#ending++
     return link
   }
 
@@ -134,6 +138,11 @@ export class Chain {
   /** @internal */
   get handsOver(): boolean {
     return this.#locks.handOver !== undefined
+  }
+
+  /** @internal */
+  ended(): void {
+    this.#ending--
   }
 
   /** @internal */
@@ -217,6 +226,7 @@ class Link extends AsyncResource implements Ending, Expiring {
   returned(jobId?: string, turn?: Turn): void {
     if (this.#isOver) return
     this.#isOver = true
+    this.#chain.ended()
     this.deadline?.leave(this)
     const isNext = turn?.turn === 'woken' && turn.lines === this.lines
     if (jobId !== undefined && isNext && this.#chain.handsOver && mayHandOver(this.#lease, turn)) {

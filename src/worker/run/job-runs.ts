@@ -324,7 +324,7 @@ export class JobRuns<Data, Result, Name extends string> {
           turn,
           usedMs: kept?.usedMs ?? turn.usedMs,
           workedMs,
-          isBusy: this.running.size > 1,
+          isOneOfMany: this.running.size > 1,
           takes:
             this.#batched && turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined,
         })

@@ -206,6 +206,18 @@ describe('turns', () => {
     })
   }, 60_000)
 
+  test('a job that wakes the next one of its line wakes no idle worker', async () => {
+    const [queue, client] = [makeQueue(), redis()]
+    await queue.addBulk(jobs('a', ...Array.from({ length: 100 }, (_, nr) => nr)))
+    await client.config('RESETSTAT')
+    const { order } = await work({ burstMs: 60_000 })
+    await until('all ran', () => order.length === 100)
+    // A worker with an idle slot waits for a mark. It found nothing behind each of these jobs.
+    const [, waits = '0'] =
+      /cmdstat_bzpopmin:calls=(\d+)/.exec(await client.info('commandstats')) ?? []
+    expect(Number(waits)).toBeLessThan(25)
+  })
+
   test('jobs that touch several resources never wait for each other', async () => {
     const queue = makeQueue()
     const pairs = [['a', 'b'], ['b', 'c'], ['c', 'a'], 'a', 'b', ['a', 'b', 'c']]
