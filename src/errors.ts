@@ -106,8 +106,8 @@ export class QuorumUnreachableError extends RedlockError {
     answers: readonly MasterAnswer[],
   ) {
     super(
-      `${resource === undefined ? 'The fleet' : `The lease on \`${resource}\``} needs ${quorum} of ` +
-        `${answers.length} \`masters\` and fewer can vote. ${
+      `Fewer than ${quorum} of ${answers.length} \`masters\` can vote: ` +
+        `${resource === undefined ? 'the fleet is not ready' : `no lease on \`${resource}\` is granted`}. ${
           retryAfterMs > 0
             ? `Enough of them vote in ${retryAfterMs} ms. If this fleet is new, run \`bullmq-redlock bootstrap\`.`
             : 'Check the servers named here and the network to them.'
@@ -335,8 +335,8 @@ export class SettingsDifferError extends RedlockError {
     )
     super(
       `Queue \`${queue}\`: settings differ between processes: ${differ.join(', ')} (seen ${seenAt.toISOString()}). ` +
-        `Jobs of one resource may run at once, or sleep for up to 11 minutes. Give all of them the same; a LockedQueue ` +
-        `needs workers with \`order: 'strict'\`. After a deploy that changed them the old ones are reported for 11 minutes.`,
+        `Jobs of one resource may run at once, or sleep for up to 11 minutes. Use the same settings everywhere; a LockedQueue ` +
+        `needs workers with \`order: 'strict'\`. After a deploy that changed them, old processes are reported for 11 minutes.`,
     )
     this.queue = queue
     this.differences = differences
@@ -352,8 +352,8 @@ export class PlainWorkerError extends RedlockError {
 
   constructor(queue: string) {
     super(
-      `Queue \`${queue}\` has workers, and none of them is a LockedWorker: jobs that wait for their ` +
-        `resource are not woken. Make its workers \`LockedWorker\`s, or add its jobs with \`Queue\`.`,
+      `No worker of queue \`${queue}\` is a LockedWorker, so jobs that wait for their ` +
+        `resource stay asleep. Use \`LockedWorker\`, or add the jobs with \`Queue\`.`,
     )
     this.queue = queue
   }
@@ -366,7 +366,7 @@ export class ShutdownError extends RedlockError {
   readonly code = 'SHUTDOWN'
 
   constructor() {
-    super('The worker is shutting down: the job is stopped and given back to the queue.')
+    super('The worker is shutting down: the job was stopped and requeued.')
   }
 }
 
@@ -380,8 +380,8 @@ export class WaitedTooLongError extends RedlockError {
 
   constructor(resource: string, maxWaitMs: number) {
     super(
-      `The job waited for \`${resource}\` longer than \`maxWaitMs\` (${maxWaitMs}) allows. ` +
-        `See what holds it up with \`inspect\`, or raise \`maxWaitMs\`.`,
+      `The job waited for \`${resource}\` longer than \`maxWaitMs\` (${maxWaitMs}). ` +
+        `Run \`bullmq-redlock inspect\` to see why, or raise \`maxWaitMs\`.`,
     )
     this.resource = resource
     this.maxWaitMs = maxWaitMs
@@ -398,8 +398,8 @@ export class ValueTooLargeError extends RedlockError {
 
   constructor(name: string, bytes: number, maxBytes: number) {
     super(
-      `What \`${name}\` returned is ${bytes} bytes as JSON, more than \`maxValueBytes\` (${maxBytes}): ` +
-        `store it elsewhere and return where it is.`,
+      `The result of \`${name}\` is ${bytes} bytes as JSON, more than \`maxValueBytes\` (${maxBytes}): ` +
+        `store it elsewhere and return a reference to it.`,
     )
     this.bytes = bytes
     this.maxBytes = maxBytes
@@ -426,6 +426,6 @@ export class RedlockClosedError extends RedlockError {
   readonly code = 'CLOSED'
 
   constructor() {
-    super('This Redlock instance is closed.')
+    super('This Redlock instance is closed. Create a new one.')
   }
 }

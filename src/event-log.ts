@@ -36,7 +36,7 @@ const KINDS = {
   'master:clock-jump': {
     level: 'error',
     message:
-      'clock of the master jumped: it may have dropped leases, and is not counted for one maxLeaseMs',
+      'clock of the master jumped: it may have dropped leases, and does not vote for one maxLeaseMs. Check NTP',
     fields: ['master', 'jumpedMs'],
   },
   'master:clock-skew': {
@@ -46,7 +46,8 @@ const KINDS = {
   },
   'fleet:even': {
     level: 'warn',
-    message: 'an even number of masters survives no more failures than one less: use an odd number',
+    message:
+      'an even number of masters survives no more failures than one master fewer: use an odd number',
     fields: ['masters'],
   },
   'queue:is-master': {
@@ -105,7 +106,7 @@ const KINDS = {
   },
   'observer:threw': {
     level: 'error',
-    message: 'an observer threw; its errors are ignored from now on',
+    message: 'an observer threw: its errors are ignored from now on. Fix the observer',
     fields: ['error'],
   },
   'breaker:open': {
@@ -115,7 +116,7 @@ const KINDS = {
   },
   'breaker:closed': {
     level: 'info',
-    message: 'the lock masters have a quorum again: this worker goes on',
+    message: 'the lock masters have a quorum again: this worker fetches jobs',
     fields: ['queue'],
   },
   'job:started': {
@@ -125,7 +126,7 @@ const KINDS = {
   },
   'job:ended': {
     level: 'debug',
-    message: 'job left its lease',
+    message: 'job ended',
     fields: ['queue', 'job', 'resource', 'fencingToken', 'outcome', 'tookMs'],
   },
   'job:requeued': {
@@ -135,12 +136,12 @@ const KINDS = {
   },
   'job:given-back': {
     level: 'debug',
-    message: 'job given back: it could not run here',
+    message: 'job requeued: it could not run here',
     fields: ['queue', 'job'],
   },
   'job:server-refused': {
     level: 'warn',
-    message: 'a server refused what the job needs; it is tried again',
+    message: 'a server refused a command of the job: the command is sent again',
     fields: ['job', 'reason'],
   },
   'job:lease-lost': {

@@ -64,5 +64,5 @@ export function countLeases(found: LiveLeases): string {
     return `${counted}${more}; ${unreachable.length} of ${masters} masters did not answer`
   }
   const seen = `on those that answer: ${counted}`
-  return `Who holds what is not known. ${tooFewAnswer(found)}; ${seen}${more}`
+  return `The holders are not known. ${tooFewAnswer(found)}; ${seen}${more}`
 }

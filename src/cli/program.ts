@@ -47,7 +47,7 @@ export function buildProgram(ended: Ended): Command {
   }
   const program = new Command('bullmq-redlock')
     .description(
-      'Looks after a fleet of lock masters, the leases on it, and the jobs that wait for them.',
+      'Inspects and repairs a fleet of lock masters, its leases, and the jobs that wait for them.',
     )
     .version(version(), '-V, --version')
     .addHelpText(
@@ -68,7 +68,7 @@ Every setting can be a flag, else an environment variable, else a key of the --c
     one.exitOverride().configureOutput({
       writeErr: (text) => process.stderr.write(redacted(text)),
     })
-    one.showHelpAfterError('(--help says how)')
+    one.showHelpAfterError('(see --help)')
   }
   return program
 }

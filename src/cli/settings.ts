@@ -135,11 +135,11 @@ export function mastersOf({ masters, locks }: Settings): readonly MasterAddress[
   if (masters.length > 0) return masters
   if (locks !== undefined) {
     throw new UsageError(
-      'This command is about Redis masters. With --locks there are doctor, leases, inspect, why, dashboard and work.',
+      'This command works only with Redis masters. With --locks, use doctor, leases, inspect, why, dashboard or work.',
     )
   }
   throw new UsageError(
-    'Which masters? Give --master redis://lock-1:6379 for each of them, ' +
+    'No lock masters are given. Give --master redis://lock-1:6379 for each of them, ' +
       `or ${SETTINGS.masters.variable}=redis://lock-1:6379,redis://lock-2:6379,… , ` +
       'or `"masters": [...]` in the file that --config names.',
   )
@@ -149,7 +149,7 @@ export function mastersOf({ masters, locks }: Settings): readonly MasterAddress[
 export function queueRedisOf({ queueRedis }: Settings): MasterAddress {
   if (queueRedis !== undefined) return queueRedis
   throw new UsageError(
-    `Which Redis has the queue? Give --queue-redis redis://queue:6379, or ${SETTINGS.queueRedis.variable}, ` +
+    `The queue's Redis is not given. Give --queue-redis redis://queue:6379, or ${SETTINGS.queueRedis.variable}, ` +
       'or `"queueRedis"` in the file that --config names.',
   )
 }

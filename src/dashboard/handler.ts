@@ -60,10 +60,10 @@ const MAX_NAME = 512
 
 const REFUSALS = {
   'wrong host':
-    'This name is not one of this machine. If a proxy leads here, add the name to `allowedHosts` (--allowed-host).',
+    'This host name is not allowed. If a proxy forwards to this page, add the name to `allowedHosts` (--allowed-host).',
   denied:
     'Access denied. From other machines, or through a proxy, a `token` (--token) or `authorize` is needed.',
-  'foreign page': 'Access denied: another site asks. Open this page itself.',
+  'foreign page': 'Access denied: the request came from another site. Open this page directly.',
   blocked: 'Too many wrong tokens from this address. Try again in a second.',
 } as const
 
@@ -255,7 +255,7 @@ async function file(name: string): Promise<Answer> {
 
 const LOGIN = '/login'
 const BEARER = { 'www-authenticate': 'Bearer' }
-const WRONG_TOKEN = '<p class="problem" role="alert">That is not the token.</p>'
+const WRONG_TOKEN = '<p class="problem" role="alert">Wrong token.</p>'
 
 function viewIn({ query }: Asked): View {
   const page = Number(query.get('page'))

@@ -35,11 +35,11 @@ function findingsOf(where: string, { version = '', leader, errors = [] }: Status
     fix: 'free space and disarm the alarm: etcdctl defrag, etcdctl alarm disarm',
   }))
   if (leader === undefined || leader === '0') {
-    const fix = 'see that a majority of the members runs and that they reach each other'
+    const fix = 'check that a majority of the members runs and that they reach each other'
     found.push({ severity: 'error', code: 'no-leader', where, fact: 'sees no leader', fix })
   }
   if (!isFixed(version)) {
-    const fact = `etcd ${version}: a leader that stood still may revoke leases that were renewed`
+    const fact = `etcd ${version}: a leader that was frozen may revoke leases that were renewed`
     const fix = 'use 3.5.10 or newer (etcd issue 15247)'
     found.push({ severity: 'warning', code: 'old-version', where, fact, fix })
   }

@@ -39,7 +39,7 @@ export async function healthOf(
       } catch (error) {
         const problem = messageOf(error)
         const fact = `does not answer: ${problem}`
-        const fix = 'start it again, and see that it is reached from here and by the other servers'
+        const fix = 'start it again, and check that this machine and the other servers can reach it'
         const severity = 'error' as const
         const finding = { severity, code: 'unreachable', where: server, fact, fix }
         return { health: { server, problem }, findings: [finding] }

@@ -94,7 +94,7 @@ function checkOwnClock(commonOffsetMs: number): readonly Finding[] {
       code: 'own-clock',
       where: 'this machine',
       fact: `its clock is ${duration(Math.abs(commonOffsetMs))} ${direction} the masters'`,
-      fix: 'run chrony or ntpd here; a client too far ahead is refused by every master',
+      fix: 'run chrony or ntpd here; every master refuses a client that is too far ahead',
     },
   ]
 }
@@ -103,8 +103,8 @@ function checkFleet(size: number, voting: number, quorum: number): readonly Find
   const where = 'fleet'
   const found: Finding[] = []
   if (voting < quorum) {
-    const fact = `${voting} of ${size} masters vote and ${quorum} are needed: no lease can be taken`
-    const fix = 'repair the masters named here; jobs wait and lose no attempts'
+    const fact = `${voting} of ${size} masters vote and ${quorum} are needed: no lease can be granted`
+    const fix = 'repair the masters named here; jobs wait and use no attempts'
     found.push({ severity: 'error', code: 'no-quorum', where, fact, fix })
   } else if (voting === quorum && size > 1) {
     const fact = `just a quorum votes (${voting} of ${size}): one more failure stops every worker`

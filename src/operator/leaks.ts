@@ -90,17 +90,17 @@ const DELETE = "DEL 'KEY'"
 /** NAME stands for the resource, KEY for the key. */
 const KINDS: Readonly<Record<Leak['kind'], Pick<Leak, 'harm' | 'fix'>>> = {
   lease: {
-    harm: '`NAME` is refused by this master until the key is deleted',
+    harm: 'this master refuses `NAME` until the key is deleted',
     fix: "bullmq-redlock release 'NAME' --force",
   },
   fence: {
-    harm: 'none but memory: the counter is never forgotten',
+    harm: 'only memory: the counter never expires',
     fix: `PEXPIRE 'KEY' ${DAY_MS}`,
   },
   wait: { harm: 'every release is announced, also when no client waits', fix: DELETE },
   next: { harm: 'this master reserves `NAME` for the clients that the key names', fix: DELETE },
-  flag: { harm: 'none but time: every call looks for waiters and tombstones', fix: DELETE },
-  tomb: { harm: 'none but memory: its token is used once', fix: DELETE },
+  flag: { harm: 'only time: every call looks for waiters and tombstones', fix: DELETE },
+  tomb: { harm: 'only memory: its token is used once', fix: DELETE },
   foreign: {
     harm: 'not written by this version of bullmq-redlock',
     fix: 'find out which program shares this namespace',

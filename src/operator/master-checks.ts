@@ -44,7 +44,7 @@ const note = finding('note', false)
 
 const identified: Check = ({ runId }) =>
   runId === ''
-    ? error('no-run-id', 'does not tell its run id', 'allow INFO to this user')
+    ? error('no-run-id', 'does not report its run id', 'give this user the right to INFO')
     : undefined
 
 const distinct: Check = (_master, { duplicate }) =>
@@ -53,7 +53,7 @@ const distinct: Check = (_master, { duplicate }) =>
     : error(
         'same-server',
         `is the same server as ${duplicate}`,
-        'list distinct servers: two addresses of one server are two votes of one',
+        'list distinct servers: two addresses of one server would count as two votes',
       )
 
 const recent: Check = ({ version }) =>
@@ -67,7 +67,7 @@ const notReplica: Check = ({ role }) =>
     : error(
         'replica',
         `is a ${role === 'slave' ? 'replica' : role}`,
-        'list only independent masters; `REPLICAOF NO ONE` if it was meant to be one',
+        'list only independent masters; to make it one, run `REPLICAOF NO ONE`',
       )
 
 const keepsKeys: Check = ({ maxmemoryPolicy }) =>
@@ -85,7 +85,7 @@ const takesWrites: Check = ({ writesRefused }) =>
     : error(
         'refuses-writes',
         `may refuse writes: ${writesRefused}`,
-        'look into its log; free its disk',
+        'read its log and free disk space',
       )
 
 const sameMaxLease: Check = ({ enrolment }, { maxLeaseMs, namespace }) =>
@@ -94,7 +94,7 @@ const sameMaxLease: Check = ({ enrolment }, { maxLeaseMs, namespace }) =>
     : error(
         'max-lease-differs',
         `has maxLeaseMs ${enrolment.maxLeaseMs} stored, not ${maxLeaseMs}`,
-        `give every client the same maxLeaseMs; to change it stop all workers for that long and delete \`${namespace}:master\` on every master`,
+        `give every client the same maxLeaseMs; to change it, stop all workers for that long and delete \`${namespace}:master\` on every master`,
       )
 
 const sameFleetSize: Check = ({ enrolment }, { fleetSize, namespace }) =>
@@ -102,8 +102,8 @@ const sameFleetSize: Check = ({ enrolment }, { fleetSize, namespace }) =>
     ? undefined
     : error(
         'fleet-size-differs',
-        `is one of ${enrolment.fleetSize} masters for its clients, and ${fleetSize} are named here`,
-        `name the masters of your workers; to change their number stop all workers for one maxLeaseMs and delete \`${namespace}:master\` on every master`,
+        `is one of ${enrolment.fleetSize} masters for its clients, but ${fleetSize} are named here`,
+        `name the masters of your workers; to change their number, stop all workers for one maxLeaseMs and delete \`${namespace}:master\` on every master`,
       )
 
 const enrolled: Check = ({ enrolment, runId }, { namespace, maxLeaseMs }) => {
@@ -129,7 +129,7 @@ const outOfQuarantine: Check = ({ enrolment, runId }) =>
     : silencing(
         'quarantined',
         `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`,
-        'wait; only for a fleet on which no worker has ever run, `bullmq-redlock bootstrap`',
+        'wait; only if no worker has ever run on this fleet, run `bullmq-redlock bootstrap`',
       )
 
 const rightClock: Check = ({ clockOffsetMs }, { commonOffsetMs, maxLeaseMs }) => {
@@ -170,7 +170,7 @@ const durability: Check = ({ persistence, appendfsync }) => {
   return note(
     'persistence',
     `persistence: ${what}; after a restart it grants nothing for one maxLeaseMs`,
-    'nothing; `appendonly yes` with `appendfsync always` would spare it that wait',
+    'nothing to do; to avoid the wait, set `appendonly yes` and `appendfsync always`',
   )
 }
 
@@ -203,12 +203,12 @@ export function unreachable(problem: string, where: string): Finding {
 
 function fixFor(problem: string): string {
   if (/NOAUTH|WRONGPASS|AUTH/.test(problem)) return 'put the user and the password into its URL'
-  if (problem.startsWith('NOPERM')) return 'allow INFO, TIME, EVAL and SCAN to this user'
+  if (problem.startsWith('NOPERM')) return 'give this user the rights to INFO, TIME, EVAL and SCAN'
   if (problem.includes('TLS on this port')) return 'correct its URL'
   if (problem.startsWith('LOADING'))
     return 'wait: it reads its data from disk, and votes afterwards'
   if (problem.startsWith('no reply')) {
-    return 'it is frozen, overloaded or cut off: look at its machine and the network to it'
+    return 'check its machine and the network to it: it is frozen, overloaded or cut off'
   }
   return 'start it, or correct its address; `redis-cli -h HOST -p PORT ping` must answer'
 }

@@ -23,10 +23,15 @@ export function checkQueue(
   const version = Number.parseFloat(server.version)
   if (version < RECOMMENDED_VERSION) {
     const severity = version < MIN_VERSION ? 'error' : 'warning'
-    add(severity, 'old-version', `runs version ${server.version}`, 'upgrade it: BullMQ wants 6.2')
+    add(
+      severity,
+      'old-version',
+      `runs version ${server.version}`,
+      'upgrade it: BullMQ needs 6.2 or newer',
+    )
   }
   if (server.role !== 'master') {
-    add('error', 'replica', 'is a replica', 'name the master: BullMQ writes')
+    add('error', 'replica', 'is a replica', 'give the address of its master: BullMQ writes')
   }
   if (server.maxmemoryPolicy !== 'noeviction') {
     const fact = `may evict jobs and lines: maxmemory-policy is ${server.maxmemoryPolicy}`
@@ -34,7 +39,7 @@ export function checkQueue(
   }
   if (server.writesRefused !== undefined) {
     const fact = `may refuse writes: ${server.writesRefused}`
-    add('error', 'refuses-writes', fact, 'look into its log; free its disk')
+    add('error', 'refuses-writes', fact, 'read its log and free disk space')
   }
   const { usedBytes, maxBytes } = server
   if (maxBytes > 0 && usedBytes >= maxBytes) {

@@ -172,7 +172,7 @@ export class QueueView {
       return { ...found, why: `Job ${jobId} has ${state}.${reason}` }
     }
     const others = (await this.#otherNamespaces(queue)).map((name) => `\`${name}\``)
-    const lately = others.length === 0 ? '' : ` (lately: ${others.join(', ')})`
+    const lately = others.length === 0 ? '' : ` (recently seen: ${others.join(', ')})`
     const why =
       `Job ${jobId} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
       `or its workers keep no lines (order: 'relaxed'), or use another --namespace${lately}.`

@@ -226,8 +226,8 @@ function findingsOf({ exists, standby, commit }: Server): readonly Finding[] {
     found.push({ severity: 'error', code: 'forgets', where, fact, fix })
   }
   if (!exists) {
-    const fact = 'the table of leases is not there'
-    const fix = 'nothing: the first worker creates it'
+    const fact = 'the table of leases does not exist'
+    const fix = 'nothing to do: the first worker creates it'
     found.push({ severity: 'note', code: 'no-table', where, fact, fix })
   }
   return found

@@ -167,7 +167,7 @@ function mastersOption(masters: unknown): readonly MasterAddress[] {
   for (const address of addresses) {
     const key = typeof address === 'string' ? address.replace(/\/+$/, '') : JSON.stringify(address)
     if (seen.has(key)) {
-      const why = 'distinct servers (two addresses of one server are two votes of one)'
+      const why = 'distinct servers (two addresses of one server would count as two votes)'
       refuse('masters', why, masterName(address))
     }
     seen.add(key)

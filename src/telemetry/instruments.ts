@@ -34,7 +34,7 @@ const KINDS = {
     'redlock.lease.splits': ['{attempt}', 'Attempts in which no client won a quorum'],
     'redlock.job.requeues': [
       '{requeue}',
-      'Jobs given back to the queue because they could not run yet, by the reason',
+      'Jobs requeued because they could not run yet, by the reason',
     ],
     'redlock.job.ends': [
       '{job}',

@@ -265,7 +265,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
       if (found === undefined || waiter === undefined) return found
       if (await this.#watch(session, found.path, waiter)) return found
     }
-    throw new Error('the nodes before ours change all the time')
+    throw new Error('the nodes ahead of ours change too often; try again')
   }
 
   /** One watch a node, however many waiters come and go. Returns whether the node is there. */

@@ -94,7 +94,7 @@ describe('masters', () => {
   it('the same server twice', () => {
     const message = refusal({ masters: [...FIVE, `${FIVE[0] ?? ''}/`] })
     expect(message).toContain('Expected `masters` to be distinct servers')
-    expect(message).toContain('two addresses of one server are two votes of one')
+    expect(message).toContain('two addresses of one server would count as two votes')
     expect(message).toContain(`'${new URL(FIVE[0] ?? '').host}'`)
     const options = { host: '127.0.0.1', port: 10_001 }
     const password = 'correct-horse'

@@ -136,7 +136,7 @@ it('no quorum at the start: the worker says so and takes no job, until there is 
   const job = await jobs.queue.add('charge', {})
   await until('it is said, and tried again', () => jobs.errors.length >= 2)
   for (const error of jobs.errors) expect(error).toBeInstanceOf(QuorumUnreachableError)
-  expect(item(jobs.errors, 0).message).toContain('needs 2 of 3 `masters`')
+  expect(item(jobs.errors, 0).message).toContain('Fewer than 2 of 3 `masters`')
   expect(jobs.activations.size).toBe(0)
   expect(await job.getState()).toBe('waiting')
 

@@ -156,7 +156,7 @@ describe('enqueue', () => {
     expect(said).toMatchObject({ code: 1 })
     expect(said.json()).toMatchObject({ end: 'done', added: 3 })
     const why = await cli(['why', queue, '1'], { env: env() })
-    expect(why.out).toContain('or use another --namespace (lately: `other`)')
+    expect(why.out).toContain('or use another --namespace (recently seen: `other`)')
     expect(said.err).toContain(
       `\`namespace\` is ${fixture.namespace} in this LockedQueue and other in a LockedQueue, \`slots\` is 2`,
     )
@@ -170,7 +170,7 @@ describe('enqueue', () => {
     expect(stopped.code).toBe(1)
     expect(stopped.err).toContain('line 3 is not JSON')
     expect(stopped.out).toContain('1 added')
-    expect(stopped.out).toContain('stopped after line 2 (bad line); run it again to go on')
+    expect(stopped.out).toContain('stopped after line 2 (bad line); run it again to continue')
     await writeFile(path, (await readFile(path, 'utf8')).replace('{"id": ', good[2] ?? ''))
     const skipping = await cli([...args, '--on-bad-line', 'skip'], { env: env() })
     expect(skipping.code).toBe(1)
@@ -428,7 +428,7 @@ describe('pause, resume, limit and limits', () => {
       cli(['resume', 'customer:1'], { env: env() }),
       cli(['limit', 'customer:2', '--reset', 'rate'], { env: env() }),
     ])
-    expect(resumed.out).toContain('nothing is set')
+    expect(resumed.out).toContain('no limits are set')
     expect(await locked.getLimits('customer:1')).toEqual({})
     expect((await locked.getLimits('customer:2')).rate).toBeUndefined()
   }, 180_000)

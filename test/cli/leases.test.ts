@@ -148,7 +148,7 @@ describe('release', () => {
     const lease = await granted(redlock, 'customer:42')
     const said = await cli(['release', 'customer:42'], { env: env() })
     expect(said.code).toBe(2)
-    expect(said.err).toContain('A holder is not told and keeps running')
+    expect(said.err).toContain('A holder keeps running and is not notified')
     expect(said.err).toContain('Not a terminal. Re-run with --force to confirm.')
     await lease.extend()
     expect(lease.signal.aborted).toBe(false)

@@ -76,7 +76,7 @@ describe.skipIf(!hasScript)('in a terminal', () => {
     ] as const) {
       const asked = terminal(['release', 'customer:42'])
       await until('it asks', () => asked.screen().includes('[y/N]'))
-      expect(asked.screen()).toContain('A holder is not told and keeps running')
+      expect(asked.screen()).toContain('A holder keeps running and is not notified')
       expect((await redlock.inspect('customer:42')).holder?.fencingToken).toBe(lease.fencingToken)
       asked.keys(`${answer}\r`)
       expect(await asked.ended).toBe(code)

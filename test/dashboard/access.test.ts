@@ -90,7 +90,7 @@ describe('with a token', () => {
       const answer = await login(served, token)
       expect(answer.status).toBe(401)
       expect(answer.headers['set-cookie']).toBeUndefined()
-      expect(answer.body).toContain('That is not the token')
+      expect(answer.body).toContain('Wrong token')
     }
   })
 

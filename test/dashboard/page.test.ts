@@ -202,9 +202,9 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     const page = await open(await serve(fixture))
     await live(page)
     for (const master of fixture.fleet.masters.slice(0, 3)) await master.kill()
-    await page.getByText('Who holds what is not known: too few masters answer').waitFor()
+    await page.getByText('The holders are not known: too few masters answer').waitFor()
     await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('unknown').waitFor()
-    expect(await page.locator('#fleet-summary').innerText()).toContain('No lease can be taken')
+    expect(await page.locator('#fleet-summary').innerText()).toContain('No lease can be granted')
   })
 
   test('a new lease appears, and a released one goes, without a reload', async () => {
@@ -340,7 +340,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     const box = page.getByLabel('Token')
     await box.fill('wrong')
     await page.keyboard.press('Enter')
-    await page.getByRole('alert').getByText('That is not the token.').waitFor()
+    await page.getByRole('alert').getByText('Wrong token.').waitFor()
     await box.fill(token)
     await page.getByRole('button', { name: 'Log in' }).click()
     await live(page)

@@ -43,6 +43,6 @@ it('F6: a master that restarts empty grants nothing while the holder of 3 of 5 i
   })
   expect(performance.now()).toBeGreaterThan(lease.trustedUntil)
   expect(lease.remainingMs()).toBe(0)
-  expect(JSON.stringify(refused)).toContain('quarantined for')
+  expect(JSON.stringify(refused)).toContain('grants nothing for another')
   expect(next?.fencingToken).toBeGreaterThan(lease.fencingToken)
 })

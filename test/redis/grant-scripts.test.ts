@@ -189,7 +189,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       await bench.granted('a')
       await bench.acquire('b', { waitMs: 20_000 })
       await bench.release('a', { graceMs: 10_000 })
-      const reserved = ['taken', expect.stringContaining('@those who waited'), ttlMs]
+      const reserved = ['taken', expect.stringContaining('@waiting clients'), ttlMs]
       expect(await bench.acquire('c')).toEqual(reserved)
       expect(await bench.acquire('d', { waitMs: 20_000 })).toEqual(reserved)
       expect(await bench.places()).toEqual(['b-waits', 'd-waits'])

@@ -152,7 +152,7 @@ describe('jobs of one resource', () => {
     for (const server of down) await server.kill()
     const id = await add(queue, 1, { attempts: 1 })
     await until('it was given back', () => reasons.length > 0)
-    expect(reasons[0]).toMatch(/^unreachable .*needs 3 of 5/)
+    expect(reasons[0]).toMatch(/^unreachable .*Fewer than 3 of 5/)
     for (const server of down) await server.restart({ keepData: false })
     expect(await ended(queue, id)).toBe('completed')
   })
@@ -443,7 +443,7 @@ describe('a LockedWorker is a BullMQ Worker', () => {
     const down = fixture.fleet.masters.slice(0, 3)
     for (const server of down) await server.kill()
     const early = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 }).catch((e: unknown) => e)
-    expect(String(early)).toContain('needs 3 of 5')
+    expect(String(early)).toContain('Fewer than 3 of 5')
     for (const server of down) await server.restart({ keepData: false })
     const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
     const errors: string[] = []
@@ -456,7 +456,7 @@ describe('a LockedWorker is a BullMQ Worker', () => {
     worker.on('error', (error) => errors.push(String(error)))
     const id = await add(queue, 1)
     await until('it says what is wrong', () =>
-      errors.some((error) => error.includes('needs 3 of 5')),
+      errors.some((error) => error.includes('Fewer than 3 of 5')),
     )
     for (const server of down) await server.restart({ keepData: false })
     expect(await ended(queue, id)).toBe('completed')

@@ -18,7 +18,7 @@ export function bootstrapCommand(run: Run): Command {
     summary: 'let the masters of a new fleet vote at once',
     description:
       'States that this fleet is new and holds no leases, so that its masters vote at once and not after one maxLeaseMs. Safe only ' +
-      'when no worker has run on it within the last maxLeaseMs. Refused where a master holds a lease.',
+      'if no worker has run on it within the last maxLeaseMs. Refused if a master holds a lease.',
     servers: 'masters',
     examples: ['bootstrap', 'bootstrap --yes --max-lease-ms 60000'],
   })

@@ -26,7 +26,7 @@ export function cancelCommand(run: Run): Command {
     summary: 'fail jobs that wait, and stop those that run',
     description:
       'Cancels one job, or all jobs of a queue in the line of a resource. A job that waits fails with the reason. The signal of ' +
-      'one that runs aborts, wherever it runs. Pause the resource before, if jobs that are added later must not start.',
+      'one that runs aborts, in any process. To keep jobs that are added later from starting, pause the resource first.',
     servers: 'queue',
     examples: [
       'cancel invoices --job 7 --reason "wrong customer"',
@@ -48,7 +48,7 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
   }
   const timeoutMs = waitMs === undefined ? WAIT_MS : numberFlag('--wait-ms', waitMs, 0, MAX_WAIT_MS)
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
-  const warning = `This fails ${what} in queue ${queue}, and stops what runs of them.`
+  const warning = `This cancels ${what} in queue ${queue}, also while running.`
   const question = 'Cancel?'
   if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
   const target = job ?? { resource: resource ?? '' }

@@ -34,8 +34,8 @@ export function enqueueCommand(run: Run): Command {
     summary: 'add the lines of an NDJSON file as jobs',
     description:
       'Adds every line of an NDJSON file (- for standard input) as a job whose data is the ' +
-      "line's object. Memory stays flat. It can be stopped with Ctrl-C, or killed, and run " +
-      'again: it adds nothing twice. The queue remembers each line for --remember-hours, also ' +
+      "line's object. Memory use does not grow with the file. Stop it with Ctrl-C, or kill it, and run " +
+      'it again: it adds nothing twice. The queue remembers each line for --remember-hours, also ' +
       'when its job has finished and is gone.',
     servers: 'queue',
     examples: [
@@ -43,26 +43,23 @@ export function enqueueCommand(run: Run): Command {
       'enqueue invoices - --run-id monday --on-bad-line skip < invoices.ndjson',
     ],
   })
-    .option(
-      '--resource-field <field>',
-      'jobs stand in line for what this field names (LockedQueue)',
-    )
-    .option('--resource-prefix <text>', 'goes before it, as in the workers', '')
+    .option('--resource-field <field>', 'the field that names the resource of a job (LockedQueue)')
+    .option('--resource-prefix <text>', 'goes before that field, as in the workers', '')
     .option('--slots <n>', 'how many jobs of a resource may run at once, as in the workers', '1')
-    .option('--job-name <name>', 'of every job', 'job')
+    .option('--job-name <name>', 'the name of every job', 'job')
     .option(
       '--id-field <field>',
       'the job id is in this field; default: made of line number and content',
     )
     .option('--attempts <n>', 'how often a job may fail', '3')
     .addOption(
-      new Option('--on-bad-line <what>', 'report it, then go on or not')
+      new Option('--on-bad-line <what>', 'report it, then continue or stop')
         .choices(['skip', 'stop'])
         .default('stop'),
     )
     .option('--batch <n>', 'lines at a time', '500')
-    .option('--run-id <name>', 'tells two imports of the same lines apart')
-    .option('--remember-hours <n>', 'how long a line is known to have been added', '24')
+    .option('--run-id <name>', 'distinguishes two imports of the same lines')
+    .option('--remember-hours <n>', 'how long the queue remembers a line', '24')
     .option('--max-line-bytes <n>', 'a longer line is a bad line', '1048576')
     .action((queue: string, file: string, flags: Flags) =>
       run(flags, (cli) => enqueue(cli, queue, file, flags), { graceful: true }),
@@ -143,7 +140,7 @@ function describe(
   if (bad > 0) counts.push(`${bad} bad`)
   const again = nameless
     ? 'a second run adds its lines again: give standard input a --run-id'
-    : 'run it again to go on'
+    : 'run it again to continue'
   const verdict = end === 'done' ? 'done' : `stopped after line ${lines} (${end}); ${again}`
   return `${counts.join(', ')}; ${verdict}`
 }

@@ -17,7 +17,7 @@ export function inspectCommand(run: Run): Command {
   return command('inspect <resource>', {
     summary: 'who holds a resource, and which jobs wait for it',
     description:
-      "Who holds a resource, what every master says about it and, if the queue's Redis is named, its line of jobs with what " +
+      "Shows who holds a resource, what every master says about it and, if the queue's Redis is given, its line of jobs with what " +
       'each one waits for. A resource with slots shows who holds each slot; one slot is named gpu#1.',
     servers: 'both',
     examples: [
@@ -60,7 +60,7 @@ export function holderLine(view: ResourceView): string {
     return `${name} is held by ${printable(holder.name)} ${left}, with fencing token ${holder.fencingToken}`
   }
   if (!hasQuorum(answersOf(view))) {
-    return `Who holds ${name} is not known. ${tooFewAnswer(answersOf(view))}`
+    return `The holder of ${name} is not known. ${tooFewAnswer(answersOf(view))}`
   }
   const left = masters.filter((master) => master.holder !== undefined).length
   if (state === 'unknown') {

@@ -18,8 +18,8 @@ export function leaksCommand(run: Run): Command {
   return command('leaks', {
     summary: 'keys that never expire and should',
     description:
-      'Keys of this namespace on the masters that have no time to live and must have one. Nothing that this package writes can ' +
-      'become one; a restored backup or PERSIST can. Exit code 1 when there are any.',
+      'Finds keys of this namespace on the masters that have no time to live and must have one. This package writes no such keys; ' +
+      'a restored backup or PERSIST can. Exit code 1 if there are any.',
     servers: 'masters',
     examples: ['leaks', 'leaks --json --limit 1000'],
   })

@@ -21,13 +21,13 @@ export function leasesCommand(run: Run): Command {
   return command('leases', {
     summary: 'who holds what now',
     description:
-      'Live leases on all masters: holder, fencing token, time left, votes; with --queue-redis also the job and when it ' +
+      'Shows live leases on all masters: holder, fencing token, time left, votes; with --queue-redis also the job and when it ' +
       'started. `held`: a quorum has its key. `leftover`: fewer have, so it is no lease, and it ends by itself. ' +
-      '`unknown`: masters that do not answer might make it a quorum.',
+      '`unknown`: the missing votes could be on masters that do not answer.',
     servers: 'both',
     examples: ["leases --match 'customer:*'", 'leases --json --limit 10000'],
   })
-    .option('--match <glob>', 'only resources with such a name', '*')
+    .option('--match <glob>', 'only resources with a matching name', '*')
     .option('--limit <n>', 'the most leases to show', '100')
     .action((flags: Flags) => run(flags, (cli) => leases(cli, flags)))
 }

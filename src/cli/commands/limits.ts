@@ -36,9 +36,9 @@ interface LimitFlags extends Flags {
 
 export function pauseCommand(run: Run): Command {
   const made = command('pause <resource>', {
-    summary: 'let no job of a resource start',
+    summary: 'start no job of a resource',
     description:
-      'Lets no job of a resource start until it is resumed; those that run go on. Also for a resource without jobs. ' +
+      'Starts no job of a resource until you resume it; running jobs finish. The resource need not have jobs. ' +
       'Jobs of other resources are not affected.',
     servers: 'queue',
     examples: ['pause customer:42 --reason migration', 'pause customer:42 --for-ms 3600000'],
@@ -51,7 +51,7 @@ export function pauseCommand(run: Run): Command {
 export function resumeCommand(run: Run): Command {
   return command('resume <resource>', {
     summary: 'end a pause',
-    description: 'Ends a pause, and the time for which a job has put its resource to sleep.',
+    description: 'Ends a pause, or the rest that a job set with lease.rateLimit.',
     servers: 'queue',
     examples: ['resume customer:42'],
   }).action((resource: string, flags: Flags) =>
@@ -63,9 +63,9 @@ export function limitCommand(run: Run): Command {
   const made = command('limit <resource>', {
     summary: 'set how many jobs of a resource run, or start in a time',
     description:
-      'Sets the slots or the rate of a resource at once for all workers, in place of what their options say; ' +
-      'or resets them to what the options say. Slots can be set for a pattern: every resource that begins so. ' +
-      'Without one of these flags it shows what is set.',
+      'Sets the slots or the rate of a resource at once for all workers, in place of their options; ' +
+      'or resets them to the options. Slots can be set for a pattern, such as customer:*. ' +
+      'Without one of these flags it shows the limits.',
     servers: 'queue',
     examples: [
       'limit customer:42 --slots 8 --for-ms 3600000',
@@ -77,7 +77,7 @@ export function limitCommand(run: Run): Command {
     .option('--slots <n>', 'how many jobs of it run at once')
     .option('--rate <limit/ms>', 'how many of its jobs may start in how many milliseconds')
     .option('--burst <n>', 'how many of them may start at once; default: 1')
-    .option('--reset <slots|rate>', 'what the options say counts again')
+    .option('--reset <slots|rate>', 'return to the options')
   return limitOptions(made).action((resource: string, flags: LimitFlags) =>
     run(flags, (cli) => limit(cli, resource, flags)),
   )
@@ -85,8 +85,8 @@ export function limitCommand(run: Run): Command {
 
 export function limitsCommand(run: Run): Command {
   return command('limits', {
-    summary: 'every resource for which something is set',
-    description: 'Every resource that is paused or asleep, or whose slots or rate are set.',
+    summary: 'every resource that is paused or limited',
+    description: 'Lists every resource that is paused or asleep, or whose slots or rate are set.',
     servers: 'queue',
     examples: ['limits', 'limits --json'],
   }).action((flags: SharedFlags) => run(flags, limits))
@@ -95,7 +95,7 @@ export function limitsCommand(run: Run): Command {
 function limitOptions(made: Command): Command {
   return made
     .option('--for-ms <n>', 'ends by itself after this time')
-    .option('--reason <text>', 'shown to people who ask why a job waits')
+    .option('--reason <text>', 'shown by why, limits and the dashboard')
 }
 
 function said({ forMs, reason }: Flags): LimitOptions {
@@ -166,7 +166,7 @@ function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string 
     slots && `${slots.slots} slots${by(slots)}${origin(slots)}`,
     rate && `${rate.limit} starts in ${rate.perMs} ms, burst ${rate.burst}${origin(rate)}`,
   ].filter((part) => part !== undefined)
-  return parts.length === 0 ? 'nothing is set' : parts.join('; ')
+  return parts.length === 0 ? 'no limits are set' : parts.join('; ')
 }
 
 function origin({ by, since, until, reason }: LimitSetting): string {

@@ -24,7 +24,7 @@ export function releaseCommand(run: Run): Command {
   return command('release <resource>', {
     summary: 'take a resource from its holder',
     description:
-      'Takes a resource from its holder, on every master that answers. The holder is not told and keeps running. It notices ' +
+      'Takes a resource from its holder, on every master that answers. The holder keeps running and is not notified. It notices ' +
       'when it next extends its lease. Until then two clients work on the resource, and only a store that compares fencing ' +
       "tokens refuses the old one's writes. Usually waiting is better: a dead holder's lease ends by itself within " +
       'maxLeaseMs. One slot of a resource is named gpu#1.',
@@ -62,7 +62,7 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
   const agreed = flags.force === true || flags.yes === true
   const warning =
     `${holderLine(view)}.\n` +
-    'A holder is not told and keeps running. Until it next extends its lease, another client may work on the resource at the\n' +
+    'A holder keeps running and is not notified. Until it next extends its lease, another client may work on the resource at the\n' +
     'same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
   if (!(await confirmed(cli, { warning, question, flag: '--force', agreed }))) return EXIT.attention

@@ -23,7 +23,7 @@ const DAY_MS = 86_400_000
 
 export function verifyCommand(run: Run): Command {
   return command('verify <file...>', {
-    summary: 'judge what processes logged about their leases',
+    summary: 'check the leases in the logs of all processes',
     description:
       'Reads the logs of all processes, NDJSON with the level debug (- for standard input), and says whether two trusted leases of ' +
       'a resource ever overlapped, whether fencing tokens rose, and which lines are missing. Leases of one machine are compared ' +
@@ -34,7 +34,7 @@ export function verifyCommand(run: Run): Command {
   })
     .option('--clock-skew-ms <n>', 'how far wall clocks of machines may be apart', '250')
     .option('--window-ms <n>', 'how far lines may be out of order', '60000')
-    .option('--allow-missing', 'exit code 0 where lines are missing and the others are right')
+    .option('--allow-missing', 'exit code 0 if lines are missing and the others are right')
     .action((files: readonly string[], flags: Flags) =>
       run(flags, (cli) => verify(cli, files, flags)),
     )
@@ -109,7 +109,7 @@ class ReadingProgress extends ProgressLine {
 const VERDICTS = {
   clean: ['green', 'clean: no violation, and no line is missing'],
   violated: ['red', 'VIOLATED'],
-  incomplete: ['yellow', 'incomplete: no violation in what is there, but lines are missing'],
+  incomplete: ['yellow', 'incomplete: no violation found, but lines are missing'],
   empty: [
     'yellow',
     'no line is about a lease: log at the level debug, as docs/verify.md says, and read those files',

@@ -18,8 +18,8 @@ export function whyCommand(run: Run): Command {
   return command('why <queue> <jobId>', {
     summary: 'why a job does not run',
     description:
-      'Why a job does not run: its state, its lines, the jobs ahead of it, and the holder of the lease. ' +
-      'A job that was started or added through a LockedQueue names its lines; --resource names them for others.',
+      'Says why a job does not run: its state, its lines, the jobs ahead of it, and the holder of the lease. ' +
+      'A job that was started, or added through a LockedQueue, names its lines; for others, name them with --resource.',
     servers: 'both',
     examples: ['why invoices 7', 'why invoices 7 --resource customer:42 --json'],
   })
@@ -79,7 +79,7 @@ function leastAnswered(seen: readonly ResourceView[]): Parameters<typeof answere
 async function lookFor(cli: Cli, seen: ResourceView[]): Promise<Look> {
   const { masters, locks } = cli.settings
   if (locks === undefined && masters.length === 0) {
-    cli.out.note('no masters are named: who holds the lease is not looked at')
+    cli.out.note('no masters are given, so the holder of the lease is not known')
     return (resource) => Promise.resolve({ resource, masters: [] })
   }
   const looked = await cli.view()

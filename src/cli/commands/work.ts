@@ -33,8 +33,8 @@ export function workCommand(run: Run): Command {
     summary: 'run worker modules until told to stop',
     description:
       'Imports modules that export (as default, worker or workers) a LockedWorker, a list of them, or a function ({ redlock, connection, ' +
-      'prefix, signal }) => worker, and runs them. SIGTERM and SIGINT let running jobs finish for --drain-ms, then give them back ' +
-      'to the queue; a second signal ends the process at once.',
+      'prefix, signal }) => worker, and runs them. On SIGTERM or SIGINT, running jobs may finish for --drain-ms, and are then requeued; ' +
+      'a second signal ends the process at once.',
     servers: 'both',
     examples: [
       'work dist/workers/invoices.js --health-port 8080',

@@ -17,7 +17,7 @@ import { clockTime, count, duration, limitsInWords, REASONS } from './words.js'
 export function drawFleet({ quorum, voting, margin, masters, findings: found }) {
   const spare =
     margin < 0
-      ? 'No lease can be taken.'
+      ? 'No lease can be granted.'
       : margin === 0
         ? 'None may fail.'
         : `${margin === 1 ? 'One more' : `${margin} more`} may fail.`
@@ -88,7 +88,7 @@ export function drawLeases(leases, withSteps, { search, lines, bullBoard }) {
     byId('leases-summary'),
     known
       ? `${counted}. ${more}`
-      : `Who holds what is not known: too few masters answer. Seen on those that do: ${counted}. ${more}`,
+      : `The holders are not known: too few masters answer. Seen on those that do: ${counted}. ${more}`,
   )
   byId('leases-summary').dataset.state = known ? '' : 'bad'
   drawPager(page, pages)

@@ -271,14 +271,14 @@ export class Fleet {
     if (duplicate !== undefined && duplicate !== master) {
       return {
         problem: `is the same server as ${duplicate.name}`,
-        fix: 'list distinct servers in `masters`: two addresses of one server are two votes of one',
+        fix: 'list distinct servers in `masters`: two addresses of one server would count as two votes',
         fault: 'client',
       }
     }
     if (facts.runId === '') {
       return {
-        problem: 'does not tell its run_id',
-        fix: 'allow INFO to this user',
+        problem: 'does not report its run_id',
+        fix: 'give this user the right to INFO',
         fault: 'server',
       }
     }
@@ -338,7 +338,7 @@ export class Fleet {
     }
     const votesInMs = this.#quarantines.leftMs(master)
     if (votesInMs <= 0) return { name, state: 'voting', clockOffsetMs }
-    const reason = `quarantined for another ${votesInMs} ms after a restart or first use`
+    const reason = `new or restarted: grants nothing for another ${votesInMs} ms`
     return { name, state: 'quarantined', reason, votesInMs, clockOffsetMs }
   }
 }

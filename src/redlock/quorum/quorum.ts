@@ -6,7 +6,7 @@ export function quorumOf(masters: number): number {
 }
 
 /** Stands in a reply in place of a holder: the resource is free, and reserved for waiters. */
-export const RESERVED = 'reserved@those who waited longer'
+export const RESERVED = 'reserved@waiting clients'
 
 /**
  * Who holds a resource: the token that a quorum of the masters names. `tokens` has one entry for

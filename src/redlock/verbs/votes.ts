@@ -91,11 +91,11 @@ export function describeVote(vote: Vote | undefined): string {
     case 'taken':
       return `taken by ${describeToken(vote.holder)} for ${vote.ttlMs} ms`
     case 'quarantined':
-      return `quarantined for ${vote.waitMs} ms (it may have lost leases; see "delayed restart")`
+      return `new or restarted: grants nothing for another ${vote.waitMs} ms`
     case 'suspended':
       return 'waitMs' in vote
-        ? `its clock jumped or is out of line; not counted for another ${vote.waitMs} ms`
-        : 'its clock is out of line'
+        ? `its clock jumped or differs from the others; not counted for another ${vote.waitMs} ms`
+        : 'its clock differs from the others'
     case 'skewed':
       return `refused: this client's clock is ${vote.aheadMs} ms ahead of the master's`
     case 'lost':

@@ -228,7 +228,7 @@ export class JobRuns<Data, Result, Name extends string> {
     if (answer === 'late') {
       throw new UnrecoverableError(new WaitedTooLongError(label, maxWaitMs).message)
     }
-    const reason = `other jobs of \`${label}\` stand before it, or its limits let none start`
+    const reason = `other jobs of \`${label}\` are ahead of it, or its limits let none start`
     const why: Requeue = { status: 'in-line', resource: label, delayMs: 0, reason }
     reports.requeued(job, why, 0)
     onRequeued(job, why)
@@ -549,7 +549,7 @@ export class JobRuns<Data, Result, Name extends string> {
     // A queue that does not answer finds the job stalled later: no attempt is used either way.
     await withinMs(clock, GIVE_BACK_LIMIT_MS, giveBack(job, token, clock)).catch(() => undefined)
     reports.givenBack(job)
-    throw new DelayedError('given back: it could not run here')
+    throw new DelayedError('requeued: it could not run here')
   }
 }
 
