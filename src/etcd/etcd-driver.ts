@@ -15,7 +15,8 @@ import type {
   Renewal,
   Wish,
 } from '../lock/lock-driver.ts'
-import { heldInspection, ownerOf } from '../lock/service-views.ts'
+import { describeToken } from '../lock/describe-token.ts'
+import { heldInspection } from '../lock/service-views.ts'
 import { EtcdError, type EtcdGateway, type Header, type Reply } from './gateway.ts'
 import { etcdHealth } from './health.ts'
 
@@ -284,5 +285,5 @@ function refused(
 }
 
 function holderOf({ value }: KeyValue): string {
-  return ownerOf(Buffer.from(value, 'base64').toString())
+  return describeToken(Buffer.from(value, 'base64').toString())
 }

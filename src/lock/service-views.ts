@@ -3,11 +3,6 @@ import { messageOf } from '../message-of.ts'
 import type { Finding } from './finding.ts'
 import type { Inspection, ListedLease, ServerHealth, ServiceHealth } from './inspection.ts'
 
-/** A token is secret: people see its owner and its beginning. */
-export function ownerOf(token: string): string {
-  return `${token.slice(token.indexOf('@') + 1)} (${token.slice(0, 6)}…)`
-}
-
 /** The service counts as one master. */
 export function heldInspection(master: string, lease: ListedLease): Inspection {
   const { resource, holder, fencingToken, freeInMs } = lease

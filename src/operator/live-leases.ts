@@ -2,7 +2,7 @@
 import type { Probe } from '../redis/probe.ts'
 import type { Keyspace } from '../redlock/keyspace.ts'
 import { heldBy } from '../redlock/quorum/quorum.ts'
-import { describeToken } from '../redlock/verbs/votes.ts'
+import { describeToken } from '../lock/describe-token.ts'
 import {
   unreachableMasters,
   type Answer,

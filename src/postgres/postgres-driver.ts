@@ -10,7 +10,8 @@ import type {
   Wish,
 } from '../lock/lock-driver.ts'
 import type { LockSettings } from '../lock/lock-settings.ts'
-import { healthOf, heldInspection, ownerOf, type AskedServer } from '../lock/service-views.ts'
+import { describeToken } from '../lock/describe-token.ts'
+import { healthOf, heldInspection, type AskedServer } from '../lock/service-views.ts'
 import type { PgListener, PgPool, PgRows } from './pg.ts'
 import { ReleaseListener } from './release-listener.ts'
 import { statementsFor, type Statements } from './statements.ts'
@@ -243,5 +244,5 @@ function listed({ resource, holder, fencing_token, left_ms }: Listed): ListedLea
 }
 
 function holderOf(token: string | null): string {
-  return token === null ? 'unknown' : ownerOf(token)
+  return token === null ? 'unknown' : describeToken(token)
 }

@@ -188,7 +188,7 @@ export const HARMLESS: readonly Harmless[] = [
     why: MESSAGE,
   },
   {
-    file: 'src/redlock/verbs/votes.ts',
+    file: 'src/lock/describe-token.ts',
     code: 'return at < 0 ? `${token.slice(0, 6)}\u2026` : `${token.slice(at + 1)} (${token.slice(0, 6)}\u2026)`',
     changes: [['<', '<=']],
     why: MESSAGE,

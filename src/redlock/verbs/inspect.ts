@@ -5,7 +5,7 @@ import { callOf, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
-import { describeToken } from './votes.ts'
+import { describeToken } from '../../lock/describe-token.ts'
 
 /**
  * Returns  the holder's token or nil, its PTTL ms, the counter or nil
