@@ -151,14 +151,14 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const { kvs = [] } = await this.#call('/v3/kv/range', { ...range, limit: String(limit) })
     const found = kvs as readonly KeyValue[]
     const leaseIds = [...new Set(found.map(({ lease }) => lease ?? ''))]
-    const left = new Map(
+    const lifetimes = new Map(
       await Promise.all(leaseIds.map(async (ID) => [ID, await this.#leftMs(ID)] as const)),
     )
     return found.map((kv) => ({
       resource: Buffer.from(kv.key, 'base64').subarray(prefix.length).toString(),
       holder: holderOf(kv),
       fencingToken: Number(kv.mod_revision),
-      freeInMs: left.get(kv.lease ?? '') ?? 0,
+      freeInMs: lifetimes.get(kv.lease ?? '') ?? 0,
     }))
   }
 
@@ -185,8 +185,8 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
   }
 
   async #leftMs(ID: string): Promise<number> {
-    const left = await this.#call('/v3/lease/timetolive', { ID })
-    return Math.max(0, Number(left['TTL'] ?? 0) * 1_000)
+    const reply = await this.#call('/v3/lease/timetolive', { ID })
+    return Math.max(0, Number(reply['TTL'] ?? 0) * 1_000)
   }
 
   async #put(

@@ -13,7 +13,7 @@ export function heldInspection(master: string, lease: ListedLease): Inspection {
   }
 }
 
-export interface AskedServer {
+export interface ServerProbe {
   readonly server: string
   readonly ask: () => Promise<
     Omit<ServerHealth, 'server'> & { readonly findings?: readonly Finding[] }
@@ -23,7 +23,7 @@ export interface AskedServer {
 /** Asks every server by itself; `serves` rejects where no lease can be had. */
 export async function healthOf(
   service: string,
-  servers: readonly AskedServer[],
+  servers: readonly ServerProbe[],
   serves: () => Promise<unknown>,
 ): Promise<ServiceHealth> {
   const answers = await Promise.all(

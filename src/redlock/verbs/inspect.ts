@@ -25,7 +25,9 @@ export interface Seen extends MasterView {
 }
 
 export async function inspect(fleet: Fleet, resource: string): Promise<Inspection> {
-  const seen = await Promise.all(fleet.masters.map((master) => look(fleet, master, resource)))
+  const seen = await Promise.all(
+    fleet.masters.map((master) => inspectMaster(fleet, master, resource)),
+  )
   const masters = seen.map(({ token, ...view }) => view)
   if (seen.filter(({ problem }) => problem === undefined).length < fleet.quorum) {
     const answers = masters.map(({ master, problem }) => ({ master, answer: problem ?? 'ok' }))
@@ -35,7 +37,7 @@ export async function inspect(fleet: Fleet, resource: string): Promise<Inspectio
   return { resource, masters, ...(holder !== undefined && { holder }) }
 }
 
-async function look(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
+async function inspectMaster(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
   const call = callOf(inspectProcedure, [resource])
   const { clock, masterTimeoutMs } = fleet.settings
   const result = await callMaster(master, clock, call, masterTimeoutMs)
