@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { LockedWorker, type LockService, type WorkerContext } from '../src/index.ts'
 
 const MAX_TURN_MS = 9_000
-const LOOK_MS = 100
+const POLL_MS = 100
 
 const isOver = ({ aborted }: AbortSignal): boolean => aborted
 
@@ -15,7 +15,7 @@ async function hold(redlock: LockService, nr: number, stop: AbortSignal): Promis
   while (!isOver(stop)) {
     const lease = await redlock.acquire(`customer:${nr}`, { autoExtend: true, waitMs: 60_000 })
     const until = performance.now() + (nr % 2 === 0 ? Infinity : MAX_TURN_MS * Math.random())
-    while (performance.now() < until && !isOver(stop)) await pause(LOOK_MS)
+    while (performance.now() < until && !isOver(stop)) await pause(POLL_MS)
     await lease.release()
   }
 }

@@ -10,7 +10,7 @@ import { isRight } from './ledger-audit.ts'
 import { readStrikes, REAL_STRIKES } from './strikes-file.ts'
 
 const LIMIT_MS = 180_000
-const BETWEEN_LOOKS_MS = 500
+const POLL_MS = 500
 
 const url = process.env['DATABASE_URL']
 if (url === undefined) throw new Error('Set DATABASE_URL: the ledger is in PostgreSQL')
@@ -19,7 +19,7 @@ const ledger = await Ledger.connect(url)
 const until = performance.now() + LIMIT_MS
 let audit = await ledger.audit()
 while (audit.jobsPosted < expected && performance.now() < until) {
-  await delay(BETWEEN_LOOKS_MS)
+  await delay(POLL_MS)
   audit = await ledger.audit()
 }
 await ledger.close()

@@ -92,7 +92,7 @@ function openCli(
     defer(() => view.close())
     return view
   }
-  const locks = async (options = optionsToLook(settings)): Promise<LockClient | undefined> => {
+  const locks = async (options = inspectionOptions(settings)): Promise<LockClient | undefined> => {
     if (settings.locks === undefined) return undefined
     const opened = await openLocks(settings.locks, { namespace, ...options })
     defer(() => opened.close())
@@ -119,16 +119,16 @@ function openCli(
   }
 }
 
-function optionsToLook({ maxLeaseMs = 0, timeoutMs }: Settings): LockOptions {
+function inspectionOptions({ maxLeaseMs = 0, timeoutMs }: Settings): LockOptions {
   return {
     maxLeaseMs: Math.max(maxLeaseMs, timeoutMs, MAX_LEASE_MS),
     // Only ZooKeeper needs one to be asked: it is the length of the session.
-    leaseMs: Math.max(timeoutMs, LOOK_LEASE_MS),
+    leaseMs: Math.max(timeoutMs, INSPECTION_LEASE_MS),
     ...{ requestTimeoutMs: timeoutMs, logger: silentLogger },
   }
 }
 
-const LOOK_LEASE_MS = 5_000
+const INSPECTION_LEASE_MS = 5_000
 const MAX_LEASE_MS = 30_000
 const FULL = 'The server is full and refuses writes. Raise its maxmemory, or remove finished jobs.'
 

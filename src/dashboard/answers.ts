@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 /** A request, as far as routes care. */
-export interface Asked {
+export interface RoutedRequest {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   /** Below where the dashboard is mounted: `/state`. */
@@ -30,11 +30,11 @@ const SAFE_HEADERS = {
  * Undefined for a path that is not below `basePath`. Express takes the mount path off `url` and
  * leaves it in `originalUrl`; others leave it where it is, and `basePath` says what it is.
  */
-export function asked(
+export function routedRequest(
   request: IncomingMessage & { readonly originalUrl?: string },
   response: ServerResponse,
   basePath: string,
-): Asked | undefined {
+): RoutedRequest | undefined {
   const { url = '/', originalUrl = url } = request
   const [given = '/', query = ''] = url.split('?', 2)
   const [original = '/'] = originalUrl.split('?', 1)
@@ -55,7 +55,7 @@ export interface Answer {
 }
 
 export function give(
-  { request, response }: Pick<Asked, 'request' | 'response'>,
+  { request, response }: Pick<RoutedRequest, 'request' | 'response'>,
   { status, headers, body }: Answer,
 ): void {
   response.writeHead(status, headers)

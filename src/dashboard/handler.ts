@@ -6,7 +6,7 @@
  *   GET  /                             the page
  *   GET  /page.css, …                  its files
  *   GET  /state?search=&sort=&page=    what it shows, as JSON
- *   GET  /events?search=&sort=&page=   the same, after every look
+ *   GET  /events?search=&sort=&page=   the same, after every snapshot
  *   GET  /resource?name=               one resource
  *   POST /login                        token in, cookie out
  */
@@ -19,7 +19,7 @@ import { detailOf } from '../operator/resource-detail.ts'
 import { RunningJobs } from '../operator/running-jobs.ts'
 import { Access } from './access.ts'
 import {
-  asked,
+  routedRequest,
   formOf,
   give,
   json,
@@ -27,11 +27,11 @@ import {
   redirect,
   text,
   type Answer,
-  type Asked,
+  type RoutedRequest,
 } from './answers.ts'
 import { asset, isPublic } from './assets.ts'
 import { EventStream } from './event-stream.ts'
-import { Looks, type Look } from './looks.ts'
+import { Snapshots, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { ProcessActivity } from './process-activity.ts'
 import { LEASE_SORTS, leasePage, stateOf, type DashboardState, type View } from './state.ts'
@@ -90,7 +90,7 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
   })
 }
 
-type Page = (to: Asked) => Promise<Answer | undefined>
+type Page = (to: RoutedRequest) => Promise<Answer | undefined>
 
 class Dashboard {
   readonly #options: ResolvedOptions
@@ -98,14 +98,14 @@ class Dashboard {
   readonly #fleet: FleetProbe | undefined
   readonly #locks: LockView
   readonly #queue: QueueView | undefined
-  readonly #looks: Looks
+  readonly #snapshots: Snapshots
   readonly #activity: ProcessActivity
   readonly #jobs: RunningJobs | undefined
   readonly #wrongTokens = new WrongTokens()
   readonly #streams = new Set<EventStream>()
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => file('index.html'),
-    '/state': async (to) => json(await this.#state(await this.#looks.latest(), viewIn(to))),
+    '/state': async (to) => json(await this.#state(await this.#snapshots.latest(), viewIn(to))),
     '/events': (to) => Promise.resolve(this.#stream(to)),
     '/resource': (to) => this.#resource(to),
   }
@@ -124,12 +124,12 @@ class Dashboard {
       this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs })
       this.#jobs = new RunningJobs(this.#queue, prefix)
     }
-    this.#looks = new Looks({ ...options, locks: this.#locks, queue: this.#queue })
+    this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
     this.#activity = new ProcessActivity(namespace)
   }
 
   async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
-    const to = asked(request, response, this.#options.basePath)
+    const to = routedRequest(request, response, this.#options.basePath)
     if (to === undefined || !this.#isOurs(to)) {
       if (next === undefined) give({ request, response }, text(404, 'Not found.'))
       else next()
@@ -141,26 +141,26 @@ class Dashboard {
   }
 
   async why(queue: string, jobId: string): Promise<string | undefined> {
-    const look = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
-    const job = await this.#queue?.explain(queue, jobId, look)
+    const inspect = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
+    const job = await this.#queue?.explain(queue, jobId, inspect)
     const isOver = job?.state === 'completed' || job?.state === 'failed'
     return isOver ? undefined : job?.why
   }
 
   async close(): Promise<void> {
     this.#activity.close()
-    this.#looks.close()
+    this.#snapshots.close()
     for (const stream of this.#streams) stream.end()
     this.#fleet?.close()
     await this.#queue?.close()
   }
 
-  #isOurs({ path }: Asked): boolean {
+  #isOurs({ path }: RoutedRequest): boolean {
     return path === LOGIN || path in this.#pages || isPublic(path.slice(1))
   }
 
   /** Undefined when the answer has been begun. */
-  async #answer(to: Asked): Promise<Answer | undefined> {
+  async #answer(to: RoutedRequest): Promise<Answer | undefined> {
     const { path, request, mount } = to
     const verdict = await this.#access.of(request)
     if (verdict === 'wrong host') return text(421, REFUSALS[verdict])
@@ -194,7 +194,7 @@ class Dashboard {
     return { status: 401, headers: { ...page.headers, ...BEARER }, body }
   }
 
-  async #login({ request, mount }: Asked): Promise<Answer> {
+  async #login({ request, mount }: RoutedRequest): Promise<Answer> {
     // A form that is too long ends the request, and with it its socket.
     const { remoteAddress } = request.socket
     if (!this.#access.accepts((await formOf(request)).get('token') ?? '')) {
@@ -205,17 +205,17 @@ class Dashboard {
     return redirect(303, './', { 'set-cookie': this.#access.cookie(`${mount}/`, secure) })
   }
 
-  #stream(to: Asked): Answer | undefined {
+  #stream(to: RoutedRequest): Answer | undefined {
     const { request, response } = to
     if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
-    if (this.#looks.viewers >= MAX_VIEWERS) {
+    if (this.#snapshots.viewers >= MAX_VIEWERS) {
       return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
     }
     const view = viewIn(to)
     const stream = new EventStream(request, response)
     this.#streams.add(stream)
-    const stop = this.#looks.watch((look) => {
-      this.#state(look, view).then(
+    const stop = this.#snapshots.watch((snapshot) => {
+      this.#state(snapshot, view).then(
         (state) => {
           stream.send('state', state)
         },
@@ -229,7 +229,7 @@ class Dashboard {
     return undefined
   }
 
-  async #resource(to: Asked): Promise<Answer> {
+  async #resource(to: RoutedRequest): Promise<Answer> {
     const name = to.query.get('name') ?? ''
     if (name === '' || name.length > MAX_NAME) {
       return text(400, `Expected \`name\` to have 1 to ${MAX_NAME} characters.`)
@@ -237,14 +237,14 @@ class Dashboard {
     return json(await detailOf(this.#locks, this.#queue, name))
   }
 
-  async #state(look: Look, view: View): Promise<DashboardState> {
+  async #state(snapshot: Snapshot, view: View): Promise<DashboardState> {
     const { namespace, everyMs, bullBoard } = this.#options
-    const found = await this.#looks.search(look, view.search)
+    const found = await this.#snapshots.search(snapshot, view.search)
     const shown = leasePage(found.leases, view)
     // The page shows why the queue's Redis does not answer, where it shows the lines.
     const jobs = await this.#jobs?.under(shown.leases).catch(() => undefined)
     const options = { namespace, everyMs, bullBoard, ...view }
-    return stateOf(look, found, shown, jobs ?? new Map(), this.#activity, options)
+    return stateOf(snapshot, found, shown, jobs ?? new Map(), this.#activity, options)
   }
 }
 
@@ -257,7 +257,7 @@ const LOGIN = '/login'
 const BEARER = { 'www-authenticate': 'Bearer' }
 const WRONG_TOKEN = '<p class="problem" role="alert">Wrong token.</p>'
 
-function viewIn({ query }: Asked): View {
+function viewIn({ query }: RoutedRequest): View {
   const page = Number(query.get('page'))
   return {
     search: (query.get('search') ?? '').slice(0, MAX_NAME),

@@ -3,7 +3,7 @@ import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
 import type { QueueCounts } from '../operator/queue-counts.ts'
 
-/** One look, as charts need it. `undefined` where it is not known. */
+/** One snapshot, as charts need it. `undefined` where it is not known. */
 export interface Sample {
   /** Milliseconds since 1970. */
   readonly at: number
@@ -16,12 +16,12 @@ export interface Sample {
 
 /** One sample in so much time. */
 const EVERY_MS = 5_000
-const KEPT_MS = 5 * 60_000
+const MAX_AGE_MS = 5 * 60_000
 
 export class History {
   #samples: readonly Sample[] = []
 
-  /** Adds a look, and returns what is known of the last minutes, oldest first. */
+  /** Adds a sample, and returns what is known of the last minutes, oldest first. */
   add(
     at: number,
     { leases, truncated }: LiveLeases,
@@ -40,8 +40,8 @@ export class History {
     }
     const before = this.#samples.at(-1)
     const isNew = before === undefined || slot(at) !== slot(before.at)
-    const kept = isNew ? this.#samples : this.#samples.slice(0, -1)
-    this.#samples = [...kept, sample].filter((one) => at - one.at <= KEPT_MS)
+    const earlier = isNew ? this.#samples : this.#samples.slice(0, -1)
+    this.#samples = [...earlier, sample].filter((one) => at - one.at <= MAX_AGE_MS)
     return this.#samples
   }
 }

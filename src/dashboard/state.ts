@@ -8,7 +8,7 @@ import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
 import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../redact.ts'
-import type { Found, Look } from './looks.ts'
+import type { Found, Snapshot } from './snapshots.ts'
 import type { ProcessActivity, ProcessReport } from './process-activity.ts'
 
 export interface DashboardState {
@@ -37,9 +37,9 @@ export interface DashboardState {
     readonly truncated: boolean
     readonly masters: number
   }
-  readonly lines: Look['lines'] | null
-  readonly queues: Look['queues'] | null
-  readonly history: Look['history']
+  readonly lines: Snapshot['lines'] | null
+  readonly queues: Snapshot['queues'] | null
+  readonly history: Snapshot['history']
   readonly changes: LeaseChanges
   /** Of the process that serves the page; null when nothing that is watched has happened in it. */
   readonly process: ProcessReport | null
@@ -98,7 +98,7 @@ const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, Order>> = {
 }
 
 export function stateOf(
-  { at, diagnosis, changes, queues, history }: Look,
+  { at, diagnosis, changes, queues, history }: Snapshot,
   { leases, lines }: Found,
   shown: LeasePage,
   jobs: ReadonlyMap<string, RunningJob>,

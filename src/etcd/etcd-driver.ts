@@ -15,7 +15,8 @@ import type {
   Renewal,
   Wish,
 } from '../lock/lock-driver.ts'
-import { heldInspection, ownerOf } from '../lock/service-views.ts'
+import { describeToken } from '../lock/describe-token.ts'
+import { heldInspection } from '../lock/service-views.ts'
 import { EtcdError, type EtcdGateway, type Header, type Reply } from './gateway.ts'
 import { etcdHealth } from './health.ts'
 
@@ -150,14 +151,14 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const { kvs = [] } = await this.#call('/v3/kv/range', { ...range, limit: String(limit) })
     const found = kvs as readonly KeyValue[]
     const leaseIds = [...new Set(found.map(({ lease }) => lease ?? ''))]
-    const left = new Map(
+    const lifetimes = new Map(
       await Promise.all(leaseIds.map(async (ID) => [ID, await this.#leftMs(ID)] as const)),
     )
     return found.map((kv) => ({
       resource: Buffer.from(kv.key, 'base64').subarray(prefix.length).toString(),
       holder: holderOf(kv),
       fencingToken: Number(kv.mod_revision),
-      freeInMs: left.get(kv.lease ?? '') ?? 0,
+      freeInMs: lifetimes.get(kv.lease ?? '') ?? 0,
     }))
   }
 
@@ -184,8 +185,8 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
   }
 
   async #leftMs(ID: string): Promise<number> {
-    const left = await this.#call('/v3/lease/timetolive', { ID })
-    return Math.max(0, Number(left['TTL'] ?? 0) * 1_000)
+    const reply = await this.#call('/v3/lease/timetolive', { ID })
+    return Math.max(0, Number(reply['TTL'] ?? 0) * 1_000)
   }
 
   async #put(
@@ -284,5 +285,5 @@ function refused(
 }
 
 function holderOf({ value }: KeyValue): string {
-  return ownerOf(Buffer.from(value, 'base64').toString())
+  return describeToken(Buffer.from(value, 'base64').toString())
 }

@@ -1,7 +1,7 @@
 /** How the members of etcd are, each by itself. */
 import type { Finding } from '../lock/finding.ts'
 import type { ServiceHealth } from '../lock/inspection.ts'
-import { healthOf, type AskedServer } from '../lock/service-views.ts'
+import { healthOf, type ServerProbe } from '../lock/service-views.ts'
 import type { EtcdGateway } from './gateway.ts'
 
 interface Status {
@@ -16,9 +16,9 @@ export function etcdHealth(
   gateway: EtcdGateway,
   read: () => Promise<void>,
 ): Promise<ServiceHealth> {
-  const servers = gateway.endpoints.map((endpoint): AskedServer => {
+  const servers = gateway.endpoints.map((endpoint): ServerProbe => {
     const server = new URL(endpoint).host
-    const ask: AskedServer['ask'] = async () => {
+    const ask: ServerProbe['ask'] = async () => {
       const status = (await gateway.callAt(endpoint, '/v3/maintenance/status', {})) as Status
       const { version = '?', leader, header } = status
       const role = leader === header?.member_id ? 'leader' : 'follower'

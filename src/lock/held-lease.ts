@@ -38,8 +38,8 @@ import { longer, remainingMs, type Trust } from './trust.ts'
 export class LeaseRegistry {
   readonly clock: Clock
   readonly observer: Required<LockObserver>
-  /** When to look at the clocks for a lease. */
-  readonly looks: Deadlines
+  /** When to check the clocks for a lease. */
+  readonly checks: Deadlines
   readonly held: Set<HeldLease> = new Set()
   readonly #events: EventLog
   readonly #log: LeaseLog
@@ -47,7 +47,7 @@ export class LeaseRegistry {
   constructor(options: LeaseLogOptions, observer: Required<LockObserver>) {
     this.clock = options.clock
     this.observer = observer
-    this.looks = new Deadlines(options.clock)
+    this.checks = new Deadlines(options.clock)
     this.#events = options.log
     this.#log = new LeaseLog(options)
   }
@@ -69,8 +69,8 @@ export type Renewed =
   | { readonly status: 'gone'; readonly reason: string; readonly answers: readonly MasterAnswer[] }
   | { readonly status: 'unreachable'; readonly answers: readonly MasterAnswer[] }
 
-/** How often a lease's timer looks at both clocks, as a fraction of the lease. */
-const LOOKS_PER_LEASE = 3
+/** How often a lease's timer checks both clocks, as a fraction of the lease. */
+const CHECKS_PER_LEASE = 3
 
 export abstract class HeldLease implements Lease, Expiring {
   abstract readonly resources: readonly string[]
@@ -81,7 +81,7 @@ export abstract class HeldLease implements Lease, Expiring {
   /** On the monotonic clock. */
   readonly #startedAt: number
   #trust: Trust
-  #look: Deadline | undefined
+  #check: Deadline | undefined
   #keeper: Keeper | undefined
   /** Made when the signal is first read; most leases are over before. */
   #abort: AbortController | undefined
@@ -248,14 +248,14 @@ export abstract class HeldLease implements Lease, Expiring {
     if (observer.listens()) observer.released(this, clock.now() - startedAt)
   }
 
-  /** Looks at both clocks until the lease is over; an extension only moves the next look. */
+  /** Checks both clocks until the lease is over; an extension only moves the next check. */
   #watch(leftMs: number): void {
     if (leftMs <= 0) {
       this.#lapse()
       return
     }
-    const lookMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / LOOKS_PER_LEASE))
-    this.#look = this.#registry.looks.in(lookMs, this)
+    const checkMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / CHECKS_PER_LEASE))
+    this.#check = this.#registry.checks.in(checkMs, this)
   }
 
   #lapse(): LeaseLostError {
@@ -291,8 +291,8 @@ export abstract class HeldLease implements Lease, Expiring {
         observer.ended(this, this.#loss === undefined ? how : 'lost', heldMs)
       }
     }
-    this.#look?.leave(this)
-    this.#look = undefined
+    this.#check?.leave(this)
+    this.#check = undefined
     this.#keeper?.stop()
     held.delete(this)
   }

@@ -27,7 +27,7 @@ export function firstRenewalMs(leaseMs: number, leftMs: number): number {
  * Whether work may begin under a lease with `leftMs` of it left, which is kept alive: there is time
  * for some failed tries.
  */
-export function canBeKept(leaseMs: number, leftMs: number): boolean {
+export function canBeRenewed(leaseMs: number, leftMs: number): boolean {
   return leftMs >= leaseMs / 2
 }
 

@@ -120,11 +120,11 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
         signal?.throwIfAborted()
         const leftMs = startedAt + waitMs - clock.now()
         if (leftMs <= 0) throw outcomeError(outcome)
-        const isTold = change !== undefined && outcome.status === 'taken'
-        const pauseMs = isTold
+        const isNotified = change !== undefined && outcome.status === 'taken'
+        const pauseMs = isNotified
           ? Math.min(MAX_SLEEP_MS, outcome.retryAfterMs + RETRY_MS.min)
           : jitteredMs(tries, RETRY_MS.min, RETRY_MS.max, clock.random())
-        await this.#pause(Math.min(leftMs, pauseMs), isTold ? change : undefined, signal)
+        await this.#pause(Math.min(leftMs, pauseMs), isNotified ? change : undefined, signal)
       }
     } finally {
       if (listening) listening.stop(isGranted)
@@ -236,10 +236,10 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     const { resources } = wish
     let outcome: AcquireOutcome
     try {
-      const asked = ask()
-      const answer = await this.#server.within(asked)
+      const request = ask()
+      const answer = await this.#server.within(request)
       if (answer === undefined) {
-        this.#abandon(wish, asked)
+        this.#abandon(wish, request)
         outcome = this.#unreachable(wish, `no answer within ${this.#settings.requestTimeoutMs} ms`)
       } else if (answer.status === 'granted') {
         outcome = this.#granted(wish, answer.claim, terms, startedAt)
@@ -287,11 +287,11 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   }
 
   /** What is granted behind the deadline is released; what has not arrived yet is refused there. */
-  #abandon(wish: Wish, asked?: Promise<ClaimOutcome<Granted>>): void {
+  #abandon(wish: Wish, request?: Promise<ClaimOutcome<Granted>>): void {
     this.#server.inBackground(this.#driver.abandon(wish))
-    if (asked === undefined) return
+    if (request === undefined) return
     this.#server.inBackground(
-      asked.then(async (late) => {
+      request.then(async (late) => {
         if (late.status === 'granted') await this.#driver.release(late.claim)
       }),
     )

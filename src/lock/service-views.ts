@@ -3,11 +3,6 @@ import { messageOf } from '../message-of.ts'
 import type { Finding } from './finding.ts'
 import type { Inspection, ListedLease, ServerHealth, ServiceHealth } from './inspection.ts'
 
-/** A token is secret: people see its owner and its beginning. */
-export function ownerOf(token: string): string {
-  return `${token.slice(token.indexOf('@') + 1)} (${token.slice(0, 6)}…)`
-}
-
 /** The service counts as one master. */
 export function heldInspection(master: string, lease: ListedLease): Inspection {
   const { resource, holder, fencingToken, freeInMs } = lease
@@ -18,7 +13,7 @@ export function heldInspection(master: string, lease: ListedLease): Inspection {
   }
 }
 
-export interface AskedServer {
+export interface ServerProbe {
   readonly server: string
   readonly ask: () => Promise<
     Omit<ServerHealth, 'server'> & { readonly findings?: readonly Finding[] }
@@ -28,7 +23,7 @@ export interface AskedServer {
 /** Asks every server by itself; `serves` rejects where no lease can be had. */
 export async function healthOf(
   service: string,
-  servers: readonly AskedServer[],
+  servers: readonly ServerProbe[],
   serves: () => Promise<unknown>,
 ): Promise<ServiceHealth> {
   const answers = await Promise.all(

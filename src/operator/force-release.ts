@@ -7,7 +7,7 @@
  * master is asked again: the answer says what holds now, and not what should.
  */
 import { releaseProcedure } from '../redlock/verbs/release.ts'
-import { describeToken } from '../redlock/verbs/votes.ts'
+import { describeToken } from '../lock/describe-token.ts'
 import { callOf } from '../redis/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { seeResource, viewResource, type ResourceView } from './resource-view.ts'

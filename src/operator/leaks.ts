@@ -2,7 +2,7 @@
 import type { Probe } from '../redis/probe.ts'
 import { globEscape } from './glob.ts'
 import { unreachableMasters, type FleetProbe, type Unreachable } from './fleet-probe.ts'
-import { lifetimesScript } from './look-scripts.ts'
+import { lifetimesScript } from './inspection-scripts.ts'
 
 export interface Leak {
   readonly master: string
@@ -26,10 +26,10 @@ export interface LeakSearch {
   /** The most leaks to report of each master. */
   readonly limit: number
   /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
-  readonly maxLooked?: number
+  readonly maxScanned?: number
 }
 
-const MAX_LOOKED = 1_000_000
+const MAX_SCANNED = 1_000_000
 const PAGE = 500
 const DAY_MS = 86_400_000
 
@@ -47,10 +47,10 @@ export async function findLeaks(fleet: FleetProbe, search: LeakSearch): Promise<
 async function leaksOn(
   probe: Probe,
   namespace: string,
-  { limit, maxLooked = MAX_LOOKED }: LeakSearch,
+  { limit, maxScanned: maxScanned = MAX_SCANNED }: LeakSearch,
 ): Promise<{ readonly leaks: readonly Leak[]; readonly complete: boolean }> {
   const leaks = new Map<string, Leak>()
-  const pages = probe.scan(`${globEscape(namespace)}:*`, maxLooked)
+  const pages = probe.scan(`${globEscape(namespace)}:*`, maxScanned)
   for (;;) {
     const page = await pages.next()
     if (page.done === true) return { leaks: [...leaks.values()], complete: page.value }

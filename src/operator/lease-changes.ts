@@ -48,7 +48,7 @@ const SAME_END_MS = 250
 
 export class LeaseWatch {
   #known: ReadonlyMap<string, Known> | undefined
-  #lookedAt = 0
+  #readAt = 0
   #periods: readonly Period[] = []
   #lapsed: readonly LapsedLease[] = []
 
@@ -58,7 +58,7 @@ export class LeaseWatch {
     const known = unknown === undefined ? this.#knownFrom(found, now) : undefined
     if (known !== undefined && this.#known !== undefined) this.#compare(known, now, wallNow)
     this.#known = known
-    this.#lookedAt = now
+    this.#readAt = now
     this.#periods = this.#periods.filter(({ to }) => now - to < WINDOW_MS)
     const sum = (count: (period: Period) => number): number =>
       this.#periods.reduce((total, period) => total + count(period), 0)
@@ -94,7 +94,7 @@ export class LeaseWatch {
     const before = this.#known ?? new Map<string, Known>()
     const gone = [...before].filter(([key]) => !known.has(key)).map(([, each]) => each)
     const began = [...known.keys()].filter((key) => !before.has(key)).length
-    this.#periods = [...this.#periods, { from: this.#lookedAt, to: now, began, ended: gone.length }]
+    this.#periods = [...this.#periods, { from: this.#readAt, to: now, began, ended: gone.length }]
     const lapsed = gone
       .filter(({ endsAt, sights }) => sights > 1 && endsAt <= now)
       .map(({ lease: { resource, holder, fencingToken } }) => ({

@@ -2,14 +2,14 @@
 import type { Probe } from '../redis/probe.ts'
 import type { Keyspace } from '../redlock/keyspace.ts'
 import { heldBy } from '../redlock/quorum/quorum.ts'
-import { describeToken } from '../redlock/verbs/votes.ts'
+import { describeToken } from '../lock/describe-token.ts'
 import {
   unreachableMasters,
   type Answer,
   type FleetProbe,
   type Unreachable,
 } from './fleet-probe.ts'
-import { leasesScript } from './look-scripts.ts'
+import { leasesScript } from './inspection-scripts.ts'
 
 export interface LiveLease {
   readonly resource: string
@@ -44,7 +44,7 @@ export interface LeaseSearch {
   /** The most leases to return. */
   readonly limit: number
   /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
-  readonly maxLooked?: number
+  readonly maxScanned?: number
 }
 
 /** One lease key on one master. */
@@ -55,7 +55,7 @@ export interface KeyView {
   readonly counter: number
 }
 
-const MAX_LOOKED = 1_000_000
+const MAX_SCANNED = 1_000_000
 /** How many resources are read in one script call: well under a millisecond of the server. */
 const PAGE = 200
 
@@ -87,12 +87,12 @@ interface Names {
 async function findNames(
   probe: Probe,
   keys: Keyspace,
-  { match = '*', limit, maxLooked = MAX_LOOKED }: LeaseSearch,
+  { match = '*', limit, maxScanned: maxScanned = MAX_SCANNED }: LeaseSearch,
 ): Promise<Names> {
   const pattern = keys.leasePattern.slice(0, -1) + match
   const prefixLength = keys.lease('').length
   const names = new Set<string>()
-  const pages = probe.scan(pattern, maxLooked)
+  const pages = probe.scan(pattern, maxScanned)
   for (;;) {
     const page = await pages.next()
     if (page.done === true) return { names: [...names], complete: page.value }
@@ -111,8 +111,8 @@ export async function readLeases(
   const views: KeyView[] = []
   for (let start = 0; start < names.length; start += PAGE) {
     const page = names.slice(start, start + PAGE)
-    const asked = page.flatMap((name) => [keys.lease(name), keys.fence(name)])
-    const reply = (await probe.run(leasesScript, asked, [])) as readonly (string | number)[]
+    const keyNames = page.flatMap((name) => [keys.lease(name), keys.fence(name)])
+    const reply = (await probe.run(leasesScript, keyNames, [])) as readonly (string | number)[]
     for (const [index, resource] of page.entries()) {
       const [token, ttlMs, counter] = reply.slice(3 * index, 3 * index + 3)
       if (token === '') continue // It has gone since the scan, or was never here.

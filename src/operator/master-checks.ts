@@ -165,8 +165,8 @@ const fastEnough: Check = ({ roundTripMs }) =>
 
 const durability: Check = ({ persistence, appendfsync }) => {
   if (persistence === 'aof' && appendfsync === 'always') return undefined
-  const kept = { aof: `appendfsync ${appendfsync ?? 'unknown'}`, rdb: 'snapshots only' }
-  const what = persistence === 'aof' || persistence === 'rdb' ? kept[persistence] : persistence
+  const described = { aof: `appendfsync ${appendfsync ?? 'unknown'}`, rdb: 'snapshots only' }
+  const what = persistence === 'aof' || persistence === 'rdb' ? described[persistence] : persistence
   return note(
     'persistence',
     `persistence: ${what}; after a restart it grants nothing for one maxLeaseMs`,

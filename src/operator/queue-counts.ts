@@ -21,7 +21,7 @@ export interface QueueCounts {
 /** How often new queues are looked for. */
 const FIND_EVERY_MS = 60_000
 /** The most keys that are looked at to find them. */
-const MAX_LOOKED = 100_000
+const MAX_SCANNED = 100_000
 const MAX_QUEUES = 50
 
 /**
@@ -78,7 +78,7 @@ export class QueueCounter {
   async #find(): Promise<readonly string[]> {
     const names = new Set<string>()
     const [before, after] = [`${this.#prefix}:`, ':meta']
-    const pages = this.#probe.scan(`${globEscape(this.#prefix)}:*:meta`, MAX_LOOKED)
+    const pages = this.#probe.scan(`${globEscape(this.#prefix)}:*:meta`, MAX_SCANNED)
     for (;;) {
       const page = await pages.next()
       if (page.done === true) break

@@ -24,7 +24,7 @@ export interface QueueViewOptions {
 }
 
 /** What the masters say about a resource. */
-export type Look = (resource: string) => Promise<Inspection>
+export type Inspect = (resource: string) => Promise<Inspection>
 
 /** Lines in which jobs wait. */
 export interface WaitingLines {
@@ -95,19 +95,19 @@ export class QueueView {
   }
 
   /** The jobs in the line of a resource, from its head on, and what each waits for. */
-  async line(resource: string, look: Look): Promise<readonly LineEntry[]> {
+  async line(resource: string, inspect: Inspect): Promise<readonly LineEntry[]> {
     const { line } = await this.#within(() =>
-      inspectResource(resource, { inspect: look }, this.#lines(), MAX_HEADS),
+      inspectResource(resource, { inspect }, this.#lines(), MAX_HEADS),
     )
     return line
   }
 
   /** Where jobs wait, and what for. A line is found here when a job sleeps in it. */
-  async waiting(search: LineSearch, look: Look): Promise<WaitingLines> {
-    return this.#within(() => this.#waiting(search, look))
+  async waiting(search: LineSearch, inspect: Inspect): Promise<WaitingLines> {
+    return this.#within(() => this.#waiting(search, inspect))
   }
 
-  async #waiting({ text = '', limit, heads }: LineSearch, look: Look): Promise<WaitingLines> {
+  async #waiting({ text = '', limit, heads }: LineSearch, inspect: Inspect): Promise<WaitingLines> {
     const index = `${this.#options.namespace}:sleeping-lines`
     const [total, names] = (await Promise.all([
       this.#probe.command('ZCARD', index),
@@ -128,7 +128,7 @@ export class QueueView {
     return {
       lines: await Promise.all(
         longest.slice(0, limit).map(async ({ resource, jobs }) => {
-          const found = await inspectResource(resource, { inspect: look }, lines, heads)
+          const found = await inspectResource(resource, { inspect }, lines, heads)
           return { resource, jobs, first: found.line, limits: found.limits }
         }),
       ),
@@ -154,7 +154,7 @@ export class QueueView {
   async explain(
     queue: string,
     jobId: string,
-    look: Look,
+    inspect: Inspect,
     resources?: readonly string[],
   ): Promise<Explanation | undefined> {
     const job = await this.#within(() => Job.fromId(this.#queue(queue), jobId))
@@ -164,7 +164,7 @@ export class QueueView {
     const found = { state, resources: lines }
     const waits =
       lines.length > 0
-        ? await this.#within(() => whyWaits(job, lines, { inspect: look }, this.#lines()))
+        ? await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
         : undefined
     if (waits !== undefined) return { ...found, why: waits }
     if (state === 'completed' || state === 'failed') {
@@ -260,8 +260,8 @@ export class QueueView {
   ): Promise<Value> {
     await this.#probe.command('PING')
     try {
-      const asked = question().then((value) => ({ value }))
-      const answer = await withinMs(systemClock, limitMs, asked)
+      const pending = question().then((value) => ({ value }))
+      const answer = await withinMs(systemClock, limitMs, pending)
       if (answer === undefined) throw new Error(`no reply within ${limitMs} ms`)
       return answer.value
     } catch (error) {

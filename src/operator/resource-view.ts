@@ -1,7 +1,7 @@
 /** What every master says about one resource, also where a Redlock would refuse the fleet. */
 import type { Inspection } from '../lock/inspection.ts'
 import { holderAmong, inspectProcedure, type Seen } from '../redlock/verbs/inspect.ts'
-import { describeToken } from '../redlock/verbs/votes.ts'
+import { describeToken } from '../lock/describe-token.ts'
 import { callOf } from '../redis/batch.ts'
 import type { FleetProbe, Unreachable } from './fleet-probe.ts'
 

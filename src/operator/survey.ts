@@ -3,7 +3,7 @@ import type { Keyspace } from '../redlock/keyspace.ts'
 import type { Probe } from '../redis/probe.ts'
 import type { ServerSurvey } from '../redis/server-survey.ts'
 import { answerOf, type Answer, type FleetProbe } from './fleet-probe.ts'
-import { enrolmentScript } from './look-scripts.ts'
+import { enrolmentScript } from './inspection-scripts.ts'
 
 /** What a master knows of its place in the fleet. */
 export interface Enrolment {

@@ -10,7 +10,8 @@ import type {
   Wish,
 } from '../lock/lock-driver.ts'
 import type { LockSettings } from '../lock/lock-settings.ts'
-import { healthOf, heldInspection, ownerOf, type AskedServer } from '../lock/service-views.ts'
+import { describeToken } from '../lock/describe-token.ts'
+import { healthOf, heldInspection, type ServerProbe } from '../lock/service-views.ts'
 import type { PgListener, PgPool, PgRows } from './pg.ts'
 import { ReleaseListener } from './release-listener.ts'
 import { statementsFor, type Statements } from './statements.ts'
@@ -118,7 +119,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   }
 
   async inspect(resource: string): Promise<Inspection> {
-    const { rows } = await this.#look(this.#statements.inspect, resource)
+    const { rows } = await this.#read(this.#statements.inspect, resource)
     const [row] = rows as readonly Listed[]
     if (row === undefined || row.left_ms <= 0) {
       const counter = Number(row?.fencing_token ?? 0)
@@ -128,12 +129,12 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
-    const { rows } = await this.#look(this.#statements.leases, limit)
+    const { rows } = await this.#read(this.#statements.leases, limit)
     return (rows as readonly Listed[]).map(listed)
   }
 
   health(): Promise<ServiceHealth> {
-    const ask: AskedServer['ask'] = async () => {
+    const ask: ServerProbe['ask'] = async () => {
       const server = await this.#server()
       const role = server.standby ? 'standby' : 'primary'
       return { version: server.version, role, findings: findingsOf(server) }
@@ -158,7 +159,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   }
 
   /** Reads of the table, which the first `ready()` creates. */
-  async #look(text: string, value: unknown): Promise<PgRows> {
+  async #read(text: string, value: unknown): Promise<PgRows> {
     try {
       return await this.#query(text, [this.#settings.namespace, value])
     } catch (error) {
@@ -243,5 +244,5 @@ function listed({ resource, holder, fencing_token, left_ms }: Listed): ListedLea
 }
 
 function holderOf(token: string | null): string {
-  return token === null ? 'unknown' : ownerOf(token)
+  return token === null ? 'unknown' : describeToken(token)
 }

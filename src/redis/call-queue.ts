@@ -85,7 +85,7 @@ export class CallQueue {
     const requests: Request[] = []
     for (const request of this.#waiting.splice(0)) {
       if (request.isSettled) continue
-      request.hasLeft = true
+      request.isSent = true
       entries += request.call.entry
       bytes += request.call.bytes
       requests.push(request)

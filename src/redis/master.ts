@@ -18,7 +18,7 @@ export interface Request {
   /** The asker waits no longer: a call that has not left yet never will. */
   isSettled: boolean
   /** Set when the call leaves: from then on it may run. */
-  hasLeft: boolean
+  isSent: boolean
 }
 
 /** Who asked. */
@@ -126,9 +126,9 @@ export function callMaster(
       request.isSettled = true
       resolve(result)
     }
-    const request = { call, asker: { hear }, index: 0, isSettled: false, hasLeft: false }
+    const request = { call, asker: { hear }, index: 0, isSettled: false, isSent: false }
     const deadline = clock.after(timeoutMs, () => {
-      hear(request, noReply(timeoutMs, request.hasLeft))
+      hear(request, noReply(timeoutMs, request.isSent))
     })
     master.ask(request)
   })
@@ -145,10 +145,10 @@ export function notReady(state: MasterState): CallResult {
 }
 
 /** What became of a call that has no reply, as far as it is known. */
-export function unanswered(error: unknown, left: boolean): CallResult {
+export function unanswered(error: unknown, wasSent: boolean): CallResult {
   const detail = messageOf(error)
-  const mayHaveRun = left && !detail.startsWith('NOSCRIPT')
-  const reason = !left ? 'not-ready' : isErrorReply(error) ? 'error' : 'closed'
+  const mayHaveRun = wasSent && !detail.startsWith('NOSCRIPT')
+  const reason = !wasSent ? 'not-ready' : isErrorReply(error) ? 'error' : 'closed'
   return { ok: false, reason, detail, mayHaveRun }
 }
 

@@ -77,10 +77,10 @@ export class Probe {
    */
   async *scan(
     pattern: string,
-    maxLooked: number,
+    maxScanned: number,
   ): AsyncGenerator<readonly string[], boolean, undefined> {
     let cursor = '0'
-    for (let looked = 0; looked < maxLooked; looked += SCAN_COUNT) {
+    for (let scanned = 0; scanned < maxScanned; scanned += SCAN_COUNT) {
       const from = cursor
       const [next, keys] = await this.#ask((redis) =>
         redis.scan(from, 'MATCH', pattern, 'COUNT', SCAN_COUNT),

@@ -9,9 +9,9 @@ import type { LookupFunction } from 'node:net'
 
 type Answer = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void
 /** Looks a name up; `options.all` is set. */
-export type LookUp = (name: string, options: LookupOptions & { all: true }, answer: Answer) => void
+export type Resolve = (name: string, options: LookupOptions & { all: true }, answer: Answer) => void
 
-export function sharedLookup(lookUp: LookUp = lookup): LookupFunction {
+export function sharedLookup(resolve: Resolve = lookup): LookupFunction {
   const waiting = new Map<string, Answer[]>()
   return (name, options, callback) => {
     const { family = 0, hints = 0 } = options
@@ -29,7 +29,7 @@ export function sharedLookup(lookUp: LookUp = lookup): LookupFunction {
       return
     }
     waiting.set(key, [answer])
-    lookUp(name, { family, hints, all: true }, (error, addresses) => {
+    resolve(name, { family, hints, all: true }, (error, addresses) => {
       const answers = waiting.get(key) ?? []
       waiting.delete(key)
       for (const each of answers) each(error, error === null ? addresses : [])

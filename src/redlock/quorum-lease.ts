@@ -1,7 +1,7 @@
 /** A lease on a quorum of masters: how it is extended, healed, passed on and released there. */
 import type { Instant } from '../clock.ts'
 import { HeldLease, type Renewed } from '../lock/held-lease.ts'
-import { canBeKept } from '../lock/keeper.ts'
+import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-option.ts'
 import { isFresh, trustFrom } from '../lock/trust.ts'
 import { mayStillGrant, type Grant } from './attempt.ts'
@@ -87,7 +87,7 @@ export class QuorumLease extends HeldLease {
     this.assertHeld()
     const { leaseMs } = this
     const leftMs = this.remainingMs()
-    const enough = terms.autoExtend ? canBeKept(leaseMs, leftMs) : isFresh(leftMs, leaseMs)
+    const enough = terms.autoExtend ? canBeRenewed(leaseMs, leftMs) : isFresh(leftMs, leaseMs)
     if (terms.leaseMs !== leaseMs || !enough) return undefined
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
     this.beginHandOver()
@@ -117,11 +117,11 @@ export class QuorumLease extends HeldLease {
       await poll.complete
       return this.#notExtended(poll.votes)
     }
-    const asked = new Set<number>()
-    this.#healMissing(poll.votes, asked)
+    const tried = new Set<number>()
+    this.#healMissing(poll.votes, tried)
     this.#fleet.inBackground(
       poll.complete.then(() => {
-        this.#healMissing(poll.votes, asked)
+        this.#healMissing(poll.votes, tried)
       }),
     )
     return { status: 'extended', trust: trustFrom(startedAt, this.leaseMs, driftFactor) }
@@ -140,12 +140,12 @@ export class QuorumLease extends HeldLease {
   }
 
   /** Gives the key back to masters that lost it, once a quorum has confirmed this extension. */
-  #healMissing(votes: readonly (ExtendVote | undefined)[], asked: Set<number>): void {
+  #healMissing(votes: readonly (ExtendVote | undefined)[], tried: Set<number>): void {
     for (const [index, vote] of votes.entries()) {
       const master = this.#fleet.masters[index]
-      if (vote?.kind !== 'missing' || master === undefined || asked.has(index)) continue
+      if (vote?.kind !== 'missing' || master === undefined || tried.has(index)) continue
       if (this.remainingMs() <= 0) return
-      asked.add(index)
+      tried.add(index)
       const healing = (this.#healing ??= new Set())
       healing.add(index)
       const healed = heal(this.#fleet, master, this.#claim, this.#counter, this.leaseMs)

@@ -277,7 +277,7 @@ export class Redlock implements LockService, AsyncDisposable {
     }
     const terms = { ...given, slots: lease.slots }
     const next = lease.handOverLocally(terms)
-    if (next !== undefined) return this.#passedOn(next)
+    if (next !== undefined) return this.#transferred(next)
     return this.#attempt(lease.resources, terms, { waitMs: 0, waiter: lease.waiter }, lease)
   }
 
@@ -323,7 +323,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#observer.closed()
   }
 
-  #passedOn(lease: QuorumLease): AcquireOutcome {
+  #transferred(lease: QuorumLease): AcquireOutcome {
     const { resources, fencingToken } = lease
     const status = 'granted'
     this.#observer.attempted({ resources, status, durationMs: 0, handOver: true, fencingToken })

@@ -28,9 +28,9 @@ export function observe(
     if (!reported) log.event('observer:threw', { error: String(error) })
     reported = true
   }
-  let told: LockObserver = {}
+  let opened: LockObserver = {}
   try {
-    told = observer.opened(lock)
+    opened = observer.opened(lock)
   } catch (error) {
     report(error)
   }
@@ -40,29 +40,29 @@ export function observe(
       ? ignore
       : (a: A, b: B, c: C): void => {
           try {
-            method.call(told, a, b, c)
+            method.call(opened, a, b, c)
           } catch (error) {
             report(error)
           }
         }
   const listens = (): boolean => {
     try {
-      return told.listens?.() ?? true
+      return opened.listens?.() ?? true
     } catch (error) {
       report(error)
       return false
     }
   }
   return {
-    closed: guard((): void => told.closed?.()) as () => void,
+    closed: guard((): void => opened.closed?.()) as () => void,
     listens,
-    voted: guard(told.voted?.bind(told)),
-    attempted: guard(told.attempted?.bind(told)) as Required<LockObserver>['attempted'],
-    waited: guard(told.waited?.bind(told)),
-    extended: guard(told.extended?.bind(told)),
-    ended: guard(told.ended?.bind(told)),
-    lost: guard(told.lost?.bind(told)) as Required<LockObserver>['lost'],
-    released: guard(told.released?.bind(told)) as Required<LockObserver>['released'],
+    voted: guard(opened.voted?.bind(opened)),
+    attempted: guard(opened.attempted?.bind(opened)) as Required<LockObserver>['attempted'],
+    waited: guard(opened.waited?.bind(opened)),
+    extended: guard(opened.extended?.bind(opened)),
+    ended: guard(opened.ended?.bind(opened)),
+    lost: guard(opened.lost?.bind(opened)) as Required<LockObserver>['lost'],
+    released: guard(opened.released?.bind(opened)) as Required<LockObserver>['released'],
   }
 }
 

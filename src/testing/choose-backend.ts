@@ -52,11 +52,11 @@ export class NoBackendError extends Error {
   readonly reasons: readonly string[]
 
   constructor(wish: Backend | undefined, reasons: readonly string[]) {
-    const asked = wish === undefined ? '' : ` as ${wish}`
+    const wished = wish === undefined ? '' : ` as ${wish}`
     const docker = 'start Docker; the servers then run in containers'
     super(
       [
-        `Redis servers cannot be started${asked}:`,
+        `Redis servers cannot be started${wished}:`,
         ...reasons.map((reason) => `  - ${reason}`),
         ...(wish === 'containers' ? [`Please ${docker}.`] : ['Install one of these:', ...REMEDIES]),
         ...(wish === undefined ? [`Or ${docker}.`] : []),

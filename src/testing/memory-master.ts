@@ -171,7 +171,7 @@ class MemoryConnection implements Master {
       const sentAt = instant(clock)
       queueMicrotask(() => {
         if (request.isSettled) return
-        request.hasLeft = true
+        request.isSent = true
         const entry = this.#master.call(request.call, this.runId, constants)
         this.#options.onTime(this, entry.serverMs, sentAt)
         request.asker.hear(request, entry)

@@ -115,10 +115,10 @@ export class SimulatedMemory {
 
   #rankedKeep(key: string, keeps: (member: string, score: number) => boolean): void {
     const ranks = this.hash(key)
-    const kept = [...ranks].filter(([member, score]) => keeps(member, Number(score)))
-    if (kept.length === ranks.size) return
+    const remaining = [...ranks].filter(([member, score]) => keeps(member, Number(score)))
+    if (remaining.length === ranks.size) return
     const expiresAt = this.#live(key)?.expiresAt
-    this.write(key, kept.length === 0 ? undefined : { value: new Map(kept), expiresAt })
+    this.write(key, remaining.length === 0 ? undefined : { value: new Map(remaining), expiresAt })
   }
 
   /** Redis compares whole milliseconds. */

@@ -158,10 +158,10 @@ function refused(scene: Scene, resource: string, holder: string, holderKey: stri
   const [waitMs, maxLeaseMs] = [Number(at(args, 5)), Number(constants['maxLeaseMs'])]
   if (waitMs > 0) {
     const waiters = keys.waiters(resource)
-    const keptMs = Math.min(waitMs, maxLeaseMs)
+    const ttlMs = Math.min(waitMs, maxLeaseMs)
     memory.rankedTrim(waiters, nowMs)
-    memory.rankedAdd(waiters, textOf(args, 6), nowMs + keptMs, keptMs)
-    flag(scene, keptMs)
+    memory.rankedAdd(waiters, textOf(args, 6), nowMs + ttlMs, ttlMs)
+    flag(scene, ttlMs)
   }
   if (memory.pttl(holderKey) > maxLeaseMs) memory.shorten(holderKey, maxLeaseMs)
   return ['taken', holder, memory.pttl(holderKey)]
@@ -234,8 +234,8 @@ function release(scene: Scene): Reply {
     const [lease, line] = [keys.lease(resource), keys.waiters(resource)]
     const mine = memory.get(lease) === token
     const flagged = memory.exists(keys.flag)
-    const left = flagged && (!mine || memory.rankedFrom(line, nowMs).length > 0)
-    if (waiter !== undefined && waiter !== '' && left) memory.rankedRemove(line, String(waiter))
+    const leaves = flagged && (!mine || memory.rankedFrom(line, nowMs).length > 0)
+    if (waiter !== undefined && waiter !== '' && leaves) memory.rankedRemove(line, String(waiter))
     if (!mine) continue
     memory.delete(lease)
     deleted++
@@ -276,8 +276,8 @@ function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
   if (!known.has('runId') && at(args, 6) === '0') return ['foreign']
   let [quarantine, votesInMs] = [known.get('quarantine') ?? '', known.get('votesInMs') ?? '0']
   if (known.get('runId') !== runId) {
-    const kept = known.has('runId') && known.get('durable') === '1' && durable === '1'
-    if (!kept) [quarantine, votesInMs] = [at(args, 8), quarantineMs]
+    const survives = known.has('runId') && known.get('durable') === '1' && durable === '1'
+    if (!survives) [quarantine, votesInMs] = [at(args, 8), quarantineMs]
   }
   const founder = known.has('runId') ? (known.get('founder') ?? '') : at(args, 7)
   const record = { runId, maxLeaseMs, fleetSize, fenceTtlMs, durable, founder }

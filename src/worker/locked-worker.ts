@@ -68,9 +68,9 @@ const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
 const CLOSE_LIMIT_MS = 2_000
 const DISCONNECT_LIMIT_MS = 500
-const IDLE_LOOK_MS = 10
+const IDLE_POLL_MS = 10
 /** How often a worker that has jobs looks whether one shall be cancelled. */
-const CANCEL_LOOK_MS = 500
+const CANCEL_POLL_MS = 500
 /** A scrape waits this long at most, and looks at this many lines. */
 const CENSUS_LIMIT_MS = 500
 const CENSUS_LINES = 1_000
@@ -219,7 +219,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#repeat(PUBLISH_INTERVAL_MS, async () => {
       for (const difference of await settings.exchange()) onError(difference)
     })
-    this.#repeat(CANCEL_LOOK_MS, () => this.#runs.running.lookForCancels())
+    this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     this.#repeat(Math.ceil(lockMs / 4), () => {
       this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
@@ -294,9 +294,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   override async extendJobLocks(
     ...args: Parameters<Worker['extendJobLocks']>
   ): ReturnType<Worker['extendJobLocks']> {
-    const askedAt = systemClock.now()
+    const sentAt = systemClock.now()
     const lost = await super.extendJobLocks(...args)
-    this.#lockRenewedAt = askedAt
+    this.#lockRenewedAt = sentAt
     return lost
   }
 
@@ -419,7 +419,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const until = systemClock.now() + limitMs
     while (this.#runs.running.size > 0) {
       if (systemClock.now() >= until) return false
-      await sleep(systemClock, IDLE_LOOK_MS)
+      await sleep(systemClock, IDLE_POLL_MS)
     }
     return true
   }

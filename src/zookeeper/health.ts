@@ -1,7 +1,7 @@
 /** How the servers of ZooKeeper are: each is asked `srvr`, the word that is allowed by default. */
 import { connect } from 'node:net'
 import type { ServiceHealth } from '../lock/inspection.ts'
-import { healthOf, type AskedServer } from '../lock/service-views.ts'
+import { healthOf, type ServerProbe } from '../lock/service-views.ts'
 
 const ASK_MS = 1_000
 const DEFAULT_PORT = 2_181
@@ -12,11 +12,11 @@ export function zooKeeperHealth(
   session: () => Promise<void>,
 ): Promise<ServiceHealth> {
   const addresses = servers.replace(/\/.*$/, '').split(',')
-  const asked = addresses.map((server) => ({ server, ask: () => roleOf(server) }))
-  return healthOf('ZooKeeper', asked, session)
+  const probes = addresses.map((server) => ({ server, ask: () => roleOf(server) }))
+  return healthOf('ZooKeeper', probes, session)
 }
 
-async function roleOf(server: string): ReturnType<AskedServer['ask']> {
+async function roleOf(server: string): ReturnType<ServerProbe['ask']> {
   const said = await ask(server)
   const version = /version: ([^-,\s]+)/.exec(said)?.[1] ?? '?'
   const role = /Mode: (\w+)/.exec(said)?.[1]

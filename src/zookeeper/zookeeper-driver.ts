@@ -44,7 +44,7 @@ interface MultiResult {
 }
 
 /** A predecessor may vanish while it is looked for. */
-const MAX_LOOKS = 10
+const MAX_PREDECESSOR_TRIES = 10
 /** Each waits until the session is connected again. */
 const MAX_TRIES = 50
 
@@ -73,13 +73,13 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     const startedAt = this.#clock.now()
     const waiter = wish.waiter === undefined ? undefined : this.#waiters.get(wish.waiter)
     const session = this.#current()
-    const isKept = waiter?.session === session && waiter.paths !== undefined
-    const paths = isKept ? (waiter.paths ?? []) : await this.#create(session, wish)
+    const isReused = waiter?.session === session && waiter.paths !== undefined
+    const paths = isReused ? (waiter.paths ?? []) : await this.#create(session, wish)
     if (waiter !== undefined) delete waiter.paths
     try {
       const predecessor = await this.#predecessor(session, wish, paths, waiter)
       if (predecessor === undefined) {
-        if (isKept) await this.#touch(session, paths)
+        if (isReused) await this.#touch(session, paths)
         return await this.#granted(session, paths, startedAt)
       }
       const { resource, path } = predecessor
@@ -260,7 +260,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     paths: readonly string[],
     waiter: Waiter | undefined,
   ): Promise<{ readonly resource: string; readonly path: string } | undefined> {
-    for (let looks = 0; looks < MAX_LOOKS; looks++) {
+    for (let tries = 0; tries < MAX_PREDECESSOR_TRIES; tries++) {
       const found = await this.#before(session, resources, paths)
       if (found === undefined || waiter === undefined) return found
       if (await this.#watch(session, found.path, waiter)) return found

@@ -90,7 +90,7 @@ describe('leases', () => {
     await redis.mset(names.flatMap((name) => [name, 'token@owner']))
     const masters = [url(0)]
     const fleet = new FleetProbe({ masters, namespace: fixture.namespace, timeoutMs: 1_000 })
-    const bounded = await liveLeases(fleet, { limit: 100_000, maxLooked: 2_000 })
+    const bounded = await liveLeases(fleet, { limit: 100_000, maxScanned: 2_000 })
     expect(bounded.truncated).toBe(true)
     expect(bounded.leases.length).toBeLessThan(5_000)
     const all = await liveLeases(fleet, { limit: 100_000 })

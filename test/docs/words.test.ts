@@ -1,6 +1,6 @@
 /**
  * Plain English in pages and sources: comments, errors, logs and the texts of the command line; in
- * the titles of tests.
+ * the titles of tests; in the names of files and of what they declare.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
@@ -78,6 +78,24 @@ const VAGUE: Readonly<Record<string, string>> = {
   crew: 'processes',
 }
 
+/** Words that say too little as part of a name. */
+const NOT_IN_NAMES: Readonly<Record<string, string>> = {
+  asked: 'request, pending, the number of …',
+  kept: 'reserved, stored, remaining',
+  look: 'snapshot, read, poll, check, inspect',
+  looks: 'snapshots, tries, checks',
+  looked: 'scanned, read',
+  looking: 'reading, probing',
+  passed: 'received, handed over',
+  rare: 'the flag',
+  seat: 'place, slot',
+  standing: 'constant',
+  told: 'reported, received',
+  twin: 'duplicate',
+  twins: 'duplicates',
+  untold: 'not reported',
+}
+
 const PAGES = readdirSync(ROOT).filter((name) => name.endsWith('.md'))
 const READ = ['docs', 'src', 'examples', 'workers', 'deploy', 'scripts', '.github', '.ci'] as const
 /** Texts of others, and what a build leaves. */
@@ -142,5 +160,50 @@ test('titles of tests use plain words', () => {
     visit(file)
     return inFile
   })
+  expect(found.join('\n')).toBe('')
+})
+
+/** `#lookedAt` and `LOOKED_AT` are the words `looked` and `at`. */
+function wordsOf(name: string): readonly string[] {
+  return name
+    .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
+    .split(/[^A-Za-z]+/)
+    .map((word) => word.toLowerCase())
+}
+
+function vagueNames(place: string, name: string): readonly string[] {
+  return wordsOf(name).flatMap((word) => {
+    const better = NOT_IN_NAMES[word]
+    return better === undefined
+      ? []
+      : [`${place}: \`${name}\`. Write instead of "${word}": ${better}`]
+  })
+}
+
+/** What a node declares: a class, a type, a function, a variable, a field, a parameter. */
+function declaredName(node: ts.Node): ts.Identifier | ts.PrivateIdentifier | undefined {
+  if (ts.isPropertyAccessExpression(node) || !('name' in node)) return undefined
+  const name = node.name as ts.Node | undefined
+  const isName = name !== undefined && (ts.isIdentifier(name) || ts.isPrivateIdentifier(name))
+  return isName ? name : undefined
+}
+
+test('files and what they declare have exact names', () => {
+  const names = ['src', 'workers'].flatMap((folder) => below(folder, /\.(ts|js)$/))
+  const found = names.flatMap((file) => {
+    const source = parsed(file)
+    const inFile = [...vagueNames(file, file)]
+    const visit = (node: ts.Node): void => {
+      const name = declaredName(node)
+      if (name !== undefined) {
+        const { line } = source.getLineAndCharacterOfPosition(name.getStart(source))
+        inFile.push(...vagueNames(`${file}:${line + 1}`, name.text))
+      }
+      ts.forEachChild(node, visit)
+    }
+    visit(source)
+    return inFile
+  })
+  expect(names.length).toBeGreaterThan(200)
   expect(found.join('\n')).toBe('')
 })

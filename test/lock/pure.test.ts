@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { canBeKept, firstRenewalMs, retryAfterMs } from '../../src/lock/keeper.ts'
+import { canBeRenewed, firstRenewalMs, retryAfterMs } from '../../src/lock/keeper.ts'
 import { lockSettings } from '../../src/lock/lock-settings.ts'
 import {
   driftMs,
@@ -64,7 +64,7 @@ describe('trust', () => {
 
 describe('delays', () => {
   test('a keeper has time for several failed tries before trust ends, also after a local hand-over', () => {
-    for (let passedMs = 10_000; canBeKept(10_000, passedMs); passedMs -= 100) {
+    for (let passedMs = 10_000; canBeRenewed(10_000, passedMs); passedMs -= 100) {
       let leftMs = passedMs - firstRenewalMs(10_000, passedMs)
       expect(leftMs).toBeGreaterThanOrEqual(4_000)
       let tries = 0

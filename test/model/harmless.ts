@@ -30,7 +30,7 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/redlock/quorum/poll.ts',
-    code: 'hasLeft: false',
+    code: 'isSent: false',
     changes: [['false', 'true']],
     why: TOMBSTONES,
   },
@@ -95,8 +95,8 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/redlock/quorum-lease.ts',
-    code: 'asked.add(index)',
-    changes: [['asked.add(index)', ';']],
+    code: 'tried.add(index)',
+    changes: [['tried.add(index)', ';']],
     why: 'the second heal finds the key of the first',
   },
   {
@@ -188,7 +188,7 @@ export const HARMLESS: readonly Harmless[] = [
     why: MESSAGE,
   },
   {
-    file: 'src/redlock/verbs/votes.ts',
+    file: 'src/lock/describe-token.ts',
     code: 'return at < 0 ? `${token.slice(0, 6)}\u2026` : `${token.slice(at + 1)} (${token.slice(0, 6)}\u2026)`',
     changes: [['<', '<=']],
     why: MESSAGE,
@@ -338,7 +338,7 @@ export const HARMLESS: readonly Harmless[] = [
     file: 'src/lock/held-lease.ts',
     code: 'this.#trust = longer(this.#trust, answer.trust)\n    this.assertHeld()',
     changes: [['this.assertHeld()', ';']],
-    why: '`remainingMs` is 0, and the next look ends the lease',
+    why: '`remainingMs` is 0, and the next check ends the lease',
   },
   {
     file: 'src/lock/held-lease.ts',
@@ -368,9 +368,9 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/lock/held-lease.ts',
-    code: 'const lookMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / LOOKS_PER_LEASE))',
+    code: 'const checkMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / CHECKS_PER_LEASE))',
     changes: [['Math.ceil', 'Math.floor']],
-    why: 'it looks up to a millisecond earlier, and again',
+    why: 'it checks up to a millisecond earlier, and again',
   },
   {
     file: 'src/lock/held-lease.ts',
@@ -386,7 +386,7 @@ export const HARMLESS: readonly Harmless[] = [
     file: 'src/lock/held-lease.ts',
     code: 'if (this.#released !== undefined) return loss',
     changes: [['this.#released !== undefined', '(false as boolean)']],
-    why: 'no look and no extension of a released lease gets here',
+    why: 'no check and no extension of a released lease gets here',
   },
   {
     file: 'src/lock/held-lease.ts',
@@ -432,8 +432,8 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/lock/held-lease.ts',
-    code: 'this.#look = undefined',
-    changes: [['this.#look = undefined', ';']],
+    code: 'this.#check = undefined',
+    changes: [['this.#check = undefined', ';']],
     why: 'an object is kept in memory for longer',
   },
   {
@@ -460,8 +460,8 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/redlock/quorum-lease.ts',
-    code: 'const asked = new Set<number>()\n    this.#healMissing(poll.votes, asked)',
-    changes: [['this.#healMissing(poll.votes, asked)', ';']],
+    code: 'const tried = new Set<number>()\n    this.#healMissing(poll.votes, tried)',
+    changes: [['this.#healMissing(poll.votes, tried)', ';']],
     why: 'it heals when all have answered',
   },
   {

@@ -135,8 +135,8 @@ const rules: readonly Mutant[] = [
     patches: [
       lua(
         'fleet/enrol-scripts',
-        'if known[1] ~= ARGV[1] then\n  local kept',
-        'if not known[1] then\n  local kept',
+        'if known[1] ~= ARGV[1] then\n  local survives',
+        'if not known[1] then\n  local survives',
       ),
       inModel("if (known.get('runId') !== runId) {", "if (!known.has('runId')) {"),
     ],
@@ -793,8 +793,8 @@ const rules: readonly Mutant[] = [
     patches: [
       source(
         'lock/held-lease',
-        'Math.min(leftMs, this.#terms.leaseMs / LOOKS_PER_LEASE)',
-        'Math.min(leftMs, this.#terms.leaseMs * LOOKS_PER_LEASE)',
+        'Math.min(leftMs, this.#terms.leaseMs / CHECKS_PER_LEASE)',
+        'Math.min(leftMs, this.#terms.leaseMs * CHECKS_PER_LEASE)',
       ),
     ],
     killedBy: { test: 'test/sim/lease-timer.test.ts' },

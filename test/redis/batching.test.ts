@@ -45,7 +45,7 @@ function call(name: string, heard: unknown[] = []): Request {
     asker: { hear: (_, result) => heard.push(result.ok ? result.reply : result.detail) },
     index: 0,
     isSettled: false,
-    hasLeft: false,
+    isSent: false,
   }
 }
 
@@ -118,7 +118,7 @@ describe('a queue of calls', () => {
     late.isSettled = true
     await turn()
     expect(sent.map(names)).toEqual([['a']])
-    expect(late.hasLeft).toBe(false)
+    expect(late.isSent).toBe(false)
   })
 
   test('a broken connection fails all calls that left, and withdraws the others', async () => {
@@ -129,7 +129,7 @@ describe('a queue of calls', () => {
     const waiting = call('b', heard)
     calls.ask(waiting)
     calls.close({ ok: false, reason: 'not-ready', detail: 'gone', mayHaveRun: false })
-    expect(waiting.hasLeft).toBe(false)
+    expect(waiting.isSent).toBe(false)
     sent[0]?.fail(new Error('closed'))
     await turn()
     expect(heard).toEqual(['gone', 'closed'])

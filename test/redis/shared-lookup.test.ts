@@ -3,7 +3,7 @@ import type { LookupAddress } from 'node:dns'
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import { MasterConnector } from '../../src/redis/master-connector.ts'
-import { sharedLookup, type LookUp } from '../../src/redis/shared-lookup.ts'
+import { sharedLookup, type Resolve } from '../../src/redis/shared-lookup.ts'
 import { startServer } from '../../src/testing/index.ts'
 
 const ADDRESSES: LookupAddress[] = [
@@ -14,11 +14,11 @@ const ADDRESSES: LookupAddress[] = [
 /** A resolver whose answers the test gives. */
 function slowResolver(): {
   readonly asked: string[]
-  readonly lookUp: LookUp
+  readonly lookUp: Resolve
   readonly answer: (error: NodeJS.ErrnoException | null) => void
 } {
   const asked: string[] = []
-  const open: Parameters<LookUp>[2][] = []
+  const open: Parameters<Resolve>[2][] = []
   return {
     asked,
     lookUp: (name, _options, answer) => {

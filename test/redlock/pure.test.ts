@@ -7,7 +7,8 @@ import { explain } from '../../src/redlock/quorum/explain.ts'
 import { decide } from '../../src/redlock/quorum/poll.ts'
 import { heldBy, quorumOf, RESERVED } from '../../src/redlock/quorum/quorum.ts'
 import { ProposalClock } from '../../src/redlock/verbs/acquire.ts'
-import { describeToken, type AcquireVote } from '../../src/redlock/verbs/votes.ts'
+import { describeToken } from '../../src/lock/describe-token.ts'
+import type { AcquireVote } from '../../src/redlock/verbs/votes.ts'
 import type { Master } from '../../src/redis/master.ts'
 
 const fleetSize = fc.integer({ min: 1, max: 15 })

@@ -107,7 +107,7 @@ export class SimulatedConnection implements Master {
       args,
     } = call
     const { runId } = this
-    request.hasLeft = true
+    request.isSent = true
     observe('call', name, args)
     const sentAt = instant(clock)
     const run = (): unknown => {

@@ -30,7 +30,7 @@ export interface Stage {
 }
 
 const SEEN_WITHIN_MS = 45_000
-const BETWEEN_LOOKS_MS = 20
+const POLL_MS = 20
 
 /** kill -9 a worker in the middle of a job, and start another in its place. */
 export function killWorker(stage: Stage): Promise<Fault> {
@@ -189,6 +189,6 @@ async function until(stage: Stage, what: string, holds: () => boolean): Promise<
   const deadline = stage.elapsedMs() + SEEN_WITHIN_MS
   while (!holds()) {
     if (stage.elapsedMs() > deadline) throw new Error(`${what} was not seen in time`)
-    await delay(BETWEEN_LOOKS_MS, undefined, { signal: stage.signal })
+    await delay(POLL_MS, undefined, { signal: stage.signal })
   }
 }

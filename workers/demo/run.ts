@@ -16,8 +16,8 @@ import type { Progress } from './progress.ts'
 import { QUEUE, startServers, type Servers } from './servers.ts'
 
 const WORKER_START_LIMIT_MS = 60_000
-const BETWEEN_LOOKS_MS = 100
-const LEFT: readonly JobType[] = ['wait', 'prioritized', 'delayed', 'active']
+const POLL_MS = 100
+const UNFINISHED: readonly JobType[] = ['wait', 'prioritized', 'delayed', 'active']
 /** The first faults strike when this share of the jobs is done, the freeze when that share is. */
 const FIRST_FAULTS_AT = 0.35
 const FREEZE_AT = 0.55
@@ -115,7 +115,7 @@ function countReports(workers: WorkerProcesses) {
 async function runFaults(stage: Stage, total: number): Promise<readonly Fault[]> {
   const reached = async (share: number): Promise<void> => {
     while (stage.done() < share * total) {
-      await delay(BETWEEN_LOOKS_MS / 4, undefined, { signal: stage.signal })
+      await delay(POLL_MS / 4, undefined, { signal: stage.signal })
     }
   }
   await reached(FIRST_FAULTS_AT)
@@ -133,17 +133,17 @@ async function untilDone(
 ): Promise<void> {
   const { workers, signal } = stage
   for (;;) {
-    const counts = await queue.getJobCounts(...LEFT, 'completed', 'failed')
+    const counts = await queue.getJobCounts(...UNFINISHED, 'completed', 'failed')
     const running = counts['active'] ?? 0
-    const left = LEFT.reduce((sum, type) => sum + (counts[type] ?? 0), 0)
+    const remaining = UNFINISHED.reduce((sum, type) => sum + (counts[type] ?? 0), 0)
     progress.show({
-      ...{ elapsedMs: stage.elapsedMs(), total, running, waiting: left - running },
+      ...{ elapsedMs: stage.elapsedMs(), total, running, waiting: remaining - running },
       done: counts['completed'] ?? 0,
       leases: workers.members.reduce((sum, { leases }) => sum + leases, 0),
       servers: locks.states(),
       workers: workers.members.map(({ name, state }) => `${name} ${state}`),
     })
-    if (left === 0) return
-    await delay(BETWEEN_LOOKS_MS, undefined, { signal })
+    if (remaining === 0) return
+    await delay(POLL_MS, undefined, { signal })
   }
 }

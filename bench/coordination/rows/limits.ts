@@ -112,8 +112,12 @@ export const liveSlots: Row = {
         (run) => run.startedAt > at && run.startedAt < until,
       )) {
         const beside = runsAt(later, startedAt).length
-        const left = ran.filter((run) => run.endedAt > startedAt).length
-        above = Math.max(above, beside - Math.max(0, slots), beside + left - Math.max(slots, left))
+        const stillRunning = ran.filter((run) => run.endedAt > startedAt).length
+        above = Math.max(
+          above,
+          beside - Math.max(0, slots),
+          beside + stillRunning - Math.max(slots, stillRunning),
+        )
       }
       const fullAt = runs.find(
         ({ startedAt }) => startedAt > at && runsAt(runs, startedAt).length >= slots,

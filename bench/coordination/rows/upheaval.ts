@@ -171,9 +171,10 @@ class Scene {
   async end(): Promise<number> {
     await this.#endAdding()
     const limit = monotonicMs() + END_LIMIT_MS
-    const left = async (): Promise<number> => this.added - (await this.#plain.getCompletedCount())
-    while ((await left()) > 0 && monotonicMs() < limit) await delay(POLL_MS)
-    const lost = await left()
+    const remaining = async (): Promise<number> =>
+      this.added - (await this.#plain.getCompletedCount())
+    while ((await remaining()) > 0 && monotonicMs() < limit) await delay(POLL_MS)
+    const lost = await remaining()
     while (this.#workers.length > 0) await this.closeWorker()
     await this.#producer.close()
     await this.#plain.close()

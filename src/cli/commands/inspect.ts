@@ -56,18 +56,19 @@ export function holderLine(view: ResourceView): string {
   const { holder, masters, state } = view
   const name = shortened(printable(view.resource))
   if (holder !== undefined) {
-    const left = holder.freeInMs < 0 ? 'without expiry' : `for another ${duration(holder.freeInMs)}`
-    return `${name} is held by ${printable(holder.name)} ${left}, with fencing token ${holder.fencingToken}`
+    const expiry =
+      holder.freeInMs < 0 ? 'without expiry' : `for another ${duration(holder.freeInMs)}`
+    return `${name} is held by ${printable(holder.name)} ${expiry}, with fencing token ${holder.fencingToken}`
   }
   if (!hasQuorum(answersOf(view))) {
     return `The holder of ${name} is not known. ${tooFewAnswer(answersOf(view))}`
   }
-  const left = masters.filter((master) => master.holder !== undefined).length
+  const withKey = masters.filter((master) => master.holder !== undefined).length
   if (state === 'unknown') {
-    return `${name} may be held: ${left} of ${masters.length} masters have a key, and ${view.unreachable.length} do not answer`
+    return `${name} may be held: ${withKey} of ${masters.length} masters have a key, and ${view.unreachable.length} do not answer`
   }
-  if (left === 0) return `${name} is free`
-  return `${name} is free (${left} of ${masters.length} masters still have a leftover key)`
+  if (withKey === 0) return `${name} is free`
+  return `${name} is free (${withKey} of ${masters.length} masters still have a leftover key)`
 }
 
 /** `gpu has slots: 2 are held`. */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { ResourceView } from '../../operator/resource-view.ts'
-import type { Look } from '../../operator/queue-view.ts'
+import type { Inspect } from '../../operator/queue-view.ts'
 import type { LinePosition } from '../../worker/line/position.ts'
 import { duration } from '../../operator/duration.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
@@ -37,8 +37,8 @@ async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promis
   const { out } = cli
   const view = cli.requiredQueue()
   const seen: ResourceView[] = []
-  const look = await lookFor(cli, seen)
-  const job = await view.explain(queue, jobId, look, flags.resource).catch((error: unknown) => {
+  const inspect = await inspector(cli, seen)
+  const job = await view.explain(queue, jobId, inspect, flags.resource).catch((error: unknown) => {
     throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
   })
   if (job === undefined) {
@@ -76,15 +76,15 @@ function leastAnswered(seen: readonly ResourceView[]): Parameters<typeof answere
 }
 
 /** Without masters the line still says who is before the job. */
-async function lookFor(cli: Cli, seen: ResourceView[]): Promise<Look> {
+async function inspector(cli: Cli, seen: ResourceView[]): Promise<Inspect> {
   const { masters, locks } = cli.settings
   if (locks === undefined && masters.length === 0) {
     cli.out.note('no masters are given, so the holder of the lease is not known')
     return (resource) => Promise.resolve({ resource, masters: [] })
   }
-  const looked = await cli.view()
+  const lockView = await cli.view()
   return async (resource) => {
-    const view = await looked.resource(resource)
+    const view = await lockView.resource(resource)
     seen.push(view)
     return view
   }

@@ -66,11 +66,11 @@ const FRESH_MS = 1_000
 
 /** Asks when a probe asks, and at most once a second however many do. */
 export function atMostOnceASecond<Value>(ask: () => Promise<Value>): () => Promise<Value> {
-  let askedAt = -Infinity
+  let requestedAt = -Infinity
   let answer: Promise<Value> | undefined
   return () => {
-    if (answer === undefined || systemClock.now() - askedAt >= FRESH_MS) {
-      askedAt = systemClock.now()
+    if (answer === undefined || systemClock.now() - requestedAt >= FRESH_MS) {
+      requestedAt = systemClock.now()
       answer = ask()
     }
     return answer

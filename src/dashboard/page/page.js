@@ -1,12 +1,12 @@
-/** The page: draws what the server sees after every look, and says so when nothing comes. */
+/** The page: draws what the server sees after every snapshot, and says so when nothing comes. */
 import { drawCharts } from './charts.js'
 import { drawResource, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'
 import { drawFleet, drawLeases, drawLines, drawProcess, drawQueues, drawSeen } from './sections.js'
 import { clockTime, count, duration } from './words.js'
 
-/** After this many looks without news, and at least this time, what is shown is old. */
-const STALE_LOOKS = 3
+/** After this many snapshot periods without news, and at least this time, what is shown is old. */
+const STALE_SNAPSHOTS = 3
 const STALE_MIN_MS = 5_000
 const RETRY_MS = 2_000
 const TYPING_MS = 250
@@ -49,11 +49,11 @@ function viewQuery() {
 /** Asks for another view, and keeps it in the address. */
 function show(view) {
   Object.assign(page, view)
-  const kept = new URLSearchParams()
-  if (page.search !== '') kept.set('search', page.search)
-  if (page.sort !== 'resource') kept.set('sort', page.sort)
-  if (page.number > 1) kept.set('page', String(page.number))
-  const text = kept.toString()
+  const params = new URLSearchParams()
+  if (page.search !== '') params.set('search', page.search)
+  if (page.sort !== 'resource') params.set('sort', page.sort)
+  if (page.number > 1) params.set('page', String(page.number))
+  const text = params.toString()
   history.replaceState(
     null,
     '',
@@ -96,7 +96,7 @@ function showConnection() {
   const badge = byId('connection')
   const stale = byId('stale')
   const ageMs = performance.now() - page.heardAt
-  const limitMs = Math.max(STALE_MIN_MS, STALE_LOOKS * (page.state?.everyMs ?? 0))
+  const limitMs = Math.max(STALE_MIN_MS, STALE_SNAPSHOTS * (page.state?.everyMs ?? 0))
   const live = page.connected && ageMs < limitMs
   if (page.state === undefined && ageMs < limitMs) return
   badge.dataset.state = live ? 'live' : 'lost'

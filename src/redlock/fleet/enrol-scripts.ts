@@ -33,8 +33,8 @@ local founder = known[6] or ''
 if not known[1] then founder = ARGV[7] end
 local quarantine, votesInMs = known[7] or '', known[8] or '0'
 if known[1] ~= ARGV[1] then
-  local kept = known[1] and known[5] == '1' and ARGV[4] == '1'
-  if not kept then quarantine, votesInMs = ARGV[8], ARGV[3] end
+  local survives = known[1] and known[5] == '1' and ARGV[4] == '1'
+  if not survives then quarantine, votesInMs = ARGV[8], ARGV[3] end
 end
 redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'fleetSize', ARGV[5],
   'fenceTtlMs', ARGV[9], 'durable', ARGV[4], 'founder', founder, 'quarantine', quarantine,

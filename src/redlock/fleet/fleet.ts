@@ -186,7 +186,7 @@ export class Fleet {
       if (master.state.status !== 'enrolled') continue
       const args = [master.runId, this.settings.maxLeaseMs, this.masters.length]
       await master.eval(bootstrapScript, [this.keys.master], args)
-      this.#quarantines.told(master, '', 0)
+      this.#quarantines.reported(master, '', 0)
       ended.push(master.name)
     }
     return ended
@@ -209,7 +209,7 @@ export class Fleet {
     // Claimed before the first await, so that two connections to one server cannot both pass.
     this.#voters.set(facts.runId, master)
     const { settings } = this
-    const askedAt = instant(settings.clock)
+    const sentAt = instant(settings.clock)
     const reply = (await master.eval(
       enrolScript,
       [this.keys.master],
@@ -234,8 +234,8 @@ export class Fleet {
     const [, leftMs, quarantine, founder, serverMs] = reply
     if (founder === this.#clientId) this.#foundedHere.add(master)
     else this.#foundedHere.delete(master)
-    this.#quarantines.told(master, quarantine, leftMs)
-    this.clocks.observe(master, serverMs, askedAt)
+    this.#quarantines.reported(master, quarantine, leftMs)
+    this.clocks.observe(master, serverMs, sentAt)
     return { admitted: true }
   }
 

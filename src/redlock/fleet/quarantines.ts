@@ -33,13 +33,13 @@ export class Quarantines {
   }
 
   /** What a master just said; `leftMs` is 0 where no quarantine is on. */
-  told(master: Master, name: string, leftMs: number): void {
+  reported(master: Master, name: string, leftMs: number): void {
     const known = this.#open.get(master)
     known?.timer?.cancel()
     this.#open.delete(master)
     if (leftMs <= 0 || this.#closed) return
-    const told = this.#clock.now() + leftMs
-    const until = known?.name === name ? Math.min(known.until, told) : told
+    const reportedUntil = this.#clock.now() + leftMs
+    const until = known?.name === name ? Math.min(known.until, reportedUntil) : reportedUntil
     const quarantine: Quarantine = { name, until, timer: undefined }
     this.#open.set(master, quarantine)
     this.#reportIn(Math.min(this.#reportMs, this.#leftOf(quarantine)), master, quarantine)
@@ -74,7 +74,7 @@ export class Quarantines {
     const args = [quarantine.name, this.#leftOf(quarantine)]
     const leftMs = await master.eval(waitedScript, [this.#masterKey], args).catch(() => undefined)
     if (leftMs === undefined || this.#open.get(master) !== quarantine) return
-    this.told(master, quarantine.name, leftMs as number)
+    this.reported(master, quarantine.name, leftMs as number)
   }
 
   #leftOf({ until }: Quarantine): number {

@@ -1,7 +1,8 @@
 /** Why an attempt was not granted, read from its votes. Pure. */
 import type { MasterAnswer } from '../../errors.ts'
 import type { NotGranted, Unreachable } from '../../lock/outcome.ts'
-import { describeToken, describeVote, type AcquireVote, type Vote } from '../verbs/votes.ts'
+import { describeToken } from '../../lock/describe-token.ts'
+import { describeVote, type AcquireVote, type Vote } from '../verbs/votes.ts'
 import { holderOf, quorumOf } from './quorum.ts'
 
 type Votes<V extends Vote = AcquireVote> = readonly (V | undefined)[]

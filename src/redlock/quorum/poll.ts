@@ -58,7 +58,7 @@ export class Poll<V extends Vote> implements Asker, Expiring {
       const call = verb.ask(master, index)
       if ('ok' in call) this.hear({ index, isSettled: false }, call)
       else {
-        const request = { call, asker: this, index, isSettled: false, hasLeft: false }
+        const request = { call, asker: this, index, isSettled: false, isSent: false }
         this.#requests.push(request)
         master.ask(request)
       }
@@ -97,7 +97,7 @@ export class Poll<V extends Vote> implements Asker, Expiring {
   }
 
   expire(timeoutMs: number): void {
-    for (const request of this.#requests) this.hear(request, noReply(timeoutMs, request.hasLeft))
+    for (const request of this.#requests) this.hear(request, noReply(timeoutMs, request.isSent))
   }
 }
 

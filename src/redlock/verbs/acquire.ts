@@ -118,7 +118,7 @@ export interface Wish {
   readonly predecessor?: Predecessor | undefined
 }
 
-const NOT_ASKED: CallResult = {
+const NOT_SENT: CallResult = {
   ok: false,
   reason: 'not-ready',
   detail: 'its clock jumped',
@@ -151,7 +151,7 @@ export class Acquire implements Verb<AcquireVote> {
   }
 
   ask(master: Master): Call | CallResult {
-    return this.#fleet.clocks.suspendedMs(master) > 0 ? NOT_ASKED : this.#call
+    return this.#fleet.clocks.suspendedMs(master) > 0 ? NOT_SENT : this.#call
   }
 
   read(master: Master, result: CallResult): AcquireVote {

@@ -5,7 +5,7 @@ import { callOf, type Procedure } from '../../redis/batch.ts'
 import { callMaster, type Master } from '../../redis/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
-import { describeToken } from './votes.ts'
+import { describeToken } from '../../lock/describe-token.ts'
 
 /**
  * Returns  the holder's token or nil, its PTTL ms, the counter or nil
@@ -25,7 +25,9 @@ export interface Seen extends MasterView {
 }
 
 export async function inspect(fleet: Fleet, resource: string): Promise<Inspection> {
-  const seen = await Promise.all(fleet.masters.map((master) => look(fleet, master, resource)))
+  const seen = await Promise.all(
+    fleet.masters.map((master) => inspectMaster(fleet, master, resource)),
+  )
   const masters = seen.map(({ token, ...view }) => view)
   if (seen.filter(({ problem }) => problem === undefined).length < fleet.quorum) {
     const answers = masters.map(({ master, problem }) => ({ master, answer: problem ?? 'ok' }))
@@ -35,7 +37,7 @@ export async function inspect(fleet: Fleet, resource: string): Promise<Inspectio
   return { resource, masters, ...(holder !== undefined && { holder }) }
 }
 
-async function look(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
+async function inspectMaster(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
   const call = callOf(inspectProcedure, [resource])
   const { clock, masterTimeoutMs } = fleet.settings
   const result = await callMaster(master, clock, call, masterTimeoutMs)

@@ -1,4 +1,5 @@
 /** One master's answer to one question. A reply that no verb knows is no vote. */
+import { describeToken } from '../../lock/describe-token.ts'
 import type { CallResult } from '../../redis/master.ts'
 import type { VoteOutcome } from '../../telemetry/lock-observer.ts'
 
@@ -105,12 +106,4 @@ export function describeVote(vote: Vote | undefined): string {
     default:
       return vote.kind
   }
-}
-
-/**
- * A token without most of its secret: the owner, and enough to tell two leases of one owner apart.
- */
-export function describeToken(token: string): string {
-  const at = token.indexOf('@')
-  return at < 0 ? `${token.slice(0, 6)}…` : `${token.slice(at + 1)} (${token.slice(0, 6)}…)`
 }

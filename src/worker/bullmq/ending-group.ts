@@ -43,12 +43,12 @@ export class EndingGroup {
   add(id: string, trip: LastTrip): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...trip, resolve, reject })
-      this.left(id)
+      this.remove(id)
     })
   }
 
-  /** The job has ended in another way. */
-  left(id: string): void {
+  /** The job is at its last trip, or has ended in another way. */
+  remove(id: string): void {
     if (this.#open.delete(id) && this.#open.size === 0) void this.#end(this.#waiting)
   }
 

@@ -162,9 +162,9 @@ const RETURN_VALUE = 3
 const HELD_AGAIN_MS = 10
 /** Jobs that leave their lines in one script. */
 const LEAVE_LIMIT = 1_000
-/** Lines that one look of a sweep takes. */
+/** Lines that one call of a sweep takes. */
 const SWEEP_LIMIT = 200
-const MAX_LOOKS = 500
+const MAX_SWEEPS = 500
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
 /** BullMQ asks again at once when the server refuses to give it a job. */
@@ -311,15 +311,15 @@ export class LineBackend extends Backend {
     return { firstId: String(firstId), jobs: jobs as readonly TakenJob[] }
   }
 
-  /** The last trips of these jobs become one. `left` tells of a job that has ended otherwise. */
-  endTogether(ids: readonly string[]): Pick<EndingGroup, 'left' | 'sent'> {
+  /** The last trips of these jobs become one. `remove` takes out a job that has ended otherwise. */
+  endTogether(ids: readonly string[]): Pick<EndingGroup, 'remove' | 'sent'> {
     const group = new EndingGroup(ids, (trips, sent) => this.#finishMany(trips, sent))
     for (const id of ids) this.#groups.set(id, group)
-    const left = (id: string): void => {
+    const remove = (id: string): void => {
       this.#groups.delete(id)
-      group.left(id)
+      group.remove(id)
     }
-    return { left, sent: group.sent }
+    return { remove, sent: group.sent }
   }
 
   /** The job takes no place, or has sent for it: those behind it need not wait for it. */
@@ -384,29 +384,29 @@ export class LineBackend extends Backend {
   /** Makes all jobs that sleep ordinary waiting jobs. @returns how many they were. */
   async leaveLines(): Promise<number> {
     const base = this.keys[''] ?? ''
-    let left = 0
-    let looked: number
+    let moved = 0
+    let found: number
     do {
       const reply = await this.run(this.#scripts.leaveLines, 'shares', [base, LEAVE_LIMIT])
       const [sleepers, woken] = reply as readonly [number, number]
-      looked = sleepers
-      left += woken
-    } while (looked === LEAVE_LIMIT)
+      found = sleepers
+      moved += woken
+    } while (found === LEAVE_LIMIT)
     await this.run(this.#scripts.forget, 'shares', [base])
-    return left
+    return moved
   }
 
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
   async cancel(job: Job, error: Error, reason: string): Promise<CancelOutcome> {
     const id = job.id ?? ''
-    const asked = { reason, outcome: 'missing' as CancelOutcome }
-    this.#cancelled.set(id, asked)
+    const request = { reason, outcome: 'missing' as CancelOutcome }
+    this.#cancelled.set(id, request)
     try {
       await job.moveToFailed(error, '0')
     } finally {
       this.#cancelled.delete(id)
     }
-    return asked.outcome
+    return request.outcome
   }
 
   /** The job has ended: it need not be stopped any more. */
@@ -683,10 +683,10 @@ export class LineBackend extends Backend {
     client: Client,
     args: unknown[],
     id: string,
-    asked: { readonly reason: string; outcome: CancelOutcome },
+    request: { readonly reason: string; outcome: CancelOutcome },
   ): Promise<unknown> {
-    const reply = await this.#send(client, this.#scripts.cancel, args, [id, asked.reason])
-    asked.outcome = reply as CancelOutcome
+    const reply = await this.#send(client, this.#scripts.cancel, args, [id, request.reason])
+    request.outcome = reply as CancelOutcome
     return 0
   }
 
@@ -746,9 +746,9 @@ export class LineBackend extends Backend {
 
   async #sweepAll(): Promise<void> {
     let before = ''
-    for (let looks = 0; looks < MAX_LOOKS; looks++) {
-      const [lines, look] = await this.#sweep('', before)
-      if (before === '') before = String(look)
+    for (let tries = 0; tries < MAX_SWEEPS; tries++) {
+      const [lines, sweepNumber] = await this.#sweep('', before)
+      if (before === '') before = String(sweepNumber)
       if (lines < SWEEP_LIMIT) return
     }
   }
@@ -756,8 +756,8 @@ export class LineBackend extends Backend {
   async #sweep(everyMs: number | '', before: string): Promise<readonly [number, number]> {
     const args = [SWEEP_LIMIT, everyMs, before]
     const reply = await this.run(this.#scripts.sweep, 'sleeping-lines', args)
-    const [lines, , look] = reply as [number, number, number]
-    return [lines, look]
+    const [lines, , sweepNumber] = reply as [number, number, number]
+    return [lines, sweepNumber]
   }
 
   #send(

@@ -34,7 +34,7 @@ export interface Cancelled {
 /** Jobs of a line that one call cancels. */
 const MAX_JOBS = 10_000
 const AT_ONCE = 50
-const LOOK_MS = 50
+const POLL_MS = 50
 const TIMEOUT_MS = 5_000
 
 /** @param target a job's id, or a resource: all jobs of this queue in its line, up to 10,000. */
@@ -90,6 +90,6 @@ async function cancelOne(
     }
     wasRunning = true
     if (systemClock.now() >= deadline) return { jobId, outcome }
-    await sleep(systemClock, LOOK_MS)
+    await sleep(systemClock, POLL_MS)
   }
 }

@@ -23,7 +23,7 @@ const CLOSED = (2 ** 52).toFixed(0)
 /** A line that opens within this time is swept as an open one. */
 const CLOSED_SOON_MS = 10_000
 /** What stands still although nothing of ours closed it is found within this time. */
-const CLOSED_LOOK_MS = 60_000
+const CLOSED_RECHECK_MS = 60_000
 
 export const LIMITS_LIBRARY: string = `
 local MARK = '!limits'
@@ -130,8 +130,8 @@ end
 local CLOSED, CLOSED_TEXT = ${CLOSED}, '${CLOSED}'
 local function closeLine(lines, at)
   if at < nowMs() + ${CLOSED_SOON_MS} or string.find(lines, '","', 1, true) then return end
-  local look = CLOSED + math.floor(math.min(at, nowMs() + ${CLOSED_LOOK_MS}))
-  redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', string.format('%.0f', look), cjson.decode(lines)[1])
+  local score = CLOSED + math.floor(math.min(at, nowMs() + ${CLOSED_RECHECK_MS}))
+  redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', string.format('%.0f', score), cjson.decode(lines)[1])
 end
 
 -- Puts a sleeping job where BullMQ takes it at a time, if that is known. A worker whose clock is ahead

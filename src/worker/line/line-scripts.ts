@@ -528,8 +528,8 @@ return bullmq(viewOf(ARGV[3]), KEYS, theirs)
  *
  * KEYS  1 sleeping-lines
  * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now and closed lines too · 5 only
- * lines before this look
- * Returns  lines looked at, jobs woken, number of this look; -1 lines where another worker did it
+ * lines before this sweep
+ * Returns  lines looked at, jobs woken, number of this sweep; -1 lines where another worker did it
  * less than everyMs ago
  */
 const sweepBody = `
@@ -537,7 +537,7 @@ local limit, isAll = tonumber(ARGV[3]), ARGV[4] == ''
 if not isAll and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
   return {-1, 0, 0}
 end
-local look = nextSeq()
+local sweepNumber = nextSeq()
 local function linesBetween(from, to, most)
   return redis.call('ZRANGEBYSCORE', KEYS[1], from, to, 'LIMIT', 0, most)
 end
@@ -546,23 +546,23 @@ local lines = linesBetween(CLOSED_TEXT, due, isAll and limit or math.floor(limit
 local before = ARGV[5] == '' and CLOSED_TEXT or ARGV[5]
 for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
 local woken = 0
-local function lookAt(resource)
-  if not isAll then redis.call('ZADD', KEYS[1], 'XX', look, resource) end
+local function sweepLine(resource)
+  if not isAll then redis.call('ZADD', KEYS[1], 'XX', sweepNumber, resource) end
   markByPattern({resource})
   local heads, _, slots, limits = headsOf(resource)
   woken = woken + #wakeAll(heads, limits, false, '')
-  if isAll then redis.call('ZADD', KEYS[1], 'XX', look, resource) end
+  if isAll then redis.call('ZADD', KEYS[1], 'XX', sweepNumber, resource) end
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
   -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
   local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
   if places <= (isRated and math.min(slots, 1) or slots) then redis.call('ZREM', KEYS[1], resource) end
 end
 if hasPatterns then setPattern() end
-for _, resource in ipairs(lines) do lookAt(resource) end
+for _, resource in ipairs(lines) do sweepLine(resource) end
 local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
 for _, resource in ipairs(ended) do
   setLimit(resource)
-  lookAt(resource)
+  sweepLine(resource)
 end
 local deadlines = SPACE .. 'line-deadlines'
 for _, place in ipairs(redis.call('ZRANGEBYSCORE', deadlines, '-inf', nowMs(), 'LIMIT', 0, limit)) do
@@ -573,7 +573,7 @@ for _, place in ipairs(redis.call('ZRANGEBYSCORE', deadlines, '-inf', nowMs(), '
     if wake(job, false, '') then woken = woken + 1 end
   end
 end
-return {#lines, woken, look}
+return {#lines, woken, sweepNumber}
 `
 
 /**

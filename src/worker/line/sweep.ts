@@ -34,10 +34,10 @@ export class LineSweep {
   #schedule(): void {
     if (this.#isStopped) return
     const delayMs = EVERY_MS * (0.75 + this.#clock.random() / 2)
-    this.#timer = this.#clock.after(delayMs, () => void this.#look())
+    this.#timer = this.#clock.after(delayMs, () => void this.#sweep())
   }
 
-  async #look(): Promise<void> {
+  async #sweep(): Promise<void> {
     try {
       await this.#backend.sweep(EVERY_MS * 0.7)
     } catch (error) {

@@ -45,9 +45,9 @@ const BATCHED = Symbol('batched')
 const OPTIONS = { size: true, waitMs: true } as const
 const MAX_SIZE = 1_000
 const MAX_WAIT_MS = 60_000
-/** Looks for more jobs within `waitMs`. */
-const LOOKS = 10
-const MIN_LOOK_MS = 5
+/** Polls for more jobs within `waitMs`. */
+const POLLS = 10
+const MIN_POLL_MS = 5
 
 /**
  * A processor for {@link LockedWorker} that is given up to `size` jobs of one resource at once.
@@ -114,8 +114,8 @@ export async function runBatch<Data, Result, Name extends string>(
       jobs.push(...(await members.take(size - jobs.length)))
       const leftMs = until - clock.now()
       if (jobs.length >= size || leftMs <= 0 || lease.signal.aborted) return
-      const lookMs = Math.max(MIN_LOOK_MS, waitMs / LOOKS)
-      await sleep(clock, Math.min(leftMs, lookMs), lease.signal)
+      const pollMs = Math.max(MIN_POLL_MS, waitMs / POLLS)
+      await sleep(clock, Math.min(leftMs, pollMs), lease.signal)
     }
   }
   let outcomes: readonly PromiseSettledResult<Result>[]

@@ -20,7 +20,7 @@ const PROBE_MS = { min: 200, spread: 200 }
 export class Breaker {
   readonly #options: BreakerOptions
   #open = false
-  #looking = false
+  #probing = false
 
   constructor(options: BreakerOptions) {
     this.#options = options
@@ -32,17 +32,17 @@ export class Breaker {
 
   /** A job could not be leased because too few masters answered. */
   trip(): void {
-    if (this.#open || this.#looking || this.#options.signal.aborted) return
+    if (this.#open || this.#probing || this.#options.signal.aborted) return
     if (this.#options.locks.probe === undefined) this.#enterOpen()
-    else void this.#look()
+    else void this.#probe()
   }
 
   /** Of several fleets the others may be there, and then their jobs go on. */
-  async #look(): Promise<void> {
-    this.#looking = true
+  async #probe(): Promise<void> {
+    this.#probing = true
     // Closing: nothing is to be opened.
     const isReachable = await this.#isReachable().catch(() => true)
-    this.#looking = false
+    this.#probing = false
     if (!isReachable && !this.#options.signal.aborted) this.#enterOpen()
   }
 

@@ -19,7 +19,7 @@ import { isWithin } from './admission.ts'
 import { LoopLoad } from './loop-load.ts'
 
 /** What the job before left for the next one of its line. */
-export interface Kept {
+export interface Reserved {
   readonly outcome: Promise<AcquireOutcome>
   /** What the line has used of its burst. */
   readonly usedMs: number
@@ -68,7 +68,7 @@ export class Chain {
   readonly #load: LoopLoad
   readonly #finishing: Deadlines
   readonly #starting: Deadlines
-  readonly #kept = new Map<string, Link & Kept>()
+  readonly #reserved = new Map<string, Link & Reserved>()
   /** Jobs whose last trip is under way. */
   #ending = 0
 
@@ -84,13 +84,13 @@ export class Chain {
   }
 
   /** What was kept for a job, for the worker that runs it now. */
-  claim(jobId: string, lines: string): Kept | undefined {
-    const kept = this.#kept.get(jobId)
-    if (kept === undefined) return undefined
-    this.#kept.delete(jobId)
-    kept.deadline?.leave(kept)
-    if (kept.lines === lines) return kept
-    void release(kept.outcome)
+  claim(jobId: string, lines: string): Reserved | undefined {
+    const reserved = this.#reserved.get(jobId)
+    if (reserved === undefined) return undefined
+    this.#reserved.delete(jobId)
+    reserved.deadline?.leave(reserved)
+    if (reserved.lines === lines) return reserved
+    void release(reserved.outcome)
     return undefined
   }
 
@@ -125,10 +125,10 @@ export class Chain {
 
   /** Releases what nothing has come for. */
   async close(): Promise<void> {
-    const kept = [...this.#kept.values()]
-    this.#kept.clear()
+    const reserved = [...this.#reserved.values()]
+    this.#reserved.clear()
     await Promise.all(
-      kept.map((link) => {
+      reserved.map((link) => {
         link.deadline?.leave(link)
         return release(link.outcome)
       }),
@@ -146,14 +146,14 @@ export class Chain {
   }
 
   /** @internal */
-  keep(jobId: string, link: Link & Kept): void {
+  reserve(jobId: string, link: Link & Reserved): void {
     link.deadline = this.#starting.in(START_LIMIT_MS, link)
-    this.#kept.set(jobId, link)
+    this.#reserved.set(jobId, link)
   }
 
   /** @internal */
   drop(jobId: string): void {
-    this.#kept.delete(jobId)
+    this.#reserved.delete(jobId)
   }
 
   /** @internal */
@@ -199,7 +199,7 @@ class Link extends AsyncResource implements Ending, Expiring {
   /** It hands over while the trip is under way. */
   readonly #isEager: boolean
   #isOver = false
-  #keptFor: string | undefined
+  #reservedFor: string | undefined
 
   constructor(chain: Chain, { timestamp, lines, lease, turn, takes }: Done, use: Use) {
     super('redlock.job')
@@ -231,8 +231,8 @@ class Link extends AsyncResource implements Ending, Expiring {
     const isNext = turn?.turn === 'woken' && turn.lines === this.lines
     if (jobId !== undefined && isNext && this.#chain.handsOver && mayHandOver(this.#lease, turn)) {
       if (this.outcome === undefined) this.#handOver()
-      this.#keptFor = jobId
-      this.#chain.keep(jobId, this as Link & Kept)
+      this.#reservedFor = jobId
+      this.#chain.reserve(jobId, this as Link & Reserved)
     } else {
       const { outcome } = this
       void this.runInAsyncScope(() =>
@@ -242,9 +242,9 @@ class Link extends AsyncResource implements Ending, Expiring {
   }
 
   expire(): void {
-    if (this.#keptFor === undefined) this.returned()
+    if (this.#reservedFor === undefined) this.returned()
     else {
-      this.#chain.drop(this.#keptFor)
+      this.#chain.drop(this.#reservedFor)
       void release(this.outcome)
     }
   }
@@ -279,6 +279,6 @@ function mayHandOver({ resource }: Lease, { lines, slots }: Turn): boolean {
 }
 
 async function release(outcome: Promise<AcquireOutcome> | undefined): Promise<void> {
-  const kept = await outcome
-  if (kept?.status === 'granted') await kept.lease.release()
+  const resolved = await outcome
+  if (resolved?.status === 'granted') await resolved.lease.release()
 }

@@ -37,7 +37,7 @@ import {
 } from '../bullmq/line-backend.ts'
 import { leaseFor } from './admission.ts'
 import { batchedOf, runBatch, settledValue, type Members } from './batch.ts'
-import { Chain, plainEnding, type Kept } from './chain.ts'
+import { Chain, plainEnding, type Reserved } from './chain.ts'
 import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
 import { causeOf, failureOf, isGivenBack } from './failure.ts'
@@ -168,24 +168,24 @@ export class JobRuns<Data, Result, Name extends string> {
     if (membership !== undefined) return this.#runMember(membership, job, token, running)
     const { resource, lines, ordered, dedupe } = this.#options
     const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
-    const kept = this.#chain.claim(job.id ?? '', turn.lines)
+    const reserved = this.#chain.claim(job.id ?? '', turn.lines)
     // A paused BullMQ worker that was waiting for a job still takes one.
-    if (this.#isStopping()) return this.#giveBack(job, token, kept)
+    if (this.#isStopping()) return this.#giveBack(job, token, reserved)
     const resources =
       turn.lines === '' ? resourcesOf(resource, job, job.id) : (JSON.parse(turn.lines) as string[])
     try {
       const stored = dedupe && (await this.#storedResult(dedupe, job, resources, running))
       if (stored !== undefined) {
-        await dropped(kept)
+        await dropped(reserved)
         lines?.ends(job, plainEnding(job, turn.lines, -turn.chargedMs, turn.share))
         return stored.value
       }
-      const hasToLook = ordered && turn.turn !== 'woken' && turn.turn !== 'yes'
+      const mustTakeTurn = ordered && turn.turn !== 'woken' && turn.turn !== 'yes'
       const place =
-        lines !== undefined && hasToLook
+        lines !== undefined && mustTakeTurn
           ? await this.#takeTurn(lines, job, token, resources, turn.lines, running)
           : turn
-      const handed = kept && (await kept.outcome)
+      const handed = reserved && (await reserved.outcome)
       const lease =
         handed?.status === 'granted' && !this.#isStopping()
           ? handed.lease
@@ -195,10 +195,10 @@ export class JobRuns<Data, Result, Name extends string> {
                 throw error
               },
             )
-      const chain = { resources, lines: place.lines, turn, kept }
+      const chain = { resources, lines: place.lines, turn, reserved }
       return await this.#runUnder(lease, job, token, chain, running)
     } catch (error) {
-      if (error instanceof NotStarted) return await this.#giveBack(job, token, kept)
+      if (error instanceof NotStarted) return await this.#giveBack(job, token, reserved)
       throw error
     }
   }
@@ -287,14 +287,14 @@ export class JobRuns<Data, Result, Name extends string> {
       readonly resources: readonly string[]
       readonly lines: string
       readonly turn: Turn
-      readonly kept: Kept | undefined
+      readonly reserved: Reserved | undefined
     },
     running: Running,
   ): Promise<Result> {
     const { clock, reports, lines } = this.#options
     const { signal } = running
     signal.follow(lease)
-    reports.heard()?.started(job, lease, chain.kept?.endedAt)
+    reports.heard()?.started(job, lease, chain.reserved?.endedAt)
     running.lease = lease
     const startedAt = clock.now()
     let isDone = false
@@ -313,7 +313,7 @@ export class JobRuns<Data, Result, Name extends string> {
     } finally {
       signal.end()
       const lost = lossOf(lease)
-      const { kept, turn } = chain
+      const { reserved, turn } = chain
       const workedMs = clock.now() - startedAt
       if (lines === undefined) await lease.release()
       else if (isDone && lost === undefined && chain.lines !== '' && !this.#isStopping()) {
@@ -322,7 +322,7 @@ export class JobRuns<Data, Result, Name extends string> {
           lines: chain.lines,
           lease,
           turn,
-          usedMs: kept?.usedMs ?? turn.usedMs,
+          usedMs: reserved?.usedMs ?? turn.usedMs,
           workedMs,
           isOneOfMany: this.running.size > 1,
           takes:
@@ -353,7 +353,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const { dedupe, processor, checkpoints, results, clock, reports } = this.#options
     const key = results && dedupe && resultKey(job, resources, dedupe)
     if (key !== undefined) {
-      // Another job may have stored a result between the first look and the lease.
+      // Another job may have stored a result between the first read and the lease.
       const asker = dedupe?.fresh === true ? askerOf(job, resources) : undefined
       const stored = await this.#untilDone(running, () =>
         results?.claim(key, lease, dedupe?.resultTtlMs ?? 0, asker),
@@ -413,7 +413,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const ended = (id: string): void => {
       settling.delete(id)
       this.#members.delete(id) // BullMQ may have failed it without running it.
-      group?.left(id)
+      group?.remove(id)
     }
     first.batch = first.signal
     let before = 0
@@ -542,10 +542,10 @@ export class JobRuns<Data, Result, Name extends string> {
   async #giveBack(
     job: Job<Data, Result, Name>,
     token: string | undefined,
-    kept: Kept | undefined,
+    reserved: Reserved | undefined,
   ): Promise<never> {
     const { clock, reports } = this.#options
-    await dropped(kept)
+    await dropped(reserved)
     // A queue that does not answer finds the job stalled later: no attempt is used either way.
     await withinMs(clock, GIVE_BACK_LIMIT_MS, giveBack(job, token, clock)).catch(() => undefined)
     reports.givenBack(job)
@@ -556,8 +556,8 @@ export class JobRuns<Data, Result, Name extends string> {
 /** A job that was not started has to be given back. */
 class NotStarted extends Error {}
 
-async function dropped(kept: Kept | undefined): Promise<void> {
-  const outcome = await kept?.outcome
+async function dropped(reserved: Reserved | undefined): Promise<void> {
+  const outcome = await reserved?.outcome
   if (outcome?.status === 'granted') await outcome.lease.release()
 }
 

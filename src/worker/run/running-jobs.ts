@@ -75,7 +75,7 @@ export class RunningJobs {
   }
 
   /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
-  async lookForCancels(): Promise<void> {
+  async pollCancels(): Promise<void> {
     const ids = [...this.#jobs].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
     if (ids.length === 0) return
     const requests = (await this.#options.lines?.cancelRequests(ids)) ?? []

@@ -16,7 +16,7 @@ test('a report that is never answered is not the last one', async () => {
     },
   } as unknown as Master
   const quarantines = new Quarantines(clock, 1_000, 'ns:master')
-  quarantines.told(silent, 'first', 1_000)
+  quarantines.reported(silent, 'first', 1_000)
   for (let quarter = 0; quarter < 5; quarter++) {
     await clock.advance(250)
   }
@@ -46,44 +46,44 @@ describe('what is left of a quarantine', () => {
   })
 
   test('is never more than was counted before, for the same quarantine', () => {
-    quarantines.told(master, 'first', 600)
-    quarantines.told(master, 'first', 900)
+    quarantines.reported(master, 'first', 600)
+    quarantines.reported(master, 'first', 900)
     expect(quarantines.leftMs(master)).toBe(600)
-    quarantines.told(master, 'first', 300)
+    quarantines.reported(master, 'first', 300)
     expect(quarantines.leftMs(master)).toBe(300)
   })
 
   test('begins anew with another quarantine', () => {
-    quarantines.told(master, 'first', 600)
-    quarantines.told(master, 'second', 900)
+    quarantines.reported(master, 'first', 600)
+    quarantines.reported(master, 'second', 900)
     expect(quarantines.leftMs(master)).toBe(900)
   })
 
   test('is zero when another client has counted it to its end', () => {
-    quarantines.told(master, 'first', 600)
-    quarantines.told(master, 'first', 0)
+    quarantines.reported(master, 'first', 600)
+    quarantines.reported(master, 'first', 0)
     expect(quarantines.leftMs(master)).toBe(0)
   })
 
   test('is more than zero until it is over', async () => {
-    quarantines.told(master, 'first', 100.5)
+    quarantines.reported(master, 'first', 100.5)
     await clock.advance(100)
     expect(quarantines.leftMs(master)).toBe(1)
     expect(reports.at(-1)).not.toEqual(['first', 0])
   })
 
   test('is reported to every master on demand, as before a client closes', async () => {
-    quarantines.told(master, 'first', 600)
+    quarantines.reported(master, 'first', 600)
     await clock.advance(100)
     await quarantines.report()
     expect(reports).toEqual([['first', 500]])
   })
 
   test('is not counted after the client is closed', async () => {
-    quarantines.told(master, 'first', 600)
+    quarantines.reported(master, 'first', 600)
     quarantines.close()
     expect(quarantines.leftMs(master)).toBe(0)
-    quarantines.told(master, 'first', 600)
+    quarantines.reported(master, 'first', 600)
     expect(quarantines.leftMs(master)).toBe(0)
     await clock.advance(1_000)
     expect(reports).toEqual([])

@@ -1,4 +1,4 @@
-/** Looks at the servers for all viewers: one bounded look at a time, and none without a viewer. */
+/** Takes snapshots of the servers for all viewers: one at a time, and none without a viewer. */
 import { instant, sleep, systemClock } from '../clock.ts'
 import type { Diagnosis } from '../operator/diagnosis.ts'
 import { globEscape } from '../operator/glob.ts'
@@ -6,13 +6,13 @@ import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
 import type { LockView } from '../operator/lock-view.ts'
 import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
-import type { Look as LookAtResource, QueueView, WaitingLines } from '../operator/queue-view.ts'
+import type { Inspect, QueueView, WaitingLines } from '../operator/queue-view.ts'
 import { fewAnswer } from '../operator/resource-view.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../message-of.ts'
 import type { ResolvedOptions } from './options.ts'
 
-export interface LooksOptions extends Pick<
+export interface SnapshotsOptions extends Pick<
   ResolvedOptions,
   'maxLeaseMs' | 'everyMs' | 'prefix' | 'limit'
 > {
@@ -21,7 +21,7 @@ export interface LooksOptions extends Pick<
   readonly queue: QueueView | undefined
 }
 
-export interface Look {
+export interface Snapshot {
   /** Milliseconds since 1970. */
   readonly at: number
   readonly diagnosis: Diagnosis
@@ -42,28 +42,28 @@ interface Problem {
 /** What is searched for, in leases and lines. */
 export interface Found {
   readonly leases: LiveLeases
-  readonly lines: Look['lines']
+  readonly lines: Snapshot['lines']
 }
 
-export type OnLook = (look: Look) => void
+export type OnSnapshot = (snapshot: Snapshot) => void
 
 const MAX_LINES = 20
 const LINE_HEADS = 3
 /** What a search returns where not all leases were looked at. */
 const MAX_FOUND = 200
 
-export class Looks {
-  readonly #options: LooksOptions
+export class Snapshots {
+  readonly #options: SnapshotsOptions
   readonly #watch = new LeaseWatch()
   readonly #history = new History()
   readonly #counter: QueueCounter | undefined
-  readonly #viewers = new Set<OnLook>()
+  readonly #viewers = new Set<OnSnapshot>()
   #loop: AbortController | undefined
-  #last: { readonly look: Look; readonly takenAt: number } | undefined
-  #taking: Promise<Look> | undefined
+  #last: { readonly snapshot: Snapshot; readonly takenAt: number } | undefined
+  #taking: Promise<Snapshot> | undefined
   #searches = new Map<string, Promise<Found>>()
 
-  constructor(options: LooksOptions) {
+  constructor(options: SnapshotsOptions) {
     this.#options = options
     const { queue, prefix } = options
     if (queue !== undefined) this.#counter = new QueueCounter(queue.server, prefix)
@@ -73,35 +73,35 @@ export class Looks {
     return this.#viewers.size
   }
 
-  /** Calls `onLook` now and after every look, until the function that is returned is called. */
-  watch(onLook: OnLook): () => void {
-    this.#viewers.add(onLook)
+  /** Calls `onSnapshot` now and with every snapshot, until the returned function is called. */
+  watch(onSnapshot: OnSnapshot): () => void {
+    this.#viewers.add(onSnapshot)
     const fresh = this.#fresh()
-    if (fresh !== undefined) onLook(fresh)
+    if (fresh !== undefined) onSnapshot(fresh)
     if (this.#loop === undefined) {
       this.#loop = new AbortController()
       void this.#run(this.#loop.signal, fresh !== undefined)
     }
     return () => {
-      this.#viewers.delete(onLook)
+      this.#viewers.delete(onSnapshot)
       if (this.#viewers.size > 0) return
       this.#loop?.abort()
       this.#loop = undefined
     }
   }
 
-  /** The last look while it is fresh, else a new one. */
-  async latest(): Promise<Look> {
+  /** The last snapshot while it is fresh, else a new one. */
+  async latest(): Promise<Snapshot> {
     return this.#fresh() ?? this.#take()
   }
 
-  /** Whose resource contains the text. Asks the servers only where the look was cut off. */
-  async search(look: Look, text: string): Promise<Found> {
-    const { leases, lines } = look
+  /** Whose resource contains the text. Asks the servers only where the snapshot was cut off. */
+  async search(snapshot: Snapshot, text: string): Promise<Found> {
+    const { leases, lines } = snapshot
     if (text === '') return { leases, lines }
     const known = this.#searches.get(text)
     if (known !== undefined) return known
-    const searching = this.#search(look, text)
+    const searching = this.#search(snapshot, text)
     this.#searches.set(text, searching)
     return searching
   }
@@ -120,28 +120,28 @@ export class Looks {
         () => true,
       )
       if (over) return
-      // A look that failed is no look: viewers see that the last one grows old.
-      const look = await this.#take().catch(() => undefined)
-      if (look !== undefined) for (const onLook of this.#viewers) onLook(look)
+      // A read that failed is no snapshot: viewers see that the last one grows old.
+      const snapshot = await this.#take().catch(() => undefined)
+      if (snapshot !== undefined) for (const onSnapshot of this.#viewers) onSnapshot(snapshot)
       pauseMs = everyMs
     }
   }
 
-  #fresh(): Look | undefined {
+  #fresh(): Snapshot | undefined {
     const { everyMs } = this.#options
-    // A viewer is never further behind than this either: the pause, and the look itself.
+    // A viewer is never further behind than this either: the pause, and the read itself.
     const fresh = this.#last !== undefined && systemClock.now() - this.#last.takenAt < 2 * everyMs
-    return fresh ? this.#last?.look : undefined
+    return fresh ? this.#last?.snapshot : undefined
   }
 
-  #take(): Promise<Look> {
-    this.#taking ??= this.#look().finally(() => {
+  #take(): Promise<Snapshot> {
+    this.#taking ??= this.#read().finally(() => {
       this.#taking = undefined
     })
     return this.#taking
   }
 
-  async #look(): Promise<Look> {
+  async #read(): Promise<Snapshot> {
     const { locks, limit, maxLeaseMs, queue } = this.#options
     const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
     const [diagnosis, leases, queues] = await Promise.all([
@@ -154,13 +154,13 @@ export class Looks {
     const counts = queues !== undefined && 'problem' in queues ? undefined : queues
     const history = this.#history.add(at, leases, changes, counts)
     const lines = await this.#lines(leases, '')
-    const look = { at, diagnosis, leases, changes, lines, queues, history }
-    this.#last = { look, takenAt: systemClock.now() }
+    const snapshot = { at, diagnosis, leases, changes, lines, queues, history }
+    this.#last = { snapshot, takenAt: systemClock.now() }
     this.#searches = new Map()
-    return look
+    return snapshot
   }
 
-  async #search({ leases, lines }: Look, text: string): Promise<Found> {
+  async #search({ leases, lines }: Snapshot, text: string): Promise<Found> {
     const { locks } = this.#options
     const match = `*${globEscape(text)}*`
     const found = leases.truncated
@@ -172,7 +172,7 @@ export class Looks {
     }
   }
 
-  async #lines(leases: LiveLeases, text: string): Promise<Look['lines']> {
+  async #lines(leases: LiveLeases, text: string): Promise<Snapshot['lines']> {
     const { queue, locks } = this.#options
     try {
       const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
@@ -187,8 +187,8 @@ function problemOf(error: unknown): Problem {
   return { problem: messageOf(error) }
 }
 
-/** Who holds what, from the look that was just taken; asks only where that was cut off. */
-function holders(found: LiveLeases, locks: LockView): LookAtResource {
+/** Who holds what, from the snapshot that was just taken; asks only where that was cut off. */
+function holders(found: LiveLeases, locks: LockView): Inspect {
   const { quorum, masters, unreachable } = found
   const answered = masters - unreachable.length
   const leases = new Map(
