@@ -119,7 +119,7 @@ for (const kind of KINDS) {
     test('a command about masters says which commands there are', async () => {
       const said = await cli(['leaks'], { env })
       expect(said.code).toBe(2)
-      expect(said.err).toContain('With --locks there are doctor, leases')
+      expect(said.err).toContain('With --locks, use doctor, leases')
     })
 
     test('a server that is away: exit code 3, and why', async () => {
