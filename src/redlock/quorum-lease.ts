@@ -1,4 +1,4 @@
-/** A lease on a quorum of masters: how it is extended, healed, passed on and released there. */
+/** A lease on a quorum of masters: how it is extended, healed, handed over and released there. */
 import type { Instant } from '../clock.ts'
 import { HeldLease, type Renewed } from '../lock/held-lease.ts'
 import { canBeRenewed } from '../lock/keeper.ts'

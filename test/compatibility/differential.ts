@@ -121,15 +121,35 @@ function compare(
 ): void {
   test.concurrent(title, limits, async () => {
     if (servers === undefined) throw new Error('useSides() was not called in this file')
-    // A machine that stands still keeps no delay of the scenario, and renews no lock of a job.
-    await undisturbed({ bystander: servers.connection }, async () => {
-      const [bullmq, found] = await Promise.all([
-        factsOf('bullmq', scenario),
-        factsOf('ours', scenario),
-      ])
-      expect({ bullmq, ours: found }).toEqual(expected)
-    })
+    // A machine that stands still for as long renews no lock of a job.
+    const premise = { bystander: servers.connection, stallMs: MARGIN_MS }
+    await undisturbed(premise, () => measure(scenario, expected))
   })
+}
+
+async function measure(
+  scenario: Scenario,
+  expected: { readonly bullmq: Facts; readonly ours: Facts },
+): Promise<void> {
+  for (let measurement = 1; ; measurement++) {
+    const [bullmq, found] = await Promise.all([
+      factsOf('bullmq', scenario),
+      factsOf('ours', scenario),
+    ])
+    // Where BullMQ itself does otherwise, the machine did not keep the scenario's delays.
+    if (measurement < MEASUREMENTS && !agree(bullmq, expected.bullmq)) continue
+    expect({ bullmq, ours: found }).toEqual(expected)
+    return
+  }
+}
+
+function agree(found: Facts, expected: Facts): boolean {
+  try {
+    expect(found).toEqual(expected)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** A scenario that throws has found that out: the other side is still compared. */

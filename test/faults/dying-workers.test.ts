@@ -5,9 +5,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { Redis } from 'ioredis'
-import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
+import { foundFleet } from '../support/found-fleet.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { immortalKeys } from './checkers/immortal-keys.ts'
 import { ALL } from './scenario.ts'
@@ -32,23 +32,18 @@ afterAll(async () => {
 
 it('jobs survive kill -9 in every state, a frozen queue, and masters that are away', async () => {
   const namespace = `dying-${process.pid}`
-  const founder = new Redlock({
+  const lock = {
     masters: fleet.urls,
     namespace,
     leaseMs: LEASE_MS,
     maxLeaseMs: MAX_LEASE_MS,
-    logger: silentLogger,
-  })
-  await founder.bootstrap({ newFleet: true })
-  await founder.close()
+  }
+  await foundFleet(lock)
   const setup = {
+    ...lock,
     queue: namespace,
     connection: { host: fleet.queue.host, port: fleet.queue.port },
-    masters: fleet.urls,
-    namespace,
     storeUrl: store.url,
-    leaseMs: LEASE_MS,
-    maxLeaseMs: MAX_LEASE_MS,
     concurrency: 3,
     workMs: 60,
   }

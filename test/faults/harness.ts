@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import type { Fleet, TestServer } from '../../src/testing/index.ts'
+import { foundFleet } from '../support/found-fleet.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import { storeDisorder } from './checkers/fenced-store.ts'
 import { immortalKeys } from './checkers/immortal-keys.ts'
@@ -68,15 +69,7 @@ export class Harness implements AsyncDisposable {
     const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
     const harness = new Harness(fleet, clients, proxies, options)
     const { leaseMs, maxLeaseMs, namespace } = harness
-    const founder = new Redlock({
-      masters: fleet.urls,
-      namespace,
-      leaseMs,
-      maxLeaseMs,
-      logger: silentLogger,
-    })
-    await founder.bootstrap({ newFleet: true })
-    await founder.close()
+    await foundFleet({ masters: fleet.urls, namespace, leaseMs, maxLeaseMs })
     const { masterTimeoutMs = Math.ceil(leaseMs / 4), loops = 2 } = options
     const { holdMs = leaseMs / 20, pauses, stubborn } = options
     const shared = {
@@ -122,6 +115,20 @@ export class Harness implements AsyncDisposable {
 
   get resources(): readonly string[] {
     return this.#resources
+  }
+
+  /** A client of the masters behind the proxies, ready to acquire. */
+  async redlock(masterTimeoutMs: number): Promise<Redlock> {
+    const redlock = new Redlock({
+      masters: this.proxies.map(({ url }) => url),
+      namespace: this.namespace,
+      leaseMs: this.leaseMs,
+      maxLeaseMs: this.maxLeaseMs,
+      masterTimeoutMs,
+      logger: silentLogger,
+    })
+    await redlock.ready()
+    return redlock
   }
 
   server(index: number): TestServer {

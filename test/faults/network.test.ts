@@ -96,15 +96,7 @@ it.each(SEEDS)('delays from nothing to three leases (seed %i)', async (seed) => 
 it('a slow reply that the client waits for: trust still ends before the masters forget', async () => {
   // What is left of the lease after the reply is long enough for a busy machine.
   const harness = await stage.harness({ seed: 17, leaseMs: 1_500, maxLeaseMs: 1_500 })
-  await using redlock = new Redlock({
-    masters: harness.proxies.map(({ url }) => url),
-    namespace: harness.namespace,
-    leaseMs: harness.leaseMs,
-    maxLeaseMs: harness.maxLeaseMs,
-    masterTimeoutMs: harness.leaseMs,
-    logger: silentLogger,
-  })
-  await redlock.ready()
+  await using redlock = await harness.redlock(harness.leaseMs)
   for (const proxy of harness.proxies) proxy.delay({ repliesMs: 300 })
   await using lease = await redlock.acquire('slow', { waitMs: 5_000 })
   const key = `${harness.namespace}:lease:slow`
@@ -161,15 +153,7 @@ it.each(SEEDS)(
 it('a majority falls silent: the holder loses its lease before the masters forget it', async () => {
   // Long enough for a keeper on a busy machine, whose healthy masters answer late.
   const harness = await stage.harness({ seed: 3, leaseMs: 1_500, maxLeaseMs: 1_500 })
-  await using redlock = new Redlock({
-    masters: harness.proxies.map(({ url }) => url),
-    namespace: harness.namespace,
-    leaseMs: harness.leaseMs,
-    maxLeaseMs: harness.maxLeaseMs,
-    masterTimeoutMs: harness.leaseMs / 3,
-    logger: silentLogger,
-  })
-  await redlock.ready()
+  await using redlock = await harness.redlock(harness.leaseMs / 3)
   const lease = await redlock.acquire('mine', { autoExtend: true })
   const first = lease.trustedUntil
   await until('it is kept alive', () => lease.trustedUntil > first)

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
 import { storeDisorder } from '../faults/checkers/fenced-store.ts'
 import { immortalKeys } from '../faults/checkers/immortal-keys.ts'
@@ -17,6 +16,7 @@ import type { WorkerSetup } from '../faults/job-states.ts'
 import type { ClockShim, ShimmedClock } from '../faults/shimmed-clock.ts'
 import { FencedStore } from '../faults/store.ts'
 import { JobLedger, WorkerProcesses } from '../faults/worker-processes.ts'
+import { foundFleet } from '../support/found-fleet.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import type { ProducerSetup } from './producer-setup.ts'
 import { ScratchQueue } from './scratch-queue.ts'
@@ -86,15 +86,8 @@ export class Harness implements AsyncDisposable {
     ])
     const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
     const namespace = `soak-${randomUUID().slice(0, 8)}`
-    const founder = new Redlock({
-      masters: fleet.urls,
-      namespace,
-      leaseMs: LEASE_MS,
-      maxLeaseMs: MAX_LEASE_MS,
-      logger: silentLogger,
-    })
-    await founder.bootstrap({ newFleet: true })
-    await founder.close()
+    const lengths = { leaseMs: LEASE_MS, maxLeaseMs: MAX_LEASE_MS }
+    await foundFleet({ masters: fleet.urls, namespace, ...lengths })
     const leaseLogs = new LeaseLogs()
     const setup: WorkerSetup = {
       queue: namespace,

@@ -102,8 +102,8 @@ return bullmq(adding, KEYS, theirs)
  *       7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
  *       9 timestamp of the job · 10 burst of the line · 11 its share or '' · 12 ms to count for it
  * Returns  as BullMQ's, a fetched job with its turn
- * Keeps: a job that another worker owns leaves nothing. Where a job is offered and fewer wait than
- * run, none is fetched: what waits was offered too, and the bursts of a process end together.
+ * Keeps: a job that another worker owns leaves nothing. Where a job is offered and fewer jobs wait
+ * than run, none is fetched. The bursts of a process end together, so most of those were offered.
  */
 const finishBody = `
 local base, id, ending, lines, timestamp = ARGV[3], ARGV[4], ARGV[6], ARGV[8], ARGV[9]
