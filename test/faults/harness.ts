@@ -41,7 +41,7 @@ export interface HarnessOptions {
 }
 
 /** How long the clients may take to get some leases, while faults are going on or after them. */
-const PROGRESS_LIMIT_MS = 20_000
+const PROGRESS_LIMIT_MS = 60_000
 const SETTLE_LIMIT_MS = 1_000
 
 export class Harness implements AsyncDisposable {
@@ -68,16 +68,26 @@ export class Harness implements AsyncDisposable {
   ): Promise<Harness> {
     const proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
     const harness = new Harness(fleet, clients, proxies, options)
-    const { leaseMs, maxLeaseMs, namespace } = harness
+    try {
+      await harness.#begin(fleet, options)
+    } catch (error) {
+      await harness[Symbol.asyncDispose]()
+      throw error
+    }
+    return harness
+  }
+
+  async #begin(fleet: Fleet, options: HarnessOptions): Promise<void> {
+    const { leaseMs, maxLeaseMs, namespace } = this
     await foundFleet({ masters: fleet.urls, namespace, leaseMs, maxLeaseMs })
     const { masterTimeoutMs = Math.ceil(leaseMs / 4), loops = 2 } = options
     const { holdMs = leaseMs / 20, pauses, stubborn } = options
     const shared = {
-      urls: proxies.map(({ url }) => url),
+      urls: this.proxies.map(({ url }) => url),
       storeUrl: fleet.queue.url,
-      leaseLogs: harness.#leaseLogs.directory,
+      leaseLogs: this.#leaseLogs.directory,
       namespace,
-      resources: harness.#resources,
+      resources: this.#resources,
       leaseMs,
       maxLeaseMs,
       masterTimeoutMs,
@@ -86,9 +96,8 @@ export class Harness implements AsyncDisposable {
       ...(pauses !== undefined && { pauses }),
       ...(stubborn !== undefined && { stubborn }),
     }
-    await clients.begin(shared, options.seed, harness.history)
-    await harness.progress(5)
-    return harness
+    await this.#clients.begin(shared, options.seed, this.history)
+    await this.progress(5)
   }
 
   private constructor(

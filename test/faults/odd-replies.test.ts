@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
+import { undisturbed } from '../support/undisturbed.ts'
 import { bulk, FakeMaster } from './fake-master.ts'
 
 const leaks = watchLeaks()
@@ -69,35 +70,41 @@ const nonsense: readonly (readonly [string, string])[] = [
   ['a reply of unreasonable length', '$2147483647\r\nx'],
 ]
 
+async function judge(reply: string): Promise<void> {
+  const fakes = await Promise.all(Array.from({ length: 3 }, () => FakeMaster.start(reply)))
+  try {
+    const real = fleet.urls
+    const [minority, majority] = [
+      redlockOn([...real.slice(0, 3), ...fakes.slice(0, 2).map(({ url }) => url)]),
+      redlockOn([...real.slice(0, 2), ...fakes.map(({ url }) => url)]),
+    ]
+    await using few = minority
+    await using many = majority
+    await Promise.all([
+      few.bootstrap({ newFleet: true, confirmed: true }),
+      many.bootstrap({ newFleet: true, confirmed: true }),
+    ])
+    const outcome = await few.tryAcquire('r')
+    expect(outcome.status).toBe('granted')
+    if (outcome.status === 'granted') {
+      expect((await outcome.lease.extend()).status).toBe('extended')
+      await outcome.lease.release()
+    }
+    expect((await many.tryAcquire('r')).status).toBe('unreachable')
+    for (const { calls } of fakes) expect(calls).toBeGreaterThan(0)
+  } finally {
+    await Promise.all(fakes.map((fake) => fake[Symbol.asyncDispose]()))
+  }
+}
+
 describe('from a server that answers every script call with', () => {
   const cases = [
     ...errors.map((text) => [text.split(' ')[0] ?? '', `-${text}\r\n`] as const),
     ...nonsense,
   ]
-  it.each(cases)('%s', async (_, reply) => {
-    const fakes = await Promise.all(Array.from({ length: 3 }, () => FakeMaster.start(reply)))
-    try {
-      const real = fleet.urls
-      const [minority, majority] = [
-        redlockOn([...real.slice(0, 3), ...fakes.slice(0, 2).map(({ url }) => url)]),
-        redlockOn([...real.slice(0, 2), ...fakes.map(({ url }) => url)]),
-      ]
-      await using few = minority
-      await using many = majority
-      await Promise.all([
-        few.bootstrap({ newFleet: true, confirmed: true }),
-        many.bootstrap({ newFleet: true, confirmed: true }),
-      ])
-      const outcome = await few.tryAcquire('r')
-      expect(outcome.status).toBe('granted')
-      if (outcome.status === 'granted') {
-        expect((await outcome.lease.extend()).status).toBe('extended')
-        await outcome.lease.release()
-      }
-      expect((await many.tryAcquire('r')).status).toBe('unreachable')
-      for (const { calls } of fakes) expect(calls).toBeGreaterThan(0)
-    } finally {
-      await Promise.all(fakes.map((fake) => fake[Symbol.asyncDispose]()))
-    }
+  it.each(cases)('%s', (_, reply) => {
+    const bystander = fleet.masters[0]
+    if (bystander === undefined) throw new Error('the fleet has no master')
+    return undisturbed({ bystander }, () => judge(reply))
   })
 })

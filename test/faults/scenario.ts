@@ -42,7 +42,7 @@ export interface StageOptions extends FleetOptions {
 export function useStage(options: StageOptions = {}): Stage {
   const { members = 2, memberEnv, leaky = false, ...fleetOptions } = options
   // Each step of a scenario has a limit of its own.
-  vi.setConfig({ testTimeout: 120_000 })
+  vi.setConfig({ testTimeout: 300_000 })
   const leaks = leaky ? undefined : watchLeaks()
   let fleet: Fleet | undefined
   let clients: ClientProcesses | undefined

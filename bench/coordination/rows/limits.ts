@@ -141,45 +141,51 @@ function runsAt(runs: readonly Run[], at: number): readonly Run[] {
 }
 
 const CLOSED_LINES = 1_000
+const BUSY_JOBS = 10_000
 
 export const besideClosedLines: Row = {
   name: 'closed-lines',
-  load: `${CLOSED_LINES} paused and ${CLOSED_LINES} limited lines beside busy ones, 4 × 25`,
+  load: `${CLOSED_LINES} paused or limited lines beside busy ones, ${BUSY_JOBS} jobs, 4 × 25`,
   async run(harness, { smoke, rounds }) {
-    const [lines, each, closed] = smoke ? [10, 20, 50] : [100, 100, CLOSED_LINES]
-    const turns = await takeTurns(['alone', 'beside'], { rounds, warmUps: 0 }, (where) =>
-      speedOf(harness, where === 'beside' ? closed : 0, lines, each),
-    )
-    const ratio = turns.compared('beside', 'alone', (beside, alone) => beside / alone)
-    return [
-      speed('throughput beside them, of alone', ratio.median, 'x', { must: { atLeast: 0.95 } }),
-    ]
+    const [closed, jobs] = smoke ? [50, 200] : [CLOSED_LINES, BUSY_JOBS]
+    const figures = []
+    for (const busy of [1, 100]) {
+      const turns = await takeTurns(['alone', 'beside'], { rounds, warmUps: 0 }, (where) =>
+        speedOf(harness, where === 'beside' ? closed : 0, busy, jobs),
+      )
+      const ratio = turns.compared('beside', 'alone', (beside, alone) => beside / alone)
+      const label = `${busy} busy: throughput beside them, of alone`
+      figures.push(speed(label, ratio.median, 'x', { must: { atLeast: 0.95 } }))
+    }
+    return figures
   },
 }
 
+/** Every second closed line has a rate that its first job uses up; the others are paused. */
 async function speedOf(
   harness: Harness,
-  closedLines: number,
-  lines: number,
-  each: number,
+  closed: number,
+  busy: number,
+  count: number,
 ): Promise<number> {
   const name = newQueueName()
   const queue = openQueue(harness, name)
-  const rate = { limit: 1, perMs: 3_600_000 }
-  const closed = Array.from({ length: closedLines }, (_, index) => `${name}-closed-${index}`)
-  await Promise.all(closed.map((key) => queue.pauseResource(key)))
-  await Promise.all(closed.map((key) => queue.setRate(`${key}-rated`, rate)))
-  for (const key of closed) {
-    await queue.addBulk([...jobs(key, 3, 0), ...jobs(`${key}-rated`, 3, 0)])
+  const limited = Array.from({ length: closed / 2 }, (_, index) => `${name}-limited-${index}`)
+  const paused = limited.map((key) => `${key}-paused`)
+  await Promise.all(limited.map((key) => queue.setRate(key, { limit: 1, perMs: 3_600_000 })))
+  await Promise.all(paused.map((key) => queue.pauseResource(key)))
+  for (const key of [...limited, ...paused]) await queue.addBulk(jobs(key, 3, 0))
+  await harness.processes.work(harness.orders('strict', name, 25))
+  await harness.processes.completed(limited.length)
+  await queue.pause()
+  for (let line = 0; line < busy; line++) {
+    await queue.addBulk(jobs(`${name}-${line}`, count / busy, 0))
   }
-  const orders = harness.orders('strict', name, 25)
-  await harness.processes.work(orders)
-  await harness.processes.completed(closedLines) // Of each with a rate, one.
   const startedAt = monotonicMs()
-  for (let line = 0; line < lines; line++) await queue.addBulk(jobs(`${name}-${line}`, each, 0))
-  await harness.processes.completed(lines * each + closedLines)
+  await queue.resume()
+  await harness.processes.completed(limited.length + count)
   const tookMs = monotonicMs() - startedAt
   await harness.stop()
   await queue.close()
-  return (lines * each) / tookMs
+  return count / tookMs
 }

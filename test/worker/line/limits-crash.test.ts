@@ -194,6 +194,11 @@ test('tenants share the work 1:1 while a worker is killed; no job is lost or out
 }, 600_000)
 
 test('a batch comes back in order after its worker was killed in the middle', async () => {
+  // A worker that stands still may lose its jobs, which then run again elsewhere.
+  await fixture.undisturbed(killInTheMiddleOfABatch)
+}, 600_000)
+
+async function killInTheMiddleOfABatch(): Promise<void> {
   const queue = makeQueue()
   const SIZE = 8
   const COUNT = 60
@@ -226,4 +231,4 @@ test('a batch comes back in order after its worker was killed in the middle', as
   }
   const repeated = ofLine.filter((one) => isStart(one) && one.child !== victim && open.has(one.nr))
   expect(new Set(repeated.map(({ nr }) => nr))).toEqual(open)
-}, 240_000)
+}
