@@ -14,7 +14,7 @@ import type { SeededRandom } from './seeded-random.ts'
  * are stepped and memory is lost, clients' clocks are right. In the last two no client starts late,
  * because it could not see steps of a majority. `cells`: as `sane`, while resources move from one
  * fleet to another. Every step is long and lasts for longer than any lease: shorter ones are
- * residues in docs/safety.md.
+ * remaining risks in docs/safety.md.
  */
 export const KINDS = ['sane', 'stepped', 'jumps', 'amnesia', 'cells'] as const
 export type Clocks = (typeof KINDS)[number]
