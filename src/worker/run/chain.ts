@@ -90,7 +90,7 @@ export class Chain {
     this.#reserved.delete(jobId)
     reserved.deadline?.leave(reserved)
     if (reserved.lines === lines) return reserved
-    void release(reserved.outcome)
+    void releaseGranted(reserved.outcome)
     return undefined
   }
 
@@ -130,7 +130,7 @@ export class Chain {
     await Promise.all(
       reserved.map((link) => {
         link.deadline?.leave(link)
-        return release(link.outcome)
+        return releaseGranted(link.outcome)
       }),
     )
   }
@@ -236,7 +236,7 @@ class Link extends AsyncResource implements Ending, Expiring {
     } else {
       const { outcome } = this
       void this.runInAsyncScope(() =>
-        outcome === undefined ? this.#lease.release() : release(outcome),
+        outcome === undefined ? this.#lease.release() : releaseGranted(outcome),
       )
     }
   }
@@ -245,7 +245,7 @@ class Link extends AsyncResource implements Ending, Expiring {
     if (this.#reservedFor === undefined) this.returned()
     else {
       this.#chain.drop(this.#reservedFor)
-      void release(this.outcome)
+      void releaseGranted(this.outcome)
     }
   }
 
@@ -278,7 +278,8 @@ function mayHandOver({ resource }: Lease, { lines, slots }: Turn): boolean {
   return isWithin(resource, name, slots)
 }
 
-async function release(outcome: Promise<AcquireOutcome> | undefined): Promise<void> {
+/** Releases the lease that was granted, if one was. */
+export async function releaseGranted(outcome: Promise<AcquireOutcome> | undefined): Promise<void> {
   const resolved = await outcome
   if (resolved?.status === 'granted') await resolved.lease.release()
 }

@@ -179,15 +179,32 @@ function fieldsOf(reply: unknown, { resource, fencingToken }: Writer): readonly 
   throw new LeaseLostError(resource, fencingToken, reason)
 }
 
-/** Where the shared result of a job is. */
-export function resultKey<Data>(
+/** The result that jobs share, for one of them. */
+export interface SharedResult {
+  /** Without a lease: what a holder has stored, if this job may take it. */
+  peek(): Promise<{ readonly value: unknown } | undefined>
+  /** As `peek`; from now on no older holder writes. @throws LeaseLostError */
+  claim(writer: Writer): Promise<{ readonly value: unknown } | undefined>
+  /** @throws LeaseLostError when a later holder has been here; ValueTooLargeError. */
+  keep(writer: Writer, value: unknown): Promise<void>
+}
+
+export function sharedResultOf<Data>(
+  results: ResultStore,
+  dedupe: Dedupe<Data>,
   job: Job<Data>,
   resources: readonly string[],
-  { key, scope = 'job-name' }: Dedupe<Data>,
-): string {
+): SharedResult {
+  const { key, scope = 'job-name', fresh = false, resultTtlMs } = dedupe
   const what = key === undefined ? resources : key(job)
   const where = scope === 'job-name' ? [job.prefix, job.queueName, job.name] : []
-  return `{result:${JSON.stringify([...where, what])}}:values`
+  const store = `{result:${JSON.stringify([...where, what])}}:values`
+  const asker = fresh ? askerOf(job, resources) : undefined
+  return {
+    peek: () => results.peek(store, asker),
+    claim: (writer) => results.claim(store, writer, resultTtlMs, asker),
+    keep: (writer, value) => results.keep(store, writer, resultTtlMs, value),
+  }
 }
 
 /** Where the results of a job's steps are. */
@@ -196,7 +213,7 @@ export function stepsKey(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string 
 }
 
 /** For a job that takes only results of computations that began after it was added. */
-export function askerOf(
+function askerOf(
   job: Pick<Job, 'id' | 'prefix' | 'queueName' | 'timestamp'>,
   [line = '']: readonly string[],
 ): Asker {

@@ -11,8 +11,11 @@ import { asError } from './failure.ts'
 import type { JobReports } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
 
-export interface Running {
-  readonly job: Job
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
+export interface Running<Data = any, Result = any, Name extends string = string> {
+  readonly job: Job<Data, Result, Name>
+  /** Of BullMQ's lock on the job. */
+  readonly token: string | undefined
   readonly signal: JobSignal
   /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
   readonly startedAt: number
@@ -37,8 +40,8 @@ export class RunningJobs {
   /** A job is here twice when another run began while the first one works without its lock. */
   readonly #jobs = new Set<Running>()
 
-  constructor({ clock, lines, reports }: RunningJobsOptions) {
-    this.#options = { clock, lines, reports }
+  constructor(options: RunningJobsOptions) {
+    this.#options = options
   }
 
   /** How many they are. */
@@ -47,9 +50,18 @@ export class RunningJobs {
   }
 
   /** @param signal BullMQ's, of a worker that asks for it. */
-  start(job: Job, signal: AbortSignal | undefined): Running {
-    const startedAt = this.#options.clock.now()
-    const running: Running = { job, signal: new JobSignal(signal), startedAt, lease: undefined }
+  start<Data, Result, Name extends string>(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Running<Data, Result, Name> {
+    const running: Running<Data, Result, Name> = {
+      job,
+      token,
+      signal: new JobSignal(signal),
+      startedAt: this.#options.clock.now(),
+      lease: undefined,
+    }
     this.#jobs.add(running)
     return running
   }
