@@ -5,7 +5,7 @@
  */
 import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullmq'
 import pRetry from 'p-retry'
-import { sleep, systemClock, withinMs, type Timer } from '../clock.ts'
+import { sleep, systemClock, withinMs } from '../clock.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
 import { EventLog } from '../event-log.ts'
 import type { LockService } from '../lock/lock-service.ts'
@@ -13,12 +13,11 @@ import { labelOf } from '../lock/resources.ts'
 import { defaultLogger } from '../logger.ts'
 import { integerOption } from '../options.ts'
 import { JobTelemetry } from '../telemetry/job-telemetry.ts'
-import type { LineCensus } from '../telemetry/worker-source.ts'
-import { disconnectNow } from './bullmq/force-close.ts'
 import { LineBackend, type TakenJob } from './bullmq/line-backend.ts'
+import { lineCensus } from './line/census.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './line/inspection.ts'
 import { PUBLISH_INTERVAL_MS, SettingsCheck } from './line/settings-check.ts'
-import { LineSweep } from './line/sweep.ts'
+import { keepSweeping } from './line/sweep.ts'
 import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-processor.ts'
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
@@ -72,9 +71,6 @@ const DISCONNECT_LIMIT_MS = 500
 const IDLE_POLL_MS = 10
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
-/** A scrape waits this long at most, and looks at this many lines. */
-const CENSUS_LIMIT_MS = 500
-const CENSUS_LINES = 1_000
 
 /**
  * A BullMQ `Worker` that runs each job under a lease on the resource that the job touches.
@@ -102,10 +98,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   readonly #closing = new AbortController()
   readonly #runs: JobRuns<Data, Result, Name>
   readonly #lines: LineBackend
-  readonly #sweep: LineSweep | undefined
   readonly #breaker: Breaker
   readonly #telemetry: JobTelemetry
-  readonly #timers = new Set<Timer>()
   #lockRenewedAt = -Infinity
   #pausedByUser = false
   #starting: Promise<void> | undefined
@@ -171,7 +165,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const onError = (error: unknown): void => {
       this.emit('error', error as Error)
     }
-    this.#sweep = order === 'strict' ? new LineSweep(lines, systemClock, onError) : undefined
+    if (order === 'strict') void keepSweeping(lines, systemClock, this.#closing.signal, onError)
     this.#breaker = new Breaker({
       locks: redlock,
       clock: systemClock,
@@ -193,7 +187,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       queue: name,
       namespace,
       breakerOpen: () => this.#breaker.isOpen,
-      census: order === 'strict' ? () => this.#census() : undefined,
+      census: order === 'strict' ? () => lineCensus(lines) : undefined,
     })
     this.on('lockRenewalFailed', (jobIds) => {
       for (const jobId of jobIds) this.#runs.running.lockLost(jobId)
@@ -217,12 +211,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const terms = { by: 'LockedWorker', namespace, order, slots } as const
     const itself = { prefix: bullmq.prefix ?? 'bull', queue: name }
     const settings = new SettingsCheck(lines, itself, terms)
-    this.#repeat(PUBLISH_INTERVAL_MS, async () => {
+    void this.#repeat(PUBLISH_INTERVAL_MS, async () => {
       for (const difference of await settings.exchange()) onError(difference)
     })
-    this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
+    void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
-    this.#repeat(Math.ceil(lockMs / 4), () => {
+    void this.#repeat(Math.ceil(lockMs / 4), () => {
       this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
       return Promise.resolve()
     })
@@ -357,8 +351,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   async #close(force: boolean): Promise<void> {
     this.#closing.abort()
     this.#telemetry.closed()
-    this.#sweep?.stop()
-    for (const timer of this.#timers) timer.cancel()
     if (force) {
       this.#runs.stop(new ShutdownError())
       await this.#runs.close(true)
@@ -370,7 +362,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       withinMs(systemClock, CLOSE_LIMIT_MS, closing),
     )
     if ((await Promise.race([closing, idle])) === undefined) {
-      disconnectNow(this.#lines)
+      this.#lines.disconnectNow()
       await this.lockManager.close() // Its timer would keep the process alive.
       await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
     }
@@ -378,13 +370,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   /** Runs `action` now and again until the worker closes. Its errors are others' to report. */
-  #repeat(everyMs: number, action: () => Promise<void>): void {
-    void action().catch(() => undefined)
-    const timer = systemClock.after(everyMs, () => {
-      this.#timers.delete(timer)
-      if (!this.#closing.signal.aborted) this.#repeat(everyMs, action)
-    })
-    this.#timers.add(timer)
+  async #repeat(everyMs: number, action: () => Promise<void>): Promise<void> {
+    const { signal } = this.#closing
+    while (!signal.aborted) {
+      void action().catch(() => undefined)
+      await sleep(systemClock, everyMs, signal).catch(() => undefined) // Closing.
+    }
   }
 
   async #openTaken(
@@ -405,15 +396,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       taken.push({ job: member, run })
     }
     return taken
-  }
-
-  /** How many jobs wait in their lines; undefined when the queue's Redis does not answer soon. */
-  async #census(): Promise<LineCensus | undefined> {
-    try {
-      return await withinMs(systemClock, CENSUS_LIMIT_MS, this.#lines.census(CENSUS_LINES))
-    } catch {
-      return undefined // The queue's Redis is away: others report that.
-    }
   }
 
   async #idleWithin(limitMs: number): Promise<boolean> {

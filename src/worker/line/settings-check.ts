@@ -7,7 +7,6 @@
 import { SettingsDifferError } from '../../errors.ts'
 import { keyScript } from '../bullmq/composed-script.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
-import type { Place } from './place.ts'
 
 /** What has to be the same, and which class has it. */
 export interface SharedSettings {
@@ -15,6 +14,12 @@ export interface SharedSettings {
   readonly namespace: string
   readonly order: 'strict' | 'relaxed'
   readonly slots: number
+}
+
+/** Which queue of a Redis. */
+export interface QueueName {
+  readonly prefix: string
+  readonly queue: string
 }
 
 const COMPARED = ['namespace', 'order', 'slots'] as const
@@ -42,18 +47,18 @@ return found
 )
 
 /** Where they are. Not under the namespace, which may be what differs. */
-export function settingsKey({ prefix, queue }: Pick<Place, 'prefix' | 'queue'>): string {
+export function settingsKey({ prefix, queue }: QueueName): string {
   return `redlock:settings:${prefix}:${queue}`
 }
 
 export class SettingsCheck {
   readonly #backend: LineBackend
-  readonly #queue: Pick<Place, 'prefix' | 'queue'>
+  readonly #queue: QueueName
   readonly #mine: SharedSettings
 
   constructor(
     backend: LineBackend,
-    queue: Pick<Place, 'prefix' | 'queue'>,
+    queue: QueueName,
     { by, namespace, order, slots }: SharedSettings,
   ) {
     this.#backend = backend

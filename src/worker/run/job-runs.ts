@@ -29,6 +29,8 @@ import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
 import { NO_TURN, type LineBackend, type Turn } from '../bullmq/line-backend.ts'
+import { LineLimits } from '../line/limits.ts'
+import { chargeShare } from '../line/shares.ts'
 import { leaseFor } from './admission.ts'
 import { batchedOf, runBatch, settledValue, type Batched } from './batch.ts'
 import { Batches, type Membership, type OpenTaken } from './batch-members.ts'
@@ -388,9 +390,8 @@ export class JobRuns<Data, Result, Name extends string> {
     if (lines === undefined || !ordered) {
       throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
     }
-    const entry = { since: this.#options.clock.wallNow() }
-    const ends = resources.map((name) => lines.limit(name, 'asleep', entry, delayMs))
-    return Math.max(...(await Promise.all(ends)).map((end) => end ?? 0))
+    const limits = new LineLimits(lines)
+    return Math.max(...(await Promise.all(resources.map((name) => limits.sleep(name, delayMs)))))
   }
 
   /** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
@@ -429,8 +430,9 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** Counts work for the tenant of a job whose last trip does not. */
   #charge({ share, chargedMs }: Turn, workedMs: number): void {
-    if (share === '') return
-    void this.#options.lines?.charge(share, workedMs - chargedMs).catch(() => undefined)
+    const { lines } = this.#options
+    if (lines === undefined || share === '') return
+    void chargeShare(lines, share, workedMs - chargedMs).catch(() => undefined)
   }
 
   async #giveBack(

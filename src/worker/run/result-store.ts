@@ -7,7 +7,6 @@ import type { Job } from 'bullmq'
 import { LeaseLostError, ValueTooLargeError } from '../../errors.ts'
 import { keyScript } from '../bullmq/composed-script.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
-import { jobName, placeOf } from '../line/place.ts'
 
 /** One computation for all jobs of a resource, within a time. */
 export interface Dedupe<Data> {
@@ -209,7 +208,7 @@ export function sharedResultOf<Data>(
 
 /** Where the results of a job's steps are. */
 export function stepsKey(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string {
-  return `{steps:${jobName(placeOf(job))}}:values`
+  return `{steps:${JSON.stringify([job.prefix, job.queueName, job.id ?? ''])}}:values`
 }
 
 /** For a job that takes only results of computations that began after it was added. */

@@ -7,6 +7,7 @@ import { JobCancelledError, JobLockLostError } from '../../errors.ts'
 import type { Clock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
+import { cancelRequests } from '../line/cancel.ts'
 import { asError } from './failure.ts'
 import type { JobReports } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
@@ -89,9 +90,9 @@ export class RunningJobs {
   /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
   async pollCancels(): Promise<void> {
     const ids = [...this.#jobs].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
-    if (ids.length === 0) return
-    const requests = (await this.#options.lines?.cancelRequests(ids)) ?? []
-    for (const { jobId, timestamp, reason } of requests) {
+    const { lines } = this.#options
+    if (lines === undefined || ids.length === 0) return
+    for (const { jobId, timestamp, reason } of await cancelRequests(lines, ids)) {
       const error = new JobCancelledError(jobId, reason)
       for (const running of this.#runsOf(jobId)) {
         if (running.job.timestamp === timestamp) cancel(running, error)
