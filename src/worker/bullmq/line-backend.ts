@@ -83,6 +83,8 @@ export interface Ending {
   readonly offers: boolean
   /** What the batch of the next job takes, behind this trip; undefined for none. */
   readonly takes?: Taking | undefined
+  /** What it has taken; once the trip is under way. */
+  taken?: Promise<TakenJobs | undefined> | undefined
   /** The trip is under way. */
   sent(): void
   /** The trip is back with the job that it fetched, if any. */
@@ -109,6 +111,7 @@ export interface Taking {
 /** A job as BullMQ knows it, and its id. */
 export type TakenJob = readonly [job: JobJson, id: string]
 
+/** Jobs of a batch behind its first one. */
 interface TakenJobs {
   readonly firstId: string
   readonly jobs: readonly TakenJob[]
@@ -168,10 +171,8 @@ export class LineBackend extends Backend {
   readonly #scripts: LineScripts
   readonly #turns = new Map<string, Turn>()
   readonly #endingIds = new Map<string, Ending>()
-  /** Taken behind the trip of an ending. */
-  readonly #takenBehind = new Map<Ending, Promise<TakenJobs | undefined>>()
-  /** Jobs that are cancelled here now, and what the script says of them. */
-  readonly #cancelled = new Map<string, { reason: string; outcome: CancelOutcome }>()
+  /** What is sent in place of the last trip of a job that is cancelled here now. */
+  readonly #cancelling = new Map<string, (client: Client, args: unknown[]) => Promise<unknown>>()
   /** Taken for the batch of a job that was fetched in the trip before. By the id of that job. */
   readonly #ahead = new Map<string, Promise<TakenJobs | undefined>>()
   /** Of jobs whose last trips become one. */
@@ -226,10 +227,6 @@ export class LineBackend extends Backend {
     })
     prepared.catch(() => undefined) // BullMQ reports a connection that fails.
     waiting.initializing = prepared
-  }
-
-  get scripts(): LineScripts {
-    return this.#scripts
   }
 
   /** `host:port` of the queue's Redis, where its client tells it. */
@@ -363,14 +360,18 @@ export class LineBackend extends Backend {
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
   async cancel(job: Job, error: Error, reason: string): Promise<CancelOutcome> {
     const id = job.id ?? ''
-    const request = { reason, outcome: 'missing' as CancelOutcome }
-    this.#cancelled.set(id, request)
+    let outcome: CancelOutcome = 'missing'
+    this.#cancelling.set(id, async (client, args) => {
+      const reply = await this.#send(client, this.#scripts.cancel, args, [id, reason])
+      outcome = reply as CancelOutcome
+      return 0
+    })
     try {
       await job.moveToFailed(error, '0')
     } finally {
-      this.#cancelled.delete(id)
+      this.#cancelling.delete(id)
     }
-    return request.outcome
+    return outcome
   }
 
   /** BullMQ waits for a connection before it closes it; this ends its clients at once. */
@@ -514,8 +515,8 @@ export class LineBackend extends Backend {
     argv: Arguments,
   ): Promise<unknown> {
     const id = String(argv[0])
-    const cancelled = this.#cancelled.get(id)
-    if (cancelled !== undefined) return this.#cancel(client, args, id, cancelled)
+    const cancel = this.#cancelling.get(id)
+    if (cancel !== undefined) return cancel(client, args)
     const ending = this.#endingIds.get(id)
     const group = this.#groups.get(id)
     this.#groups.delete(id)
@@ -536,10 +537,7 @@ export class LineBackend extends Backend {
     const reply = this.#heard(this.#send(client, script, args, ours))
     if (takes !== undefined) {
       // A reply that is lost is as that of any fetch: the jobs are found stalled.
-      this.#takenBehind.set(
-        ending,
-        this.#take(takes, '', '').catch(() => undefined),
-      )
+      ending.taken = this.#take(takes, '', '').catch(() => undefined)
     }
     ending.sent()
     return reply
@@ -551,30 +549,20 @@ export class LineBackend extends Backend {
     const { numberOfKeys } = finishMany
     const [{ args } = { args: [] }] = trips
     const values = trips.map((trip) => trip.args[numberOfKeys + RETURN_VALUE])
-    const shared = new SharedArguments(1 + numberOfKeys + trips.length)
+    const shared: unknown[] = []
+    const first = 1 + numberOfKeys + trips.length // As Lua counts.
     const jobs = trips.map(({ ours, args: own }) => {
       const [, at, property, , target, fetches, prefix, opts, fields] = own.slice(numberOfKeys)
       const theirs = [at, property, target, fetches, prefix].map(String)
-      return [...ours, ...theirs, shared.positionOf(opts), shared.positionOf(fields)]
+      return [...ours, ...theirs, first + indexIn(shared, opts), first + indexIn(shared, fields)]
     })
     const ours = [JSON.stringify(jobs), numberOfKeys]
     const keys = args.slice(0, numberOfKeys)
-    const all = [...keys, ...keys, ...values, ...shared.all]
+    const all = [...keys, ...keys, ...values, ...shared]
     const replies = this.#send(client, finishMany, all, ours)
     this.#flush(client) // The server works on them while the first job's trip is prepared.
     sent()
     return (await replies) as readonly unknown[]
-  }
-
-  async #cancel(
-    client: Client,
-    args: unknown[],
-    id: string,
-    request: { readonly reason: string; outcome: CancelOutcome },
-  ): Promise<unknown> {
-    const reply = await this.#send(client, this.#scripts.cancel, args, [id, request.reason])
-    request.outcome = reply as CancelOutcome
-    return 0
   }
 
   /** Tells a job's ending what became of the trip that ends it. */
@@ -591,11 +579,7 @@ export class LineBackend extends Backend {
       return completed
     } finally {
       this.#endingIds.delete(id)
-      const taken = ending.takes && this.#takenBehind.get(ending)
-      if (taken !== undefined) {
-        this.#takenBehind.delete(ending)
-        if (jobId !== undefined) this.#ahead.set(jobId, taken)
-      }
+      if (jobId !== undefined && ending.taken !== undefined) this.#ahead.set(jobId, ending.taken)
       ending.returned(jobId, jobId === undefined ? undefined : this.#turns.get(jobId))
     }
   }
@@ -706,23 +690,13 @@ export class LineBackend extends Backend {
   }
 }
 
-/** Arguments of which several jobs have the same. */
-class SharedArguments {
-  readonly all: unknown[] = []
-  readonly #first: number
-
-  /** @param first where the first one of them is, as Lua counts. */
-  constructor(first: number) {
-    this.#first = first
-  }
-
-  positionOf(argument: unknown): number {
-    const isSame = (other: unknown): boolean =>
-      other === argument ||
-      (Buffer.isBuffer(other) && Buffer.isBuffer(argument) && other.equals(argument))
-    const known = this.all.findIndex(isSame)
-    return this.#first + (known === -1 ? this.all.push(argument) - 1 : known)
-  }
+/** Where an argument is among those of which several jobs have the same; it is added if new. */
+function indexIn(shared: unknown[], argument: unknown): number {
+  const isSame = (other: unknown): boolean =>
+    other === argument ||
+    (Buffer.isBuffer(other) && Buffer.isBuffer(argument) && other.equals(argument))
+  const known = shared.findIndex(isSame)
+  return known === -1 ? shared.push(argument) - 1 : known
 }
 
 function slotsOf(text: unknown): number | undefined {

@@ -186,12 +186,9 @@ export async function whyWaits(
     const ahead = line.findIndex(({ queue, jobId }) => jobId === job.id && queue === job.queueName)
     const entry = line[ahead]
     if (entry === undefined) continue
-    if (ahead > 0) {
-      return `Job ${id} (${entry.state}) is in line for \`${name}\` and waits for ${entry.waitsFor}.`
-    }
-    if (name === resources.at(-1)) {
-      return `Job ${id} (${entry.state}) is first in line for \`${name}\` and waits for ${entry.waitsFor}.`
-    }
+    if (ahead === 0 && name !== resources.at(-1)) continue
+    const where = `${ahead > 0 ? 'in' : 'first in'} line for \`${name}\``
+    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.`
   }
   return undefined
 }

@@ -56,14 +56,10 @@ export class SettingsCheck {
   readonly #queue: QueueName
   readonly #mine: SharedSettings
 
-  constructor(
-    backend: LineBackend,
-    queue: QueueName,
-    { by, namespace, order, slots }: SharedSettings,
-  ) {
+  constructor(backend: LineBackend, queue: QueueName, mine: SharedSettings) {
     this.#backend = backend
     this.#queue = queue
-    this.#mine = { by, namespace, order, slots }
+    this.#mine = mine
   }
 
   /** Whether a LockedWorker has said anything lately; false also where none has started yet. */
@@ -74,16 +70,7 @@ export class SettingsCheck {
 
   /** Says what this process has and finds others that differ. */
   async exchange(): Promise<readonly SettingsDifferError[]> {
-    return this.#differences(await this.#exchange())
-  }
-
-  async #exchange(): Promise<readonly string[]> {
-    const args = [JSON.stringify(this.#mine), ENTRY_TTL_MS]
-    const reply = await this.#backend.runOn(exchangeScript, settingsKey(this.#queue), args)
-    return reply as readonly string[]
-  }
-
-  #differences(found: readonly string[]): readonly SettingsDifferError[] {
+    const found = await this.#exchange()
     const errors: SettingsDifferError[] = []
     for (let index = 0; index + 1 < found.length; index += 2) {
       const theirs = JSON.parse(found[index] ?? '{}') as SharedSettings
@@ -97,5 +84,11 @@ export class SettingsCheck {
       errors.push(new SettingsDifferError(this.#queue.queue, both, differences, at))
     }
     return errors
+  }
+
+  async #exchange(): Promise<readonly string[]> {
+    const args = [JSON.stringify(this.#mine), ENTRY_TTL_MS]
+    const reply = await this.#backend.runOn(exchangeScript, settingsKey(this.#queue), args)
+    return reply as readonly string[]
   }
 }

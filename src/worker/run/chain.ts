@@ -61,10 +61,7 @@ const SHORT_JOB_MS = 5
 const BUSY = 0.5
 
 export class Chain {
-  readonly #locks: LockService
-  readonly #leaseOptions: LeaseOptions
-  readonly #clock: Clock
-  readonly #burstMs: number
+  readonly #options: ChainOptions
   readonly #load: LoopLoad
   readonly #finishing: Deadlines
   readonly #starting: Deadlines
@@ -74,10 +71,7 @@ export class Chain {
 
   constructor({ locks, leaseOptions, clock, burstMs }: ChainOptions) {
     const { slots: _, ...rest } = leaseOptions
-    this.#locks = locks
-    this.#leaseOptions = Object.freeze(rest)
-    this.#clock = clock
-    this.#burstMs = burstMs
+    this.#options = { locks, leaseOptions: Object.freeze(rest), clock, burstMs }
     this.#load = new LoopLoad(clock)
     this.#finishing = new Deadlines(clock)
     this.#starting = new Deadlines(clock)
@@ -100,7 +94,7 @@ export class Chain {
    */
   end(done: Done): Ending {
     const { share, chargedMs } = done.turn
-    const burstMs = share === '' ? this.#burstMs : this.#burstMs * (shareFrom(share)?.weight ?? 1)
+    const burstMs = this.#options.burstMs * (shareFrom(share)?.weight ?? 1)
     const workMs = Math.max(MIN_JOB_MS, done.workedMs)
     const allMs = done.usedMs + workMs
     const isSpent = allMs >= burstMs
@@ -109,15 +103,13 @@ export class Chain {
     const hasNoTime = done.workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
     const isBusy = done.isOneOfMany || this.#ending > 0
     const offers = isSpent && isBusy && hasNoTime
-    const usedMs = isSpent ? carriedMs : allMs
-    const use = {
-      usedMs,
+    const link = new Link(this, done, {
+      next: isSpent ? 'back' : 'front',
+      usedMs: isSpent ? carriedMs : allMs,
       chargeMs: workMs - chargedMs,
-      isSpent,
       offers,
-      endedAt: this.#clock.now(),
-    }
-    const link = new Link(this, done, use)
+      endedAt: this.#options.clock.now(),
+    })
     link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
     this.#ending++
     return link
@@ -137,7 +129,7 @@ export class Chain {
 
   /** @internal */
   get handsOver(): boolean {
-    return this.#locks.handOver !== undefined
+    return this.#options.locks.handOver !== undefined
   }
 
   /** @internal */
@@ -158,9 +150,10 @@ export class Chain {
 
   /** @internal */
   async handOver(lease: Lease): Promise<AcquireOutcome> {
+    const { locks, leaseOptions } = this.#options
     try {
-      if (this.#locks.handOver !== undefined && lease.remainingMs() > 0) {
-        return await this.#locks.handOver(lease, this.#leaseOptions)
+      if (locks.handOver !== undefined && lease.remainingMs() > 0) {
+        return await locks.handOver(lease, leaseOptions)
       }
     } catch {
       // The lease was lost in this moment, or the service is closing: the next job asks itself.
@@ -170,11 +163,8 @@ export class Chain {
   }
 }
 
-interface Use {
-  readonly usedMs: number
-  readonly chargeMs: number
-  readonly isSpent: boolean
-  readonly offers: boolean
+/** What the work of a job came to. */
+interface Use extends Pick<Ending, 'next' | 'usedMs' | 'chargeMs' | 'offers'> {
   readonly endedAt: number
 }
 
@@ -191,6 +181,7 @@ class Link extends AsyncResource implements Ending, Expiring {
   readonly chargeMs: number
   readonly offers: boolean
   readonly takes: Taking | undefined
+  taken: Ending['taken']
   readonly endedAt: number
   outcome: Promise<AcquireOutcome> | undefined
   deadline: Deadline | undefined
@@ -205,7 +196,7 @@ class Link extends AsyncResource implements Ending, Expiring {
     super('redlock.job')
     this.timestamp = timestamp
     this.lines = lines
-    this.next = use.isSpent ? 'back' : 'front'
+    this.next = use.next
     this.usedMs = use.usedMs
     this.share = turn.share
     this.chargeMs = use.chargeMs
@@ -214,7 +205,7 @@ class Link extends AsyncResource implements Ending, Expiring {
     this.endedAt = use.endedAt
     this.#chain = chain
     this.#lease = lease
-    this.#isEager = !use.isSpent && turn.isFollowed && chain.handsOver
+    this.#isEager = use.next === 'front' && turn.isFollowed && chain.handsOver
   }
 
   /** Behind the bytes of the trip, and while it is under way. */

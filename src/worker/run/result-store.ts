@@ -90,10 +90,9 @@ return found[1] and mayTake(ARGV[3], ARGV[4], found[2]) and found[1]
 const dropScript = keyScript('results:drop', `return redis.call('DEL', KEYS[1])`)
 
 /** The place of a job that takes no result of a computation that began before it was added. */
-export interface Asker {
-  readonly line: string
-  readonly place: string
-}
+type Asker = readonly [line: string, place: string]
+/** A job that takes any result. */
+const ANY: Asker = ['', '']
 
 /** The holder that writes: the lease's resource and fencing token. */
 export interface Writer {
@@ -114,9 +113,8 @@ export class ResultStore {
   }
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
-  async peek(store: string, asker?: Asker): Promise<{ readonly value: unknown } | undefined> {
-    const { line = '', place = '' } = asker ?? {}
-    const text = await this.#backend.run(peekScript, store, [line, place])
+  async peek(store: string, asker: Asker = ANY): Promise<{ readonly value: unknown } | undefined> {
+    const text = await this.#backend.run(peekScript, store, asker)
     return typeof text === 'string' ? { value: JSON.parse(text) as unknown } : undefined
   }
 
@@ -125,7 +123,7 @@ export class ResultStore {
     store: string,
     writer: Writer,
     ttlMs: number,
-    asker?: Asker,
+    asker: Asker,
   ): Promise<{ readonly value: unknown } | undefined> {
     const values = await this.claimAll(store, writer, ttlMs, asker)
     return values.has(RESULT) ? { value: values.get(RESULT) } : undefined
@@ -136,10 +134,9 @@ export class ResultStore {
     store: string,
     writer: Writer,
     ttlMs: number,
-    asker?: Asker,
+    asker: Asker = ANY,
   ): Promise<ReadonlyMap<string, unknown>> {
-    const { line = '', place = '' } = asker ?? {}
-    const args = [writer.fencingToken, Math.ceil(ttlMs), line, place]
+    const args = [writer.fencingToken, Math.ceil(ttlMs), ...asker]
     const fields = fieldsOf(await this.#backend.run(claimScript, store, args), writer)
     const values = new Map<string, unknown>()
     for (let index = 0; index + 1 < fields.length; index += 2) {
@@ -198,7 +195,7 @@ export function sharedResultOf<Data>(
   const what = key === undefined ? resources : key(job)
   const where = scope === 'job-name' ? [job.prefix, job.queueName, job.name] : []
   const store = `{result:${JSON.stringify([...where, what])}}:values`
-  const asker = fresh ? askerOf(job, resources) : undefined
+  const asker = fresh ? askerOf(job, resources) : ANY
   return {
     peek: () => results.peek(store, asker),
     claim: (writer) => results.claim(store, writer, resultTtlMs, asker),
@@ -217,5 +214,5 @@ function askerOf(
   [line = '']: readonly string[],
 ): Asker {
   const base = `${job.prefix}:${job.queueName}:`
-  return { line, place: `${base}${job.id ?? ''} ${Buffer.byteLength(base)} ${job.timestamp}` }
+  return [line, `${base}${job.id ?? ''} ${Buffer.byteLength(base)} ${job.timestamp}`]
 }
