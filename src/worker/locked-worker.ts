@@ -99,7 +99,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   readonly #runs: JobRuns<Data, Result, Name>
   readonly #lines: LineBackend
   readonly #breaker: Breaker
-  readonly #telemetry: JobTelemetry
+  readonly #telemetry = new JobTelemetry()
+  readonly #onError = (error: unknown): void => {
+    this.emit('error', error as Error)
+  }
   #lockRenewedAt = -Infinity
   #pausedByUser = false
   #starting: Promise<void> | undefined
@@ -119,15 +122,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const { redlock, order, checkpoints, dedupe, slots, maxWaitMs, onFailure } = ours
     if (batchedOf(processor) !== undefined) refuseWithBatches(ours)
     const { namespace } = redlock
-    const late: { runs?: JobRuns<Data, Result, Name> } = {}
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(
       name,
       // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
-      (job, token) => {
-        if (late.runs === undefined) throw new Error('The worker is not ready')
-        return late.runs.run(job, token)
-      },
+      (job, token) => this.#runs.run(job, token),
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
         ...{ namespace, slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name },
@@ -136,9 +135,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const lines = LineBackend.of(this)
     const { logger = defaultLogger() } = options
     const log = new EventLog(logger)
-    const telemetry = new JobTelemetry()
     const results = new ResultStore(lines, ours.maxValueBytes)
-    const extras: Parameters<typeof jobRuns<Data, Result, Name>>[3] = {
+    const given = { ...options, logger }
+    this.#runs = jobRuns<Data, Result, Name>(redlock, given, processor, this.#telemetry, {
       dedupe,
       checkpoints,
       lines,
@@ -155,17 +154,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         this.#emit('leaseLost', job, error)
       },
       onLocksClosed: () => void super.pause(true),
-    }
-    const given = { ...options, logger }
-    this.#runs = jobRuns<Data, Result, Name>(redlock, given, processor, extras, telemetry)
-    late.runs = this.#runs
+    })
     this.#redlock = redlock
     this.#resource = options.resource
     this.#lines = lines
-    const onError = (error: unknown): void => {
-      this.emit('error', error as Error)
-    }
-    if (order === 'strict') void keepSweeping(lines, systemClock, this.#closing.signal, onError)
+    if (order === 'strict')
+      void keepSweeping(lines, systemClock, this.#closing.signal, this.#onError)
     this.#breaker = new Breaker({
       locks: redlock,
       clock: systemClock,
@@ -182,37 +176,18 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         if (!this.#pausedByUser) void super.resume()
       },
     })
-    this.#telemetry = telemetry
-    telemetry.opened({
+    this.#telemetry.opened({
       queue: name,
       namespace,
       breakerOpen: () => this.#breaker.isOpen,
       census: order === 'strict' ? () => lineCensus(lines) : undefined,
     })
-    this.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) this.#runs.running.lockLost(jobId)
-    })
-    this.on('completed', () => {
-      if (telemetry.listens()) telemetry.ended(name, 'completed')
-    })
-    this.on('failed', (job) => {
-      // BullMQ hands over no job where it has stalled too often.
-      telemetry.ended(
-        name,
-        job !== undefined && job.finishedOn === undefined ? 'retried' : 'failed',
-      )
-    })
-    if (checkpoints) {
-      // A job that failed for good may be retried by hand, and goes on where it stopped.
-      this.on('completed', (job) => {
-        results.drop(stepsKey(job)).catch(onError)
-      })
-    }
+    this.#listen(checkpoints ? results : undefined)
     const terms = { by: 'LockedWorker', namespace, order, slots } as const
     const itself = { prefix: bullmq.prefix ?? 'bull', queue: name }
     const settings = new SettingsCheck(lines, itself, terms)
     void this.#repeat(PUBLISH_INTERVAL_MS, async () => {
-      for (const difference of await settings.exchange()) onError(difference)
+      for (const difference of await settings.exchange()) this.#onError(difference)
     })
     void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
@@ -220,9 +195,27 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
       return Promise.resolve()
     })
-    if (bullmq.autorun !== false) this.run().catch(onError)
+    if (bullmq.autorun !== false) this.run().catch(this.#onError)
     void this.#reportSilentQueue()
     void this.#reportSharedServer(log)
+  }
+
+  /** @param steps where the results of steps are kept. */
+  #listen(steps: ResultStore | undefined): void {
+    const telemetry = this.#telemetry
+    this.on('lockRenewalFailed', (jobIds) => {
+      this.#runs.running.locksLost(jobIds)
+    })
+    this.on('completed', (job) => {
+      if (telemetry.listens()) telemetry.ended(this.name, 'completed')
+      // A job that failed for good may be retried by hand, and goes on where it stopped.
+      steps?.drop(stepsKey(job)).catch(this.#onError)
+    })
+    this.on('failed', (job) => {
+      // BullMQ hands over no job where it has stalled too often.
+      const isRetried = job !== undefined && job.finishedOn === undefined
+      telemetry.ended(this.name, isRetried ? 'retried' : 'failed')
+    })
   }
 
   /**
@@ -389,9 +382,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         Job<Data, Result, Name> | undefined
       if (member === undefined) continue
       const run = async (): Promise<void> => {
-        await this.processJob(member, token, () => false).catch((error: unknown) => {
-          this.emit('error', error as Error)
-        })
+        await this.processJob(member, token, () => false).catch(this.#onError)
       }
       taken.push({ job: member, run })
     }

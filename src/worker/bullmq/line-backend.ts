@@ -68,7 +68,7 @@ export interface Turn {
 }
 
 /** How a job's last trip moves its lines. */
-export interface Ending {
+export interface Move {
   readonly timestamp: number
   /** As {@link Turn.lines}. */
   readonly lines: string
@@ -83,7 +83,12 @@ export interface Ending {
   readonly offers: boolean
   /** What the batch of the next job takes, behind this trip; undefined for none. */
   readonly takes?: Taking | undefined
-  /** What it has taken; once the trip is under way. */
+}
+
+/** The end of a job. */
+export interface Ending {
+  readonly move: Move
+  /** What the batch of the next job has taken; once the trip is under way. */
   taken?: Promise<TakenJobs | undefined> | undefined
   /** The trip is under way. */
   sent(): void
@@ -523,14 +528,14 @@ export class LineBackend extends Backend {
     const isDone = argv[4] === 'completed'
     const leaving = isDone || this.#settings.onFailure === 'continue' ? 'leave' : 'hold'
     if (group?.has(id) === true) {
-      const { lines = '', timestamp = '' } = ending ?? {}
+      const { lines = '', timestamp = '' } = ending?.move ?? {}
       return group.add(id, { args, ours: [id, leaving, lines, timestamp] })
     }
     if (ending === undefined) {
       const ours = [id, '', leaving, 'back', '', '', '', '', 0]
       return this.#heard(this.#send(client, script, args, ours))
     }
-    const { offers, next, lines, timestamp, usedMs, share, chargeMs, takes } = ending
+    const { offers, next, lines, timestamp, usedMs, share, chargeMs, takes } = ending.move
     const offer = offers ? '1' : ''
     const burstMs = Math.round(usedMs)
     const ours = [id, offer, leaving, next, lines || '-', timestamp, burstMs, share, chargeMs]

@@ -13,7 +13,7 @@ import { Deadlines, type Clock, type Deadline, type Expiring } from '../../clock
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
-import type { Ending, Taking, Turn } from '../bullmq/line-backend.ts'
+import type { Ending, Move, Taking, Turn } from '../bullmq/line-backend.ts'
 import { shareFrom } from '../line/shares.ts'
 import { isWithin } from './admission.ts'
 import { LoopLoad } from './loop-load.ts'
@@ -21,8 +21,8 @@ import { LoopLoad } from './loop-load.ts'
 /** What the job before left for the next one of its line. */
 export interface Reserved {
   readonly outcome: Promise<AcquireOutcome>
-  /** What the line has used of its burst. */
-  readonly usedMs: number
+  /** Of the job before it. */
+  readonly move: Move
   /** When the job before it had done its work, on the monotonic clock. */
   readonly endedAt: number
 }
@@ -83,7 +83,7 @@ export class Chain {
     if (reserved === undefined) return undefined
     this.#reserved.delete(jobId)
     reserved.deadline?.leave(reserved)
-    if (reserved.lines === lines) return reserved
+    if (reserved.move.lines === lines) return reserved
     void releaseGranted(reserved.outcome)
     return undefined
   }
@@ -93,23 +93,28 @@ export class Chain {
    * same worker is given that job, and is released if not.
    */
   end(done: Done): Ending {
-    const { share, chargedMs } = done.turn
+    const { timestamp, lines, lease, turn, workedMs, takes } = done
+    const { share, chargedMs, isFollowed } = turn
     const burstMs = this.#options.burstMs * (shareFrom(share)?.weight ?? 1)
-    const workMs = Math.max(MIN_JOB_MS, done.workedMs)
+    const workMs = Math.max(MIN_JOB_MS, workedMs)
     const allMs = done.usedMs + workMs
     const isSpent = allMs >= burstMs
     const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
     // A process with time left runs a line as fast as any other, and a change of process costs.
-    const hasNoTime = done.workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
+    const hasNoTime = workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
     const isBusy = done.isOneOfMany || this.#ending > 0
-    const offers = isSpent && isBusy && hasNoTime
-    const link = new Link(this, done, {
+    const move: Move = {
+      timestamp,
+      lines,
       next: isSpent ? 'back' : 'front',
       usedMs: isSpent ? carriedMs : allMs,
+      share,
       chargeMs: workMs - chargedMs,
-      offers,
-      endedAt: this.#options.clock.now(),
-    })
+      offers: isSpent && isBusy && hasNoTime,
+      takes,
+    }
+    const isEager = !isSpent && isFollowed && this.handsOver
+    const link = new Link(this, lease, move, isEager, this.#options.clock.now())
     link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
     this.#ending++
     return link
@@ -163,55 +168,36 @@ export class Chain {
   }
 }
 
-/** What the work of a job came to. */
-interface Use extends Pick<Ending, 'next' | 'usedMs' | 'chargeMs' | 'offers'> {
-  readonly endedAt: number
-}
-
 /**
  * From the end of a job to the start of the next one of its line. What it does belongs to the trace
  * of the job that ends, wherever BullMQ calls it.
  */
 class Link extends AsyncResource implements Ending, Expiring {
-  readonly timestamp: number
-  readonly lines: string
-  readonly next: 'front' | 'back'
-  readonly usedMs: number
-  readonly share: string
-  readonly chargeMs: number
-  readonly offers: boolean
-  readonly takes: Taking | undefined
-  taken: Ending['taken']
+  readonly move: Move
   readonly endedAt: number
+  taken: Ending['taken']
   outcome: Promise<AcquireOutcome> | undefined
   deadline: Deadline | undefined
   readonly #chain: Chain
   readonly #lease: Lease
-  /** It hands over while the trip is under way. */
   readonly #isEager: boolean
   #isOver = false
   #reservedFor: string | undefined
 
-  constructor(chain: Chain, { timestamp, lines, lease, turn, takes }: Done, use: Use) {
+  /** @param isEager it hands over while the trip is under way. */
+  constructor(chain: Chain, lease: Lease, move: Move, isEager: boolean, endedAt: number) {
     super('redlock.job')
-    this.timestamp = timestamp
-    this.lines = lines
-    this.next = use.next
-    this.usedMs = use.usedMs
-    this.share = turn.share
-    this.chargeMs = use.chargeMs
-    this.offers = use.offers
-    this.takes = takes
-    this.endedAt = use.endedAt
+    this.move = move
+    this.endedAt = endedAt
     this.#chain = chain
     this.#lease = lease
-    this.#isEager = use.next === 'front' && turn.isFollowed && chain.handsOver
+    this.#isEager = isEager
   }
 
   /** Behind the bytes of the trip, and while it is under way. */
   sent(): void {
     if (this.#isEager && !this.#isOver) this.#handOver()
-    else if (this.offers) this.returned()
+    else if (this.move.offers) this.returned()
   }
 
   returned(jobId?: string, turn?: Turn): void {
@@ -219,7 +205,7 @@ class Link extends AsyncResource implements Ending, Expiring {
     this.#isOver = true
     this.#chain.ended()
     this.deadline?.leave(this)
-    const isNext = turn?.turn === 'woken' && turn.lines === this.lines
+    const isNext = turn?.turn === 'woken' && turn.lines === this.move.lines
     if (jobId !== undefined && isNext && this.#chain.handsOver && mayHandOver(this.#lease, turn)) {
       if (this.outcome === undefined) this.#handOver()
       this.#reservedFor = jobId
@@ -253,10 +239,8 @@ export function plainEnding(
   share = '',
 ): Ending {
   const nothing = (): undefined => undefined
-  return {
-    ...{ timestamp, lines, next: 'back', usedMs: 0, offers: false },
-    ...{ sent: nothing, returned: nothing, share, chargeMs },
-  }
+  const move: Move = { timestamp, lines, next: 'back', usedMs: 0, share, chargeMs, offers: false }
+  return { move, sent: nothing, returned: nothing }
 }
 
 /**

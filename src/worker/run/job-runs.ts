@@ -62,23 +62,23 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   ) => Promise<Result>
   readonly maxWaitMs: number
   readonly burstMs: number
-  readonly dedupe: Dedupe<Data> | undefined
-  readonly checkpoints: boolean
+  readonly dedupe?: Dedupe<Data> | undefined
+  readonly checkpoints?: boolean
   /** The longest sleep of a job that met an outage of the masters. */
   readonly maxUnreachableMs: number
   /** The lines of the queue; a worker that is made elsewhere has none. */
-  readonly lines: LineBackend | undefined
+  readonly lines?: LineBackend | undefined
   /** Whether a job waits for its turn in its lines. */
-  readonly ordered: boolean
+  readonly ordered?: boolean
   /** How jobs run that were taken for a batch. A worker made elsewhere has batches of one. */
   readonly openTaken?: OpenTaken<Data, Result, Name>
   /** What outlives a worker; undefined without a connection to the queue's Redis. */
-  readonly results: ResultStore | undefined
+  readonly results?: ResultStore | undefined
   readonly reports: JobReports
-  readonly onRequeued: (job: Job<Data>, requeue: Requeue) => void
-  readonly onLeaseLost: (job: Job<Data>, error: LeaseLostError) => void
+  readonly onRequeued?: ((job: Job<Data>, requeue: Requeue) => void) | undefined
+  readonly onLeaseLost?: ((job: Job<Data>, error: LeaseLostError) => void) | undefined
   /** The lock service is closed: jobs can only be given back. */
-  readonly onLocksClosed: () => void
+  readonly onLocksClosed?: () => void
 }
 
 /** What was found out about a job before it started. */
@@ -227,7 +227,7 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Promise<Lease> {
     if (this.#isStopping()) throw new NotStarted()
     const { locks, leaseOptions, clock, ordered, lines } = this.#options
-    const isTurn = lines !== undefined && ordered
+    const isTurn = lines !== undefined && ordered === true
     const outcome = await this.#untilDone(running, () =>
       leaseFor(resources, { locks, leaseOptions, clock, isTurn, slots }),
     )
@@ -255,7 +255,7 @@ export class JobRuns<Data, Result, Name extends string> {
   /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
   #requeued(job: Job<Data, Result, Name>, why: Requeue, tookMs: number): DelayedError {
     this.#options.reports.requeued(job, why, tookMs)
-    this.#options.onRequeued(job, why)
+    this.#options.onRequeued?.(job, why)
     return new DelayedError(why.reason)
   }
 
@@ -300,7 +300,7 @@ export class JobRuns<Data, Result, Name extends string> {
           lines: start.lines,
           lease,
           turn,
-          usedMs: reserved?.usedMs ?? turn.usedMs,
+          usedMs: reserved?.move.usedMs ?? turn.usedMs,
           workedMs,
           isOneOfMany: this.running.size > 1,
           takes: turn.isFollowed ? this.#batches?.takingOf(resources, token) : undefined,
@@ -315,7 +315,7 @@ export class JobRuns<Data, Result, Name extends string> {
       reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', workedMs)
       if (lost !== undefined) {
         reports.leaseLost(job, lease, lost)
-        this.#options.onLeaseLost(job, lost)
+        this.#options.onLeaseLost?.(job, lost)
       }
     }
   }
@@ -402,7 +402,7 @@ export class JobRuns<Data, Result, Name extends string> {
     try {
       return await this.#insist(running, action)
     } catch (error) {
-      if (error instanceof RedlockClosedError) this.#options.onLocksClosed()
+      if (error instanceof RedlockClosedError) this.#options.onLocksClosed?.()
       throw causeOf(error) === 'final' ? error : new NotStarted()
     }
   }

@@ -32,7 +32,7 @@ export interface Running<Data = any, Result = any, Name extends string = string>
 
 export interface RunningJobsOptions {
   readonly clock: Clock
-  readonly lines: LineBackend | undefined
+  readonly lines?: LineBackend | undefined
   readonly reports: JobReports
 }
 
@@ -71,9 +71,9 @@ export class RunningJobs {
     this.#jobs.delete(running)
   }
 
-  /** BullMQ's lock on a job is lost: it may run elsewhere. */
-  lockLost(jobId: string): void {
-    for (const run of this.#runsOf(jobId)) this.#stop(run)
+  /** BullMQ's locks on these jobs are lost: they may run elsewhere. */
+  locksLost(jobIds: readonly string[]): void {
+    for (const run of jobIds.flatMap((id) => this.#runsOf(id))) this.#stop(run)
   }
 
   /**
