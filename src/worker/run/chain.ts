@@ -231,6 +231,8 @@ class Link extends AsyncResource implements Ending, Expiring {
   }
 }
 
+const nothing = (): void => undefined
+
 /** The end of a job whose lease is released already. */
 export function plainEnding(
   { timestamp }: Pick<Job, 'timestamp'>,
@@ -238,7 +240,6 @@ export function plainEnding(
   chargeMs = 0,
   share = '',
 ): Ending {
-  const nothing = (): undefined => undefined
   const move: Move = { timestamp, lines, next: 'back', usedMs: 0, share, chargeMs, offers: false }
   return { move, sent: nothing, returned: nothing }
 }

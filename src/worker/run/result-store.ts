@@ -118,18 +118,10 @@ export class ResultStore {
     return typeof text === 'string' ? { value: JSON.parse(text) as unknown } : undefined
   }
 
-  /** As {@link peek}; from now on no older holder writes. @throws LeaseLostError */
-  async claim(
-    store: string,
-    writer: Writer,
-    ttlMs: number,
-    asker: Asker,
-  ): Promise<{ readonly value: unknown } | undefined> {
-    const values = await this.claimAll(store, writer, ttlMs, asker)
-    return values.has(RESULT) ? { value: values.get(RESULT) } : undefined
-  }
-
-  /** Everything that is stored. @throws LeaseLostError when a later holder has been here. */
+  /**
+   * Everything that is stored; from now on no older holder writes.
+   * @throws LeaseLostError when a later holder has been here.
+   */
   async claimAll(
     store: string,
     writer: Writer,
@@ -198,7 +190,10 @@ export function sharedResultOf<Data>(
   const asker = fresh ? askerOf(job, resources) : ANY
   return {
     peek: () => results.peek(store, asker),
-    claim: (writer) => results.claim(store, writer, resultTtlMs, asker),
+    async claim(writer) {
+      const values = await results.claimAll(store, writer, resultTtlMs, asker)
+      return values.has(RESULT) ? { value: values.get(RESULT) } : undefined
+    },
     keep: (writer, value) => results.keep(store, writer, resultTtlMs, value),
   }
 }
