@@ -29,8 +29,8 @@ const censusScript = lineScript('census', censusBody)
 export async function lineCensus(backend: LineBackend): Promise<LineCensus | undefined> {
   const args = [backend.toKey('delayed'), LINES, backend.toKey('')]
   try {
-    const asked = backend.run(censusScript, 'sleeping-lines', args)
-    const reply = (await withinMs(systemClock, LIMIT_MS, asked)) as number[] | undefined
+    const request = backend.run(censusScript, 'sleeping-lines', args)
+    const reply = (await withinMs(systemClock, LIMIT_MS, request)) as number[] | undefined
     if (reply === undefined) return undefined
     const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0] = reply
     return { lines, parked, longest, limited, tenants }
