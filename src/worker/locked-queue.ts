@@ -117,6 +117,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   Name
 > {
   readonly #placement: (data: Data, jobId: string | undefined) => Placement
+  readonly #lines: LineBackend
+  readonly #limits: LineLimits
   readonly #settings: SettingsCheck
   /** On the monotonic clock. */
   #compareAt = 0
@@ -168,8 +170,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     this.#placement = placement
     const terms = { by: 'LockedQueue', namespace, order: 'strict', slots: base } as const
     const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
-    const backend = LineBackend.of(this)
-    this.#settings = new SettingsCheck(backend, itself, terms)
+    this.#lines = LineBackend.of(this)
+    this.#limits = new LineLimits(this.#lines)
+    this.#settings = new SettingsCheck(this.#lines, itself, terms)
   }
 
   /**
@@ -193,7 +196,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * @returns false where the job holds no line.
    */
   async skip(jobId: string): Promise<boolean> {
-    return skipJob(this.#lines(), jobId)
+    return skipJob(this.#lines, jobId)
   }
 
   /**
@@ -206,12 +209,12 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * ```
    */
   async pauseResource(resource: string, options: LimitOptions = {}): Promise<void> {
-    await this.#limits().pause(resourceName(resource), options)
+    await this.#limits.pause(resourceName(resource), options)
   }
 
   /** Ends a pause, and the time for which a `lease.rateLimit()` has put a resource to sleep. */
   async resumeResource(resource: string): Promise<void> {
-    await this.#limits().resume(resourceName(resource))
+    await this.#limits.resume(resourceName(resource))
   }
 
   /**
@@ -221,33 +224,33 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * resource itself comes before its patterns, and of those the longest counts.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
-    await this.#limits().setSlots(resourceName(resource), slots, options)
+    await this.#limits.setSlots(resourceName(resource), slots, options)
   }
 
   /** The option `slots` counts again. */
   async resetSlots(resource: string): Promise<void> {
-    await this.#limits().resetSlots(resourceName(resource))
+    await this.#limits.resetSlots(resourceName(resource))
   }
 
   /** Sets the rate of a resource, in place of those that its jobs were added with. */
   async setRate(resource: string, rate: Rate, options: LimitOptions = {}): Promise<void> {
-    await this.#limits().setRate(resourceName(resource), rate, options)
+    await this.#limits.setRate(resourceName(resource), rate, options)
   }
 
   /** The rates that the jobs were added with count again. */
   async resetRate(resource: string): Promise<void> {
-    await this.#limits().resetRate(resourceName(resource))
+    await this.#limits.resetRate(resourceName(resource))
   }
 
   /** What is set for a resource now. */
   async getLimits(resource: string): Promise<ResourceLimits> {
-    const limits = await this.#limits().get(resourceName(resource))
+    const limits = await this.#limits.get(resourceName(resource))
     return limits.get(resource) ?? {}
   }
 
   /** Every resource for which something is set. */
   async getAllLimits(): Promise<ReadonlyMap<string, ResourceLimits>> {
-    return this.#limits().get()
+    return this.#limits.get()
   }
 
   /**
@@ -274,7 +277,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * @returns how many jobs left their lines.
    */
   async leaveLines(): Promise<number> {
-    return leaveLines(this.#lines())
+    return leaveLines(this.#lines)
   }
 
   /**
@@ -282,21 +285,13 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * @returns undefined for a job that has ended, does not exist, or has no place yet.
    */
   async position(jobId: string): Promise<LinePosition | undefined> {
-    return positionOf(this.#lines(), jobId)
+    return positionOf(this.#lines, jobId)
   }
 
   /** As BullMQ's. What is known of processes with other settings is emitted before. */
   override async close(): Promise<void> {
     await withinMs(systemClock, COMPARE_LIMIT_MS, this.#comparing)
     return super.close()
-  }
-
-  #lines(): LineBackend {
-    return LineBackend.of(this)
-  }
-
-  #limits(): LineLimits {
-    return new LineLimits(this.#lines())
   }
 
   /** A plain `Worker` would run the first job of each line and wake none behind it. */
