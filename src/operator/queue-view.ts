@@ -4,11 +4,11 @@ import { systemClock, withinMs } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
-import { disconnectNow } from '../worker/bullmq/force-close.ts'
 import { LineBackend } from '../worker/bullmq/line-backend.ts'
 import { cancelJobs, type CancelOptions } from '../worker/line/cancel.ts'
 import { inspectResource, membersOf, whyWaits, type LineEntry } from '../worker/line/inspection.ts'
-import type { ResourceLimits } from '../worker/line/limits.ts'
+import { leaveLines } from '../worker/line/leave-lines.ts'
+import { LineLimits, type ResourceLimits } from '../worker/line/limits.ts'
 import { positionOf, type LinePosition } from '../worker/line/position.ts'
 import { settingsKey, type SharedSettings } from '../worker/line/settings-check.ts'
 import { stepsKey } from '../worker/run/result-store.ts'
@@ -188,12 +188,12 @@ export class QueueView {
 
   /** What is set for a resource, or for all of which something is set. */
   async limits(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    return this.#within(() => this.#lines().limits(resource))
+    return this.#within(() => this.#limits().get(resource))
   }
 
   /** Sets or ends limits of a resource. */
-  async changeLimits(change: (lines: LineBackend) => Promise<unknown>): Promise<void> {
-    await this.#within(() => change(this.#lines()))
+  async changeLimits(change: (limits: LineLimits) => Promise<void>): Promise<void> {
+    await this.#within(() => change(this.#limits()))
   }
 
   /** A job's place in its line, and an estimate of its wait, as for workers with one slot. */
@@ -215,7 +215,7 @@ export class QueueView {
   /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
   async leaveLines(queue: string): Promise<number> {
     const backend = LineBackend.of(this.#queue(queue))
-    return this.#within(() => backend.leaveLines(), LEAVE_LINES_LIMIT_MS)
+    return this.#within(() => leaveLines(backend), LEAVE_LINES_LIMIT_MS)
   }
 
   /** The other namespaces that the queue's workers and producers had lately. */
@@ -244,7 +244,7 @@ export class QueueView {
     const queues = [...this.#queues.values()]
     this.#queues.clear()
     const closing = queues.map((queue) => {
-      disconnectNow(LineBackend.of(queue))
+      LineBackend.of(queue).disconnectNow()
       return queue.close()
     })
     await withinMs(systemClock, CLOSE_LIMIT_MS, Promise.allSettled(closing))
@@ -282,6 +282,10 @@ export class QueueView {
     queue.on('error', () => undefined) // The question that failed rejects.
     this.#queues.set(name, queue)
     return queue
+  }
+
+  #limits(): LineLimits {
+    return new LineLimits(this.#lines())
   }
 
   /** Any queue will do: lines belong to no queue. */

@@ -124,7 +124,7 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   ): Promise<Result> => runs.run(job, token, signal)
   const watch = (worker: LockRenewalEvents): void => {
     worker.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) runs.running.lockLost(jobId)
+      runs.running.locksLost(jobIds)
     })
   }
   return Object.assign(run, { watch })
@@ -135,9 +135,10 @@ export function jobRuns<Data, Result, Name extends string>(
   redlock: LockService,
   options: LockedProcessorOptions<Data>,
   processor: LeasedProcessor<Data, Result, Name>,
-  extras: Partial<JobRunsOptions<Data, Result, Name>> = {},
   telemetry: JobTelemetry = new JobTelemetry(),
+  more: Partial<JobRunsOptions<Data, Result, Name>> = {},
 ): JobRuns<Data, Result, Name> {
+  const log = new EventLog(options.logger ?? defaultLogger(), options.jobLogLevel)
   return new JobRuns<Data, Result, Name>({
     locks: redlock,
     // Frozen, so that `Redlock` checks them once.
@@ -152,26 +153,12 @@ export function jobRuns<Data, Result, Name extends string>(
     processor,
     maxWaitMs: options.maxWaitMs ?? Infinity,
     burstMs: 0,
-    dedupe: undefined,
-    checkpoints: false,
     maxUnreachableMs: MAX_UNREACHABLE_MS,
-    lines: undefined,
-    ordered: false,
-    results: undefined,
-    reports: new JobReports(eventLog(options), telemetry),
-    onRequeued: (job, why) => options.onRequeued?.(job, why),
-    onLeaseLost: (job, error) => options.onLeaseLost?.(job, error),
-    onLocksClosed: () => undefined,
-    ...extras,
+    reports: new JobReports(log, telemetry),
+    onRequeued: options.onRequeued,
+    onLeaseLost: options.onLeaseLost,
+    ...more,
   })
-}
-
-function eventLog({
-  logger = defaultLogger(),
-  jobLogLevel = 'debug',
-}: Pick<LockedProcessorOptions, 'logger' | 'jobLogLevel'>): EventLog {
-  choiceOption('jobLogLevel', jobLogLevel, ['debug', 'info'])
-  return new EventLog(logger, jobLogLevel)
 }
 
 /** @internal @throws TypeError for a bad option. */
@@ -200,5 +187,6 @@ export function checkProcessorOptions<Data>(
   if (options.maxWaitMs !== undefined) {
     integerOption('maxWaitMs', options.maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
   }
+  choiceOption('jobLogLevel', options.jobLogLevel ?? 'debug', ['debug', 'info'])
   resourceOption<Data>(options.resource)
 }

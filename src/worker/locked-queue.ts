@@ -15,16 +15,13 @@ import {
   objectOption,
   refuse,
 } from '../options.ts'
-import { LineBackend } from './bullmq/line-backend.ts'
+import { LineBackend, type Placement } from './bullmq/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from './line/cancel.ts'
+import { leaveLines, skipJob } from './line/leave-lines.ts'
 import {
   checkedRate,
   checkedSlots,
-  pauseLine,
-  resetLineSlots,
-  resumeLine,
-  setLineRate,
-  setLineSlots,
+  LineLimits,
   type JobRate,
   type LimitOptions,
   type Rate,
@@ -119,10 +116,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   Result,
   Name
 > {
-  readonly #resource: (data: Data) => string | readonly string[]
-  readonly #rate: ((data: Data) => JobRate | undefined) | undefined
-  readonly #share: ((data: Data, resources: readonly string[]) => Share) | undefined
-  readonly #slots: ((data: Data) => number) | undefined
+  readonly #placement: (data: Data, jobId: string | undefined) => Placement
+  readonly #lines: LineBackend
+  readonly #limits: LineLimits
   readonly #settings: SettingsCheck
   /** On the monotonic clock. */
   #compareAt = 0
@@ -153,31 +149,30 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       if (value === undefined || typeof value === 'function') continue
       refuse(option, 'a function of the data, such as ({ customer }) => customer', value)
     }
-    const lines = { namespace, slots: base, within, maxWaitMs: maxWaitMs ?? Infinity }
-    const resources = (data: unknown): readonly string[] =>
-      resourcesOf(resource, data as Data, undefined)
-    const rates = rate && { rate: (data: unknown) => rate(data as Data) }
-    const share = (data: Data, names: readonly string[]): Share => ({
-      tenant: tenant === undefined ? names.join() : checkedTenant(tenant(data)),
+    const hasShares = tenant !== undefined || weight !== undefined
+    const shareOf = (data: Data, resources: readonly string[]): Share => ({
+      tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
       weight: weight === undefined ? 1 : checkedWeight(weight(data)),
     })
-    const hasShares = tenant !== undefined || weight !== undefined
+    const placement = (data: Data, jobId: string | undefined): Placement => {
+      const resources = resourcesOf(resource, data, jobId)
+      const share = hasShares ? shareOf(data, resources) : undefined
+      const ownSlots = typeof slots === 'function' ? checkedSlots(slots(data)) : undefined
+      const jobRate = rate?.(data)
+      const ownRate = jobRate === undefined ? undefined : checkedRate(jobRate, 'rate')
+      return { resources, share, slots: ownSlots, rate: ownRate }
+    }
     const factory = LineBackend.factory({
-      ...{ ...lines, onFailure: 'continue', resources, ...rates },
-      ...(typeof slots === 'function' && {
-        slotsOf: (data: unknown) => checkedSlots(slots(data as Data)),
-      }),
-      ...(hasShares && { share: (data: unknown, names) => share(data as Data, names) }),
+      ...{ namespace, slots: base, within, maxWaitMs: maxWaitMs ?? Infinity },
+      ...{ onFailure: 'continue', placement: (data) => placement(data as Data, undefined) },
     })
     super(name, queueOptions, factory)
-    this.#resource = resource
-    this.#rate = rate
-    this.#share = hasShares ? share : undefined
-    this.#slots = typeof slots === 'function' ? slots : undefined
+    this.#placement = placement
     const terms = { by: 'LockedQueue', namespace, order: 'strict', slots: base } as const
     const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
-    const backend = LineBackend.of(this)
-    this.#settings = new SettingsCheck(backend, itself, terms)
+    this.#lines = LineBackend.of(this)
+    this.#limits = new LineLimits(this.#lines)
+    this.#settings = new SettingsCheck(this.#lines, itself, terms)
   }
 
   /**
@@ -201,7 +196,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * @returns false where the job holds no line.
    */
   async skip(jobId: string): Promise<boolean> {
-    return this.#lines().skip(jobId)
+    return skipJob(this.#lines, jobId)
   }
 
   /**
@@ -214,12 +209,12 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * ```
    */
   async pauseResource(resource: string, options: LimitOptions = {}): Promise<void> {
-    await pauseLine(this.#lines(), resourceName(resource), options)
+    await this.#limits.pause(resourceName(resource), options)
   }
 
   /** Ends a pause, and the time for which a `lease.rateLimit()` has put a resource to sleep. */
   async resumeResource(resource: string): Promise<void> {
-    await resumeLine(this.#lines(), resourceName(resource))
+    await this.#limits.resume(resourceName(resource))
   }
 
   /**
@@ -229,33 +224,33 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * resource itself comes before its patterns, and of those the longest counts.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
-    await setLineSlots(this.#lines(), resourceName(resource), slots, options)
+    await this.#limits.setSlots(resourceName(resource), slots, options)
   }
 
   /** The option `slots` counts again. */
   async resetSlots(resource: string): Promise<void> {
-    await resetLineSlots(this.#lines(), resourceName(resource))
+    await this.#limits.resetSlots(resourceName(resource))
   }
 
   /** Sets the rate of a resource, in place of those that its jobs were added with. */
   async setRate(resource: string, rate: Rate, options: LimitOptions = {}): Promise<void> {
-    await setLineRate(this.#lines(), resourceName(resource), rate, options)
+    await this.#limits.setRate(resourceName(resource), rate, options)
   }
 
   /** The rates that the jobs were added with count again. */
   async resetRate(resource: string): Promise<void> {
-    await this.#lines().limit(resourceName(resource), 'rate', undefined)
+    await this.#limits.resetRate(resourceName(resource))
   }
 
   /** What is set for a resource now. */
   async getLimits(resource: string): Promise<ResourceLimits> {
-    const limits = await this.#lines().limits(resourceName(resource))
+    const limits = await this.#limits.get(resourceName(resource))
     return limits.get(resource) ?? {}
   }
 
   /** Every resource for which something is set. */
   async getAllLimits(): Promise<ReadonlyMap<string, ResourceLimits>> {
-    return this.#lines().limits()
+    return this.#limits.get()
   }
 
   /**
@@ -282,7 +277,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * @returns how many jobs left their lines.
    */
   async leaveLines(): Promise<number> {
-    return this.#lines().leaveLines()
+    return leaveLines(this.#lines)
   }
 
   /**
@@ -290,17 +285,13 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * @returns undefined for a job that has ended, does not exist, or has no place yet.
    */
   async position(jobId: string): Promise<LinePosition | undefined> {
-    return positionOf(this.#lines(), jobId)
+    return positionOf(this.#lines, jobId)
   }
 
   /** As BullMQ's. What is known of processes with other settings is emitted before. */
   override async close(): Promise<void> {
     await withinMs(systemClock, COMPARE_LIMIT_MS, this.#comparing)
     return super.close()
-  }
-
-  #lines(): LineBackend {
-    return LineBackend.of(this)
   }
 
   /** A plain `Worker` would run the first job of each line and wake none behind it. */
@@ -312,12 +303,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     this.emit('error', new PlainWorkerError(this.name))
   }
 
+  /** Before BullMQ sends anything. */
   #check(data: Data, opts: JobsOptions | undefined): void {
-    const resources = resourcesOf(this.#resource, data, opts?.jobId)
-    this.#share?.(data, resources)
-    if (this.#slots !== undefined) checkedSlots(this.#slots(data))
-    const rate = this.#rate?.(data)
-    if (rate !== undefined) checkedRate(rate, 'rate')
+    this.#placement(data, opts?.jobId)
     if (systemClock.now() >= this.#compareAt) this.#comparing = this.#compareSettings()
   }
 

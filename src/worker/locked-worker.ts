@@ -5,7 +5,7 @@
  */
 import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullmq'
 import pRetry from 'p-retry'
-import { sleep, systemClock, withinMs, type Timer } from '../clock.ts'
+import { sleep, systemClock, withinMs } from '../clock.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
 import { EventLog } from '../event-log.ts'
 import type { LockService } from '../lock/lock-service.ts'
@@ -13,17 +13,17 @@ import { labelOf } from '../lock/resources.ts'
 import { defaultLogger } from '../logger.ts'
 import { integerOption } from '../options.ts'
 import { JobTelemetry } from '../telemetry/job-telemetry.ts'
-import type { LineCensus } from '../telemetry/worker-source.ts'
-import { disconnectNow } from './bullmq/force-close.ts'
 import { LineBackend, type TakenJob } from './bullmq/line-backend.ts'
+import { lineCensus } from './line/census.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './line/inspection.ts'
 import { PUBLISH_INTERVAL_MS, SettingsCheck } from './line/settings-check.ts'
-import { LineSweep } from './line/sweep.ts'
+import { keepSweeping } from './line/sweep.ts'
 import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-processor.ts'
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import type { JobRuns, Taken } from './run/job-runs.ts'
+import type { Taken } from './run/batch-members.ts'
+import type { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from './run/resource.ts'
 import { ResultStore, stepsKey } from './run/result-store.ts'
@@ -71,9 +71,6 @@ const DISCONNECT_LIMIT_MS = 500
 const IDLE_POLL_MS = 10
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
-/** A scrape waits this long at most, and looks at this many lines. */
-const CENSUS_LIMIT_MS = 500
-const CENSUS_LINES = 1_000
 
 /**
  * A BullMQ `Worker` that runs each job under a lease on the resource that the job touches.
@@ -101,10 +98,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   readonly #closing = new AbortController()
   readonly #runs: JobRuns<Data, Result, Name>
   readonly #lines: LineBackend
-  readonly #sweep: LineSweep | undefined
   readonly #breaker: Breaker
-  readonly #telemetry: JobTelemetry
-  readonly #timers = new Set<Timer>()
+  readonly #telemetry = new JobTelemetry()
+  readonly #onError = (error: unknown): void => {
+    this.emit('error', error as Error)
+  }
   #lockRenewedAt = -Infinity
   #pausedByUser = false
   #starting: Promise<void> | undefined
@@ -124,15 +122,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const { redlock, order, checkpoints, dedupe, slots, maxWaitMs, onFailure } = ours
     if (batchedOf(processor) !== undefined) refuseWithBatches(ours)
     const { namespace } = redlock
-    const late: { runs?: JobRuns<Data, Result, Name> } = {}
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(
       name,
       // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
-      (job, token) => {
-        if (late.runs === undefined) throw new Error('The worker is not ready')
-        return late.runs.run(job, token)
-      },
+      (job, token) => this.#runs.run(job, token),
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
         ...{ namespace, slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name },
@@ -141,9 +135,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const lines = LineBackend.of(this)
     const { logger = defaultLogger() } = options
     const log = new EventLog(logger)
-    const telemetry = new JobTelemetry()
     const results = new ResultStore(lines, ours.maxValueBytes)
-    const extras: Parameters<typeof jobRuns<Data, Result, Name>>[3] = {
+    const given = { ...options, logger }
+    this.#runs = jobRuns<Data, Result, Name>(redlock, given, processor, this.#telemetry, {
       dedupe,
       checkpoints,
       lines,
@@ -160,17 +154,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         this.#emit('leaseLost', job, error)
       },
       onLocksClosed: () => void super.pause(true),
-    }
-    const given = { ...options, logger }
-    this.#runs = jobRuns<Data, Result, Name>(redlock, given, processor, extras, telemetry)
-    late.runs = this.#runs
+    })
     this.#redlock = redlock
     this.#resource = options.resource
     this.#lines = lines
-    const onError = (error: unknown): void => {
-      this.emit('error', error as Error)
-    }
-    this.#sweep = order === 'strict' ? new LineSweep(lines, systemClock, onError) : undefined
+    if (order === 'strict')
+      void keepSweeping(lines, systemClock, this.#closing.signal, this.#onError)
     this.#breaker = new Breaker({
       locks: redlock,
       clock: systemClock,
@@ -187,47 +176,46 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         if (!this.#pausedByUser) void super.resume()
       },
     })
-    this.#telemetry = telemetry
-    telemetry.opened({
+    this.#telemetry.opened({
       queue: name,
       namespace,
       breakerOpen: () => this.#breaker.isOpen,
-      census: order === 'strict' ? () => this.#census() : undefined,
+      census: order === 'strict' ? () => lineCensus(lines) : undefined,
     })
-    this.on('lockRenewalFailed', (jobIds) => {
-      for (const jobId of jobIds) this.#runs.running.lockLost(jobId)
-    })
-    this.on('completed', () => {
-      if (telemetry.listens()) telemetry.ended(name, 'completed')
-    })
-    this.on('failed', (job) => {
-      // BullMQ hands over no job where it has stalled too often.
-      telemetry.ended(
-        name,
-        job !== undefined && job.finishedOn === undefined ? 'retried' : 'failed',
-      )
-    })
-    if (checkpoints) {
-      // A job that failed for good may be retried by hand, and goes on where it stopped.
-      this.on('completed', (job) => {
-        results.drop(stepsKey(job)).catch(onError)
-      })
-    }
+    this.#listen(checkpoints ? results : undefined)
     const terms = { by: 'LockedWorker', namespace, order, slots } as const
     const itself = { prefix: bullmq.prefix ?? 'bull', queue: name }
     const settings = new SettingsCheck(lines, itself, terms)
-    this.#repeat(PUBLISH_INTERVAL_MS, async () => {
-      for (const difference of await settings.exchange()) onError(difference)
+    void this.#repeat(PUBLISH_INTERVAL_MS, async () => {
+      for (const difference of await settings.exchange()) this.#onError(difference)
     })
-    this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
+    void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
-    this.#repeat(Math.ceil(lockMs / 4), () => {
+    void this.#repeat(Math.ceil(lockMs / 4), () => {
       this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
       return Promise.resolve()
     })
-    if (bullmq.autorun !== false) this.run().catch(onError)
+    if (bullmq.autorun !== false) this.run().catch(this.#onError)
     void this.#reportSilentQueue()
     void this.#reportSharedServer(log)
+  }
+
+  /** @param steps where the results of steps are kept. */
+  #listen(steps: ResultStore | undefined): void {
+    const telemetry = this.#telemetry
+    this.on('lockRenewalFailed', (jobIds) => {
+      this.#runs.running.locksLost(jobIds)
+    })
+    this.on('completed', (job) => {
+      if (telemetry.listens()) telemetry.ended(this.name, 'completed')
+      // A job that failed for good may be retried by hand, and goes on where it stopped.
+      steps?.drop(stepsKey(job)).catch(this.#onError)
+    })
+    this.on('failed', (job) => {
+      // BullMQ hands over no job where it has stalled too often.
+      const isRetried = job !== undefined && job.finishedOn === undefined
+      telemetry.ended(this.name, isRetried ? 'retried' : 'failed')
+    })
   }
 
   /**
@@ -356,8 +344,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   async #close(force: boolean): Promise<void> {
     this.#closing.abort()
     this.#telemetry.closed()
-    this.#sweep?.stop()
-    for (const timer of this.#timers) timer.cancel()
     if (force) {
       this.#runs.stop(new ShutdownError())
       await this.#runs.close(true)
@@ -369,7 +355,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       withinMs(systemClock, CLOSE_LIMIT_MS, closing),
     )
     if ((await Promise.race([closing, idle])) === undefined) {
-      disconnectNow(this.#lines)
+      this.#lines.disconnectNow()
       await this.lockManager.close() // Its timer would keep the process alive.
       await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
     }
@@ -377,13 +363,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   /** Runs `action` now and again until the worker closes. Its errors are others' to report. */
-  #repeat(everyMs: number, action: () => Promise<void>): void {
-    void action().catch(() => undefined)
-    const timer = systemClock.after(everyMs, () => {
-      this.#timers.delete(timer)
-      if (!this.#closing.signal.aborted) this.#repeat(everyMs, action)
-    })
-    this.#timers.add(timer)
+  async #repeat(everyMs: number, action: () => Promise<void>): Promise<void> {
+    const { signal } = this.#closing
+    while (!signal.aborted) {
+      void action().catch(() => undefined)
+      await sleep(systemClock, everyMs, signal).catch(() => undefined) // Closing.
+    }
   }
 
   async #openTaken(
@@ -397,22 +382,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         Job<Data, Result, Name> | undefined
       if (member === undefined) continue
       const run = async (): Promise<void> => {
-        await this.processJob(member, token, () => false).catch((error: unknown) => {
-          this.emit('error', error as Error)
-        })
+        await this.processJob(member, token, () => false).catch(this.#onError)
       }
       taken.push({ job: member, run })
     }
     return taken
-  }
-
-  /** How many jobs wait in their lines; undefined when the queue's Redis does not answer soon. */
-  async #census(): Promise<LineCensus | undefined> {
-    try {
-      return await withinMs(systemClock, CENSUS_LIMIT_MS, this.#lines.census(CENSUS_LINES))
-    } catch {
-      return undefined // The queue's Redis is away: others report that.
-    }
   }
 
   async #idleWithin(limitMs: number): Promise<boolean> {

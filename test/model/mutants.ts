@@ -1026,7 +1026,11 @@ const rules: readonly Mutant[] = [
   {
     rule: 'a line that is opened is swept again',
     patches: [
-      worker("redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The", '-- The'),
+      worker(
+        "redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The",
+        '-- The',
+        'limits',
+      ),
     ],
     killedBy: { test: LIMITS, name: 'is not swept before it opens' },
   },

@@ -2,16 +2,7 @@
 import { hostname, userInfo } from 'node:os'
 import type { Command } from 'commander'
 import { systemClock } from '../../clock.ts'
-import {
-  pauseLine,
-  resetLineSlots,
-  resumeLine,
-  setLineRate,
-  setLineSlots,
-  type LimitOptions,
-  type LimitSetting,
-  type ResourceLimits,
-} from '../../worker/line/limits.ts'
+import type { LimitOptions, LimitSetting, ResourceLimits } from '../../worker/line/limits.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { command, type Run } from '../options.ts'
@@ -44,7 +35,7 @@ export function pauseCommand(run: Run): Command {
     examples: ['pause customer:42 --reason migration', 'pause customer:42 --for-ms 3600000'],
   })
   return limitOptions(made).action((resource: string, flags: Flags) =>
-    run(flags, (cli) => change(cli, resource, (lines) => pauseLine(lines, resource, said(flags)))),
+    run(flags, (cli) => change(cli, resource, (limits) => limits.pause(resource, said(flags)))),
   )
 }
 
@@ -55,7 +46,7 @@ export function resumeCommand(run: Run): Command {
     servers: 'queue',
     examples: ['resume customer:42'],
   }).action((resource: string, flags: Flags) =>
-    run(flags, (cli) => change(cli, resource, (lines) => resumeLine(lines, resource))),
+    run(flags, (cli) => change(cli, resource, (limits) => limits.resume(resource))),
   )
 }
 
@@ -135,11 +126,11 @@ async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<Exi
     perMs: positive('--rate', perMs ?? ''),
     ...(burst !== undefined && { burst: positive('--burst', burst) }),
   }
-  return change(cli, resource, async (lines) => {
-    if (reset === 'slots') await resetLineSlots(lines, resource)
-    if (reset === 'rate') await lines.limit(resource, reset, undefined)
-    if (count !== undefined) await setLineSlots(lines, resource, count, said(flags))
-    if (rate !== undefined) await setLineRate(lines, resource, checked, said(flags))
+  return change(cli, resource, async (limits) => {
+    if (reset === 'slots') await limits.resetSlots(resource)
+    if (reset === 'rate') await limits.resetRate(resource)
+    if (count !== undefined) await limits.setSlots(resource, count, said(flags))
+    if (rate !== undefined) await limits.setRate(resource, checked, said(flags))
   })
 }
 

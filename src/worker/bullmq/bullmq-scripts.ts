@@ -9,11 +9,6 @@ export interface BullmqScript {
   readonly lua: string
 }
 
-interface Definition {
-  readonly numberOfKeys: number
-  readonly lua: string
-}
-
 let scripts: ReadonlyMap<string, BullmqScript> | undefined
 
 /** By name without a version. Empty for a BullMQ that registers none: BullMQ 5 and older. */
@@ -25,7 +20,7 @@ export function bullmqScripts(): ReadonlyMap<string, BullmqScript> {
 function recordScripts(): ReadonlyMap<string, BullmqScript> {
   const found = new Map<string, BullmqScript>()
   const recorder = {
-    defineCommand: (name: string, { numberOfKeys, lua }: Definition) => {
+    defineCommand: (name: string, { numberOfKeys, lua }: BullmqScript) => {
       found.set(name.split(':')[0] ?? name, { numberOfKeys, lua })
     },
   }

@@ -5,7 +5,7 @@
  * KEYS are BullMQ's. ARGV[1] is a JSON array of our arguments, which our text sees as ARGV; what
  * follows it are BullMQ's.
  */
-import { bullmqScripts } from './bullmq-scripts.ts'
+import { bullmqScripts, type BullmqScript } from './bullmq-scripts.ts'
 
 export interface ComposedScript {
   /** BullMQ's script whose place it takes. */
@@ -69,13 +69,16 @@ function passing(lua: string, watched: readonly string[]): string {
   )
 }
 
-/** A script of ours alone, with BullMQ's `promote` at hand. */
+/**
+ * A script of ours alone, with BullMQ's `promote` at hand. It is put together when it is first
+ * needed: BullMQ has been checked by then.
+ */
 export function ownScript(name: string, library: string, body: string): ComposedScript {
   return {
-    replaces: '',
-    command: `redlock:${REVISION}:${name}`,
-    numberOfKeys: 1,
-    lua: [asFunction('bullmqPromote', scriptOf('promote').lua), library, body].join('\n'),
+    ...keyScript(name, ''),
+    get lua() {
+      return [asFunction('bullmqPromote', scriptOf('promote').lua), library, body].join('\n')
+    },
   }
 }
 
@@ -86,7 +89,7 @@ export function keyScript(name: string, lua: string): ComposedScript {
   return { replaces: '', command: `redlock:${REVISION}:${name}`, numberOfKeys: 1, lua }
 }
 
-function scriptOf(name: string): { readonly numberOfKeys: number; readonly lua: string } {
+function scriptOf(name: string): BullmqScript {
   const script = bullmqScripts().get(name)
   if (script === undefined) throw new TypeError(`This BullMQ has no script \`${name}\``)
   return script

@@ -9,6 +9,8 @@ export interface LastTrip {
   readonly ours: readonly (string | number)[]
 }
 
+type Send = (trips: readonly LastTrip[], sent: () => void) => Promise<readonly unknown[]>
+
 interface Waiting extends LastTrip {
   readonly resolve: (reply: unknown) => void
   readonly reject: (error: unknown) => void
@@ -18,14 +20,11 @@ export class EndingGroup {
   /** Resolves when they have been sent, or none is left to be sent. */
   readonly sent: Promise<void>
   readonly #open: Set<string>
-  readonly #send: (trips: readonly LastTrip[], sent: () => void) => Promise<readonly unknown[]>
+  readonly #send: Send
   readonly #waiting: Waiting[] = []
   #isSent: () => void = () => undefined
 
-  constructor(
-    ids: readonly string[],
-    send: (trips: readonly LastTrip[], sent: () => void) => Promise<readonly unknown[]>,
-  ) {
+  constructor(ids: readonly string[], send: Send) {
     this.#open = new Set(ids)
     this.#send = send
     this.sent = new Promise((resolve) => {

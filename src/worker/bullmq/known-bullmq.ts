@@ -7,10 +7,12 @@ import { bullmqScripts } from './bullmq-scripts.ts'
 
 /** Scripts of BullMQ that are composed, and text on which the composition relies. */
 const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
+  ...{ addParentJob: [], moveToWaitingChildren: [], changePriority: [], removeJob: [] },
+  ...{ drain: [], cleanJobsInSet: [], getCounts: [], getJobs: [], getRanges: [] },
+  ...{ getState: [], getStateV2: [] },
   addStandardJob: [/rcall\("HMSET", jobIdKey/, /rcall\(pushCmd, targetKey, jobId\)/],
   addPrioritizedJob: [/rcall\("HMSET", jobIdKey/, /rcall\("ZADD", prioritizedKey, score, jobId\)/],
   addDelayedJob: [/rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],
-  addParentJob: [],
   moveToFinished: [
     /^local rcall = redis\.call$/m,
     /rcall\("RPOPLPUSH", waitKey, activeKey\)/,
@@ -18,19 +20,9 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
   ],
   moveToActive: [/^local rcall = redis\.call$/m, /rcall\("RPOPLPUSH", waitKey, activeKey\)/],
   moveToDelayed: [/rcall\("ZADD", delayedKey, score, jobId\)/],
-  moveToWaitingChildren: [],
   promote: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
   changeDelay: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
-  changePriority: [],
   moveJobsToWait: [/rcall\('ZRANGEBYSCORE', KEYS\[3\]/],
-  removeJob: [],
-  drain: [],
-  cleanJobsInSet: [],
-  getCounts: [],
-  getJobs: [],
-  getRanges: [],
-  getState: [],
-  getStateV2: [],
 }
 
 type Args = readonly unknown[] | undefined

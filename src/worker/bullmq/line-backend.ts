@@ -9,19 +9,15 @@ import * as bullmq from 'bullmq'
 import type { BackendFactory, Job, JobJson, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../../clock.ts'
 import { tlsMismatch } from '../../redis/tls-check.ts'
-import type { LineCensus } from '../../telemetry/worker-source.ts'
 import { ASLEEP_DELAY_MS } from '../line/line-library.ts'
 import { lineScripts, type LineScripts } from '../line/line-scripts.ts'
-import {
-  checkedRate,
-  limitsFrom,
-  type JobRate,
-  type LimitKind,
-  type ResourceLimits,
-} from '../line/limits.ts'
-import { shareText, VIRTUAL_TIME, type Share } from '../line/shares.ts'
+import { forgetTenants } from '../line/leave-lines.ts'
+import type { JobRate } from '../line/limits.ts'
+import { VIRTUAL_TIME } from '../line/shares-library.ts'
+import { shareText, type Share } from '../line/shares.ts'
+import { sweepAll } from '../line/sweep.ts'
 import { upgradeLines, type UpgradeClient } from '../line/upgrade.ts'
-import { keyScript, type ComposedScript } from './composed-script.ts'
+import type { ComposedScript } from './composed-script.ts'
 import { EndingGroup, type LastTrip } from './ending-group.ts'
 import { requireKnownBullmq } from './known-bullmq.ts'
 
@@ -37,14 +33,17 @@ export interface LineSettings {
   readonly onFailure: 'continue' | 'block'
   /** BullMQ writes it to the jobs that a worker of this name is given. */
   readonly workerName?: string | undefined
-  /** Names the resources of a job that is added here; undefined for a worker. */
-  readonly resources?: (data: unknown) => readonly string[]
-  /** The rate of a job that is added here. */
-  readonly rate?: (data: unknown) => JobRate | undefined
-  /** The slots of the resource of a job that is added here. */
-  readonly slotsOf?: (data: unknown) => number
-  /** The share of a job that is added here. */
-  readonly share?: (data: unknown, resources: readonly string[]) => Share
+  /** How a job that is added here stands in line, by its data; undefined for a worker. */
+  readonly placement?: (data: unknown) => Placement
+}
+
+/** How a job that is added stands in line. */
+export interface Placement {
+  readonly resources: readonly string[]
+  /** Of its resource; undefined where the job says none. */
+  readonly slots: number | undefined
+  readonly rate: Required<JobRate> | undefined
+  readonly share: Share | undefined
 }
 
 /** Whether a fetched job may run. */
@@ -69,7 +68,7 @@ export interface Turn {
 }
 
 /** How a job's last trip moves its lines. */
-export interface Ending {
+export interface Move {
   readonly timestamp: number
   /** As {@link Turn.lines}. */
   readonly lines: string
@@ -84,6 +83,13 @@ export interface Ending {
   readonly offers: boolean
   /** What the batch of the next job takes, behind this trip; undefined for none. */
   readonly takes?: Taking | undefined
+}
+
+/** The end of a job. */
+export interface Ending {
+  readonly move: Move
+  /** What the batch of the next job has taken; once the trip is under way. */
+  taken?: Promise<TakenJobs | undefined> | undefined
   /** The trip is under way. */
   sent(): void
   /** The trip is back with the job that it fetched, if any. */
@@ -110,6 +116,7 @@ export interface Taking {
 /** A job as BullMQ knows it, and its id. */
 export type TakenJob = readonly [job: JobJson, id: string]
 
+/** Jobs of a batch behind its first one. */
 interface TakenJobs {
   readonly firstId: string
   readonly jobs: readonly TakenJob[]
@@ -134,13 +141,8 @@ type Completed = Awaited<Method<'moveToCompleted'>['reply']>
 /** What the script that cancels a job found: see its text. */
 export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing'
 
-/** A request to stop a job that runs. */
-export interface CancelRequest {
-  readonly jobId: string
-  /** Tells it from another job with the same id. */
-  readonly timestamp: number
-  readonly reason: string
-}
+/** Of a script: ours, or BullMQ's. */
+type Arguments = readonly (string | number)[]
 
 interface Join {
   readonly earlier: Promise<unknown>
@@ -160,11 +162,6 @@ const COMMANDS_PER_WRITE = 4
 const RETURN_VALUE = 3
 /** A worker whose clock is ahead is given a held job early, and gives it back: not more often. */
 const HELD_AGAIN_MS = 10
-/** Jobs that leave their lines in one script. */
-const LEAVE_LIMIT = 1_000
-/** Lines that one call of a sweep takes. */
-const SWEEP_LIMIT = 200
-const MAX_SWEEPS = 500
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
 /** BullMQ asks again at once when the server refuses to give it a job. */
@@ -179,10 +176,8 @@ export class LineBackend extends Backend {
   readonly #scripts: LineScripts
   readonly #turns = new Map<string, Turn>()
   readonly #endingIds = new Map<string, Ending>()
-  /** Taken behind the trip of an ending. */
-  readonly #takenBehind = new Map<Ending, Promise<TakenJobs | undefined>>()
-  /** Jobs that are cancelled here now, and what the script says of them. */
-  readonly #cancelled = new Map<string, { reason: string; outcome: CancelOutcome }>()
+  /** What is sent in place of the last trip of a job that is cancelled here now. */
+  readonly #cancelling = new Map<string, (client: Client, args: unknown[]) => Promise<unknown>>()
   /** Taken for the batch of a job that was fetched in the trip before. By the id of that job. */
   readonly #ahead = new Map<string, Promise<TakenJobs | undefined>>()
   /** Of jobs whose last trips become one. */
@@ -237,10 +232,6 @@ export class LineBackend extends Backend {
     })
     prepared.catch(() => undefined) // BullMQ reports a connection that fails.
     waiting.initializing = prepared
-  }
-
-  get scripts(): LineScripts {
-    return this.#scripts
   }
 
   /** `host:port` of the queue's Redis, where its client tells it. */
@@ -342,10 +333,14 @@ export class LineBackend extends Backend {
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
     const due = timestamp + this.#settings.maxWaitMs
-    const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due <= now ? 'late' : due
-    const limiter = this.keys['limiter']
-    const again = now + HELD_AGAIN_MS
-    const ours = [id, timestamp, JSON.stringify(resources), deadline, limiter, again]
+    const ours = [
+      id,
+      timestamp,
+      JSON.stringify(resources),
+      due <= now ? 'late' : deadlineOf(due),
+      this.keys['limiter'],
+      now + HELD_AGAIN_MS,
+    ]
     const client = await this.#client()
     const earlier = this.#joins.get(id)?.earlier
     if (earlier !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, earlier)
@@ -360,14 +355,6 @@ export class LineBackend extends Backend {
     return 'parked'
   }
 
-  /**
-   * Restarts lines that stand still, a bounded number of them. Of all workers one does it every
-   * `everyMs`.
-   */
-  async sweep(everyMs: number): Promise<void> {
-    await this.#sweep(Math.ceil(everyMs), '')
-  }
-
   /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
   async recordedResources(jobId: string): Promise<readonly string[] | undefined> {
     const client = await this.#client()
@@ -375,125 +362,43 @@ export class LineBackend extends Backend {
     return lines === null || lines === undefined ? undefined : (JSON.parse(lines) as string[])
   }
 
-  /** A failed job lets its lines go on, and stays failed. @returns false where it held none. */
-  async skip(jobId: string): Promise<boolean> {
-    const base = this.keys[''] ?? ''
-    return (await this.runOn(this.#scripts.skip, base + jobId, [base, jobId])) === 1
-  }
-
-  /** Makes all jobs that sleep ordinary waiting jobs. @returns how many they were. */
-  async leaveLines(): Promise<number> {
-    const base = this.keys[''] ?? ''
-    let moved = 0
-    let found: number
-    do {
-      const reply = await this.run(this.#scripts.leaveLines, 'shares', [base, LEAVE_LIMIT])
-      const [sleepers, woken] = reply as readonly [number, number]
-      found = sleepers
-      moved += woken
-    } while (found === LEAVE_LIMIT)
-    await this.run(this.#scripts.forget, 'shares', [base])
-    return moved
-  }
-
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
   async cancel(job: Job, error: Error, reason: string): Promise<CancelOutcome> {
     const id = job.id ?? ''
-    const request = { reason, outcome: 'missing' as CancelOutcome }
-    this.#cancelled.set(id, request)
+    let outcome: CancelOutcome = 'missing'
+    this.#cancelling.set(id, async (client, args) => {
+      const reply = await this.#send(client, this.#scripts.cancel, args, [id, reason])
+      outcome = reply as CancelOutcome
+      return 0
+    })
     try {
       await job.moveToFailed(error, '0')
     } finally {
-      this.#cancelled.delete(id)
+      this.#cancelling.delete(id)
     }
-    return request.outcome
+    return outcome
   }
 
-  /** The job has ended: it need not be stopped any more. */
-  async withdrawCancel(jobId: string): Promise<void> {
-    await this.run(withdrawScript, 'cancelled', [this.toKey(jobId)])
-  }
-
-  /** Which of these jobs, that run here, shall be stopped. */
-  async cancelRequests(jobIds: readonly string[]): Promise<readonly CancelRequest[]> {
-    const keys = jobIds.map((id) => this.toKey(id))
-    const found = (await this.run(cancelledScript, 'cancelled', keys)) as readonly (string | null)[]
-    return found.flatMap((text, index) => {
-      if (text === null) return []
-      const [timestamp, reason] = JSON.parse(text) as [string, string]
-      return [{ jobId: jobIds[index] ?? '', timestamp: Number(timestamp), reason }]
-    })
-  }
-
-  /**
-   * Sets a limit of a resource, or ends it.
-   * @param forMs ends it after this time, by the server's clock.
-   * @returns when it ends, if it ends.
-   */
-  async limit(
-    resource: string,
-    kind: LimitKind,
-    entry: Readonly<Record<string, unknown>> | undefined,
-    forMs?: number,
-  ): Promise<number | undefined> {
-    const text = entry === undefined ? '' : JSON.stringify(entry)
-    const args = [resource, kind, text, forMs ?? '']
-    const ends = await this.run(this.#scripts.limit, 'limits', args)
-    return typeof ends === 'number' ? ends : undefined
-  }
-
-  /** Sets the slots of all resources that begin as a pattern does, or ends that. */
-  async limitPattern(
-    pattern: string,
-    entry: Readonly<Record<string, unknown>> | undefined,
-  ): Promise<void> {
-    const text = entry === undefined ? '' : JSON.stringify(entry)
-    await this.run(this.#scripts.pattern, 'limits', [pattern, text])
-    await this.#sweepAll() // Jobs that sleep may start by it.
-  }
-
-  /** What is set for a resource, or for all of which something is set. */
-  async limits(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    const args = resource === undefined ? [] : [resource]
-    const found = (await this.run(this.#scripts.limits, 'limits', args)) as readonly string[]
-    const all = new Map<string, ResourceLimits>()
-    for (let index = 0; index + 1 < found.length; index += 2) {
-      const limits = limitsFrom(found[index + 1] ?? '{}')
-      if (Object.keys(limits).length > 0) all.set(found[index] ?? '', limits)
+  /** BullMQ waits for a connection before it closes it; this ends its clients at once. */
+  disconnectNow(): void {
+    for (const each of [this.connection, this.blockingConnection]) {
+      const { _client: client } = (each ?? {}) as { readonly _client?: { disconnect(): void } }
+      client?.disconnect()
     }
-    return all
-  }
-
-  /** Counts work for the tenant of a share, also of a job that has not ended. */
-  async charge(share: string, workedMs: number): Promise<void> {
-    await this.run(this.#scripts.charge, 'shares', [this.keys[''] ?? '', share, workedMs])
-  }
-
-  /** Lines in which jobs sleep, of which `limit` are looked at for the longest. */
-  async census(limit: number): Promise<LineCensus> {
-    const args = [this.keys['delayed'] ?? '', limit, this.keys[''] ?? '']
-    const reply = await this.run(this.#scripts.census, 'sleeping-lines', args)
-    const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0] = reply as number[]
-    return { lines, parked, longest, limited, tenants }
   }
 
   /** Runs a script of ours on BullMQ's connection; `key` follows the space of our keys. */
-  async run(
-    script: ComposedScript,
-    key: string,
-    args: readonly (string | number)[],
-  ): Promise<unknown> {
-    await this.#client() // The space is known then.
-    return this.runOn(script, this.#space + key, args)
+  async run(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
+    const client = await this.#client() // The space is known then.
+    return this.#run(client, script, this.#space + key, args)
   }
 
   /** As {@link run}, with the whole name of a key. */
-  async runOn(
-    script: ComposedScript,
-    key: string,
-    args: readonly (string | number)[],
-  ): Promise<unknown> {
-    const client = await this.#client()
+  async runOn(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
+    return this.#run(await this.#client(), script, key, args)
+  }
+
+  #run(client: Client, script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
     this.#define(client, script)
     return client.runCommand(script.command, [key, this.#space, this.#settings.slots, ...args])
   }
@@ -527,7 +432,7 @@ export class LineBackend extends Backend {
       case 'drain':
         return this.#send(to, script, args, ['both'])
       case 'cleanJobsInSet':
-        return this.#clean(to, script, args, argv)
+        return this.#clean(to, script, args, String(argv[3]))
       default:
         return this.#send(to, script, args, [])
     }
@@ -545,22 +450,22 @@ export class LineBackend extends Backend {
 
   override async drain(delayed: boolean): Promise<void> {
     await super.drain(delayed)
-    await this.#sweepAll()
+    await sweepAll(this)
   }
 
   override async cleanJobsByState(
     ...args: Method<'cleanJobsByState'>['args']
   ): Method<'cleanJobsByState'>['reply'] {
     const removed = await super.cleanJobsByState(...args)
-    if (removed.length > 0) await this.#sweepAll()
+    if (removed.length > 0) await sweepAll(this)
     return removed
   }
 
   override async obliterate(...args: Method<'obliterate'>['args']): Method<'obliterate'>['reply'] {
     const cursor = await super.obliterate(...args)
     if (cursor !== 0) return cursor
-    await this.run(this.#scripts.forget, 'shares', [this.keys[''] ?? ''])
-    await this.#sweepAll()
+    await forgetTenants(this)
+    await sweepAll(this)
     return cursor
   }
 
@@ -582,34 +487,26 @@ export class LineBackend extends Backend {
   }
 
   #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
-    const { resources, within, maxWaitMs, rate, share, slotsOf: slots } = this.#settings
+    const { placement, within, maxWaitMs } = this.#settings
     const { replaces: name } = script
-    if (resources === undefined) {
+    if (placement === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
     }
-    const due = systemClock.wallNow() + maxWaitMs
-    const deadline = due > Number.MAX_SAFE_INTEGER ? '' : due
-    const parsed: unknown = JSON.parse(data)
-    const names = resources(parsed)
+    const { resources, slots, rate, share } = placement(JSON.parse(data))
     const mayStart = name === 'addStandardJob' || name === 'addPrioritizedJob'
-    const own = share?.(parsed, names)
     const ours = [
-      ...[JSON.stringify(names), within, deadline, mayStart ? '1' : ''],
-      ...[
-        rate === undefined ? '' : rateArgument(rate(parsed)),
-        own === undefined ? '' : shareText(own),
-      ],
-      slots?.(parsed) ?? '',
+      JSON.stringify(resources),
+      within,
+      deadlineOf(systemClock.wallNow() + maxWaitMs),
+      mayStart ? '1' : '',
+      rate === undefined ? '' : JSON.stringify([rate.limit, rate.perMs, rate.burst, rate.cost]),
+      share === undefined ? '' : shareText(share),
+      slots ?? '',
     ]
     return client.runCommand(script.command, this.#arguments(script, args, ours))
   }
 
-  #clean(
-    client: Client,
-    script: ComposedScript,
-    args: unknown[],
-    [, , , state]: readonly (string | number)[],
-  ): Promise<unknown> {
+  #clean(client: Client, script: ComposedScript, args: unknown[], state: string): Promise<unknown> {
     const { cleanWaiting } = this.#scripts
     if (state === 'prioritized') return this.#send(client, cleanWaiting, args, [state])
     if (state !== 'wait' && state !== 'paused') return this.#send(client, script, args, [])
@@ -620,41 +517,34 @@ export class LineBackend extends Backend {
     client: Client,
     script: ComposedScript,
     args: unknown[],
-    argv: readonly (string | number)[],
+    argv: Arguments,
   ): Promise<unknown> {
-    const [id = '', , , , target] = argv
-    const cancelled = this.#cancelled.get(String(id))
-    if (cancelled !== undefined) return this.#cancel(client, args, String(id), cancelled)
-    const ending = this.#endingIds.get(String(id))
-    const group = this.#groups.get(String(id))
-    this.#groups.delete(String(id))
-    const leaves = target === 'completed' || this.#settings.onFailure === 'continue'
-    if (group?.has(String(id)) === true) {
-      const { lines = '', timestamp = '' } = ending ?? {}
-      return group.add(String(id), {
-        args,
-        ours: [String(id), leaves ? 'leave' : 'hold', lines, timestamp],
-      })
+    const id = String(argv[0])
+    const cancel = this.#cancelling.get(id)
+    if (cancel !== undefined) return cancel(client, args)
+    const ending = this.#endingIds.get(id)
+    const group = this.#groups.get(id)
+    this.#groups.delete(id)
+    const isDone = argv[4] === 'completed'
+    const leaving = isDone || this.#settings.onFailure === 'continue' ? 'leave' : 'hold'
+    if (group?.has(id) === true) {
+      const { lines = '', timestamp = '' } = ending?.move ?? {}
+      return group.add(id, { args, ours: [id, leaving, lines, timestamp] })
     }
-    const reply = this.#heard(
-      this.#send(client, script, args, [
-        id,
-        ending?.offers === true ? '1' : '',
-        leaves ? 'leave' : 'hold',
-        ending?.next ?? 'back',
-        ending === undefined ? '' : ending.lines || '-',
-        ending?.timestamp ?? '',
-        ending === undefined ? '' : Math.round(ending.usedMs),
-        ending?.share ?? '',
-        ending?.chargeMs ?? 0,
-      ]),
-    )
-    if (ending?.takes !== undefined) {
+    if (ending === undefined) {
+      const ours = [id, '', leaving, 'back', '', '', '', '', 0]
+      return this.#heard(this.#send(client, script, args, ours))
+    }
+    const { offers, next, lines, timestamp, usedMs, share, chargeMs, takes } = ending.move
+    const offer = offers ? '1' : ''
+    const burstMs = Math.round(usedMs)
+    const ours = [id, offer, leaving, next, lines || '-', timestamp, burstMs, share, chargeMs]
+    const reply = this.#heard(this.#send(client, script, args, ours))
+    if (takes !== undefined) {
       // A reply that is lost is as that of any fetch: the jobs are found stalled.
-      const taken = this.#take(ending.takes, '', '').catch(() => undefined)
-      this.#takenBehind.set(ending, taken)
+      ending.taken = this.#take(takes, '', '').catch(() => undefined)
     }
-    ending?.sent()
+    ending.sent()
     return reply
   }
 
@@ -664,30 +554,20 @@ export class LineBackend extends Backend {
     const { numberOfKeys } = finishMany
     const [{ args } = { args: [] }] = trips
     const values = trips.map((trip) => trip.args[numberOfKeys + RETURN_VALUE])
-    const shared = new SharedArguments(1 + numberOfKeys + trips.length)
+    const shared: unknown[] = []
+    const first = 1 + numberOfKeys + trips.length // As Lua counts.
     const jobs = trips.map(({ ours, args: own }) => {
       const [, at, property, , target, fetches, prefix, opts, fields] = own.slice(numberOfKeys)
       const theirs = [at, property, target, fetches, prefix].map(String)
-      return [...ours, ...theirs, shared.positionOf(opts), shared.positionOf(fields)]
+      return [...ours, ...theirs, first + indexIn(shared, opts), first + indexIn(shared, fields)]
     })
     const ours = [JSON.stringify(jobs), numberOfKeys]
     const keys = args.slice(0, numberOfKeys)
-    const all = [...keys, ...keys, ...values, ...shared.all]
+    const all = [...keys, ...keys, ...values, ...shared]
     const replies = this.#send(client, finishMany, all, ours)
     this.#flush(client) // The server works on them while the first job's trip is prepared.
     sent()
     return (await replies) as readonly unknown[]
-  }
-
-  async #cancel(
-    client: Client,
-    args: unknown[],
-    id: string,
-    request: { readonly reason: string; outcome: CancelOutcome },
-  ): Promise<unknown> {
-    const reply = await this.#send(client, this.#scripts.cancel, args, [id, request.reason])
-    request.outcome = reply as CancelOutcome
-    return 0
   }
 
   /** Tells a job's ending what became of the trip that ends it. */
@@ -704,11 +584,7 @@ export class LineBackend extends Backend {
       return completed
     } finally {
       this.#endingIds.delete(id)
-      const taken = ending.takes && this.#takenBehind.get(ending)
-      if (taken !== undefined) {
-        this.#takenBehind.delete(ending)
-        if (jobId !== undefined) this.#ahead.set(jobId, taken)
-      }
+      if (jobId !== undefined && ending.taken !== undefined) this.#ahead.set(jobId, ending.taken)
       ending.returned(jobId, jobId === undefined ? undefined : this.#turns.get(jobId))
     }
   }
@@ -742,22 +618,6 @@ export class LineBackend extends Backend {
       done = resolve
     })
     this.#joins.set(jobId, { earlier, done })
-  }
-
-  async #sweepAll(): Promise<void> {
-    let before = ''
-    for (let tries = 0; tries < MAX_SWEEPS; tries++) {
-      const [lines, sweepNumber] = await this.#sweep('', before)
-      if (before === '') before = String(sweepNumber)
-      if (lines < SWEEP_LIMIT) return
-    }
-  }
-
-  async #sweep(everyMs: number | '', before: string): Promise<readonly [number, number]> {
-    const args = [SWEEP_LIMIT, everyMs, before]
-    const reply = await this.run(this.#scripts.sweep, 'sleeping-lines', args)
-    const [lines, , sweepNumber] = reply as [number, number, number]
-    return [lines, sweepNumber]
   }
 
   #send(
@@ -822,62 +682,35 @@ export class LineBackend extends Backend {
     }
     // Release 0.1 had its lines in other slots of a cluster.
     if (isCluster) return
-    const run = (
-      script: ComposedScript,
-      key: string,
-      args: readonly string[],
-    ): Promise<unknown> => {
-      this.#define(client, script)
-      return client.runCommand(script.command, [key, this.#space, this.#settings.slots, ...args])
-    }
-    await upgradeLines(client, namespace, { prefix: this.redisPrefix, queue }, run)
+    await upgradeLines(client, namespace, { prefix: this.redisPrefix, queue }, (...call) =>
+      this.#run(client, ...call),
+    )
   }
 
-  #define(client: Client, { command, numberOfKeys, lua }: ComposedScript): void {
-    if (!this.#defined.has(command)) client.defineCommand(command, { numberOfKeys, lua })
+  #define(client: Client, script: ComposedScript): void {
+    const { command, numberOfKeys } = script
+    if (this.#defined.has(command)) return
+    client.defineCommand(command, { numberOfKeys, lua: script.lua })
     this.#defined.add(command)
   }
 }
 
-/** Arguments of which several jobs have the same. */
-class SharedArguments {
-  readonly all: unknown[] = []
-  readonly #first: number
-
-  /** @param first where the first one of them is, as Lua counts. */
-  constructor(first: number) {
-    this.#first = first
-  }
-
-  positionOf(argument: unknown): number {
-    const isSame = (other: unknown): boolean =>
-      other === argument ||
-      (Buffer.isBuffer(other) && Buffer.isBuffer(argument) && other.equals(argument))
-    const known = this.all.findIndex(isSame)
-    return this.#first + (known === -1 ? this.all.push(argument) - 1 : known)
-  }
+/** Where an argument is among those of which several jobs have the same; it is added if new. */
+function indexIn(shared: unknown[], argument: unknown): number {
+  const isSame = (other: unknown): boolean =>
+    other === argument ||
+    (Buffer.isBuffer(other) && Buffer.isBuffer(argument) && other.equals(argument))
+  const known = shared.findIndex(isSame)
+  return known === -1 ? shared.push(argument) - 1 : known
 }
-
-/** KEYS  1 cancelled · ARGV  3… job keys. Returns  the request for each, or false */
-const cancelledScript = keyScript(
-  'cancelled',
-  `
-if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
-return redis.call('HMGET', KEYS[1], unpack(ARGV, 3))
-`,
-)
-
-/** KEYS  1 cancelled · ARGV  3 job key */
-const withdrawScript = keyScript('withdraw', `return redis.call('HDEL', KEYS[1], ARGV[3])`)
 
 function slotsOf(text: unknown): number | undefined {
   return typeof text === 'string' && text !== '' ? Number(text) : undefined
 }
 
-function rateArgument(rate: JobRate | undefined): string {
-  if (rate === undefined) return ''
-  const { limit, perMs, burst, cost } = checkedRate(rate, 'rate')
-  return JSON.stringify([limit, perMs, burst, cost])
+/** When a job has waited too long; '' for never. */
+function deadlineOf(due: number): number | '' {
+  return due > Number.MAX_SAFE_INTEGER ? '' : due
 }
 
 async function refusedLater(error: unknown): Promise<never> {

@@ -7,9 +7,11 @@ import { Job, UnrecoverableError, type Queue } from 'bullmq'
 import { sleep, systemClock } from '../../clock.ts'
 import { JobCancelledError } from '../../errors.ts'
 import { integerOption, knownOptions, nameOption } from '../../options.ts'
+import { keyScript } from '../bullmq/composed-script.ts'
 import { LineBackend } from '../bullmq/line-backend.ts'
 import { resourceName } from '../run/resource.ts'
 import { membersOf } from './inspection.ts'
+import { skipJob } from './leave-lines.ts'
 
 /** What `queue.cancel` takes. */
 export interface CancelOptions {
@@ -36,6 +38,18 @@ const MAX_JOBS = 10_000
 const AT_ONCE = 50
 const POLL_MS = 50
 const TIMEOUT_MS = 5_000
+
+/** KEYS  1 cancelled · ARGV  3… job keys. Returns  the request for each, or false */
+const cancelledScript = keyScript(
+  'cancelled',
+  `
+if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
+return redis.call('HMGET', KEYS[1], unpack(ARGV, 3))
+`,
+)
+
+/** KEYS  1 cancelled · ARGV  3 job key */
+const withdrawScript = keyScript('withdraw', `return redis.call('HDEL', KEYS[1], ARGV[3])`)
 
 /** @param target a job's id, or a resource: all jobs of this queue in its line, up to 10,000. */
 export async function cancelJobs(
@@ -81,15 +95,37 @@ async function cancelOne(
     const outcome = job === undefined ? 'missing' : await backend.cancel(job, error, reason)
     if (outcome !== 'running') {
       if (!wasRunning) return { jobId, outcome }
-      await backend.withdrawCancel(jobId)
+      await backend.run(withdrawScript, 'cancelled', [backend.toKey(jobId)])
       if (outcome === 'failed') return { jobId, outcome }
       const ended = await Job.fromId(queue, jobId)
       if (ended !== undefined && (await ended.isCompleted())) return { jobId, outcome: 'completed' }
-      await backend.skip(jobId) // It must not hold its line, whatever failed jobs do.
+      await skipJob(backend, jobId) // It must not hold its line, whatever failed jobs do.
       return { jobId, outcome: 'stopped' }
     }
     wasRunning = true
     if (systemClock.now() >= deadline) return { jobId, outcome }
     await sleep(systemClock, POLL_MS)
   }
+}
+
+/** A request to stop a job that runs. */
+interface CancelRequest {
+  readonly jobId: string
+  /** Tells it from another job with the same id. */
+  readonly timestamp: number
+  readonly reason: string
+}
+
+/** Which of these jobs, that run here, shall be stopped. */
+export async function cancelRequests(
+  backend: LineBackend,
+  jobIds: readonly string[],
+): Promise<readonly CancelRequest[]> {
+  const keys = jobIds.map((id) => backend.toKey(id))
+  const found = (await backend.run(cancelledScript, 'cancelled', keys)) as (string | null)[]
+  return found.flatMap((text, index) => {
+    if (text === null) return []
+    const [timestamp, reason] = JSON.parse(text) as [string, string]
+    return [{ jobId: jobIds[index] ?? '', timestamp: Number(timestamp), reason }]
+  })
 }

@@ -4,7 +4,7 @@ import type { Inspection } from '../../lock/inspection.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
 import { limitsFrom, type ResourceLimits } from './limits.ts'
-import { lineScripts } from './line-scripts.ts'
+import { lineScript } from './line-library.ts'
 import { shareFrom, type Share } from './shares.ts'
 
 /** One job in a line. */
@@ -39,6 +39,39 @@ export interface ResourceInspection {
 const MAX_ENTRIES = 100
 const FIELDS = 5
 
+/**
+ * KEYS  1 line
+ * ARGV  1 space · 2 slots · 3 the most places · 4 resource
+ * Returns  places in the line, its limits (JSON), then base, id, timestamp, share, state of each
+ * living one: asleep, ready, held, active, delayed, prioritized, waiting, failed
+ */
+const placesBody = `
+local line, limit = KEYS[1], tonumber(ARGV[3])
+local places = redis.call('ZRANGE', line, 0, limit)
+local isMarked = places[1] == MARK
+if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
+local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0), isMarked and inForce(ARGV[4]) or '{}'}
+for _, place in ipairs(places) do
+  local job = jobAt(place)
+  if job then
+    local state = 'waiting'
+    if job.finished then state = 'failed'
+    elseif job.held and redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'held'
+    elseif job.asleep and not job.held then
+      local _, tenant = partsOf(job.share or '')
+      local isReady = tenant and redis.call('ZSCORE', readyJobsKey(job.base, tenant), job.id)
+      state = isReady and 'ready' or 'asleep'
+    elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
+    elseif redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'delayed'
+    elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized' end
+    local timestamp = string.match(place, '(%S+)$')
+    for _, field in ipairs({job.base, job.id, timestamp, job.share or '', state}) do found[#found + 1] = field end
+  end
+end
+return found
+`
+const placesScript = lineScript('places', placesBody)
+
 /** A job that has a place in a line. */
 export interface Member {
   readonly queue: string
@@ -60,7 +93,7 @@ export async function membersOf(
   backend: LineBackend,
   limit: number = MAX_ENTRIES,
 ): Promise<Members> {
-  const reply = await backend.run(lineScripts().places, `line:${resource}`, [limit, resource])
+  const reply = await backend.run(placesScript, `line:${resource}`, [limit, resource])
   const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
   const members: Member[] = []
   for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
@@ -153,12 +186,9 @@ export async function whyWaits(
     const ahead = line.findIndex(({ queue, jobId }) => jobId === job.id && queue === job.queueName)
     const entry = line[ahead]
     if (entry === undefined) continue
-    if (ahead > 0) {
-      return `Job ${id} (${entry.state}) is in line for \`${name}\` and waits for ${entry.waitsFor}.`
-    }
-    if (name === resources.at(-1)) {
-      return `Job ${id} (${entry.state}) is first in line for \`${name}\` and waits for ${entry.waitsFor}.`
-    }
+    if (ahead === 0 && name !== resources.at(-1)) continue
+    const where = `${ahead > 0 ? 'in' : 'first in'} line for \`${name}\``
+    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.`
   }
   return undefined
 }

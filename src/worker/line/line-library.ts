@@ -14,6 +14,7 @@
  * Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
  */
 
+import { ownScript, type ComposedScript } from '../bullmq/composed-script.ts'
 import { LIMITS_LIBRARY } from './limits-library.ts'
 import { SHARES_LIBRARY } from './shares-library.ts'
 
@@ -316,3 +317,8 @@ local function withTurn(result, base, woken)
   return result
 end
 `
+
+/** A script that goes by these rules and takes no place of BullMQ's; `more` is more of them. */
+export function lineScript(name: string, body: string, more = ''): ComposedScript {
+  return ownScript(name, LINE_LIBRARY + more, body)
+}

@@ -2,13 +2,11 @@
  * The scripts by which lines move, each in the trip that BullMQ makes anyway: a job and its place
  * are added together; a finished job leaves, wakes the next and fetches; look and park are one.
  */
-import { composedScript, ownScript, type ComposedScript } from '../bullmq/composed-script.ts'
+import { composedScript, type ComposedScript } from '../bullmq/composed-script.ts'
 import { ASLEEP_VIEW } from './asleep-view.ts'
-import { SET_LIMIT } from './limits-library.ts'
-import { LINE_LIBRARY } from './line-library.ts'
+import { LINE_LIBRARY as library } from './line-library.ts'
 import { USUAL_FETCHING, USUAL_FINISH } from './usual-job.ts'
 
-const library = LINE_LIBRARY
 /** A request to cancel a running job stands for this long. */
 const CANCEL_TTL_MS = 3_600_000
 
@@ -96,7 +94,7 @@ return bullmq(adding, KEYS, theirs)
 `
 
 /**
- * Takes the place of \`moveToFinished\`.
+ * Takes the place of `moveToFinished`.
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 '1': the next job is offered · 6 'leave' | 'hold'
  *       7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
@@ -320,7 +318,7 @@ return 'failed'
 `
 
 /**
- * Takes the place of \`moveToActive\` and of \`moveToDelayed\`.
+ * Takes the place of `moveToActive` and of `moveToDelayed`.
  *
  * ARGV  1 space · 2 slots · 3 base
  * Returns  as BullMQ's, a fetched job with its turn
@@ -330,7 +328,7 @@ return joining, function(result) return withTurn(result, ARGV[3]) end
 `
 
 /**
- * Takes the place of \`moveToDelayed\` for a job that has to wait for its turn, if it has to.
+ * Takes the place of `moveToDelayed` for a job that has to wait for its turn, if it has to.
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 timestamp of the job · 6 resources (JSON)
  *       7 deadline ms, 'late' where it has passed, or '' · 8 limiter key
@@ -397,7 +395,7 @@ return withTurn(result, base)
 `
 
 /**
- * Takes the place of \`removeJob\`.
+ * Takes the place of `removeJob`.
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id
  * Returns  as BullMQ's
@@ -420,22 +418,7 @@ return result
 `
 
 /**
- * A failed job that holds its lines leaves them, and stays among the failed ones.
- *
- * KEYS  1 job
- * ARGV  1 space · 2 slots · 3 base · 4 job id
- * Returns  1 it held them | 0
- */
-const skipBody = `
-local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'redlock:holds')
-if not (job[1] and job[3]) then return 0 end
-redis.call('HDEL', KEYS[1], 'redlock:holds')
-leave(ARGV[3], ARGV[4], job[1], job[2])
-return 1
-`
-
-/**
- * Takes the place of \`moveToWaitingChildren\`.
+ * Takes the place of `moveToWaitingChildren`.
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id
  * Returns  as BullMQ's
@@ -455,7 +438,7 @@ return result
 `
 
 /**
- * Takes the place of \`changePriority\`.
+ * Takes the place of `changePriority`.
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 priority · 6 lifo ('1' | '0') · 7 'added' |
  * 'priority'
@@ -485,7 +468,7 @@ return result
 `
 
 /**
- * Takes the place of \`drain\` and of \`cleanJobsInSet\` for jobs that wait: sleeping jobs are put
+ * Takes the place of `drain` and of `cleanJobsInSet` for jobs that wait: sleeping jobs are put
  * among those that wait, BullMQ removes what it removes, and the others sleep again.
  *
  * ARGV  1 space · 2 slots · 3 base · 4 'wait' | 'prioritized' | 'both'
@@ -522,263 +505,7 @@ return bullmq(viewOf(ARGV[3]), KEYS, theirs)
 `
 
 /**
- * Looks at lines in which jobs sleep, those first that were not looked at for longest, and wakes
- * heads that sleep and jobs whose deadline has passed. At a line that is closed for long it looks
- * when it opens, and now and then: see \`closeLine\`.
- *
- * KEYS  1 sleeping-lines
- * ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now and closed lines too · 5 only
- * lines before this sweep
- * Returns  lines looked at, jobs woken, number of this sweep; -1 lines where another worker did it
- * less than everyMs ago
- */
-const sweepBody = `
-local limit, isAll = tonumber(ARGV[3]), ARGV[4] == ''
-if not isAll and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
-  return {-1, 0, 0}
-end
-local sweepNumber = nextSeq()
-local function linesBetween(from, to, most)
-  return redis.call('ZRANGEBYSCORE', KEYS[1], from, to, 'LIMIT', 0, most)
-end
-local due = isAll and '+inf' or string.format('%.0f', CLOSED + nowMs())
-local lines = linesBetween(CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
-local before = ARGV[5] == '' and CLOSED_TEXT or ARGV[5]
-for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
-local woken = 0
-local function sweepLine(resource)
-  if not isAll then redis.call('ZADD', KEYS[1], 'XX', sweepNumber, resource) end
-  markByPattern({resource})
-  local heads, _, slots, limits = headsOf(resource)
-  woken = woken + #wakeAll(heads, limits, false, '')
-  if isAll then redis.call('ZADD', KEYS[1], 'XX', sweepNumber, resource) end
-  local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
-  -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
-  local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
-  if places <= (isRated and math.min(slots, 1) or slots) then redis.call('ZREM', KEYS[1], resource) end
-end
-if hasPatterns then setPattern() end
-for _, resource in ipairs(lines) do sweepLine(resource) end
-local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
-for _, resource in ipairs(ended) do
-  setLimit(resource)
-  sweepLine(resource)
-end
-local deadlines = SPACE .. 'line-deadlines'
-for _, place in ipairs(redis.call('ZRANGEBYSCORE', deadlines, '-inf', nowMs(), 'LIMIT', 0, limit)) do
-  redis.call('ZREM', deadlines, place)
-  local job = jobAt(place)
-  if job and job.asleep then
-    job.lines = '[]' -- Its turn does not matter: it is too late.
-    if wake(job, false, '') then woken = woken + 1 end
-  end
-end
-return {#lines, woken, sweepNumber}
-`
-
-/**
- * Moves the places of a line that release 0.1 has written to where they are now, in their order.
- * Its places were tickets `[prefix, queue, id]`, and a hash told which of their jobs slept.
- *
- * KEYS  1 line of release 0.1
- * ARGV  1 space · 2 slots · 3 resource · 4 parked hash of release 0.1
- * Returns  places moved
- */
-const upgradeBody = `
-local resource, parked, moved = ARGV[3], ARGV[4], 0
-for _, ticket in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  local isTicket, at = pcall(cjson.decode, ticket)
-  local base = isTicket and type(at) == 'table' and #at == 3 and at[1] .. ':' .. at[2] .. ':'
-  local jobKey = base and base .. at[3]
-  local job = base and redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines', 'opts')
-  if job and job[1] and not job[2] then
-    local seq, lines, known = nextSeq(), cjson.decode(job[3] or '[]'), false
-    for _, line in ipairs(lines) do known = known or line == resource end
-    if not known then lines[#lines + 1] = resource end
-    redis.call('ZADD', lineKey(resource), 'NX', seq, placeOf(base, at[3], job[1]))
-    redis.call('HSET', jobKey, 'redlock:lines', cjson.encode(lines))
-    local asleep = redis.call('HGET', parked, ticket)
-    if asleep and redis.call('ZSCORE', base .. 'delayed', at[3]) then
-      local priority, opts = tonumber(string.match(asleep, '^%d+')) or 0, cjson.decode(job[4])
-      if (opts['delay'] or 0) >= 600000 and opts['delay'] <= 660000 then
-        opts['delay'], opts['priority'] = nil, priority > 0 and priority or nil
-      end
-      redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY, 'priority', priority, 'opts', cjson.encode(opts))
-      redis.call('ZADD', base .. 'delayed', 'XX', asleepScore(seq, priority), at[3])
-      redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
-    end
-    moved = moved + 1
-  end
-end
-redis.call('DEL', KEYS[1], parked)
-return moved
-`
-
-/**
- * KEYS  1 line
- * ARGV  1 space · 2 slots · 3 the most places · 4 resource
- * Returns  places in the line, its limits (JSON), then base, id, timestamp, share, state of each
- * living one: asleep, ready, held, active, delayed, prioritized, waiting, failed
- */
-const placesBody = `
-local line, limit = KEYS[1], tonumber(ARGV[3])
-local places = redis.call('ZRANGE', line, 0, limit)
-local isMarked = places[1] == MARK
-if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
-local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0), isMarked and inForce(ARGV[4]) or '{}'}
-for _, place in ipairs(places) do
-  local job = jobAt(place)
-  if job then
-    local state = 'waiting'
-    if job.finished then state = 'failed'
-    elseif job.held and redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'held'
-    elseif job.asleep and not job.held then
-      local _, tenant = partsOf(job.share or '')
-      local isReady = tenant and redis.call('ZSCORE', readyJobsKey(job.base, tenant), job.id)
-      state = isReady and 'ready' or 'asleep'
-    elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
-    elseif redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'delayed'
-    elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized' end
-    local timestamp = string.match(place, '(%S+)$')
-    for _, field in ipairs({job.base, job.id, timestamp, job.share or '', state}) do found[#found + 1] = field end
-  end
-end
-return found
-`
-
-/**
- * KEYS  1 job
- * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 the most completed jobs
- * Returns  for each line: resource, places before the job, places, slots, ms until it opens (-1: it
- * is not known), ms between two starts · ms that completed jobs of these lines took · of all jobs
- */
-const positionBody = `
-local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate', 'redlock:slots')
-if not job[1] or job[3] then return {{}, {}, {}} end
-local place, lines, own, all = placeOf(ARGV[3], ARGV[4], job[2]), {}, {}, {}
-for _, resource in ipairs(cjson.decode(job[1])) do
-  local line = lineKey(resource)
-  local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
-  local limits = isMarked and limitsOf(resource) or {slots = SLOTS}
-  local slots = limits.areSet and limits.slots or tonumber(job[5] or nil) or SLOTS
-  local rank, mark, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, 0
-  if limits.closedUntil then opensIn = limits.closedUntil < math.huge and limits.closedUntil - nowMs() or -1 end
-  local interval = job[4] and cjson.decode(job[4]) or {1, 0}
-  if limits.rate then interval = {limits.rate.limit, limits.rate.perMs} end
-  if rank then
-    lines[#lines + 1] = {resource, rank - mark, redis.call('ZCARD', line) - mark,
-      math.max(1, limits.closedUntil and SLOTS or slots), opensIn .. '', interval[2] / interval[1] .. ''}
-  end
-end
-for _, id in ipairs(redis.call('ZREVRANGE', ARGV[3] .. 'completed', 0, ARGV[5] - 1)) do
-  local done = redis.call('HMGET', ARGV[3] .. id, 'processedOn', 'finishedOn', 'redlock:lines')
-  if done[1] and done[2] then
-    all[#all + 1] = done[2] - done[1]
-    if done[3] == job[1] then own[#own + 1] = done[2] - done[1] end
-  end
-end
-return {lines, own, all}
-`
-
-/**
- * Sets or ends a limit of a resource, and wakes the jobs that may start by it.
- *
- * KEYS  1 limits
- * ARGV  1 space · 2 slots · 3 resource · 4 kind · 5 what is set (JSON), '' to end it
- *       6 ms after which it ends; '' where 5 says when, if it ends
- * Returns  when it ends (ms), or '' for no end
- */
-const limitBody = `
-local resource, kind, entry = ARGV[3], ARGV[4], ARGV[5] ~= '' and cjson.decode(ARGV[5]) or nil
-if entry and ARGV[6] ~= '' then entry['until'] = math.ceil(nowMs() + ARGV[6]) end
-local ends = setLimit(resource, kind, entry)
-local heads, _, _, limits = headsOf(resource)
-redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
-wakeAll(heads, limits, false, '')
-return ends
-`
-
-/**
- * KEYS  1 any · ARGV  1 space · 2 slots · 3 pattern · 4 the slots that are set (JSON), '' to end
- * them
- */
-const patternBody = `setPattern(ARGV[3], ARGV[4] ~= '' and cjson.decode(ARGV[4]) or nil)`
-
-/**
- * KEYS  1 limits
- * ARGV  1 space · 2 slots · 3 resource or pattern, or none for all
- * Returns  resources and patterns, each with what is set (JSON); of a pattern, its slots
- */
-const limitsBody = `
-local found, name = {}, ARGV[3]
-if not name then
-  found = redis.call('HGETALL', KEYS[1])
-  for i, text in ipairs(redis.call('HGETALL', SPACE .. 'slot-patterns')) do
-    found[#found + 1] = i % 2 == 1 and text or '{"slots":' .. text .. '}'
-  end
-  return found
-end
-return {name, inForce(name)}
-`
-
-/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 share · 5 ms to count for it */
-const chargeBody = `charge(ARGV[3], ARGV[4], tonumber(ARGV[5]))`
-
-/**
- * KEYS  1 any · ARGV  1 space · 2 slots · 3 base. All jobs of the queue are gone: so are its
- * tenants.
- */
-const forgetBody = `
-for _, tenant in ipairs(redis.call('ZRANGE', readyKey(ARGV[3]), 0, -1)) do
-  redis.call('DEL', readyJobsKey(ARGV[3], tenant))
-end
-redis.call('DEL', readyKey(ARGV[3]), sharesKey(ARGV[3]))
-`
-
-/**
- * Makes jobs that sleep ordinary waiting jobs, in their order. They lose their places and their
- * shares, so a plain worker can take it from there.
- *
- * KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 the most jobs
- * Returns  sleepers that were looked at, jobs that were woken
- * Keeps: none is looked at twice. An id without a job is dropped.
- */
-const leaveLinesBody = `
-local base, from, most = ARGV[3], string.format('%.0f', ASLEEP), tonumber(ARGV[4])
-local woken = 0
-local sleepers = redis.call('ZRANGEBYSCORE', base .. 'delayed', from, '+inf', 'LIMIT', 0, most)
-for _, id in ipairs(sleepers) do
-  local job = redis.call('HMGET', base .. id, 'timestamp', 'priority', 'redlock:lines')
-  local priority, lines = tonumber(job[2]) or 0, cjson.decode(job[3] or '[]')
-  for _, resource in ipairs(lines) do
-    redis.call('ZREM', lineKey(resource), placeOf(base, id, job[1]))
-  end
-  redis.call('HDEL', base .. id, 'redlock:share')
-  local own = {jobKey = base .. id, base = base, id = id, lines = '[]', priority = priority}
-  if job[1] and wake(own, false, '') then woken = woken + 1
-  else redis.call('ZREM', base .. 'delayed', id) end
-end
-return {#sleepers, woken}
-`
-
-/**
- * KEYS  1 sleeping-lines
- * ARGV  1 space · 2 slots · 3 delayed set of the queue · 4 the most lines · 5 base
- * Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest
- * line, resources with limits, tenants with jobs that may start
- */
-const censusBody = `
-local longest = 0
-for _, resource in ipairs(redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[4]) - 1)) do
-  longest = math.max(longest, redis.call('ZCARD', lineKey(resource)) - SLOTS)
-end
-local asleep = redis.call('ZCOUNT', ARGV[3], string.format('%.0f', ASLEEP), '+inf')
-return {redis.call('ZCARD', KEYS[1]), asleep, longest, redis.call('HLEN', SPACE .. 'limits'),
-  redis.call('ZCARD', readyKey(ARGV[5]))}
-`
-
-/**
- * Takes the place of \`promote\`.
+ * Takes the place of `promote`.
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id
  * Returns  as BullMQ's; a sleeping job is not delayed
@@ -802,18 +529,6 @@ export interface LineScripts {
   readonly take: ComposedScript
   /** Takes the place of `moveToFinished` for several jobs. */
   readonly finishMany: ComposedScript
-  readonly skip: ComposedScript
-  readonly sweep: ComposedScript
-  readonly limit: ComposedScript
-  readonly position: ComposedScript
-  readonly places: ComposedScript
-  readonly upgrade: ComposedScript
-  readonly census: ComposedScript
-  readonly charge: ComposedScript
-  readonly limits: ComposedScript
-  readonly pattern: ComposedScript
-  readonly forget: ComposedScript
-  readonly leaveLines: ComposedScript
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
@@ -869,17 +584,5 @@ function defineAll(): LineScripts {
       ...{ library, body: finishManyBody, variant: ':many', repeats: true },
       watched: [...MOVES, 'EXISTS', 'GET', 'DEL', 'SREM', 'HGET', 'XTRIM', 'LLEN'],
     }),
-    skip: ownScript('skip', library, skipBody),
-    sweep: ownScript('sweep', library + SET_LIMIT, sweepBody),
-    position: ownScript('position', library, positionBody),
-    limit: ownScript('limit', library + SET_LIMIT, limitBody),
-    places: ownScript('places', library, placesBody),
-    upgrade: ownScript('upgrade', library, upgradeBody),
-    census: ownScript('census', library, censusBody),
-    limits: ownScript('limits', library, limitsBody),
-    pattern: ownScript('pattern', library + SET_LIMIT, patternBody),
-    charge: ownScript('charge', library, chargeBody),
-    forget: ownScript('forget', library, forgetBody),
-    leaveLines: ownScript('leave-lines', library, leaveLinesBody),
   }
 }

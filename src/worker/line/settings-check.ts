@@ -7,7 +7,6 @@
 import { SettingsDifferError } from '../../errors.ts'
 import { keyScript } from '../bullmq/composed-script.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
-import type { Place } from './place.ts'
 
 /** What has to be the same, and which class has it. */
 export interface SharedSettings {
@@ -15,6 +14,12 @@ export interface SharedSettings {
   readonly namespace: string
   readonly order: 'strict' | 'relaxed'
   readonly slots: number
+}
+
+/** Which queue of a Redis. */
+export interface QueueName {
+  readonly prefix: string
+  readonly queue: string
 }
 
 const COMPARED = ['namespace', 'order', 'slots'] as const
@@ -42,23 +47,19 @@ return found
 )
 
 /** Where they are. Not under the namespace, which may be what differs. */
-export function settingsKey({ prefix, queue }: Pick<Place, 'prefix' | 'queue'>): string {
+export function settingsKey({ prefix, queue }: QueueName): string {
   return `redlock:settings:${prefix}:${queue}`
 }
 
 export class SettingsCheck {
   readonly #backend: LineBackend
-  readonly #queue: Pick<Place, 'prefix' | 'queue'>
+  readonly #queue: QueueName
   readonly #mine: SharedSettings
 
-  constructor(
-    backend: LineBackend,
-    queue: Pick<Place, 'prefix' | 'queue'>,
-    { by, namespace, order, slots }: SharedSettings,
-  ) {
+  constructor(backend: LineBackend, queue: QueueName, mine: SharedSettings) {
     this.#backend = backend
     this.#queue = queue
-    this.#mine = { by, namespace, order, slots }
+    this.#mine = mine
   }
 
   /** Whether a LockedWorker has said anything lately; false also where none has started yet. */
@@ -69,16 +70,7 @@ export class SettingsCheck {
 
   /** Says what this process has and finds others that differ. */
   async exchange(): Promise<readonly SettingsDifferError[]> {
-    return this.#differences(await this.#exchange())
-  }
-
-  async #exchange(): Promise<readonly string[]> {
-    const args = [JSON.stringify(this.#mine), ENTRY_TTL_MS]
-    const reply = await this.#backend.runOn(exchangeScript, settingsKey(this.#queue), args)
-    return reply as readonly string[]
-  }
-
-  #differences(found: readonly string[]): readonly SettingsDifferError[] {
+    const found = await this.#exchange()
     const errors: SettingsDifferError[] = []
     for (let index = 0; index + 1 < found.length; index += 2) {
       const theirs = JSON.parse(found[index] ?? '{}') as SharedSettings
@@ -92,5 +84,11 @@ export class SettingsCheck {
       errors.push(new SettingsDifferError(this.#queue.queue, both, differences, at))
     }
     return errors
+  }
+
+  async #exchange(): Promise<readonly string[]> {
+    const args = [JSON.stringify(this.#mine), ENTRY_TTL_MS]
+    const reply = await this.#backend.runOn(exchangeScript, settingsKey(this.#queue), args)
+    return reply as readonly string[]
   }
 }

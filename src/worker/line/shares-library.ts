@@ -15,8 +15,11 @@
  * The virtual time is a field of BullMQ's `meta` hash, and is read where no job waits. When the
  * queue is idle, all of it is deleted.
  */
-import { VIRTUAL_TIME } from './shares.ts'
 
+/**
+ * The field of BullMQ's `meta` hash that says how far tenants are served; absent without tenants.
+ */
+export const VIRTUAL_TIME = 'redlock:time'
 /** What a start counts before its work is known. */
 const QUANTUM_MS = 50
 /** A tenant is forgotten when others have used this much more, in milliseconds of work. */

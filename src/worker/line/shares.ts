@@ -1,15 +1,13 @@
 /** Whose job one is, and how much of the work that tenant may have while all are busy. */
 import { numberOption, refuse } from '../../options.ts'
+import type { LineBackend } from '../bullmq/line-backend.ts'
+import { lineScript } from './line-library.ts'
 
 export interface Share {
   readonly tenant: string
   readonly weight: number
 }
 
-/**
- * The field of BullMQ's `meta` hash that says how far tenants are served; absent without tenants.
- */
-export const VIRTUAL_TIME = 'redlock:time'
 const MIN_WEIGHT = 0.01
 const MAX_WEIGHT = 1_000
 const MAX_TENANT_LENGTH = 512
@@ -36,4 +34,16 @@ export function shareFrom(text: string): Share | undefined {
   const space = text.indexOf(' ')
   if (space < 0) return undefined
   return { tenant: text.slice(space + 1), weight: Number(text.slice(0, space)) }
+}
+
+/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 share · 5 ms to count for it */
+const chargeScript = lineScript('charge', `charge(ARGV[3], ARGV[4], tonumber(ARGV[5]))`)
+
+/** Counts work for the tenant of a share, also of a job that has not ended. */
+export async function chargeShare(
+  backend: LineBackend,
+  share: string,
+  workedMs: number,
+): Promise<void> {
+  await backend.run(chargeScript, 'shares', [backend.toKey(''), share, workedMs])
 }

@@ -11,19 +11,19 @@ const SPLIT_RETRY_MS = { min: 3, max: 40 }
 /** The lease of the job before it may be on its way out. */
 const TAKEN_RETRIES_MS = [2, 2, 4, 8, 16]
 
-/**
- * @param options.isTurn nothing of its line stands before it, so a holder is about to end.
- * @param options.slots those that are set for its resource, in place of those of the worker.
- */
+export interface AdmissionOptions {
+  readonly locks: LockService
+  readonly leaseOptions: LeaseOptions
+  readonly clock: Clock
+  /** Nothing of its line stands before the job, so a holder is about to end. */
+  readonly isTurn: boolean
+  /** Those that are set for its resource, in place of those of the worker. */
+  readonly slots: number | undefined
+}
+
 export async function leaseFor(
   resources: readonly string[],
-  options: {
-    readonly locks: LockService
-    readonly leaseOptions: LeaseOptions
-    readonly clock: Clock
-    readonly isTurn: boolean
-    readonly slots: number | undefined
-  },
+  options: AdmissionOptions,
 ): Promise<AcquireOutcome> {
   const { locks, leaseOptions, clock, isTurn, slots } = options
   const hasOwnSlots = slots !== undefined && resources.length === 1
@@ -54,15 +54,7 @@ export async function leaseFor(
 async function acquireSlot(
   resources: readonly string[],
   slots: number,
-  {
-    locks,
-    leaseOptions,
-    clock,
-  }: {
-    readonly locks: LockService
-    readonly leaseOptions: LeaseOptions
-    readonly clock: Clock
-  },
+  { locks, leaseOptions, clock }: AdmissionOptions,
 ): Promise<AcquireOutcome> {
   const { slots: own = 1, ...rest } = leaseOptions
   const names = claimsFor(resources, Math.max(2, slots), 0).slice(0, slots)

@@ -27,7 +27,7 @@ export type BatchRun<Data, Result, Name extends string = string> = (
   lease: JobLease & string,
 ) => Promise<readonly PromiseSettledResult<Result>[]>
 
-interface Batched<Data, Result, Name extends string> {
+export interface Batched<Data, Result, Name extends string> {
   readonly size: number
   readonly waitMs: number
   readonly run: BatchRun<Data, Result, Name>

@@ -13,7 +13,7 @@ import { Deadlines, type Clock, type Deadline, type Expiring } from '../../clock
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
-import type { Ending, Taking, Turn } from '../bullmq/line-backend.ts'
+import type { Ending, Move, Taking, Turn } from '../bullmq/line-backend.ts'
 import { shareFrom } from '../line/shares.ts'
 import { isWithin } from './admission.ts'
 import { LoopLoad } from './loop-load.ts'
@@ -21,8 +21,8 @@ import { LoopLoad } from './loop-load.ts'
 /** What the job before left for the next one of its line. */
 export interface Reserved {
   readonly outcome: Promise<AcquireOutcome>
-  /** What the line has used of its burst. */
-  readonly usedMs: number
+  /** Of the job before it. */
+  readonly move: Move
   /** When the job before it had done its work, on the monotonic clock. */
   readonly endedAt: number
 }
@@ -61,10 +61,7 @@ const SHORT_JOB_MS = 5
 const BUSY = 0.5
 
 export class Chain {
-  readonly #locks: LockService
-  readonly #leaseOptions: LeaseOptions
-  readonly #clock: Clock
-  readonly #burstMs: number
+  readonly #options: ChainOptions
   readonly #load: LoopLoad
   readonly #finishing: Deadlines
   readonly #starting: Deadlines
@@ -74,10 +71,7 @@ export class Chain {
 
   constructor({ locks, leaseOptions, clock, burstMs }: ChainOptions) {
     const { slots: _, ...rest } = leaseOptions
-    this.#locks = locks
-    this.#leaseOptions = Object.freeze(rest)
-    this.#clock = clock
-    this.#burstMs = burstMs
+    this.#options = { locks, leaseOptions: Object.freeze(rest), clock, burstMs }
     this.#load = new LoopLoad(clock)
     this.#finishing = new Deadlines(clock)
     this.#starting = new Deadlines(clock)
@@ -89,8 +83,8 @@ export class Chain {
     if (reserved === undefined) return undefined
     this.#reserved.delete(jobId)
     reserved.deadline?.leave(reserved)
-    if (reserved.lines === lines) return reserved
-    void release(reserved.outcome)
+    if (reserved.move.lines === lines) return reserved
+    void releaseGranted(reserved.outcome)
     return undefined
   }
 
@@ -99,25 +93,28 @@ export class Chain {
    * same worker is given that job, and is released if not.
    */
   end(done: Done): Ending {
-    const { share, chargedMs } = done.turn
-    const burstMs = share === '' ? this.#burstMs : this.#burstMs * (shareFrom(share)?.weight ?? 1)
-    const workMs = Math.max(MIN_JOB_MS, done.workedMs)
+    const { timestamp, lines, lease, turn, workedMs, takes } = done
+    const { share, chargedMs, isFollowed } = turn
+    const burstMs = this.#options.burstMs * (shareFrom(share)?.weight ?? 1)
+    const workMs = Math.max(MIN_JOB_MS, workedMs)
     const allMs = done.usedMs + workMs
     const isSpent = allMs >= burstMs
     const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
     // A process with time left runs a line as fast as any other, and a change of process costs.
-    const hasNoTime = done.workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
+    const hasNoTime = workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
     const isBusy = done.isOneOfMany || this.#ending > 0
-    const offers = isSpent && isBusy && hasNoTime
-    const usedMs = isSpent ? carriedMs : allMs
-    const use = {
-      usedMs,
+    const move: Move = {
+      timestamp,
+      lines,
+      next: isSpent ? 'back' : 'front',
+      usedMs: isSpent ? carriedMs : allMs,
+      share,
       chargeMs: workMs - chargedMs,
-      isSpent,
-      offers,
-      endedAt: this.#clock.now(),
+      offers: isSpent && isBusy && hasNoTime,
+      takes,
     }
-    const link = new Link(this, done, use)
+    const isEager = !isSpent && isFollowed && this.handsOver
+    const link = new Link(this, lease, move, isEager, this.#options.clock.now())
     link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
     this.#ending++
     return link
@@ -130,14 +127,14 @@ export class Chain {
     await Promise.all(
       reserved.map((link) => {
         link.deadline?.leave(link)
-        return release(link.outcome)
+        return releaseGranted(link.outcome)
       }),
     )
   }
 
   /** @internal */
   get handsOver(): boolean {
-    return this.#locks.handOver !== undefined
+    return this.#options.locks.handOver !== undefined
   }
 
   /** @internal */
@@ -158,9 +155,10 @@ export class Chain {
 
   /** @internal */
   async handOver(lease: Lease): Promise<AcquireOutcome> {
+    const { locks, leaseOptions } = this.#options
     try {
-      if (this.#locks.handOver !== undefined && lease.remainingMs() > 0) {
-        return await this.#locks.handOver(lease, this.#leaseOptions)
+      if (locks.handOver !== undefined && lease.remainingMs() > 0) {
+        return await locks.handOver(lease, leaseOptions)
       }
     } catch {
       // The lease was lost in this moment, or the service is closing: the next job asks itself.
@@ -170,57 +168,36 @@ export class Chain {
   }
 }
 
-interface Use {
-  readonly usedMs: number
-  readonly chargeMs: number
-  readonly isSpent: boolean
-  readonly offers: boolean
-  readonly endedAt: number
-}
-
 /**
  * From the end of a job to the start of the next one of its line. What it does belongs to the trace
  * of the job that ends, wherever BullMQ calls it.
  */
 class Link extends AsyncResource implements Ending, Expiring {
-  readonly timestamp: number
-  readonly lines: string
-  readonly next: 'front' | 'back'
-  readonly usedMs: number
-  readonly share: string
-  readonly chargeMs: number
-  readonly offers: boolean
-  readonly takes: Taking | undefined
+  readonly move: Move
   readonly endedAt: number
+  taken: Ending['taken']
   outcome: Promise<AcquireOutcome> | undefined
   deadline: Deadline | undefined
   readonly #chain: Chain
   readonly #lease: Lease
-  /** It hands over while the trip is under way. */
   readonly #isEager: boolean
   #isOver = false
   #reservedFor: string | undefined
 
-  constructor(chain: Chain, { timestamp, lines, lease, turn, takes }: Done, use: Use) {
+  /** @param isEager it hands over while the trip is under way. */
+  constructor(chain: Chain, lease: Lease, move: Move, isEager: boolean, endedAt: number) {
     super('redlock.job')
-    this.timestamp = timestamp
-    this.lines = lines
-    this.next = use.isSpent ? 'back' : 'front'
-    this.usedMs = use.usedMs
-    this.share = turn.share
-    this.chargeMs = use.chargeMs
-    this.offers = use.offers
-    this.takes = takes
-    this.endedAt = use.endedAt
+    this.move = move
+    this.endedAt = endedAt
     this.#chain = chain
     this.#lease = lease
-    this.#isEager = !use.isSpent && turn.isFollowed && chain.handsOver
+    this.#isEager = isEager
   }
 
   /** Behind the bytes of the trip, and while it is under way. */
   sent(): void {
     if (this.#isEager && !this.#isOver) this.#handOver()
-    else if (this.offers) this.returned()
+    else if (this.move.offers) this.returned()
   }
 
   returned(jobId?: string, turn?: Turn): void {
@@ -228,7 +205,7 @@ class Link extends AsyncResource implements Ending, Expiring {
     this.#isOver = true
     this.#chain.ended()
     this.deadline?.leave(this)
-    const isNext = turn?.turn === 'woken' && turn.lines === this.lines
+    const isNext = turn?.turn === 'woken' && turn.lines === this.move.lines
     if (jobId !== undefined && isNext && this.#chain.handsOver && mayHandOver(this.#lease, turn)) {
       if (this.outcome === undefined) this.#handOver()
       this.#reservedFor = jobId
@@ -236,7 +213,7 @@ class Link extends AsyncResource implements Ending, Expiring {
     } else {
       const { outcome } = this
       void this.runInAsyncScope(() =>
-        outcome === undefined ? this.#lease.release() : release(outcome),
+        outcome === undefined ? this.#lease.release() : releaseGranted(outcome),
       )
     }
   }
@@ -245,7 +222,7 @@ class Link extends AsyncResource implements Ending, Expiring {
     if (this.#reservedFor === undefined) this.returned()
     else {
       this.#chain.drop(this.#reservedFor)
-      void release(this.outcome)
+      void releaseGranted(this.outcome)
     }
   }
 
@@ -254,6 +231,8 @@ class Link extends AsyncResource implements Ending, Expiring {
   }
 }
 
+const nothing = (): void => undefined
+
 /** The end of a job whose lease is released already. */
 export function plainEnding(
   { timestamp }: Pick<Job, 'timestamp'>,
@@ -261,11 +240,8 @@ export function plainEnding(
   chargeMs = 0,
   share = '',
 ): Ending {
-  const nothing = (): undefined => undefined
-  return {
-    ...{ timestamp, lines, next: 'back', usedMs: 0, offers: false },
-    ...{ sent: nothing, returned: nothing, share, chargeMs },
-  }
+  const move: Move = { timestamp, lines, next: 'back', usedMs: 0, share, chargeMs, offers: false }
+  return { move, sent: nothing, returned: nothing }
 }
 
 /**
@@ -278,7 +254,8 @@ function mayHandOver({ resource }: Lease, { lines, slots }: Turn): boolean {
   return isWithin(resource, name, slots)
 }
 
-async function release(outcome: Promise<AcquireOutcome> | undefined): Promise<void> {
+/** Releases the lease that was granted, if one was. */
+export async function releaseGranted(outcome: Promise<AcquireOutcome> | undefined): Promise<void> {
   const resolved = await outcome
   if (resolved?.status === 'granted') await resolved.lease.release()
 }

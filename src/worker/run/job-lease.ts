@@ -3,15 +3,15 @@
  * (nearly) a whole lease ahead of it and its result counts only if the lease still stood when it
  * ended.
  */
-import { RateLimitError, type Job } from 'bullmq'
+import { RateLimitError } from 'bullmq'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { isFresh } from '../../lock/trust.ts'
 import type { Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './checkpoints.ts'
-import type { JobSignal } from './job-signal.ts'
 import { asError } from './failure.ts'
 import type { JobReports } from './job-report.ts'
+import type { Running } from './running-jobs.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
 export interface StepContext {
@@ -79,9 +79,8 @@ export interface JobLease {
 
 /** A String, so that it stands for BullMQ's token where BullMQ's methods take one. */
 export class SteppedLease extends String implements JobLease {
-  readonly #job: Job
+  readonly #running: Pick<Running, 'job' | 'signal'>
   readonly #lease: Lease
-  readonly #signal: JobSignal
   readonly #checkpoints: Checkpoints | undefined
   readonly #reports: JobReports
   readonly #sleep: (delayMs: number) => Promise<void>
@@ -89,24 +88,22 @@ export class SteppedLease extends String implements JobLease {
   #logger: Logger | undefined
 
   constructor(
-    job: Job,
+    running: Pick<Running, 'job' | 'signal'>,
     lease: Lease,
-    signal: JobSignal,
     checkpoints: Checkpoints | undefined,
     reports: JobReports,
     sleep: (delayMs: number) => Promise<void>,
   ) {
-    super(job.token ?? '')
-    this.#job = job
+    super(running.job.token ?? '')
+    this.#running = running
     this.#lease = lease
-    this.#signal = signal
     this.#checkpoints = checkpoints
     this.#reports = reports
     this.#sleep = sleep
   }
 
   get signal(): AbortSignal {
-    return this.#signal.signal
+    return this.#running.signal.signal
   }
 
   get resource(): string {
@@ -130,7 +127,7 @@ export class SteppedLease extends String implements JobLease {
   }
 
   get logger(): Logger {
-    this.#logger ??= this.#reports.loggerOf(this.#job, this.#lease)
+    this.#logger ??= this.#reports.loggerOf(this.#running.job, this.#lease)
     return this.#logger
   }
 
@@ -153,7 +150,7 @@ export class SteppedLease extends String implements JobLease {
   ): Promise<Result> {
     const heard = this.#reports.heard()
     if (heard === undefined) return this.#step(name, fn)
-    return heard.step(this.#job, this.#lease, name, () => this.#step(name, fn))
+    return heard.step(this.#running.job, this.#lease, name, () => this.#step(name, fn))
   }
 
   async #step<Result>(
@@ -169,7 +166,7 @@ export class SteppedLease extends String implements JobLease {
     const earlier = await this.#checkpoints?.completed(name)
     this.#assertMayGoOn()
     if (earlier !== undefined) return earlier.value as Result
-    const jobSignal = this.#signal
+    const jobSignal = this.#running.signal
     const result = await fn({
       // Made for those who take it.
       get signal() {
@@ -183,7 +180,7 @@ export class SteppedLease extends String implements JobLease {
   }
 
   #assertMayGoOn(): void {
-    if (this.#signal.isAborted) throw asError(this.#signal.reason)
+    if (this.#running.signal.isAborted) throw asError(this.#running.signal.reason)
     this.#lease.assertHeld()
   }
 }

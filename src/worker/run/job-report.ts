@@ -65,10 +65,9 @@ export class JobReports {
     this.#telemetry.batched(job)
   }
 
-  requeued(job: Job, { status, delayMs, resource, reason }: Requeue, tookMs: number): void {
-    this.#telemetry.requeued(job, status, delayMs, tookMs)
-    const fields = { resource, status, delayMs, reason }
-    this.#log.event('job:requeued', { queue: job.queueName, job: job.id, ...fields })
+  requeued(job: Job, why: Requeue, tookMs: number): void {
+    this.#telemetry.requeued(job, why.status, why.delayMs, tookMs)
+    this.#log.event('job:requeued', { queue: job.queueName, job: job.id }, why)
   }
 
   /** A server refused what a job needs before it can start, or to store its result. */

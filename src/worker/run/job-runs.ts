@@ -28,25 +28,27 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
-import {
-  NO_TURN,
-  type LineBackend,
-  type TakenJob,
-  type Taking,
-  type Turn,
-} from '../bullmq/line-backend.ts'
+import { NO_TURN, type LineBackend, type Turn } from '../bullmq/line-backend.ts'
+import { LineLimits } from '../line/limits.ts'
+import { chargeShare } from '../line/shares.ts'
 import { leaseFor } from './admission.ts'
-import { batchedOf, runBatch, settledValue, type Members } from './batch.ts'
-import { Chain, plainEnding, type Reserved } from './chain.ts'
+import { batchedOf, runBatch, settledValue, type Batched } from './batch.ts'
+import { Batches, type Membership, type OpenTaken } from './batch-members.ts'
+import { Chain, plainEnding, releaseGranted, type Reserved } from './chain.ts'
 import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
 import { causeOf, failureOf, isGivenBack } from './failure.ts'
 import type { JobReports } from './job-report.ts'
-import type { JobSignal } from './job-signal.ts'
 import { giveBack, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from './resource.ts'
 import { RunningJobs, type Running } from './running-jobs.ts'
-import { askerOf, resultKey, stepsKey, type Dedupe, type ResultStore } from './result-store.ts'
+import {
+  sharedResultOf,
+  stepsKey,
+  type Dedupe,
+  type ResultStore,
+  type SharedResult,
+} from './result-store.ts'
 
 export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly locks: LockService
@@ -60,43 +62,33 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   ) => Promise<Result>
   readonly maxWaitMs: number
   readonly burstMs: number
-  readonly dedupe: Dedupe<Data> | undefined
-  readonly checkpoints: boolean
+  readonly dedupe?: Dedupe<Data> | undefined
+  readonly checkpoints?: boolean
   /** The longest sleep of a job that met an outage of the masters. */
   readonly maxUnreachableMs: number
   /** The lines of the queue; a worker that is made elsewhere has none. */
-  readonly lines: LineBackend | undefined
+  readonly lines?: LineBackend | undefined
   /** Whether a job waits for its turn in its lines. */
-  readonly ordered: boolean
+  readonly ordered?: boolean
   /** How jobs run that were taken for a batch. A worker made elsewhere has batches of one. */
   readonly openTaken?: OpenTaken<Data, Result, Name>
   /** What outlives a worker; undefined without a connection to the queue's Redis. */
-  readonly results: ResultStore | undefined
+  readonly results?: ResultStore | undefined
   readonly reports: JobReports
-  readonly onRequeued: (job: Job<Data>, requeue: Requeue) => void
-  readonly onLeaseLost: (job: Job<Data>, error: LeaseLostError) => void
+  readonly onRequeued?: ((job: Job<Data>, requeue: Requeue) => void) | undefined
+  readonly onLeaseLost?: ((job: Job<Data>, error: LeaseLostError) => void) | undefined
   /** The lock service is closed: jobs can only be given back. */
-  readonly onLocksClosed: () => void
+  readonly onLocksClosed?: () => void
 }
 
-type OpenTaken<Data, Result, Name extends string> = (
-  found: readonly TakenJob[],
-  token: string,
-) => Promise<readonly Taken<Data, Result, Name>[]>
-
-/** A job that was taken for a batch. */
-export interface Taken<Data, Result, Name extends string> {
-  readonly job: Job<Data, Result, Name>
-  /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
-  readonly run: () => Promise<void>
-}
-
-/** How a job of a batch runs that is not its first. */
-interface Membership<Result> {
-  readonly outcome: Promise<PromiseSettledResult<Result>>
-  readonly lease: Lease
+/** What was found out about a job before it started. */
+interface Start {
+  readonly resources: readonly string[]
+  /** Its lines as the queue's Redis has them; '' for none. */
   readonly lines: string
-  readonly first: Running
+  readonly turn: Turn
+  readonly reserved: Reserved | undefined
+  readonly shared: SharedResult | undefined
 }
 
 const RETRY_MS = { min: 50, max: 2_000 }
@@ -107,15 +99,19 @@ export class JobRuns<Data, Result, Name extends string> {
   readonly running: RunningJobs
   readonly #options: JobRunsOptions<Data, Result, Name>
   readonly #chain: Chain
-  readonly #batched: ReturnType<typeof batchedOf<Data, Result, Name>>
+  readonly #batched: Batched<Data, Result, Name> | undefined
+  /** Undefined for batches of one. */
+  readonly #batches: Batches<Data, Result, Name> | undefined
   readonly #stopping = new AbortController()
-  readonly #members = new Map<string, Membership<Result>>()
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
     this.running = new RunningJobs(options)
     this.#options = options
     this.#chain = new Chain(options)
     this.#batched = batchedOf(options.processor)
+    const { lines, openTaken } = options
+    const { size = 1 } = this.#batched ?? {}
+    if (size > 1 && lines && openTaken) this.#batches = new Batches(size, lines, openTaken)
   }
 
   #isStopping(): boolean {
@@ -141,11 +137,11 @@ export class JobRuns<Data, Result, Name extends string> {
     token: string | undefined,
     signal?: AbortSignal,
   ): Promise<Result> {
-    const running = this.running.start(job, signal)
+    const running = this.running.start(job, token, signal)
     try {
       const heard = this.#options.reports.heard()
-      if (heard === undefined) return await this.#run(job, token, running)
-      return await heard.within(job, () => this.#run(job, token, running))
+      if (heard === undefined) return await this.#run(running)
+      return await heard.within(job, () => this.#run(running))
     } finally {
       this.running.end(running)
       const { lines, openTaken } = this.#options
@@ -159,46 +155,42 @@ export class JobRuns<Data, Result, Name extends string> {
     }
   }
 
-  async #run(
-    job: Job<Data, Result, Name>,
-    token: string | undefined,
-    running: Running,
-  ): Promise<Result> {
-    const membership = this.#members.get(job.id ?? '')
-    if (membership !== undefined) return this.#runMember(membership, job, token, running)
-    const { resource, lines, ordered, dedupe } = this.#options
+  async #run(running: Running<Data, Result, Name>): Promise<Result> {
+    const { job } = running
+    const membership = this.#batches?.claim(job.id ?? '')
+    if (membership !== undefined) return this.#runMember(membership, running)
+    const { resource, lines, ordered, dedupe, results } = this.#options
     const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
     const reserved = this.#chain.claim(job.id ?? '', turn.lines)
     // A paused BullMQ worker that was waiting for a job still takes one.
-    if (this.#isStopping()) return this.#giveBack(job, token, reserved)
+    if (this.#isStopping()) return this.#giveBack(running, reserved)
     const resources =
       turn.lines === '' ? resourcesOf(resource, job, job.id) : (JSON.parse(turn.lines) as string[])
     try {
-      const stored = dedupe && (await this.#storedResult(dedupe, job, resources, running))
+      const shared = results && dedupe && sharedResultOf(results, dedupe, job, resources)
+      const stored = shared && (await this.#untilDone(running, () => shared.peek()))
       if (stored !== undefined) {
-        await dropped(reserved)
+        await releaseGranted(reserved?.outcome)
         lines?.ends(job, plainEnding(job, turn.lines, -turn.chargedMs, turn.share))
-        return stored.value
+        return stored.value as Result
       }
       const mustTakeTurn = ordered && turn.turn !== 'woken' && turn.turn !== 'yes'
       const place =
         lines !== undefined && mustTakeTurn
-          ? await this.#takeTurn(lines, job, token, resources, turn.lines, running)
+          ? await this.#takeTurn(lines, running, resources, turn.lines)
           : turn
       const handed = reserved && (await reserved.outcome)
       const lease =
         handed?.status === 'granted' && !this.#isStopping()
           ? handed.lease
-          : await this.#lease(job, token, resources, place.slots, running).catch(
-              (error: unknown) => {
-                this.#charge(turn, 0)
-                throw error
-              },
-            )
-      const chain = { resources, lines: place.lines, turn, reserved }
-      return await this.#runUnder(lease, job, token, chain, running)
+          : await this.#lease(running, resources, place.slots).catch((error: unknown) => {
+              this.#charge(turn, 0)
+              throw error
+            })
+      const start = { resources, lines: place.lines, turn, reserved, shared }
+      return await this.#runUnder(lease, running, start)
     } catch (error) {
-      if (error instanceof NotStarted) return await this.#giveBack(job, token, reserved)
+      if (error instanceof NotStarted) return await this.#giveBack(running, reserved)
       throw error
     }
   }
@@ -208,13 +200,11 @@ export class JobRuns<Data, Result, Name extends string> {
    */
   async #takeTurn(
     lines: LineBackend,
-    job: Job<Data, Result, Name>,
-    token: string | undefined,
+    running: Running<Data, Result, Name>,
     resources: readonly string[],
     recorded: string,
-    running: Running,
-  ): Promise<{ readonly lines: string; readonly slots: number | undefined }> {
-    const { maxWaitMs, reports, onRequeued } = this.#options
+  ): Promise<Pick<Turn, 'lines' | 'slots'>> {
+    const { job, token } = running
     const { timestamp } = job
     const id = job.id ?? ''
     const answer = await this.#untilDone(running, () =>
@@ -224,82 +214,71 @@ export class JobRuns<Data, Result, Name extends string> {
       const own = recorded === '' ? JSON.stringify(resources) : recorded
       return { lines: own, slots: answer.slots }
     }
+    if (answer === 'late') throw this.#waitedTooLong(resources)
     const label = labelOf(resources)
-    if (answer === 'late') {
-      throw new UnrecoverableError(new WaitedTooLongError(label, maxWaitMs).message)
-    }
     const reason = `other jobs of \`${label}\` are ahead of it, or its limits let none start`
-    const why: Requeue = { status: 'in-line', resource: label, delayMs: 0, reason }
-    reports.requeued(job, why, 0)
-    onRequeued(job, why)
-    throw new DelayedError(reason)
+    throw this.#requeued(job, { status: 'in-line', resource: label, delayMs: 0, reason }, 0)
   }
 
   async #lease(
-    job: Job<Data, Result, Name>,
-    token: string | undefined,
+    running: Running<Data, Result, Name>,
     resources: readonly string[],
     slots: number | undefined,
-    running: Running,
   ): Promise<Lease> {
     if (this.#isStopping()) throw new NotStarted()
     const { locks, leaseOptions, clock, ordered, lines } = this.#options
-    const isTurn = lines !== undefined && ordered
+    const isTurn = lines !== undefined && ordered === true
     const outcome = await this.#untilDone(running, () =>
       leaseFor(resources, { locks, leaseOptions, clock, isTurn, slots }),
     )
-    if (outcome.status === 'granted') {
-      if (!this.#isStopping()) return outcome.lease
-      await outcome.lease.release()
-      throw new NotStarted()
-    }
-    return this.#requeue(job, token, resources, outcome, running)
+    if (outcome.status !== 'granted') return this.#requeue(running, resources, outcome)
+    if (!this.#isStopping()) return outcome.lease
+    await outcome.lease.release()
+    throw new NotStarted()
   }
 
-  /**
-   * BullMQ knows by the error, which must come from the outermost frame, that the job was moved.
-   */
   async #requeue(
-    job: Job<Data, Result, Name>,
-    token: string | undefined,
+    running: Running<Data, Result, Name>,
     resources: readonly string[],
     outcome: NotGranted,
-    running: Running,
   ): Promise<never> {
-    const { clock, maxWaitMs, maxUnreachableMs, onRequeued, reports } = this.#options
-    if (job.timestamp + maxWaitMs <= clock.wallNow()) {
-      throw new UnrecoverableError(new WaitedTooLongError(labelOf(resources), maxWaitMs).message)
-    }
+    const { job, token } = running
+    const { clock, maxWaitMs, maxUnreachableMs } = this.#options
+    if (job.timestamp + maxWaitMs <= clock.wallNow()) throw this.#waitedTooLong(resources)
     const startedAt = clock.now()
     const why = await this.#untilDone(running, () =>
       requeue(job, token, outcome, clock, maxUnreachableMs),
     )
-    reports.requeued(job, why, clock.now() - startedAt)
-    onRequeued(job, why)
-    throw new DelayedError(why.reason)
+    throw this.#requeued(job, why, clock.now() - startedAt)
+  }
+
+  /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
+  #requeued(job: Job<Data, Result, Name>, why: Requeue, tookMs: number): DelayedError {
+    this.#options.reports.requeued(job, why, tookMs)
+    this.#options.onRequeued?.(job, why)
+    return new DelayedError(why.reason)
+  }
+
+  #waitedTooLong(resources: readonly string[]): UnrecoverableError {
+    const { message } = new WaitedTooLongError(labelOf(resources), this.#options.maxWaitMs)
+    return new UnrecoverableError(message)
   }
 
   async #runUnder(
     lease: Lease,
-    job: Job<Data, Result, Name>,
-    token: string | undefined,
-    chain: {
-      readonly resources: readonly string[]
-      readonly lines: string
-      readonly turn: Turn
-      readonly reserved: Reserved | undefined
-    },
-    running: Running,
+    running: Running<Data, Result, Name>,
+    start: Start,
   ): Promise<Result> {
     const { clock, reports, lines } = this.#options
-    const { signal } = running
+    const { job, token, signal } = running
+    const { resources, turn, reserved } = start
     signal.follow(lease)
-    reports.heard()?.started(job, lease, chain.reserved?.endedAt)
+    reports.heard()?.started(job, lease, reserved?.endedAt)
     running.lease = lease
     const startedAt = clock.now()
     let isDone = false
     try {
-      const result = await this.#process(lease, chain.resources, job, signal, running)
+      const result = await this.#process(lease, running, start)
       isDone = true
       return result
     } catch (error) {
@@ -309,57 +288,48 @@ export class JobRuns<Data, Result, Name extends string> {
       }
       const isStopped = isGivenBack(signal.reason) || isGivenBack(lossOf(lease))
       if (error instanceof NotStarted || !isStopped) throw error
-      return await this.#giveBack(job, token, undefined)
+      return await this.#giveBack(running, undefined)
     } finally {
       signal.end()
       const lost = lossOf(lease)
-      const { reserved, turn } = chain
       const workedMs = clock.now() - startedAt
       if (lines === undefined) await lease.release()
-      else if (isDone && lost === undefined && chain.lines !== '' && !this.#isStopping()) {
+      else if (isDone && lost === undefined && start.lines !== '' && !this.#isStopping()) {
         const end = this.#chain.end({
           timestamp: job.timestamp,
-          lines: chain.lines,
+          lines: start.lines,
           lease,
           turn,
-          usedMs: reserved?.usedMs ?? turn.usedMs,
+          usedMs: reserved?.move.usedMs ?? turn.usedMs,
           workedMs,
           isOneOfMany: this.running.size > 1,
-          takes:
-            this.#batched && turn.isFollowed ? this.#takingOf(chain.resources, token) : undefined,
+          takes: turn.isFollowed ? this.#batches?.takingOf(resources, token) : undefined,
         })
         lines.ends(job, end)
       } else {
         void lease.release()
-        lines.ends(job, plainEnding(job, chain.lines))
+        lines.ends(job, plainEnding(job, start.lines))
         // Also where the job is tried again: BullMQ decides that later.
         this.#charge(turn, workedMs)
       }
       reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', workedMs)
       if (lost !== undefined) {
         reports.leaseLost(job, lease, lost)
-        this.#options.onLeaseLost(job, lost)
+        this.#options.onLeaseLost?.(job, lost)
       }
     }
   }
 
   async #process(
     lease: Lease,
-    resources: readonly string[],
-    job: Job<Data, Result, Name>,
-    jobSignal: JobSignal,
-    running: Running,
+    running: Running<Data, Result, Name>,
+    { resources, shared }: Start,
   ): Promise<Result> {
-    const { dedupe, processor, checkpoints, results, clock, reports } = this.#options
-    const key = results && dedupe && resultKey(job, resources, dedupe)
-    if (key !== undefined) {
-      // Another job may have stored a result between the first read and the lease.
-      const asker = dedupe?.fresh === true ? askerOf(job, resources) : undefined
-      const stored = await this.#untilDone(running, () =>
-        results?.claim(key, lease, dedupe?.resultTtlMs ?? 0, asker),
-      )
-      if (stored !== undefined) return stored.value as Result
-    }
+    const { job, signal } = running
+    const { processor, checkpoints, results, clock, reports } = this.#options
+    // Another job may have stored a result between the first read and the lease.
+    const stored = shared && (await this.#untilDone(running, () => shared.claim(lease)))
+    if (stored !== undefined) return stored.value as Result
     const insist: Insist = (action) => this.#insist(running, action)
     const steps =
       results && checkpoints ? checkpointsOf(results, stepsKey(job), lease, insist) : undefined
@@ -367,92 +337,32 @@ export class JobRuns<Data, Result, Name extends string> {
       const sleep = async (delayMs: number): Promise<void> => {
         running.asleepUntil = await this.#sleep(resources, delayMs)
       }
-      const jobLease = new SteppedLease(job, lease, jobSignal, steps, reports, sleep)
-      const args = processor.length > 2 ? [jobSignal.signal] : []
+      const jobLease = new SteppedLease(running, lease, steps, reports, sleep)
+      const args = processor.length > 2 ? [signal.signal] : []
       const given = jobLease as unknown as JobLease & string
       const batched = this.#batched
-      const members = batched && this.#membersOf(job, resources, lease, running)
+      const members = this.#batches?.membersOf(running, resources, lease, insist)
       if (batched !== undefined) reports.batched(job)
       const result =
         batched === undefined || members === undefined
           ? await processor(job, given, ...args)
           : await runBatch(batched, job, given, members, clock)
-      if (key !== undefined) {
-        await insist(() => results?.keep(key, lease, dedupe?.resultTtlMs ?? 0, result))
-      }
+      if (shared !== undefined) await insist(() => shared.keep(lease, result))
       return result
     } catch (error) {
       // The work would be done again to the same end.
       if (error instanceof ValueTooLargeError) throw new UnrecoverableError(error.message)
-      throw failureOf(error, jobSignal, running.cancelled)
-    }
-  }
-
-  /** What a batch takes behind its first job; undefined for batches of one. */
-  #takingOf(resources: readonly string[], token = '0'): Taking | undefined {
-    const { openTaken } = this.#options
-    const { size = 1 } = this.#batched ?? {}
-    const [resource = '', ...more] = resources
-    if (size === 1 || openTaken === undefined || more.length > 0) return undefined
-    return { resource, token, most: size - 1, before: 0 }
-  }
-
-  /** How the batch of a job gets its other jobs; undefined for batches of one. */
-  #membersOf(
-    job: Job<Data, Result, Name>,
-    resources: readonly string[],
-    lease: Lease,
-    first: Running,
-  ): Members<Data, Result, Name> | undefined {
-    const { lines, openTaken } = this.#options
-    const taking = this.#takingOf(resources, job.token)
-    if (taking === undefined || lines === undefined || openTaken === undefined) return undefined
-    /** Of those that have not ended. */
-    const settling = new Map<string, (outcome: PromiseSettledResult<Result>) => void>()
-    let group: ReturnType<LineBackend['endTogether']> | undefined
-    const ended = (id: string): void => {
-      settling.delete(id)
-      this.#members.delete(id) // BullMQ may have failed it without running it.
-      group?.remove(id)
-    }
-    first.batch = first.signal
-    let before = 0
-    return {
-      take: async (most) => {
-        if (most <= 0) return []
-        const found = await this.#insist(first, async () =>
-          openTaken(await lines.take(job, { ...taking, most, before }), taking.token),
-        )
-        before += found.length
-        return found.map(({ job: member, run }) => {
-          const id = member.id ?? ''
-          const outcome = new Promise<PromiseSettledResult<Result>>((resolve) => {
-            settling.set(id, resolve)
-          })
-          this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first })
-          void run().finally(() => {
-            ended(id)
-          })
-          return member
-        })
-      },
-      settle: async (outcomes) => {
-        group = lines.endTogether([...settling.keys()])
-        for (const [id, outcome] of outcomes) settling.get(id)?.(outcome)
-        await group.sent
-      },
+      throw failureOf(error, signal, running.cancelled)
     }
   }
 
   /** A job of a batch that is not its first: waits for what becomes of it. */
   async #runMember(
     { outcome, lease, lines, first }: Membership<Result>,
-    job: Job<Data, Result, Name>,
-    token: string | undefined,
-    running: Running,
+    running: Running<Data, Result, Name>,
   ): Promise<Result> {
+    const { job } = running
     const { clock, lines: backend, reports } = this.#options
-    this.#members.delete(job.id ?? '')
     running.batch = first.signal
     running.lease = lease
     reports.heard()?.started(job, lease, undefined)
@@ -464,7 +374,7 @@ export class JobRuns<Data, Result, Name extends string> {
       return result
     } catch (error) {
       if (isGivenBack(first.signal.reason) || isGivenBack(lossOf(lease))) {
-        return await this.#giveBack(job, token, undefined)
+        return await this.#giveBack(running, undefined)
       }
       throw failureOf(error, first.signal, running.cancelled)
     } finally {
@@ -480,23 +390,8 @@ export class JobRuns<Data, Result, Name extends string> {
     if (lines === undefined || !ordered) {
       throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
     }
-    const entry = { since: this.#options.clock.wallNow() }
-    const ends = resources.map((name) => lines.limit(name, 'asleep', entry, delayMs))
-    return Math.max(...(await Promise.all(ends)).map((end) => end ?? 0))
-  }
-
-  async #storedResult(
-    dedupe: Dedupe<Data>,
-    job: Job<Data, Result, Name>,
-    resources: readonly string[],
-    running: Running,
-  ): Promise<{ readonly value: Result } | undefined> {
-    const { results } = this.#options
-    if (results === undefined) return undefined
-    const key = resultKey(job, resources, dedupe)
-    const asker = dedupe.fresh === true ? askerOf(job, resources) : undefined
-    const found = await this.#untilDone(running, () => results.peek(key, asker))
-    return found as { readonly value: Result } | undefined
+    const limits = new LineLimits(lines)
+    return Math.max(...(await Promise.all(resources.map((name) => limits.sleep(name, delayMs)))))
   }
 
   /** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
@@ -507,7 +402,7 @@ export class JobRuns<Data, Result, Name extends string> {
     try {
       return await this.#insist(running, action)
     } catch (error) {
-      if (error instanceof RedlockClosedError) this.#options.onLocksClosed()
+      if (error instanceof RedlockClosedError) this.#options.onLocksClosed?.()
       throw causeOf(error) === 'final' ? error : new NotStarted()
     }
   }
@@ -535,17 +430,17 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** Counts work for the tenant of a job whose last trip does not. */
   #charge({ share, chargedMs }: Turn, workedMs: number): void {
-    if (share === '') return
-    void this.#options.lines?.charge(share, workedMs - chargedMs).catch(() => undefined)
+    const { lines } = this.#options
+    if (lines === undefined || share === '') return
+    void chargeShare(lines, share, workedMs - chargedMs).catch(() => undefined)
   }
 
   async #giveBack(
-    job: Job<Data, Result, Name>,
-    token: string | undefined,
+    { job, token }: Running<Data, Result, Name>,
     reserved: Reserved | undefined,
   ): Promise<never> {
     const { clock, reports } = this.#options
-    await dropped(reserved)
+    await releaseGranted(reserved?.outcome)
     // A queue that does not answer finds the job stalled later: no attempt is used either way.
     await withinMs(clock, GIVE_BACK_LIMIT_MS, giveBack(job, token, clock)).catch(() => undefined)
     reports.givenBack(job)
@@ -555,11 +450,6 @@ export class JobRuns<Data, Result, Name extends string> {
 
 /** A job that was not started has to be given back. */
 class NotStarted extends Error {}
-
-async function dropped(reserved: Reserved | undefined): Promise<void> {
-  const outcome = await reserved?.outcome
-  if (outcome?.status === 'granted') await outcome.lease.release()
-}
 
 /** Why a lease that was not released may not be trusted any more, if so. */
 function lossOf(lease: Lease): LeaseLostError | undefined {

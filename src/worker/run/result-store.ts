@@ -7,7 +7,6 @@ import type { Job } from 'bullmq'
 import { LeaseLostError, ValueTooLargeError } from '../../errors.ts'
 import { keyScript } from '../bullmq/composed-script.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
-import { jobName, placeOf } from '../line/place.ts'
 
 /** One computation for all jobs of a resource, within a time. */
 export interface Dedupe<Data> {
@@ -91,10 +90,9 @@ return found[1] and mayTake(ARGV[3], ARGV[4], found[2]) and found[1]
 const dropScript = keyScript('results:drop', `return redis.call('DEL', KEYS[1])`)
 
 /** The place of a job that takes no result of a computation that began before it was added. */
-export interface Asker {
-  readonly line: string
-  readonly place: string
-}
+type Asker = readonly [line: string, place: string]
+/** A job that takes any result. */
+const ANY: Asker = ['', '']
 
 /** The holder that writes: the lease's resource and fencing token. */
 export interface Writer {
@@ -115,32 +113,22 @@ export class ResultStore {
   }
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
-  async peek(store: string, asker?: Asker): Promise<{ readonly value: unknown } | undefined> {
-    const { line = '', place = '' } = asker ?? {}
-    const text = await this.#backend.run(peekScript, store, [line, place])
+  async peek(store: string, asker: Asker = ANY): Promise<{ readonly value: unknown } | undefined> {
+    const text = await this.#backend.run(peekScript, store, asker)
     return typeof text === 'string' ? { value: JSON.parse(text) as unknown } : undefined
   }
 
-  /** As {@link peek}; from now on no older holder writes. @throws LeaseLostError */
-  async claim(
-    store: string,
-    writer: Writer,
-    ttlMs: number,
-    asker?: Asker,
-  ): Promise<{ readonly value: unknown } | undefined> {
-    const values = await this.claimAll(store, writer, ttlMs, asker)
-    return values.has(RESULT) ? { value: values.get(RESULT) } : undefined
-  }
-
-  /** Everything that is stored. @throws LeaseLostError when a later holder has been here. */
+  /**
+   * Everything that is stored; from now on no older holder writes.
+   * @throws LeaseLostError when a later holder has been here.
+   */
   async claimAll(
     store: string,
     writer: Writer,
     ttlMs: number,
-    asker?: Asker,
+    asker: Asker = ANY,
   ): Promise<ReadonlyMap<string, unknown>> {
-    const { line = '', place = '' } = asker ?? {}
-    const args = [writer.fencingToken, Math.ceil(ttlMs), line, place]
+    const args = [writer.fencingToken, Math.ceil(ttlMs), ...asker]
     const fields = fieldsOf(await this.#backend.run(claimScript, store, args), writer)
     const values = new Map<string, unknown>()
     for (let index = 0; index + 1 < fields.length; index += 2) {
@@ -179,27 +167,47 @@ function fieldsOf(reply: unknown, { resource, fencingToken }: Writer): readonly 
   throw new LeaseLostError(resource, fencingToken, reason)
 }
 
-/** Where the shared result of a job is. */
-export function resultKey<Data>(
+/** The result that jobs share, for one of them. */
+export interface SharedResult {
+  /** Without a lease: what a holder has stored, if this job may take it. */
+  peek(): Promise<{ readonly value: unknown } | undefined>
+  /** As `peek`; from now on no older holder writes. @throws LeaseLostError */
+  claim(writer: Writer): Promise<{ readonly value: unknown } | undefined>
+  /** @throws LeaseLostError when a later holder has been here; ValueTooLargeError. */
+  keep(writer: Writer, value: unknown): Promise<void>
+}
+
+export function sharedResultOf<Data>(
+  results: ResultStore,
+  dedupe: Dedupe<Data>,
   job: Job<Data>,
   resources: readonly string[],
-  { key, scope = 'job-name' }: Dedupe<Data>,
-): string {
+): SharedResult {
+  const { key, scope = 'job-name', fresh = false, resultTtlMs } = dedupe
   const what = key === undefined ? resources : key(job)
   const where = scope === 'job-name' ? [job.prefix, job.queueName, job.name] : []
-  return `{result:${JSON.stringify([...where, what])}}:values`
+  const store = `{result:${JSON.stringify([...where, what])}}:values`
+  const asker = fresh ? askerOf(job, resources) : ANY
+  return {
+    peek: () => results.peek(store, asker),
+    async claim(writer) {
+      const values = await results.claimAll(store, writer, resultTtlMs, asker)
+      return values.has(RESULT) ? { value: values.get(RESULT) } : undefined
+    },
+    keep: (writer, value) => results.keep(store, writer, resultTtlMs, value),
+  }
 }
 
 /** Where the results of a job's steps are. */
 export function stepsKey(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string {
-  return `{steps:${jobName(placeOf(job))}}:values`
+  return `{steps:${JSON.stringify([job.prefix, job.queueName, job.id ?? ''])}}:values`
 }
 
 /** For a job that takes only results of computations that began after it was added. */
-export function askerOf(
+function askerOf(
   job: Pick<Job, 'id' | 'prefix' | 'queueName' | 'timestamp'>,
   [line = '']: readonly string[],
 ): Asker {
   const base = `${job.prefix}:${job.queueName}:`
-  return { line, place: `${base}${job.id ?? ''} ${Buffer.byteLength(base)} ${job.timestamp}` }
+  return [line, `${base}${job.id ?? ''} ${Buffer.byteLength(base)} ${job.timestamp}`]
 }

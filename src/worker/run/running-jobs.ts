@@ -7,12 +7,16 @@ import { JobCancelledError, JobLockLostError } from '../../errors.ts'
 import type { Clock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
+import { cancelRequests } from '../line/cancel.ts'
 import { asError } from './failure.ts'
 import type { JobReports } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
 
-export interface Running {
-  readonly job: Job
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
+export interface Running<Data = any, Result = any, Name extends string = string> {
+  readonly job: Job<Data, Result, Name>
+  /** Of BullMQ's lock on the job. */
+  readonly token: string | undefined
   readonly signal: JobSignal
   /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
   readonly startedAt: number
@@ -28,7 +32,7 @@ export interface Running {
 
 export interface RunningJobsOptions {
   readonly clock: Clock
-  readonly lines: LineBackend | undefined
+  readonly lines?: LineBackend | undefined
   readonly reports: JobReports
 }
 
@@ -37,8 +41,8 @@ export class RunningJobs {
   /** A job is here twice when another run began while the first one works without its lock. */
   readonly #jobs = new Set<Running>()
 
-  constructor({ clock, lines, reports }: RunningJobsOptions) {
-    this.#options = { clock, lines, reports }
+  constructor(options: RunningJobsOptions) {
+    this.#options = options
   }
 
   /** How many they are. */
@@ -47,9 +51,18 @@ export class RunningJobs {
   }
 
   /** @param signal BullMQ's, of a worker that asks for it. */
-  start(job: Job, signal: AbortSignal | undefined): Running {
-    const startedAt = this.#options.clock.now()
-    const running: Running = { job, signal: new JobSignal(signal), startedAt, lease: undefined }
+  start<Data, Result, Name extends string>(
+    job: Job<Data, Result, Name>,
+    token: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Running<Data, Result, Name> {
+    const running: Running<Data, Result, Name> = {
+      job,
+      token,
+      signal: new JobSignal(signal),
+      startedAt: this.#options.clock.now(),
+      lease: undefined,
+    }
     this.#jobs.add(running)
     return running
   }
@@ -58,9 +71,9 @@ export class RunningJobs {
     this.#jobs.delete(running)
   }
 
-  /** BullMQ's lock on a job is lost: it may run elsewhere. */
-  lockLost(jobId: string): void {
-    for (const run of this.#runsOf(jobId)) this.#stop(run)
+  /** BullMQ's locks on these jobs are lost: they may run elsewhere. */
+  locksLost(jobIds: readonly string[]): void {
+    for (const run of jobIds.flatMap((id) => this.#runsOf(id))) this.#stop(run)
   }
 
   /**
@@ -77,9 +90,9 @@ export class RunningJobs {
   /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
   async pollCancels(): Promise<void> {
     const ids = [...this.#jobs].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
-    if (ids.length === 0) return
-    const requests = (await this.#options.lines?.cancelRequests(ids)) ?? []
-    for (const { jobId, timestamp, reason } of requests) {
+    const { lines } = this.#options
+    if (lines === undefined || ids.length === 0) return
+    for (const { jobId, timestamp, reason } of await cancelRequests(lines, ids)) {
       const error = new JobCancelledError(jobId, reason)
       for (const running of this.#runsOf(jobId)) {
         if (running.job.timestamp === timestamp) cancel(running, error)

@@ -1,0 +1,106 @@
+/**
+ * The jobs of a batch behind its first one: how they come from the line to this worker, run as any
+ * job, and wait for what becomes of them.
+ */
+import type { Job } from 'bullmq'
+import type { Lease } from '../../lock/lease.ts'
+import type { LineBackend, TakenJob, Taking } from '../bullmq/line-backend.ts'
+import type { Members } from './batch.ts'
+import type { Insist } from './checkpoints.ts'
+import type { Running } from './running-jobs.ts'
+
+/** BullMQ opens jobs that were taken for a batch. */
+export type OpenTaken<Data, Result, Name extends string> = (
+  found: readonly TakenJob[],
+  token: string,
+) => Promise<readonly Taken<Data, Result, Name>[]>
+
+/** A job that was taken for a batch. */
+export interface Taken<Data, Result, Name extends string> {
+  readonly job: Job<Data, Result, Name>
+  /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
+  readonly run: () => Promise<void>
+}
+
+/** How a job of a batch runs that is not its first. */
+export interface Membership<Result> {
+  readonly outcome: Promise<PromiseSettledResult<Result>>
+  readonly lease: Lease
+  readonly lines: string
+  readonly first: Running
+}
+
+export class Batches<Data, Result, Name extends string> {
+  readonly #size: number
+  readonly #lines: LineBackend
+  readonly #openTaken: OpenTaken<Data, Result, Name>
+  readonly #members = new Map<string, Membership<Result>>()
+
+  constructor(size: number, lines: LineBackend, openTaken: OpenTaken<Data, Result, Name>) {
+    this.#size = size
+    this.#lines = lines
+    this.#openTaken = openTaken
+  }
+
+  /** How a job runs that was taken for a batch; undefined for any other. Known once. */
+  claim(jobId: string): Membership<Result> | undefined {
+    const membership = this.#members.get(jobId)
+    this.#members.delete(jobId)
+    return membership
+  }
+
+  /** What a batch takes behind its first job; undefined for a job of several resources. */
+  takingOf(resources: readonly string[], token = '0'): Taking | undefined {
+    const [resource = '', ...more] = resources
+    if (more.length > 0) return undefined
+    return { resource, token, most: this.#size - 1, before: 0 }
+  }
+
+  /** How the batch of a job gets its other jobs; undefined for a job of several resources. */
+  membersOf(
+    first: Running<Data, Result, Name>,
+    resources: readonly string[],
+    lease: Lease,
+    insist: Insist,
+  ): Members<Data, Result, Name> | undefined {
+    const lines = this.#lines
+    const { job } = first
+    const taking = this.takingOf(resources, job.token)
+    if (taking === undefined) return undefined
+    /** Of those that have not ended. */
+    const settling = new Map<string, (outcome: PromiseSettledResult<Result>) => void>()
+    let group: ReturnType<LineBackend['endTogether']> | undefined
+    const ended = (id: string): void => {
+      settling.delete(id)
+      this.#members.delete(id) // BullMQ may have failed it without running it.
+      group?.remove(id)
+    }
+    first.batch = first.signal
+    let before = 0
+    return {
+      take: async (most) => {
+        if (most <= 0) return []
+        const found = await insist(async () =>
+          this.#openTaken(await lines.take(job, { ...taking, most, before }), taking.token),
+        )
+        before += found.length
+        return found.map(({ job: member, run }) => {
+          const id = member.id ?? ''
+          const outcome = new Promise<PromiseSettledResult<Result>>((resolve) => {
+            settling.set(id, resolve)
+          })
+          this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first })
+          void run().finally(() => {
+            ended(id)
+          })
+          return member
+        })
+      },
+      settle: async (outcomes) => {
+        group = lines.endTogether([...settling.keys()])
+        for (const [id, outcome] of outcomes) settling.get(id)?.(outcome)
+        await group.sent
+      },
+    }
+  }
+}
