@@ -1,7 +1,5 @@
 /** One lease as its events tell it. */
-import type { GrantedEvent, LeaseEvent } from './lease-event.ts'
-
-export type LeaseEnd = 'released' | 'handed-over' | 'lost'
+import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
 
 export interface LeaseRecord {
   readonly lock: string
