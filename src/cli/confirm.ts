@@ -15,7 +15,7 @@ export interface Question {
 
 /** Notes a no. @throws UsageError where there is no terminal and the flag was not given. */
 export async function confirmed(
-  { out, signal }: Pick<Cli, 'out' | 'signal'>,
+  { out, signal }: Cli,
   { warning, question, flag = '--yes', agreed }: Question,
 ): Promise<boolean> {
   out.note(warning, { event: 'warning', message: warning })

@@ -1,10 +1,11 @@
 /** Live leases as a table: what `leases` prints. */
+import { hasQuorum } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
 import { duration } from '../operator/duration.ts'
 import type { Output } from './output.ts'
 import { printable } from './printable.ts'
-import { hasQuorum, tooFewAnswer } from './quorum.ts'
+import { tooFewAnswer } from './quorum.ts'
 import { table } from './table.ts'
 
 /** The job under each lease, by resource; undefined where no queue is named. */

@@ -1,20 +1,20 @@
 /** Takes snapshots of the servers for all viewers: one at a time, and none without a viewer. */
 import { instant, sleep, systemClock } from '../clock.ts'
 import type { Diagnosis } from '../operator/diagnosis.ts'
+import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
 import type { LockView } from '../operator/lock-view.ts'
 import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
 import type { Inspect, QueueView, WaitingLines } from '../operator/queue-view.ts'
-import { fewAnswer } from '../operator/resource-view.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../message-of.ts'
 import type { ResolvedOptions } from './options.ts'
 
 export interface SnapshotsOptions extends Pick<
   ResolvedOptions,
-  'maxLeaseMs' | 'everyMs' | 'prefix' | 'limit'
+  'maxLeaseMs' | 'everyMs' | 'limit'
 > {
   readonly locks: LockView
   /** The queue's Redis; without it no lines are shown. */
@@ -65,8 +65,7 @@ export class Snapshots {
 
   constructor(options: SnapshotsOptions) {
     this.#options = options
-    const { queue, prefix } = options
-    if (queue !== undefined) this.#counter = new QueueCounter(queue.server, prefix)
+    if (options.queue !== undefined) this.#counter = new QueueCounter(options.queue)
   }
 
   get viewers(): number {
@@ -160,16 +159,13 @@ export class Snapshots {
     return snapshot
   }
 
-  async #search({ leases, lines }: Snapshot, text: string): Promise<Found> {
+  async #search({ leases }: Snapshot, text: string): Promise<Found> {
     const { locks } = this.#options
     const match = `*${globEscape(text)}*`
     const found = leases.truncated
       ? await locks.leases({ match, limit: MAX_FOUND })
       : { ...leases, leases: leases.leases.filter(({ resource }) => resource.includes(text)) }
-    return {
-      leases: found,
-      lines: lines === undefined ? undefined : await this.#lines(leases, text),
-    }
+    return { leases: found, lines: await this.#lines(leases, text) }
   }
 
   async #lines(leases: LiveLeases, text: string): Promise<Snapshot['lines']> {
@@ -189,20 +185,18 @@ function problemOf(error: unknown): Problem {
 
 /** Who holds what, from the snapshot that was just taken; asks only where that was cut off. */
 function holders(found: LiveLeases, locks: LockView): Inspect {
-  const { quorum, masters, unreachable } = found
-  const answered = masters - unreachable.length
   const leases = new Map(
     found.leases.flatMap((lease) => (lease.state === 'leftover' ? [] : [[lease.resource, lease]])),
   )
-  return (resource) => {
+  return async (resource) => {
     const lease = leases.get(resource)
     if (lease === undefined && found.truncated) return locks.resource(resource)
-    if (lease?.state === 'unknown' || (lease === undefined && answered < quorum)) {
-      const unknown = fewAnswer(answered, masters)
-      return Promise.resolve({ resource, masters: [], unknown })
+    const free = { resource, masters: [] }
+    if (lease?.state === 'unknown' || (lease === undefined && !hasQuorum(found))) {
+      return { ...free, unknown: fewAnswer(found) }
     }
-    if (lease?.fencingToken === undefined) return Promise.resolve({ resource, masters: [] })
+    if (lease?.fencingToken === undefined) return free
     const { holder: name, fencingToken, freeInMs } = lease
-    return Promise.resolve({ resource, masters: [], holder: { name, fencingToken, freeInMs } })
+    return { ...free, holder: { name, fencingToken, freeInMs } }
   }
 }

@@ -3,6 +3,7 @@
  */
 import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
 import type { Finding } from '../lock/finding.ts'
+import { hasQuorum } from '../operator/fleet-probe.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
@@ -99,8 +100,8 @@ const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, Order>> = {
 
 export function stateOf(
   { at, diagnosis, changes, queues, history }: Snapshot,
-  { leases, lines }: Found,
-  shown: LeasePage,
+  { leases: found, lines }: Found,
+  { leases, page, pages }: LeasePage,
   jobs: ReadonlyMap<string, RunningJob>,
   activity: ProcessActivity,
   { namespace, everyMs, search, sort, bullBoard }: StateOptions,
@@ -113,11 +114,16 @@ export function stateOf(
       masters: masters.map(masterRow),
       findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
-    leases: { ...leaseRows(leases, shown, jobs, activity), sort },
-    lines: lines ?? null,
-    queues: queues ?? null,
-    history,
-    changes,
+    leases: {
+      rows: leases.map((lease) => ({
+        ...lease,
+        step: activity.stepOf(lease.fencingToken),
+        job: jobs.get(lease.resource),
+      })),
+      ...{ sort, page, pages, matching: found.leases.length },
+      ...{ known: hasQuorum(found), truncated: found.truncated, masters: found.masters },
+    },
+    ...{ lines: lines ?? null, queues: queues ?? null, history, changes },
     process: activity.report() ?? null,
   }
 }
@@ -126,19 +132,4 @@ function masterRow({ master, state, survey, clockOffMs }: MasterHealth): MasterR
   if (survey === undefined) return { master, state, clockOffMs }
   const { version, roundTripMs, uptimeMs } = survey
   return { master, state, clockOffMs, version, roundTripMs, uptimeMs }
-}
-
-function leaseRows(
-  { leases, truncated, masters, quorum, unreachable }: LiveLeases,
-  { leases: shown, page, pages }: LeasePage,
-  jobs: ReadonlyMap<string, RunningJob>,
-  activity: ProcessActivity,
-): Omit<DashboardState['leases'], 'sort'> {
-  const rows = shown.map((lease) => ({
-    ...lease,
-    step: activity.stepOf(lease.fencingToken),
-    job: jobs.get(lease.resource),
-  }))
-  const known = masters - unreachable.length >= quorum
-  return { rows, page, pages, known, matching: leases.length, truncated, masters }
 }

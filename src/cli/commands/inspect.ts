@@ -1,19 +1,20 @@
 import type { Command } from 'commander'
 import type { MasterView } from '../../lock/inspection.ts'
+import { hasQuorum } from '../../operator/fleet-probe.ts'
 import type { LiveLease } from '../../operator/live-leases.ts'
 import type { ResourceView } from '../../operator/resource-view.ts'
 import { detailOf, type Line } from '../../operator/resource-detail.ts'
 import { duration } from '../../operator/duration.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { leaseTable, timeLeft } from '../lease-table.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { printable } from '../printable.ts'
-import { answeredByQuorum, answersOf, hasQuorum, tooFewAnswer } from '../quorum.ts'
+import { answeredByQuorum, coverageOf, tooFewAnswer } from '../quorum.ts'
 import { table } from '../table.ts'
 import { shortened } from '../../options.ts'
 
-export function inspectCommand(run: Run): Command {
+export function inspectCommand(): Command {
   return command('inspect <resource>', {
     summary: 'who holds a resource, and which jobs wait for it',
     description:
@@ -24,7 +25,7 @@ export function inspectCommand(run: Run): Command {
       'inspect customer:42',
       'inspect customer:42 --queue-redis redis://queue:6379 --json',
     ],
-  }).action((resource: string, flags: SharedFlags) => run(flags, (cli) => inspect(cli, resource)))
+  }).action(running(inspect))
 }
 
 async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
@@ -45,10 +46,8 @@ async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
       .join('\n')
       .trimEnd(),
   )
-  const code = answeredByQuorum(cli, answersOf(view))
-  if (code !== EXIT.done) return code
   const isUnknown = view.state === 'unknown' || (line !== undefined && 'problem' in line)
-  return isUnknown ? EXIT.attention : EXIT.done
+  return answeredByQuorum(cli, coverageOf(view), isUnknown ? EXIT.attention : EXIT.done)
 }
 
 /** Who holds it, in one sentence that is true also where masters do not answer. */
@@ -60,9 +59,8 @@ export function holderLine(view: ResourceView): string {
       holder.freeInMs < 0 ? 'without expiry' : `for another ${duration(holder.freeInMs)}`
     return `${name} is held by ${printable(holder.name)} ${expiry}, with fencing token ${holder.fencingToken}`
   }
-  if (!hasQuorum(answersOf(view))) {
-    return `The holder of ${name} is not known. ${tooFewAnswer(answersOf(view))}`
-  }
+  const coverage = coverageOf(view)
+  if (!hasQuorum(coverage)) return `The holder of ${name} is not known. ${tooFewAnswer(coverage)}`
   const withKey = masters.filter((master) => master.holder !== undefined).length
   if (state === 'unknown') {
     return `${name} may be held: ${withKey} of ${masters.length} masters have a key, and ${view.unreachable.length} do not answer`

@@ -1,14 +1,14 @@
 import type { Command } from 'commander'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 
 interface Flags extends SharedFlags {
   readonly yes?: boolean
 }
 
-export function leaveLinesCommand(run: Run): Command {
+export function leaveLinesCommand(): Command {
   return command('leave-lines <queue>', {
     summary: 'go back to plain BullMQ workers',
     description:
@@ -18,7 +18,7 @@ export function leaveLinesCommand(run: Run): Command {
     examples: ['leave-lines invoices --yes'],
   })
     .option('--yes', 'do not ask')
-    .action((queue: string, flags: Flags) => run(flags, (cli) => leaveLines(cli, queue, flags)))
+    .action(running(leaveLines))
 }
 
 async function leaveLines(cli: Cli, queue: string, { yes }: Flags): Promise<ExitCode> {

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import type { HistoryVerdict } from '../../history/history-checker.ts'
 import { verifyHistory, type HistorySource } from '../../history/verify-history.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { openSource, type Source } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import type { Output } from '../output.ts'
 import { printable } from '../printable.ts'
 import { ProgressLine } from '../progress-line.ts'
@@ -21,7 +21,7 @@ const MAX_LINE_BYTES = 1_048_576
 const LINE_EVERY_MS = 5_000
 const DAY_MS = 86_400_000
 
-export function verifyCommand(run: Run): Command {
+export function verifyCommand(): Command {
   return command('verify <file...>', {
     summary: 'check the leases in the logs of all processes',
     description:
@@ -35,9 +35,7 @@ export function verifyCommand(run: Run): Command {
     .option('--clock-skew-ms <n>', 'how far wall clocks of machines may be apart', '250')
     .option('--window-ms <n>', 'how far lines may be out of order', '60000')
     .option('--allow-missing', 'exit code 0 if lines are missing and the others are right')
-    .action((files: readonly string[], flags: Flags) =>
-      run(flags, (cli) => verify(cli, files, flags)),
-    )
+    .action(running(verify))
 }
 
 async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise<ExitCode> {
