@@ -48,7 +48,9 @@ export class Cli {
   }
 
   /** What `--locks` names; to look only, unless there are options. */
-  async locks(options = inspectionOptions(this.settings)): Promise<LockClient | undefined> {
+  async locks(
+    options: LockOptions = inspectionOptions(this.settings),
+  ): Promise<LockClient | undefined> {
     const { locks, namespace } = this.settings
     if (locks === undefined) return undefined
     const opened = await openLocks(locks, { namespace, ...options })
@@ -57,7 +59,7 @@ export class Cli {
   }
 
   /** The masters. @throws UsageError when none are configured. */
-  fleet(timeoutMs = this.settings.timeoutMs): FleetProbe {
+  fleet(timeoutMs: number = this.settings.timeoutMs): FleetProbe {
     const { namespace } = this.settings
     const opened = new FleetProbe({ masters: mastersOf(this.settings), namespace, timeoutMs })
     this.defer(() => {
@@ -83,7 +85,7 @@ export class Cli {
   }
 
   /** The queue's Redis. @throws UsageError when none is configured. */
-  requiredQueue(timeoutMs = this.settings.timeoutMs): QueueView {
+  requiredQueue(timeoutMs: number = this.settings.timeoutMs): QueueView {
     const { namespace, prefix } = this.settings
     const view = new QueueView({ url: queueRedisOf(this.settings), namespace, prefix, timeoutMs })
     this.defer(() => view.close())

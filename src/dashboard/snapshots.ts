@@ -1,5 +1,6 @@
 /** Takes snapshots of the servers for all viewers: one at a time, and none without a viewer. */
 import { instant, sleep, systemClock } from '../clock.ts'
+import { getOrInsert } from '../get-or-insert.ts'
 import type { Diagnosis } from '../operator/diagnosis.ts'
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
@@ -98,11 +99,7 @@ export class Snapshots {
   async search(snapshot: Snapshot, text: string): Promise<Found> {
     const { leases, lines } = snapshot
     if (text === '') return { leases, lines }
-    const known = this.#searches.get(text)
-    if (known !== undefined) return known
-    const searching = this.#search(snapshot, text)
-    this.#searches.set(text, searching)
-    return searching
+    return getOrInsert(this.#searches, text, () => this.#search(snapshot, text))
   }
 
   close(): void {
@@ -114,11 +111,8 @@ export class Snapshots {
     const { everyMs } = this.#options
     let pauseMs = wait ? everyMs : 0
     for (;;) {
-      const over = await sleep(systemClock, pauseMs, signal).then(
-        () => false,
-        () => true,
-      )
-      if (over) return
+      await sleep(systemClock, pauseMs, signal).catch(() => undefined) // It ends with the signal.
+      if (signal.aborted) return
       // A read that failed is no snapshot: viewers see that the last one grows old.
       const snapshot = await this.#take().catch(() => undefined)
       if (snapshot !== undefined) for (const onSnapshot of this.#viewers) onSnapshot(snapshot)
@@ -129,8 +123,8 @@ export class Snapshots {
   #fresh(): Snapshot | undefined {
     const { everyMs } = this.#options
     // A viewer is never further behind than this either: the pause, and the read itself.
-    const fresh = this.#last !== undefined && systemClock.now() - this.#last.takenAt < 2 * everyMs
-    return fresh ? this.#last?.snapshot : undefined
+    const { snapshot, takenAt = -Infinity } = this.#last ?? {}
+    return systemClock.now() - takenAt < 2 * everyMs ? snapshot : undefined
   }
 
   #take(): Promise<Snapshot> {
@@ -142,9 +136,8 @@ export class Snapshots {
 
   async #read(): Promise<Snapshot> {
     const { locks, limit, maxLeaseMs, queue } = this.#options
-    const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
     const [diagnosis, leases, queues] = await Promise.all([
-      locks.diagnose(queue?.server, expected),
+      locks.diagnose(queue?.server, maxLeaseMs),
       locks.leases({ limit }),
       this.#counter?.count().catch(problemOf),
     ])

@@ -32,7 +32,7 @@ export interface TimelineReport {
 interface Tokens {
   /** The highest of those that surely ended before the leases to come. */
   highest: Entry | undefined
-  readonly recent: Entry[]
+  recent: readonly Entry[]
 }
 
 export class Timeline {
@@ -112,22 +112,20 @@ export class Timeline {
     const higher = ended.find(({ record }) => record.fencingToken > mine)
     if (same !== undefined) report.conflict('token-repeated', same, entry, 0)
     else if (higher !== undefined) report.conflict('token-order', higher, entry, 0)
-    recent.push(entry)
+    tokens.recent = [...recent, entry]
   }
 
   /**
    * Of those that ended before `startMs`, also by another clock, only the highest token matters.
    */
   #forgetRecent(tokens: Tokens, startMs: number): void {
-    const { recent } = tokens
-    for (let index = recent.length - 1; index >= 0; index--) {
-      const entry = recent[index]
-      if (entry === undefined) continue
-      if (this.#end(entry) + this.#settings.uncertaintyMs > startMs) continue
-      recent.splice(index, 1)
+    const isOver = (entry: Entry): boolean =>
+      this.#end(entry) + this.#settings.uncertaintyMs <= startMs
+    for (const entry of tokens.recent.filter(isOver)) {
       const highest = tokens.highest?.record.fencingToken ?? -Infinity
       if (entry.record.fencingToken > highest) tokens.highest = entry
     }
+    tokens.recent = tokens.recent.filter((entry) => !isOver(entry))
   }
 }
 

@@ -29,19 +29,16 @@ export interface MasterHealth {
   readonly clockOffMs: number | undefined
 }
 
-export interface Expectations {
-  /** Of the clients; default: what most masters have stored. */
-  readonly maxLeaseMs?: number
-}
-
 const SEVERITIES = ['error', 'warning', 'note'] as const
 /** This machine takes part in no vote; beyond this its own leases would suffer. */
 const OWN_CLOCK_WARNING_MS = 1_000
 
-export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): Diagnosis {
-  const { masters, queue, namespace } = survey
+/** `maxLeaseMs` is that of the clients; by default, what most masters have stored. */
+export function diagnose(
+  { masters, queue, namespace }: FleetSurvey,
+  maxLeaseMs: number | undefined = maxLeaseOf(masters),
+): Diagnosis {
   const commonOffsetMs = commonOffset(masters)
-  const maxLeaseMs = expectations.maxLeaseMs ?? maxLeaseOf(masters)
   const findings: Finding[] = []
   const health = masters.map((answer, index): MasterHealth => {
     const { master: where } = answer

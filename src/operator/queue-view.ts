@@ -48,8 +48,8 @@ export interface WaitingLine {
 }
 
 export interface LineSearch {
-  /** Part of a resource's name. @defaultValue any */
-  readonly text?: string
+  /** Part of a resource's name. */
+  readonly text: string
   /** The most lines to return. */
   readonly limit: number
   /** How many of each line. */
@@ -107,7 +107,7 @@ export class QueueView {
     return this.#within(() => this.#waiting(search, inspect))
   }
 
-  async #waiting({ text = '', limit, heads }: LineSearch, inspect: Inspect): Promise<WaitingLines> {
+  async #waiting({ text, limit, heads }: LineSearch, inspect: Inspect): Promise<WaitingLines> {
     const index = `${this.#options.namespace}:sleeping-lines`
     const [total, names] = (await Promise.all([
       this.server.command('ZCARD', index),

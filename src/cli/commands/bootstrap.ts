@@ -33,8 +33,7 @@ async function bootstrap(cli: Cli, { yes }: Flags): Promise<ExitCode> {
   const warning =
     `This states that no worker has held a lease on these ${masters.length} masters within the last ${maxLeaseMs} ms ` +
     '(maxLeaseMs). If that is wrong, two workers may hold one resource.'
-  const question = 'Is this a new fleet?'
-  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
+  if (!(await confirmed(cli, warning, 'Is this a new fleet?', yes))) return EXIT.attention
   await using redlock = new Redlock({
     masters,
     namespace: settings.namespace,

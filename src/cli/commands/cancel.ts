@@ -49,8 +49,7 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
   const timeoutMs = waitMs === undefined ? WAIT_MS : numberFlag('--wait-ms', waitMs, 0, MAX_WAIT_MS)
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
   const warning = `This cancels ${what} in queue ${queue}, also while running.`
-  const question = 'Cancel?'
-  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
+  if (!(await confirmed(cli, warning, 'Cancel?', yes))) return EXIT.attention
   const target = job ?? { resource: resource ?? '' }
   const options = { timeoutMs, ...(reason !== undefined && { reason }) }
   const jobs = await cli.requiredQueue().cancel(queue, target, options)

@@ -28,8 +28,7 @@ export function doctorCommand(): Command {
 async function doctor(cli: Cli): Promise<ExitCode> {
   const { maxLeaseMs, namespace } = cli.settings
   const locks = await cli.view()
-  const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
-  const found = await locks.diagnose(cli.queue()?.server, expected)
+  const found = await locks.diagnose(cli.queue()?.server, maxLeaseMs)
   cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
   if (found.voting < found.quorum) return EXIT.noQuorum
   return found.healthy ? EXIT.done : EXIT.attention

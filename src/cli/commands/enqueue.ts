@@ -110,11 +110,9 @@ function jobOptions(flags: Flags, runId: string): JobLineOptions {
   const { jobName, resourceField, resourcePrefix, idField } = flags
   if (jobName === '') throw new UsageError('Expected --job-name to be a name; got ""')
   return {
-    ...{ jobName, runId, resourcePrefix },
+    ...{ jobName, runId, resourceField, resourcePrefix, idField },
     attempts: numberFlag('--attempts', flags.attempts, 1, 1_000),
     rememberMs: numberFlag('--remember-hours', flags.rememberHours, 1, 8_760) * HOUR_MS,
-    ...(idField !== undefined && { idField }),
-    ...(resourceField !== undefined && { resourceField }),
   }
 }
 

@@ -32,20 +32,18 @@ async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
   const { out } = cli
   const detail = await detailOf(await cli.view(), cli.queue(), resource)
   const { slots, line, ...view } = detail
-  out.result(detail, () =>
-    [
-      ...(slots.length === 0
-        ? []
-        : [slotsLine(view, slots), '', slotTable(cli, view.masters.length, slots), '']),
-      // A resource with slots is never held as a whole, so that it is free says nothing.
-      ...(slots.length > 0 && view.state === 'free'
-        ? []
-        : [holderLine(view), '', mastersTable(view.masters)]),
-      ...(line === undefined ? [] : ['', describeLine(line)]),
-    ]
-      .join('\n')
-      .trimEnd(),
-  )
+  out.result(detail, () => {
+    const parts: string[] = []
+    if (slots.length > 0) {
+      parts.push(slotsLine(view, slots), slotTable(cli, view.masters.length, slots))
+    }
+    // A resource with slots is never held as a whole, so that it is free says nothing.
+    if (slots.length === 0 || view.state !== 'free') {
+      parts.push(holderLine(view), mastersTable(view.masters))
+    }
+    if (line !== undefined) parts.push(describeLine(line))
+    return parts.join('\n\n')
+  })
   const isUnknown = view.state === 'unknown' || (line !== undefined && 'problem' in line)
   return answeredByQuorum(cli, coverageOf(view), isUnknown ? EXIT.attention : EXIT.done)
 }

@@ -23,8 +23,8 @@ export function leaveLinesCommand(): Command {
 
 async function leaveLines(cli: Cli, queue: string, { yes }: Flags): Promise<ExitCode> {
   const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
-  const question = 'Let all jobs leave their lines?'
-  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
+  if (!(await confirmed(cli, warning, 'Let all jobs leave their lines?', yes)))
+    return EXIT.attention
   const jobs = await cli.requiredQueue().leaveLines(queue)
   cli.out.result({ queue, jobs }, () => `${jobs} jobs left their lines`)
   return EXIT.done

@@ -47,11 +47,9 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
     out.result({ resource, masters: [], free: false, slots }, () =>
       [
         slotsLine(view, slots),
-        '',
         slotTable(cli, fleet.size, slots),
-        '',
         `nothing was changed: name one slot, such as \`release ${printable(slots[0]?.resource ?? '')}\``,
-      ].join('\n'),
+      ].join('\n\n'),
     )
     return answeredByQuorum(cli, coverageOf(view), EXIT.attention)
   }
@@ -65,7 +63,7 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
     'A holder keeps running and is not notified. Until it next extends its lease, another client may work on the resource at the\n' +
     'same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
-  if (!(await confirmed(cli, { warning, question, flag: '--force', agreed }))) return EXIT.attention
+  if (!(await confirmed(cli, warning, question, agreed, '--force'))) return EXIT.attention
   const maxLeaseMs = (await cli.maxLeaseMs()) ?? UNKNOWN_MAX_LEASE_MS
   const done = await forceRelease(fleet, resource, maxLeaseMs)
   out.result({ resource, ...done }, () => describe(resource, done))

@@ -54,16 +54,8 @@ async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise
   out.result({ ...verdict, lines: progress.lines, files: files.length }, () =>
     describe(out, verdict, progress.lines),
   )
-  switch (verdict.verdict) {
-    case 'clean':
-      return EXIT.done
-    case 'empty':
-      return EXIT.usage
-    case 'incomplete':
-      return flags.allowMissing === true ? EXIT.done : EXIT.attention
-    case 'violated':
-      return EXIT.attention
-  }
+  const isAllowed = verdict.verdict === 'incomplete' && flags.allowMissing === true
+  return isAllowed ? EXIT.done : VERDICTS[verdict.verdict][1]
 }
 
 async function* textOf(
@@ -80,43 +72,42 @@ async function* textOf(
 
 /** How much has been read. */
 class ReadingProgress extends ProgressLine {
-  readonly #totalBytes: number | undefined
   #bytes = 0
   lines = 0
 
   constructor(out: Output, sources: readonly Source[]) {
-    super(out, LINE_EVERY_MS)
     // NaN where a source does not know how long it is.
     const total = sources.reduce((sum, { totalBytes = NaN }) => sum + totalBytes, 0)
-    this.#totalBytes = Number.isNaN(total) ? undefined : total
+    super(out, LINE_EVERY_MS, Number.isNaN(total) ? undefined : total)
   }
 
   read(count: number): void {
     this.#bytes += count
     if (++this.lines % 1_000 !== 0) return
-    const { lines } = this
-    const [bytes, totalBytes] = [this.#bytes, this.#totalBytes]
-    const share = totalBytes === undefined ? '' : `, ${Math.floor((100 * bytes) / totalBytes)} %`
+    const { lines, totalBytes } = this
+    const share = this.share(this.#bytes)
+    const percent = share === undefined ? '' : `, ${Math.floor(100 * share)} %`
     this.show(
-      () => `${lines} lines read${share}`,
-      () => ({ lines, bytes, totalBytes }),
+      () => `${lines} lines read${percent}`,
+      () => ({ lines, bytes: this.#bytes, totalBytes }),
     )
   }
 }
 
 const VERDICTS = {
-  clean: ['green', 'clean: no violation, and no line is missing'],
-  violated: ['red', 'VIOLATED'],
-  incomplete: ['yellow', 'incomplete: no violation found, but lines are missing'],
+  clean: ['green', EXIT.done, 'clean: no violation, and no line is missing'],
+  violated: ['red', EXIT.attention, 'VIOLATED'],
+  incomplete: ['yellow', EXIT.attention, 'incomplete: no violation found, but lines are missing'],
   empty: [
     'yellow',
+    EXIT.usage,
     'no line is about a lease: log at the level debug, as docs/verify.md says, and read those files',
   ],
 } as const
 
 function describe(out: Output, verdict: HistoryVerdict, lines: number): string {
   const { leases, resources, locks, machines, endings, extensions, uncertain } = verdict
-  const [style, words] = VERDICTS[verdict.verdict]
+  const [style, , words] = VERDICTS[verdict.verdict]
   if (verdict.verdict === 'empty') return `${lines} lines read\n\n${out.paint(style, words)}`
   const ends = Object.entries(endings).map(([end, count]) => `${count} ${end}`)
   const found = verdict.findings.map(({ kind, text }) => [kind, printable(text)])

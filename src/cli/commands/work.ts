@@ -123,7 +123,8 @@ async function serveHealth(
   const queue = cli.queue(timeoutMs)?.server
   const asksQueue = queue && (() => queue.command('PING'))
   const votes = votesOf(cli, locks, timeoutMs)
-  const pages = new Map(healthPages({ workers, signal, votes, asksQueue }))
+  const asksMasters = votes && atMostOnceASecond(votes)
+  const pages = new Map(healthPages({ workers, signal, votes: asksMasters, asksQueue }))
   pages.set('/metrics', () => metrics.page())
   const server = await listen(pageServer(pages), { host, port, flag: '--health-port' })
   cli.defer(() => server.close())
@@ -144,15 +145,14 @@ function votesOf(
   timeoutMs: number,
 ): HealthOptions['votes'] {
   if (locks !== undefined) {
-    return atMostOnceASecond(async () => {
-      const diagnosis = diagnoseService(locks, undefined)
-      const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnosis)
+    return async () => {
+      const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnoseService(locks))
       return answer ?? { voting: 0, quorum: 1 }
-    })
+    }
   }
   if (cli.settings.masters.length === 0) return undefined
   const fleet = fleetView(cli.fleet(timeoutMs))
-  return atMostOnceASecond(() => fleet.diagnose(undefined, {}))
+  return () => fleet.diagnose()
 }
 
 /** False when a processor does not listen to its signal. */

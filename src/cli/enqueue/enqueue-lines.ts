@@ -48,7 +48,7 @@ export async function enqueueLines(
     for await (const line of options.lines) {
       const read = readLine(line, options.job)
       if (read.kind === 'bad') {
-        options.badLine(read.line, read.problem)
+        options.badLine(line.number, read.problem)
         tally = { ...tally, bad: tally.bad + 1 }
         if (options.onBadLine === 'stop') {
           end = 'bad line'
