@@ -8,7 +8,7 @@ export class ProgressLine {
   readonly #out: Output
   readonly #lineEveryMs: number
   /** Undefined where the input does not know how long it is. */
-  readonly totalBytes: number | undefined
+  protected readonly totalBytes: number | undefined
   #shownAt = systemClock.now()
   #isDrawn = false
 
@@ -19,7 +19,7 @@ export class ProgressLine {
   }
 
   /** From 0 to 1; undefined where it is not known. */
-  share(bytes: number): number | undefined {
+  protected share(bytes: number): number | undefined {
     if (this.totalBytes === undefined) return undefined
     return this.totalBytes === 0 ? 1 : Math.min(1, bytes / this.totalBytes)
   }

@@ -238,12 +238,11 @@ class Dashboard {
   }
 
   async #state(snapshot: Snapshot, view: View): Promise<DashboardState> {
-    const { namespace, everyMs, bullBoard } = this.#options
     const found = await this.#snapshots.search(snapshot, view.search)
     const shown = leasePage(found.leases, view)
     // The page shows why the queue's Redis does not answer, where it shows the lines.
     const jobs = await this.#jobs?.under(shown.leases).catch(() => undefined)
-    const options = { namespace, everyMs, bullBoard, ...view }
+    const options = { ...this.#options, ...view }
     return stateOf(snapshot, found, shown, jobs ?? new Map(), this.#activity, options)
   }
 }

@@ -9,6 +9,7 @@ import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
 import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../redact.ts'
+import type { ResolvedOptions } from './options.ts'
 import type { Found, Snapshot } from './snapshots.ts'
 import type { ProcessActivity, ProcessReport } from './process-activity.ts'
 
@@ -66,11 +67,7 @@ export interface View {
   readonly page: number
 }
 
-export interface StateOptions extends View {
-  readonly namespace: string
-  readonly everyMs: number
-  readonly bullBoard: string | undefined
-}
+type StateOptions = View & Pick<ResolvedOptions, 'namespace' | 'everyMs' | 'bullBoard'>
 
 /** How many leases are shown at once. */
 const ROWS = 25

@@ -56,7 +56,7 @@ async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promis
       ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),
     ].join('\n'),
   )
-  return answeredByQuorum(cli, leastAnswered(seen))
+  return answeredByQuorum(cli, leastCoverage(seen))
 }
 
 function placeIn(
@@ -67,11 +67,10 @@ function placeIn(
   return `It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
 }
 
-/** The answers of the look in which the fewest masters answered. */
-function leastAnswered(seen: readonly ResourceView[]): Coverage {
+/** Of the look in which the fewest masters answered. */
+function leastCoverage(seen: readonly ResourceView[]): Coverage {
   const [least] = [...seen].sort((a, b) => a.answered - b.answered)
-  if (least === undefined) return { masters: 0, quorum: 0, unreachable: [] }
-  return coverageOf(least)
+  return least ? coverageOf(least) : { masters: 0, quorum: 0, unreachable: [] }
 }
 
 /** Without masters the line still says who is before the job. */
