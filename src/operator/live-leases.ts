@@ -148,7 +148,7 @@ function leaseOf(
 }
 
 /** The largest value of the option `slots`. */
-const MAX_SLOTS = 1_000
+export const MAX_SLOTS = 1_000
 
 /**
  * The slots of a resource (`gpu#1`, `gpu#2`, …) that a master has a key of, in the order of their

@@ -9,6 +9,7 @@ import { answerOf, type FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
 import {
   liveLeases,
+  MAX_SLOTS,
   slotsOf,
   type LeaseSearch,
   type LiveLease,
@@ -44,7 +45,6 @@ export type InspectedLocks = Pick<LockClient, 'health' | 'inspect' | 'leases' | 
 
 /** More are not listed. */
 const MAX_LISTED = 10_000
-const MAX_SLOTS = 1_000
 const SERVICE = 'the lock service'
 const ONLY_ONE = { quorum: 1, masters: 1 }
 

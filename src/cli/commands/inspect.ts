@@ -35,7 +35,10 @@ async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
   out.result(detail, () => {
     const parts: string[] = []
     if (slots.length > 0) {
-      parts.push(slotsLine(view, slots), slotTable(cli, view.masters.length, slots))
+      parts.push(
+        slotsLine(view, slots),
+        leaseTable({ leases: slots, masters: view.masters.length }, out),
+      )
     }
     // A resource with slots is never held as a whole, so that it is free says nothing.
     if (slots.length === 0 || view.state !== 'free') {
@@ -73,10 +76,6 @@ export function slotsLine({ resource }: ResourceView, slots: readonly LiveLease[
   const maybe = slots.filter(({ state }) => state === 'unknown').length
   const also = maybe === 0 ? '' : `, ${maybe} may be held by masters that do not answer`
   return `${shortened(printable(resource))} has slots: ${held} ${held === 1 ? 'is' : 'are'} held${also}`
-}
-
-export function slotTable({ out }: Cli, masters: number, slots: readonly LiveLease[]): string {
-  return leaseTable({ leases: slots, masters }, out)
 }
 
 function mastersTable(masters: readonly MasterView[]): string {

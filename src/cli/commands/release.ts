@@ -6,12 +6,13 @@ import { slotsOf } from '../../operator/live-leases.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
+import { leaseTable } from '../lease-table.ts'
 import { command } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum, coverageOf } from '../quorum.ts'
 import { shortened } from '../../options.ts'
 import { table } from '../table.ts'
-import { holderLine, slotsLine, slotTable } from './inspect.ts'
+import { holderLine, slotsLine } from './inspect.ts'
 
 interface Flags extends SharedFlags {
   readonly force?: boolean
@@ -47,7 +48,7 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
     out.result({ resource, masters: [], free: false, slots }, () =>
       [
         slotsLine(view, slots),
-        slotTable(cli, fleet.size, slots),
+        leaseTable({ leases: slots, masters: fleet.size }, out),
         `nothing was changed: name one slot, such as \`release ${printable(slots[0]?.resource ?? '')}\``,
       ].join('\n\n'),
     )
