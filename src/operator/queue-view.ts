@@ -161,22 +161,24 @@ export class QueueView {
     if (job === undefined) return undefined
     const lines = resources ?? (await this.#linesOf(queue, jobId))
     const state = await this.#within(() => job.getState())
-    const found = { state, resources: lines }
     const waits =
       lines.length > 0
         ? await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
         : undefined
-    if (waits !== undefined) return { ...found, why: waits }
+    const why = waits ?? (await this.#whyInNoLine(job, state))
+    return { state, resources: lines, why }
+  }
+
+  async #whyInNoLine({ id = '', queueName, failedReason }: Job, state: string): Promise<string> {
     if (state === 'completed' || state === 'failed') {
-      const reason = job.failedReason ? ` ${job.failedReason}` : ''
-      return { ...found, why: `Job ${jobId} has ${state}.${reason}` }
+      return `Job ${id} has ${state}.${failedReason ? ` ${failedReason}` : ''}`
     }
-    const others = (await this.#otherNamespaces(queue)).map((name) => `\`${name}\``)
+    const others = (await this.#otherNamespaces(queueName)).map((name) => `\`${name}\``)
     const lately = others.length === 0 ? '' : ` (recently seen: ${others.join(', ')})`
-    const why =
-      `Job ${jobId} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
+    return (
+      `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
       `or its workers keep no lines (order: 'relaxed'), or use another --namespace${lately}.`
-    return { ...found, why }
+    )
   }
 
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
@@ -206,9 +208,8 @@ export class QueueView {
     target: Parameters<typeof cancelJobs>[1],
     options: CancelOptions & { readonly timeoutMs: number },
   ): ReturnType<typeof cancelJobs> {
-    const cancelling = (): ReturnType<typeof cancelJobs> =>
-      cancelJobs(this.#queue(queue), target, options)
-    return this.#within(cancelling, options.timeoutMs + CANCEL_LIMIT_MS)
+    const limitMs = options.timeoutMs + CANCEL_LIMIT_MS
+    return this.#within(() => cancelJobs(this.#queue(queue), target, options), limitMs)
   }
 
   /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */

@@ -109,26 +109,20 @@ function describe(out: Output, verdict: HistoryVerdict, lines: number): string {
   const { leases, resources, locks, machines, endings, extensions, uncertain } = verdict
   const [style, , words] = VERDICTS[verdict.verdict]
   if (verdict.verdict === 'empty') return `${lines} lines read\n\n${out.paint(style, words)}`
+  const notJudged = `${uncertain} pairs on different machines were within ${verdict.clockSkewMs} ms: not judged`
   const ends = Object.entries(endings).map(([end, count]) => `${count} ${end}`)
   const found = verdict.findings.map(({ kind, text }) => [kind, printable(text)])
-  const counts = Object.entries({ ...verdict.violations, ...missing(verdict) })
+  const missing = Object.entries(verdict.missing).map(
+    ([kind, count]) => [`missing-${kind}`, count] as const,
+  )
+  const counts = [...Object.entries(verdict.violations), ...missing]
   const total = counts.filter(([, count]) => count > 0)
   return [
     `${lines} lines read: ${leases} leases on ${resources} resources, by ${locks} locks on ${machines} machines`,
     `${ends.join(', ')}; ${extensions} extensions`,
-    ...(uncertain === 0
-      ? []
-      : [
-          `${uncertain} pairs on different machines were within ${verdict.clockSkewMs} ms: not judged`,
-        ]),
+    ...(uncertain === 0 ? [] : [notJudged]),
     ...(found.length === 0 ? [] : ['', table(['FINDING', 'WHAT'], found), '']),
     ...total.map(([kind, count]) => `${count} × ${kind}`),
     out.paint(style, words),
   ].join('\n')
-}
-
-function missing(verdict: HistoryVerdict): Readonly<Record<string, number>> {
-  return Object.fromEntries(
-    Object.entries(verdict.missing).map(([kind, count]) => [`missing-${kind}`, count]),
-  )
 }
