@@ -7,9 +7,8 @@ import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { openLocks } from '../operator/open-locks.ts'
 import { QueueView } from '../operator/queue-view.ts'
 import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
-import type { MasterAddress } from '../redis/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
-import { aborted, watchSignals, type Interruption } from './interruption.ts'
+import { aborted, watchSignals } from './interruption.ts'
 import { Output } from './output.ts'
 import { redacted } from '../redact.ts'
 import {
@@ -25,28 +24,74 @@ export interface SharedFlags extends SettingFlags {
   readonly json?: boolean
 }
 
-export interface Cli {
+/** What a command works with. What it opens is closed after it. */
+export class Cli {
   readonly settings: Settings
   readonly out: Output
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
-  /** What `--locks` names, closed after the command; to look only, unless there are options. */
-  locks(options?: LockOptions): Promise<LockClient | undefined>
-  /** Either of them. */
-  view(): Promise<LockView>
-  /** The masters; closed after the command. */
-  fleet(timeoutMs?: number): FleetProbe
-  /** As it was given, or else as the masters have it stored. */
-  maxLeaseMs(): Promise<number | undefined>
-  /** The queue's Redis; closed after the command. Undefined when none is configured. */
-  queue(timeoutMs?: number): QueueView | undefined
-  /** The queue's Redis. @throws UsageError when none is configured. */
-  requiredQueue(): QueueView
-  /** Closed after the command, in reverse order. */
-  defer(close: () => unknown): void
-}
+  readonly #closers: (() => unknown)[] = []
 
-export type Task = (cli: Cli) => Promise<ExitCode>
+  constructor(settings: Settings, out: Output, signal: AbortSignal) {
+    this.settings = settings
+    this.out = out
+    this.signal = signal
+  }
+
+  /** Calls `close` after the command, in reverse order. */
+  defer(close: () => unknown): void {
+    this.#closers.push(close)
+  }
+
+  async close(): Promise<void> {
+    for (const close of this.#closers.reverse()) await close()
+  }
+
+  /** What `--locks` names; to look only, unless there are options. */
+  async locks(
+    options: LockOptions = inspectionOptions(this.settings),
+  ): Promise<LockClient | undefined> {
+    const { locks, namespace } = this.settings
+    if (locks === undefined) return undefined
+    const opened = await openLocks(locks, { namespace, ...options })
+    this.defer(() => opened.close())
+    return opened
+  }
+
+  /** The masters. @throws UsageError when none are configured. */
+  fleet(timeoutMs: number = this.settings.timeoutMs): FleetProbe {
+    const { namespace } = this.settings
+    const opened = new FleetProbe({ masters: mastersOf(this.settings), namespace, timeoutMs })
+    this.defer(() => {
+      opened.close()
+    })
+    return opened
+  }
+
+  /** What `--locks` names, or else the masters. */
+  async view(): Promise<LockView> {
+    const opened = await this.locks()
+    return opened === undefined ? fleetView(this.fleet()) : serviceView(opened)
+  }
+
+  /** As it was given, or else as the masters have it stored. */
+  async maxLeaseMs(): Promise<number | undefined> {
+    return this.settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(this.fleet())).masters)
+  }
+
+  /** The queue's Redis; undefined when none is configured. */
+  queue(timeoutMs?: number): QueueView | undefined {
+    return this.settings.queueRedis === undefined ? undefined : this.requiredQueue(timeoutMs)
+  }
+
+  /** The queue's Redis. @throws UsageError when none is configured. */
+  requiredQueue(timeoutMs: number = this.settings.timeoutMs): QueueView {
+    const { namespace, prefix } = this.settings
+    const view = new QueueView({ url: queueRedisOf(this.settings), namespace, prefix, timeoutMs })
+    this.defer(() => view.close())
+    return view
+  }
+}
 
 export interface TaskOptions {
   /** The command ends by itself when `signal` aborts; others are left where they are. */
@@ -55,68 +100,42 @@ export interface TaskOptions {
   readonly foreignCode?: boolean
 }
 
-/** Runs one command to its end, whatever that is; never throws. */
-export async function runTask(
+/**
+ * The action of a command: runs `task` with the command's arguments and flags, and keeps its exit
+ * code for the process. Never throws.
+ */
+export function running(
+  task: (cli: Cli, ...args: never[]) => Promise<ExitCode>,
+  options: TaskOptions = {},
+): (...given: unknown[]) => Promise<void> {
+  return async (...given) => {
+    const args = given.slice(0, -1) // Commander adds the command itself.
+    const flags = args.at(-1) as SharedFlags
+    process.exitCode = await runTask(flags, (cli) => task(cli, ...(args as never[])), options)
+  }
+}
+
+async function runTask(
   flags: SharedFlags,
-  task: Task,
-  { graceful = false, foreignCode = false }: TaskOptions = {},
+  task: (cli: Cli) => Promise<ExitCode>,
+  { graceful = false, foreignCode = false }: TaskOptions,
 ): Promise<ExitCode> {
   const out = new Output(flags.json === true)
-  const closers: (() => unknown)[] = []
   using interruption = watchSignals()
+  const { signal } = interruption
+  let cli: Cli | undefined
   let code: ExitCode
   try {
-    const running = task(openCli(readSettings(flags, process.env), out, interruption, closers))
-    const interrupted = aborted(interruption.signal).then(() => EXIT.interrupted)
-    code = await (graceful ? running : Promise.race([running, interrupted]))
+    cli = new Cli(readSettings(flags, process.env), out, signal)
+    const ended = task(cli)
+    const interrupted = aborted(signal).then(() => EXIT.interrupted)
+    code = await (graceful ? ended : Promise.race([ended, interrupted]))
   } catch (error) {
     code = reportError(out, error)
   }
-  for (const close of closers.reverse()) await close()
+  await cli?.close()
   if (foreignCode) process.exit(code)
   return code
-}
-
-function openCli(
-  settings: Settings,
-  out: Output,
-  interruption: Interruption,
-  closers: (() => unknown)[],
-): Cli {
-  const { namespace, prefix } = settings
-  const defer = (close: () => unknown): void => {
-    closers.push(close)
-  }
-  const queue = (url: MasterAddress, timeoutMs = settings.timeoutMs): QueueView => {
-    const view = new QueueView({ url, namespace, prefix, timeoutMs })
-    defer(() => view.close())
-    return view
-  }
-  const locks = async (options = inspectionOptions(settings)): Promise<LockClient | undefined> => {
-    if (settings.locks === undefined) return undefined
-    const opened = await openLocks(settings.locks, { namespace, ...options })
-    defer(() => opened.close())
-    return opened
-  }
-  const fleet = (timeoutMs = settings.timeoutMs): FleetProbe => {
-    const opened = new FleetProbe({ masters: mastersOf(settings), namespace, timeoutMs })
-    defer(() => {
-      opened.close()
-    })
-    return opened
-  }
-  return {
-    ...{ settings, out, defer, locks, fleet },
-    signal: interruption.signal,
-    maxLeaseMs: async () => settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(fleet())).masters),
-    view: async () => {
-      const opened = await locks()
-      return opened === undefined ? fleetView(fleet()) : serviceView(opened)
-    },
-    queue: (timeoutMs) =>
-      settings.queueRedis === undefined ? undefined : queue(settings.queueRedis, timeoutMs),
-    requiredQueue: () => queue(queueRedisOf(settings)),
-  }
 }
 
 function inspectionOptions({ maxLeaseMs = 0, timeoutMs }: Settings): LockOptions {

@@ -1,5 +1,5 @@
 /** Completion scripts for shells: commands, options, the choices of an option, and files. */
-import type { Command, Option } from 'commander'
+import type { Command } from 'commander'
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof SHELLS)[number]
@@ -10,20 +10,16 @@ export function completionScript(program: Command, shell: Shell): string {
 }
 
 const names = (command: Command): string =>
-  command.options.flatMap(({ long, short }) => [long, short].filter(isText)).join(' ')
-
-const isText = (value: unknown): value is string => typeof value === 'string'
-
-const choicesOf = (command: Command): readonly Option[] =>
-  command.options.filter(({ argChoices }) => argChoices !== undefined)
+  command.options.flatMap(({ long, short }) => [long ?? [], short ?? []].flat()).join(' ')
 
 function bash(program: Command): string {
   const { commands } = program
   const all = commands.map((command) => command.name()).join(' ')
   const cases = commands.map((command) => {
-    const values = choicesOf(command).map(
-      ({ long = '', argChoices = [] }) =>
-        `      [[ $previous == ${long} ]] && words='${argChoices.join(' ')}'`,
+    const values = command.options.flatMap(({ long = '', argChoices }) =>
+      argChoices === undefined
+        ? []
+        : [`      [[ $previous == ${long} ]] && words='${argChoices.join(' ')}'`],
     )
     return [
       `    ${command.name()})`,

@@ -3,23 +3,20 @@ import { createInterface } from 'node:readline/promises'
 import { UsageError } from './exit-code.ts'
 import type { Cli } from './cli.ts'
 
-export interface Question {
-  /** What it does and breaks. */
-  readonly warning: string
-  readonly question: string
-  /** The flag that answers yes. @defaultValue '--yes' */
-  readonly flag?: string
-  /** It was given. */
-  readonly agreed: boolean | undefined
-}
-
-/** Notes a no. @throws UsageError where there is no terminal and the flag was not given. */
+/**
+ * Says what the command does and breaks, and asks; notes a no.
+ * @param agreed `flag` was given, which answers yes.
+ * @throws UsageError where there is no terminal and the flag was not given.
+ */
 export async function confirmed(
-  { out, signal }: Pick<Cli, 'out' | 'signal'>,
-  { warning, question, flag = '--yes', agreed }: Question,
+  { out, signal }: Cli,
+  warning: string,
+  question: string,
+  agreed = false,
+  flag = '--yes',
 ): Promise<boolean> {
   out.note(warning, { event: 'warning', message: warning })
-  if (agreed === true) return true
+  if (agreed) return true
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
     throw new UsageError(`Not a terminal. Re-run with ${flag} to confirm.`)
   }

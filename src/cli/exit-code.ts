@@ -14,9 +14,5 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 /** A command line or configuration that cannot be run. The message says what to write. */
 export class UsageError extends Error {
   readonly code = 'USAGE'
-
-  constructor(message: string) {
-    super(message)
-    this.name = 'UsageError'
-  }
+  override readonly name = 'UsageError'
 }

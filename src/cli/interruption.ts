@@ -2,8 +2,6 @@
 import { once } from 'node:events'
 import { EXIT } from './exit-code.ts'
 
-export type StopSignal = 'SIGINT' | 'SIGTERM'
-
 export interface Interruption extends Disposable {
   /** Aborts with the name of the signal as its reason. */
   readonly signal: AbortSignal
@@ -11,7 +9,7 @@ export interface Interruption extends Disposable {
 
 export function watchSignals(): Interruption {
   const stop = new AbortController()
-  const onSignal = (signal: StopSignal): void => {
+  const onSignal = (signal: NodeJS.Signals): void => {
     if (stop.signal.aborted) process.exit(EXIT.interrupted)
     stop.abort(signal)
   }

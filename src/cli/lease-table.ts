@@ -1,10 +1,11 @@
 /** Live leases as a table: what `leases` prints. */
+import { hasQuorum } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
 import { duration } from '../operator/duration.ts'
 import type { Output } from './output.ts'
 import { printable } from './printable.ts'
-import { hasQuorum, tooFewAnswer } from './quorum.ts'
+import { tooFewAnswer } from './quorum.ts'
 import { table } from './table.ts'
 
 /** The job under each lease, by resource; undefined where no queue is named. */
@@ -48,16 +49,12 @@ export function timeLeft(ms: number): string {
 /** `12 leases: 11 held, 1 leftover`; without a quorum of answers, that this is not all. */
 export function countLeases(found: LiveLeases): string {
   const { leases, truncated, unreachable, masters } = found
-  const count = (state: LiveLease['state']): number =>
-    leases.filter((lease) => lease.state === state).length
-  const parts = (['held', 'leftover', 'unknown'] as const).flatMap((state) =>
-    count(state) === 0 ? [] : [`${count(state)} ${state}`],
-  )
-  const all =
-    leases.length === 0
-      ? 'no leases'
-      : `${leases.length} ${leases.length === 1 ? 'lease' : 'leases'}`
-  const counted = `${all}${parts.length === 0 ? '' : `: ${parts.join(', ')}`}`
+  const parts = ['held', 'leftover', 'unknown'].flatMap((state) => {
+    const count = leases.filter((lease) => lease.state === state).length
+    return count === 0 ? [] : [`${count} ${state}`]
+  })
+  const all = leases.length === 1 ? '1 lease' : `${leases.length} leases`
+  const counted = leases.length === 0 ? 'no leases' : `${all}: ${parts.join(', ')}`
   const more = truncated ? '; there are or may be more: use --limit or --match' : ''
   if (unreachable.length === 0) return `${counted}${more}`
   if (hasQuorum(found)) {

@@ -10,9 +10,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 })
 
 try {
-  await buildProgram((code) => {
-    process.exitCode = code
-  }).parseAsync()
+  await buildProgram().parseAsync()
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error
   // Help and --version end this way as well, with 0.

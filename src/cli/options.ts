@@ -1,11 +1,6 @@
 /** Options that several commands share, and how a command's help ends. */
 import { Command, Option } from 'commander'
-import type { ExitCode } from './exit-code.ts'
-import type { SharedFlags, Task, TaskOptions } from './cli.ts'
 import { CONFIG, SETTINGS } from './settings.ts'
-
-/** Runs a command's task and keeps its exit code. */
-export type Run = (flags: SharedFlags, task: Task, options?: TaskOptions) => Promise<void>
 
 export const EXIT_CODES_HELP = `Exit codes:
   0    done, healthy
@@ -49,5 +44,3 @@ function addServerOptions(made: Command, needed: CommandHelp['servers']): void {
 export function appended(value: string, before: readonly string[] | undefined): readonly string[] {
   return [...(before ?? []), value]
 }
-
-export type Ended = (code: ExitCode) => void

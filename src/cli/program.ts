@@ -1,7 +1,6 @@
 /** The command line as a whole; what commands do is in `commands/`. */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { runTask } from './cli.ts'
 import { bootstrapCommand } from './commands/bootstrap.ts'
 import { cancelCommand } from './commands/cancel.ts'
 import { completionCommand } from './commands/completion.ts'
@@ -17,7 +16,7 @@ import { releaseCommand } from './commands/release.ts'
 import { verifyCommand } from './commands/verify.ts'
 import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
-import { EXIT_CODES_HELP, type Ended, type Run } from './options.ts'
+import { EXIT_CODES_HELP } from './options.ts'
 import { redacted } from '../redact.ts'
 
 const COMMANDS = [
@@ -40,11 +39,8 @@ const COMMANDS = [
   verifyCommand,
 ]
 
-/** `ended` is told the exit code. Parse errors are thrown as `CommanderError`. */
-export function buildProgram(ended: Ended): Command {
-  const run: Run = async (flags, task, options) => {
-    ended(await runTask(flags, task, options))
-  }
+/** Its commands set `process.exitCode`. Parse errors are thrown as `CommanderError`. */
+export function buildProgram(): Command {
   const program = new Command('bullmq-redlock')
     .description(
       'Inspects and repairs a fleet of lock masters, its leases, and the jobs that wait for them.',
@@ -62,8 +58,8 @@ ${EXIT_CODES_HELP}
 
 Every setting can be a flag, else an environment variable, else a key of the --config file.`,
     )
-  for (const make of COMMANDS) program.addCommand(make(run))
-  program.addCommand(completionCommand(program, ended))
+  for (const make of COMMANDS) program.addCommand(make())
+  program.addCommand(completionCommand(program))
   for (const one of [program, ...program.commands]) {
     one.exitOverride().configureOutput({
       writeErr: (text) => process.stderr.write(redacted(text)),

@@ -7,12 +7,21 @@ const IN_PLACE_EVERY_MS = 100
 export class ProgressLine {
   readonly #out: Output
   readonly #lineEveryMs: number
+  /** Undefined where the input does not know how long it is. */
+  protected readonly totalBytes: number | undefined
   #shownAt = systemClock.now()
   #isDrawn = false
 
-  constructor(out: Output, lineEveryMs: number) {
+  constructor(out: Output, lineEveryMs: number, totalBytes: number | undefined) {
     this.#out = out
     this.#lineEveryMs = lineEveryMs
+    this.totalBytes = totalBytes
+  }
+
+  /** From 0 to 1; undefined where it is not known. */
+  protected share(bytes: number): number | undefined {
+    if (this.totalBytes === undefined) return undefined
+    return this.totalBytes === 0 ? 1 : Math.min(1, bytes / this.totalBytes)
   }
 
   /** Shows nothing where it is too early; `text` is told whether it is shown in place. */

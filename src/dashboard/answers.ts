@@ -51,7 +51,7 @@ export function routedRequest(
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string | Buffer
+  readonly body: string
 }
 
 export function give(

@@ -1,10 +1,6 @@
 /** The files of the page. */
+import type { Answer } from './answers.ts'
 import { pageFile } from './page-files.ts'
-
-interface Asset {
-  readonly contentType: string
-  readonly body: string
-}
 
 /** What the page loads beside itself. It is the same for every viewer. */
 const PUBLIC: ReadonlyMap<string, string> = new Map([
@@ -18,6 +14,7 @@ export function isPublic(name: string): boolean {
   return PUBLIC.has(name)
 }
 
-export async function asset(name: string): Promise<Asset> {
-  return { contentType: PUBLIC.get(name) ?? 'text/html; charset=utf-8', body: await pageFile(name) }
+export async function file(name: string): Promise<Answer> {
+  const headers = { 'content-type': PUBLIC.get(name) ?? 'text/html; charset=utf-8' }
+  return { status: 200, headers, body: await pageFile(name) }
 }

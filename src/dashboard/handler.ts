@@ -29,7 +29,7 @@ import {
   type Answer,
   type RoutedRequest,
 } from './answers.ts'
-import { asset, isPublic } from './assets.ts'
+import { file, isPublic } from './assets.ts'
 import { EventStream } from './event-stream.ts'
 import { Snapshots, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
@@ -122,7 +122,7 @@ class Dashboard {
     }
     if (queueRedis !== undefined) {
       this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs })
-      this.#jobs = new RunningJobs(this.#queue, prefix)
+      this.#jobs = new RunningJobs(this.#queue)
     }
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
     this.#activity = new ProcessActivity(namespace)
@@ -190,7 +190,7 @@ class Dashboard {
 
   async #loginPage(problem: string): Promise<Answer> {
     const page = await file('login.html')
-    const body = page.body.toString().replace('<!-- problem -->', problem)
+    const body = page.body.replace('<!-- problem -->', problem)
     return { status: 401, headers: { ...page.headers, ...BEARER }, body }
   }
 
@@ -238,19 +238,13 @@ class Dashboard {
   }
 
   async #state(snapshot: Snapshot, view: View): Promise<DashboardState> {
-    const { namespace, everyMs, bullBoard } = this.#options
     const found = await this.#snapshots.search(snapshot, view.search)
     const shown = leasePage(found.leases, view)
     // The page shows why the queue's Redis does not answer, where it shows the lines.
     const jobs = await this.#jobs?.under(shown.leases).catch(() => undefined)
-    const options = { namespace, everyMs, bullBoard, ...view }
+    const options = { ...this.#options, ...view }
     return stateOf(snapshot, found, shown, jobs ?? new Map(), this.#activity, options)
   }
-}
-
-async function file(name: string): Promise<Answer> {
-  const { contentType, body } = await asset(name)
-  return { status: 200, headers: { 'content-type': contentType }, body }
 }
 
 const LOGIN = '/login'

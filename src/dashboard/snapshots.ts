@@ -1,20 +1,21 @@
 /** Takes snapshots of the servers for all viewers: one at a time, and none without a viewer. */
 import { instant, sleep, systemClock } from '../clock.ts'
+import { getOrInsert } from '../get-or-insert.ts'
 import type { Diagnosis } from '../operator/diagnosis.ts'
+import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
 import type { LockView } from '../operator/lock-view.ts'
 import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
 import type { Inspect, QueueView, WaitingLines } from '../operator/queue-view.ts'
-import { fewAnswer } from '../operator/resource-view.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../message-of.ts'
 import type { ResolvedOptions } from './options.ts'
 
 export interface SnapshotsOptions extends Pick<
   ResolvedOptions,
-  'maxLeaseMs' | 'everyMs' | 'prefix' | 'limit'
+  'maxLeaseMs' | 'everyMs' | 'limit'
 > {
   readonly locks: LockView
   /** The queue's Redis; without it no lines are shown. */
@@ -65,8 +66,7 @@ export class Snapshots {
 
   constructor(options: SnapshotsOptions) {
     this.#options = options
-    const { queue, prefix } = options
-    if (queue !== undefined) this.#counter = new QueueCounter(queue.server, prefix)
+    if (options.queue !== undefined) this.#counter = new QueueCounter(options.queue)
   }
 
   get viewers(): number {
@@ -99,11 +99,7 @@ export class Snapshots {
   async search(snapshot: Snapshot, text: string): Promise<Found> {
     const { leases, lines } = snapshot
     if (text === '') return { leases, lines }
-    const known = this.#searches.get(text)
-    if (known !== undefined) return known
-    const searching = this.#search(snapshot, text)
-    this.#searches.set(text, searching)
-    return searching
+    return getOrInsert(this.#searches, text, () => this.#search(snapshot, text))
   }
 
   close(): void {
@@ -115,11 +111,8 @@ export class Snapshots {
     const { everyMs } = this.#options
     let pauseMs = wait ? everyMs : 0
     for (;;) {
-      const over = await sleep(systemClock, pauseMs, signal).then(
-        () => false,
-        () => true,
-      )
-      if (over) return
+      await sleep(systemClock, pauseMs, signal).catch(() => undefined) // It ends with the signal.
+      if (signal.aborted) return
       // A read that failed is no snapshot: viewers see that the last one grows old.
       const snapshot = await this.#take().catch(() => undefined)
       if (snapshot !== undefined) for (const onSnapshot of this.#viewers) onSnapshot(snapshot)
@@ -130,8 +123,8 @@ export class Snapshots {
   #fresh(): Snapshot | undefined {
     const { everyMs } = this.#options
     // A viewer is never further behind than this either: the pause, and the read itself.
-    const fresh = this.#last !== undefined && systemClock.now() - this.#last.takenAt < 2 * everyMs
-    return fresh ? this.#last?.snapshot : undefined
+    const { snapshot, takenAt = -Infinity } = this.#last ?? {}
+    return systemClock.now() - takenAt < 2 * everyMs ? snapshot : undefined
   }
 
   #take(): Promise<Snapshot> {
@@ -143,9 +136,8 @@ export class Snapshots {
 
   async #read(): Promise<Snapshot> {
     const { locks, limit, maxLeaseMs, queue } = this.#options
-    const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
     const [diagnosis, leases, queues] = await Promise.all([
-      locks.diagnose(queue?.server, expected),
+      locks.diagnose(queue?.server, maxLeaseMs),
       locks.leases({ limit }),
       this.#counter?.count().catch(problemOf),
     ])
@@ -160,16 +152,13 @@ export class Snapshots {
     return snapshot
   }
 
-  async #search({ leases, lines }: Snapshot, text: string): Promise<Found> {
+  async #search({ leases }: Snapshot, text: string): Promise<Found> {
     const { locks } = this.#options
     const match = `*${globEscape(text)}*`
     const found = leases.truncated
       ? await locks.leases({ match, limit: MAX_FOUND })
       : { ...leases, leases: leases.leases.filter(({ resource }) => resource.includes(text)) }
-    return {
-      leases: found,
-      lines: lines === undefined ? undefined : await this.#lines(leases, text),
-    }
+    return { leases: found, lines: await this.#lines(leases, text) }
   }
 
   async #lines(leases: LiveLeases, text: string): Promise<Snapshot['lines']> {
@@ -189,20 +178,18 @@ function problemOf(error: unknown): Problem {
 
 /** Who holds what, from the snapshot that was just taken; asks only where that was cut off. */
 function holders(found: LiveLeases, locks: LockView): Inspect {
-  const { quorum, masters, unreachable } = found
-  const answered = masters - unreachable.length
   const leases = new Map(
     found.leases.flatMap((lease) => (lease.state === 'leftover' ? [] : [[lease.resource, lease]])),
   )
-  return (resource) => {
+  return async (resource) => {
     const lease = leases.get(resource)
     if (lease === undefined && found.truncated) return locks.resource(resource)
-    if (lease?.state === 'unknown' || (lease === undefined && answered < quorum)) {
-      const unknown = fewAnswer(answered, masters)
-      return Promise.resolve({ resource, masters: [], unknown })
+    const free = { resource, masters: [] }
+    if (lease?.state === 'unknown' || (lease === undefined && !hasQuorum(found))) {
+      return { ...free, unknown: fewAnswer(found) }
     }
-    if (lease?.fencingToken === undefined) return Promise.resolve({ resource, masters: [] })
+    if (lease?.fencingToken === undefined) return free
     const { holder: name, fencingToken, freeInMs } = lease
-    return Promise.resolve({ resource, masters: [], holder: { name, fencingToken, freeInMs } })
+    return { ...free, holder: { name, fencingToken, freeInMs } }
   }
 }

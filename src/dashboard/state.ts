@@ -3,11 +3,13 @@
  */
 import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
 import type { Finding } from '../lock/finding.ts'
+import { hasQuorum } from '../operator/fleet-probe.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
 import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../redact.ts'
+import type { ResolvedOptions } from './options.ts'
 import type { Found, Snapshot } from './snapshots.ts'
 import type { ProcessActivity, ProcessReport } from './process-activity.ts'
 
@@ -65,11 +67,7 @@ export interface View {
   readonly page: number
 }
 
-export interface StateOptions extends View {
-  readonly namespace: string
-  readonly everyMs: number
-  readonly bullBoard: string | undefined
-}
+type StateOptions = View & Pick<ResolvedOptions, 'namespace' | 'everyMs' | 'bullBoard'>
 
 /** How many leases are shown at once. */
 const ROWS = 25
@@ -99,8 +97,8 @@ const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, Order>> = {
 
 export function stateOf(
   { at, diagnosis, changes, queues, history }: Snapshot,
-  { leases, lines }: Found,
-  shown: LeasePage,
+  { leases: found, lines }: Found,
+  { leases, page, pages }: LeasePage,
   jobs: ReadonlyMap<string, RunningJob>,
   activity: ProcessActivity,
   { namespace, everyMs, search, sort, bullBoard }: StateOptions,
@@ -113,11 +111,16 @@ export function stateOf(
       masters: masters.map(masterRow),
       findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
-    leases: { ...leaseRows(leases, shown, jobs, activity), sort },
-    lines: lines ?? null,
-    queues: queues ?? null,
-    history,
-    changes,
+    leases: {
+      rows: leases.map((lease) => ({
+        ...lease,
+        step: activity.stepOf(lease.fencingToken),
+        job: jobs.get(lease.resource),
+      })),
+      ...{ sort, page, pages, matching: found.leases.length },
+      ...{ known: hasQuorum(found), truncated: found.truncated, masters: found.masters },
+    },
+    ...{ lines: lines ?? null, queues: queues ?? null, history, changes },
     process: activity.report() ?? null,
   }
 }
@@ -126,19 +129,4 @@ function masterRow({ master, state, survey, clockOffMs }: MasterHealth): MasterR
   if (survey === undefined) return { master, state, clockOffMs }
   const { version, roundTripMs, uptimeMs } = survey
   return { master, state, clockOffMs, version, roundTripMs, uptimeMs }
-}
-
-function leaseRows(
-  { leases, truncated, masters, quorum, unreachable }: LiveLeases,
-  { leases: shown, page, pages }: LeasePage,
-  jobs: ReadonlyMap<string, RunningJob>,
-  activity: ProcessActivity,
-): Omit<DashboardState['leases'], 'sort'> {
-  const rows = shown.map((lease) => ({
-    ...lease,
-    step: activity.stepOf(lease.fencingToken),
-    job: jobs.get(lease.resource),
-  }))
-  const known = masters - unreachable.length >= quorum
-  return { rows, page, pages, known, matching: leases.length, truncated, masters }
 }

@@ -4,8 +4,9 @@
  * come roughly in the order of time; memory grows with the number of resources and instances, not
  * with the number of lines.
  */
-import type { GrantedEvent, LeaseEvent } from './lease-event.ts'
-import { groupOf, newRecord, update, type LeaseEnd, type LeaseRecord } from './lease-record.ts'
+import { getOrInsert } from '../get-or-insert.ts'
+import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
+import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
 import { Timeline, type Conflict, type Entry } from './timeline.ts'
 
 export interface HistoryOptions {
@@ -161,14 +162,10 @@ export class HistoryChecker {
   }
 
   #lockOf({ lock: name }: LeaseEvent): Lock {
-    const known = this.#locks.get(name)
-    if (known !== undefined) return known
-    const lock: Lock = {
+    return getOrInsert(this.#locks, name, () => ({
       ...{ name, machine: undefined, records: new Map(), lastMs: 0 },
       ...{ nextSeq: 1, ahead: new Map() },
-    }
-    this.#locks.set(name, lock)
-    return lock
+    }))
   }
 
   /** The lines of one instance are numbered, in whichever order they come. */
@@ -211,9 +208,12 @@ export class HistoryChecker {
     let inTime = true
     for (const name of record.names) {
       const entry = { name, record }
-      const { machines, wall } = this.#groupOf(groupOf(record, name))
-      const machine = machines.get(record.machine) ?? newTimeline('machine', 0)
-      machines.set(record.machine, machine)
+      const { machines, wall } = this.#groupOf(record, name)
+      const machine = getOrInsert(
+        machines,
+        record.machine,
+        () => new Timeline({ clock: 'machine', uncertaintyMs: 0 }),
+      )
       inTime = machine.add(entry) && inTime
       inTime = (wall.add(entry) || machines.size === 1) && inTime
     }
@@ -238,20 +238,16 @@ export class HistoryChecker {
     else this.#found.endings[event.kind]++
   }
 
-  #groupOf(name: string): Group {
-    const known = this.#groups.get(name)
-    if (known !== undefined) return known
-    const group = { machines: new Map(), wall: newTimeline('wall', this.#clockSkewMs) }
-    this.#groups.set(name, group)
-    return group
+  #groupOf(record: LeaseRecord, name: string): Group {
+    return getOrInsert(this.#groups, groupOf(record, name), () => ({
+      machines: new Map(),
+      wall: new Timeline({ clock: 'wall', uncertaintyMs: this.#clockSkewMs }),
+    }))
   }
 
   #timesOf(machine: string): Times {
-    const known = this.#machines.get(machine)
-    if (known !== undefined) return known
-    const times: Times = { monotonicMs: -Infinity, wallMs: -Infinity }
-    this.#machines.set(machine, times)
-    return times
+    const never = { monotonicMs: -Infinity, wallMs: -Infinity }
+    return getOrInsert(this.#machines, machine, () => never)
   }
 
   /** Until when all has been read of a machine. What logs nothing any more has nothing to come. */
@@ -272,7 +268,7 @@ export class HistoryChecker {
       done++
       this.#closed(record)
       for (const name of record.names) {
-        const { machines, wall } = this.#groupOf(groupOf(record, name))
+        const { machines, wall } = this.#groupOf(record, name)
         for (const [machine, timeline] of machines) {
           timeline.settle(this.#readUntilMs(machine), this.#report)
         }
@@ -330,10 +326,6 @@ const WORDS: Readonly<Record<Conflict, string>> = {
   'slots-differ': 'holders with different `slots`',
   'token-order': 'a fencing token that did not rise',
   'token-repeated': 'one fencing token for two leases',
-}
-
-function newTimeline(clock: 'machine' | 'wall', uncertaintyMs: number): Timeline {
-  return new Timeline({ clock, uncertaintyMs })
 }
 
 function describe({ scope, names, owner, fencingToken, end, ...record }: LeaseRecord): string {

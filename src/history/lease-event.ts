@@ -1,12 +1,6 @@
 /** One event of a lease, as a line of the log has it. Fields are those of `lock/lease-log.ts`. */
 
-const KINDS = {
-  'lease:granted': 'granted',
-  'lease:extended': 'extended',
-  'lease:released': 'released',
-  'lease:handed-over': 'handed-over',
-  'lease:lost': 'lost',
-} as const
+const KINDS = ['granted', 'extended', 'released', 'handed-over', 'lost'] as const
 
 interface EventBase {
   readonly resource: string
@@ -38,8 +32,10 @@ interface ExtendedEvent extends EventBase {
   readonly trustedForMs: number
 }
 
+export type LeaseEnd = 'released' | 'handed-over' | 'lost'
+
 interface EndedEvent extends EventBase {
-  readonly kind: 'released' | 'handed-over' | 'lost'
+  readonly kind: LeaseEnd
 }
 
 export type LeaseEvent = GrantedEvent | ExtendedEvent | EndedEvent
@@ -61,7 +57,7 @@ export function readLeaseEvent(line: string | object): Reading {
   const value = typeof line === 'string' ? parsed(line) : line
   if (value === undefined) return { status: 'unreadable', problem: 'it is not whole JSON' }
   const fields = value as Readonly<Record<string, unknown>>
-  const kind = KINDS[fields['event'] as keyof typeof KINDS] as LeaseEvent['kind'] | undefined
+  const kind = KINDS.find((each) => fields['event'] === `lease:${each}`)
   if (kind === undefined) return { status: 'other' }
   const problem = problemOf(kind, fields)
   if (problem !== undefined) return { status: 'unreadable', problem }
@@ -81,22 +77,15 @@ function problemOf(
   kind: LeaseEvent['kind'],
   fields: Readonly<Record<string, unknown>>,
 ): string | undefined {
-  const numbers: readonly string[] =
-    kind === 'granted'
-      ? [...NUMBERS, 'trustedForMs', 'slots']
-      : kind === 'extended'
-        ? [...NUMBERS, 'trustedForMs']
-        : NUMBERS
-  const texts = kind === 'granted' ? [...TEXTS, 'namespace', 'owner', 'machine'] : TEXTS
+  const isGrant = kind === 'granted'
+  const trust = isGrant || kind === 'extended' ? ['trustedForMs'] : []
+  const numbers = [...NUMBERS, ...trust, ...(isGrant ? ['slots'] : [])]
+  const texts = [...TEXTS, ...(isGrant ? ['namespace', 'owner', 'machine'] : [])]
   const bad =
     numbers.find((name) => !Number.isFinite(fields[name])) ??
     texts.find((name) => typeof fields[name] !== 'string')
   if (bad !== undefined) return `its \`${bad}\` is missing or of another type`
-  const { resources } = fields
-  if (resources !== undefined && !isTexts(resources)) return 'its `resources` is no list of names'
-  return undefined
-}
-
-function isTexts(value: unknown): boolean {
-  return Array.isArray(value) && value.every((one) => typeof one === 'string')
+  const { resources = [] } = fields
+  const isList = Array.isArray(resources) && resources.every((one) => typeof one === 'string')
+  return isList ? undefined : 'its `resources` is no list of names'
 }

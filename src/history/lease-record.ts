@@ -1,17 +1,11 @@
 /** One lease as its events tell it. */
-import type { GrantedEvent, LeaseEvent } from './lease-event.ts'
+import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
 
-export type LeaseEnd = 'released' | 'handed-over' | 'lost'
-
-export interface LeaseRecord {
-  readonly lock: string
-  readonly machine: string
-  readonly owner: string
+export interface LeaseRecord extends Pick<GrantedEvent, 'lock' | 'machine' | 'owner' | 'slots'> {
   /** Of one fleet: leases of different scopes have nothing to do with each other. */
   readonly scope: string
   /** Resources, or one slot of a resource. */
   readonly names: readonly string[]
-  readonly slots: number
   fencingToken: number
   /**
    * From when to when its holder trusted it, on the clock that all processes of its machine share.

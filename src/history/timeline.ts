@@ -4,6 +4,7 @@
  * has been read: then it is compared with those granted before its end, and forgotten, but for the
  * highest fencing token.
  */
+import { getOrInsert } from '../get-or-insert.ts'
 import type { LeaseRecord } from './lease-record.ts'
 
 export type Conflict = 'overlap' | 'slots-differ' | 'token-order' | 'token-repeated'
@@ -31,7 +32,7 @@ export interface TimelineReport {
 interface Tokens {
   /** The highest of those that surely ended before the leases to come. */
   highest: Entry | undefined
-  readonly recent: Entry[]
+  recent: readonly Entry[]
 }
 
 export class Timeline {
@@ -97,45 +98,34 @@ export class Timeline {
   }
 
   #checkToken(entry: Entry, report: TimelineReport): void {
-    const tokens = this.#tokensOf(entry.name)
+    const tokens = getOrInsert(this.#tokens, entry.name, () => ({
+      highest: undefined,
+      recent: [],
+    }))
     this.#forgetRecent(tokens, this.#start(entry))
     const { highest, recent } = tokens
     const mine = entry.record.fencingToken
-    const rivals = [...(highest === undefined ? [] : [highest]), ...recent].filter((rival) =>
-      this.#comparable(rival, entry),
-    )
+    const isRival = (other: Entry): boolean => this.#comparable(other, entry)
+    const ended = highest !== undefined && isRival(highest) ? [highest] : []
+    const rivals = [...ended, ...recent.filter(isRival)]
     const same = rivals.find(({ record }) => record.fencingToken === mine)
+    const higher = ended.find(({ record }) => record.fencingToken > mine)
     if (same !== undefined) report.conflict('token-repeated', same, entry, 0)
-    else if (
-      highest !== undefined &&
-      rivals.includes(highest) &&
-      highest.record.fencingToken > mine
-    )
-      report.conflict('token-order', highest, entry, 0)
-    recent.push(entry)
-  }
-
-  #tokensOf(name: string): Tokens {
-    const known = this.#tokens.get(name)
-    if (known !== undefined) return known
-    const tokens: Tokens = { highest: undefined, recent: [] }
-    this.#tokens.set(name, tokens)
-    return tokens
+    else if (higher !== undefined) report.conflict('token-order', higher, entry, 0)
+    tokens.recent = [...recent, entry]
   }
 
   /**
    * Of those that ended before `startMs`, also by another clock, only the highest token matters.
    */
   #forgetRecent(tokens: Tokens, startMs: number): void {
-    const { recent } = tokens
-    for (let index = recent.length - 1; index >= 0; index--) {
-      const entry = recent[index]
-      if (entry === undefined) continue
-      if (this.#end(entry) + this.#settings.uncertaintyMs > startMs) continue
-      recent.splice(index, 1)
+    const isOver = (entry: Entry): boolean =>
+      this.#end(entry) + this.#settings.uncertaintyMs <= startMs
+    for (const entry of tokens.recent.filter(isOver)) {
       const highest = tokens.highest?.record.fencingToken ?? -Infinity
       if (entry.record.fencingToken > highest) tokens.highest = entry
     }
+    tokens.recent = tokens.recent.filter((entry) => !isOver(entry))
   }
 }
 

@@ -69,14 +69,15 @@ export async function verifyHistory(
     if (event !== undefined) readers.push({ events, event, atMs: order.at(event) })
   }
   for (;;) {
-    const [first, second] = earliest(readers)
+    readers.sort((a, b) => a.atMs - b.atMs)
+    const [first, second] = readers
     if (first === undefined) return checker.verdict()
     // Mostly the next line is of the same source, too.
     do {
       checker.add(first.event)
       const { value: event } = await first.events.next()
       if (event === undefined) {
-        readers.splice(readers.indexOf(first), 1)
+        readers.shift()
         break
       }
       first.event = event
@@ -119,16 +120,4 @@ class Order {
     this.#offsetMs.set(machine, offsetMs)
     return monotonicMs + offsetMs
   }
-}
-
-function earliest(readers: readonly Reader[]): readonly [Reader?, Reader?] {
-  let first: Reader | undefined
-  let second: Reader | undefined
-  for (const reader of readers) {
-    if (first === undefined || reader.atMs < first.atMs) {
-      second = first
-      first = reader
-    } else if (second === undefined || reader.atMs < second.atMs) second = reader
-  }
-  return first === undefined ? [] : second === undefined ? [first] : [first, second]
 }

@@ -1,9 +1,10 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
 import { quorumOf } from '../redlock/quorum/quorum.ts'
-import type { Answer } from './fleet-probe.ts'
+import { valuesOf, type Answer } from './fleet-probe.ts'
 import type { Finding } from '../lock/finding.ts'
 import { duration } from './duration.ts'
-import { checkMaster, unreachable } from './master-checks.ts'
+import { findingsOf } from './findings.ts'
+import { checkMaster, silences, unreachable } from './master-checks.ts'
 import { checkQueue } from './queue-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
@@ -28,19 +29,16 @@ export interface MasterHealth {
   readonly clockOffMs: number | undefined
 }
 
-export interface Expectations {
-  /** Of the clients; default: what most masters have stored. */
-  readonly maxLeaseMs?: number
-}
-
 const SEVERITIES = ['error', 'warning', 'note'] as const
 /** This machine takes part in no vote; beyond this its own leases would suffer. */
 const OWN_CLOCK_WARNING_MS = 1_000
 
-export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): Diagnosis {
-  const { masters, queue, namespace } = survey
+/** `maxLeaseMs` is that of the clients; by default, what most masters have stored. */
+export function diagnose(
+  { masters, queue, namespace }: FleetSurvey,
+  maxLeaseMs: number | undefined = maxLeaseOf(masters),
+): Diagnosis {
   const commonOffsetMs = commonOffset(masters)
-  const maxLeaseMs = expectations.maxLeaseMs ?? maxLeaseOf(masters)
   const findings: Finding[] = []
   const health = masters.map((answer, index): MasterHealth => {
     const { master: where } = answer
@@ -50,11 +48,11 @@ export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): 
     }
     const duplicate = duplicateOf(masters, index)
     const around = { commonOffsetMs, maxLeaseMs, fleetSize: masters.length, duplicate, namespace }
-    const found = checkMaster(answer.value, around)
-    findings.push(...found.map(({ silences: _, ...finding }) => ({ ...finding, where })))
+    const found = checkMaster(where, answer.value, around)
+    findings.push(...found)
     return {
       master: where,
-      state: found.some(({ silences }) => silences) ? 'does not vote' : 'votes',
+      state: found.some(silences) ? 'does not vote' : 'votes',
       survey: answer.value,
       clockOffMs: Math.round(answer.value.clockOffsetMs - commonOffsetMs),
     }
@@ -72,7 +70,7 @@ export function diagnose(survey: FleetSurvey, expectations: Expectations = {}): 
 
 /** This machine's clock counts as one among the masters': it may be the one that is wrong. */
 function commonOffset(masters: readonly Answer<MasterSurvey>[]): number {
-  const offsets = masters.flatMap((master) => (master.ok ? [master.value.clockOffsetMs] : []))
+  const offsets = valuesOf(masters).map(({ clockOffsetMs }) => clockOffsetMs)
   const sorted = [...offsets, 0].sort((a, b) => a - b)
   const middle = (sorted.length - 1) / 2
   return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
@@ -86,39 +84,32 @@ function duplicateOf(masters: readonly Answer<MasterSurvey>[], index: number): s
 }
 
 function checkOwnClock(commonOffsetMs: number): readonly Finding[] {
-  if (Math.abs(commonOffsetMs) < OWN_CLOCK_WARNING_MS) return []
-  const direction = commonOffsetMs > 0 ? 'behind' : 'ahead of'
-  return [
-    {
-      severity: 'warning',
-      code: 'own-clock',
-      where: 'this machine',
-      fact: `its clock is ${duration(Math.abs(commonOffsetMs))} ${direction} the masters'`,
-      fix: 'run chrony or ntpd here; every master refuses a client that is too far ahead',
-    },
-  ]
+  return findingsOf('this machine', (report) => {
+    if (Math.abs(commonOffsetMs) < OWN_CLOCK_WARNING_MS) return
+    const direction = commonOffsetMs > 0 ? 'behind' : 'ahead of'
+    const fact = `its clock is ${duration(Math.abs(commonOffsetMs))} ${direction} the masters'`
+    const fix = 'run chrony or ntpd here; every master refuses a client that is too far ahead'
+    report('warning', 'own-clock', fact, fix)
+  })
 }
 
 function checkFleet(size: number, voting: number, quorum: number): readonly Finding[] {
-  const where = 'fleet'
-  const found: Finding[] = []
-  if (voting < quorum) {
-    const fact = `${voting} of ${size} masters vote and ${quorum} are needed: no lease can be granted`
-    const fix = 'repair the masters named here; jobs wait and use no attempts'
-    found.push({ severity: 'error', code: 'no-quorum', where, fact, fix })
-  } else if (voting === quorum && size > 1) {
-    const fact = `just a quorum votes (${voting} of ${size}): one more failure stops every worker`
-    const fix = 'repair the masters named here now'
-    found.push({ severity: 'warning', code: 'no-margin', where, fact, fix })
-  }
-  if (size % 2 === 0) {
-    const fact = `${size} masters survive no more failures than ${size - 1}`
-    found.push({ severity: 'note', code: 'even', where, fact, fix: 'use an odd number of masters' })
-  }
-  if (size < 3) {
-    const fact = `with ${size} of them, one failure stops every worker`
-    const fix = 'use five masters in production; three survive one failure'
-    found.push({ severity: 'note', code: 'small', where, fact, fix })
-  }
-  return found
+  return findingsOf('fleet', (report) => {
+    if (voting < quorum) {
+      const fact = `${voting} of ${size} masters vote and ${quorum} are needed: no lease can be granted`
+      const fix = 'repair the masters named here; jobs wait and use no attempts'
+      report('error', 'no-quorum', fact, fix)
+    } else if (voting === quorum && size > 1) {
+      const fact = `just a quorum votes (${voting} of ${size}): one more failure stops every worker`
+      report('warning', 'no-margin', fact, 'repair the masters named here now')
+    }
+    if (size % 2 === 0) {
+      const fact = `${size} masters survive no more failures than ${size - 1}`
+      report('note', 'even', fact, 'use an odd number of masters')
+    }
+    if (size < 3) {
+      const fact = `with ${size} of them, one failure stops every worker`
+      report('note', 'small', fact, 'use five masters in production; three survive one failure')
+    }
+  })
 }

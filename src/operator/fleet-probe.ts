@@ -55,6 +55,11 @@ export class FleetProbe {
     return entry?.reply
   }
 
+  /** How complete these answers are. */
+  coverage(...rounds: readonly (readonly Answer<unknown>[])[]): Coverage {
+    return { masters: this.size, quorum: this.quorum, unreachable: unreachableMasters(rounds) }
+  }
+
   close(): void {
     for (const probe of this.#probes) probe.close()
   }
@@ -72,14 +77,40 @@ export async function answerOf<Value>(
   }
 }
 
+/** What the masters that answered said. */
+export function valuesOf<Value>(answers: readonly Answer<Value>[]): readonly Value[] {
+  return answers.flatMap((answer) => (answer.ok ? [answer.value] : []))
+}
+
 /** A master that gave no answer, and why. */
 export interface Unreachable {
   readonly master: string
   readonly problem: string
 }
 
-export function unreachableMasters(answers: readonly Answer<unknown>[]): readonly Unreachable[] {
-  return answers.flatMap((answer) =>
-    answer.ok ? [] : [{ master: answer.master, problem: answer.problem }],
-  )
+/** How many masters there are, and which of them gave no answer. */
+export interface Coverage {
+  readonly masters: number
+  readonly quorum: number
+  readonly unreachable: readonly Unreachable[]
+}
+
+export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
+  return masters - unreachable.length >= quorum
+}
+
+/** `only 2 of 5 masters answer`. */
+export function fewAnswer({ masters, unreachable }: Coverage): string {
+  return `only ${masters - unreachable.length} of ${masters} masters answer`
+}
+
+/** The first problem of each master. */
+function unreachableMasters(
+  rounds: readonly (readonly Answer<unknown>[])[],
+): readonly Unreachable[] {
+  const problems = new Map<string, string>()
+  for (const answer of rounds.flat()) {
+    if (!answer.ok && !problems.has(answer.master)) problems.set(answer.master, answer.problem)
+  }
+  return [...problems].map(([master, problem]) => ({ master, problem }))
 }

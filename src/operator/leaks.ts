@@ -1,7 +1,7 @@
 /** Keys without a time to live that must have one: restored, or persisted by hand. */
 import type { Probe } from '../redis/probe.ts'
 import { globEscape } from './glob.ts'
-import { unreachableMasters, type FleetProbe, type Unreachable } from './fleet-probe.ts'
+import { valuesOf, type Coverage, type FleetProbe } from './fleet-probe.ts'
 import { lifetimesScript } from './inspection-scripts.ts'
 
 export interface Leak {
@@ -12,12 +12,8 @@ export interface Leak {
   readonly fix: string
 }
 
-export interface Leaks {
+export interface Leaks extends Coverage {
   readonly leaks: readonly Leak[]
-  readonly masters: number
-  readonly quorum: number
-  /** Masters that did not answer: their keys were not looked at. */
-  readonly unreachable: readonly Unreachable[]
   /** Some master has more keys than were looked at, or more leaks than were asked for. */
   readonly truncated: boolean
 }
@@ -25,10 +21,9 @@ export interface Leaks {
 export interface LeakSearch {
   /** The most leaks to report of each master. */
   readonly limit: number
-  /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
-  readonly maxScanned?: number
 }
 
+/** The most keys that are looked at on each master. */
 const MAX_SCANNED = 1_000_000
 const PAGE = 500
 const DAY_MS = 86_400_000
@@ -36,21 +31,19 @@ const DAY_MS = 86_400_000
 export async function findLeaks(fleet: FleetProbe, search: LeakSearch): Promise<Leaks> {
   const answers = await fleet.each((probe) => leaksOn(probe, fleet.namespace, search))
   return {
-    leaks: answers.flatMap((answer) => (answer.ok ? answer.value.leaks : [])),
-    masters: fleet.size,
-    quorum: fleet.quorum,
-    unreachable: unreachableMasters(answers),
-    truncated: answers.some((answer) => answer.ok && !answer.value.complete),
+    leaks: valuesOf(answers).flatMap(({ leaks }) => leaks),
+    ...fleet.coverage(answers),
+    truncated: valuesOf(answers).some(({ complete }) => !complete),
   }
 }
 
 async function leaksOn(
   probe: Probe,
   namespace: string,
-  { limit, maxScanned: maxScanned = MAX_SCANNED }: LeakSearch,
+  { limit }: LeakSearch,
 ): Promise<{ readonly leaks: readonly Leak[]; readonly complete: boolean }> {
   const leaks = new Map<string, Leak>()
-  const pages = probe.scan(`${globEscape(namespace)}:*`, maxScanned)
+  const pages = probe.scan(`${globEscape(namespace)}:*`, MAX_SCANNED)
   for (;;) {
     const page = await pages.next()
     if (page.done === true) return { leaks: [...leaks.values()], complete: page.value }

@@ -4,6 +4,7 @@
  * A lease whose time ran out, as it was seen to do in two looks without an extension, was not given
  * back: its holder died, froze, or could not extend it.
  */
+import { hasQuorum } from './fleet-probe.ts'
 import type { LiveLease, LiveLeases } from './live-leases.ts'
 
 /** A lease that was not extended and ended by itself. */
@@ -105,12 +106,7 @@ export class LeaseWatch {
   }
 }
 
-function whyUnknown({
-  truncated,
-  unreachable,
-  masters,
-  quorum,
-}: LiveLeases): LeaseChanges['unknown'] {
-  if (masters - unreachable.length < quorum) return 'too few masters answer'
-  return truncated ? 'more leases than are looked at' : undefined
+function whyUnknown(found: LiveLeases): LeaseChanges['unknown'] {
+  if (!hasQuorum(found)) return 'too few masters answer'
+  return found.truncated ? 'more leases than are looked at' : undefined
 }

@@ -1,14 +1,10 @@
 /** The leases of a fleet: names by a bounded scan of each master, then votes of all masters. */
 import type { Probe } from '../redis/probe.ts'
 import type { Keyspace } from '../redlock/keyspace.ts'
-import { heldBy } from '../redlock/quorum/quorum.ts'
+import { getOrInsert } from '../get-or-insert.ts'
+import { heldBy, type HolderKey } from '../redlock/quorum/quorum.ts'
 import { describeToken } from '../lock/describe-token.ts'
-import {
-  unreachableMasters,
-  type Answer,
-  type FleetProbe,
-  type Unreachable,
-} from './fleet-probe.ts'
+import { valuesOf, type Answer, type Coverage, type FleetProbe } from './fleet-probe.ts'
 import { leasesScript } from './inspection-scripts.ts'
 
 export interface LiveLease {
@@ -28,12 +24,9 @@ export interface LiveLease {
   readonly votes: number
 }
 
-export interface LiveLeases {
+/** With fewer than a quorum of answers the list is not complete. */
+export interface LiveLeases extends Coverage {
   readonly leases: readonly LiveLease[]
-  readonly quorum: number
-  readonly masters: number
-  /** Masters that did not answer. Fewer than a quorum of answers, and the list is not complete. */
-  readonly unreachable: readonly Unreachable[]
   /** There are, or may be, more than were asked for or looked at. */
   readonly truncated: boolean
 }
@@ -48,11 +41,9 @@ export interface LeaseSearch {
 }
 
 /** One lease key on one master. */
-export interface KeyView {
+export interface KeyView extends HolderKey {
   readonly resource: string
   readonly token: string
-  readonly ttlMs: number
-  readonly counter: number
 }
 
 const MAX_SCANNED = 1_000_000
@@ -61,22 +52,14 @@ const PAGE = 200
 
 export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promise<LiveLeases> {
   const found = await fleet.each((probe) => findNames(probe, fleet.keys, search))
-  const names = new Set(found.flatMap((answer) => (answer.ok ? answer.value.names : [])))
+  const names = new Set(valuesOf(found).flatMap((one) => one.names))
   const wanted = [...names].sort().slice(0, search.limit)
   const views = await fleet.each((probe) => readLeases(probe, fleet.keys, wanted))
   return {
     leases: mergeLeases(views, fleet.quorum),
-    quorum: fleet.quorum,
-    masters: fleet.size,
-    unreachable: firstProblems([...unreachableMasters(found), ...unreachableMasters(views)]),
-    truncated:
-      names.size > search.limit || found.some((answer) => answer.ok && !answer.value.complete),
+    ...fleet.coverage(found, views),
+    truncated: names.size > search.limit || valuesOf(found).some(({ complete }) => !complete),
   }
-}
-
-/** One entry for each master. */
-function firstProblems(all: readonly Unreachable[]): readonly Unreachable[] {
-  return all.filter(({ master }, index) => all.findIndex((one) => one.master === master) === index)
 }
 
 interface Names {
@@ -87,7 +70,7 @@ interface Names {
 async function findNames(
   probe: Probe,
   keys: Keyspace,
-  { match = '*', limit, maxScanned: maxScanned = MAX_SCANNED }: LeaseSearch,
+  { match = '*', limit, maxScanned = MAX_SCANNED }: LeaseSearch,
 ): Promise<Names> {
   const pattern = keys.leasePattern.slice(0, -1) + match
   const prefixLength = keys.lease('').length
@@ -103,7 +86,7 @@ async function findNames(
 }
 
 /** The lease keys of these resources on one master. */
-export async function readLeases(
+async function readLeases(
   probe: Probe,
   keys: Keyspace,
   names: readonly string[],
@@ -133,13 +116,8 @@ export function mergeLeases(
   quorum: number,
 ): readonly LiveLease[] {
   const groups = new Map<string, KeyView[]>()
-  for (const answer of answers) {
-    for (const view of answer.ok ? answer.value : []) {
-      const key = JSON.stringify([view.resource, view.token])
-      const group = groups.get(key)
-      if (group === undefined) groups.set(key, [view])
-      else group.push(view)
-    }
+  for (const view of valuesOf(answers).flat()) {
+    getOrInsert(groups, JSON.stringify([view.resource, view.token]), () => []).push(view)
   }
   const unreachable = answers.filter(({ ok }) => !ok).length
   return [...groups.values()]
@@ -170,7 +148,7 @@ function leaseOf(
 }
 
 /** The largest value of the option `slots`. */
-const MAX_SLOTS = 1_000
+export const MAX_SLOTS = 1_000
 
 /**
  * The slots of a resource (`gpu#1`, `gpu#2`, …) that a master has a key of, in the order of their

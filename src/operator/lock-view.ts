@@ -4,11 +4,12 @@ import type { LockClient } from '../lock/lock-client.ts'
 import { messageOf } from '../message-of.ts'
 import { quorumOf } from '../redlock/quorum/quorum.ts'
 import type { Probe } from '../redis/probe.ts'
-import { diagnose, type Diagnosis, type Expectations, type MasterHealth } from './diagnosis.ts'
+import { diagnose, type Diagnosis, type MasterHealth } from './diagnosis.ts'
 import { answerOf, type FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
 import {
   liveLeases,
+  MAX_SLOTS,
   slotsOf,
   type LeaseSearch,
   type LiveLease,
@@ -19,11 +20,11 @@ import { viewResource, type ResourceView } from './resource-view.ts'
 import { surveyFleet } from './survey.ts'
 
 export interface LockView {
-  /** @param queue the queue's Redis, where it is to be looked at too. */
-  diagnose(
-    queue: Probe | undefined,
-    expectations: Expectations,
-  ): Promise<Diagnosis | ServiceDiagnosis>
+  /**
+   * @param queue the queue's Redis, where it is to be looked at too.
+   * @param maxLeaseMs as clients have it; by default, as most masters have it stored.
+   */
+  diagnose(queue?: Probe, maxLeaseMs?: number): Promise<Diagnosis | ServiceDiagnosis>
   leases(search: LeaseSearch): Promise<LiveLeases>
   resource(resource: string): Promise<ResourceView>
   /** The slots of a resource that are held. */
@@ -32,8 +33,7 @@ export interface LockView {
 
 export function fleetView(fleet: FleetProbe): LockView {
   return {
-    diagnose: async (queue, expectations) =>
-      diagnose(await surveyFleet(fleet, queue), expectations),
+    diagnose: async (queue, maxLeaseMs) => diagnose(await surveyFleet(fleet, queue), maxLeaseMs),
     leases: (search) => liveLeases(fleet, search),
     resource: (resource) => viewResource(fleet, resource),
     slots: (resource) => slotsOf(fleet, resource),
@@ -45,8 +45,8 @@ export type InspectedLocks = Pick<LockClient, 'health' | 'inspect' | 'leases' | 
 
 /** More are not listed. */
 const MAX_LISTED = 10_000
-const MAX_SLOTS = 1_000
 const SERVICE = 'the lock service'
+const ONLY_ONE = { quorum: 1, masters: 1 }
 
 /** Leases and resources of a service are shown with the service as the only master. */
 export function serviceView(locks: InspectedLocks): LockView {
@@ -68,11 +68,10 @@ async function resourceOf(locks: InspectedLocks, resource: string): Promise<Reso
     const state = inspection.holder === undefined ? 'free' : 'held'
     return { ...inspection, state, quorum: 1, answered: 1, unreachable: [] }
   } catch (error) {
-    const [master, problem] = [SERVICE, messageOf(error)]
-    return {
-      ...{ resource, state: 'unknown', unknown: problem, quorum: 1, answered: 0 },
-      ...{ masters: [{ master, problem }], unreachable: [{ master, problem }] },
-    }
+    const problem = messageOf(error)
+    const masters = [{ master: SERVICE, problem }]
+    const view = { resource, masters, unreachable: masters, quorum: 1, answered: 0 }
+    return { ...view, state: 'unknown', unknown: problem }
   }
 }
 
@@ -88,10 +87,10 @@ async function leasesOf(
       .map((lease): LiveLease => ({ ...lease, state: 'held', votes: 1 }))
       .sort((a, b) => (a.resource < b.resource ? -1 : 1))
     const truncated = listed.length >= MAX_LISTED || found.length > limit
-    return { leases: found.slice(0, limit), quorum: 1, masters: 1, unreachable: [], truncated }
+    return { leases: found.slice(0, limit), ...ONLY_ONE, unreachable: [], truncated }
   } catch (error) {
     const unreachable = [{ master: SERVICE, problem: messageOf(error) }]
-    return { leases: [], quorum: 1, masters: 1, unreachable, truncated: false }
+    return { leases: [], ...ONLY_ONE, unreachable, truncated: false }
   }
 }
 
@@ -102,7 +101,7 @@ export interface ServiceDiagnosis extends Diagnosis, ServiceHealth {}
  */
 export async function diagnoseService(
   locks: InspectedLocks,
-  queue: Probe | undefined,
+  queue?: Probe,
 ): Promise<ServiceDiagnosis> {
   const [health, ofQueue] = await Promise.all([
     locks.health(),

@@ -1,6 +1,7 @@
-/** What can be wrong with one master. Pure. A check that finds nothing returns undefined. */
+/** What can be wrong with one master. Pure. */
 import type { Finding } from '../lock/finding.ts'
 import { duration } from './duration.ts'
+import { findingsOf, type Report } from './findings.ts'
 import type { MasterSurvey } from './survey.ts'
 
 /** What the other masters and this machine say. */
@@ -16,13 +17,6 @@ export interface Surroundings {
   readonly namespace: string
 }
 
-export interface MasterFinding extends Omit<Finding, 'where'> {
-  /** Clients do not count this master's votes while this is so. */
-  readonly silences: boolean
-}
-
-type Check = (master: MasterSurvey, around: Surroundings) => MasterFinding | undefined
-
 /** Redis 7.0 is the first with `PEXPIRE … GT`, which extending relies on. */
 const MIN_MAJOR_VERSION = 7
 /** Half of the default deadline per master: a slower one will often not be counted. */
@@ -32,167 +26,134 @@ const CLOCK_WARNING_MS = 1_000
 const DEFAULT_MAX_LEASE_MS = 30_000
 const FULL = 0.9
 
-const finding =
-  (severity: Finding['severity'], silences: boolean) =>
-  (code: string, fact: string, fix: string): MasterFinding => ({
-    ...{ severity, code, fact, fix, silences },
+export function checkMaster(
+  where: string,
+  master: MasterSurvey,
+  around: Surroundings,
+): readonly Finding[] {
+  return findingsOf(where, (report) => {
+    checkServer(master, around, report)
+    checkConstants(master, around, report)
+    checkEnrolment(master, around, report)
+    checkClock(master, around, report)
+    checkCapacity(master, report)
+    checkPersistence(master, report)
   })
-const error = finding('error', true)
-const silencing = finding('warning', true)
-const warning = finding('warning', false)
-const note = finding('note', false)
+}
 
-const identified: Check = ({ runId }) =>
-  runId === ''
-    ? error('no-run-id', 'does not report its run id', 'give this user the right to INFO')
-    : undefined
+const SILENCING = ['not-enrolled', 'restarted', 'quarantined']
 
-const distinct: Check = (_master, { duplicate }) =>
-  duplicate === undefined
-    ? undefined
-    : error(
-        'same-server',
-        `is the same server as ${duplicate}`,
-        'list distinct servers: two addresses of one server would count as two votes',
-      )
+/** Whether clients do not count the votes of a master while this is so. */
+export function silences({ severity, code }: Finding): boolean {
+  return severity === 'error' || SILENCING.includes(code)
+}
 
-const recent: Check = ({ version }) =>
-  Number.parseInt(version, 10) >= MIN_MAJOR_VERSION
-    ? undefined
-    : error('old-version', `runs version ${version}`, 'upgrade it to Redis 7.0 or newer, or Valkey')
-
-const notReplica: Check = ({ role }) =>
-  role === 'master'
-    ? undefined
-    : error(
-        'replica',
-        `is a ${role === 'slave' ? 'replica' : role}`,
-        'list only independent masters; to make it one, run `REPLICAOF NO ONE`',
-      )
-
-const keepsKeys: Check = ({ maxmemoryPolicy }) =>
-  maxmemoryPolicy === 'noeviction'
-    ? undefined
-    : error(
-        'evicts',
-        `may evict leases: maxmemory-policy is ${maxmemoryPolicy}`,
-        '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf',
-      )
-
-const takesWrites: Check = ({ writesRefused }) =>
-  writesRefused === undefined
-    ? undefined
-    : error(
-        'refuses-writes',
-        `may refuse writes: ${writesRefused}`,
-        'read its log and free disk space',
-      )
-
-const sameMaxLease: Check = ({ enrolment }, { maxLeaseMs, namespace }) =>
-  enrolment === undefined || maxLeaseMs === undefined || enrolment.maxLeaseMs === maxLeaseMs
-    ? undefined
-    : error(
-        'max-lease-differs',
-        `has maxLeaseMs ${enrolment.maxLeaseMs} stored, not ${maxLeaseMs}`,
-        `give every client the same maxLeaseMs; to change it, stop all workers for that long and delete \`${namespace}:master\` on every master`,
-      )
-
-const sameFleetSize: Check = ({ enrolment }, { fleetSize, namespace }) =>
-  enrolment === undefined || [0, fleetSize].includes(enrolment.fleetSize)
-    ? undefined
-    : error(
-        'fleet-size-differs',
-        `is one of ${enrolment.fleetSize} masters for its clients, but ${fleetSize} are named here`,
-        `name the masters of your workers; to change their number, stop all workers for one maxLeaseMs and delete \`${namespace}:master\` on every master`,
-      )
-
-const enrolled: Check = ({ enrolment, runId }, { namespace, maxLeaseMs }) => {
-  const waitMs = maxLeaseMs ?? DEFAULT_MAX_LEASE_MS
-  if (enrolment === undefined) {
-    return silencing(
-      'not-enrolled',
-      `no worker has used it under namespace \`${namespace}\` yet`,
-      `start a worker: it votes ${waitMs} ms later, or at once if you \`bootstrap\` a fleet that is new; or correct --namespace`,
-    )
+function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: Report): void {
+  const { runId, version, role, maxmemoryPolicy, writesRefused } = master
+  if (runId === '') {
+    const fix = 'give this user the right to INFO'
+    report('error', 'no-run-id', 'does not report its run id', fix)
   }
-  if (enrolment.runId === runId || runId === '') return undefined
-  return silencing(
-    'restarted',
-    'has restarted, and no worker has connected since',
-    `start a worker or wait for one: it votes at most ${waitMs} ms after that`,
-  )
+  if (duplicate !== undefined) {
+    const fix = 'list distinct servers: two addresses of one server would count as two votes'
+    report('error', 'same-server', `is the same server as ${duplicate}`, fix)
+  }
+  // An unknown version is no number.
+  if (!(Number.parseInt(version, 10) >= MIN_MAJOR_VERSION)) {
+    const fix = 'upgrade it to Redis 7.0 or newer, or Valkey'
+    report('error', 'old-version', `runs version ${version}`, fix)
+  }
+  if (role !== 'master') {
+    const fix = 'list only independent masters; to make it one, run `REPLICAOF NO ONE`'
+    report('error', 'replica', `is a ${role === 'slave' ? 'replica' : role}`, fix)
+  }
+  if (maxmemoryPolicy !== 'noeviction') {
+    const fact = `may evict leases: maxmemory-policy is ${maxmemoryPolicy}`
+    const fix = '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf'
+    report('error', 'evicts', fact, fix)
+  }
+  if (writesRefused !== undefined) {
+    const fact = `may refuse writes: ${writesRefused}`
+    report('error', 'refuses-writes', fact, 'read its log and free disk space')
+  }
 }
 
-const outOfQuarantine: Check = ({ enrolment, runId }) =>
-  enrolment === undefined || enrolment.runId !== runId || enrolment.quarantineMs === 0
-    ? undefined
-    : silencing(
-        'quarantined',
-        `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`,
-        'wait; only if no worker has ever run on this fleet, run `bullmq-redlock bootstrap`',
-      )
+/** What the master has stored for all clients. */
+function checkConstants({ enrolment }: MasterSurvey, around: Surroundings, report: Report): void {
+  if (enrolment === undefined) return
+  const { maxLeaseMs, fleetSize, namespace } = around
+  if (maxLeaseMs !== undefined && enrolment.maxLeaseMs !== maxLeaseMs) {
+    const fact = `has maxLeaseMs ${enrolment.maxLeaseMs} stored, not ${maxLeaseMs}`
+    const fix = `give every client the same maxLeaseMs; to change it, stop all workers for that long and delete \`${namespace}:master\` on every master`
+    report('error', 'max-lease-differs', fact, fix)
+  }
+  if (![0, fleetSize].includes(enrolment.fleetSize)) {
+    const fact = `is one of ${enrolment.fleetSize} masters for its clients, but ${fleetSize} are named here`
+    const fix = `name the masters of your workers; to change their number, stop all workers for one maxLeaseMs and delete \`${namespace}:master\` on every master`
+    report('error', 'fleet-size-differs', fact, fix)
+  }
+}
 
-const rightClock: Check = ({ clockOffsetMs }, { commonOffsetMs, maxLeaseMs }) => {
+/** Whether the master may vote: enrolled as the process that it is now, and out of quarantine. */
+function checkEnrolment(
+  { enrolment, runId }: MasterSurvey,
+  { namespace, maxLeaseMs: waitMs = DEFAULT_MAX_LEASE_MS }: Surroundings,
+  report: Report,
+): void {
+  if (enrolment === undefined) {
+    const fact = `no worker has used it under namespace \`${namespace}\` yet`
+    const fix = `start a worker: it votes ${waitMs} ms later, or at once if you \`bootstrap\` a fleet that is new; or correct --namespace`
+    report('warning', 'not-enrolled', fact, fix)
+  } else if (enrolment.runId !== runId) {
+    if (runId === '') return
+    const fact = 'has restarted, and no worker has connected since'
+    const fix = `start a worker or wait for one: it votes at most ${waitMs} ms after that`
+    report('warning', 'restarted', fact, fix)
+  } else if (enrolment.quarantineMs !== 0) {
+    const fact = `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`
+    const fix = 'wait; only if no worker has ever run on this fleet, run `bullmq-redlock bootstrap`'
+    report('warning', 'quarantined', fact, fix)
+  }
+}
+
+function checkClock(
+  { clockOffsetMs }: MasterSurvey,
+  { commonOffsetMs, maxLeaseMs = DEFAULT_MAX_LEASE_MS }: Surroundings,
+  report: Report,
+): void {
   const offMs = clockOffsetMs - commonOffsetMs
-  if (Math.abs(offMs) < CLOCK_WARNING_MS) return undefined
-  const maxSkewMs = Math.floor((maxLeaseMs ?? DEFAULT_MAX_LEASE_MS) / 3)
-  const tooFar = Math.abs(offMs) > maxSkewMs
+  if (Math.abs(offMs) < CLOCK_WARNING_MS) return
+  const tooFar = Math.abs(offMs) > Math.floor(maxLeaseMs / 3)
   const direction = offMs < 0 ? 'behind' : 'ahead of'
-  return (tooFar ? error : warning)(
-    'clock',
-    `its clock is ${duration(Math.abs(offMs))} ${direction} the others${tooFar ? ', so clients do not count it' : ''}`,
-    'run chrony or ntpd on its machine; clocks that are set while leases are held drop leases',
-  )
+  const effect = tooFar ? ', so clients do not count it' : ''
+  const fact = `its clock is ${duration(Math.abs(offMs))} ${direction} the others${effect}`
+  const fix =
+    'run chrony or ntpd on its machine; clocks that are set while leases are held drop leases'
+  report(tooFar ? 'error' : 'warning', 'clock', fact, fix)
 }
 
-const hasRoom: Check = ({ usedBytes, maxBytes }) =>
-  maxBytes === 0 || usedBytes < FULL * maxBytes
-    ? undefined
-    : warning(
-        'full',
-        `uses ${Math.round((100 * usedBytes) / maxBytes)} % of its maxmemory; when it is full it refuses leases`,
-        'raise its maxmemory, or lower fenceTtlMs',
-      )
-
-const fastEnough: Check = ({ roundTripMs }) =>
-  roundTripMs < SLOW_MS
-    ? undefined
-    : warning(
-        'slow',
-        `a round trip takes ${Math.round(roundTripMs)} ms`,
-        'move it closer, or raise leaseMs and masterTimeoutMs',
-      )
-
-const durability: Check = ({ persistence, appendfsync }) => {
-  if (persistence === 'aof' && appendfsync === 'always') return undefined
-  const described = { aof: `appendfsync ${appendfsync ?? 'unknown'}`, rdb: 'snapshots only' }
-  const what = persistence === 'aof' || persistence === 'rdb' ? described[persistence] : persistence
-  return note(
-    'persistence',
-    `persistence: ${what}; after a restart it grants nothing for one maxLeaseMs`,
-    'nothing to do; to avoid the wait, set `appendonly yes` and `appendfsync always`',
-  )
+function checkCapacity({ usedBytes, maxBytes, roundTripMs }: MasterSurvey, report: Report): void {
+  if (maxBytes > 0 && usedBytes >= FULL * maxBytes) {
+    const percent = Math.round((100 * usedBytes) / maxBytes)
+    const fact = `uses ${percent} % of its maxmemory; when it is full it refuses leases`
+    report('warning', 'full', fact, 'raise its maxmemory, or lower fenceTtlMs')
+  }
+  if (roundTripMs >= SLOW_MS) {
+    const fact = `a round trip takes ${Math.round(roundTripMs)} ms`
+    report('warning', 'slow', fact, 'move it closer, or raise leaseMs and masterTimeoutMs')
+  }
 }
 
-const CHECKS: readonly Check[] = [
-  identified,
-  distinct,
-  recent,
-  notReplica,
-  keepsKeys,
-  takesWrites,
-  sameMaxLease,
-  sameFleetSize,
-  enrolled,
-  outOfQuarantine,
-  rightClock,
-  hasRoom,
-  fastEnough,
-  durability,
-]
-
-export function checkMaster(master: MasterSurvey, around: Surroundings): readonly MasterFinding[] {
-  return CHECKS.flatMap((check) => check(master, around) ?? [])
+function checkPersistence({ persistence, appendfsync }: MasterSurvey, report: Report): void {
+  if (persistence === 'aof' && appendfsync === 'always') return
+  const described = {
+    ...{ aof: `appendfsync ${appendfsync ?? 'unknown'}`, rdb: 'snapshots only' },
+    ...{ none: 'none', unknown: 'unknown' },
+  }
+  const what = described[persistence]
+  const fact = `persistence: ${what}; after a restart it grants nothing for one maxLeaseMs`
+  const fix = 'nothing to do; to avoid the wait, set `appendonly yes` and `appendfsync always`'
+  report('note', 'persistence', fact, fix)
 }
 
 /** A master that says nothing at all. */

@@ -1,9 +1,9 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
 import { systemClock } from '../clock.ts'
-import type { Probe } from '../redis/probe.ts'
 import { defineScript, type Script } from '../redis/script.ts'
 import { ASLEEP } from '../worker/line/line-library.ts'
 import { globEscape } from './glob.ts'
+import type { QueueView } from './queue-view.ts'
 
 export interface QueueCounts {
   readonly queue: string
@@ -50,14 +50,12 @@ return found
 const KEYS = ['wait', 'prioritized', 'paused', 'delayed', 'active', 'failed', 'completed'] as const
 
 export class QueueCounter {
-  readonly #probe: Probe
-  readonly #prefix: string
+  readonly #queue: Pick<QueueView, 'server' | 'prefix'>
   #names: readonly string[] = []
   #foundAt = -Infinity
 
-  constructor(probe: Probe, prefix: string) {
-    this.#probe = probe
-    this.#prefix = prefix
+  constructor(queue: Pick<QueueView, 'server' | 'prefix'>) {
+    this.#queue = queue
   }
 
   async count(): Promise<readonly QueueCounts[]> {
@@ -66,8 +64,9 @@ export class QueueCounter {
       // A machine with no queue yet is asked again at once.
       if (this.#names.length > 0) this.#foundAt = systemClock.now()
     }
-    const keys = this.#names.flatMap((name) => KEYS.map((key) => `${this.#prefix}:${name}:${key}`))
-    const reply = (await this.#probe.run(countsScript, keys, [ASLEEP])) as readonly number[]
+    const { server, prefix } = this.#queue
+    const keys = this.#names.flatMap((name) => KEYS.map((key) => `${prefix}:${name}:${key}`))
+    const reply = (await server.run(countsScript, keys, [ASLEEP])) as readonly number[]
     return this.#names.map((queue, index) => {
       const [waiting = 0, delayed = 0, active = 0, failed = 0, done = 0] = reply.slice(5 * index)
       return { queue, waiting, delayed, active, failed, done }
@@ -77,12 +76,10 @@ export class QueueCounter {
   /** Every queue has a key with its settings. */
   async #find(): Promise<readonly string[]> {
     const names = new Set<string>()
-    const [before, after] = [`${this.#prefix}:`, ':meta']
-    const pages = this.#probe.scan(`${globEscape(this.#prefix)}:*:meta`, MAX_SCANNED)
-    for (;;) {
-      const page = await pages.next()
-      if (page.done === true) break
-      for (const key of page.value) names.add(key.slice(before.length, -after.length))
+    const { server, prefix } = this.#queue
+    const [before, after] = [`${prefix}:`, ':meta']
+    for await (const page of server.scan(`${globEscape(prefix)}:*:meta`, MAX_SCANNED)) {
+      for (const key of page) names.add(key.slice(before.length, -after.length))
     }
     return [...names].sort().slice(0, MAX_QUEUES)
   }

@@ -1,6 +1,7 @@
 /** What an operator asks of the queue's Redis: a job, the lines it stands in, and why it waits. */
 import { Job, Queue } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
+import { getOrInsert } from '../get-or-insert.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import { Probe } from '../redis/probe.ts'
@@ -47,8 +48,8 @@ export interface WaitingLine {
 }
 
 export interface LineSearch {
-  /** Part of a resource's name. @defaultValue any */
-  readonly text?: string
+  /** Part of a resource's name. */
+  readonly text: string
   /** The most lines to return. */
   readonly limit: number
   /** How many of each line. */
@@ -79,19 +80,18 @@ const CANCEL_LIMIT_MS = 60_000
 const LEAVE_LINES_LIMIT_MS = 600_000
 
 export class QueueView {
+  /** The server itself. */
+  readonly server: Probe
+  /** BullMQ's. */
+  readonly prefix: string
   readonly #options: QueueViewOptions
-  readonly #probe: Probe
   readonly #queues = new Map<string, Queue>()
 
   constructor(options: QueueViewOptions) {
     this.#options = options
-    const { url, timeoutMs } = options
-    this.#probe = new Probe(url, { timeoutMs, clock: systemClock })
-  }
-
-  /** The server itself. */
-  get server(): Probe {
-    return this.#probe
+    const { url, prefix, timeoutMs } = options
+    this.server = new Probe(url, { timeoutMs, clock: systemClock })
+    this.prefix = prefix
   }
 
   /** The jobs in the line of a resource, from its head on, and what each waits for. */
@@ -107,11 +107,11 @@ export class QueueView {
     return this.#within(() => this.#waiting(search, inspect))
   }
 
-  async #waiting({ text = '', limit, heads }: LineSearch, inspect: Inspect): Promise<WaitingLines> {
+  async #waiting({ text, limit, heads }: LineSearch, inspect: Inspect): Promise<WaitingLines> {
     const index = `${this.#options.namespace}:sleeping-lines`
     const [total, names] = (await Promise.all([
-      this.#probe.command('ZCARD', index),
-      this.#probe.command('ZRANGE', index, 0, MAX_LINES - 1),
+      this.server.command('ZCARD', index),
+      this.server.command('ZRANGE', index, 0, MAX_LINES - 1),
     ])) as [number, string[]]
     const lines = this.#lines()
     const lengths = await Promise.all(
@@ -141,7 +141,7 @@ export class QueueView {
   async completedSteps(queue: string, jobId: string): Promise<readonly string[]> {
     const { namespace, prefix } = this.#options
     const store = stepsKey({ id: jobId, prefix, queueName: queue })
-    const fields = await this.#probe.command('HKEYS', `${namespace}:${store}`)
+    const fields = await this.server.command('HKEYS', `${namespace}:${store}`)
     return (fields as string[]).flatMap((field) =>
       field.startsWith(STEP_FIELD) ? [field.slice(STEP_FIELD.length)] : [],
     )
@@ -161,29 +161,30 @@ export class QueueView {
     if (job === undefined) return undefined
     const lines = resources ?? (await this.#linesOf(queue, jobId))
     const state = await this.#within(() => job.getState())
-    const found = { state, resources: lines }
     const waits =
       lines.length > 0
         ? await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
         : undefined
-    if (waits !== undefined) return { ...found, why: waits }
+    const why = waits ?? (await this.#whyInNoLine(job, state))
+    return { state, resources: lines, why }
+  }
+
+  async #whyInNoLine({ id = '', queueName, failedReason }: Job, state: string): Promise<string> {
     if (state === 'completed' || state === 'failed') {
-      const reason = job.failedReason ? ` ${job.failedReason}` : ''
-      return { ...found, why: `Job ${jobId} has ${state}.${reason}` }
+      return `Job ${id} has ${state}.${failedReason ? ` ${failedReason}` : ''}`
     }
-    const others = (await this.#otherNamespaces(queue)).map((name) => `\`${name}\``)
+    const others = (await this.#otherNamespaces(queueName)).map((name) => `\`${name}\``)
     const lately = others.length === 0 ? '' : ` (recently seen: ${others.join(', ')})`
-    const why =
-      `Job ${jobId} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
+    return (
+      `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
       `or its workers keep no lines (order: 'relaxed'), or use another --namespace${lately}.`
-    return { ...found, why }
+    )
   }
 
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
   async log(queue: string, jobId: string): Promise<readonly string[]> {
-    const { prefix } = this.#options
-    const key = `${prefix}:${queue}:${jobId}:logs`
-    return (await this.#probe.command('LRANGE', key, -LOG_LINES, -1)) as string[]
+    const key = `${this.prefix}:${queue}:${jobId}:logs`
+    return (await this.server.command('LRANGE', key, -LOG_LINES, -1)) as string[]
   }
 
   /** What is set for a resource, or for all of which something is set. */
@@ -207,9 +208,8 @@ export class QueueView {
     target: Parameters<typeof cancelJobs>[1],
     options: CancelOptions & { readonly timeoutMs: number },
   ): ReturnType<typeof cancelJobs> {
-    const cancelling = (): ReturnType<typeof cancelJobs> =>
-      cancelJobs(this.#queue(queue), target, options)
-    return this.#within(cancelling, options.timeoutMs + CANCEL_LIMIT_MS)
+    const limitMs = options.timeoutMs + CANCEL_LIMIT_MS
+    return this.#within(() => cancelJobs(this.#queue(queue), target, options), limitMs)
   }
 
   /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
@@ -221,7 +221,7 @@ export class QueueView {
   /** The other namespaces that the queue's workers and producers had lately. */
   async #otherNamespaces(queue: string): Promise<readonly string[]> {
     const { prefix, namespace } = this.#options
-    const reply = this.#probe.command('ZRANGE', settingsKey({ prefix, queue }), 0, -1)
+    const reply = this.server.command('ZRANGE', settingsKey({ prefix, queue }), 0, -1)
     const said = (await reply.catch(() => [])) as string[] // Where that may not be read: none.
     const names = said.map((terms) => (JSON.parse(terms) as SharedSettings).namespace)
     return [...new Set(names)].filter((name) => name !== namespace)
@@ -229,15 +229,14 @@ export class QueueView {
 
   /** The resources in whose lines the job stands. */
   async #linesOf(queue: string, jobId: string): Promise<readonly string[]> {
-    const { prefix } = this.#options
-    const key = `${prefix}:${queue}:${jobId}`
-    const recorded = await this.#probe.command('HGET', key, 'redlock:lines')
+    const key = `${this.prefix}:${queue}:${jobId}`
+    const recorded = await this.server.command('HGET', key, 'redlock:lines')
     return typeof recorded === 'string' ? (JSON.parse(recorded) as string[]) : []
   }
 
   async close(): Promise<void> {
     await this.#disconnect()
-    this.#probe.close()
+    this.server.close()
   }
 
   async #disconnect(): Promise<void> {
@@ -258,7 +257,7 @@ export class QueueView {
     question: () => Promise<Value>,
     limitMs: number = MAX_TRIPS * this.#options.timeoutMs,
   ): Promise<Value> {
-    await this.#probe.command('PING')
+    await this.server.command('PING')
     try {
       const pending = question().then((value) => ({ value }))
       const answer = await withinMs(systemClock, limitMs, pending)
@@ -271,8 +270,10 @@ export class QueueView {
   }
 
   #queue(name: string): Queue {
-    const known = this.#queues.get(name)
-    if (known !== undefined) return known
+    return getOrInsert(this.#queues, name, () => this.#opened(name))
+  }
+
+  #opened(name: string): Queue {
     const { url, prefix, namespace } = this.#options
     const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
     const connection = { ...bullmqConnection(url), ...retry }
@@ -280,7 +281,6 @@ export class QueueView {
     const factory = LineBackend.factory({ ...lines, onFailure: 'continue' })
     const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true }, factory)
     queue.on('error', () => undefined) // The question that failed rejects.
-    this.#queues.set(name, queue)
     return queue
   }
 

@@ -3,7 +3,7 @@ import type { Inspection } from '../lock/inspection.ts'
 import { holderAmong, inspectProcedure, type Seen } from '../redlock/verbs/inspect.ts'
 import { describeToken } from '../lock/describe-token.ts'
 import { callOf } from '../redis/batch.ts'
-import type { FleetProbe, Unreachable } from './fleet-probe.ts'
+import { fewAnswer, type FleetProbe, type Unreachable } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {
   /**
@@ -29,11 +29,8 @@ export async function viewResource(fleet: FleetProbe, resource: string): Promise
   const view = { resource, quorum, unreachable, answered, masters }
   if (holder !== undefined) return { ...view, state: 'held', holder }
   if (mostVotes(seen) + unreachable.length < quorum) return { ...view, state: 'free' }
-  return { ...view, state: 'unknown', unknown: fewAnswer(answered, seen.length) }
-}
-
-export function fewAnswer(answered: number, masters: number): string {
-  return `only ${answered} of ${masters} masters answer`
+  const unknown = fewAnswer({ masters: seen.length, quorum, unreachable })
+  return { ...view, state: 'unknown', unknown }
 }
 
 /** How many masters have the token that most of them have. */

@@ -17,13 +17,11 @@ export interface RunningJob {
 const MAX_LEASES = 200
 
 export class RunningJobs {
-  readonly #queue: Pick<QueueView, 'line' | 'server'>
-  readonly #prefix: string
+  readonly #queue: QueueView
   #known: ReadonlyMap<string, RunningJob> = new Map()
 
-  constructor(queue: Pick<QueueView, 'line' | 'server'>, prefix: string) {
+  constructor(queue: QueueView) {
     this.#queue = queue
-    this.#prefix = prefix
   }
 
   /** By resource. What was found before is asked for again only after its job has ended. */
@@ -45,16 +43,13 @@ export class RunningJobs {
     const active = line.find(({ state }) => state === 'active')
     if (active === undefined) return undefined
     const { queue, jobId } = active
-    const startedAt = await this.#queue.server.command(
-      'HGET',
-      `${this.#prefix}:${queue}:${jobId}`,
-      'processedOn',
-    )
+    const { server, prefix } = this.#queue
+    const startedAt = await server.command('HGET', `${prefix}:${queue}:${jobId}`, 'processedOn')
     return startedAt === null ? undefined : { queue, jobId, since: Number(startedAt) }
   }
 
   async #isActive({ queue, jobId }: RunningJob): Promise<boolean> {
-    const list = `${this.#prefix}:${queue}:active`
-    return (await this.#queue.server.command('LPOS', list, jobId)) !== null
+    const { server, prefix } = this.#queue
+    return (await server.command('LPOS', `${prefix}:${queue}:active`, jobId)) !== null
   }
 }

@@ -2,7 +2,7 @@
 import type { Keyspace } from '../redlock/keyspace.ts'
 import type { Probe } from '../redis/probe.ts'
 import type { ServerSurvey } from '../redis/server-survey.ts'
-import { answerOf, type Answer, type FleetProbe } from './fleet-probe.ts'
+import { answerOf, valuesOf, type Answer, type FleetProbe } from './fleet-probe.ts'
 import { enrolmentScript } from './inspection-scripts.ts'
 
 /** What a master knows of its place in the fleet. */
@@ -49,9 +49,9 @@ async function surveyMaster(probe: Probe, keys: Keyspace): Promise<MasterSurvey>
 /** The fleet's `maxLeaseMs`, as most of its masters have it stored; undefined where none has. */
 export function maxLeaseOf(masters: readonly Answer<MasterSurvey>[]): number | undefined {
   const counts = new Map<number, number>()
-  for (const master of masters) {
-    const stored = master.ok ? master.value.enrolment?.maxLeaseMs : undefined
-    if (stored !== undefined) counts.set(stored, (counts.get(stored) ?? 0) + 1)
+  for (const { enrolment } of valuesOf(masters)) {
+    if (enrolment === undefined) continue
+    counts.set(enrolment.maxLeaseMs, (counts.get(enrolment.maxLeaseMs) ?? 0) + 1)
   }
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0]
 }

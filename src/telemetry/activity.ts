@@ -1,7 +1,7 @@
 /**
  * What the locks and workers of this process do, for the dashboard in the same process. It goes
- * through Node's diagnostics channels, so neither has to know the other; without a subscriber it
- * costs the look whether there is one.
+ * through Node's diagnostics channels, so neither has to know the other. Without a subscriber it
+ * costs one object.
  */
 import { channel, subscribe, unsubscribe, type Channel } from 'node:diagnostics_channel'
 import type { AttemptStatus, ExtendResult, LeaseEnd, LossReason } from './lock-observer.ts'
@@ -24,11 +24,6 @@ export type Activity = { readonly namespace: string | undefined } & (
 /** Found by its name: several copies of this package in one process share it. */
 const NAME = 'bullmq-redlock:activity'
 export const activities: Channel<Activity> = channel(NAME) as Channel<Activity>
-
-/** Ask `activities.hasSubscribers` before making one. */
-export function tell(activity: Activity): void {
-  activities.publish(activity)
-}
 
 /** Returns how to end it. */
 export function watchActivity(onActivity: (activity: Activity) => void): () => void {

@@ -4,6 +4,7 @@
  * recorded as they happen.
  */
 import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
+import { getOrInsert } from '../get-or-insert.ts'
 import type { MasterStatus, ObservedLock, Question, VoteOutcome } from './lock-observer.ts'
 import type { WorkerSource } from './worker-source.ts'
 
@@ -151,13 +152,9 @@ export class Instruments {
   /** Kept and counted up by the caller. */
   tally(namespace: string, master: string, question: Question, outcome: VoteOutcome): Tally {
     const key = JSON.stringify([namespace, master, question, outcome])
-    const known = this.#tallies.get(key)
-    if (known !== undefined) return known
     const ofMaster = { 'redlock.namespace': namespace, 'redlock.master': master }
     const by = { ...ofMaster, 'redlock.question': question, 'redlock.outcome': outcome }
-    const tally = { by, count: 0 }
-    this.#tallies.set(key, tally)
-    return tally
+    return getOrInsert(this.#tallies, key, () => ({ by, count: 0 }))
   }
 
   async #observe(observe: Observe): Promise<void> {

@@ -12,7 +12,7 @@ import {
   type Attributes,
   type Context,
 } from '@opentelemetry/api'
-import { activities, tell } from './activity.ts'
+import { activities } from './activity.ts'
 import type { Instruments } from './instruments.ts'
 import { Reporter } from './listeners.ts'
 import { spanned } from './spans.ts'
@@ -69,8 +69,7 @@ export class JobTelemetry extends Reporter {
   }
 
   requeued(job: ReportedJob, reason: string, delayMs: number, tookMs: number): void {
-    if (activities.hasSubscribers)
-      tell({ kind: 'requeued', namespace: this.#source?.namespace, reason })
+    activities.publish({ kind: 'requeued', namespace: this.#source?.namespace, reason })
     const by = { ...ofQueue(job), 'redlock.reason': reason }
     this.instruments()?.count('redlock.job.requeues', by)
     const attributes = { ...by, ...ofJob(job), 'redlock.delay': delayMs / 1_000 }
@@ -84,9 +83,8 @@ export class JobTelemetry extends Reporter {
     fencingToken: number,
     run: () => Promise<Result>,
   ): Promise<Result> {
-    if (activities.hasSubscribers) {
-      tell({ kind: 'step', namespace: this.#source?.namespace, fencingToken, step: name })
-    }
+    const what = { fencingToken, step: name }
+    activities.publish({ kind: 'step', namespace: this.#source?.namespace, ...what })
     const tracer = this.tracer()
     if (tracer === undefined) return run()
     const own = { 'redlock.step': name, 'redlock.fencing_token': fencingToken }

@@ -40,7 +40,7 @@ export function observe(
       ? ignore
       : (a: A, b: B, c: C): void => {
           try {
-            method.call(opened, a, b, c)
+            method(a, b, c)
           } catch (error) {
             report(error)
           }

@@ -3,6 +3,7 @@
  * that the process has registered, and nothing, at next to no cost, where it has registered none. A
  * master that says no is an outcome; only an outage is an error.
  */
+import type { Attributes } from '@opentelemetry/api'
 import type {
   ExtendResult,
   LeaseEnd,
@@ -15,7 +16,7 @@ import type {
   Question,
   VoteOutcome,
 } from './lock-observer.ts'
-import { activities, tell } from './activity.ts'
+import { activities } from './activity.ts'
 import type { Instruments, Tally } from './instruments.ts'
 import { Reporter } from './listeners.ts'
 import { ResourceClasses, type ResourceClassOptions } from './resource-classes.ts'
@@ -69,62 +70,59 @@ class ReportedLock extends Reporter implements LockObserver {
   }
 
   attempted({ resources, status, handOver, fencingToken, durationMs }: ObservedAttempt): void {
-    if (activities.hasSubscribers)
-      tell({ kind: 'attempted', namespace: this.#namespace, outcome: status })
+    activities.publish({ kind: 'attempted', namespace: this.#namespace, outcome: status })
     const instruments = this.instruments()
     const tracer = this.tracer()
     if (instruments === undefined && tracer === undefined) return
     const also = { 'redlock.outcome': status, 'redlock.hand_over': handOver }
-    const by = Object.assign(this.#labels(resources), also)
+    const by = this.#labels(resources, also)
     instruments?.record('redlock.lease.acquire.duration', durationMs, by)
     if (status === 'split') instruments?.count('redlock.lease.splits', this.#labels(resources))
     const error = status === 'unreachable' ? 'too few masters can vote' : undefined
     const token = fencingToken !== undefined && { 'redlock.fencing_token': fencingToken }
-    spanned(tracer, 'redlock.acquire', durationMs, { ...by, ...token }, { error })
+    spanned(tracer, 'redlock.acquire', durationMs, { ...by, ...token }, error)
   }
 
   waited(resources: readonly string[], granted: boolean, waitMs: number): void {
     const instruments = this.instruments()
     if (instruments === undefined) return
     const outcome = granted ? 'granted' : 'gave-up'
-    const by = Object.assign(this.#labels(resources), { 'redlock.outcome': outcome })
+    const by = this.#labels(resources, { 'redlock.outcome': outcome })
     instruments.record('redlock.lease.wait.duration', waitMs, by)
   }
 
   extended(lease: ObservedLease, outcome: ExtendResult, tookMs: number): void {
-    if (activities.hasSubscribers) tell({ kind: 'extended', namespace: this.#namespace, outcome })
+    activities.publish({ kind: 'extended', namespace: this.#namespace, outcome })
     const instruments = this.instruments()
     const tracer = this.tracer()
     if (instruments === undefined && tracer === undefined) return
-    const by = Object.assign(this.#labels(lease.resources), { 'redlock.outcome': outcome })
+    const by = this.#labels(lease.resources, { 'redlock.outcome': outcome })
     instruments?.count('redlock.lease.extensions', by)
     const failed = outcome === 'lost' || outcome === 'unreachable'
     const attributes = { ...by, 'redlock.fencing_token': lease.fencingToken }
     const error = failed ? `not extended: ${outcome}` : undefined
-    spanned(tracer, 'redlock.extend', tookMs, attributes, { error })
+    spanned(tracer, 'redlock.extend', tookMs, attributes, error)
   }
 
   ended({ resources, fencingToken }: ObservedLease, how: LeaseEnd, heldMs: number): void {
-    if (activities.hasSubscribers)
-      tell({ kind: 'ended', namespace: this.#namespace, fencingToken, how })
+    activities.publish({ kind: 'ended', namespace: this.#namespace, fencingToken, how })
     const instruments = this.instruments()
     if (instruments === undefined) return
-    const by = Object.assign(this.#labels(resources), { 'redlock.end': how })
+    const by = this.#labels(resources, { 'redlock.end': how })
     instruments.record('redlock.lease.hold.duration', heldMs, by)
   }
 
   lost({ resources, fencingToken }: ObservedLease, reason: LossReason): void {
-    if (activities.hasSubscribers) {
-      tell({ kind: 'lost', namespace: this.#namespace, resources, fencingToken, reason })
-    }
-    const by = { ...this.#labels(resources), 'redlock.reason': reason }
+    const what = { resources, fencingToken, reason }
+    activities.publish({ kind: 'lost', namespace: this.#namespace, ...what })
+    const by = this.#labels(resources, { 'redlock.reason': reason })
     this.instruments()?.count('redlock.lease.losses', by)
   }
 
   released({ resources, fencingToken }: ObservedLease, tookMs: number): void {
     const tracer = this.tracer()
     if (tracer === undefined) return
-    const attributes = { ...this.#labels(resources), 'redlock.fencing_token': fencingToken }
+    const attributes = this.#labels(resources, { 'redlock.fencing_token': fencingToken })
     spanned(tracer, 'redlock.release', tookMs, attributes)
   }
 
@@ -137,10 +135,11 @@ class ReportedLock extends Reporter implements LockObserver {
     return this.#lock.namespace
   }
 
-  #labels(resources: readonly string[]): Record<string, string> {
+  #labels(resources: readonly string[], also: Attributes = {}): Attributes {
     return {
       'redlock.namespace': this.#namespace,
       'redlock.resource.class': this.#classes.of(resources),
+      ...also,
     }
   }
 }

@@ -1,5 +1,5 @@
 /** Every span of this package. docs/telemetry.md lists them with their attributes. */
-import { SpanStatusCode, type Attributes, type Context, type Tracer } from '@opentelemetry/api'
+import { SpanStatusCode, type Attributes, type Tracer } from '@opentelemetry/api'
 import { systemClock } from '../clock.ts'
 
 export const SPANS = {
@@ -12,17 +12,17 @@ export const SPANS = {
 
 type SpanName = keyof typeof SPANS
 
-/** What has just ended and took `durationMs`, as a span of the current trace or of `parent`. */
+/** What has just ended and took `durationMs`, as a span of the current trace. */
 export function spanned(
   tracer: Tracer | undefined,
   name: SpanName,
   durationMs: number,
   attributes: Attributes,
-  { error, parent }: { readonly error?: string | undefined; readonly parent?: Context } = {},
+  error?: string,
 ): void {
   if (tracer === undefined) return
   const endTime = systemClock.wallNow()
-  const span = tracer.startSpan(name, { startTime: endTime - durationMs, attributes }, parent)
+  const span = tracer.startSpan(name, { startTime: endTime - durationMs, attributes })
   if (error !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: error })
   span.end(endTime)
 }

@@ -14,7 +14,7 @@ import { cli } from './run-cli.ts'
 vi.setConfig({ testTimeout: 60_000 })
 
 const doc = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'cli.md'), 'utf8')
-const program = buildProgram(() => undefined)
+const program = buildProgram()
 
 /** As its help shows it: `inspect <resource>`. */
 function usage(command: Command): string {

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { Redlock } from '../../redlock/redlock.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { mastersOf } from '../settings.ts'
 import { silentLogger } from '../../logger.ts'
 
@@ -13,7 +13,7 @@ interface Flags extends SharedFlags {
 
 const DEFAULT_MAX_LEASE_MS = 30_000
 
-export function bootstrapCommand(run: Run): Command {
+export function bootstrapCommand(): Command {
   return command('bootstrap', {
     summary: 'let the masters of a new fleet vote at once',
     description:
@@ -23,7 +23,7 @@ export function bootstrapCommand(run: Run): Command {
     examples: ['bootstrap', 'bootstrap --yes --max-lease-ms 60000'],
   })
     .option('--yes', 'do not ask')
-    .action((flags: Flags) => run(flags, (cli) => bootstrap(cli, flags)))
+    .action(running(bootstrap))
 }
 
 async function bootstrap(cli: Cli, { yes }: Flags): Promise<ExitCode> {
@@ -33,8 +33,7 @@ async function bootstrap(cli: Cli, { yes }: Flags): Promise<ExitCode> {
   const warning =
     `This states that no worker has held a lease on these ${masters.length} masters within the last ${maxLeaseMs} ms ` +
     '(maxLeaseMs). If that is wrong, two workers may hold one resource.'
-  const question = 'Is this a new fleet?'
-  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
+  if (!(await confirmed(cli, warning, 'Is this a new fleet?', yes))) return EXIT.attention
   await using redlock = new Redlock({
     masters,
     namespace: settings.namespace,

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import type { Cancelled } from '../../worker/line/cancel.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { printable } from '../printable.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
@@ -21,7 +21,7 @@ const MAX_WAIT_MS = 3_600_000
 /** Jobs that are named one by one; of the others only how many there are. */
 const MAX_ROWS = 50
 
-export function cancelCommand(run: Run): Command {
+export function cancelCommand(): Command {
   return command('cancel <queue>', {
     summary: 'fail jobs that wait, and stop those that run',
     description:
@@ -38,7 +38,7 @@ export function cancelCommand(run: Run): Command {
     .option('--reason <text>', 'what the jobs fail with')
     .option('--wait-ms <n>', `how long to wait for jobs that run; default: ${WAIT_MS}`)
     .option('--yes', 'do not ask')
-    .action((queue: string, flags: Flags) => run(flags, (cli) => cancel(cli, queue, flags)))
+    .action(running(cancel))
 }
 
 async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> {
@@ -49,8 +49,7 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
   const timeoutMs = waitMs === undefined ? WAIT_MS : numberFlag('--wait-ms', waitMs, 0, MAX_WAIT_MS)
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
   const warning = `This cancels ${what} in queue ${queue}, also while running.`
-  const question = 'Cancel?'
-  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
+  if (!(await confirmed(cli, warning, 'Cancel?', yes))) return EXIT.attention
   const target = job ?? { resource: resource ?? '' }
   const options = { timeoutMs, ...(reason !== undefined && { reason }) }
   const jobs = await cli.requiredQueue().cancel(queue, target, options)

@@ -1,10 +1,9 @@
 import { Argument, Command } from 'commander'
 import { completionScript, SHELLS, type Shell } from '../completion.ts'
-import { EXIT } from '../exit-code.ts'
-import { EXIT_CODES_HELP, type Ended } from '../options.ts'
+import { EXIT_CODES_HELP } from '../options.ts'
 
 /** It needs no server, so it has none of the shared options. */
-export function completionCommand(program: Command, ended: Ended): Command {
+export function completionCommand(program: Command): Command {
   return new Command('completion')
     .addArgument(new Argument('<shell>', 'the shell that you type in').choices(SHELLS))
     .summary('a script that completes commands and options')
@@ -23,6 +22,5 @@ ${EXIT_CODES_HELP}`,
     )
     .action((shell: Shell) => {
       process.stdout.write(`${completionScript(program, shell)}\n`)
-      ended(EXIT.done)
     })
 }

@@ -2,11 +2,11 @@ import { createServer } from 'node:http'
 import type { Command } from 'commander'
 import { isLoopback, MIN_TOKEN_LENGTH } from '../../dashboard/access.ts'
 import { dashboardHandler } from '../../dashboard/handler.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { listen } from '../listen.ts'
-import { appended, command, type Run } from '../options.ts'
+import { appended, command } from '../options.ts'
 import { mastersOf, numberFlag } from '../settings.ts'
 
 interface Flags extends SharedFlags {
@@ -20,7 +20,7 @@ interface Flags extends SharedFlags {
 
 const TOKEN_ENV = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
 
-export function dashboardCommand(run: Run): Command {
+export function dashboardCommand(): Command {
   return command('dashboard', {
     summary: 'a web page of masters, leases, lines and losses, live',
     description:
@@ -42,7 +42,7 @@ export function dashboardCommand(run: Run): Command {
     )
     .option('--every-ms <n>', 'how often to look while the page is open', '1000')
     .option('--limit <n>', 'the most leases to look at; a search finds the others', '1000')
-    .action((flags: Flags) => run(flags, (cli) => dashboard(cli, flags), { graceful: true }))
+    .action(running(dashboard, { graceful: true }))
 }
 
 async function dashboard(cli: Cli, flags: Flags): Promise<ExitCode> {

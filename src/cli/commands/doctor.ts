@@ -3,14 +3,14 @@ import type { Diagnosis, MasterHealth } from '../../operator/diagnosis.ts'
 import type { Finding } from '../../lock/finding.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import type { Output, Style } from '../output.ts'
 import { printable } from '../printable.ts'
 import { table } from '../table.ts'
 
-export function doctorCommand(run: Run): Command {
+export function doctorCommand(): Command {
   return command('doctor', {
     summary: 'what is wrong with the masters, and what to do',
     description:
@@ -22,14 +22,13 @@ export function doctorCommand(run: Run): Command {
       'doctor --master redis://lock-1:6379 --master redis://lock-2:6379 --master redis://lock-3:6379',
       'doctor --json | jq \'.findings[] | select(.severity == "error")\'',
     ],
-  }).action((flags: SharedFlags) => run(flags, doctor))
+  }).action(running(doctor))
 }
 
 async function doctor(cli: Cli): Promise<ExitCode> {
   const { maxLeaseMs, namespace } = cli.settings
   const locks = await cli.view()
-  const expected = maxLeaseMs === undefined ? {} : { maxLeaseMs }
-  const found = await locks.diagnose(cli.queue()?.server, expected)
+  const found = await locks.diagnose(cli.queue()?.server, maxLeaseMs)
   cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
   if (found.voting < found.quorum) return EXIT.noQuorum
   return found.healthy ? EXIT.done : EXIT.attention

@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { Option, type Command } from 'commander'
 import type { SettingsDifferError } from '../../errors.ts'
 import { bullmqConnection } from '../../operator/queue-address.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { enqueueLines, type EnqueueEnd } from '../enqueue/enqueue-lines.ts'
 import { JobAdder } from '../enqueue/job-adder.ts'
 import type { JobLineOptions } from '../enqueue/job-line.ts'
 import { Progress, type Tally } from '../enqueue/progress.ts'
 import { openSource } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { numberFlag, queueRedisOf } from '../settings.ts'
 import { messageOf } from '../../message-of.ts'
 
@@ -29,7 +29,7 @@ interface Flags extends SharedFlags {
 
 const HOUR_MS = 3_600_000
 
-export function enqueueCommand(run: Run): Command {
+export function enqueueCommand(): Command {
   return command('enqueue <queue> <file>', {
     summary: 'add the lines of an NDJSON file as jobs',
     description:
@@ -61,9 +61,7 @@ export function enqueueCommand(run: Run): Command {
     .option('--run-id <name>', 'distinguishes two imports of the same lines')
     .option('--remember-hours <n>', 'how long the queue remembers a line', '24')
     .option('--max-line-bytes <n>', 'a longer line is a bad line', '1048576')
-    .action((queue: string, file: string, flags: Flags) =>
-      run(flags, (cli) => enqueue(cli, queue, file, flags), { graceful: true }),
-    )
+    .action(running(enqueue, { graceful: true }))
 }
 
 async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Promise<ExitCode> {
@@ -112,11 +110,9 @@ function jobOptions(flags: Flags, runId: string): JobLineOptions {
   const { jobName, resourceField, resourcePrefix, idField } = flags
   if (jobName === '') throw new UsageError('Expected --job-name to be a name; got ""')
   return {
-    ...{ jobName, runId, resourcePrefix },
+    ...{ jobName, runId, resourceField, resourcePrefix, idField },
     attempts: numberFlag('--attempts', flags.attempts, 1, 1_000),
     rememberMs: numberFlag('--remember-hours', flags.rememberHours, 1, 8_760) * HOUR_MS,
-    ...(idField !== undefined && { idField }),
-    ...(resourceField !== undefined && { resourceField }),
   }
 }
 

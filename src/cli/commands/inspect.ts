@@ -1,19 +1,20 @@
 import type { Command } from 'commander'
 import type { MasterView } from '../../lock/inspection.ts'
+import { hasQuorum } from '../../operator/fleet-probe.ts'
 import type { LiveLease } from '../../operator/live-leases.ts'
 import type { ResourceView } from '../../operator/resource-view.ts'
 import { detailOf, type Line } from '../../operator/resource-detail.ts'
 import { duration } from '../../operator/duration.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { leaseTable, timeLeft } from '../lease-table.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { printable } from '../printable.ts'
-import { answeredByQuorum, answersOf, hasQuorum, tooFewAnswer } from '../quorum.ts'
+import { answeredByQuorum, coverageOf, tooFewAnswer } from '../quorum.ts'
 import { table } from '../table.ts'
 import { shortened } from '../../options.ts'
 
-export function inspectCommand(run: Run): Command {
+export function inspectCommand(): Command {
   return command('inspect <resource>', {
     summary: 'who holds a resource, and which jobs wait for it',
     description:
@@ -24,31 +25,30 @@ export function inspectCommand(run: Run): Command {
       'inspect customer:42',
       'inspect customer:42 --queue-redis redis://queue:6379 --json',
     ],
-  }).action((resource: string, flags: SharedFlags) => run(flags, (cli) => inspect(cli, resource)))
+  }).action(running(inspect))
 }
 
 async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
   const { out } = cli
   const detail = await detailOf(await cli.view(), cli.queue(), resource)
   const { slots, line, ...view } = detail
-  out.result(detail, () =>
-    [
-      ...(slots.length === 0
-        ? []
-        : [slotsLine(view, slots), '', slotTable(cli, view.masters.length, slots), '']),
-      // A resource with slots is never held as a whole, so that it is free says nothing.
-      ...(slots.length > 0 && view.state === 'free'
-        ? []
-        : [holderLine(view), '', mastersTable(view.masters)]),
-      ...(line === undefined ? [] : ['', describeLine(line)]),
-    ]
-      .join('\n')
-      .trimEnd(),
-  )
-  const code = answeredByQuorum(cli, answersOf(view))
-  if (code !== EXIT.done) return code
+  out.result(detail, () => {
+    const parts: string[] = []
+    if (slots.length > 0) {
+      parts.push(
+        slotsLine(view, slots),
+        leaseTable({ leases: slots, masters: view.masters.length }, out),
+      )
+    }
+    // A resource with slots is never held as a whole, so that it is free says nothing.
+    if (slots.length === 0 || view.state !== 'free') {
+      parts.push(holderLine(view), mastersTable(view.masters))
+    }
+    if (line !== undefined) parts.push(describeLine(line))
+    return parts.join('\n\n')
+  })
   const isUnknown = view.state === 'unknown' || (line !== undefined && 'problem' in line)
-  return isUnknown ? EXIT.attention : EXIT.done
+  return answeredByQuorum(cli, coverageOf(view), isUnknown ? EXIT.attention : EXIT.done)
 }
 
 /** Who holds it, in one sentence that is true also where masters do not answer. */
@@ -60,9 +60,8 @@ export function holderLine(view: ResourceView): string {
       holder.freeInMs < 0 ? 'without expiry' : `for another ${duration(holder.freeInMs)}`
     return `${name} is held by ${printable(holder.name)} ${expiry}, with fencing token ${holder.fencingToken}`
   }
-  if (!hasQuorum(answersOf(view))) {
-    return `The holder of ${name} is not known. ${tooFewAnswer(answersOf(view))}`
-  }
+  const coverage = coverageOf(view)
+  if (!hasQuorum(coverage)) return `The holder of ${name} is not known. ${tooFewAnswer(coverage)}`
   const withKey = masters.filter((master) => master.holder !== undefined).length
   if (state === 'unknown') {
     return `${name} may be held: ${withKey} of ${masters.length} masters have a key, and ${view.unreachable.length} do not answer`
@@ -77,10 +76,6 @@ export function slotsLine({ resource }: ResourceView, slots: readonly LiveLease[
   const maybe = slots.filter(({ state }) => state === 'unknown').length
   const also = maybe === 0 ? '' : `, ${maybe} may be held by masters that do not answer`
   return `${shortened(printable(resource))} has slots: ${held} ${held === 1 ? 'is' : 'are'} held${also}`
-}
-
-export function slotTable({ out }: Cli, masters: number, slots: readonly LiveLease[]): string {
-  return leaseTable({ leases: slots, masters }, out)
 }
 
 function mastersTable(masters: readonly MasterView[]): string {

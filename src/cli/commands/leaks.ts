@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { findLeaks, type Leaks } from '../../operator/leaks.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum } from '../quorum.ts'
 import { numberFlag } from '../settings.ts'
@@ -14,7 +14,7 @@ interface Flags extends SharedFlags {
 
 const MAX_LIMIT = 100_000
 
-export function leaksCommand(run: Run): Command {
+export function leaksCommand(): Command {
   return command('leaks', {
     summary: 'keys that never expire and should',
     description:
@@ -24,14 +24,13 @@ export function leaksCommand(run: Run): Command {
     examples: ['leaks', 'leaks --json --limit 1000'],
   })
     .option('--limit <n>', 'the most keys to show of each master', '100')
-    .action((flags: Flags) => run(flags, (cli) => leaks(cli, flags)))
+    .action(running(leaks))
 }
 
 async function leaks(cli: Cli, { limit }: Flags): Promise<ExitCode> {
   const found = await findLeaks(cli.fleet(), { limit: numberFlag('--limit', limit, 1, MAX_LIMIT) })
   cli.out.result(found, () => describe(found))
-  const code = answeredByQuorum(cli, found)
-  return code === EXIT.done && found.leaks.length > 0 ? EXIT.attention : code
+  return answeredByQuorum(cli, found, found.leaks.length > 0 ? EXIT.attention : EXIT.done)
 }
 
 function describe({ leaks, truncated, masters, unreachable }: Leaks): string {

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import type { LiveLease } from '../../operator/live-leases.ts'
 import { RunningJobs } from '../../operator/running-jobs.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import type { ExitCode } from '../exit-code.ts'
 import { countLeases, leaseTable, type Jobs } from '../lease-table.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum } from '../quorum.ts'
 import { numberFlag } from '../settings.ts'
@@ -17,7 +17,7 @@ interface Flags extends SharedFlags {
 
 const MAX_LIMIT = 1_000_000
 
-export function leasesCommand(run: Run): Command {
+export function leasesCommand(): Command {
   return command('leases', {
     summary: 'who holds what now',
     description:
@@ -29,7 +29,7 @@ export function leasesCommand(run: Run): Command {
   })
     .option('--match <glob>', 'only resources with a matching name', '*')
     .option('--limit <n>', 'the most leases to show', '100')
-    .action((flags: Flags) => run(flags, (cli) => leases(cli, flags)))
+    .action(running(leases))
 }
 
 async function leases(cli: Cli, { match, limit }: Flags): Promise<ExitCode> {
@@ -51,7 +51,7 @@ async function jobsUnder(cli: Cli, held: readonly LiveLease[]): Promise<Jobs> {
   const queue = cli.queue()
   if (queue === undefined) return undefined
   try {
-    return await new RunningJobs(queue, cli.settings.prefix).under(held)
+    return await new RunningJobs(queue).under(held)
   } catch (error) {
     const problem = messageOf(error)
     const event = { event: 'unreachable', queueRedis: queue.server.name, problem }

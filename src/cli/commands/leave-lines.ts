@@ -1,14 +1,14 @@
 import type { Command } from 'commander'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 
 interface Flags extends SharedFlags {
   readonly yes?: boolean
 }
 
-export function leaveLinesCommand(run: Run): Command {
+export function leaveLinesCommand(): Command {
   return command('leave-lines <queue>', {
     summary: 'go back to plain BullMQ workers',
     description:
@@ -18,13 +18,13 @@ export function leaveLinesCommand(run: Run): Command {
     examples: ['leave-lines invoices --yes'],
   })
     .option('--yes', 'do not ask')
-    .action((queue: string, flags: Flags) => run(flags, (cli) => leaveLines(cli, queue, flags)))
+    .action(running(leaveLines))
 }
 
 async function leaveLines(cli: Cli, queue: string, { yes }: Flags): Promise<ExitCode> {
   const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
-  const question = 'Let all jobs leave their lines?'
-  if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
+  if (!(await confirmed(cli, warning, 'Let all jobs leave their lines?', yes)))
+    return EXIT.attention
   const jobs = await cli.requiredQueue().leaveLines(queue)
   cli.out.result({ queue, jobs }, () => `${jobs} jobs left their lines`)
   return EXIT.done

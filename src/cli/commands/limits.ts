@@ -3,9 +3,9 @@ import { hostname, userInfo } from 'node:os'
 import type { Command } from 'commander'
 import { systemClock } from '../../clock.ts'
 import type { LimitOptions, LimitSetting, ResourceLimits } from '../../worker/line/limits.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { printable } from '../printable.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
@@ -25,7 +25,7 @@ interface LimitFlags extends Flags {
   readonly reset?: string
 }
 
-export function pauseCommand(run: Run): Command {
+export function pauseCommand(): Command {
   const made = command('pause <resource>', {
     summary: 'start no job of a resource',
     description:
@@ -34,23 +34,19 @@ export function pauseCommand(run: Run): Command {
     servers: 'queue',
     examples: ['pause customer:42 --reason migration', 'pause customer:42 --for-ms 3600000'],
   })
-  return limitOptions(made).action((resource: string, flags: Flags) =>
-    run(flags, (cli) => change(cli, resource, (limits) => limits.pause(resource, said(flags)))),
-  )
+  return limitOptions(made).action(running(pause))
 }
 
-export function resumeCommand(run: Run): Command {
+export function resumeCommand(): Command {
   return command('resume <resource>', {
     summary: 'end a pause',
     description: 'Ends a pause, or the rest that a job set with lease.rateLimit.',
     servers: 'queue',
     examples: ['resume customer:42'],
-  }).action((resource: string, flags: Flags) =>
-    run(flags, (cli) => change(cli, resource, (limits) => limits.resume(resource))),
-  )
+  }).action(running(resume))
 }
 
-export function limitCommand(run: Run): Command {
+export function limitCommand(): Command {
   const made = command('limit <resource>', {
     summary: 'set how many jobs of a resource run, or start in a time',
     description:
@@ -69,18 +65,16 @@ export function limitCommand(run: Run): Command {
     .option('--rate <limit/ms>', 'how many of its jobs may start in how many milliseconds')
     .option('--burst <n>', 'how many of them may start at once; default: 1')
     .option('--reset <slots|rate>', 'return to the options')
-  return limitOptions(made).action((resource: string, flags: LimitFlags) =>
-    run(flags, (cli) => limit(cli, resource, flags)),
-  )
+  return limitOptions(made).action(running(limit))
 }
 
-export function limitsCommand(run: Run): Command {
+export function limitsCommand(): Command {
   return command('limits', {
     summary: 'every resource that is paused or limited',
     description: 'Lists every resource that is paused or asleep, or whose slots or rate are set.',
     servers: 'queue',
     examples: ['limits', 'limits --json'],
-  }).action((flags: SharedFlags) => run(flags, limits))
+  }).action(running(limits))
 }
 
 function limitOptions(made: Command): Command {
@@ -100,6 +94,14 @@ function said({ forMs, reason }: Flags): LimitOptions {
 
 function positive(flag: string, value: string): number {
   return numberFlag(flag, value, 1, MOST)
+}
+
+function pause(cli: Cli, resource: string, flags: Flags): Promise<ExitCode> {
+  return change(cli, resource, (limits) => limits.pause(resource, said(flags)))
+}
+
+function resume(cli: Cli, resource: string): Promise<ExitCode> {
+  return change(cli, resource, (limits) => limits.resume(resource))
 }
 
 type Change = Parameters<ReturnType<Cli['requiredQueue']>['changeLimits']>[0]

@@ -1,16 +1,18 @@
 import type { Command } from 'commander'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
+import { hasQuorum } from '../../operator/fleet-probe.ts'
 import { viewResource } from '../../operator/resource-view.ts'
 import { slotsOf } from '../../operator/live-leases.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { leaseTable } from '../lease-table.ts'
+import { command } from '../options.ts'
 import { printable } from '../printable.ts'
-import { answeredByQuorum, answersOf, hasQuorum } from '../quorum.ts'
+import { answeredByQuorum, coverageOf } from '../quorum.ts'
 import { shortened } from '../../options.ts'
 import { table } from '../table.ts'
-import { holderLine, slotsLine, slotTable } from './inspect.ts'
+import { holderLine, slotsLine } from './inspect.ts'
 
 interface Flags extends SharedFlags {
   readonly force?: boolean
@@ -20,7 +22,7 @@ interface Flags extends SharedFlags {
 /** Longer than the default: a tombstone that lives too long only takes memory. */
 const UNKNOWN_MAX_LEASE_MS = 60_000
 
-export function releaseCommand(run: Run): Command {
+export function releaseCommand(): Command {
   return command('release <resource>', {
     summary: 'take a resource from its holder',
     description:
@@ -33,7 +35,7 @@ export function releaseCommand(run: Run): Command {
   })
     .option('--force', 'do not ask')
     .option('--yes', 'the same as --force')
-    .action((resource: string, flags: Flags) => run(flags, (cli) => release(cli, resource, flags)))
+    .action(running(release))
 }
 
 async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCode> {
@@ -46,14 +48,11 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
     out.result({ resource, masters: [], free: false, slots }, () =>
       [
         slotsLine(view, slots),
-        '',
-        slotTable(cli, fleet.size, slots),
-        '',
+        leaseTable({ leases: slots, masters: fleet.size }, out),
         `nothing was changed: name one slot, such as \`release ${printable(slots[0]?.resource ?? '')}\``,
-      ].join('\n'),
+      ].join('\n\n'),
     )
-    const code = answeredByQuorum(cli, answersOf(view))
-    return code === EXIT.done ? EXIT.attention : code
+    return answeredByQuorum(cli, coverageOf(view), EXIT.attention)
   }
   if (keys === 0 && view.state === 'free') {
     out.result({ resource, masters: [], free: true }, () => `${name} is free: nothing to do`)
@@ -65,7 +64,7 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
     'A holder keeps running and is not notified. Until it next extends its lease, another client may work on the resource at the\n' +
     'same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
-  if (!(await confirmed(cli, { warning, question, flag: '--force', agreed }))) return EXIT.attention
+  if (!(await confirmed(cli, warning, question, agreed, '--force'))) return EXIT.attention
   const maxLeaseMs = (await cli.maxLeaseMs()) ?? UNKNOWN_MAX_LEASE_MS
   const done = await forceRelease(fleet, resource, maxLeaseMs)
   out.result({ resource, ...done }, () => describe(resource, done))
@@ -88,6 +87,6 @@ function verdict(resource: string, after: ForcedRelease['after']): string {
   if (after.state === 'held') return `${holderLine(after)}: it was acquired meanwhile`
   const { answered, masters, quorum } = after
   const few = `${answered} of ${masters.length} masters answer`
-  const needed = hasQuorum(answersOf(after)) ? '' : ` and ${quorum} are needed`
+  const needed = hasQuorum(coverageOf(after)) ? '' : ` and ${quorum} are needed`
   return `${name} may still be held: ${few}${needed}`
 }

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import type { HistoryVerdict } from '../../history/history-checker.ts'
 import { verifyHistory, type HistorySource } from '../../history/verify-history.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { openSource, type Source } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import type { Output } from '../output.ts'
 import { printable } from '../printable.ts'
 import { ProgressLine } from '../progress-line.ts'
@@ -21,7 +21,7 @@ const MAX_LINE_BYTES = 1_048_576
 const LINE_EVERY_MS = 5_000
 const DAY_MS = 86_400_000
 
-export function verifyCommand(run: Run): Command {
+export function verifyCommand(): Command {
   return command('verify <file...>', {
     summary: 'check the leases in the logs of all processes',
     description:
@@ -35,9 +35,7 @@ export function verifyCommand(run: Run): Command {
     .option('--clock-skew-ms <n>', 'how far wall clocks of machines may be apart', '250')
     .option('--window-ms <n>', 'how far lines may be out of order', '60000')
     .option('--allow-missing', 'exit code 0 if lines are missing and the others are right')
-    .action((files: readonly string[], flags: Flags) =>
-      run(flags, (cli) => verify(cli, files, flags)),
-    )
+    .action(running(verify))
 }
 
 async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise<ExitCode> {
@@ -56,16 +54,8 @@ async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise
   out.result({ ...verdict, lines: progress.lines, files: files.length }, () =>
     describe(out, verdict, progress.lines),
   )
-  switch (verdict.verdict) {
-    case 'clean':
-      return EXIT.done
-    case 'empty':
-      return EXIT.usage
-    case 'incomplete':
-      return flags.allowMissing === true ? EXIT.done : EXIT.attention
-    case 'violated':
-      return EXIT.attention
-  }
+  const isAllowed = verdict.verdict === 'incomplete' && flags.allowMissing === true
+  return isAllowed ? EXIT.done : VERDICTS[verdict.verdict][1]
 }
 
 async function* textOf(
@@ -82,64 +72,57 @@ async function* textOf(
 
 /** How much has been read. */
 class ReadingProgress extends ProgressLine {
-  readonly #totalBytes: number | undefined
   #bytes = 0
   lines = 0
 
   constructor(out: Output, sources: readonly Source[]) {
-    super(out, LINE_EVERY_MS)
     // NaN where a source does not know how long it is.
     const total = sources.reduce((sum, { totalBytes = NaN }) => sum + totalBytes, 0)
-    this.#totalBytes = Number.isNaN(total) ? undefined : total
+    super(out, LINE_EVERY_MS, Number.isNaN(total) ? undefined : total)
   }
 
   read(count: number): void {
     this.#bytes += count
     if (++this.lines % 1_000 !== 0) return
-    const { lines } = this
-    const [bytes, totalBytes] = [this.#bytes, this.#totalBytes]
-    const share = totalBytes === undefined ? '' : `, ${Math.floor((100 * bytes) / totalBytes)} %`
+    const { lines, totalBytes } = this
+    const share = this.share(this.#bytes)
+    const percent = share === undefined ? '' : `, ${Math.floor(100 * share)} %`
     this.show(
-      () => `${lines} lines read${share}`,
-      () => ({ lines, bytes, totalBytes }),
+      () => `${lines} lines read${percent}`,
+      () => ({ lines, bytes: this.#bytes, totalBytes }),
     )
   }
 }
 
 const VERDICTS = {
-  clean: ['green', 'clean: no violation, and no line is missing'],
-  violated: ['red', 'VIOLATED'],
-  incomplete: ['yellow', 'incomplete: no violation found, but lines are missing'],
+  clean: ['green', EXIT.done, 'clean: no violation, and no line is missing'],
+  violated: ['red', EXIT.attention, 'VIOLATED'],
+  incomplete: ['yellow', EXIT.attention, 'incomplete: no violation found, but lines are missing'],
   empty: [
     'yellow',
+    EXIT.usage,
     'no line is about a lease: log at the level debug, as docs/verify.md says, and read those files',
   ],
 } as const
 
 function describe(out: Output, verdict: HistoryVerdict, lines: number): string {
   const { leases, resources, locks, machines, endings, extensions, uncertain } = verdict
-  const [style, words] = VERDICTS[verdict.verdict]
+  const [style, , words] = VERDICTS[verdict.verdict]
   if (verdict.verdict === 'empty') return `${lines} lines read\n\n${out.paint(style, words)}`
+  const notJudged = `${uncertain} pairs on different machines were within ${verdict.clockSkewMs} ms: not judged`
   const ends = Object.entries(endings).map(([end, count]) => `${count} ${end}`)
   const found = verdict.findings.map(({ kind, text }) => [kind, printable(text)])
-  const counts = Object.entries({ ...verdict.violations, ...missing(verdict) })
+  const missing = Object.entries(verdict.missing).map(
+    ([kind, count]) => [`missing-${kind}`, count] as const,
+  )
+  const counts = [...Object.entries(verdict.violations), ...missing]
   const total = counts.filter(([, count]) => count > 0)
   return [
     `${lines} lines read: ${leases} leases on ${resources} resources, by ${locks} locks on ${machines} machines`,
     `${ends.join(', ')}; ${extensions} extensions`,
-    ...(uncertain === 0
-      ? []
-      : [
-          `${uncertain} pairs on different machines were within ${verdict.clockSkewMs} ms: not judged`,
-        ]),
+    ...(uncertain === 0 ? [] : [notJudged]),
     ...(found.length === 0 ? [] : ['', table(['FINDING', 'WHAT'], found), '']),
     ...total.map(([kind, count]) => `${count} × ${kind}`),
     out.paint(style, words),
   ].join('\n')
-}
-
-function missing(verdict: HistoryVerdict): Readonly<Record<string, number>> {
-  return Object.fromEntries(
-    Object.entries(verdict.missing).map(([kind, count]) => [`missing-${kind}`, count]),
-  )
 }

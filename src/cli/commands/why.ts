@@ -1,20 +1,21 @@
 import type { Command } from 'commander'
+import type { Coverage } from '../../operator/fleet-probe.ts'
 import type { ResourceView } from '../../operator/resource-view.ts'
 import type { Inspect } from '../../operator/queue-view.ts'
 import type { LinePosition } from '../../worker/line/position.ts'
 import { duration } from '../../operator/duration.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { appended, command, type Run } from '../options.ts'
+import { appended, command } from '../options.ts'
 import { printable } from '../printable.ts'
-import { answeredByQuorum, answersOf } from '../quorum.ts'
+import { answeredByQuorum, coverageOf } from '../quorum.ts'
 import { messageOf } from '../../message-of.ts'
 
 interface Flags extends SharedFlags {
   readonly resource?: readonly string[]
 }
 
-export function whyCommand(run: Run): Command {
+export function whyCommand(): Command {
   return command('why <queue> <jobId>', {
     summary: 'why a job does not run',
     description:
@@ -28,9 +29,7 @@ export function whyCommand(run: Run): Command {
       'what the job touches, if you know it; repeat it for each',
       appended,
     )
-    .action((queue: string, jobId: string, flags: Flags) =>
-      run(flags, (cli) => why(cli, queue, jobId, flags)),
-    )
+    .action(running(why))
 }
 
 async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promise<ExitCode> {
@@ -57,7 +56,7 @@ async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promis
       ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),
     ].join('\n'),
   )
-  return answeredByQuorum(cli, leastAnswered(seen))
+  return answeredByQuorum(cli, leastCoverage(seen))
 }
 
 function placeIn(
@@ -68,11 +67,10 @@ function placeIn(
   return `It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
 }
 
-/** The answers of the look in which the fewest masters answered. */
-function leastAnswered(seen: readonly ResourceView[]): Parameters<typeof answeredByQuorum>[1] {
+/** Of the look in which the fewest masters answered. */
+function leastCoverage(seen: readonly ResourceView[]): Coverage {
   const [least] = [...seen].sort((a, b) => a.answered - b.answered)
-  if (least === undefined) return { masters: 0, quorum: 0, unreachable: [] }
-  return answersOf(least)
+  return least ? coverageOf(least) : { masters: 0, quorum: 0, unreachable: [] }
 }
 
 /** Without masters the line still says who is before the job. */

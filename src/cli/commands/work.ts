@@ -5,11 +5,11 @@ import type { LockService } from '../../lock/lock-service.ts'
 import { Redlock } from '../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
 import { bullmqConnection } from '../../operator/queue-address.ts'
-import type { Cli, SharedFlags } from '../cli.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { listen } from '../listen.ts'
-import { command, type Run } from '../options.ts'
+import { command } from '../options.ts'
 import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
 import { atMostOnceASecond, healthPages, type HealthOptions } from '../work/health.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
@@ -28,7 +28,7 @@ interface Flags extends SharedFlags {
 /** On top of the limit: aborted jobs are given back to the queue, and connections closed. */
 const CLOSE_GRACE_MS = 10_000
 
-export function workCommand(run: Run): Command {
+export function workCommand(): Command {
   return command('work <modules...>', {
     summary: 'run worker modules until told to stop',
     description:
@@ -44,9 +44,7 @@ export function workCommand(run: Run): Command {
     .option('--drain-ms <n>', 'how long running jobs may take to finish', '30000')
     .option('--health-port <n>', 'serves /healthz, /readyz and /metrics; 0 for a free port')
     .option('--health-host <address>', 'where it listens', '0.0.0.0')
-    .action((modules: string[], flags: Flags) =>
-      run(flags, (cli) => work(cli, modules, flags), { graceful: true, foreignCode: true }),
-    )
+    .action(running(work, { graceful: true, foreignCode: true }))
 }
 
 async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise<ExitCode> {
@@ -125,7 +123,8 @@ async function serveHealth(
   const queue = cli.queue(timeoutMs)?.server
   const asksQueue = queue && (() => queue.command('PING'))
   const votes = votesOf(cli, locks, timeoutMs)
-  const pages = new Map(healthPages({ workers, signal, votes, asksQueue }))
+  const asksMasters = votes && atMostOnceASecond(votes)
+  const pages = new Map(healthPages({ workers, signal, votes: asksMasters, asksQueue }))
   pages.set('/metrics', () => metrics.page())
   const server = await listen(pageServer(pages), { host, port, flag: '--health-port' })
   cli.defer(() => server.close())
@@ -146,15 +145,14 @@ function votesOf(
   timeoutMs: number,
 ): HealthOptions['votes'] {
   if (locks !== undefined) {
-    return atMostOnceASecond(async () => {
-      const diagnosis = diagnoseService(locks, undefined)
-      const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnosis)
+    return async () => {
+      const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnoseService(locks))
       return answer ?? { voting: 0, quorum: 1 }
-    })
+    }
   }
   if (cli.settings.masters.length === 0) return undefined
   const fleet = fleetView(cli.fleet(timeoutMs))
-  return atMostOnceASecond(() => fleet.diagnose(undefined, {}))
+  return () => fleet.diagnose()
 }
 
 /** False when a processor does not listen to its signal. */

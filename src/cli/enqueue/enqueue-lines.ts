@@ -24,32 +24,25 @@ export async function enqueueLines(
   options: EnqueueOptions,
 ): Promise<{ readonly end: EnqueueEnd; readonly tally: Tally }> {
   const { adder, signal } = options
-  let tally: Tally = { lines: 0, added: 0, alreadyThere: 0, bad: 0, offset: 0 }
+  const tally = { lines: 0, added: 0, alreadyThere: 0, bad: 0, offset: 0 }
   let jobs: NewJob[] = []
-  let last: Line | undefined
-  const flush = async (): Promise<void> => {
-    if (last === undefined) return
+  const flush = async (last: Line): Promise<void> => {
     const { added, alreadyThere } = await adder.add(jobs)
-    tally = {
-      ...tally,
-      lines: last.number,
-      offset: last.end,
-      added: tally.added + added,
-      alreadyThere: tally.alreadyThere + alreadyThere,
-    }
     jobs = []
-    last = undefined
+    tally.added += added
+    tally.alreadyThere += alreadyThere
+    tally.lines = last.number
+    tally.offset = last.end
     options.progress(tally)
   }
   let end: EnqueueEnd = 'done'
-  let waiting = 0
-  let waitingBytes = 0
+  let last: Line | undefined
   try {
     for await (const line of options.lines) {
       const read = readLine(line, options.job)
       if (read.kind === 'bad') {
-        options.badLine(read.line, read.problem)
-        tally = { ...tally, bad: tally.bad + 1 }
+        options.badLine(line.number, read.problem)
+        tally.bad++
         if (options.onBadLine === 'stop') {
           end = 'bad line'
           break
@@ -57,17 +50,16 @@ export async function enqueueLines(
       }
       if (read.kind === 'job') jobs.push(read.job)
       last = line
-      waitingBytes += line.end - line.start
-      if (++waiting < options.batch && waitingBytes < MAX_BATCH_BYTES) continue
-      waiting = 0
-      waitingBytes = 0
-      await flush()
+      const isFull =
+        line.number - tally.lines >= options.batch || line.end - tally.offset >= MAX_BATCH_BYTES
+      if (!isFull) continue
+      await flush(line)
       if (signal.aborted) break
     }
   } catch (error) {
     if (!signal.aborted) throw error // The signal ends the input with an error.
   }
   if (signal.aborted) return { end: 'interrupted', tally }
-  await flush()
+  if (last !== undefined && last.number > tally.lines) await flush(last)
   return { end, tally }
 }

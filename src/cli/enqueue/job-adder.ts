@@ -7,6 +7,7 @@ import { Queue } from 'bullmq'
 import { SettingsDifferError } from '../../errors.ts'
 import { LockedQueue } from '../../worker/locked-queue.ts'
 import { resourceOf, type JobData, type NewJob } from './job-line.ts'
+import type { Tally } from './progress.ts'
 
 export interface JobAdderOptions {
   readonly queue: string
@@ -15,16 +16,11 @@ export interface JobAdderOptions {
   readonly prefix: string
   readonly namespace: string
   /** With it jobs stand in line for their resource. */
-  readonly resourceField?: string
+  readonly resourceField: string | undefined
   readonly resourcePrefix: string
   readonly slots: number
   /** The workers of the queue would not wake these jobs. */
   readonly onDifference: (error: SettingsDifferError) => void
-}
-
-export interface Added {
-  readonly added: number
-  readonly alreadyThere: number
 }
 
 export class JobAdder {
@@ -51,7 +47,7 @@ export class JobAdder {
     })
   }
 
-  async add(jobs: readonly NewJob[]): Promise<Added> {
+  async add(jobs: readonly NewJob[]): Promise<Pick<Tally, 'added' | 'alreadyThere'>> {
     const firsts = new Map<string, NewJob>()
     for (const job of jobs) if (!firsts.has(job.opts.jobId)) firsts.set(job.opts.jobId, job)
     const distinct = [...firsts.values()]

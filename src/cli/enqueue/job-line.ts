@@ -12,8 +12,8 @@ export interface JobLineOptions {
   /** How long the queue remembers that a line was added, also when its job is gone. */
   readonly rememberMs: number
   /** A field of the line that names the job; default: line number and content do. */
-  readonly idField?: string
-  readonly resourceField?: string
+  readonly idField: string | undefined
+  readonly resourceField: string | undefined
   readonly resourcePrefix: string
 }
 
@@ -26,8 +26,8 @@ export interface NewJob {
 }
 
 export type ReadLine =
-  | { readonly kind: 'job'; readonly line: number; readonly job: NewJob }
-  | { readonly kind: 'bad'; readonly line: number; readonly problem: string }
+  | { readonly kind: 'job'; readonly job: NewJob }
+  | { readonly kind: 'bad'; readonly problem: string }
   | { readonly kind: 'empty' }
 
 const MAX_ID_LENGTH = 200
@@ -36,7 +36,7 @@ const MAX_RESOURCE_LENGTH = 512
 const MAX_DEPTH = 500
 
 export function readLine({ number, text: given }: Line, options: JobLineOptions): ReadLine {
-  const bad = (problem: string): ReadLine => ({ kind: 'bad', line: number, problem })
+  const bad = (problem: string): ReadLine => ({ kind: 'bad', problem })
   if (given === undefined) return bad('is longer than --max-line-bytes')
   // Editors of Windows put a byte order mark before the first line.
   const text = number === 1 ? given.replace(/^\uFEFF/, '') : given
@@ -62,11 +62,7 @@ export function readLine({ number, text: given }: Line, options: JobLineOptions)
   const { jobName: name, attempts, rememberMs } = options
   // The job's id alone would let it be added again as soon as it has finished and been removed.
   const deduplication = { id: jobId, ttl: rememberMs }
-  return {
-    kind: 'job',
-    line: number,
-    job: { name, data: fields, opts: { jobId, attempts, deduplication } },
-  }
+  return { kind: 'job', job: { name, data: fields, opts: { jobId, attempts, deduplication } } }
 }
 
 /** Undefined when the field is no text or number, or is too long. */

@@ -16,46 +16,35 @@ const LINE_EVERY_MS = 1_000
 const BAR_WIDTH = 24
 
 export class Progress extends ProgressLine {
-  readonly #totalBytes: number | undefined
   readonly #startedAt = systemClock.now()
 
   constructor(out: Output, totalBytes: number | undefined) {
-    super(out, LINE_EVERY_MS)
-    this.#totalBytes = totalBytes
+    super(out, LINE_EVERY_MS, totalBytes)
   }
 
   showTally(tally: Tally): void {
     this.show(
       (inPlace) => (inPlace ? this.#bar(tally) : this.#words(tally)),
-      () => ({ ...tally, share: this.#share(tally) }),
+      () => ({ ...tally, share: this.share(tally.offset) }),
     )
   }
 
   #bar(tally: Tally): string {
-    const share = this.#share(tally)
+    const share = this.share(tally.offset)
     if (share === undefined) return this.#words(tally)
     const full = Math.floor(share * BAR_WIDTH)
     return `[${'█'.repeat(full)}${'░'.repeat(BAR_WIDTH - full)}] ${this.#words(tally)}`
   }
 
   #words(tally: Tally): string {
-    const { lines, added, bad } = tally
-    const seconds = (systemClock.now() - this.#startedAt) / 1_000
-    const share = this.#share(tally)
-    const parts = [`line ${lines}`, `${added} added`, `${Math.round(added / seconds)} a second`]
+    const { lines, added, bad, offset } = tally
+    const tookMs = systemClock.now() - this.#startedAt
+    const rate = Math.round(added / (tookMs / 1_000))
+    const parts = [`line ${lines}`, `${added} added`, `${rate} a second`]
     if (bad > 0) parts.push(`${bad} bad`)
+    const share = this.share(offset)
     if (share === undefined) return parts.join(', ')
-    return `${Math.floor(100 * share)} %, ${parts.join(', ')}${this.#left(tally)}`
-  }
-
-  #left({ offset }: Tally): string {
-    if (this.#totalBytes === undefined || offset <= 0) return ''
-    const leftMs = ((this.#totalBytes - offset) / offset) * (systemClock.now() - this.#startedAt)
-    return `, ${duration(leftMs)} left`
-  }
-
-  #share({ offset }: Tally): number | undefined {
-    if (this.#totalBytes === undefined) return undefined
-    return this.#totalBytes === 0 ? 1 : Math.min(1, offset / this.#totalBytes)
+    if (offset > 0) parts.push(`${duration((1 / share - 1) * tookMs)} left`)
+    return `${Math.floor(100 * share)} %, ${parts.join(', ')}`
   }
 }

@@ -17,7 +17,7 @@ export interface Source {
 export async function openSource(path: string): Promise<Source> {
   const from = (open: () => Readable, totalBytes?: number): Source => ({
     totalBytes,
-    lines: (maxBytes, signal) => linesOf(chunksOf(addAbortSignal(signal, open())), maxBytes),
+    lines: (maxBytes, signal) => linesOf(addAbortSignal(signal, open()), maxBytes),
   })
   if (path === '-') return from(() => process.stdin)
   const found = await stat(path).catch((error: unknown) => {
@@ -25,8 +25,4 @@ export async function openSource(path: string): Promise<Source> {
   })
   if (!found.isFile()) throw new UsageError(`${path} is not a file; - reads standard input`)
   return from(() => createReadStream(path), found.size)
-}
-
-async function* chunksOf(stream: Readable): AsyncGenerator<Uint8Array, void, undefined> {
-  for await (const chunk of stream) yield chunk as Uint8Array
 }

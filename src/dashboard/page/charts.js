@@ -1,13 +1,12 @@
 /** Small charts of the last minutes: what each number is now, and how it came there. */
 import { byId, element, setText } from './rows.js'
-import { clockTime } from './words.js'
+import { clockTime, whole } from './words.js'
 
 const SVG = 'http://www.w3.org/2000/svg'
 const WIDTH = 160
 const HEIGHT = 40
 
 const rate = (number) => `${number < 10 ? number.toFixed(1) : Math.round(number)} /s`
-const whole = (number) => Math.round(number).toLocaleString('en')
 
 const CHARTS = [
   ['jobs waiting', ({ waiting }) => waiting, whole],

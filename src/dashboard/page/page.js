@@ -40,31 +40,25 @@ function draw(state) {
   if (search !== '') say(`search ${search}`, `${count(leases.matching, 'lease')} found`)
 }
 
-/** What this viewer wants to see, as the server reads it. */
+/** What this viewer wants to see, as the address and the server have it. */
 function viewQuery() {
-  const { search, sort, number } = page
-  return new URLSearchParams({ search, sort, page: String(number) }).toString()
+  const params = new URLSearchParams()
+  if (page.search !== '') params.set('search', page.search)
+  if (page.sort !== 'resource') params.set('sort', page.sort)
+  if (page.number > 1) params.set('page', String(page.number))
+  return params.size === 0 ? '' : `?${params}`
 }
 
 /** Asks for another view, and keeps it in the address. */
 function show(view) {
   Object.assign(page, view)
-  const params = new URLSearchParams()
-  if (page.search !== '') params.set('search', page.search)
-  if (page.sort !== 'resource') params.set('sort', page.sort)
-  if (page.number > 1) params.set('page', String(page.number))
-  const text = params.toString()
-  history.replaceState(
-    null,
-    '',
-    location.pathname + (text === '' ? '' : `?${text}`) + location.hash,
-  )
+  history.replaceState(null, '', location.pathname + viewQuery() + location.hash)
   connect()
 }
 
 function connect() {
   page.stream?.close()
-  const stream = new EventSource(`events?${viewQuery()}`)
+  const stream = new EventSource(`events${viewQuery()}`)
   page.stream = stream
   stream.addEventListener('state', ({ data }) => {
     if (stream !== page.stream) return

@@ -1,7 +1,7 @@
 /** One resource from all sides. The address says which, so that it can be shared. */
-import { byId, plain, setText, syncRows } from './rows.js'
+import { byId, setText, syncRows } from './rows.js'
 import { jobName } from './sections.js'
-import { clockTime, count, duration } from './words.js'
+import { clockTime, count, duration, known } from './words.js'
 
 /** The link that opened it, for the way back. */
 let opener
@@ -21,14 +21,14 @@ export async function drawResource() {
   setText(byId('resource-title'), name)
   setText(byId('resource-holder'), holderOf(detail))
   syncRows(
-    byId('resource-masters'),
+    'resource-masters',
     detail.masters,
     ({ master }) => master,
     ({ master, holder, ttlMs, counter, problem }) => [
-      plain(master),
-      plain(problem === undefined ? (holder ?? '–') : `does not answer: ${problem}`),
-      plain(ttlMs === undefined ? '–' : duration(ttlMs)),
-      plain(counter === undefined ? '–' : String(counter)),
+      master,
+      problem === undefined ? holder : `does not answer: ${problem}`,
+      known(ttlMs, duration),
+      known(counter, String),
     ],
   )
   drawLine(detail.line)
@@ -54,18 +54,15 @@ function holderOf({ holder, answered, masters, quorum, state, slots }) {
 
 function drawLine(line) {
   const entries = Array.isArray(line) ? line : []
-  byId('resource-line-table').hidden = entries.length === 0
   syncRows(
-    byId('resource-line'),
+    'resource-line',
     entries,
-    (entry) => jobName(entry),
+    jobName,
     ({ state, waitsFor, addedAt, stepsDone, ...entry }) => [
-      plain(jobName(entry)),
-      plain(state),
-      plain(
-        stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
-      ),
-      plain(clockTime(addedAt)),
+      jobName(entry),
+      state,
+      stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
+      clockTime(addedAt),
     ],
   )
   const note = byId('resource-note')

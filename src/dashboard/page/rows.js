@@ -21,8 +21,10 @@ export function setText(target, text) {
   if (target.textContent !== text) target.textContent = text
 }
 
-/** What can stand in a cell: each is made once and changed afterwards. */
-export const plain = (text) => ({
+/**
+ * What can stand in a cell beside a text, or nothing: each is made once and changed afterwards.
+ */
+const plain = (text) => ({
   make: () => element('span'),
   update: (span) => {
     setText(span, text)
@@ -62,20 +64,32 @@ export const list = (texts) => ({
 /** The names of a table's columns, which its HTML lists. */
 const columnsOf = (table) => table.dataset.columns.split(', ')
 
+// The style sheet changes how tables are laid out, so their roles are said too.
 for (const table of document.querySelectorAll('table')) {
   const heads = columnsOf(table).map((textContent) =>
     element('th', { role: 'columnheader', scope: 'col', 'data-column': textContent, textContent }),
   )
   const row = element('tr', { role: 'row' }, ...heads)
-  table.tBodies[0].before(element('thead', { role: 'rowgroup' }, row))
+  table.setAttribute('role', 'table')
+  table.append(
+    element('thead', { role: 'rowgroup' }, row),
+    element('tbody', { role: 'rowgroup', id: table.dataset.rows }),
+  )
 }
 
+/** The table whose rows have this id. */
+export const tableOf = (id) => byId(id).parentElement
+
 /**
- * Makes the rows of a table body agree with `items`; `cellsOf` gives what stands in each cell. A
- * row that stays is not moved: that would take the focus from it.
+ * Makes the rows with this id agree with `items`, and hides their table where there are none;
+ * `cellsOf` gives what stands in each cell. A row that stays is not moved: that would take the
+ * focus from it.
  */
-export function syncRows(body, items, keyOf, cellsOf) {
-  const columns = columnsOf(body.parentElement)
+export function syncRows(id, items, keyOf, cellsOf) {
+  const body = byId(id)
+  const table = tableOf(id)
+  const columns = columnsOf(table)
+  table.hidden = items.length === 0
   const wanted = new Set(items.map(keyOf))
   const rows = new Map([...body.children].map((row) => [row.dataset.key, row]))
   const hadRows = rows.size > 0
@@ -97,7 +111,8 @@ export function syncRows(body, items, keyOf, cellsOf) {
 }
 
 function syncCells(row, columns, cells) {
-  for (const [index, content] of cells.entries()) {
+  for (const [index, given] of cells.entries()) {
+    const content = given?.make === undefined ? plain(given ?? NOTHING) : given
     let cell = row.children[index]
     if (cell === undefined) {
       cell =
@@ -114,9 +129,11 @@ function syncCells(row, columns, cells) {
     if (wanted.tagName !== cell.firstElementChild.tagName) cell.replaceChildren(wanted)
     content.update(cell.firstElementChild)
     // On a phone a cell without a value takes no room.
-    cell.toggleAttribute('data-empty', cell.textContent === '–')
+    cell.toggleAttribute('data-empty', cell.textContent === NOTHING)
   }
 }
+
+const NOTHING = '–'
 
 /** On a phone these have a line of their own. */
 const WIDE = ['Holder', 'Job', 'First jobs', 'Waits for', 'Reason']

@@ -5,14 +5,14 @@ import {
   element,
   link,
   list,
-  plain,
   resourceLink,
   say,
   setText,
   stateOf,
   syncRows,
+  tableOf,
 } from './rows.js'
-import { clockTime, count, duration, limitsInWords, REASONS } from './words.js'
+import { clockTime, count, duration, known, limitsInWords, REASONS, whole } from './words.js'
 
 export function drawFleet({ quorum, voting, margin, masters, findings: found }) {
   const spare =
@@ -34,16 +34,16 @@ export function drawFleet({ quorum, voting, margin, masters, findings: found }) 
     target.replaceChildren(...grouped(shown).map(findings))
   }
   syncRows(
-    byId('masters'),
+    'masters',
     masters,
     ({ master }) => master,
     ({ master, state, version, clockOffMs, roundTripMs, uptimeMs }) => [
-      plain(master),
+      master,
       stateOf(state),
-      plain(version ?? '–'),
-      plain(clockOffMs === undefined ? '–' : signed(clockOffMs)),
-      plain(roundTripMs === undefined ? '–' : `${roundTripMs.toFixed(1)} ms`),
-      plain(uptimeMs === undefined ? '–' : duration(uptimeMs)),
+      version,
+      known(clockOffMs, signed),
+      known(roundTripMs, (ms) => `${ms.toFixed(1)} ms`),
+      known(uptimeMs, duration),
     ],
   )
 }
@@ -78,7 +78,7 @@ function findings(group) {
 }
 
 export function drawLeases(leases, withSteps, { search, lines, bullBoard }) {
-  const { rows, matching, truncated, masters, known, sort, page, pages } = leases
+  const { rows, matching, truncated, masters, sort, page, pages } = leases
   const which = search === '' ? '' : ` with “${search}” in the name`
   const more = truncated
     ? 'There are or may be more than were looked at: search for a part of the name.'
@@ -86,17 +86,16 @@ export function drawLeases(leases, withSteps, { search, lines, bullBoard }) {
   const counted = `${count(matching, 'lease')}${which}`
   setText(
     byId('leases-summary'),
-    known
+    leases.known
       ? `${counted}. ${more}`
       : `The holders are not known: too few masters answer. Seen on those that do: ${counted}. ${more}`,
   )
-  byId('leases-summary').dataset.state = known ? '' : 'bad'
+  byId('leases-summary').dataset.state = leases.known ? '' : 'bad'
   drawPager(page, pages)
   byId('sort').value = sort
-  const table = byId('leases').closest('table')
-  table.hidden = rows.length === 0
-  table.dataset.steps = withSteps ? 'known' : 'unknown'
-  table.dataset.jobs = lines === null ? 'unknown' : 'known'
+  const { dataset } = tableOf('leases')
+  dataset.steps = withSteps ? 'known' : 'unknown'
+  dataset.jobs = lines === null ? 'unknown' : 'known'
   setText(
     byId('steps-note'),
     withSteps
@@ -104,28 +103,27 @@ export function drawLeases(leases, withSteps, { search, lines, bullBoard }) {
       : 'Only a worker’s own process knows the step of a job. Mount this page there to see it.',
   )
   syncRows(
-    byId('leases'),
+    'leases',
     rows,
     ({ resource, holder }) => `${resource}\n${holder}`,
     ({ resource, state, holder, fencingToken, freeInMs, votes, step, job }) => [
       resourceLink(resource),
       stateOf(state),
-      plain(holder),
-      jobCell(job, bullBoard),
-      plain(step ?? '–'),
-      plain(duration(freeInMs)),
-      plain(`${votes} of ${masters}`),
-      plain(fencingToken === undefined ? '–' : String(fencingToken)),
+      holder,
+      known(job, (its) => jobCell(its, bullBoard)),
+      step,
+      duration(freeInMs),
+      `${votes} of ${masters}`,
+      known(fencingToken, String),
     ],
   )
 }
 
 /** The job under a lease, and how long it has run. */
 function jobCell(job, bullBoard) {
-  if (job === undefined) return plain('–')
   const { queue, jobId, since } = job
   const text = `${jobName(job)}, for ${duration(Math.max(0, Date.now() - since))}`
-  if (bullBoard === null) return plain(text)
+  if (bullBoard === null) return text
   const address = `${bullBoard}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`
   return link(address, text)
 }
@@ -138,27 +136,24 @@ function drawPager(page, pages) {
 }
 
 export function drawQueues(queues) {
-  const known = Array.isArray(queues) && queues.length > 0
-  byId('queues-table').hidden = !known
+  const rows = Array.isArray(queues) ? queues : []
   const summary = byId('queues-summary')
-  summary.hidden = known
-  if (!known) setText(summary, queuesSummary(queues))
+  summary.hidden = rows.length > 0
+  if (rows.length === 0) setText(summary, queuesSummary(queues))
   syncRows(
-    byId('queues'),
-    known ? queues : [],
+    'queues',
+    rows,
     ({ queue }) => queue,
     ({ queue, waiting, delayed, active, failed, done }) => [
-      plain(queue),
-      plain(whole(waiting)),
-      plain(whole(delayed)),
-      plain(whole(active)),
+      queue,
+      whole(waiting),
+      whole(delayed),
+      whole(active),
       stateOf(failed > 0 ? 'soon' : '', whole(failed)),
-      plain(whole(done)),
+      whole(done),
     ],
   )
 }
-
-const whole = (number) => number.toLocaleString('en')
 
 function queuesSummary(queues) {
   if (queues === null) return 'Queues are not known: name their Redis (--queue-redis, queueRedis).'
@@ -174,27 +169,22 @@ const inLine = (entry) =>
     : `${jobName(entry)} (${entry.state}) waits for ${entry.waitsFor}`
 
 export function drawLines(lines, search) {
-  const known = lines?.lines !== undefined
-  byId('lines-table').hidden = !known || lines.lines.length === 0
   setText(byId('lines-summary'), linesSummary(lines, search))
   syncRows(
-    byId('lines'),
-    known ? lines.lines : [],
+    'lines',
+    lines?.lines ?? [],
     ({ resource }) => resource,
     ({ resource, jobs, first, limits }) => [
       resourceLink(resource),
-      plain(jobs.toLocaleString('en')),
-      plain(tenantOf(first[0]?.share)),
-      plain(limitsInWords(limits)),
+      whole(jobs),
+      known(first[0]?.share, tenantOf),
+      limitsInWords(limits),
       list(first.map(inLine)),
     ],
   )
 }
 
-const tenantOf = (share) =>
-  share === undefined
-    ? '–'
-    : `${share.tenant}${share.weight === 1 ? '' : `, weight ${share.weight}`}`
+const tenantOf = ({ tenant, weight }) => (weight === 1 ? tenant : `${tenant}, weight ${weight}`)
 
 function linesSummary(lines, search) {
   if (lines === null) return 'Not known: name the queue’s Redis (--queue-redis, queueRedis).'
@@ -211,18 +201,13 @@ function linesSummary(lines, search) {
 
 export function drawSeen({ overMs, began, ended, lapsed, unknown }) {
   setText(byId('seen-summary'), seenSummary(overMs, unknown))
-  const known = unknown === undefined && overMs > 0
-  drawRates(
-    byId('seen-rates'),
-    known ? { 'began, at least': began, 'ended, at least': ended } : {},
-    overMs,
-  )
-  byId('lapsed-table').hidden = lapsed.length === 0
+  const rates = { 'began, at least': began, 'ended, at least': ended }
+  drawRates(byId('seen-rates'), unknown === undefined && overMs > 0 ? rates : {}, overMs)
   syncRows(
-    byId('lapsed'),
+    'lapsed',
     lapsed,
     ({ resource, holder, at }) => `${resource}\n${holder}\n${at}`,
-    ({ resource, holder, at }) => [resourceLink(resource), plain(holder), plain(clockTime(at))],
+    ({ resource, holder, at }) => [resourceLink(resource), holder, clockTime(at)],
   )
   say('lapsed', lapsed.length === 0 ? '' : `A lease ran out: ${lapsed[0].resource}`)
 }
@@ -235,18 +220,17 @@ function seenSummary(overMs, unknown) {
 
 export function drawProcess(report) {
   const losses = report?.losses ?? []
-  byId('losses-table').hidden = losses.length === 0
   setText(byId('process-summary'), processSummary(report))
   drawRates(byId('process-rates'), report?.counts ?? {}, report?.overMs ?? 0)
   syncRows(
-    byId('losses'),
+    'losses',
     losses,
     ({ fencingToken, at }) => `${fencingToken} ${at}`,
     ({ resources, reason, fencingToken, at }) => [
-      plain(resources.join(' + ')),
-      plain(REASONS[reason] ?? reason),
-      plain(String(fencingToken)),
-      plain(clockTime(at)),
+      resources.join(' + '),
+      REASONS[reason] ?? reason,
+      String(fencingToken),
+      clockTime(at),
     ],
   )
   say('losses', losses.length === 0 ? '' : `A lease was lost: ${losses[0].resources.join(' + ')}`)

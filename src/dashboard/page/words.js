@@ -1,7 +1,11 @@
 /** Numbers and times as people read them, and what reasons mean. */
 
-export const count = (number, one, many = `${one}s`) =>
-  `${number.toLocaleString('en')} ${number === 1 ? one : many}`
+export const whole = (number) => Math.round(number).toLocaleString('en')
+
+export const count = (number, one) => `${whole(number)} ${number === 1 ? one : `${one}s`}`
+
+/** The value in words; undefined where it is not known. */
+export const known = (value, words) => (value === undefined ? undefined : words(value))
 
 export function duration(ms) {
   if (ms < 0) return 'no expiry'
@@ -22,7 +26,7 @@ export function perSecond(number, overMs) {
 const until = (end) => (end === undefined ? '' : ` until ${clockTime(Date.parse(end))}`)
 const because = (reason) => (reason === undefined ? '' : ` (${reason})`)
 
-/** What is set for a resource. */
+/** What is set for a resource; undefined where nothing is. */
 export function limitsInWords({ paused, asleepUntil, slots, rate }) {
   const words = []
   if (paused) words.push(`paused${until(paused.until)}${because(paused.reason)}`)
@@ -35,7 +39,7 @@ export function limitsInWords({ paused, asleepUntil, slots, rate }) {
     const { limit, perMs, until: end, reason } = rate
     words.push(`${limit} in ${duration(perMs)}${until(end)}${because(reason)}`)
   }
-  return words.length === 0 ? '–' : words.join('; ')
+  return words.length === 0 ? undefined : words.join('; ')
 }
 
 export const REASONS = {

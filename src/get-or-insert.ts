@@ -1,0 +1,11 @@
+/**
+ * The value at `key`; where there is none, the one that `make` returns, which is added. As
+ * `Map.prototype.getOrInsertComputed`, which Node 20 lacks.
+ */
+export function getOrInsert<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+  const present = map.get(key)
+  if (present !== undefined) return present
+  const made = make()
+  map.set(key, made)
+  return made
+}
