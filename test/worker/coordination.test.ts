@@ -98,6 +98,43 @@ describe('dedupe', () => {
     expect(await queue.getFailedCount()).toBe(1)
   })
 
+  test('a `key` that throws fails its job alone; the lease that it was given is released', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const key = ({ data }: Job<Report>): string => {
+      if (data.nr === 1) throw new Error('no key')
+      return String(data.nr)
+    }
+    work(redlock, () => Promise.resolve('ok'), {
+      dedupe: { resultTtlMs: 60_000, key },
+      concurrency: 1,
+    })
+    await queue.addBulk(many(3))
+    await allDone(queue, 2)
+    const [failed] = await queue.getFailed()
+    expect([failed?.data.nr, failed?.failedReason]).toEqual([1, 'no key'])
+    const isFree = (): boolean => redlock.status().leases === 0
+    await until('no lease is held', isFree)
+  })
+
+  test('a stored result that is not JSON fails the job, and names the key to delete', async () => {
+    const queue = makeQueue()
+    const options = { dedupe: { resultTtlMs: 60_000 } }
+    work(await fixture.redlock(), () => Promise.resolve('ok'), options)
+    await queue.addBulk(many(1))
+    await allDone(queue, 1)
+    const client = new Redis(connection())
+    fixture.defer(() => client.quit())
+    const [key = ''] = await client.keys(`${fixture.namespace}:{result:*`)
+    await client.hset(key, 'value:result', '{')
+    await queue.addBulk(many(1))
+    await until('it fails', async () => (await queue.getFailedCount()) === 1)
+    const [failed] = await queue.getFailed()
+    expect(failed?.failedReason).toBe(
+      `The stored result in \`${key}\` is not JSON: delete this key`,
+    )
+  })
+
   test('a result is computed again when its time is over, and per key', async () => {
     const queue = makeQueue()
     let computed = 0

@@ -387,10 +387,15 @@ export class LineBackend extends Backend {
     }
   }
 
+  /** The whole name of one of our keys. */
+  keyOf(key: string): string {
+    return this.#space + key
+  }
+
   /** Runs a script of ours on BullMQ's connection; `key` follows the space of our keys. */
   async run(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
     const client = await this.#client() // The space is known then.
-    return this.#run(client, script, this.#space + key, args)
+    return this.#run(client, script, this.keyOf(key), args)
   }
 
   /** As {@link run}, with the whole name of a key. */

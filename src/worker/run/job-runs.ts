@@ -191,6 +191,8 @@ export class JobRuns<Data, Result, Name extends string> {
       return await this.#runUnder(lease, running, start)
     } catch (error) {
       if (error instanceof NotStarted) return await this.#giveBack(running, reserved)
+      // It may have failed before it took the lease: `dedupe.key` is a user's function.
+      void releaseGranted(reserved?.outcome)
       throw error
     }
   }

@@ -115,7 +115,7 @@ export class ResultStore {
   /** Without a lease: the result that a holder has stored, if this job may take it. */
   async peek(store: string, asker: Asker = ANY): Promise<{ readonly value: unknown } | undefined> {
     const text = await this.#backend.run(peekScript, store, asker)
-    return typeof text === 'string' ? { value: JSON.parse(text) as unknown } : undefined
+    return typeof text === 'string' ? { value: this.#parse(store, text) } : undefined
   }
 
   /**
@@ -134,7 +134,7 @@ export class ResultStore {
     for (let index = 0; index + 1 < fields.length; index += 2) {
       const field = fields[index] ?? ''
       if (!field.startsWith(FIELD_PREFIX)) continue
-      values.set(field.slice(FIELD_PREFIX.length), JSON.parse(fields[index + 1] ?? 'null'))
+      values.set(field.slice(FIELD_PREFIX.length), this.#parse(store, fields[index + 1]))
     }
     return values
   }
@@ -157,6 +157,16 @@ export class ResultStore {
 
   async drop(store: string): Promise<void> {
     await this.#backend.run(dropScript, store, [])
+  }
+
+  /** @throws TypeError, which fails the job. Another try would read the same. */
+  #parse(store: string, text = 'null'): unknown {
+    try {
+      return JSON.parse(text)
+    } catch (cause) {
+      const key = this.#backend.keyOf(store)
+      throw new TypeError(`The stored result in \`${key}\` is not JSON: delete this key`, { cause })
+    }
   }
 }
 
