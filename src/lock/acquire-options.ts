@@ -5,7 +5,7 @@ import type { LeaseOptions } from './lock-service.ts'
 /** What `acquire` and `using` take: the options of a lease, and how long to wait for it. */
 export interface AcquireOptions extends LeaseOptions {
   /**
-   * How long to go on trying. 0 tries once.
+   * How long to keep trying. 0 tries once.
    * @defaultValue one lease length: a dead holder's lease is over by then
    */
   readonly waitMs?: number

@@ -1,4 +1,4 @@
-/** A lease as its holder sees it, whatever lock service stands behind it. */
+/** A lease as its holder sees it, for any lock service. */
 import type { MasterAnswer } from '../errors.ts'
 
 /** What became of an extension. */

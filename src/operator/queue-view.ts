@@ -1,4 +1,4 @@
-/** What an operator asks of the queue's Redis: a job, the lines it stands in, and why it waits. */
+/** What an operator asks of the queue's Redis: a job, the lines it is in, and why it waits. */
 import { Job, Queue } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import { getOrInsert } from '../get-or-insert.ts'

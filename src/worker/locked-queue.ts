@@ -32,7 +32,7 @@ import { PUBLISH_INTERVAL_MS, SettingsCheck } from './line/settings-check.ts'
 import { checkedTenant, checkedWeight, type Share } from './line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from './run/resource.ts'
 
-/** BullMQ's queue options, and how jobs stand in line. */
+/** BullMQ's queue options, and the lines of its jobs. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export interface LockedQueueOptions<Data = any> extends QueueOptions {
   /** Names what a job touches from its data; the same as the `resource` of the workers. */
@@ -96,7 +96,7 @@ interface NewJob<Data, Name extends string> {
 }
 
 /**
- * A BullMQ `Queue` for `LockedWorker`s, whose jobs stand in the lines of their resources. Its
+ * A BullMQ `Queue` for `LockedWorker`s, whose jobs wait in the lines of their resources. Its
  * `error` event reports workers with other settings.
  * @example
  * ```ts
@@ -200,8 +200,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /**
-   * No job of a resource starts until it is resumed or `until` has come; those that run go on. Also
-   * for a resource that has no jobs yet. A second call replaces the first.
+   * Starts no job of a resource until it is resumed or `until` has come. Running jobs continue. The
+   * resource need not have jobs yet. A second call replaces the first.
    * @example
    * ```ts
    * const inOneHour = Date.now() + 3_600_000
@@ -218,9 +218,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /**
-   * Sets how many jobs of a resource run at once, in place of the option `slots`. More start at
-   * once; for fewer, those that run go on. A job that touches several resources still runs alone in
-   * each. `customer:*` sets it for every resource that begins with `customer:`. What is set for a
+   * Sets how many jobs of a resource run at once, in place of the option `slots`. With more slots,
+   * jobs start at once; with fewer, running jobs continue. A job that touches several resources
+   * still runs alone in each. `customer:*` sets it for every resource that begins with `customer:`. What is set for a
    * resource itself comes before its patterns, and of those the longest counts.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {

@@ -42,14 +42,15 @@ export interface LockedWorkerListener<
    */
   leaseLost: (job: Job<Data>, error: LeaseLostError) => void
   /**
-   * `open`: the lock masters have no quorum and the worker fetches nothing; `closed`: it goes on.
+   * `open`: the lock masters have no quorum and the worker fetches nothing; `closed`: it
+   * fetches again.
    */
   breaker: (state: 'open' | 'closed') => void
 }
 
 /** What `worker.drain` takes. */
 export interface DrainOptions {
-  /** How long running jobs may go on. @defaultValue 30 000 */
+  /** How long running jobs may continue. @defaultValue 30 000 */
   readonly timeoutMs?: number
 }
 
@@ -208,7 +209,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     })
     this.on('completed', (job) => {
       if (telemetry.listens()) telemetry.ended(this.name, 'completed')
-      // A job that failed for good may be retried by hand, and goes on where it stopped.
+      // A job that failed for good may be retried by hand, and continues where it stopped.
       steps?.drop(stepsKey(job)).catch(this.#onError)
     })
     this.on('failed', (job) => {

@@ -845,7 +845,7 @@ const rules: readonly Mutant[] = [
   {
     rule: 'a job that others came to stand before goes by all rules of a line',
     patches: [worker('    if places[1] ~= place then return nil end\n', '', 'usual-job')],
-    killedBy: { test: LINE, name: 'that stand before the one that runs' },
+    killedBy: { test: LINE, name: 'that are ahead of the one that runs' },
   },
   {
     rule: 'a line drops the place of a job that is finished',

@@ -15,7 +15,7 @@ export interface JobAdderOptions {
   readonly connection: { readonly url: string }
   readonly prefix: string
   readonly namespace: string
-  /** With it jobs stand in line for their resource. */
+  /** With it jobs wait in the line of their resource. */
   readonly resourceField: string | undefined
   readonly resourcePrefix: string
   readonly slots: number

@@ -49,8 +49,8 @@ export interface Placement {
 /** Whether a fetched job may run. */
 export interface Turn {
   /**
-   * `woken`: the job before it woke it in the trip that fetched it. `yes`: nothing stands before
-   * it. `no`: it has to look. `none`: it has no place yet.
+   * `woken`: the job before it woke it in the trip that fetched it. `yes`: no job is
+   * ahead of it. `no`: the worker has to ask. `none`: it has no place yet.
    */
   readonly turn: 'woken' | 'yes' | 'no' | 'none'
   /** Its resources as the queue's Redis has them (JSON); '' where it has none. */
@@ -320,8 +320,8 @@ export class LineBackend extends Backend {
   }
 
   /**
-   * Takes the job's places, and parks it if others stand before it.
-   * @returns `slots`: nothing stands before it, and these slots are set; `late`: it has waited for
+   * Takes the job's places, and parks it if others are ahead of it.
+   * @returns `slots`: no job is ahead of it, and these slots are set; `late`: it has waited for
    * `maxWaitMs`.
    */
   async park(

@@ -18,7 +18,7 @@ const CANCEL_TTL_MS = 3_600_000
  *       7 its rate (JSON) or '' · 8 its share or '' · 9 its slots or ''
  * Returns  as BullMQ's
  * Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
- * stand before it, or where the limits of its line do not let it start. BullMQ decides whether a
+ * are ahead of it, or where the limits of its line do not let it start. BullMQ decides whether a
  * job is stored, with its rules for ids and deduplication.
  */
 const addBody = `
@@ -422,7 +422,7 @@ return result
  *
  * ARGV  1 space · 2 slots · 3 base · 4 job id
  * Returns  as BullMQ's
- * Keeps: a job that waits for its children does not stand before them. It takes its old place again
+ * Keeps: a job that waits for its children is not ahead of them. It takes its old place again
  * when it goes on.
  */
 const yieldBody = `

@@ -1,13 +1,13 @@
-/** A job's place in its line, what stands before it, and how long it will wait. */
+/** A job's place in its line, how many are ahead of it, and how long it will wait. */
 import type { LineBackend } from '../bullmq/line-backend.ts'
 import { membersOf, type Member } from './inspection.ts'
 import { lineScript } from './line-library.ts'
 
 /** The place of a job in its line, and when it may start. */
 export interface LinePosition {
-  /** Of several, the one in whose line most jobs stand before it. */
+  /** Of several, the one in whose line most jobs are ahead of it. */
   readonly resource: string
-  /** Jobs that stand before it, those that run included. */
+  /** Jobs that are ahead of it, running ones included. */
   readonly ahead: number
   /** Jobs in the line. */
   readonly length: number

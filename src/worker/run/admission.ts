@@ -15,7 +15,7 @@ export interface AdmissionOptions {
   readonly locks: LockService
   readonly leaseOptions: LeaseOptions
   readonly clock: Clock
-  /** Nothing of its line stands before the job, so a holder is about to end. */
+  /** No job of its line is ahead of it, so a holder is about to end. */
   readonly isTurn: boolean
   /** Those that are set for its resource, in place of those of the worker. */
   readonly slots: number | undefined

@@ -37,7 +37,7 @@ export class Breaker {
     else void this.#probe()
   }
 
-  /** Of several fleets the others may be there, and then their jobs go on. */
+  /** Of several fleets the others may be there, and then their jobs run. */
   async #probe(): Promise<void> {
     this.#probing = true
     // Closing: nothing is to be opened.

@@ -49,7 +49,7 @@ export interface JobLease {
    * Checks the lease, extends it, runs `fn`, and checks again. With `checkpoints`, a step that an
    * earlier run of the job completed is not run again: its result comes back as JSON keeps it. So a
    * `Date` comes back as a string, and `undefined` as null.
-   * @throws the signal's reason (a LeaseLostError, …) when the job may not go on; else what `fn`
+   * @throws the signal's reason (a LeaseLostError, …) when the job must stop; else what `fn`
    * throws.
    * @example
    * ```ts
@@ -62,7 +62,7 @@ export interface JobLease {
   ): Promise<Result>
   /**
    * Puts the resource to sleep, after a 429 for example: none of its jobs starts for `delayMs`.
-   * Jobs of other resources go on. Throw what it returns, and this job comes back then, first in
+   * Jobs of other resources run. Throw what it returns, and this job comes back then, first in
    * its line and without using an attempt.
    * @throws Error in a worker that keeps no lines.
    * @example

@@ -9,7 +9,7 @@ import { outcomeError, type NotGranted } from '../../lock/outcome.ts'
 
 /** Why and for how long a job was requeued. */
 export interface Requeue {
-  /** `in-line`: others of its resource stand before it; it is woken when its turn comes. */
+  /** `in-line`: others of its resource are ahead of it; it is woken when its turn comes. */
   readonly status: NotGranted['status'] | 'in-line'
   /** The resource that the job waits for. */
   readonly resource: string

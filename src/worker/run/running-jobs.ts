@@ -26,7 +26,7 @@ export interface Running<Data = any, Result = any, Name extends string = string>
   asleepUntil?: number
   /** Of a job in a batch: that of its first job. */
   batch?: JobSignal
-  /** One job of a batch was cancelled. The others go on. */
+  /** One job of a batch was cancelled. The others continue. */
   cancelled?: Error
 }
 

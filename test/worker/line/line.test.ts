@@ -288,7 +288,7 @@ describe('turns', () => {
     expect(order).toEqual([1, 5, 4, 3, 6, 2])
   })
 
-  test('within a line by priority, also of two that stand before the one that runs', async () => {
+  test('within a line by priority, also of two that are ahead of the one that runs', async () => {
     const queue = makeQueue({ within: 'priority' })
     const wait = gate()
     const { order, started } = await work({}, ({ data }) =>
