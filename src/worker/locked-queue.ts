@@ -220,8 +220,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   /**
    * Sets how many jobs of a resource run at once, in place of the option `slots`. With more slots,
    * jobs start at once; with fewer, running jobs continue. A job that touches several resources
-   * still runs alone in each. `customer:*` sets it for every resource that begins with `customer:`. What is set for a
-   * resource itself comes before its patterns, and of those the longest counts.
+   * still runs alone in each. `customer:*` sets it for every resource that begins with `customer:`.
+   * What is set for a resource itself comes before its patterns, and of those the longest counts.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
     await this.#limits.setSlots(resourceName(resource), slots, options)
