@@ -466,7 +466,7 @@ describe('cancel', () => {
     expect([asked.code, neither.code]).toEqual([2, 2])
     const done = await cli([...all, '--yes'], { env: env() })
     expect(done.code).toBe(0)
-    expect(done.out).toContain('3 failed')
+    expect(done.out).toMatch(/^JOB +OUTCOME\n(\d +failed\n){3}\n3 failed\n$/)
     expect((await locked.getFailed()).map(({ failedReason }) => failedReason)).toEqual(
       Array.from({ length: 3 }, () => expect.stringMatching(/cancelled: runaway$/) as string),
     )

@@ -54,7 +54,7 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
   const target = job ?? { resource: resource ?? '' }
   const options = { timeoutMs, ...(reason !== undefined && { reason }) }
   const jobs = await cli.requiredQueue().cancel(queue, target, options)
-  cli.out.result({ queue, jobs }, () => printable(describe(jobs)))
+  cli.out.result({ queue, jobs }, () => describe(jobs))
   const isDone = jobs.every(({ outcome }) => outcome !== 'running' && outcome !== 'missing')
   return isDone ? EXIT.done : EXIT.attention
 }
@@ -65,6 +65,6 @@ function describe(jobs: readonly Cancelled[]): string {
   for (const { outcome } of jobs) counts.set(outcome, (counts.get(outcome) ?? 0) + 1)
   const summary = [...counts].map(([outcome, count]) => `${count} ${outcome}`).join(', ')
   if (jobs.length > MAX_ROWS) return summary
-  const rows = jobs.map(({ jobId, outcome }) => [jobId, outcome])
+  const rows = jobs.map(({ jobId, outcome }) => [printable(jobId), outcome])
   return `${table(['JOB', 'OUTCOME'], rows)}\n\n${summary}`
 }
