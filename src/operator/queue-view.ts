@@ -73,6 +73,11 @@ const MAX_LINES = 500
 /** A question takes a few round trips, each of which may take `timeoutMs`. */
 const MAX_TRIPS = 5
 const CLOSE_LIMIT_MS = 500
+/** BullMQ's keys of a queue: one that was used has at least one of them. */
+const QUEUE_KEYS = [
+  ...['meta', 'id', 'wait', 'paused', 'active', 'prioritized', 'delayed', 'waiting-children'],
+  ...['completed', 'failed', 'repeat'],
+]
 /** To fail the jobs that wait, up to 10,000. */
 const CANCEL_LIMIT_MS = 60_000
 /** It moves a thousand jobs at a time. */
@@ -92,6 +97,14 @@ export class QueueView {
   /** The server itself. */
   get server(): Probe {
     return this.#probe
+  }
+
+  /** What is wrong with a queue's name; undefined if the server has that queue. */
+  async missing(queue: string): Promise<string | undefined> {
+    const { prefix } = this.#options
+    const keys = QUEUE_KEYS.map((key) => `${prefix}:${queue}:${key}`)
+    if (Number(await this.#probe.command('EXISTS', ...keys)) > 0) return undefined
+    return `There is no queue \`${queue}\` with the prefix \`${prefix}\`. Check the name and --prefix.`
   }
 
   /** The jobs in the line of a resource, from its head on, and what each waits for. */

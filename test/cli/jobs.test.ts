@@ -453,6 +453,20 @@ describe('pause, resume, limit and limits', () => {
   }, 180_000)
 })
 
+describe('a queue that does not exist', () => {
+  it.each([
+    ['cancel', '--resource', 'customer:1', '--yes'],
+    ['leave-lines', '--yes'],
+    ['why', '1'],
+  ])('%s names it, and ends with 1', async (command, ...args) => {
+    const locked = openQueue()
+    await locked.add('post', { customerId: 1 })
+    const said = await cli([command, 'invoces', ...args], { env: env() })
+    expect(said.code).toBe(1)
+    expect(said.out + said.err).toContain('There is no queue `invoces` with the prefix `bull`')
+  })
+})
+
 describe('cancel', () => {
   it('fails the jobs of a resource, and asks first', async () => {
     const locked = openQueue()

@@ -47,13 +47,16 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
     throw new UsageError('Name either --job or --resource')
   }
   const timeoutMs = waitMs === undefined ? WAIT_MS : numberFlag('--wait-ms', waitMs, 0, MAX_WAIT_MS)
+  const view = cli.requiredQueue()
+  const problem = await view.missing(queue)
+  if (problem !== undefined) throw new Error(problem)
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
   const warning = `This cancels ${what} in queue ${queue}, also while running.`
   const question = 'Cancel?'
   if (!(await confirmed(cli, { warning, question, agreed: yes }))) return EXIT.attention
   const target = job ?? { resource: resource ?? '' }
   const options = { timeoutMs, ...(reason !== undefined && { reason }) }
-  const jobs = await cli.requiredQueue().cancel(queue, target, options)
+  const jobs = await view.cancel(queue, target, options)
   cli.out.result({ queue, jobs }, () => describe(jobs))
   const isDone = jobs.every(({ outcome }) => outcome !== 'running' && outcome !== 'missing')
   return isDone ? EXIT.done : EXIT.attention

@@ -42,7 +42,9 @@ async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promis
     throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
   })
   if (job === undefined) {
-    const why = `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added under this --prefix.`
+    const why =
+      (await view.missing(queue)) ??
+      `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added.`
     out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
     return EXIT.attention
   }
