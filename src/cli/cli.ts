@@ -40,8 +40,12 @@ export interface Cli {
   maxLeaseMs(): Promise<number | undefined>
   /** The queue's Redis; closed after the command. Undefined when none is configured. */
   queue(timeoutMs?: number): QueueView | undefined
-  /** The queue's Redis. @throws UsageError when none is configured. */
-  requiredQueue(): QueueView
+  /**
+   * The queue's Redis.
+   *
+   * @throws UsageError when none is configured, and Error when it does not answer.
+   */
+  requiredQueue(): Promise<QueueView>
   /** Closed after the command, in reverse order. */
   defer(close: () => unknown): void
 }
@@ -115,8 +119,16 @@ function openCli(
     },
     queue: (timeoutMs) =>
       settings.queueRedis === undefined ? undefined : queue(settings.queueRedis, timeoutMs),
-    requiredQueue: () => queue(queueRedisOf(settings)),
+    requiredQueue: () => answering(queue(queueRedisOf(settings))),
   }
+}
+
+/** Asks before a command does: BullMQ would wait for a server that is not there. */
+async function answering(view: QueueView): Promise<QueueView> {
+  await view.server.command('PING').catch((error: unknown) => {
+    throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
+  })
+  return view
 }
 
 function inspectionOptions({ maxLeaseMs = 0, timeoutMs }: Settings): LockOptions {

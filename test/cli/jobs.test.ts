@@ -453,6 +453,23 @@ describe('pause, resume, limit and limits', () => {
   }, 180_000)
 })
 
+it.each([
+  ['pause', 'customer:1'],
+  ['resume', 'customer:1'],
+  ['limit', 'customer:1'],
+  ['limits'],
+  ['cancel', 'invoices', '--job', '1', '--yes'],
+  ['leave-lines', 'invoices', '--yes'],
+])("%s names the queue's Redis that refuses it", async (...args) => {
+  const url = new URL(fixture.fleet.queue.url)
+  url.username = 'nobody'
+  url.password = 'geheim'
+  const said = await cli([...args, '--queue-redis', url.href], { env: env() })
+  expect(said.code).toBe(1)
+  expect(said.err).toMatch(/the queue's Redis 127\.0\.0\.1:\d+ does not answer: WRONGPASS/)
+  expect(said.err).not.toContain('geheim')
+})
+
 describe('a queue that does not exist', () => {
   it.each([
     ['cancel', '--resource', 'customer:1', '--yes'],

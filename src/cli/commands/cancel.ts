@@ -47,7 +47,7 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
     throw new UsageError('Name either --job or --resource')
   }
   const timeoutMs = waitMs === undefined ? WAIT_MS : numberFlag('--wait-ms', waitMs, 0, MAX_WAIT_MS)
-  const view = cli.requiredQueue()
+  const view = await cli.requiredQueue()
   const problem = await view.missing(queue)
   if (problem !== undefined) throw new Error(problem)
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`

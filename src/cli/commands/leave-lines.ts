@@ -22,7 +22,7 @@ export function leaveLinesCommand(run: Run): Command {
 }
 
 async function leaveLines(cli: Cli, queue: string, { yes }: Flags): Promise<ExitCode> {
-  const view = cli.requiredQueue()
+  const view = await cli.requiredQueue()
   const problem = await view.missing(queue)
   if (problem !== undefined) throw new Error(problem)
   const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`

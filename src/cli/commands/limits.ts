@@ -12,6 +12,7 @@ import {
   type LimitSetting,
   type ResourceLimits,
 } from '../../worker/line/limits.ts'
+import type { QueueView } from '../../operator/queue-view.ts'
 import type { Cli, SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { command, type Run } from '../options.ts'
@@ -111,10 +112,10 @@ function positive(flag: string, value: string): number {
   return numberFlag(flag, value, 1, MOST)
 }
 
-type Change = Parameters<ReturnType<Cli['requiredQueue']>['changeLimits']>[0]
+type Change = Parameters<QueueView['changeLimits']>[0]
 
 async function change(cli: Cli, resource: string, made: Change): Promise<ExitCode> {
-  const view = cli.requiredQueue()
+  const view = await cli.requiredQueue()
   await view.changeLimits(made)
   const set = (await view.limits(resource)).get(resource) ?? {}
   cli.out.result({ resource, ...set }, () => printable(`${resource}: ${describe(set)}`))
@@ -144,7 +145,7 @@ async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<Exi
 }
 
 async function limits(cli: Cli): Promise<ExitCode> {
-  const all = [...(await cli.requiredQueue().limits())].sort(([a], [b]) => (a < b ? -1 : 1))
+  const all = [...(await (await cli.requiredQueue()).limits())].sort(([a], [b]) => (a < b ? -1 : 1))
   const result = all.map(([resource, set]) => ({ resource, ...set }))
   cli.out.result({ limits: result }, () => {
     if (all.length === 0) return 'no resource is paused or limited'

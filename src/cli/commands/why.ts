@@ -8,7 +8,6 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { appended, command, type Run } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum, answersOf } from '../quorum.ts'
-import { messageOf } from '../../message-of.ts'
 
 interface Flags extends SharedFlags {
   readonly resource?: readonly string[]
@@ -35,12 +34,10 @@ export function whyCommand(run: Run): Command {
 
 async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promise<ExitCode> {
   const { out } = cli
-  const view = cli.requiredQueue()
+  const view = await cli.requiredQueue()
   const seen: ResourceView[] = []
   const inspect = await inspector(cli, seen)
-  const job = await view.explain(queue, jobId, inspect, flags.resource).catch((error: unknown) => {
-    throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
-  })
+  const job = await view.explain(queue, jobId, inspect, flags.resource)
   if (job === undefined) {
     const why =
       (await view.missing(queue)) ??
