@@ -7,6 +7,7 @@ import { hostname } from 'node:os'
 import { systemClock } from '../../clock.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../../options.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
+import { resourceName } from '../run/resource.ts'
 
 /** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
 export interface LimitOptions {
@@ -103,11 +104,19 @@ export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
   return { limit, perMs, burst, cost }
 }
 
-export function pauseLine(
+/** @throws TypeError for a pattern, under whose name no job stands in line. */
+function noPattern(resource: string): void {
+  if (resourceName(resource).endsWith('*')) {
+    refuse('resource', 'the name of one resource: only slots can be set for a pattern', resource)
+  }
+}
+
+export async function pauseLine(
   backend: LineBackend,
   resource: string,
   options: LimitOptions,
 ): Promise<unknown> {
+  noPattern(resource)
   return backend.limit(resource, 'paused', limitEntry(options))
 }
 
@@ -138,12 +147,13 @@ export function checkedSlots(slots: unknown): number {
   return integerOption('slots', slots, 1, MAX_SLOTS)
 }
 
-export function setLineRate(
+export async function setLineRate(
   backend: LineBackend,
   resource: string,
   rate: Rate,
   options: LimitOptions,
 ): Promise<unknown> {
+  noPattern(resource)
   if ('cost' in rate) refuse('rate.cost', 'absent: the job says its cost', rate.cost)
   const { cost: _, ...checked } = checkedRate(rate, 'rate')
   return backend.limit(resource, 'rate', { ...limitEntry(options), ...checked })
