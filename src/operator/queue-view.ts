@@ -175,10 +175,7 @@ export class QueueView {
     const lines = resources ?? (await this.#linesOf(queue, jobId))
     const state = await this.#within(() => job.getState())
     const found = { state, resources: lines }
-    const waits =
-      lines.length > 0
-        ? await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
-        : undefined
+    const waits = await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
     if (waits !== undefined) return { ...found, why: waits }
     if (state === 'completed' || state === 'failed') {
       const reason = job.failedReason ? ` ${job.failedReason}` : ''

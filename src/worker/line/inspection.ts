@@ -1,5 +1,6 @@
 /** Answers for people: the holder of a resource, the jobs in its line, and why a job waits. */
 import type { Job } from 'bullmq'
+import { systemClock } from '../../clock.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
@@ -45,6 +46,8 @@ export interface Member {
   readonly jobId: string
   readonly addedAtMs: number
   readonly state: string
+  /** Its state is `delayed`, and its delay is over. */
+  readonly isDue: boolean
   readonly share: Share | undefined
 }
 
@@ -69,7 +72,9 @@ export async function membersOf(
       index + FIELDS,
     )
     const queue = base.slice(base.lastIndexOf(':', base.length - 2) + 1, -1)
-    members.push({ queue, jobId, state, addedAtMs: Number(timestamp), share: shareFrom(share) })
+    const isDue = state === 'due'
+    const own = { queue, jobId, state: isDue ? 'delayed' : state, isDue }
+    members.push({ ...own, addedAtMs: Number(timestamp), share: shareFrom(share) })
   }
   return { length, limits: limitsFrom(limits), members }
 }
@@ -84,12 +89,12 @@ export async function inspectResource(
     locks.inspect?.(resource),
     membersOf(resource, backend, limit),
   ])
-  const line = members.map(({ queue, jobId, addedAtMs, state, share }, ahead) => ({
+  const line = members.map(({ queue, jobId, addedAtMs, state, isDue, share }, ahead) => ({
     queue,
     jobId,
     state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
     addedAt: new Date(addedAtMs),
-    waitsFor: describeWait(ahead, state, lease, limits, share),
+    waitsFor: describeWait(ahead, isDue ? 'due' : state, lease, limits, share),
     ...(share !== undefined && { share }),
   }))
   return { resource, lease, line, limits }
@@ -137,7 +142,7 @@ function describeClosed({ paused, asleepUntil }: ResourceLimits): string | undef
 
 /**
  * @param resources what the job touches: what its hash records, or what `resource` names.
- * @returns undefined for a job that has no place in their lines.
+ * @returns undefined for a job that has no place in their lines, and waits for no time or child.
  */
 export async function whyWaits(
   job: Job,
@@ -160,5 +165,11 @@ export async function whyWaits(
       return `Job ${id} (${entry.state}) is first in line for \`${name}\` and waits for ${entry.waitsFor}.`
     }
   }
-  return undefined
+  if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
+  if (state !== 'delayed') return undefined
+  const due = await backend.dueAt(job)
+  if (due === undefined) return undefined
+  return due.getTime() > systemClock.wallNow()
+    ? `Job ${id} (delayed) waits for its delay or backoff to end, at ${due.toISOString()}.`
+    : `Job ${id} (delayed) waits for a free worker: it was due at ${due.toISOString()}.`
 }

@@ -618,7 +618,7 @@ return moved
  * KEYS  1 line
  * ARGV  1 space · 2 slots · 3 the most places · 4 resource
  * Returns  places in the line, its limits (JSON), then base, id, timestamp, share, state of each
- * living one: asleep, ready, held, active, delayed, prioritized, waiting, failed
+ * living one: asleep, ready, held, active, delayed, due, prioritized, waiting, failed
  */
 const placesBody = `
 local line, limit = KEYS[1], tonumber(ARGV[3])
@@ -637,8 +637,11 @@ for _, place in ipairs(places) do
       local isReady = tenant and redis.call('ZSCORE', readyJobsKey(job.base, tenant), job.id)
       state = isReady and 'ready' or 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
-    elseif redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'delayed'
-    elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized' end
+    elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized'
+    else
+      local score = redis.call('ZSCORE', job.base .. 'delayed', job.id)
+      if score then state = score / 4096 > nowMs() and 'delayed' or 'due' end
+    end
     local timestamp = string.match(place, '(%S+)$')
     for _, field in ipairs({job.base, job.id, timestamp, job.share or '', state}) do found[#found + 1] = field end
   end
