@@ -212,6 +212,8 @@ test('nothing is cached, framed, sniffed, or run from elsewhere', async () => {
 test.each([
   [{ masters: [] }, '`masters`'],
   [{ token: 'short' }, '`token`'],
+  [{ authorise: () => true }, 'Is it `authorize`?'],
+  [{ queueredis: 'redis://localhost' }, 'Is it `queueRedis`?'],
   [{ everyMs: 1 }, '`everyMs`'],
   [{ limit: 100_000 }, '`limit`'],
   [{ basePath: 'redlock' }, '`basePath`'],
