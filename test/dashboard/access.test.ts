@@ -212,6 +212,7 @@ test('nothing is cached, framed, sniffed, or run from elsewhere', async () => {
 test.each([
   [{ masters: [] }, '`masters`'],
   [{ token: 'short' }, '`token`'],
+  [{ token: 'short' }, 'got one of 5 characters'],
   [{ authorise: () => true }, 'Is it `authorize`?'],
   [{ queueredis: 'redis://localhost' }, 'Is it `queueRedis`?'],
   [{ everyMs: 1 }, '`everyMs`'],
