@@ -55,8 +55,8 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
    */
   readonly within?: 'added' | 'priority'
   /**
-   * The `maxWaitMs` of the workers: a job that waits behind others for this long is looked at within
-   * about a second, and fails then. A job whose turn comes before that look runs.
+   * The `maxWaitMs` of the workers: a job that waits behind others for this long is looked at
+   * within about a second, and fails then. A job whose turn comes before that look runs.
    * @defaultValue no limit
    */
   readonly maxWaitMs?: number
