@@ -223,7 +223,7 @@ test.each([
   [{ queueRedis: 'redis//:geheim@h' }, '`queueRedis`'],
   [{ allowedHosts: 'a' as unknown as string[] }, '`allowedHosts`'],
 ])('%j is refused, and the option named', (more, option) => {
-  expect(() => dashboardHandler(optionsFor(fixture, more))).toThrow(option)
+  expect(() => dashboardHandler(optionsFor(fixture, more as object))).toThrow(option)
 })
 
 describe('mounted in an application', () => {
