@@ -140,7 +140,8 @@ it('CommonJS gets it by require', () => {
   expect(said.stdout).toBe('function\n')
 })
 
-const isMissing = spawnSync('redis-server', ['--version']).error !== undefined
+const SERVER = 'redis-server'
+const isMissing = spawnSync(SERVER, ['--version']).error !== undefined
 
 /** Servers that append to one file mix their data. */
 it.skipIf(isMissing)(
