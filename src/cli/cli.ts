@@ -7,6 +7,7 @@ import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { openLocks } from '../operator/open-locks.ts'
 import { QueueView } from '../operator/queue-view.ts'
 import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
+import type { MasterAddress } from '../redis/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals } from './interruption.ts'
 import { Output } from './output.ts'
@@ -81,13 +82,25 @@ export class Cli {
 
   /** The queue's Redis; undefined when none is configured. */
   queue(timeoutMs?: number): QueueView | undefined {
-    return this.settings.queueRedis === undefined ? undefined : this.requiredQueue(timeoutMs)
+    const { queueRedis } = this.settings
+    return queueRedis === undefined ? undefined : this.#queueAt(queueRedis, timeoutMs)
   }
 
-  /** The queue's Redis. @throws UsageError when none is configured. */
-  requiredQueue(timeoutMs: number = this.settings.timeoutMs): QueueView {
+  /**
+   * The queue's Redis. Asks it first: BullMQ would wait for a server that is not there.
+   * @throws UsageError when none is configured; Error when it does not answer.
+   */
+  async requiredQueue(): Promise<QueueView> {
+    const view = this.#queueAt(queueRedisOf(this.settings))
+    await view.server.command('PING').catch((error: unknown) => {
+      throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
+    })
+    return view
+  }
+
+  #queueAt(url: MasterAddress, timeoutMs = this.settings.timeoutMs): QueueView {
     const { namespace, prefix } = this.settings
-    const view = new QueueView({ url: queueRedisOf(this.settings), namespace, prefix, timeoutMs })
+    const view = new QueueView({ url, namespace, prefix, timeoutMs })
     this.defer(() => view.close())
     return view
   }

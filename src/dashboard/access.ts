@@ -43,8 +43,9 @@ export class Access {
   /** @throws TypeError for a bad option. */
   constructor({ token, authorize, allowedHosts = [] }: AccessOptions) {
     if (token !== undefined && (typeof token !== 'string' || token.length < MIN_TOKEN_LENGTH)) {
-      const got = typeof token === 'string' ? token.length : 0
-      refuse('token', `a string of at least ${MIN_TOKEN_LENGTH} characters`, got)
+      const got = typeof token === 'string' ? `one of ${token.length} characters` : typeof token
+      const expected = `a string of at least ${MIN_TOKEN_LENGTH} characters`
+      throw new TypeError(`Expected \`token\` to be ${expected}, got ${got}`)
     }
     if (authorize !== undefined && typeof authorize !== 'function') {
       refuse('authorize', 'a function of the request', authorize)

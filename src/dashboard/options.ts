@@ -1,5 +1,5 @@
 /** The dashboard's options, checked, with every default in place. */
-import { integerOption, nameOption, refuse } from '../options.ts'
+import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
 import type { InspectedLocks } from '../operator/lock-view.ts'
 import type { MasterAddress } from '../redis/connection-settings.ts'
 import type { AccessOptions } from './access.ts'
@@ -35,12 +35,19 @@ export interface DashboardOptions extends AccessOptions {
   readonly basePath?: string
 }
 
+const KNOWN = {
+  ...{ masters: true, locks: true, queueRedis: true, namespace: true, prefix: true },
+  ...{ maxLeaseMs: true, timeoutMs: true, everyMs: true, limit: true, bullBoard: true },
+  ...{ basePath: true, token: true, authorize: true, allowedHosts: true },
+} satisfies Record<keyof DashboardOptions, true>
+
 type Defaulted = 'masters' | 'namespace' | 'prefix' | 'timeoutMs' | 'everyMs' | 'limit' | 'basePath'
 export type ResolvedOptions = DashboardOptions & Required<Pick<DashboardOptions, Defaulted>>
 
 /** @throws TypeError for a bad option. */
 export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
+  knownOptions({ ...options }, KNOWN)
   const { masters = [], locks, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
   if (locks !== undefined && masters.length > 0) refuse('locks', 'absent beside `masters`', locks)
   if (locks === undefined && (!Array.isArray(masters) || masters.length === 0)) {

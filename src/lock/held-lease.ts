@@ -195,7 +195,7 @@ export abstract class HeldLease implements Lease, Expiring {
     return this.release()
   }
 
-  /** @internal */
+  /** Looks at the clocks: its timer is over. */
   expire(): void {
     if (!this.#isOver) this.#watch(this.remainingMs())
   }

@@ -74,6 +74,11 @@ const MAX_LINES = 500
 /** A question takes a few round trips, each of which may take `timeoutMs`. */
 const MAX_TRIPS = 5
 const CLOSE_LIMIT_MS = 500
+/** BullMQ's keys of a queue: one that was used has at least one of them. */
+const QUEUE_KEYS = [
+  ...['meta', 'id', 'wait', 'paused', 'active', 'prioritized', 'delayed', 'waiting-children'],
+  ...['completed', 'failed', 'repeat'],
+]
 /** To fail the jobs that wait, up to 10,000. */
 const CANCEL_LIMIT_MS = 60_000
 /** It moves a thousand jobs at a time. */
@@ -92,6 +97,13 @@ export class QueueView {
     const { url, prefix, timeoutMs } = options
     this.server = new Probe(url, { timeoutMs, clock: systemClock })
     this.prefix = prefix
+  }
+
+  /** What is wrong with a queue's name; undefined if the server has that queue. */
+  async missing(queue: string): Promise<string | undefined> {
+    const keys = QUEUE_KEYS.map((key) => `${this.prefix}:${queue}:${key}`)
+    if (Number(await this.server.command('EXISTS', ...keys)) > 0) return undefined
+    return `There is no queue \`${queue}\` with the prefix \`${this.prefix}\`. Check the name and --prefix.`
   }
 
   /** The jobs in the line of a resource, from its head on, and what each waits for. */
@@ -161,10 +173,7 @@ export class QueueView {
     if (job === undefined) return undefined
     const lines = resources ?? (await this.#linesOf(queue, jobId))
     const state = await this.#within(() => job.getState())
-    const waits =
-      lines.length > 0
-        ? await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
-        : undefined
+    const waits = await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
     const why = waits ?? (await this.#whyInNoLine(job, state))
     return { state, resources: lines, why }
   }

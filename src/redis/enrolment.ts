@@ -58,7 +58,9 @@ export class Enrolment {
     return this.#state.status === 'enrolled' ? this.#state.facts.runId : ''
   }
 
+  /** Also after a close: a connection that is being opened still becomes ready. */
   connected(): void {
+    if (this.#state.status === 'closed') return
     this.#enrol('connected')
   }
 

@@ -52,8 +52,9 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
    */
   readonly within?: 'added' | 'priority'
   /**
-   * The `maxWaitMs` of the workers: a job that waits behind others for this long is looked at, and
-   * fails, then and not only when its turn comes. @defaultValue no limit
+   * The `maxWaitMs` of the workers: a job that waits behind others for this long is looked at
+   * within about a second, and fails then. A job whose turn comes before that look runs.
+   * @defaultValue no limit
    */
   readonly maxWaitMs?: number
   /**

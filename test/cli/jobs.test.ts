@@ -1,10 +1,16 @@
 /** The commands around jobs: `work`, `why`, `inspect` with a line, `enqueue`. */
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Queue, Worker } from 'bullmq'
+import { FlowProducer, Queue, Worker } from 'bullmq'
 import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { LockedQueue, type LockedQueueOptions, type Redlock } from '../../src/index.ts'
+import {
+  LockedQueue,
+  LockedWorker,
+  type LockedQueueOptions,
+  type Redlock,
+} from '../../src/index.ts'
 import type { LineEntry } from '../../src/worker/line/inspection.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
@@ -112,6 +118,50 @@ describe('why and inspect', () => {
       "the queue's Redis 127.0.0.1:1 does not answer: connect ECONNREFUSED",
     )
     expect(away.err).not.toContain('geheim')
+  })
+})
+
+describe('a delay', () => {
+  const why = async (id: string | undefined): Promise<string> =>
+    (await cli(['why', queue, id ?? ''], { env: env() })).out
+
+  it('of a job that has no place yet: why says until when, and when it is over', async () => {
+    const locked = openQueue()
+    const job = await locked.add('post', { customerId: 1 }, { delay: 60_000 })
+    const end = new Date(job.timestamp + 60_000).toISOString()
+    expect(await why(job.id)).toContain(
+      `(delayed) waits for its delay or backoff to end, at ${end}`,
+    )
+    const due = await locked.add('post', { customerId: 1 }, { delay: 1 })
+    expect(await why(due.id)).toMatch(/\(delayed\) waits for a free worker: it was due at \S+Z\./)
+  })
+
+  it('that is over, of a job in line: why and inspect say that it waits for a worker', async () => {
+    const locked = openQueue()
+    const worker = new LockedWorker<Data>(queue, () => Promise.reject(new Error('declined')), {
+      ...{ connection: { url: fixture.fleet.queue.url }, redlock: await fixture.redlock(LONG) },
+      resource: ({ data }) => `customer:${data.customerId}`,
+    })
+    const failed = once(worker, 'failed')
+    const job = await locked.add('post', { customerId: 1 }, { attempts: 2, backoff: 500 })
+    await failed
+    await worker.close()
+    await until('it is due', async () => (await locked.getDelayedCount(Date.now())) === 1)
+    expect(await why(job.id)).toContain(
+      '(delayed) is first in line for `customer:1` and waits for a',
+    )
+    expect(await why(job.id)).toContain('waits for a free worker.')
+    const inspected = await cli(['inspect', 'customer:1'], { env: env() })
+    expect(inspected.out).toMatch(/delayed +\S+Z +a free worker/)
+  })
+
+  it('of a parent: why says that it waits for its children', async () => {
+    const flows = new FlowProducer({ connection: { url: fixture.fleet.queue.url } })
+    fixture.defer(() => flows.close())
+    const data = { customerId: 1 }
+    const child = { name: 'part', queueName: queue, data }
+    const { job } = await flows.add({ name: 'whole', queueName: queue, data, children: [child] })
+    expect(await why(job.id)).toContain('(waiting-children) waits for its children to end.')
   })
 })
 
@@ -453,6 +503,37 @@ describe('pause, resume, limit and limits', () => {
   }, 180_000)
 })
 
+it.each([
+  ['pause', 'customer:1'],
+  ['resume', 'customer:1'],
+  ['limit', 'customer:1'],
+  ['limits'],
+  ['cancel', 'invoices', '--job', '1', '--yes'],
+  ['leave-lines', 'invoices', '--yes'],
+])("%s names the queue's Redis that refuses it", async (...args) => {
+  const url = new URL(fixture.fleet.queue.url)
+  url.username = 'nobody'
+  url.password = 'geheim'
+  const said = await cli([...args, '--queue-redis', url.href], { env: env() })
+  expect(said.code).toBe(1)
+  expect(said.err).toMatch(/the queue's Redis 127\.0\.0\.1:\d+ does not answer: WRONGPASS/)
+  expect(said.err).not.toContain('geheim')
+})
+
+describe('a queue that does not exist', () => {
+  it.each([
+    ['cancel', '--resource', 'customer:1', '--yes'],
+    ['leave-lines', '--yes'],
+    ['why', '1'],
+  ])('%s names it, and ends with 1', async (command, ...args) => {
+    const locked = openQueue()
+    await locked.add('post', { customerId: 1 })
+    const said = await cli([command, 'invoces', ...args], { env: env() })
+    expect(said.code).toBe(1)
+    expect(said.out + said.err).toContain('There is no queue `invoces` with the prefix `bull`')
+  })
+})
+
 describe('cancel', () => {
   it('fails the jobs of a resource, and asks first', async () => {
     const locked = openQueue()
@@ -466,7 +547,7 @@ describe('cancel', () => {
     expect([asked.code, neither.code]).toEqual([2, 2])
     const done = await cli([...all, '--yes'], { env: env() })
     expect(done.code).toBe(0)
-    expect(done.out).toContain('3 failed')
+    expect(done.out).toMatch(/^JOB +OUTCOME\n(\d +failed\n){3}\n3 failed\n$/)
     expect((await locked.getFailed()).map(({ failedReason }) => failedReason)).toEqual(
       Array.from({ length: 3 }, () => expect.stringMatching(/cancelled: runaway$/) as string),
     )

@@ -212,6 +212,9 @@ test('nothing is cached, framed, sniffed, or run from elsewhere', async () => {
 test.each([
   [{ masters: [] }, '`masters`'],
   [{ token: 'short' }, '`token`'],
+  [{ token: 'short' }, 'got one of 5 characters'],
+  [{ authorise: () => true }, 'Is it `authorize`?'],
+  [{ queueredis: 'redis://localhost' }, 'Is it `queueRedis`?'],
   [{ everyMs: 1 }, '`everyMs`'],
   [{ limit: 100_000 }, '`limit`'],
   [{ basePath: 'redlock' }, '`basePath`'],
@@ -220,7 +223,7 @@ test.each([
   [{ queueRedis: 'redis//:geheim@h' }, '`queueRedis`'],
   [{ allowedHosts: 'a' as unknown as string[] }, '`allowedHosts`'],
 ])('%j is refused, and the option named', (more, option) => {
-  expect(() => dashboardHandler(optionsFor(fixture, more))).toThrow(option)
+  expect(() => dashboardHandler(optionsFor(fixture, more as object))).toThrow(option)
 })
 
 describe('mounted in an application', () => {

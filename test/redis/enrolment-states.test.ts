@@ -83,6 +83,15 @@ describe('an answer', () => {
   })
 })
 
+test('a connection that becomes ready after a close is not enrolled', async () => {
+  const held = new Held()
+  held.enrolment.close()
+  held.enrolment.connected()
+  expect(held.status).toBe('closed')
+  expect(held.answers).toEqual([])
+  await held.clock.advance(0)
+})
+
 test('checks a refused server again once a second, and not a voting one', async () => {
   const held = new Held()
   held.admission = REFUSED

@@ -1,6 +1,6 @@
 /** A Redlock that closes while leases are held: its work stops before another client is granted. */
 import { describe, expect, test } from 'vitest'
-import { LeaseLostError, type LossReason } from '../../src/index.ts'
+import { LeaseLostError, Redlock, type LossReason } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 3 })
@@ -31,6 +31,20 @@ describe('close', () => {
     await closed
     expect(events).toEqual(['aborted', 'granted elsewhere'])
     expect(losses).toEqual(['closed'])
+  })
+
+  test('says nothing of masters to which it was still connecting', async () => {
+    const said: unknown[] = []
+    const say = (fields: unknown): void => void said.push(fields)
+    const logger = { debug: say, info: say, warn: say, error: say }
+    const masters = fixture.fleet.urls
+    const { namespace } = fixture
+    for (let ms = 0; ms < 15; ms += 0.25) {
+      const redlock = new Redlock({ masters, namespace, logger })
+      await new Promise((resolve) => setTimeout(resolve, ms))
+      await redlock.close()
+    }
+    expect(JSON.stringify(said)).not.toContain('master:connecting')
   })
 
   test('loses nothing that was released before', async () => {

@@ -4,15 +4,18 @@
  */
 import { spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { takePort } from '../../src/testing/free-port.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { ask } from '../testing/ask.ts'
-import { examplesOf, packedApp, succeeded, type PackedApp } from './packed-app.ts'
+import { ask, ping } from '../testing/ask.ts'
+import { examplesOf, packedApp, ROOT, succeeded, type PackedApp } from './packed-app.ts'
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 })
 
+const README = join(ROOT, 'README.md')
 const PAGES = ['README.md', 'docs/recipes.md', 'docs/migration.md']
 const examples = new Map(PAGES.flatMap((page) => [...examplesOf(page)]))
 
@@ -73,13 +76,19 @@ type Resolution = keyof typeof RESOLUTIONS
 
 const compilations = new Map<Resolution, SpawnSyncReturns<string>>()
 
+/** What an application imports from the package, for the types of every entry. */
+const ENTRIES = ['', '/dashboard', '/testing', '/fenced', '/etcd']
+const entries = ENTRIES.map((entry) => `export type * from 'bullmq-redlock${entry}'\n`).join('')
+
 /** All examples by one compiler, with strict. It writes JavaScript also where types are wrong. */
 function compile(resolution: Resolution): SpawnSyncReturns<string> {
   const known = compilations.get(resolution)
   if (known !== undefined) return known
   const strict = ['--strict', '--target', 'es2022', '--types', 'node', '--outDir', resolution]
-  const options = [...strict, ...RESOLUTIONS[resolution], '--skipLibCheck']
-  const said = run(app('node_modules', '.bin', 'tsc'), [...options, ...examples.keys()])
+  const options = [...strict, '--exactOptionalPropertyTypes', ...RESOLUTIONS[resolution]]
+  writeFileSync(app('entries.ts'), entries)
+  const files = [...examples.keys(), 'entries.ts']
+  const said = run(app('node_modules', '.bin', 'tsc'), [...options, ...files])
   compilations.set(resolution, said)
   return said
 }
@@ -90,7 +99,7 @@ describe.each(Object.keys(RESOLUTIONS) as Resolution[])('moduleResolution %s', (
     expect(stdout.split('\n').filter((line) => line.startsWith(example))).toEqual([])
   })
 
-  it('has no other problem', () => {
+  it('has no other problem, without skipLibCheck', () => {
     expect(compile(resolution)).toMatchObject({ stdout: '', status: 0 })
   })
 })
@@ -130,6 +139,36 @@ it('CommonJS gets it by require', () => {
   const said = run('node', ['-p', "typeof require('bullmq-redlock').LockedWorker"])
   expect(said.stdout).toBe('function\n')
 })
+
+const SERVER = 'redis-server'
+const isMissing = spawnSync(SERVER, ['--version']).error !== undefined
+
+/** Servers that append to one file mix their data. */
+it.skipIf(isMissing)(
+  'the servers that it starts keep their data in different directories',
+  async () => {
+    const [, commands = ''] =
+      /^```sh\n(# the queue[^]*?)^```$/m.exec(readFileSync(README, 'utf8')) ?? []
+    const lines = commands.split('\n').filter((line) => !line.startsWith('npx'))
+    const ports = await Promise.all([takePort('127.0.0.1'), takePort('127.0.0.1')])
+    const urls = ports.map((port) => `redis://127.0.0.1:${port}`)
+    const script = lines
+      .join('\n')
+      .replace('--port 6379', `--port ${ports[0]}`)
+      .replace('--port 6380', `--port ${ports[1]}`)
+    const child = spawn('sh', ['-c', `${script}\nwait`], { cwd: app(), detached: true })
+    try {
+      const directories = urls.map(async (url) => {
+        await until(`${url} answers`, () => ping(url).then(Boolean, () => false), 60_000)
+        return ask(url, (redis) => redis.config('GET', 'dir'))
+      })
+      const [queueHas, masterHas] = await Promise.all(directories)
+      expect(queueHas).not.toEqual(masterHas)
+    } finally {
+      process.kill(-(child.pid ?? 0), 'SIGKILL')
+    }
+  },
+)
 
 describe('run against real servers', () => {
   const environment = (): NodeJS.ProcessEnv => ({

@@ -47,13 +47,16 @@ async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> 
     throw new UsageError('Name either --job or --resource')
   }
   const timeoutMs = waitMs === undefined ? WAIT_MS : numberFlag('--wait-ms', waitMs, 0, MAX_WAIT_MS)
+  const view = await cli.requiredQueue()
+  const problem = await view.missing(queue)
+  if (problem !== undefined) throw new Error(problem)
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
   const warning = `This cancels ${what} in queue ${queue}, also while running.`
   if (!(await confirmed(cli, warning, 'Cancel?', yes))) return EXIT.attention
   const target = job ?? { resource: resource ?? '' }
   const options = { timeoutMs, ...(reason !== undefined && { reason }) }
-  const jobs = await cli.requiredQueue().cancel(queue, target, options)
-  cli.out.result({ queue, jobs }, () => printable(describe(jobs)))
+  const jobs = await view.cancel(queue, target, options)
+  cli.out.result({ queue, jobs }, () => describe(jobs))
   const isDone = jobs.every(({ outcome }) => outcome !== 'running' && outcome !== 'missing')
   return isDone ? EXIT.done : EXIT.attention
 }
@@ -64,6 +67,6 @@ function describe(jobs: readonly Cancelled[]): string {
   for (const { outcome } of jobs) counts.set(outcome, (counts.get(outcome) ?? 0) + 1)
   const summary = [...counts].map(([outcome, count]) => `${count} ${outcome}`).join(', ')
   if (jobs.length > MAX_ROWS) return summary
-  const rows = jobs.map(({ jobId, outcome }) => [jobId, outcome])
+  const rows = jobs.map(({ jobId, outcome }) => [printable(jobId), outcome])
   return `${table(['JOB', 'OUTCOME'], rows)}\n\n${summary}`
 }

@@ -11,7 +11,6 @@ import { openSource } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { command } from '../options.ts'
 import { numberFlag, queueRedisOf } from '../settings.ts'
-import { messageOf } from '../../message-of.ts'
 
 interface Flags extends SharedFlags {
   readonly resourceField?: string
@@ -75,7 +74,7 @@ async function enqueue(cli: Cli, queue: string, file: string, flags: Flags): Pro
   const job = jobOptions(flags, runId)
   const connection = bullmqConnection(queueRedisOf(settings))
   const source = await openSource(file)
-  await reachable(cli)
+  await cli.requiredQueue()
   const different: SettingsDifferError[] = []
   const onDifference = (error: SettingsDifferError): void => {
     different.push(error)
@@ -114,15 +113,6 @@ function jobOptions(flags: Flags, runId: string): JobLineOptions {
     attempts: numberFlag('--attempts', flags.attempts, 1, 1_000),
     rememberMs: numberFlag('--remember-hours', flags.rememberHours, 1, 8_760) * HOUR_MS,
   }
-}
-
-/** BullMQ would wait for a server that is not there. */
-async function reachable(cli: Cli): Promise<void> {
-  const { server } = cli.requiredQueue()
-  await server.command('PING').catch((error: unknown) => {
-    const why = messageOf(error)
-    throw new Error(`the queue's Redis ${server.name} does not answer: ${why}`)
-  })
 }
 
 function describe(

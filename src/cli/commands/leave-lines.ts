@@ -22,10 +22,13 @@ export function leaveLinesCommand(): Command {
 }
 
 async function leaveLines(cli: Cli, queue: string, { yes }: Flags): Promise<ExitCode> {
+  const view = await cli.requiredQueue()
+  const problem = await view.missing(queue)
+  if (problem !== undefined) throw new Error(problem)
   const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
   if (!(await confirmed(cli, warning, 'Let all jobs leave their lines?', yes)))
     return EXIT.attention
-  const jobs = await cli.requiredQueue().leaveLines(queue)
+  const jobs = await view.leaveLines(queue)
   cli.out.result({ queue, jobs }, () => `${jobs} jobs left their lines`)
   return EXIT.done
 }

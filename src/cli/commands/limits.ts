@@ -2,6 +2,7 @@
 import { hostname, userInfo } from 'node:os'
 import type { Command } from 'commander'
 import { systemClock } from '../../clock.ts'
+import type { QueueView } from '../../operator/queue-view.ts'
 import type { LimitOptions, LimitSetting, ResourceLimits } from '../../worker/line/limits.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
@@ -104,10 +105,10 @@ function resume(cli: Cli, resource: string): Promise<ExitCode> {
   return change(cli, resource, (limits) => limits.resume(resource))
 }
 
-type Change = Parameters<ReturnType<Cli['requiredQueue']>['changeLimits']>[0]
+type Change = Parameters<QueueView['changeLimits']>[0]
 
 async function change(cli: Cli, resource: string, made: Change): Promise<ExitCode> {
-  const view = cli.requiredQueue()
+  const view = await cli.requiredQueue()
   await view.changeLimits(made)
   const set = (await view.limits(resource)).get(resource) ?? {}
   cli.out.result({ resource, ...set }, () => printable(`${resource}: ${describe(set)}`))
@@ -137,7 +138,8 @@ async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<Exi
 }
 
 async function limits(cli: Cli): Promise<ExitCode> {
-  const all = [...(await cli.requiredQueue().limits())].sort(([a], [b]) => (a < b ? -1 : 1))
+  const view = await cli.requiredQueue()
+  const all = [...(await view.limits())].sort(([a], [b]) => (a < b ? -1 : 1))
   const result = all.map(([resource, set]) => ({ resource, ...set }))
   cli.out.result({ limits: result }, () => {
     if (all.length === 0) return 'no resource is paused or limited'

@@ -9,7 +9,6 @@ import { EXIT, type ExitCode } from '../exit-code.ts'
 import { appended, command } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum, coverageOf } from '../quorum.ts'
-import { messageOf } from '../../message-of.ts'
 
 interface Flags extends SharedFlags {
   readonly resource?: readonly string[]
@@ -34,14 +33,14 @@ export function whyCommand(): Command {
 
 async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promise<ExitCode> {
   const { out } = cli
-  const view = cli.requiredQueue()
+  const view = await cli.requiredQueue()
   const seen: ResourceView[] = []
   const inspect = await inspector(cli, seen)
-  const job = await view.explain(queue, jobId, inspect, flags.resource).catch((error: unknown) => {
-    throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
-  })
+  const job = await view.explain(queue, jobId, inspect, flags.resource)
   if (job === undefined) {
-    const why = `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added under this --prefix.`
+    const why =
+      (await view.missing(queue)) ??
+      `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added.`
     out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
     return EXIT.attention
   }

@@ -127,6 +127,7 @@ interface Client extends UpgradeClient {
   /** The socket of an ioredis client. */
   readonly stream?: Partial<Pick<Writable, 'cork' | 'uncork'>>
   hget(key: string, field: string): Promise<string | null | undefined>
+  zscore(key: string, member: string): Promise<string | null | undefined>
   runCommand(name: string, args: unknown[]): Promise<unknown>
   defineCommand(name: string, definition: { numberOfKeys: number; lua: string }): void
 }
@@ -360,6 +361,13 @@ export class LineBackend extends Backend {
     const client = await this.#client()
     const lines = await client.hget(this.toKey(jobId), 'redlock:lines')
     return lines === null || lines === undefined ? undefined : (JSON.parse(lines) as string[])
+  }
+
+  /** When the delay of a job of any queue ends; undefined for one that has none. */
+  async dueAt({ id, queueName, prefix }: Job): Promise<Date | undefined> {
+    const client = await this.#client()
+    const score = await client.zscore(`${prefix}:${queueName}:delayed`, id ?? '')
+    return score === null || score === undefined ? undefined : new Date(Number(score) / 4096)
   }
 
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */

@@ -6,7 +6,7 @@
 import { Job, UnrecoverableError, type Queue } from 'bullmq'
 import { sleep, systemClock } from '../../clock.ts'
 import { JobCancelledError } from '../../errors.ts'
-import { integerOption, knownOptions, nameOption } from '../../options.ts'
+import { integerOption, knownOptions, nameOption, refuse } from '../../options.ts'
 import { keyScript } from '../bullmq/composed-script.ts'
 import { LineBackend } from '../bullmq/line-backend.ts'
 import { resourceName } from '../run/resource.ts'
@@ -61,6 +61,10 @@ export async function cancelJobs(
   const { reason = 'no reason given', timeoutMs = TIMEOUT_MS } = options
   nameOption('reason', reason)
   integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
+  const given: unknown = target
+  if (typeof given !== 'string' && (typeof given !== 'object' || given === null)) {
+    refuse('target', 'the id of a job, or `{ resource }`', given)
+  }
   const backend = LineBackend.of(queue)
   const deadline = systemClock.now() + timeoutMs
   const ids = typeof target === 'string' ? [target] : await idsOf(queue, backend, target.resource)

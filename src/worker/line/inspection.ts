@@ -1,5 +1,6 @@
 /** Answers for people: the holder of a resource, the jobs in its line, and why a job waits. */
 import type { Job } from 'bullmq'
+import { systemClock } from '../../clock.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
@@ -43,7 +44,7 @@ const FIELDS = 5
  * KEYS  1 line
  * ARGV  1 space · 2 slots · 3 the most places · 4 resource
  * Returns  places in the line, its limits (JSON), then base, id, timestamp, share, state of each
- * living one: asleep, ready, held, active, delayed, prioritized, waiting, failed
+ * living one: asleep, ready, held, active, delayed, due, prioritized, waiting, failed
  */
 const placesBody = `
 local line, limit = KEYS[1], tonumber(ARGV[3])
@@ -62,8 +63,11 @@ for _, place in ipairs(places) do
       local isReady = tenant and redis.call('ZSCORE', readyJobsKey(job.base, tenant), job.id)
       state = isReady and 'ready' or 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
-    elseif redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'delayed'
-    elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized' end
+    elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized'
+    else
+      local score = redis.call('ZSCORE', job.base .. 'delayed', job.id)
+      if score then state = score / 4096 > nowMs() and 'delayed' or 'due' end
+    end
     local timestamp = string.match(place, '(%S+)$')
     for _, field in ipairs({job.base, job.id, timestamp, job.share or '', state}) do found[#found + 1] = field end
   end
@@ -78,6 +82,8 @@ export interface Member {
   readonly jobId: string
   readonly addedAtMs: number
   readonly state: string
+  /** Its state is `delayed`, and its delay is over. */
+  readonly isDue: boolean
   readonly share: Share | undefined
 }
 
@@ -102,7 +108,9 @@ export async function membersOf(
       index + FIELDS,
     )
     const queue = base.slice(base.lastIndexOf(':', base.length - 2) + 1, -1)
-    members.push({ queue, jobId, state, addedAtMs: Number(timestamp), share: shareFrom(share) })
+    const isDue = state === 'due'
+    const own = { queue, jobId, state: isDue ? 'delayed' : state, isDue }
+    members.push({ ...own, addedAtMs: Number(timestamp), share: shareFrom(share) })
   }
   return { length, limits: limitsFrom(limits), members }
 }
@@ -117,12 +125,12 @@ export async function inspectResource(
     locks.inspect?.(resource),
     membersOf(resource, backend, limit),
   ])
-  const line = members.map(({ queue, jobId, addedAtMs, state, share }, ahead) => ({
+  const line = members.map(({ queue, jobId, addedAtMs, state, isDue, share }, ahead) => ({
     queue,
     jobId,
     state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
     addedAt: new Date(addedAtMs),
-    waitsFor: describeWait(ahead, state, lease, limits, share),
+    waitsFor: describeWait(ahead, isDue ? 'due' : state, lease, limits, share),
     ...(share !== undefined && { share }),
   }))
   return { resource, lease, line, limits }
@@ -170,7 +178,7 @@ function describeClosed({ paused, asleepUntil }: ResourceLimits): string | undef
 
 /**
  * @param resources what the job touches: what its hash records, or what `resource` names.
- * @returns undefined for a job that has no place in their lines.
+ * @returns undefined for a job that has no place in their lines, and waits for no time or child.
  */
 export async function whyWaits(
   job: Job,
@@ -190,5 +198,11 @@ export async function whyWaits(
     const where = `${ahead > 0 ? 'in' : 'first in'} line for \`${name}\``
     return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.`
   }
-  return undefined
+  if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
+  if (state !== 'delayed') return undefined
+  const due = await backend.dueAt(job)
+  if (due === undefined) return undefined
+  return due.getTime() > systemClock.wallNow()
+    ? `Job ${id} (delayed) waits for its delay or backoff to end, at ${due.toISOString()}.`
+    : `Job ${id} (delayed) waits for a free worker: it was due at ${due.toISOString()}.`
 }

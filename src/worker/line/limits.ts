@@ -7,6 +7,7 @@ import { hostname } from 'node:os'
 import { systemClock } from '../../clock.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../../options.ts'
 import type { LineBackend } from '../bullmq/line-backend.ts'
+import { resourceName } from '../run/resource.ts'
 import { SET_LIMIT } from './limits-library.ts'
 import { lineScript } from './line-library.ts'
 import { sweepAll } from './sweep.ts'
@@ -153,6 +154,13 @@ export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
   return { limit, perMs, burst, cost }
 }
 
+/** @throws TypeError for a pattern. No job has a pattern for its resource. */
+function noPattern(resource: string): void {
+  if (resourceName(resource).endsWith('*')) {
+    refuse('resource', 'the name of one resource: only slots can be set for a pattern', resource)
+  }
+}
+
 /** The limits of resources, in the queue's Redis. */
 export class LineLimits {
   readonly #backend: LineBackend
@@ -162,6 +170,7 @@ export class LineLimits {
   }
 
   async pause(resource: string, options: LimitOptions): Promise<void> {
+    noPattern(resource)
     await this.#set(resource, 'paused', limitEntry(options))
   }
 
@@ -185,6 +194,7 @@ export class LineLimits {
   }
 
   async setRate(resource: string, rate: Rate, options: LimitOptions): Promise<void> {
+    noPattern(resource)
     if ('cost' in rate) refuse('rate.cost', 'absent: the job says its cost', rate.cost)
     const { cost: _, ...checked } = checkedRate(rate, 'rate')
     await this.#set(resource, 'rate', { ...limitEntry(options), ...checked })

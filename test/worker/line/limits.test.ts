@@ -228,6 +228,14 @@ describe('a paused resource', () => {
     await expect(queue.setSlots('a', 0)).rejects.toThrow(/slots/)
     await expect(queue.setRate('a', { limit: 0, perMs: 1 })).rejects.toThrow(/rate\.limit/)
   })
+
+  test('refuses a pattern, which would pause no resource', async () => {
+    const queue = makeQueue()
+    const refused = /`resource`.*one resource.*only slots.*'eu:\*'/
+    await expect(queue.pauseResource('eu:*')).rejects.toThrow(refused)
+    await expect(queue.setRate('eu:*', { limit: 1, perMs: 1_000 })).rejects.toThrow(refused)
+    expect(await queue.getAllLimits()).toEqual(new Map())
+  })
 })
 
 /** When so many ran for the first time. */
@@ -592,6 +600,7 @@ describe('cancel', () => {
     const delayed = await queue.add('call', { customer: 'b', nr: 3 }, { delay: 60_000 })
     expect(await queue.cancel(delayed.id ?? '')).toEqual([{ jobId: delayed.id, outcome: 'failed' }])
     await expect(queue.cancel('1', { reason: '' })).rejects.toThrow(/reason/)
+    await expect(queue.cancel(undefined as never)).rejects.toThrow(/`target`.*id of a job/)
   })
 
   test('stops no other job that has the same id later', async () => {
