@@ -24,17 +24,21 @@ export function refuse(option: string, expected: string, value: unknown): never 
 
 export function integerOption(option: string, value: unknown, min: number, max: number): number {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max) {
-    const range = max === Number.MAX_SAFE_INTEGER ? `>= ${min}` : `from ${min} to ${max}`
-    return refuse(option, `an integer ${range}`, value)
+    return refuse(option, `an integer ${rangeOf(min, max)}`, value)
   }
   return value
 }
 
 export function numberOption(option: string, value: unknown, min: number, max: number): number {
   if (typeof value !== 'number' || !(value >= min && value <= max)) {
-    return refuse(option, `a number from ${min} to ${max}`, value)
+    return refuse(option, `a number ${rangeOf(min, max)}`, value)
   }
   return value
+}
+
+function rangeOf(min: number, max: number): string {
+  if (min === Number.MIN_VALUE) return '> 0'
+  return max === Number.MAX_SAFE_INTEGER ? `>= ${min}` : `from ${min} to ${max}`
 }
 
 export function nameOption(option: string, value: unknown): string {

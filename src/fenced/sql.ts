@@ -6,7 +6,7 @@
  * a token (NULL) accepts any. A deleted row forgets its token: mark rows as deleted instead.
  */
 import { StaleTokenError } from '../errors.ts'
-import { refuse } from '../options.ts'
+import { knownOptions, refuse } from '../options.ts'
 
 /** Which table, and the columns that name its rows. */
 export interface FencedTableOptions {
@@ -74,8 +74,10 @@ export class FencedTable {
   readonly #token: string
   readonly #dialect: 'postgresql' | 'sqlite' | 'mysql'
 
-  /** @throws TypeError for a name that is not one of SQL. */
-  constructor({ table, key, tokenColumn = 'fencing_token', dialect }: FencedTableOptions) {
+  /** @throws TypeError for an unknown option, or a name that is not one of SQL. */
+  constructor(options: FencedTableOptions) {
+    knownOptions({ ...options }, { table: true, key: true, tokenColumn: true, dialect: true })
+    const { table, key, tokenColumn = 'fencing_token', dialect } = options
     this.#dialect = dialect ?? 'postgresql'
     this.#name = table
     this.#table = table

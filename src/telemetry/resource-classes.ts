@@ -2,7 +2,7 @@
  * Resources as labels: their number has no bound, that of their classes has one. A class is
  * `customer` for `customer:42`; what has no class, and every class beyond the bound, is `other`.
  */
-import { integerOption, refuse } from '../options.ts'
+import { integerOption, knownOptions, refuse } from '../options.ts'
 
 export interface ResourceClassOptions {
   /**
@@ -25,7 +25,9 @@ export class ResourceClasses {
   readonly #known = new Set<string>()
 
   /** @throws TypeError for a bad option. */
-  constructor({ resourceClass = beforeColon, maxResourceClasses }: ResourceClassOptions = {}) {
+  constructor(options: ResourceClassOptions = {}) {
+    knownOptions({ ...options }, { resourceClass: true, maxResourceClasses: true })
+    const { resourceClass = beforeColon, maxResourceClasses } = options
     if (typeof resourceClass !== 'function') {
       refuse('resourceClass', 'a function of the resource', resourceClass)
     }

@@ -1,4 +1,5 @@
 import { systemClock } from '../clock.ts'
+import { integerOption, knownOptions } from '../options.ts'
 import { Redlock } from '../redlock/redlock.ts'
 import type { RedlockOptions } from '../redlock/settings.ts'
 import { silentLogger } from '../logger.ts'
@@ -48,10 +49,10 @@ export interface MemoryFleet extends AsyncDisposable {
  * lease.signal.aborted // true
  * ```
  */
-export function memoryFleet({ masters: size = 5, clock }: MemoryFleetOptions = {}): MemoryFleet {
-  if (!Number.isInteger(size) || size < 1) {
-    throw new TypeError(`Expected \`masters\` to be an integer >= 1, got \`${size}\``)
-  }
+export function memoryFleet(options: MemoryFleetOptions = {}): MemoryFleet {
+  knownOptions({ ...options }, { masters: true, clock: true })
+  const { masters: count = 5, clock } = options
+  const size = integerOption('masters', count, 1, Number.MAX_SAFE_INTEGER)
   const time = clock ?? systemClock
   const masters = Array.from(
     { length: size },

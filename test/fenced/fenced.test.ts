@@ -205,6 +205,8 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
 test('refuses names that are not those of SQL', () => {
   expect(() => new FencedTable({ table: 'a"b', key: ['id'] })).toThrow('`table`')
   expect(() => new FencedTable({ table: 'a', key: [] })).toThrow('`key`')
+  const mistyped = { table: 'a', key: ['id'], tokenColum: 'token' }
+  expect(() => new FencedTable(mistyped)).toThrow('Is it `tokenColumn`?')
   const table = new FencedTable({ table: 'a', key: ['id'] })
   expect(() => table.updateStatement(lease(1), { id: 1 }, { 'x = 1 --': 1 })).toThrow('`column`')
 })

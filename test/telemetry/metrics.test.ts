@@ -30,7 +30,7 @@ afterAll(async () => {
 async function scrape(): Promise<readonly Series[]> {
   const { status, body } = await served.page()
   expect(status).toBe(200)
-  return series(String(body))
+  return series(body)
 }
 
 async function value(name: string, labels: Readonly<Record<string, string>>): Promise<number> {

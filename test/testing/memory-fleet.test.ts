@@ -65,6 +65,7 @@ describe('a fleet in memory', () => {
 
   test('refuses a size that is not a positive integer', () => {
     expect(() => memoryFleet({ masters: 0 })).toThrow(/`masters`/)
+    expect(() => memoryFleet({ master: 3 } as never)).toThrow('Is it `masters`?')
   })
 })
 

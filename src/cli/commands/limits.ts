@@ -121,6 +121,10 @@ async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<Exi
     throw new UsageError('--reset takes slots or rate')
   }
   if (burst !== undefined && rate === undefined) throw new UsageError('--burst needs --rate')
+  const isSet = slots !== undefined || rate !== undefined
+  if (!isSet && (flags.forMs ?? flags.reason) !== undefined) {
+    throw new UsageError('--for-ms and --reason need --slots or --rate')
+  }
   const count = slots === undefined ? undefined : positive('--slots', slots)
   const [, most, perMs] = /^(\d+)\/(\d+)$/.exec(rate ?? '1/1') ?? []
   if (most === undefined) throw new UsageError('--rate takes a limit and milliseconds: 100/1000')

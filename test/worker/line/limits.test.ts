@@ -226,7 +226,9 @@ describe('a paused resource', () => {
     await expect(queue.pauseResource('a', { until: 5 })).rejects.toThrow(/`until`.*future/)
     await expect(queue.pauseResource('a', { reasons: '' } as never)).rejects.toThrow(/reasons/)
     await expect(queue.setSlots('a', 0)).rejects.toThrow(/slots/)
-    await expect(queue.setRate('a', { limit: 0, perMs: 1 })).rejects.toThrow(/rate\.limit/)
+    await expect(queue.setRate('a', { limit: 0, perMs: 1 })).rejects.toThrow(
+      '`rate.limit` to be a number > 0',
+    )
   })
 
   test('refuses a pattern, which would pause no resource', async () => {
