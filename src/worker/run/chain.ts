@@ -100,9 +100,7 @@ export class Chain {
     const allMs = done.usedMs + workMs
     const isSpent = allMs >= burstMs
     const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
-    // A process with time left runs a line as fast as any other, and a change of process costs.
-    const hasNoTime = workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
-    const isBusy = done.isOneOfMany || this.#ending > 0
+    const isOneOfMany = done.isOneOfMany || this.#ending > 0
     const move: Move = {
       timestamp,
       lines,
@@ -110,7 +108,7 @@ export class Chain {
       usedMs: isSpent ? carriedMs : allMs,
       share,
       chargeMs: workMs - chargedMs,
-      offers: isSpent && isBusy && hasNoTime,
+      offers: isSpent && isOneOfMany && this.#isBusy(workedMs),
       takes,
     }
     const isEager = !isSpent && isFollowed && this.handsOver
@@ -118,6 +116,11 @@ export class Chain {
     link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
     this.#ending++
     return link
+  }
+
+  /** A process with time left runs a line as fast as any other, and a change of process costs. */
+  #isBusy(workedMs: number): boolean {
+    return workedMs < SHORT_JOB_MS || this.#load.get() >= BUSY
   }
 
   /** Releases what nothing has come for. */
