@@ -37,5 +37,5 @@ EXPOSE 9464
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
   CMD ["node", "--eval", "fetch('http://127.0.0.1:9464/healthz').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # Not through npm or npx: they would stand between a signal and the worker.
-ENTRYPOINT ["node", "src/cli/main.js"]
+ENTRYPOINT ["node", "src/tools/cli/main.js"]
 CMD ["work", "workers/customer-ledger.js", "--health-port", "9464"]

@@ -126,7 +126,7 @@ export default tseslint.config(
   },
   { files: ['**/*.js'], extends: [tseslint.configs.disableTypeChecked] },
   {
-    files: ['src/dashboard/page/*.js'],
+    files: ['src/tools/dashboard/page/*.js'],
     languageOptions: {
       globals: Object.fromEntries(
         ['document', 'location', 'history', 'performance', 'EventSource', 'URLSearchParams']

@@ -3,9 +3,9 @@ import { SlowFirst } from './test/support/slow-first.ts'
 
 /** Other lock services, on servers of their own kind: `npm run test:services`. */
 const SERVICES = [
-  'test/{etcd,postgres,zookeeper}/**/*.test.ts',
+  'test/services/**/*.test.ts',
   'test/stories/{demo-locks,lock-services}.test.ts',
-  'test/cli/lock-services.test.ts',
+  'test/tools/cli/lock-services.test.ts',
 ]
 /**
  * Every outage with every command, page and worker, and the demo with one safeguard less: `npm run

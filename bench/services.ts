@@ -3,11 +3,11 @@
  * `npm run bench:services`.
  */
 import { Pool } from 'pg'
-import { EtcdLocks } from '../src/etcd/index.ts'
+import { EtcdLocks } from '../src/services/etcd/index.ts'
 import { Redlock, silentLogger, type LockService } from '../src/index.ts'
-import { PostgresLocks } from '../src/postgres/index.ts'
+import { PostgresLocks } from '../src/services/postgres/index.ts'
 import { startFleet } from '../src/testing/index.ts'
-import { ZooKeeperLocks } from '../src/zookeeper/index.ts'
+import { ZooKeeperLocks } from '../src/services/zookeeper/index.ts'
 import { DEFAULT_TIMING, noEtcd, startEtcd } from '../scripts/lock-servers/etcd-server.ts'
 import { noPostgres, startPostgres } from '../scripts/lock-servers/postgres-server.ts'
 import { noZooKeeper, startZooKeeper } from '../scripts/lock-servers/zookeeper-server.ts'

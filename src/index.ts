@@ -4,12 +4,12 @@ export type { AcquireOptions } from './lock/acquire-options.ts'
 export { RedlockCells } from './redlock/cells/redlock-cells.ts'
 export type { RedlockCellsOptions } from './redlock/cells/redlock-cells.ts'
 export type { Inspection, MasterView } from './lock/inspection.ts'
-export type { LineEntry, ResourceInspection } from './worker/line/inspection.ts'
+export type { LineEntry, ResourceInspection } from './worker/inspection.ts'
 export type { LeaseOptions, LockService } from './lock/lock-service.ts'
 export type { RedlockOptions } from './redlock/settings.ts'
 export type { Lease, ExtendOutcome } from './lock/lease.ts'
 export type { AcquireOutcome, NotGranted, Split, Taken, Unreachable } from './lock/outcome.ts'
-export type { MasterAddress } from './redis/connection-settings.ts'
+export type { MasterAddress } from './redlock/wire/connection-settings.ts'
 export { openTelemetry } from './telemetry/open-telemetry.ts'
 export type { TelemetryOptions } from './telemetry/open-telemetry.ts'
 export type {
@@ -27,15 +27,9 @@ export type {
 } from './telemetry/lock-observer.ts'
 export { silentLogger, type Logger } from './logger.ts'
 export * from './errors.ts'
-export type { LinePosition } from './worker/line/position.ts'
-export type { CancelOptions, Cancelled } from './worker/line/cancel.ts'
-export type {
-  JobRate,
-  LimitOptions,
-  LimitSetting,
-  Rate,
-  ResourceLimits,
-} from './worker/line/limits.ts'
+export type { LinePosition } from './line/position.ts'
+export type { CancelOptions, Cancelled } from './line/cancel.ts'
+export type { JobRate, LimitOptions, LimitSetting, Rate, ResourceLimits } from './line/limits.ts'
 export { LockedWorker } from './worker/locked-worker.ts'
 export type { LockedWorkerListener } from './worker/locked-worker.ts'
 export type { LockedWorkerOptions } from './worker/locked-worker-options.ts'
@@ -53,5 +47,5 @@ export type { Dedupe } from './worker/run/result-store.ts'
 export type { DrainOptions } from './worker/locked-worker.ts'
 export type { JobLease, StepContext } from './worker/run/job-lease.ts'
 export type { Requeue } from './worker/run/requeue.ts'
-export type { ResourceOf } from './worker/run/resource.ts'
-export type { WorkerContext } from './cli/work/worker-context.ts'
+export type { ResourceOf } from './line/resource.ts'
+export type { WorkerContext } from './worker/worker-context.ts'

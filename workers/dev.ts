@@ -79,7 +79,7 @@ function order(): Order {
 /** A command of the command line that starts again when its code changes. */
 function watched(args: readonly string[], env: NodeJS.ProcessEnv, closing: Closing): void {
   const tsx = fileURLToPath(import.meta.resolve('tsx/cli'))
-  const cli = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
+  const cli = fileURLToPath(new URL('../src/tools/cli/main.ts', import.meta.url))
   const child = fork(tsx, ['watch', '--clear-screen=false', cli, ...args], {
     env: { ...process.env, ...env },
     execArgv: [],

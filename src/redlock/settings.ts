@@ -1,11 +1,11 @@
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
-import { masterName, type MasterAddress } from '../redis/connection-settings.ts'
+import { masterName, type MasterAddress } from './wire/connection-settings.ts'
 import { commonSettings, type CommonSettings } from '../lock/lock-settings.ts'
 import type { Observer } from '../telemetry/lock-observer.ts'
-import { MasterConnection } from '../redis/master-connection.ts'
-import type { Connect } from '../redis/master.ts'
+import { MasterConnection } from './wire/master-connection.ts'
+import type { Connect } from './wire/master.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */
 export interface RedlockOptions {

@@ -21,5 +21,5 @@ export {
   type VerifyOptions,
   verifyHistory,
   verifyHistoryFiles,
-} from '../history/verify-history.ts'
-export type { HistoryVerdict } from '../history/history-checker.ts'
+} from '../tools/verify/verify-history.ts'
+export type { HistoryVerdict } from '../tools/verify/history-checker.ts'

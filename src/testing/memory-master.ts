@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { instant, type Clock } from '../clock.ts'
-import type { Call, Constants, Entry } from '../redis/batch.ts'
-import { Enrolment } from '../redis/enrolment.ts'
+import type { Call, Constants, Entry } from '../redlock/wire/batch.ts'
+import { Enrolment } from '../redlock/wire/enrolment.ts'
 import {
   notReady,
   type Master,
@@ -9,8 +9,8 @@ import {
   type MasterState,
   type Request,
   type Subscription,
-} from '../redis/master.ts'
-import type { Script } from '../redis/script.ts'
+} from '../redlock/wire/master.ts'
+import type { Script } from '../redlock/wire/script.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
 import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
 

@@ -5,7 +5,7 @@
 import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
 import { RESERVED } from '../redlock/quorum/quorum.ts'
 import { TOKENS_PER_GRANT } from '../redlock/verbs/acquire.ts'
-import type { Argument, Constants } from '../redis/batch.ts'
+import type { Argument, Constants } from '../redlock/wire/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 
 export type Reply = number | readonly (string | number | null)[]

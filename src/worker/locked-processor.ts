@@ -15,7 +15,7 @@ import { choiceOption, integerOption, knownOptions, objectOption, refuse } from 
 import type { JobLease } from './run/job-lease.ts'
 import { JobRuns, type JobRunsOptions } from './run/job-runs.ts'
 import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
-import { resourceOption, type ResourceOf } from './run/resource.ts'
+import { resourceOption, type ResourceOf } from '../line/resource.ts'
 
 /**
  * Runs one job under its lease. A BullMQ `Processor` is one, too: the lease stands where BullMQ has

@@ -15,9 +15,9 @@ import {
   objectOption,
   refuse,
 } from '../options.ts'
-import { LineBackend, type Placement } from './bullmq/line-backend.ts'
-import { cancelJobs, type CancelOptions, type Cancelled } from './line/cancel.ts'
-import { leaveLines, skipJob } from './line/leave-lines.ts'
+import { LineBackend, type Placement } from '../line/line-backend.ts'
+import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
+import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import {
   checkedRate,
   checkedSlots,
@@ -26,11 +26,11 @@ import {
   type LimitOptions,
   type Rate,
   type ResourceLimits,
-} from './line/limits.ts'
-import { positionOf, type LinePosition } from './line/position.ts'
-import { PUBLISH_INTERVAL_MS, SettingsCheck } from './line/settings-check.ts'
-import { checkedTenant, checkedWeight, type Share } from './line/shares.ts'
-import { resourceName, resourceOption, resourcesOf } from './run/resource.ts'
+} from '../line/limits.ts'
+import { positionOf, type LinePosition } from '../line/position.ts'
+import { PUBLISH_INTERVAL_MS, SettingsCheck } from '../line/settings-check.ts'
+import { checkedTenant, checkedWeight, type Share } from '../line/shares.ts'
+import { resourceName, resourceOption, resourcesOf } from '../line/resource.ts'
 
 /** BullMQ's queue options, and the lines of its jobs. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */

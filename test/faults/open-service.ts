@@ -1,7 +1,7 @@
 /** The lock service that a process of a run is told to use. */
 import { TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import { Redlock, type Logger, type LockService } from '../../src/index.ts'
-import { openLocks } from '../../src/operator/open-locks.ts'
+import { openLocks } from '../../src/tools/operator/open-locks.ts'
 
 export interface ServiceOptions {
   readonly masters: readonly string[]

@@ -437,7 +437,7 @@ export const HARMLESS: readonly Harmless[] = [
     why: 'an object is kept in memory for longer',
   },
   {
-    file: 'src/redis/enrolment.ts',
+    file: 'src/redlock/wire/enrolment.ts',
     code: 'this.#waiters.delete(settle)',
     changes: [['this.#waiters.delete(settle)', ';']],
     why: 'a promise that is settled is not settled again',
@@ -507,7 +507,7 @@ export const HARMLESS: readonly Harmless[] = [
     why: TOLD,
   },
   {
-    file: 'src/redis/enrolment.ts',
+    file: 'src/redlock/wire/enrolment.ts',
     code: 'REENROL_ON.test(message)',
     changes: [['REENROL_ON.test(message)', '(true as boolean)']],
     why: 'a server is enrolled again without need',

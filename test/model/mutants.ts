@@ -45,14 +45,14 @@ const source = (file: string, find: string, replace: string): Patch => ({
 
 /** In the Lua of the lines. */
 const worker = (find: string, replace: string, file = 'line-scripts'): Patch => ({
-  file: `src/worker/line/${file}.ts`,
+  file: `src/line/${file}.ts`,
   find,
   replace,
 })
-const LINE = 'test/worker/line/line.test.ts'
-const BATCH = 'test/worker/line/batches.test.ts'
-const LIMITS = 'test/worker/line/limits.test.ts'
-const SHARES = 'test/worker/line/shares.test.ts'
+const LINE = 'test/line/line.test.ts'
+const BATCH = 'test/line/batches.test.ts'
+const LIMITS = 'test/line/limits.test.ts'
+const SHARES = 'test/line/shares.test.ts'
 /** In what a worker does with a job. */
 const run = (find: string, replace: string): Patch => ({
   file: 'src/worker/run/job-runs.ts',
@@ -128,7 +128,7 @@ const rules: readonly Mutant[] = [
       ),
       inModel('[at(args, 8), quarantineMs]', "[at(args, 8), '0']"),
     ],
-    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/enrolment-scripts.test.ts' },
   },
   {
     rule: 'the run id must match, a kept record proves nothing',
@@ -140,7 +140,7 @@ const rules: readonly Mutant[] = [
       ),
       inModel("if (known.get('runId') !== runId) {", "if (!known.has('runId')) {"),
     ],
-    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/enrolment-scripts.test.ts' },
   },
   {
     rule: 'whoever counts another number of masters is not enrolled',
@@ -155,7 +155,7 @@ const rules: readonly Mutant[] = [
         'Object.entries({ maxLeaseMs, fenceTtlMs })',
       ),
     ],
-    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/enrolment-scripts.test.ts' },
   },
   {
     rule: 'whom other masters refuse founds no fleet',
@@ -170,7 +170,7 @@ const rules: readonly Mutant[] = [
         "if (!known.has('runId') && at(args, 6) === '-')",
       ),
     ],
-    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/enrolment-scripts.test.ts' },
   },
   {
     rule: 'whoever counts another number of masters has no vote',
@@ -178,7 +178,7 @@ const rules: readonly Mutant[] = [
       lua('verbs/library', ' and record[4] == fleetSize', ''),
       inModel(" &&\n      record.get('fleetSize') === constants['fleetSize']", ''),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'proposals far ahead of the server are refused',
@@ -186,7 +186,7 @@ const rules: readonly Mutant[] = [
       lua('verbs/acquire', 'if aheadMs > tonumber(maxClockSkewMs) then', 'if false then'),
       inModel('if (aheadMs > maxClockSkewMs)', 'if (aheadMs > maxClockSkewMs + Infinity)'),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'proposals follow the clock',
@@ -212,7 +212,7 @@ const rules: readonly Mutant[] = [
         'Math.max(Math.max(counter, earliestUs), proposal)',
       ),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'a lease that is held is not granted',
@@ -223,7 +223,7 @@ const rules: readonly Mutant[] = [
         'if (holder === token && !handedOver && nowMs < 0) {',
       ),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'confirm counts only the exact token',
@@ -249,7 +249,7 @@ const rules: readonly Mutant[] = [
         "if (keys.lease(resource) === token) return ['lost']",
       ),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'grants that differ are confirmed',
@@ -274,7 +274,7 @@ const rules: readonly Mutant[] = [
         "if (holder !== undefined && holder !== token) return ['lost', holder]\n    if (holder === undefined) missing = true",
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'extend checks that the key is mine',
@@ -289,7 +289,7 @@ const rules: readonly Mutant[] = [
         'if (holder === undefined) missing = true',
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'an extension never makes a lease shorter',
@@ -300,7 +300,7 @@ const rules: readonly Mutant[] = [
         "for _, resource in ipairs(resources) do\n  redis.call('PEXPIRE', leaseKey(resource), leaseMs)",
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'extend never creates a key',
@@ -315,7 +315,7 @@ const rules: readonly Mutant[] = [
         "if (missing && leaseMs < 0) return ['missing']\n  for (const resource of resources) {\n    memory.set(keys.lease(resource), token, leaseMs)",
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'an extension counts only inside the old trust',
@@ -352,7 +352,7 @@ const rules: readonly Mutant[] = [
         '}\n  for (const resource of resources) {\n    const lease = keys.lease(resource)\n    memory.set',
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'heal checks that nobody was granted since',
@@ -367,7 +367,7 @@ const rules: readonly Mutant[] = [
         "if (holder !== undefined && holder !== token) return ['lost', holder]\n  }",
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'the old holder stops before it hands over',
@@ -396,7 +396,7 @@ const rules: readonly Mutant[] = [
         'Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT / 64, proposal)',
       ),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'a lease is passed on only as often as it has tokens',
@@ -457,7 +457,7 @@ const rules: readonly Mutant[] = [
       lua('verbs/release', '  flag(tombstoneMs)\n', ''),
       inModel("'1', forMs)\n  flag(scene, forMs)\n", "'1', forMs)\n"),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'an abandoned token leaves a tombstone',
@@ -469,12 +469,12 @@ const rules: readonly Mutant[] = [
       ),
       inModel("if (isAbandoned(scene, token)) return ['abandoned']\n  let counter", 'let counter'),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'the short form grants no lease that is held',
     patches: [lua('verbs/acquire', "token, 'NX', 'PX', leaseMs, 'GET')", "token, 'PX', leaseMs)")],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'the short form grants nothing in quarantine',
@@ -492,7 +492,7 @@ const rules: readonly Mutant[] = [
   {
     rule: 'the short form looks for tombstones and reservations',
     patches: [lua('verbs/acquire', 'if not grants or flagged or', 'if not grants or')],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'the short form raises the counter',
@@ -503,12 +503,12 @@ const rules: readonly Mutant[] = [
         'if least then return true end',
       ),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'the short form extends only my key',
     patches: [lua('verbs/extend', " or call('GET', leaseKey) ~= token", '')],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'the short form extends nothing after a later grant',
@@ -519,7 +519,7 @@ const rules: readonly Mutant[] = [
         '',
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'the short form never makes a lease shorter',
@@ -530,7 +530,7 @@ const rules: readonly Mutant[] = [
         "call('PEXPIRE', leaseKey, leaseMs)",
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'the short form releases only my key',
@@ -540,7 +540,7 @@ const rules: readonly Mutant[] = [
   {
     rule: 'the short form leaves tombstones to the long one',
     patches: [lua('verbs/release', " or tombstoneMs ~= '0'", '')],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'only exact tokens on a full quorum complete a grant',
@@ -558,12 +558,12 @@ const rules: readonly Mutant[] = [
         "(await configOf(redis, 'no-appendfsync-on-rewrite')) !== ''",
       ),
     ],
-    killedBy: { test: 'test/redis/enrolment.test.ts' },
+    killedBy: { test: 'test/redlock/wire/enrolment.test.ts' },
   },
   {
     rule: 'only the quarantine that was counted is shortened',
     patches: [lua('fleet/enrol-scripts', 'if known[1] ~= ARGV[1] then return 0 end', '')],
-    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/enrolment-scripts.test.ts' },
   },
   {
     rule: 'a quarantine is counted on a monotonic clock',
@@ -585,7 +585,7 @@ const rules: readonly Mutant[] = [
         "redis.call('EXISTS', tombstoneKey(token)) == 1",
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts', name: 'within a quarantine' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts', name: 'within a quarantine' },
   },
   {
     rule: 'a master out of line grants nothing that counts',
@@ -635,7 +635,7 @@ const rules: readonly Mutant[] = [
       ),
       inModel("if (scene.quarantineMs > 0 && isAbandoned(scene, token)) return ['lost']", ''),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
   },
   {
     rule: 'a key that was healed in a quarantine does not extend',
@@ -646,7 +646,7 @@ const rules: readonly Mutant[] = [
         "  abandon(scene, token, tombstoneMs(scene))\n  return ['extended']",
       ),
     ],
-    killedBy: { test: 'test/redis/renewal-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
   },
   {
     rule: 'a hand over that fails in one cell releases both halves',
@@ -668,12 +668,12 @@ const rules: readonly Mutant[] = [
         '',
       ),
     ],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts', name: 'a key that outlasts' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts', name: 'a key that outlasts' },
   },
   {
     rule: 'a place of a waiter ends with the longest lease',
     patches: [lua('verbs/acquire', 'math.min(waitMs, tonumber(maxLeaseMs))', 'waitMs')],
-    killedBy: { test: 'test/redis/grant-scripts.test.ts', name: 'leaves a waiter' },
+    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts', name: 'leaves a waiter' },
   },
   {
     rule: 'an owner that no server can write is refused',
@@ -697,7 +697,7 @@ const rules: readonly Mutant[] = [
         '',
       ),
     ],
-    killedBy: { test: 'test/redis/enrolment-scripts.test.ts' },
+    killedBy: { test: 'test/redlock/wire/enrolment-scripts.test.ts' },
   },
   {
     rule: 'a lease is handed over only by its own Redlock',

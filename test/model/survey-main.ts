@@ -25,7 +25,7 @@ const FILES = [
   ...['fleet/clock-watch', 'fleet/enrol-scripts', 'verbs/votes', 'verbs/acquire'],
   ...['verbs/confirm', 'verbs/extend', 'verbs/heal', 'verbs/release', 'verbs/library'],
 ].map((name) => `src/redlock/${name}.ts`)
-const OTHERS = ['src/lock/trust.ts', 'src/lock/held-lease.ts', 'src/redis/enrolment.ts']
+const OTHERS = ['src/lock/trust.ts', 'src/lock/held-lease.ts', 'src/redlock/wire/enrolment.ts']
 
 /** One after the other, until one of them notices. */
 const QUICK = [

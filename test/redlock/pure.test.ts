@@ -9,7 +9,7 @@ import { heldBy, quorumOf, RESERVED } from '../../src/redlock/quorum/quorum.ts'
 import { ProposalClock } from '../../src/redlock/verbs/acquire.ts'
 import { describeToken } from '../../src/lock/describe-token.ts'
 import type { AcquireVote } from '../../src/redlock/verbs/votes.ts'
-import type { Master } from '../../src/redis/master.ts'
+import type { Master } from '../../src/redlock/wire/master.ts'
 
 const fleetSize = fc.integer({ min: 1, max: 15 })
 

@@ -1,7 +1,7 @@
 /** A grant in the very reply that shows that its master's clock jumped. */
 import { expect, test } from 'vitest'
-import { USUAL } from '../../src/redis/batch.ts'
-import type { Master } from '../../src/redis/master.ts'
+import { USUAL } from '../../src/redlock/wire/batch.ts'
+import type { Master } from '../../src/redlock/wire/master.ts'
 import type { Fleet } from '../../src/redlock/fleet/fleet.ts'
 import { Acquire } from '../../src/redlock/verbs/acquire.ts'
 

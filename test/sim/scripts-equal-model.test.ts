@@ -6,7 +6,13 @@
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { batchArgs, batchScript, callOf, readBatch, type Argument } from '../../src/redis/batch.ts'
+import {
+  batchArgs,
+  batchScript,
+  callOf,
+  readBatch,
+  type Argument,
+} from '../../src/redlock/wire/batch.ts'
 import {
   bootstrapScript,
   enrolScript,

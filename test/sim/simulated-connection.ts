@@ -1,5 +1,5 @@
 /**
- * A `Master` over the simulated network: the enrolment of `src/redis` without ioredis.
+ * A `Master` over the simulated network: the enrolment of `src/redlock/wire` without ioredis.
  *
  * It connects after construction, reads the server's facts, asks the fleet to admit it, loads the
  * scripts and may then vote. A socket that stays silent is replaced, and so is one whose server
@@ -16,11 +16,11 @@ import {
   type MasterState,
   type Request,
   type Subscription,
-} from '../../src/redis/master.ts'
-import type { Entry } from '../../src/redis/batch.ts'
-import { Enrolment } from '../../src/redis/enrolment.ts'
-import type { Script } from '../../src/redis/script.ts'
-import { readServerFacts, type ServerFacts } from '../../src/redis/server-facts.ts'
+} from '../../src/redlock/wire/master.ts'
+import type { Entry } from '../../src/redlock/wire/batch.ts'
+import { Enrolment } from '../../src/redlock/wire/enrolment.ts'
+import type { Script } from '../../src/redlock/wire/script.ts'
+import { readServerFacts, type ServerFacts } from '../../src/redlock/wire/server-facts.ts'
 import { SimulatedReplyError, type SimulatedMaster } from './simulated-master.ts'
 import type { Link, Socket } from './simulated-network.ts'
 import type { VirtualClock } from './virtual-clock.ts'

@@ -6,7 +6,7 @@
  *   down ─restart(keep)─▶ up: another run id, no loaded scripts, and of its memory what `keep` says
  */
 import type { SeededRandom } from './seeded-random.ts'
-import type { Call, Constants, Entry } from '../../src/redis/batch.ts'
+import type { Call, Constants, Entry } from '../../src/redlock/wire/batch.ts'
 import {
   simulateProcedure,
   simulateScript,

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, Worker, type Job, type JobsOptions } from 'bullmq'
 import { expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
-import { cli } from '../cli/run-cli.ts'
+import { cli } from '../tools/cli/run-cli.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 const CUSTOMERS = ['a', 'b', 'c', 'd']

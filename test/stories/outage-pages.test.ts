@@ -4,11 +4,11 @@
  */
 import { afterAll, expect, it, vi } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
-import type { DashboardState } from '../../src/dashboard/state.ts'
-import type { ResourceDetail } from '../../src/operator/resource-detail.ts'
-import { dashboardHandler } from '../../src/dashboard/index.ts'
+import type { DashboardState } from '../../src/tools/dashboard/state.ts'
+import type { ResourceDetail } from '../../src/tools/operator/resource-detail.ts'
+import { dashboardHandler } from '../../src/tools/dashboard/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
-import { listen, optionsFor } from '../dashboard/harness.ts'
+import { listen, optionsFor } from '../tools/dashboard/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage } from './outages.ts'
 

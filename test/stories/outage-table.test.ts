@@ -4,7 +4,7 @@
  */
 import { afterAll, expect, it, vi } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
-import { cli, fleetEnv, runningCli, type Said } from '../cli/run-cli.ts'
+import { cli, fleetEnv, runningCli, type Said } from '../tools/cli/run-cli.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage, type OutageName } from './outages.ts'
@@ -156,7 +156,7 @@ it.each(Object.keys(OUTAGES) as OutageName[])('programs: %s', async (name) => {
   const outage: Outage = OUTAGES[name]
   const { queue, env } = await scene(outage)
   const health = ['--health-port', '0', '--health-host', '127.0.0.1', '--drain-ms', '500']
-  await using work = runningCli(['work', 'test/cli/ledger-worker-child.ts', ...health], {
+  await using work = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts', ...health], {
     ...env,
     QUEUE: queue,
   })

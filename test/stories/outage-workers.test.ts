@@ -7,7 +7,7 @@ import { Job, Queue, type Worker } from 'bullmq'
 import { systemClock, withinMs } from '../../src/clock.ts'
 import { LockedQueue, LockedWorker, Redlock, silentLogger, type JobLease } from '../../src/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
-import { gate } from '../dashboard/harness.ts'
+import { gate } from '../tools/dashboard/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage } from './outages.ts'
 

@@ -2,7 +2,7 @@
  * The outages that the tables of this folder have in common: what fails, and what can still be
  * known.
  */
-import { openRedis } from '../cli/open-redis.ts'
+import { openRedis } from '../tools/cli/open-redis.ts'
 import type { Fixture } from '../fixtures.ts'
 
 export interface Outage {

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { COMPILED, isBuilt } from '../cli/run-cli.ts'
+import { COMPILED, isBuilt } from '../tools/cli/run-cli.ts'
 
 export const ROOT = join(import.meta.dirname, '..', '..')
 const PACKED = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']

@@ -54,7 +54,7 @@ it('the pages contain the examples that run here', () => {
 it('the tarball has what runs and its sources, and nothing that only tests need', () => {
   for (const name of [
     'dist/index.js',
-    'dist/cli/main.js',
+    'dist/tools/cli/main.js',
     'src/index.ts',
     'README.md',
     'LICENSE',

@@ -4,7 +4,7 @@ import { cp, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { COMPILED, isBuilt } from '../cli/run-cli.ts'
+import { COMPILED, isBuilt } from '../tools/cli/run-cli.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']

@@ -1,7 +1,7 @@
 /** Before any test: there must be something that runs real Redis servers. */
 
 import { provisionServer } from '../../scripts/provision-server.ts'
-import { COMPILED, isBuilt } from '../cli/run-cli.ts'
+import { COMPILED, isBuilt } from '../tools/cli/run-cli.ts'
 import { bundleCli } from './cli-bundle.ts'
 
 export async function setup(): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import { metrics } from '@opentelemetry/api'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openMetrics, type Metrics } from '../../src/cli/work/metrics.ts'
+import { openMetrics, type Metrics } from '../../src/tools/cli/work/metrics.ts'
 import {
   batchProcessor,
   LockedQueue,

@@ -1,10 +1,10 @@
 /** A `work` process that serves /metrics, and the Prometheus that may scrape it. */
 import { Queue } from 'bullmq'
-import { fleetEnv, runningCli } from '../cli/run-cli.ts'
+import { fleetEnv, runningCli } from '../tools/cli/run-cli.ts'
 import type { Fixture } from '../fixtures.ts'
 import { findProgram } from '../../scripts/find-program.ts'
 
-const MODULE = 'test/cli/ledger-worker-child.ts'
+const MODULE = 'test/tools/cli/ledger-worker-child.ts'
 const LEASE = { leaseMs: 5_000, maxLeaseMs: 20_000 }
 
 /** Its program; undefined where it is not installed, which is said. */

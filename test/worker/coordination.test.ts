@@ -12,7 +12,7 @@ import {
   type LockedWorkerOptions,
   type Redlock,
 } from '../../src/index.ts'
-import { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
 import { ResultStore } from '../../src/worker/run/result-store.ts'
 import { Redis } from 'ioredis'
 import { until, useFleet } from '../fixtures.ts'

@@ -12,8 +12,8 @@ import {
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
-import { LineBackend } from '../../src/worker/bullmq/line-backend.ts'
-import { SettingsCheck, settingsKey } from '../../src/worker/line/settings-check.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
+import { SettingsCheck, settingsKey } from '../../src/line/settings-check.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Charge {

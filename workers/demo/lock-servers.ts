@@ -2,7 +2,7 @@
 import { LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import { silentLogger } from '../../src/index.ts'
-import { openLocks } from '../../src/operator/open-locks.ts'
+import { openLocks } from '../../src/tools/operator/open-locks.ts'
 import { startNewFleet } from '../new-fleet.ts'
 import type { Closing } from './stopping.ts'
 import type { Plan } from './options.ts'

@@ -10,7 +10,7 @@
  * as long as its clock is far from those of a quorum. No lease then rests on a clock that will be
  * set right by a step.
  */
-import type { Master } from '../../redis/master.ts'
+import type { Master } from '../wire/master.ts'
 import { instant, type Clock, type Instant } from '../../clock.ts'
 
 /** A server's clock as seen through one reply. */

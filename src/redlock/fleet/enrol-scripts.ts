@@ -3,7 +3,7 @@
  * How long a quarantine has lasted is counted by clients, on their monotonic clocks. The server has
  * only a wall clock, which may be set meanwhile.
  */
-import { defineScript, type Script } from '../../redis/script.ts'
+import { defineScript, type Script } from '../wire/script.ts'
 
 /**
  * KEYS  1 master

@@ -7,14 +7,14 @@
  * on the master itself, so that all clients agree on whether it may vote again.
  */
 import { randomUUID } from 'node:crypto'
-import type { ServerFacts } from '../../redis/server-facts.ts'
+import type { ServerFacts } from '../wire/server-facts.ts'
 import {
   describeState,
   type Admission,
   type Master,
   type MasterState,
   type Refusal,
-} from '../../redis/master.ts'
+} from '../wire/master.ts'
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { LockObserver, MasterStatus, Question } from '../../telemetry/lock-observer.ts'

@@ -5,7 +5,7 @@
  */
 import type { Clock, Timer } from '../../clock.ts'
 import type { EventLog } from '../../event-log.ts'
-import type { Master, MasterState } from '../../redis/master.ts'
+import type { Master, MasterState } from '../wire/master.ts'
 import { Repeats } from '../../repeats.ts'
 
 const GATHER_MS = 250

@@ -5,7 +5,7 @@
  * client lives long enough to see all of it.
  */
 import type { Clock, Timer } from '../../clock.ts'
-import type { Master } from '../../redis/master.ts'
+import type { Master } from '../wire/master.ts'
 import { waitedScript } from './enrol-scripts.ts'
 
 /** How often a client tells the master, as a fraction of a whole quarantine. */

@@ -3,14 +3,8 @@
  * in what they ask, how they read an answer, and what counts as a vote for.
  */
 import type { Deadline, Expiring } from '../../clock.ts'
-import type { Call } from '../../redis/batch.ts'
-import {
-  noReply,
-  type Asker,
-  type CallResult,
-  type Master,
-  type Request,
-} from '../../redis/master.ts'
+import type { Call } from '../wire/batch.ts'
+import { noReply, type Asker, type CallResult, type Master, type Request } from '../wire/master.ts'
 import type { Question } from '../../telemetry/lock-observer.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Vote } from '../verbs/votes.ts'

@@ -1,7 +1,7 @@
 /** Asks every master to grant resources to a token that it has not seen before. */
 import type { Clock } from '../../clock.ts'
-import { callOf, type Call, USUAL, type Procedure } from '../../redis/batch.ts'
-import type { CallResult, Master } from '../../redis/master.ts'
+import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
+import type { CallResult, Master } from '../wire/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { RESERVED } from '../quorum/quorum.ts'
 import type { Verb } from '../quorum/poll.ts'

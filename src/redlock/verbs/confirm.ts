@@ -1,6 +1,6 @@
 /** Raises the counter to the largest one that a quorum granted, where the key is still mine. */
-import { callOf, type Call, type Procedure } from '../../redis/batch.ts'
-import type { CallResult, Master } from '../../redis/master.ts'
+import { callOf, type Call, type Procedure } from '../wire/batch.ts'
+import type { CallResult, Master } from '../wire/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Claim } from './claim.ts'

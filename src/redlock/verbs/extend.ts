@@ -1,6 +1,6 @@
 /** Asks every master to keep the lease for its full length again. */
-import { callOf, type Call, USUAL, type Procedure } from '../../redis/batch.ts'
-import type { CallResult, Master } from '../../redis/master.ts'
+import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
+import type { CallResult, Master } from '../wire/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Claim } from './claim.ts'

@@ -1,6 +1,6 @@
 /** Gives the key back to one master that lost it, once a quorum has confirmed an extension. */
-import { callOf, type Procedure } from '../../redis/batch.ts'
-import { callMaster, type CallResult, type Master } from '../../redis/master.ts'
+import { callOf, type Procedure } from '../wire/batch.ts'
+import { callMaster, type CallResult, type Master } from '../wire/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Claim } from './claim.ts'
 import { readVote, type HealVote } from './votes.ts'

@@ -1,8 +1,8 @@
 /** Asks every master about one resource, and says who holds it. */
 import { QuorumUnreachableError } from '../../errors.ts'
 import type { Inspection, MasterView } from '../../lock/inspection.ts'
-import { callOf, type Procedure } from '../../redis/batch.ts'
-import { callMaster, type Master } from '../../redis/master.ts'
+import { callOf, type Procedure } from '../wire/batch.ts'
+import { callMaster, type Master } from '../wire/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
 import { describeToken } from '../../lock/describe-token.ts'

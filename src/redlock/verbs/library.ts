@@ -1,6 +1,6 @@
 /**
  * The Lua of all verbs as one script. Each verb runs atomically on one server and is safe to run
- * twice; `src/redis/batch.ts` carries it there.
+ * twice; `src/redlock/wire/batch.ts` carries it there.
  *
  * Common to all: a reply is an array that begins with a word; the usual reply of a short form is
  * one character. `TIME` is read once a batch (it moves inside a script before Redis 7.2) and is
@@ -9,7 +9,7 @@
  * means that this server is not, or no longer, the one that the caller's connection enrolled: it
  * restarted, lost its data, or serves another fleet.
  */
-import type { Constants, Library } from '../../redis/batch.ts'
+import type { Constants, Library } from '../wire/batch.ts'
 import { luaKeys } from '../keyspace.ts'
 import type { Settings } from '../settings.ts'
 import { acquireProcedure } from './acquire.ts'

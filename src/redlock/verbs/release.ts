@@ -1,7 +1,7 @@
 /** Deletes a claim's keys on every master, whatever each of them answered before. */
 import { sleep } from '../../clock.ts'
-import { callOf, type Call, USUAL, type Procedure } from '../../redis/batch.ts'
-import { callMaster, type CallResult, type Master } from '../../redis/master.ts'
+import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
+import { callMaster, type CallResult, type Master } from '../wire/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Claim } from './claim.ts'

@@ -1,6 +1,6 @@
 /** One master's answer to one question. A reply that no verb knows is no vote. */
 import { describeToken } from '../../lock/describe-token.ts'
-import type { CallResult } from '../../redis/master.ts'
+import type { CallResult } from '../wire/master.ts'
 import type { VoteOutcome } from '../../telemetry/lock-observer.ts'
 
 /** A master that gave no answer to the question, and why. */

@@ -1,6 +1,6 @@
 /** A waiter that stops waiting leaves its place; where that is not heard, its place expires. */
-import { callOf, type Procedure } from '../../redis/batch.ts'
-import { callMaster } from '../../redis/master.ts'
+import { callOf, type Procedure } from '../wire/batch.ts'
+import { callMaster } from '../wire/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 
 /** Returns  withdrawn */

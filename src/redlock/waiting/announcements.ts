@@ -8,7 +8,7 @@
  * waiter one delay and nothing else.
  */
 import type { Clock } from '../../clock.ts'
-import type { Master, Subscription } from '../../redis/master.ts'
+import type { Master, Subscription } from '../wire/master.ts'
 
 /**
  * Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it.

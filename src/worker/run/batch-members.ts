@@ -4,7 +4,7 @@
  */
 import type { Job } from 'bullmq'
 import type { Lease } from '../../lock/lease.ts'
-import type { LineBackend, TakenJob, Taking } from '../bullmq/line-backend.ts'
+import type { LineBackend, TakenJob, Taking } from '../../line/line-backend.ts'
 import type { Members } from './batch.ts'
 import type { Insist } from './checkpoints.ts'
 import type { Running } from './running-jobs.ts'

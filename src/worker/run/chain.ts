@@ -13,8 +13,8 @@ import { Deadlines, type Clock, type Deadline, type Expiring } from '../../clock
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
-import type { Ending, Move, Taking, Turn } from '../bullmq/line-backend.ts'
-import { shareFrom } from '../line/shares.ts'
+import type { Ending, Move, Taking, Turn } from '../../line/line-backend.ts'
+import { shareFrom } from '../../line/shares.ts'
 import { isWithin } from './admission.ts'
 import { LoopLoad } from './loop-load.ts'
 

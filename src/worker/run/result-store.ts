@@ -5,8 +5,8 @@
  */
 import type { Job } from 'bullmq'
 import { LeaseLostError, ValueTooLargeError } from '../../errors.ts'
-import { keyScript } from '../bullmq/composed-script.ts'
-import type { LineBackend } from '../bullmq/line-backend.ts'
+import { keyScript } from '../../line/bullmq/composed-script.ts'
+import type { LineBackend } from '../../line/line-backend.ts'
 
 /** One computation for all jobs of a resource, within a time. */
 export interface Dedupe<Data> {

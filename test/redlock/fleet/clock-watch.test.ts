@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/clock.ts'
 import { ClockWatch, clockSample, jumpMs } from '../../../src/redlock/fleet/clock-watch.ts'
-import type { Master } from '../../../src/redis/master.ts'
+import type { Master } from '../../../src/redlock/wire/master.ts'
 
 const DRIFT = 0.01
 const TOLERANCE = 20

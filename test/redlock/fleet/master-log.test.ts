@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { EventLog } from '../../../src/event-log.ts'
 import { silentLogger, type Logger } from '../../../src/index.ts'
 import { MasterLog } from '../../../src/redlock/fleet/master-log.ts'
-import type { Master, MasterState } from '../../../src/redis/master.ts'
+import type { Master, MasterState } from '../../../src/redlock/wire/master.ts'
 import { FakeClock } from '../../../src/testing/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
 

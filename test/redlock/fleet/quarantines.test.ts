@@ -3,7 +3,7 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Quarantines } from '../../../src/redlock/fleet/quarantines.ts'
-import type { Master } from '../../../src/redis/master.ts'
+import type { Master } from '../../../src/redlock/wire/master.ts'
 import { FakeClock } from '../../../src/testing/index.ts'
 
 test('a report that is never answered is not the last one', async () => {

@@ -7,8 +7,8 @@ import { Extend } from '../../../src/redlock/verbs/extend.ts'
 import { heal } from '../../../src/redlock/verbs/heal.ts'
 import { Release } from '../../../src/redlock/verbs/release.ts'
 import type { Vote } from '../../../src/redlock/verbs/votes.ts'
-import { USUAL } from '../../../src/redis/batch.ts'
-import type { CallResult, Master, Request } from '../../../src/redis/master.ts'
+import { USUAL } from '../../../src/redlock/wire/batch.ts'
+import type { CallResult, Master, Request } from '../../../src/redlock/wire/master.ts'
 import { FakeClock } from '../../../src/testing/index.ts'
 
 const MAX_LEASE_MS = 1_000

@@ -1,0 +1,135 @@
+/**
+ * Cancels jobs wherever they are. One that waits fails at once, with the reason. For one that runs,
+ * a request is left in the queue's Redis, at which every worker looks while it has jobs; its signal
+ * aborts, and it fails without another attempt.
+ */
+import { Job, UnrecoverableError, type Queue } from 'bullmq'
+import { sleep, systemClock } from '../clock.ts'
+import { JobCancelledError } from '../errors.ts'
+import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
+import { keyScript } from './bullmq/composed-script.ts'
+import { LineBackend } from './line-backend.ts'
+import { resourceName } from './resource.ts'
+import { membersOf } from '../worker/inspection.ts'
+import { skipJob } from './leave-lines.ts'
+
+/** What `queue.cancel` takes. */
+export interface CancelOptions {
+  /** What the jobs fail with, and the signal's reason says. @defaultValue 'no reason given' */
+  readonly reason?: string
+  /** How long to wait for jobs that run. @defaultValue 5 000 */
+  readonly timeoutMs?: number
+}
+
+/** What became of one job. */
+export interface Cancelled {
+  /** BullMQ's id of the job. */
+  readonly jobId: string
+  /**
+   * `failed`: it waited, and failed. `stopped`: it ran, and has failed since, or was removed at its
+   * end. `completed`: it ended before it noticed. `running`: it still runs; its signal aborts all
+   * the same. `finished`: it had ended before. `missing`: there is no such job.
+   */
+  readonly outcome: 'failed' | 'stopped' | 'completed' | 'running' | 'finished' | 'missing'
+}
+
+/** Jobs of a line that one call cancels. */
+const MAX_JOBS = 10_000
+const AT_ONCE = 50
+const POLL_MS = 50
+const TIMEOUT_MS = 5_000
+
+/** KEYS  1 cancelled · ARGV  3… job keys. Returns  the request for each, or false */
+const cancelledScript = keyScript(
+  'cancelled',
+  `
+if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
+return redis.call('HMGET', KEYS[1], unpack(ARGV, 3))
+`,
+)
+
+/** KEYS  1 cancelled · ARGV  3 job key */
+const withdrawScript = keyScript('withdraw', `return redis.call('HDEL', KEYS[1], ARGV[3])`)
+
+/** @param target a job's id, or a resource: all jobs of this queue in its line, up to 10,000. */
+export async function cancelJobs(
+  queue: Queue,
+  target: string | { readonly resource: string },
+  options: CancelOptions = {},
+): Promise<readonly Cancelled[]> {
+  knownOptions({ ...options }, { reason: true, timeoutMs: true })
+  const { reason = 'no reason given', timeoutMs = TIMEOUT_MS } = options
+  nameOption('reason', reason)
+  integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
+  const given: unknown = target
+  if (typeof given !== 'string' && (typeof given !== 'object' || given === null)) {
+    refuse('target', 'the id of a job, or `{ resource }`', given)
+  }
+  const backend = LineBackend.of(queue)
+  const deadline = systemClock.now() + timeoutMs
+  const ids = typeof target === 'string' ? [target] : await idsOf(queue, backend, target.resource)
+  const done: Cancelled[] = []
+  for (let from = 0; from < ids.length; from += AT_ONCE) {
+    const some = ids.slice(from, from + AT_ONCE)
+    done.push(...(await Promise.all(some.map((id) => cancelOne(queue, id, reason, deadline)))))
+  }
+  return done.reverse()
+}
+
+/** From the end of the line on: else the next job would start when the first one has failed. */
+async function idsOf(queue: Queue, backend: LineBackend, name: string): Promise<readonly string[]> {
+  const { members } = await membersOf(resourceName(name), backend, MAX_JOBS)
+  return members
+    .filter((member) => member.queue === queue.name)
+    .map(({ jobId }) => jobId)
+    .reverse()
+}
+
+async function cancelOne(
+  queue: Queue,
+  jobId: string,
+  reason: string,
+  deadline: number,
+): Promise<Cancelled> {
+  const backend = LineBackend.of(queue)
+  const error = new UnrecoverableError(new JobCancelledError(jobId, reason).message)
+  let wasRunning = false
+  for (;;) {
+    const job = await Job.fromId(queue, jobId)
+    const outcome = job === undefined ? 'missing' : await backend.cancel(job, error, reason)
+    if (outcome !== 'running') {
+      if (!wasRunning) return { jobId, outcome }
+      await backend.run(withdrawScript, 'cancelled', [backend.toKey(jobId)])
+      if (outcome === 'failed') return { jobId, outcome }
+      const ended = await Job.fromId(queue, jobId)
+      if (ended !== undefined && (await ended.isCompleted())) return { jobId, outcome: 'completed' }
+      await skipJob(backend, jobId) // It must not hold its line, whatever failed jobs do.
+      return { jobId, outcome: 'stopped' }
+    }
+    wasRunning = true
+    if (systemClock.now() >= deadline) return { jobId, outcome }
+    await sleep(systemClock, POLL_MS)
+  }
+}
+
+/** A request to stop a job that runs. */
+interface CancelRequest {
+  readonly jobId: string
+  /** Tells it from another job with the same id. */
+  readonly timestamp: number
+  readonly reason: string
+}
+
+/** Which of these jobs, that run here, shall be stopped. */
+export async function cancelRequests(
+  backend: LineBackend,
+  jobIds: readonly string[],
+): Promise<readonly CancelRequest[]> {
+  const keys = jobIds.map((id) => backend.toKey(id))
+  const found = (await backend.run(cancelledScript, 'cancelled', keys)) as (string | null)[]
+  return found.flatMap((text, index) => {
+    if (text === null) return []
+    const [timestamp, reason] = JSON.parse(text) as [string, string]
+    return [{ jobId: jobIds[index] ?? '', timestamp: Number(timestamp), reason }]
+  })
+}

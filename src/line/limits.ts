@@ -1,0 +1,257 @@
+/**
+ * What an operator or a program sets for one resource while jobs run: a pause, a number of slots, a
+ * rate. It is kept in the queue's Redis, so every process goes by it at once, and it survives
+ * restarts and deploys.
+ */
+import { hostname } from 'node:os'
+import { systemClock } from '../clock.ts'
+import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
+import type { LineBackend } from './line-backend.ts'
+import { resourceName } from './resource.ts'
+import { SET_LIMIT } from './limits-library.ts'
+import { lineScript } from './line-library.ts'
+import { sweepAll } from './sweep.ts'
+
+/** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
+export interface LimitOptions {
+  /** When it ends by itself. @defaultValue no end */
+  readonly until?: Date | number
+  /** Shown to people who ask why a job waits. */
+  readonly reason?: string
+  /** Who sets it. @defaultValue `hostname:pid` */
+  readonly by?: string
+}
+
+/**
+ * How many jobs of a resource may start: `limit` in `perMs` in the long run. It is counted with
+ * [GCRA](https://en.wikipedia.org/wiki/Generic_cell_rate_algorithm).
+ */
+export interface Rate {
+  /** How many jobs may start. */
+  readonly limit: number
+  /** In which time. */
+  readonly perMs: number
+  /**
+   * How many may start at once after a pause. In any time of `t` ms, at most `burst + t × limit /
+   * perMs` start. @defaultValue 1
+   */
+  readonly burst?: number
+}
+
+/** The rate of a job's resource, and what this job counts. */
+export interface JobRate extends Rate {
+  /**
+   * How many starts of the rate this job uses.
+   * @defaultValue 1
+   */
+  readonly cost?: number
+}
+
+/** Something that was set. */
+export interface LimitSetting {
+  /** When it was set. */
+  readonly since: Date
+  /** When it ends by itself; undefined where it has no end. */
+  readonly until?: Date
+  /** Why it was set. */
+  readonly reason?: string
+  /** Who set it. */
+  readonly by?: string
+}
+
+/** What is in force for one resource. Empty where nothing is set. */
+export interface ResourceLimits {
+  /** None of its jobs starts. */
+  readonly paused?: LimitSetting
+  /** None of its jobs starts after a `lease.rateLimit()`. */
+  readonly asleepUntil?: Date
+  /** `pattern`: they are set for all resources that begin so, and not for this one. */
+  readonly slots?: LimitSetting & { readonly slots: number; readonly pattern?: string }
+  /** How many of its jobs may start in a time. */
+  readonly rate?: LimitSetting & Required<Rate>
+}
+
+type LimitKind = 'paused' | 'slots' | 'rate' | 'asleep'
+
+const OPTIONS = { until: true, reason: true, by: true } as const
+const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
+const MAX_SLOTS = 1_000
+const MAX_TEXT_LENGTH = 500
+
+/**
+ * Sets or ends a limit of a resource, and wakes the jobs that may start by it.
+ *
+ * KEYS  1 limits
+ * ARGV  1 space · 2 slots · 3 resource · 4 kind · 5 what is set (JSON), '' to end it
+ *       6 ms after which it ends; '' where 5 says when, if it ends
+ * Returns  when it ends (ms), or '' for no end
+ */
+const limitBody = `
+local resource, kind, entry = ARGV[3], ARGV[4], ARGV[5] ~= '' and cjson.decode(ARGV[5]) or nil
+if entry and ARGV[6] ~= '' then entry['until'] = math.ceil(nowMs() + ARGV[6]) end
+local ends = setLimit(resource, kind, entry)
+local heads, _, _, limits = headsOf(resource)
+redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
+wakeAll(heads, limits, false, '')
+return ends
+`
+const limitScript = lineScript('limit', limitBody, SET_LIMIT)
+
+/**
+ * KEYS  1 any · ARGV  1 space · 2 slots · 3 pattern · 4 the slots that are set (JSON), '' to end
+ * them
+ */
+const patternBody = `setPattern(ARGV[3], ARGV[4] ~= '' and cjson.decode(ARGV[4]) or nil)`
+const patternScript = lineScript('pattern', patternBody, SET_LIMIT)
+
+/**
+ * KEYS  1 limits
+ * ARGV  1 space · 2 slots · 3 resource or pattern, or none for all
+ * Returns  resources and patterns, each with what is set (JSON); of a pattern, its slots
+ */
+const limitsBody = `
+local found, name = {}, ARGV[3]
+if not name then
+  found = redis.call('HGETALL', KEYS[1])
+  for i, text in ipairs(redis.call('HGETALL', SPACE .. 'slot-patterns')) do
+    found[#found + 1] = i % 2 == 1 and text or '{"slots":' .. text .. '}'
+  end
+  return found
+end
+return {name, inForce(name)}
+`
+const limitsScript = lineScript('limits', limitsBody)
+
+/** What is stored of a limit. */
+type Entry = Readonly<Record<string, unknown>>
+
+/** @throws TypeError for a bad option. */
+function limitEntry(options: LimitOptions): Entry {
+  knownOptions({ ...options }, OPTIONS)
+  const { until, reason, by = `${hostname()}:${process.pid}` } = options
+  for (const [name, text] of Object.entries({ reason, by })) {
+    if (text !== undefined && (typeof text !== 'string' || text.length > MAX_TEXT_LENGTH)) {
+      refuse(name, `a string of at most ${MAX_TEXT_LENGTH} characters`, text)
+    }
+  }
+  const end = until === undefined ? undefined : Number(until)
+  if (end !== undefined && !(end > systemClock.wallNow())) {
+    refuse('until', 'a time in the future: a Date, or milliseconds since 1970', end)
+  }
+  return { since: systemClock.wallNow(), until: end && Math.ceil(end), reason, by }
+}
+
+/** @throws TypeError for a bad rate. */
+export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
+  if (typeof rate !== 'object') refuse(name, 'an object with `limit` and `perMs`', rate)
+  knownOptions({ ...rate }, RATE)
+  const { limit, perMs, burst = 1, cost = 1 } = rate
+  const most = Number.MAX_SAFE_INTEGER
+  numberOption(`${name}.limit`, limit, Number.MIN_VALUE, most)
+  numberOption(`${name}.perMs`, perMs, 1, most)
+  numberOption(`${name}.burst`, burst, 1, most)
+  numberOption(`${name}.cost`, cost, Number.MIN_VALUE, most)
+  return { limit, perMs, burst, cost }
+}
+
+/** @throws TypeError for a pattern. No job has a pattern for its resource. */
+function noPattern(resource: string): void {
+  if (resourceName(resource).endsWith('*')) {
+    refuse('resource', 'the name of one resource: only slots can be set for a pattern', resource)
+  }
+}
+
+/** The limits of resources, in the queue's Redis. */
+export class LineLimits {
+  readonly #backend: LineBackend
+
+  constructor(backend: LineBackend) {
+    this.#backend = backend
+  }
+
+  async pause(resource: string, options: LimitOptions): Promise<void> {
+    noPattern(resource)
+    await this.#set(resource, 'paused', limitEntry(options))
+  }
+
+  async resume(resource: string): Promise<void> {
+    await this.#set(resource, 'asleep')
+    await this.#set(resource, 'paused')
+  }
+
+  /** @returns when the resource wakes again, on the wall clock. */
+  async sleep(resource: string, forMs: number): Promise<number> {
+    return Number(await this.#set(resource, 'asleep', { since: systemClock.wallNow() }, forMs))
+  }
+
+  /** @param resource or a pattern: `customer:*` is every resource that begins with `customer:`. */
+  async setSlots(resource: string, slots: number, options: LimitOptions): Promise<void> {
+    await this.#setSlots(resource, { ...limitEntry(options), slots: checkedSlots(slots) })
+  }
+
+  async resetSlots(resource: string): Promise<void> {
+    await this.#setSlots(resource)
+  }
+
+  async setRate(resource: string, rate: Rate, options: LimitOptions): Promise<void> {
+    noPattern(resource)
+    if ('cost' in rate) refuse('rate.cost', 'absent: the job says its cost', rate.cost)
+    const { cost: _, ...checked } = checkedRate(rate, 'rate')
+    await this.#set(resource, 'rate', { ...limitEntry(options), ...checked })
+  }
+
+  async resetRate(resource: string): Promise<void> {
+    await this.#set(resource, 'rate')
+  }
+
+  /** What is set for a resource, or for all of which something is set. */
+  async get(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
+    const args = resource === undefined ? [] : [resource]
+    const found = (await this.#backend.run(limitsScript, 'limits', args)) as readonly string[]
+    const all = new Map<string, ResourceLimits>()
+    for (let index = 0; index + 1 < found.length; index += 2) {
+      const limits = limitsFrom(found[index + 1] ?? '{}')
+      if (Object.keys(limits).length > 0) all.set(found[index] ?? '', limits)
+    }
+    return all
+  }
+
+  async #setSlots(resource: string, entry?: Entry): Promise<void> {
+    if (resource.endsWith('*')) {
+      await this.#backend.run(patternScript, 'limits', [resource, textOf(entry)])
+      await sweepAll(this.#backend) // Jobs that sleep may start by it.
+    } else {
+      await this.#set(resource, 'slots', entry)
+    }
+  }
+
+  /** Ends the limit where there is no `entry`. @returns when it ends (ms), or '' for no end. */
+  #set(resource: string, kind: LimitKind, entry?: Entry, forMs?: number): Promise<unknown> {
+    return this.#backend.run(limitScript, 'limits', [resource, kind, textOf(entry), forMs ?? ''])
+  }
+}
+
+function textOf(entry: Entry | undefined): string {
+  return entry === undefined ? '' : JSON.stringify(entry)
+}
+
+/** @throws TypeError for what is no number of slots. */
+export function checkedSlots(slots: unknown): number {
+  return integerOption('slots', slots, 1, MAX_SLOTS)
+}
+
+type Stored = Record<string, unknown> & { readonly since: number; readonly until?: number }
+
+/** @param text what the queue's Redis has for a resource. */
+export function limitsFrom(text: string): ResourceLimits {
+  const all = JSON.parse(text) as Partial<Record<LimitKind, Stored>>
+  const now = systemClock.wallNow()
+  const found: Record<string, unknown> = {}
+  for (const [kind, { since, until, ...rest }] of Object.entries(all)) {
+    if (until !== undefined && until <= now) continue
+    const end = until === undefined ? {} : { until: new Date(until) }
+    if (kind === 'asleep') found['asleepUntil'] = end.until
+    else found[kind] = { since: new Date(since), ...end, ...rest }
+  }
+  return found
+}

@@ -1,0 +1,49 @@
+/** Whose job one is, and how much of the work that tenant may have while all are busy. */
+import { numberOption, refuse } from '../options.ts'
+import type { LineBackend } from './line-backend.ts'
+import { lineScript } from './line-library.ts'
+
+export interface Share {
+  readonly tenant: string
+  readonly weight: number
+}
+
+const MIN_WEIGHT = 0.01
+const MAX_WEIGHT = 1_000
+const MAX_TENANT_LENGTH = 512
+
+/** @throws TypeError for what names no tenant. */
+export function checkedTenant(tenant: unknown): string {
+  if (typeof tenant === 'string' && tenant !== '' && tenant.length <= MAX_TENANT_LENGTH) {
+    return tenant
+  }
+  return refuse('tenant', `a function that returns 1 to ${MAX_TENANT_LENGTH} characters`, tenant)
+}
+
+/** @throws TypeError for what is no weight. */
+export function checkedWeight(weight: unknown): number {
+  return numberOption('weight', weight, MIN_WEIGHT, MAX_WEIGHT)
+}
+
+/** As a job's hash has it. */
+export function shareText({ tenant, weight }: Share): string {
+  return `${weight} ${tenant}`
+}
+
+export function shareFrom(text: string): Share | undefined {
+  const space = text.indexOf(' ')
+  if (space < 0) return undefined
+  return { tenant: text.slice(space + 1), weight: Number(text.slice(0, space)) }
+}
+
+/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 share · 5 ms to count for it */
+const chargeScript = lineScript('charge', `charge(ARGV[3], ARGV[4], tonumber(ARGV[5]))`)
+
+/** Counts work for the tenant of a share, also of a job that has not ended. */
+export async function chargeShare(
+  backend: LineBackend,
+  share: string,
+  workedMs: number,
+): Promise<void> {
+  await backend.run(chargeScript, 'shares', [backend.toKey(''), share, workedMs])
+}

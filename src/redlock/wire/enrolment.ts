@@ -1,0 +1,145 @@
+/**
+ * Whether the server at the other end of a connection may vote, and who changes that:
+ *
+ *   connecting ──connected()──▶ enrolling ──admitted──▶ enrolled
+ *       ▲                         │  ▲                     │
+ *       │                         │  └── reenrol(): NOSCRIPT, READONLY, or a reply that says
+ *       │                      refused   the server is not the one this connection enrolled
+ *       └── disconnected(), from any state ────────────────┘           close() ends them all
+ *
+ * Only `enrolled` may vote. On every connect the server's facts are read and `admit` (given by
+ * the layer above, which knows about leases) decides; scripts are loaded *after* that, so a
+ * missing script shows that the server has not been enrolled since it started.
+ * A refused master is asked again once a second: an operator may have repaired it.
+ */
+import { messageOf } from '../../message-of.ts'
+import type { Clock, Timer } from '../../clock.ts'
+import type { Admission, MasterState } from './master.ts'
+import type { ServerFacts } from './server-facts.ts'
+
+const REFUSED_RETRY_MS = 1_000
+
+/** Error replies of a server that may not be the one enrolled any more. */
+const REENROL_ON = /^(NOSCRIPT|READONLY|MASTERDOWN)/
+
+export interface EnrolmentOptions {
+  readonly clock: Clock
+  readFacts(): Promise<ServerFacts>
+  admit(facts: ServerFacts): Promise<Admission>
+  loadScripts(): Promise<void>
+  onState(state: MasterState): void
+}
+
+export class Enrolment {
+  /**
+   * Resolves when the master is enrolled or refused, or its first attempt to connect has failed.
+   */
+  readonly firstAnswer: Promise<void>
+  readonly #options: EnrolmentOptions
+  readonly #waiters = new Set<(enrolled: boolean) => void>()
+  #answerFirst: () => void = () => undefined
+  #state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
+  /** Raised at every connect and disconnect: an enrolment that began before is void. */
+  #epoch = 0
+  #retry: Timer | undefined
+
+  constructor(options: EnrolmentOptions) {
+    this.#options = options
+    this.firstAnswer = new Promise((resolve) => {
+      this.#answerFirst = resolve
+    })
+  }
+
+  get state(): MasterState {
+    return this.#state
+  }
+
+  get runId(): string {
+    return this.#state.status === 'enrolled' ? this.#state.facts.runId : ''
+  }
+
+  /** Also after a close: a connection that is being opened still becomes ready. */
+  connected(): void {
+    if (this.#state.status === 'closed') return
+    this.#enrol('connected')
+  }
+
+  disconnected(detail: string): void {
+    if (this.#state.status === 'closed') return
+    this.#epoch++
+    this.#enter({ status: 'connecting', detail })
+    this.#answerFirst()
+  }
+
+  reenrol(why: string): void {
+    if (this.#state.status === 'enrolled') this.#enrol(why)
+  }
+
+  /** To be told of every error that the server replies. */
+  onErrorReply(message: string): void {
+    if (REENROL_ON.test(message)) this.reenrol(message)
+  }
+
+  whenEnrolled(limitMs: number): Promise<boolean> {
+    if (this.#state.status === 'enrolled') return Promise.resolve(true)
+    if (this.#state.status === 'closed') return Promise.resolve(false)
+    return new Promise((resolve) => {
+      const settle = (enrolled: boolean): void => {
+        limit.cancel()
+        this.#waiters.delete(settle)
+        resolve(enrolled)
+      }
+      const limit = this.#options.clock.after(limitMs, () => {
+        settle(false)
+      })
+      this.#waiters.add(settle)
+    })
+  }
+
+  close(): void {
+    this.#epoch++
+    this.#enter({ status: 'closed' })
+    this.#answerFirst()
+  }
+
+  #enter(state: MasterState): void {
+    this.#retry?.cancel()
+    this.#retry = undefined
+    this.#state = state
+    this.#options.onState(state)
+    if (state.status === 'enrolled' || state.status === 'closed') {
+      for (const settle of [...this.#waiters]) settle(state.status === 'enrolled')
+    }
+  }
+
+  #enrol(why: string): void {
+    const epoch = ++this.#epoch
+    this.#enter({ status: 'enrolling', detail: why })
+    void this.#tryEnrol().then((state) => {
+      if (epoch !== this.#epoch) return
+      this.#enter(state)
+      this.#answerFirst()
+      if (state.status !== 'enrolled') {
+        this.#retry = this.#options.clock.after(REFUSED_RETRY_MS, () => {
+          this.#enrol('asking again')
+        })
+      }
+    })
+  }
+
+  async #tryEnrol(): Promise<MasterState> {
+    try {
+      const facts = await this.#options.readFacts()
+      const admission = await this.#options.admit(facts)
+      if (!admission.admitted) {
+        const { problem, fix, fault } = admission
+        return { status: 'refused', problem, fix, fault }
+      }
+      await this.#options.loadScripts()
+      return { status: 'enrolled', facts }
+    } catch (error) {
+      const detail = messageOf(error)
+      return { status: 'connecting', detail: `could not be enrolled: ${detail}` }
+    }
+  }
+}

@@ -1,0 +1,171 @@
+/**
+ * One lock server, as the layers above see it: it answers a call, or says why it did not. It never
+ * throws. Deadlines belong to the caller. `MasterConnection` is the real one.
+ */
+import { messageOf } from '../../message-of.ts'
+import type { Clock, Instant } from '../../clock.ts'
+import type { Call, Constants, Entry, Library } from './batch.ts'
+import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
+import type { ServerFacts } from './server-facts.ts'
+import type { Script } from './script.ts'
+
+/** One call to one master. */
+export interface Request {
+  readonly call: Call
+  readonly asker: Asker
+  /** The master's place among those that are asked. */
+  readonly index: number
+  /** The asker waits no longer: a call that has not left yet never will. */
+  isSettled: boolean
+  /** Set when the call leaves: from then on it may run. */
+  isSent: boolean
+}
+
+/** Who asked. */
+export interface Asker {
+  /** Settles the request, and does nothing once it is settled. */
+  hear(request: Request, result: CallResult): void
+}
+
+export type CallResult =
+  | Entry
+  | {
+      readonly ok: false
+      readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error'
+      readonly detail: string
+      /** False only where it is certain that the server did not run the script. */
+      readonly mayHaveRun: boolean
+    }
+
+/** Why a server must not vote. */
+export interface Refusal {
+  readonly problem: string
+  readonly fix: string
+  /** `client`: the client's own settings are wrong, whatever becomes of the server. */
+  readonly fault: 'server' | 'client'
+}
+
+export type MasterState =
+  | { readonly status: 'connecting'; readonly detail: string }
+  | { readonly status: 'enrolling'; readonly detail: string }
+  | { readonly status: 'enrolled'; readonly facts: ServerFacts }
+  | ({ readonly status: 'refused' } & Refusal)
+  | { readonly status: 'closed' }
+
+/** How the layer above makes its masters; tests put simulated ones in their place. */
+export type Connect = (options: MasterConnectionOptions) => Master
+
+export interface Subscription {
+  /** The server has confirmed it, on a connection that stands. */
+  readonly active: boolean
+}
+
+export interface Master {
+  /** `host:port`. */
+  readonly name: string
+  /** Another object after every change, so for every connection. */
+  readonly state: MasterState
+  /** The run id this connection enrolled; empty while it may not vote. */
+  readonly runId: string
+  /** Answers as late as the connection breaks; at once while it may not vote. */
+  readonly ask: (request: Request) => void
+  /** Reads the server's facts and enrols it again before it may vote. */
+  reenrol(why: string): void
+  /**
+   * Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed.
+   */
+  whenEnrolled(limitMs: number): Promise<boolean>
+  /**
+   * Hears what is published on a channel, for as long as the master is not closed. Messages may be
+   * lost.
+   */
+  listen(channel: string, heard: (message: string) => void): Subscription
+  /**
+   * Runs a script that need not be loaded, on an enrolled master or not; rejects when that fails.
+   */
+  eval(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<unknown>
+  /** Some key that matches the glob pattern, found with SCAN. */
+  findKey(pattern: string): Promise<string | undefined>
+  /**
+   * Resolves when the master is enrolled or refused, or its first attempt to connect has failed.
+   */
+  readonly firstAnswer: Promise<void>
+  close(): void
+}
+
+export type Admission = { readonly admitted: true } | ({ readonly admitted: false } & Refusal)
+
+export interface MasterConnectionOptions {
+  readonly address: MasterAddress
+  readonly limits: ConnectionLimits
+  readonly clock: Clock
+  /** Loaded into the server once it is enrolled. */
+  readonly library: Library
+  /** What all calls have in common; the library names them. */
+  readonly constants: Constants
+  admit(master: Master, facts: ServerFacts): Promise<Admission>
+  onState(master: Master, state: MasterState): void
+  /** Hears the server's time with every answer, before the callers hear theirs. */
+  readonly onTime: (master: Master, serverMs: number, sentAt: Instant) => void
+}
+
+/** One call with its own deadline. */
+export function callMaster(
+  master: Master,
+  clock: Clock,
+  call: Call,
+  timeoutMs: number,
+): Promise<CallResult> {
+  return new Promise((resolve) => {
+    const hear = (_: Request, result: CallResult): void => {
+      deadline.cancel()
+      request.isSettled = true
+      resolve(result)
+    }
+    const request = { call, asker: { hear }, index: 0, isSettled: false, isSent: false }
+    const deadline = clock.after(timeoutMs, () => {
+      hear(request, noReply(timeoutMs, request.isSent))
+    })
+    master.ask(request)
+  })
+}
+
+export function noReply(timeoutMs: number, mayHaveRun: boolean): CallResult {
+  const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
+  return { ok: false, reason: 'timeout', detail, mayHaveRun }
+}
+
+/** Of a master that may not vote now. */
+export function notReady(state: MasterState): CallResult {
+  return { ok: false, reason: 'not-ready', detail: describeState(state), mayHaveRun: false }
+}
+
+/** What became of a call that has no reply, as far as it is known. */
+export function unanswered(error: unknown, wasSent: boolean): CallResult {
+  const detail = messageOf(error)
+  const mayHaveRun = wasSent && !detail.startsWith('NOSCRIPT')
+  const reason = !wasSent ? 'not-ready' : isErrorReply(error) ? 'error' : 'closed'
+  return { ok: false, reason, detail, mayHaveRun }
+}
+
+/** ioredis marks an error that the server sent as `ReplyError`. */
+export function isErrorReply(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'ReplyError'
+}
+
+export function describeState(state: MasterState): string {
+  switch (state.status) {
+    case 'enrolled':
+      return 'may vote'
+    case 'refused':
+      return `${state.problem}; ${state.fix}`
+    case 'closed':
+      return 'closed'
+    default:
+      return `${state.status}: ${state.detail}`
+  }
+}

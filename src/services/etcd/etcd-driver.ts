@@ -1,0 +1,289 @@
+/**
+ * Leases on keys of etcd. A claim is one etcd lease and one key a resource, made in one transaction
+ * that finds all the keys absent. Its fencing token is the revision of that transaction.
+ *
+ * Not the Lock RPC: it grants under a lease that may be over. An extension renews the etcd lease,
+ * and then finds the keys unchanged by a read that needs a quorum, in the same term of the same
+ * leader. So neither a deposed leader nor a key deleted by hand passes for a renewal.
+ */
+import type { Inspection, ListedLease, ServiceHealth } from '../../lock/inspection.ts'
+import type {
+  Claim,
+  ClaimOutcome,
+  Listening,
+  LockDriver,
+  Renewal,
+  Wish,
+} from '../../lock/lock-driver.ts'
+import { describeToken } from '../../lock/describe-token.ts'
+import { heldInspection } from '../../lock/service-views.ts'
+import { EtcdError, type EtcdGateway, type Header, type Reply } from './gateway.ts'
+import { etcdHealth } from './health.ts'
+
+export interface EtcdClaim extends Claim {
+  readonly keys: readonly string[]
+  readonly leaseId: string
+  readonly revision: string
+}
+
+interface KeyValue {
+  readonly key: string
+  readonly value: string
+  readonly mod_revision: string
+  readonly lease?: string
+}
+
+const NOT_FOUND = /requested lease not found/
+const EXISTS = /lease already exists/
+
+export class EtcdDriver implements LockDriver<EtcdClaim> {
+  readonly name = 'etcd'
+  readonly #gateway: EtcdGateway
+  readonly #namespace: string
+  #clusterId: string | undefined
+  /** The largest that any answer has had. */
+  #revision = 0
+
+  constructor(gateway: EtcdGateway, namespace: string) {
+    this.#gateway = gateway
+    this.#namespace = namespace
+  }
+
+  /** Revisions of different clusters cannot be compared. Undefined before the first answer. */
+  get clusterId(): string | undefined {
+    return this.#clusterId
+  }
+
+  async ready(): Promise<void> {
+    await this.#call('/v3/kv/range', { key: this.#key('') })
+  }
+
+  async acquire(wish: Wish): Promise<ClaimOutcome<EtcdClaim>> {
+    const keys = wish.resources.map((resource) => this.#key(resource))
+    const leaseId = leaseIdOf(wish.token)
+    const leaseMs = await this.#grantLease(leaseId, wish.leaseMs)
+    const absent = keys.map((key) => compare(key, 'CREATE', { create_revision: '0' }))
+    const outcome = await this.#put(wish, keys, leaseId, leaseMs, absent)
+    if (outcome.status !== 'granted') await this.#revoke(leaseId)
+    return outcome
+  }
+
+  async extend({ keys, leaseId, revision }: EtcdClaim): Promise<Renewal> {
+    const renewed = await this.#call('/v3/lease/keepalive', { ID: leaseId })
+    if (Number(renewed['TTL'] ?? 0) <= 0) return 'gone'
+    const found = await this.#call('/v3/kv/txn', {
+      compare: keys.map((key) => compare(key, 'MOD', { mod_revision: revision })),
+      // Without a read in it etcd would answer from memory that may be old.
+      success: [{ request_range: { key: keys[0], keys_only: true } }],
+    })
+    if (found['succeeded'] !== true) return 'gone'
+    if (found.header?.raft_term !== renewed.header?.raft_term) {
+      throw new Error('the leader of etcd changed during the renewal')
+    }
+    return {}
+  }
+
+  /** Revoking the lease deletes its keys, and those of no other lease. */
+  async release({ leaseId }: EtcdClaim): Promise<void> {
+    await this.#revoke(leaseId)
+  }
+
+  /** A transaction that arrives later names a lease that is gone, and is refused. */
+  async abandon({ token }: Wish): Promise<void> {
+    await this.#revoke(leaseIdOf(token))
+  }
+
+  async handOver(claim: EtcdClaim, wish: Wish): Promise<ClaimOutcome<EtcdClaim>> {
+    const { keys, leaseId, leaseMs, revision } = claim
+    const renewed = await this.#call('/v3/lease/keepalive', { ID: leaseId })
+    if (Number(renewed['TTL'] ?? 0) <= 0)
+      return { status: 'split', resource: wish.resources[0] ?? '' }
+    const mine = keys.map((key) => compare(key, 'MOD', { mod_revision: revision }))
+    return this.#put(wish, keys, leaseId, leaseMs, mine, renewed.header?.raft_term)
+  }
+
+  listen(resources: readonly string[]): Listening {
+    let wake: (() => void) | undefined
+    let stops: (() => void)[] = []
+    const stop = (): void => {
+      for (const one of stops.splice(0)) one()
+    }
+    const changed = (): void => {
+      stop()
+      wake?.()
+    }
+    return {
+      changed: () =>
+        new Promise((resolve) => {
+          wake = resolve
+          if (stops.length > 0) return
+          const from = { start_revision: String(this.#revision + 1), filters: ['NOPUT'] }
+          stops = resources.map((resource) =>
+            this.#gateway.watch(
+              { create_request: { key: this.#key(resource), ...from } },
+              // `canceled`: compacted meanwhile, for example. The waiter reads the key anew.
+              (message) => {
+                if ('events' in message || message['canceled'] === true) changed()
+              },
+              changed,
+            ),
+          )
+        }),
+      stop,
+    }
+  }
+
+  async inspect(resource: string): Promise<Inspection> {
+    const reply = await this.#call('/v3/kv/range', { key: this.#key(resource) })
+    const master = `${this.name} (cluster ${this.#clusterId ?? '?'})`
+    const [kv] = (reply['kvs'] ?? []) as readonly KeyValue[]
+    if (kv?.lease === undefined) return { resource, masters: [{ master }] }
+    const freeInMs = await this.#leftMs(kv.lease)
+    const lease = { holder: holderOf(kv), fencingToken: Number(kv.mod_revision), freeInMs }
+    return heldInspection(master, { resource, ...lease })
+  }
+
+  async leases(limit: number): Promise<readonly ListedLease[]> {
+    const prefix = Buffer.from(`${this.#namespace}/lease/`)
+    const end = Buffer.from(prefix)
+    end[end.length - 1] = (end.at(-1) ?? 0) + 1
+    const range = { key: prefix.toString('base64'), range_end: end.toString('base64') }
+    const { kvs = [] } = await this.#call('/v3/kv/range', { ...range, limit: String(limit) })
+    const found = kvs as readonly KeyValue[]
+    const leaseIds = [...new Set(found.map(({ lease }) => lease ?? ''))]
+    const lifetimes = new Map(
+      await Promise.all(leaseIds.map(async (ID) => [ID, await this.#leftMs(ID)] as const)),
+    )
+    return found.map((kv) => ({
+      resource: Buffer.from(kv.key, 'base64').subarray(prefix.length).toString(),
+      holder: holderOf(kv),
+      fencingToken: Number(kv.mod_revision),
+      freeInMs: lifetimes.get(kv.lease ?? '') ?? 0,
+    }))
+  }
+
+  health(): Promise<ServiceHealth> {
+    return etcdHealth(this.#gateway, () => this.ready())
+  }
+
+  close(): Promise<void> {
+    this.#gateway.close()
+    return Promise.resolve()
+  }
+
+  /**
+   * @returns what etcd granted: whole seconds, and more than was asked for where that is too short.
+   */
+  async #grantLease(ID: string, leaseMs: number): Promise<number> {
+    const TTL = Math.ceil(leaseMs / 1_000)
+    const reply = await this.#call('/v3/lease/grant', { ID, TTL }).catch((error: unknown) => {
+      // The first try arrived and its answer did not.
+      if (!(error instanceof EtcdError) || !EXISTS.test(error.message)) throw error
+      return this.#call('/v3/lease/keepalive', { ID })
+    })
+    return Number(reply['TTL'] ?? 0) * 1_000
+  }
+
+  async #leftMs(ID: string): Promise<number> {
+    const reply = await this.#call('/v3/lease/timetolive', { ID })
+    return Math.max(0, Number(reply['TTL'] ?? 0) * 1_000)
+  }
+
+  async #put(
+    wish: Wish,
+    keys: readonly string[],
+    leaseId: string,
+    leaseMs: number,
+    conditions: readonly object[],
+    term?: string,
+  ): Promise<ClaimOutcome<EtcdClaim>> {
+    const value = encoded(wish.token)
+    const before = this.#revision
+    const reply = await this.#call('/v3/kv/txn', {
+      compare: conditions,
+      success: keys.map((key) => ({ request_put: { key, value, lease: leaseId } })),
+      failure: keys.map((key) => ({ request_range: { key } })),
+    })
+    let revision = reply['succeeded'] === true ? reply.header?.revision : undefined
+    if (revision === undefined) {
+      const found = (reply['responses'] ?? []) as readonly {
+        response_range?: { kvs?: readonly KeyValue[] }
+      }[]
+      const held = found.flatMap(({ response_range }) => response_range?.kvs ?? [])
+      const mine = held.filter((kv) => kv.value === value)
+      if (mine.length < keys.length) return refused(wish, keys, held[0], leaseMs)
+      // The transaction was sent twice: the first one did it.
+      revision = mine[0]?.mod_revision ?? ''
+    }
+    if (term !== undefined && term !== reply.header?.raft_term) {
+      throw new Error('the leader of etcd changed during the hand-over')
+    }
+    const fencingToken = Number(revision)
+    if (fencingToken <= before && reply['succeeded'] === true) {
+      await this.#revoke(leaseId)
+      throw new Error(
+        `etcd went back from revision ${before} to ${fencingToken}: it lost data. ` +
+          'Restart its clients after you have raised the stored fencing tokens.',
+      )
+    }
+    return { status: 'granted', claim: { fencingToken, leaseMs, keys, leaseId, revision } }
+  }
+
+  async #revoke(ID: string): Promise<void> {
+    try {
+      await this.#call('/v3/lease/revoke', { ID })
+    } catch (error) {
+      if (!(error instanceof EtcdError) || !NOT_FOUND.test(error.message)) throw error
+    }
+  }
+
+  async #call(path: string, body: object): Promise<Reply> {
+    const reply = await this.#gateway.call(path, body)
+    this.#check(reply.header)
+    return reply
+  }
+
+  #check(header: Header | undefined): void {
+    if (header === undefined) return
+    this.#clusterId ??= header.cluster_id
+    this.#revision = Math.max(this.#revision, Number(header.revision))
+    if (this.#clusterId !== header.cluster_id) {
+      throw new Error(
+        `cluster ${header.cluster_id} answered instead of ${this.#clusterId}. Check \`endpoints\`.`,
+      )
+    }
+  }
+
+  #key(resource: string): string {
+    return encoded(`${this.#namespace}/lease/${resource}`)
+  }
+}
+
+function compare(key: string, target: 'CREATE' | 'MOD', value: object): object {
+  return { key, target, result: 'EQUAL', ...value }
+}
+
+function encoded(text: string): string {
+  return Buffer.from(text).toString('base64')
+}
+
+/** A positive number of 60 bits, random as the token is. */
+function leaseIdOf(token: string): string {
+  return BigInt(`0x1${token.slice(1, 15)}`).toString()
+}
+
+function refused(
+  wish: Wish,
+  keys: readonly string[],
+  held: KeyValue | undefined,
+  leaseMs: number,
+): ClaimOutcome<EtcdClaim> {
+  const [first = ''] = wish.resources
+  if (held === undefined) return { status: 'split', resource: first }
+  const resource = wish.resources[keys.indexOf(held.key)] ?? first
+  return { status: 'taken', resource, holder: holderOf(held), retryAfterMs: leaseMs }
+}
+
+function holderOf({ value }: KeyValue): string {
+  return describeToken(Buffer.from(value, 'base64').toString())
+}

@@ -1,0 +1,248 @@
+/** Leases as rows of a table. No connection is held between two statements. */
+import type { Finding } from '../../lock/finding.ts'
+import type { Inspection, ListedLease, ServiceHealth } from '../../lock/inspection.ts'
+import type {
+  Claim,
+  ClaimOutcome,
+  Listening,
+  LockDriver,
+  Renewal,
+  Wish,
+} from '../../lock/lock-driver.ts'
+import type { LockSettings } from '../../lock/lock-settings.ts'
+import { describeToken } from '../../lock/describe-token.ts'
+import { healthOf, heldInspection, type ServerProbe } from '../../lock/service-views.ts'
+import type { PgListener, PgPool, PgRows } from './pg.ts'
+import { ReleaseListener } from './release-listener.ts'
+import { statementsFor, type Statements } from './statements.ts'
+
+export interface PostgresClaim extends Claim {
+  readonly wish: Wish
+}
+
+interface Found {
+  readonly resource: string
+  readonly holder: string | null
+  readonly granted: string | null
+  readonly left_ms: number
+}
+
+type Listed = Omit<Found, 'granted'> & { readonly fencing_token: string }
+
+interface Server {
+  readonly exists: boolean
+  readonly standby: boolean
+  readonly commit: string
+  readonly version: string
+}
+
+const NO_TABLE = '42P01'
+/** Transactions that PostgreSQL asked to repeat: serialization failures and deadlocks. */
+const REPEATED = new Set(['40001', '40P01'])
+const MAX_REPEATS = 5
+const AWAITED_MS = 5_000
+const PRUNE_EVERY_MS = 3_600_000
+
+export class PostgresDriver implements LockDriver<PostgresClaim> {
+  readonly name = 'PostgreSQL'
+  readonly #pool: PgPool
+  readonly #settings: LockSettings
+  readonly #table: string
+  readonly #statements: Statements
+  readonly #listener: ReleaseListener | undefined
+  readonly listen?: (resources: readonly string[]) => Listening
+  #prunedAt = -Infinity
+
+  constructor(
+    pool: PgPool,
+    settings: LockSettings,
+    table: string,
+    listen: (() => PgListener) | undefined,
+  ) {
+    this.#pool = pool
+    this.#settings = settings
+    this.#table = table
+    this.#statements = statementsFor(table)
+    if (listen === undefined) return
+    const listener = new ReleaseListener(listen, settings.clock)
+    this.#listener = listener
+    this.listen = (resources) => listener.listen(settings.namespace, resources)
+  }
+
+  /** Creates the table where it is missing. */
+  async ready(): Promise<void> {
+    const server = await this.#server()
+    const [problem] = problemsOf(server)
+    if (problem !== undefined) throw new Error(`${problem.fact}. ${problem.fix}.`)
+    if (server.exists) return
+    await this.#query(this.#statements.create).catch(async (error: unknown) => {
+      const { rows: again } = await this.#query('SELECT to_regclass($1) AS found', [this.#table])
+      // Another client may have created it meanwhile.
+      if ((again[0] as { found: unknown } | undefined)?.found == null) throw error
+    })
+  }
+
+  async acquire(wish: Wish): Promise<ClaimOutcome<PostgresClaim>> {
+    this.#prune()
+    const { leaseMs, token } = wish
+    const grant = (): Promise<PgRows> => this.#on(this.#statements.acquire, wish, [token, leaseMs])
+    let outcome = this.#outcome(await grant(), wish)
+    if (outcome === 'missing') {
+      await this.#on(this.#statements.insert, wish)
+      outcome = this.#outcome(await grant(), wish)
+    }
+    if (this.listen !== undefined && wish.waiter !== undefined && isTaken(outcome)) {
+      // From here on a release announces itself; it may have come before.
+      await this.#on(this.#statements.await, wish, [AWAITED_MS])
+      outcome = this.#outcome(await grant(), wish)
+    }
+    return outcome === 'missing' ? { status: 'split', resource: wish.resources[0] ?? '' } : outcome
+  }
+
+  async extend({ wish }: PostgresClaim): Promise<Renewal> {
+    const { rows } = await this.#on(this.#statements.extend, wish, [wish.token, wish.leaseMs])
+    return rows.length === wish.resources.length ? {} : 'gone'
+  }
+
+  async release({ wish }: PostgresClaim): Promise<void> {
+    await this.#on(this.#statements.release, wish, [wish.token])
+  }
+
+  async abandon(wish: Wish): Promise<void> {
+    await this.#on(this.#statements.abandon, wish, [wish.token])
+  }
+
+  async handOver(claim: PostgresClaim, wish: Wish): Promise<ClaimOutcome<PostgresClaim>> {
+    const values = [wish.token, wish.leaseMs, claim.wish.token]
+    const outcome = this.#outcome(await this.#on(this.#statements.handOver, wish, values), wish)
+    return outcome === 'missing' ? { status: 'split', resource: wish.resources[0] ?? '' } : outcome
+  }
+
+  async inspect(resource: string): Promise<Inspection> {
+    const { rows } = await this.#read(this.#statements.inspect, resource)
+    const [row] = rows as readonly Listed[]
+    if (row === undefined || row.left_ms <= 0) {
+      const counter = Number(row?.fencing_token ?? 0)
+      return { resource, masters: [{ master: this.name, counter }] }
+    }
+    return heldInspection(this.name, listed(row))
+  }
+
+  async leases(limit: number): Promise<readonly ListedLease[]> {
+    const { rows } = await this.#read(this.#statements.leases, limit)
+    return (rows as readonly Listed[]).map(listed)
+  }
+
+  health(): Promise<ServiceHealth> {
+    const ask: ServerProbe['ask'] = async () => {
+      const server = await this.#server()
+      const role = server.standby ? 'standby' : 'primary'
+      return { version: server.version, role, findings: findingsOf(server) }
+    }
+    return healthOf(this.name, [{ server: this.name, ask }], async () => {
+      const [problem] = problemsOf(await this.#server())
+      if (problem !== undefined) throw new Error(problem.fact)
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#listener?.close()
+  }
+
+  async #server(): Promise<Server> {
+    const { rows } = await this.#query(
+      `SELECT to_regclass($1) IS NOT NULL AS exists, pg_is_in_recovery() AS standby,
+        current_setting('synchronous_commit') AS commit, current_setting('server_version') AS version`,
+      [this.#table],
+    )
+    return rows[0] as Server
+  }
+
+  /** Reads of the table, which the first `ready()` creates. */
+  async #read(text: string, value: unknown): Promise<PgRows> {
+    try {
+      return await this.#query(text, [this.#settings.namespace, value])
+    } catch (error) {
+      if ((error as { code?: string }).code === NO_TABLE) return { rows: [] }
+      throw error
+    }
+  }
+
+  #outcome({ rows }: PgRows, wish: Wish): ClaimOutcome<PostgresClaim> | 'missing' {
+    const found = rows as readonly Found[]
+    const granted = found[0]?.granted
+    if (granted != null) {
+      return {
+        status: 'granted',
+        claim: { fencingToken: Number(granted), leaseMs: wish.leaseMs, wish },
+      }
+    }
+    if (found.length < wish.resources.length) return 'missing'
+    const held = found.find(({ left_ms }) => left_ms > 0)
+    const { resource = '', holder = null, left_ms = 0 } = held ?? found[0] ?? {}
+    if (held === undefined) return { status: 'split', resource }
+    return { status: 'taken', resource, holder: holderOf(holder), retryAfterMs: Math.ceil(left_ms) }
+  }
+
+  #on(text: string, wish: Wish, more: readonly unknown[] = []): Promise<PgRows> {
+    return this.#query(text, [this.#settings.namespace, wish.resources, ...more])
+  }
+
+  async #query(text: string, values: readonly unknown[] = []): Promise<PgRows> {
+    const query_timeout = this.#settings.requestTimeoutMs
+    for (let repeats = 0; ; repeats++) {
+      try {
+        return await this.#pool.query({ text, values: [...values], query_timeout })
+      } catch (error) {
+        const { code = '' } = error as { code?: string }
+        if (!REPEATED.has(code) || repeats === MAX_REPEATS) throw error
+      }
+    }
+  }
+
+  /** Forgets resources that were not leased for a day. */
+  #prune(): void {
+    const now = this.#settings.clock.now()
+    if (now - this.#prunedAt < PRUNE_EVERY_MS) return
+    this.#prunedAt = now
+    this.#query(this.#statements.prune, [this.#settings.namespace]).catch(() => undefined)
+  }
+}
+
+/** That no lease is safe with. */
+function problemsOf(server: Server): readonly Finding[] {
+  return findingsOf(server).filter(({ severity }) => severity === 'error')
+}
+
+function findingsOf({ exists, standby, commit }: Server): readonly Finding[] {
+  const where = 'PostgreSQL'
+  const found: Finding[] = []
+  if (standby) {
+    const fact = 'This PostgreSQL server is a standby'
+    found.push({ severity: 'error', code: 'standby', where, fact, fix: 'Connect to the primary' })
+  }
+  if (commit === 'off') {
+    const fact = '`synchronous_commit` is off, so a crash forgets leases'
+    const fix = 'Set it to on for this role'
+    found.push({ severity: 'error', code: 'forgets', where, fact, fix })
+  }
+  if (!exists) {
+    const fact = 'the table of leases does not exist'
+    const fix = 'nothing to do: the first worker creates it'
+    found.push({ severity: 'note', code: 'no-table', where, fact, fix })
+  }
+  return found
+}
+
+function isTaken(outcome: ClaimOutcome<PostgresClaim> | 'missing'): boolean {
+  return outcome !== 'missing' && outcome.status === 'taken'
+}
+
+function listed({ resource, holder, fencing_token, left_ms }: Listed): ListedLease {
+  const fencingToken = Number(fencing_token)
+  return { resource, holder: holderOf(holder), fencingToken, freeInMs: Math.ceil(left_ms) }
+}
+
+function holderOf(token: string | null): string {
+  return token === null ? 'unknown' : describeToken(token)
+}

@@ -1,0 +1,133 @@
+/**
+ * Leases in a table of PostgreSQL, for projects that have PostgreSQL and no lock masters.
+ *
+ * A crash of the primary loses no lease (`synchronous_commit`). The promotion of an asynchronous
+ * standby may: then two holders overlap, and fencing tokens still increase.
+ */
+import { LeaseLostError, ResourceTakenError } from '../../errors.ts'
+import type { Lease } from '../../lock/lease.ts'
+import { LockClient } from '../../lock/lock-client.ts'
+import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
+import { labelOf, resourceNames } from '../../lock/resources.ts'
+import { refuse } from '../../options.ts'
+import type { PgListener, PgPool, PgQueryable } from './pg.ts'
+import { PostgresDriver, type PostgresClaim } from './postgres-driver.ts'
+import { statementsFor } from './statements.ts'
+
+/** Which database, and the options of every lock service. */
+export interface PostgresLocksOptions extends LockOptions {
+  /** A `pg.Pool`, also through pgbouncer in transaction mode. It is not closed with the locks. */
+  readonly pool: PgPool
+  /**
+   * The table of leases, created by `ready()` where it is missing. @defaultValue 'redlock_leases'
+   */
+  readonly table?: string
+  /**
+   * Makes a `pg.Client` with a session, not through pgbouncer in transaction mode. It hears of
+   * releases. Without it a waiting `acquire` polls.
+   */
+  readonly listen?: () => PgListener
+}
+
+/** What the function of a transaction is given. */
+export interface LockedTransaction {
+  /** The connection of the transaction. */
+  readonly client: PgQueryable
+  /** Larger than that of every earlier lease and transaction on the resources. */
+  readonly fencingToken: number
+}
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$/
+
+const ignored = (): void => undefined
+
+/**
+ * Leases in a table of PostgreSQL.
+ * @example
+ * ```ts
+ * const locks = new PostgresLocks({ pool: new Pool(), leaseMs: 5_000 })
+ * await locks.ready()
+ * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
+ * ```
+ */
+export class PostgresLocks extends LockClient<PostgresClaim> {
+  readonly #pool: PgPool
+  readonly #table: string
+
+  /** @throws TypeError for a bad option, naming it. */
+  constructor(options: PostgresLocksOptions) {
+    const settings = lockSettings(options, ['pool', 'table', 'listen'])
+    const { pool, table = 'redlock_leases', listen } = options
+    if (typeof (pool as PgPool | undefined)?.connect !== 'function') {
+      refuse('pool', 'a pool of `pg`: new pg.Pool(…)', pool)
+    }
+    if (!NAME.test(table)) refuse('table', 'a name such as `redlock_leases` or `app.leases`', table)
+    const quoted = table
+      .split('.')
+      .map((part) => `"${part}"`)
+      .join('.')
+    super(settings, new PostgresDriver(pool, settings, quoted, listen))
+    this.#pool = pool
+    this.#table = quoted
+  }
+
+  /**
+   * Runs `write` in one transaction with the lock, so that no other holder writes before it
+   * commits. Under a lease, the transaction begins only if no other lease followed it. It keeps
+   * others out until it ends, even if the lease expires meanwhile. With a resource and no lease,
+   * the row is the lock for the time of the transaction, and a live lease keeps it out.
+   * @throws LeaseLostError when another lease followed; ResourceTakenError when a lease is live;
+   * else what `write` throws, after a rollback.
+   */
+  async transaction<Result>(
+    lock: Lease | string | readonly string[],
+    write: (transaction: LockedTransaction) => Promise<Result>,
+  ): Promise<Result> {
+    const client = await this.#pool.connect()
+    // A connection that the server ends between two queries says so here; the next query fails.
+    client.on('error', ignored)
+    let isBroken = true
+    try {
+      await client.query({ text: 'BEGIN', values: [] })
+      const fencingToken =
+        typeof lock === 'object' && 'fencingToken' in lock
+          ? await this.#hold(client, lock)
+          : await this.#claim(client, resourceNames(lock))
+      const result = await write({ client, fencingToken })
+      await client.query({ text: 'COMMIT', values: [] })
+      isBroken = false
+      return result
+    } catch (error) {
+      await client.query({ text: 'ROLLBACK', values: [] }).then(
+        () => (isBroken = false),
+        () => undefined, // The connection is closed below.
+      )
+      throw error
+    } finally {
+      client.off('error', ignored)
+      client.release(isBroken)
+    }
+  }
+
+  async #hold(client: PgQueryable, lease: Lease): Promise<number> {
+    const { resources, token, resource, fencingToken } = lease
+    const values = [this.namespace, resources, token]
+    const { rows } = await client.query({ text: statementsFor(this.#table).hold, values })
+    if (rows.length === resources.length) return fencingToken
+    throw new LeaseLostError(
+      resource,
+      fencingToken,
+      'another lease followed it, or it was released',
+    )
+  }
+
+  async #claim(client: PgQueryable, resources: readonly string[]): Promise<number> {
+    const statements = statementsFor(this.#table)
+    const values = [this.namespace, resources]
+    await client.query({ text: statements.insert, values })
+    const { rows } = await client.query({ text: statements.claim, values })
+    const [row] = rows as readonly { fencing_token: string }[]
+    if (row === undefined) throw new ResourceTakenError(labelOf(resources), 'a lease', 0, [])
+    return Number(row.fencing_token)
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * Hears of releases over one session, which is opened for the first waiter and again when it broke.
+ */
+import type { Clock } from '../../clock.ts'
+import type { Listening } from '../../lock/lock-driver.ts'
+import type { PgListener } from './pg.ts'
+import { CHANNEL } from './statements.ts'
+
+const REOPEN_MS = 1_000
+
+export class ReleaseListener {
+  readonly #open: () => PgListener
+  readonly #clock: Clock
+  /** By namespace and resource, as the payload of an announcement has them. */
+  readonly #waiters = new Map<string, Set<() => void>>()
+  #session: PgListener | undefined
+  #openedAt = -Infinity
+  #isClosed = false
+
+  constructor(open: () => PgListener, clock: Clock) {
+    this.#open = open
+    this.#clock = clock
+  }
+
+  listen(namespace: string, resources: readonly string[]): Listening {
+    this.#connect()
+    const keys = resources.map((resource) => JSON.stringify([namespace, resource]))
+    let wake: (() => void) | undefined
+    const heard = (): void => wake?.()
+    for (const key of keys) {
+      const waiters = this.#waiters.get(key) ?? new Set()
+      this.#waiters.set(key, waiters.add(heard))
+    }
+    return {
+      changed: () =>
+        new Promise((resolve) => {
+          wake = resolve
+        }),
+      stop: () => {
+        for (const key of keys) {
+          const waiters = this.#waiters.get(key)
+          waiters?.delete(heard)
+          if (waiters?.size === 0) this.#waiters.delete(key)
+        }
+      },
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#session?.end().catch(() => undefined)
+  }
+
+  #connect(): void {
+    const now = this.#clock.now()
+    if (this.#session !== undefined || this.#isClosed || now - this.#openedAt < REOPEN_MS) return
+    this.#openedAt = now
+    const session = this.#open()
+    this.#session = session
+    const gone = (): void => {
+      if (this.#session === session) this.#session = undefined
+    }
+    // Without a session waiters only poll, so an error needs no report.
+    session.on('error', gone)
+    session.on('end', gone)
+    session.on('notification', ({ payload }) => {
+      const key = payload === undefined ? '' : normalized(payload)
+      for (const wake of this.#waiters.get(key) ?? []) wake()
+    })
+    session
+      .connect()
+      .then(() => session.query({ text: `LISTEN ${CHANNEL}`, values: [] }))
+      .catch(async () => {
+        gone()
+        await session.end().catch(() => undefined)
+      })
+  }
+}
+
+/** PostgreSQL writes JSON with spaces. */
+function normalized(payload: string): string {
+  try {
+    return JSON.stringify(JSON.parse(payload))
+  } catch {
+    return '' // Not ours.
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * One session of ZooKeeper under our own deadlines. The client library pings a silent server and
+ * waits without a limit, so a heartbeat that is not answered in time ends the connection here.
+ *
+ * A session that expired never comes back: its leases are gone, and `current()` opens another one.
+ */
+import { createClient, type Client, type Exception } from 'node-zookeeper-client'
+import { withinMs, type Clock, type Timer } from '../../clock.ts'
+import { Touches } from './touches.ts'
+
+export interface SessionOptions {
+  /** `host:2181,host:2181/path`. */
+  readonly servers: string
+  readonly timeoutMs: number
+  readonly tickMs: number
+  readonly auth: { readonly scheme: string; readonly auth: string } | undefined
+  readonly clock: Clock
+}
+
+type Callback<Value> = (error: Error | Exception | null, value: Value) => void
+
+/** Leaders ping every half tick; the rest is allowance. */
+const RELAY_TICKS = 0.75
+const HEARTBEATS_PER_TIMEOUT = 8
+const SILENT = 1 / 3
+
+export class Session {
+  readonly client: Client
+  readonly #clock: Clock
+  readonly #tickMs: number
+  readonly #connected: Promise<void>
+  readonly #touches: Touches
+  #heartbeat: Timer | undefined
+  #id: string | undefined
+  #isOver = false
+
+  constructor({ servers, timeoutMs, tickMs, auth, clock }: SessionOptions) {
+    this.#clock = clock
+    this.#tickMs = tickMs
+    this.#touches = new Touches(clock.now())
+    this.client = createClient(servers, { sessionTimeout: timeoutMs, spinDelay: 100, retries: 0 })
+    if (auth !== undefined) this.client.addAuthInfo(auth.scheme, Buffer.from(auth.auth))
+    this.#connected = new Promise((resolve, reject) => {
+      this.client.on('connected', () => {
+        const id = this.client.getSessionId().toString('hex')
+        this.#id ??= id
+        // Some servers hand out another session without a word: its nodes are not those of this
+        // one.
+        if (this.#id === id) resolve()
+        else this.close()
+      })
+      for (const end of ['expired', 'authenticationFailed']) {
+        this.client.on(end, () => {
+          this.close()
+          reject(new Error(`ZooKeeper ended the session: ${end}`))
+        })
+      }
+    })
+    this.#connected.catch(() => undefined) // Reported to those who wait for it.
+    this.client.on('disconnected', () => {
+      this.#touches.broken(clock.now())
+    })
+    this.client.connect()
+    this.#beat()
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** As negotiated: the servers raise and lower what was asked for. */
+  get timeoutMs(): number {
+    return this.client.getSessionTimeout()
+  }
+
+  connected(): Promise<void> {
+    return this.#connected
+  }
+
+  /** One request. Sent when the session is connected; the caller has a deadline. */
+  async ask<Value>(send: (client: Client, callback: Callback<Value>) => void): Promise<Value> {
+    await this.#connected
+    if (this.#isOver) throw new Error('the session of ZooKeeper is over')
+    const startedAt = this.#clock.now()
+    const value = await new Promise<Value>((resolve, reject) => {
+      send(this.client, (error, result) => {
+        if (error === null || (error as unknown) === undefined) resolve(result)
+        else reject(error instanceof Error ? error : new Error(String(error)))
+      })
+    })
+    this.#touches.answered(startedAt, this.#clock.now())
+    return value
+  }
+
+  /** After a write that began at `startedAt`: since when its session's timeout counts. */
+  countsFrom(startedAt: number): number {
+    return this.#touches.provenBy(startedAt, RELAY_TICKS * this.#tickMs)
+  }
+
+  close(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#heartbeat?.cancel()
+    this.client.close()
+    // It may say goodbye on the connection that it has or makes, and makes no other one.
+    const { connectionManager } = this.client as unknown as Internals
+    if (connectionManager !== undefined) connectionManager.connect = () => undefined
+    // Without a connection the library would wait for one to say goodbye.
+    this.#heartbeat = this.#clock.after(CLOSING_MS, () => {
+      this.#disconnect()
+    })
+  }
+
+  /** Closes, and waits a moment until the servers have removed the session's nodes. */
+  async closed(): Promise<void> {
+    const closed = new Promise<boolean>((resolve) => {
+      this.client.once('disconnected', () => {
+        resolve(true)
+      })
+    })
+    this.close()
+    await withinMs(this.#clock, CLOSING_MS, closed)
+    this.#heartbeat?.cancel()
+    this.#disconnect()
+  }
+
+  #beat(): void {
+    this.#heartbeat = this.#clock.after(this.timeoutMs / HEARTBEATS_PER_TIMEOUT, () => {
+      const late = this.#clock.after(this.timeoutMs * SILENT, () => {
+        this.#disconnect()
+      })
+      this.ask<unknown>((client, callback) => {
+        client.exists('/', callback)
+      })
+        .catch(() => undefined) // The library connects again.
+        .finally(() => {
+          late.cancel()
+          if (!this.#isOver) this.#beat()
+        })
+    })
+  }
+
+  /** Makes the library look for another server. It has no call for that. */
+  #disconnect(): void {
+    const { connectionManager } = this.client as unknown as Internals
+    connectionManager?.socket?.destroy()
+  }
+}
+
+const CLOSING_MS = 300
+
+/** What the library keeps to itself. */
+interface Internals {
+  readonly connectionManager?: { readonly socket?: { destroy(): void }; connect: () => void }
+}

@@ -1,0 +1,45 @@
+/**
+ * Leases in ZooKeeper, for projects that run it.
+ *
+ * All leases of one process last as long as its session: `leaseMs` asks for the session's timeout,
+ * the servers answer with theirs (at least two of their ticks, 4 s by default), and `lease.leaseMs`
+ * says which. A part of it is not trusted: followers report to the leader late.
+ */
+import { LockClient } from '../../lock/lock-client.ts'
+import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
+import { integerOption, refuse } from '../../options.ts'
+import { ZooKeeperDriver, type ZooKeeperClaim } from './zookeeper-driver.ts'
+
+/** Which servers, and the options of every lock service. */
+export interface ZooKeeperLocksOptions extends LockOptions {
+  /** `host:2181,host:2181`, and a path as root where there is one: `host:2181/app`. */
+  readonly servers: string
+  /** The servers' `tickTime`. A larger one than theirs is safe. @defaultValue 2 000 */
+  readonly tickMs?: number
+  /** For servers that ask for it: `{ scheme: 'digest', auth: 'user:password' }`. */
+  readonly auth?: { readonly scheme: string; readonly auth: string }
+}
+
+/**
+ * Leases on ephemeral nodes of ZooKeeper.
+ * @example
+ * ```ts
+ * const locks = new ZooKeeperLocks({ servers: '10.0.0.1:2181,10.0.0.2:2181' })
+ * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
+ * ```
+ */
+export class ZooKeeperLocks extends LockClient<ZooKeeperClaim> {
+  /** @throws TypeError for a bad option, naming it. */
+  constructor(options: ZooKeeperLocksOptions) {
+    const settings = lockSettings(options, ['servers', 'auth', 'tickMs'])
+    const { servers, auth, tickMs = 2_000 } = options
+    if (typeof servers !== 'string' || !/^[^,/\s]+(,[^,/\s]+)*(\/\S*)?$/.test(servers)) {
+      refuse('servers', 'a string such as `host:2181,host:2181`', servers)
+    }
+    const { clock, leaseMs, namespace } = settings
+    integerOption('tickMs', tickMs, 1, 60_000)
+    const session = { servers, timeoutMs: leaseMs, tickMs, auth, clock }
+    const driver = new ZooKeeperDriver(session, namespace)
+    super(settings, driver)
+  }
+}

@@ -1,0 +1,180 @@
+/** What a command is given, and what is closed after it. */
+import { silentLogger } from '../../logger.ts'
+import type { LockClient } from '../../lock/lock-client.ts'
+import type { LockOptions } from '../../lock/lock-settings.ts'
+import { FleetProbe } from '../operator/fleet-probe.ts'
+import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
+import { openLocks } from '../operator/open-locks.ts'
+import { QueueView } from '../operator/queue-view.ts'
+import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
+import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
+import { aborted, watchSignals } from './interruption.ts'
+import { Output } from './output.ts'
+import { redacted } from '../../redact.ts'
+import {
+  mastersOf,
+  queueRedisOf,
+  readSettings,
+  type SettingFlags,
+  type Settings,
+} from './settings.ts'
+import { messageOf } from '../../message-of.ts'
+
+export interface SharedFlags extends SettingFlags {
+  readonly json?: boolean
+}
+
+/** What a command works with. What it opens is closed after it. */
+export class Cli {
+  readonly settings: Settings
+  readonly out: Output
+  /** Aborts at the first SIGINT or SIGTERM. */
+  readonly signal: AbortSignal
+  readonly #closers: (() => unknown)[] = []
+
+  constructor(settings: Settings, out: Output, signal: AbortSignal) {
+    this.settings = settings
+    this.out = out
+    this.signal = signal
+  }
+
+  /** Calls `close` after the command, in reverse order. */
+  defer(close: () => unknown): void {
+    this.#closers.push(close)
+  }
+
+  async close(): Promise<void> {
+    for (const close of this.#closers.reverse()) await close()
+  }
+
+  /** What `--locks` names; to look only, unless there are options. */
+  async locks(
+    options: LockOptions = inspectionOptions(this.settings),
+  ): Promise<LockClient | undefined> {
+    const { locks, namespace } = this.settings
+    if (locks === undefined) return undefined
+    const opened = await openLocks(locks, { namespace, ...options })
+    this.defer(() => opened.close())
+    return opened
+  }
+
+  /** The masters. @throws UsageError when none are configured. */
+  fleet(timeoutMs: number = this.settings.timeoutMs): FleetProbe {
+    const { namespace } = this.settings
+    const opened = new FleetProbe({ masters: mastersOf(this.settings), namespace, timeoutMs })
+    this.defer(() => {
+      opened.close()
+    })
+    return opened
+  }
+
+  /** What `--locks` names, or else the masters. */
+  async view(): Promise<LockView> {
+    const opened = await this.locks()
+    return opened === undefined ? fleetView(this.fleet()) : serviceView(opened)
+  }
+
+  /** As it was given, or else as the masters have it stored. */
+  async maxLeaseMs(): Promise<number | undefined> {
+    return this.settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(this.fleet())).masters)
+  }
+
+  /** The queue's Redis; undefined when none is configured. */
+  queue(timeoutMs?: number): QueueView | undefined {
+    const { queueRedis } = this.settings
+    return queueRedis === undefined ? undefined : this.#queueAt(queueRedis, timeoutMs)
+  }
+
+  /**
+   * The queue's Redis. Asks it first: BullMQ would wait for a server that is not there.
+   * @throws UsageError when none is configured; Error when it does not answer.
+   */
+  async requiredQueue(): Promise<QueueView> {
+    const view = this.#queueAt(queueRedisOf(this.settings))
+    await view.server.command('PING').catch((error: unknown) => {
+      throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
+    })
+    return view
+  }
+
+  #queueAt(url: MasterAddress, timeoutMs = this.settings.timeoutMs): QueueView {
+    const { namespace, prefix } = this.settings
+    const view = new QueueView({ url, namespace, prefix, timeoutMs })
+    this.defer(() => view.close())
+    return view
+  }
+}
+
+export interface TaskOptions {
+  /** The command ends by itself when `signal` aborts; others are left where they are. */
+  readonly graceful?: boolean
+  /** It runs code of others, which may have opened what would keep the process alive. */
+  readonly foreignCode?: boolean
+}
+
+/**
+ * The action of a command: runs `task` with the command's arguments and flags, and keeps its exit
+ * code for the process. Never throws.
+ */
+export function running(
+  task: (cli: Cli, ...args: never[]) => Promise<ExitCode>,
+  options: TaskOptions = {},
+): (...given: unknown[]) => Promise<void> {
+  return async (...given) => {
+    const args = given.slice(0, -1) // Commander adds the command itself.
+    const flags = args.at(-1) as SharedFlags
+    process.exitCode = await runTask(flags, (cli) => task(cli, ...(args as never[])), options)
+  }
+}
+
+async function runTask(
+  flags: SharedFlags,
+  task: (cli: Cli) => Promise<ExitCode>,
+  { graceful = false, foreignCode = false }: TaskOptions,
+): Promise<ExitCode> {
+  const out = new Output(flags.json === true)
+  using interruption = watchSignals()
+  const { signal } = interruption
+  let cli: Cli | undefined
+  let code: ExitCode
+  try {
+    cli = new Cli(readSettings(flags, process.env), out, signal)
+    const ended = task(cli)
+    const interrupted = aborted(signal).then(() => EXIT.interrupted)
+    code = await (graceful ? ended : Promise.race([ended, interrupted]))
+  } catch (error) {
+    code = reportError(out, error)
+  }
+  await cli?.close()
+  if (foreignCode) process.exit(code)
+  return code
+}
+
+function inspectionOptions({ maxLeaseMs = 0, timeoutMs }: Settings): LockOptions {
+  return {
+    maxLeaseMs: Math.max(maxLeaseMs, timeoutMs, MAX_LEASE_MS),
+    // Only ZooKeeper needs one to be asked: it is the length of the session.
+    leaseMs: Math.max(timeoutMs, INSPECTION_LEASE_MS),
+    ...{ requestTimeoutMs: timeoutMs, logger: silentLogger },
+  }
+}
+
+const INSPECTION_LEASE_MS = 5_000
+const MAX_LEASE_MS = 30_000
+const FULL = 'The server is full and refuses writes. Raise its maxmemory, or remove finished jobs.'
+
+/** Says what went wrong on standard error; `RedlockError`s already say what to do. */
+function reportError(out: Output, error: unknown): ExitCode {
+  const said = redacted(messageOf(error))
+  const message = said.startsWith('OOM ') ? `${FULL} ${said}` : said
+  const code = codeOf(error)
+  out.note(`bullmq-redlock: ${message}`, { event: 'error', code, message })
+  if (error instanceof UsageError) return EXIT.usage
+  return code === 'QUORUM_UNREACHABLE' ? EXIT.noQuorum : EXIT.attention
+}
+
+function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { readonly code?: unknown }
+  return typeof code === 'string' ? code : 'ERROR'
+}

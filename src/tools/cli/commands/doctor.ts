@@ -1,0 +1,114 @@
+import type { Command } from 'commander'
+import type { Diagnosis, MasterHealth } from '../../operator/diagnosis.ts'
+import type { Finding } from '../../../lock/finding.ts'
+import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
+import { duration } from '../../operator/duration.ts'
+import { running, type Cli } from '../cli.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { command } from '../options.ts'
+import type { Output, Style } from '../output.ts'
+import { printable } from '../printable.ts'
+import { table } from '../table.ts'
+
+export function doctorCommand(): Command {
+  return command('doctor', {
+    summary: 'what is wrong with the masters, and what to do',
+    description:
+      "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
+      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency. Changes nothing. ' +
+      'Notes do not make a fleet unhealthy.',
+    servers: 'both',
+    examples: [
+      'doctor --master redis://lock-1:6379 --master redis://lock-2:6379 --master redis://lock-3:6379',
+      'doctor --json | jq \'.findings[] | select(.severity == "error")\'',
+    ],
+  }).action(running(doctor))
+}
+
+async function doctor(cli: Cli): Promise<ExitCode> {
+  const { maxLeaseMs, namespace } = cli.settings
+  const locks = await cli.view()
+  const found = await locks.diagnose(cli.queue()?.server, maxLeaseMs)
+  cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
+  if (found.voting < found.quorum) return EXIT.noQuorum
+  return found.healthy ? EXIT.done : EXIT.attention
+}
+
+const STYLES: Readonly<Record<Finding['severity'], Style>> = {
+  error: 'red',
+  warning: 'yellow',
+  note: 'dim',
+}
+
+function describe(diagnosis: Diagnosis | ServiceDiagnosis, out: Output): string {
+  const [rows, said] =
+    'service' in diagnosis
+      ? [serversTable(diagnosis, out), serviceVerdict(diagnosis, out)]
+      : [mastersTable(diagnosis, out), verdict(diagnosis, out)]
+  const findings = grouped(diagnosis.findings).flatMap(({ severity, where, fact, fix }) => [
+    `${out.paint(STYLES[severity], severity.padEnd(7))}  ${where}: ${printable(fact)}`,
+    `         fix: ${fix}`,
+  ])
+  return [rows, '', said, '', ...findings].join('\n').trimEnd()
+}
+
+function mastersTable({ masters }: Diagnosis, out: Output): string {
+  const head = ['MASTER', 'STATE', 'VERSION', 'ROLE', 'CLOCK', 'LATENCY', 'PERSISTENCE', 'UP']
+  return table(
+    [...head, 'RUN ID'],
+    masters.map((master) => row(master, out)),
+  )
+}
+
+function serversTable({ servers }: ServiceDiagnosis, out: Output): string {
+  const rows = servers.map(({ server, version = '-', role, problem }) => [
+    ...[server, out.paint(problem === undefined ? 'green' : 'red', role ?? 'unreachable')],
+    printable(version),
+  ])
+  return table(['SERVER', 'ROLE', 'VERSION'], rows)
+}
+
+function serviceVerdict({ service, problem, healthy }: ServiceDiagnosis, out: Output): string {
+  return problem === undefined
+    ? out.paint(healthy ? 'green' : 'yellow', `${service} grants leases`)
+    : out.paint('red', `NO LEASES from ${service}: ${printable(problem)}`)
+}
+
+/** What is the same on several masters is said once. */
+function grouped(findings: readonly Finding[]): readonly Finding[] {
+  const groups = new Map<string, Finding>()
+  for (const finding of findings) {
+    const { where, ...what } = finding
+    const key = JSON.stringify(what)
+    const group = groups.get(key)
+    const together = group === undefined ? where : `${group.where}, ${where}`
+    groups.set(key, { ...finding, where: together })
+  }
+  return [...groups.values()]
+}
+
+function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): readonly string[] {
+  const name = [master, out.paint(state === 'votes' ? 'green' : 'red', state)]
+  if (survey === undefined || clockOffMs === undefined) return name
+  const { persistence, appendfsync } = survey
+  return [
+    ...name,
+    printable(survey.version),
+    survey.role,
+    `${clockOffMs < 0 ? '-' : '+'}${duration(Math.abs(clockOffMs))}`,
+    duration(survey.roundTripMs),
+    persistence === 'aof' ? `aof ${appendfsync ?? ''}` : persistence,
+    duration(survey.uptimeMs),
+    survey.runId.slice(0, 8),
+  ]
+}
+
+function verdict({ voting, masters, quorum, margin, healthy }: Diagnosis, out: Output): string {
+  const votes = `${voting} of ${masters.length} masters vote, ${quorum} are needed`
+  if (margin < 0) return out.paint('red', `NO QUORUM: ${votes}`)
+  const spare = margin === 0 ? 'none may fail' : `${margin} more may fail`
+  return out.paint(
+    healthy ? 'green' : 'yellow',
+    `${healthy ? 'healthy' : 'quorum'}: ${votes}; ${spare}`,
+  )
+}

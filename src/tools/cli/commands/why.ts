@@ -1,0 +1,92 @@
+import type { Command } from 'commander'
+import type { Coverage } from '../../operator/fleet-probe.ts'
+import type { ResourceView } from '../../operator/resource-view.ts'
+import type { Inspect } from '../../operator/queue-view.ts'
+import type { LinePosition } from '../../../line/position.ts'
+import { duration } from '../../operator/duration.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { appended, command } from '../options.ts'
+import { printable } from '../printable.ts'
+import { answeredByQuorum, coverageOf } from '../quorum.ts'
+
+interface Flags extends SharedFlags {
+  readonly resource?: readonly string[]
+}
+
+export function whyCommand(): Command {
+  return command('why <queue> <jobId>', {
+    summary: 'why a job does not run',
+    description:
+      'Says why a job does not run: its state, its lines, the jobs ahead of it, and the holder of the lease. ' +
+      'A job that was started, or added through a LockedQueue, names its lines; for others, name them with --resource.',
+    servers: 'both',
+    examples: ['why invoices 7', 'why invoices 7 --resource customer:42 --json'],
+  })
+    .option(
+      '--resource <name>',
+      'what the job touches, if you know it; repeat it for each',
+      appended,
+    )
+    .action(running(why))
+}
+
+async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promise<ExitCode> {
+  const { out } = cli
+  const view = await cli.requiredQueue()
+  const seen: ResourceView[] = []
+  const inspect = await inspector(cli, seen)
+  const job = await view.explain(queue, jobId, inspect, flags.resource)
+  if (job === undefined) {
+    const why =
+      (await view.missing(queue)) ??
+      `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added.`
+    out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
+    return EXIT.attention
+  }
+  const log = await view.log(queue, jobId)
+  const position = await view.position(queue, jobId)
+  out.result({ queue, jobId, ...job, position, log }, () =>
+    [
+      printable(job.why),
+      ...(position?.estimate === undefined || job.state === 'active'
+        ? []
+        : [printable(placeIn(position, position.estimate))]),
+      ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),
+    ].join('\n'),
+  )
+  return answeredByQuorum(cli, leastCoverage(seen))
+}
+
+function placeIn(
+  { ahead, length, resource }: LinePosition,
+  { startsInMs, spreadMs }: NonNullable<LinePosition['estimate']>,
+): string {
+  const wait = `about ${duration(startsInMs)} (± ${duration(spreadMs)})`
+  return `It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
+}
+
+/** Of the look in which the fewest masters answered. */
+function leastCoverage(seen: readonly ResourceView[]): Coverage {
+  const [least] = [...seen].sort((a, b) => a.answered - b.answered)
+  return least ? coverageOf(least) : { masters: 0, quorum: 0, unreachable: [] }
+}
+
+/** Without masters the line still says who is before the job. */
+async function inspector(cli: Cli, seen: ResourceView[]): Promise<Inspect> {
+  const { masters, locks } = cli.settings
+  if (locks === undefined && masters.length === 0) {
+    cli.out.note('no masters are given, so the holder of the lease is not known')
+    return (resource) => Promise.resolve({ resource, masters: [] })
+  }
+  const lockView = await cli.view()
+  return async (resource) => {
+    const view = await lockView.resource(resource)
+    seen.push(view)
+    return view
+  }
+}
+
+function indented(line: string): string {
+  return `  ${printable(line)}`
+}

@@ -1,0 +1,162 @@
+import type { Command } from 'commander'
+import { systemClock, withinMs } from '../../../clock.ts'
+import type { LockClient } from '../../../lock/lock-client.ts'
+import type { LockService } from '../../../lock/lock-service.ts'
+import { Redlock } from '../../../redlock/redlock.ts'
+import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
+import { bullmqConnection } from '../../operator/queue-address.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { aborted } from '../interruption.ts'
+import { listen } from '../listen.ts'
+import { command } from '../options.ts'
+import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
+import { atMostOnceASecond, healthPages, type HealthOptions } from '../work/health.ts'
+import { openMetrics, type Metrics } from '../work/metrics.ts'
+import { pageServer } from '../work/http-pages.ts'
+import type { WorkerContext } from '../../../worker/worker-context.ts'
+import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
+import { messageOf } from '../../../message-of.ts'
+import { Repeats } from '../../../repeats.ts'
+
+interface Flags extends SharedFlags {
+  readonly drainMs: string
+  readonly healthPort?: string
+  readonly healthHost: string
+}
+
+/** On top of the limit: aborted jobs are given back to the queue, and connections closed. */
+const CLOSE_GRACE_MS = 10_000
+
+export function workCommand(): Command {
+  return command('work <modules...>', {
+    summary: 'run worker modules until told to stop',
+    description:
+      'Imports modules that export (as default, worker or workers) a LockedWorker, a list of them, or a function ({ redlock, connection, ' +
+      'prefix, signal }) => worker, and runs them. On SIGTERM or SIGINT, running jobs may finish for --drain-ms, and are then requeued; ' +
+      'a second signal ends the process at once.',
+    servers: 'both',
+    examples: [
+      'work dist/workers/invoices.js --health-port 8080',
+      'work a.js b.js --drain-ms 60000',
+    ],
+  })
+    .option('--drain-ms <n>', 'how long running jobs may take to finish', '30000')
+    .option('--health-port <n>', 'serves /healthz, /readyz and /metrics; 0 for a free port')
+    .option('--health-host <address>', 'where it listens', '0.0.0.0')
+    .action(running(work, { graceful: true, foreignCode: true }))
+}
+
+async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise<ExitCode> {
+  const { out, signal } = cli
+  const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
+  const metrics = flags.healthPort === undefined ? undefined : await openMetrics()
+  if (metrics !== undefined) cli.defer(() => metrics.close())
+  const { maxLeaseMs } = cli.settings
+  const locks = await cli.locks(maxLeaseMs === undefined ? {} : { maxLeaseMs })
+  const context = await contextFor(cli, locks)
+  const workers: RunnableWorker[] = []
+  for (const module of modules) workers.push(...(await loadWorkers(module, context)))
+  const repeats = new Repeats<string>(systemClock)
+  for (const worker of workers) {
+    const { name } = worker
+    const onError = (error: unknown): void => {
+      const message = messageOf(error)
+      const times = repeats.due(`${name}: ${message}`, 'error')
+      if (times === undefined) return
+      const count = times > 1 ? ` (${times} times in the last minute)` : ''
+      out.note(`${name}: ${message}${count}`, { event: 'error', queue: name, message, times })
+    }
+    // Without a listener an error would end the process; the worker itself tries again.
+    worker.on('error', onError)
+    if (!worker.isRunning()) worker.run().catch(onError)
+  }
+  if (metrics !== undefined) await serveHealth(cli, workers, metrics, locks, flags)
+  const queues = workers.map(({ name }) => name)
+  out.note(`works on ${queues.join(', ')}`, { event: 'working', queues, pid: process.pid })
+  await aborted(signal)
+  out.note(`${String(signal.reason)}: finishes running jobs for at most ${drainMs} ms`, {
+    ...{ event: 'draining', signal: String(signal.reason), drainMs },
+  })
+  const drained = await drain(workers, drainMs)
+  out.note(drained ? 'drained' : 'some workers did not end in time', { event: 'ended', drained })
+  if (!drained) return EXIT.attention
+  return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
+}
+
+/** A module that makes its own Redlock needs no masters on the command line. */
+async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<WorkerContext> {
+  const { settings, signal } = cli
+  const { masters, namespace, prefix } = settings
+  const maxLeaseMs = masters.length === 0 ? undefined : await cli.maxLeaseMs()
+  let redlock: LockService | undefined = locks
+  return {
+    prefix,
+    signal,
+    get connection() {
+      return bullmqConnection(queueRedisOf(settings))
+    },
+    get redlock() {
+      if (redlock === undefined) {
+        const made = new Redlock({
+          ...{ masters: mastersOf(settings), namespace },
+          ...(maxLeaseMs !== undefined && { maxLeaseMs }),
+        })
+        redlock = made
+        cli.defer(() => made.close())
+      }
+      return redlock
+    },
+  }
+}
+
+async function serveHealth(
+  cli: Cli,
+  workers: readonly RunnableWorker[],
+  metrics: Metrics,
+  locks: LockClient | undefined,
+  { healthPort = '0', healthHost: host }: Flags,
+): Promise<void> {
+  const { out, signal } = cli
+  const port = numberFlag('--health-port', healthPort, 0, 65_535)
+  const timeoutMs = Math.min(cli.settings.timeoutMs, SERVER_TIMEOUT_MS)
+  const queue = cli.queue(timeoutMs)?.server
+  const asksQueue = queue && (() => queue.command('PING'))
+  const votes = votesOf(cli, locks, timeoutMs)
+  const asksMasters = votes && atMostOnceASecond(votes)
+  const pages = new Map(healthPages({ workers, signal, votes: asksMasters, asksQueue }))
+  pages.set('/metrics', () => metrics.page())
+  const server = await listen(pageServer(pages), { host, port, flag: '--health-port' })
+  cli.defer(() => server.close())
+  const at = `http://${host}:${server.port}`
+  out.note(`health at ${at}/healthz and ${at}/readyz, metrics at ${at}/metrics`, {
+    event: 'health',
+    port: server.port,
+  })
+}
+
+/** A probe of an orchestrator waits for a second or two, also where a server hangs. */
+const SERVER_TIMEOUT_MS = 400
+const SERVICE_TIMEOUT_MS = 900
+
+function votesOf(
+  cli: Cli,
+  locks: LockClient | undefined,
+  timeoutMs: number,
+): HealthOptions['votes'] {
+  if (locks !== undefined) {
+    return async () => {
+      const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnoseService(locks))
+      return answer ?? { voting: 0, quorum: 1 }
+    }
+  }
+  if (cli.settings.masters.length === 0) return undefined
+  const fleet = fleetView(cli.fleet(timeoutMs))
+  return () => fleet.diagnose()
+}
+
+/** False when a processor does not listen to its signal. */
+async function drain(workers: readonly RunnableWorker[], drainMs: number): Promise<boolean> {
+  const ended = Promise.all(workers.map((worker) => worker.drain({ timeoutMs: drainMs })))
+  return (await withinMs(systemClock, drainMs + CLOSE_GRACE_MS, ended)) !== undefined
+}

@@ -1,0 +1,50 @@
+/** Results go to standard output, all else to standard error; colour to terminals only. */
+import { styleText } from 'node:util'
+import { redacted } from '../../redact.ts'
+import { printableLines } from './printable.ts'
+
+export type Style = 'red' | 'yellow' | 'green' | 'dim'
+
+export class Output {
+  readonly json: boolean
+  readonly #colours: boolean
+
+  constructor(json: boolean) {
+    this.json = json
+    const { NO_COLOR = '', TERM } = process.env
+    this.#colours = process.stdout.isTTY && !json && NO_COLOR === '' && TERM !== 'dumb'
+  }
+
+  /** Standard error is a terminal, and the output is for people. */
+  get progressBar(): boolean {
+    return process.stderr.isTTY && !this.json
+  }
+
+  /** The result: one JSON value on one line, or the text. */
+  result(value: object, text: () => string): void {
+    process.stdout.write(`${this.json ? jsonText(value) : text()}\n`)
+  }
+
+  /** For people; with --json an event. Control characters in it are shown, not obeyed. */
+  note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
+    const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
+    process.stderr.write(`${redacted(line)}\n`)
+  }
+
+  /** Over the last line of progress, without ending it. */
+  progress(text: string): void {
+    process.stderr.write(`\r\u001b[2K${text}`)
+  }
+
+  paint(style: Style, text: string): string {
+    return this.#colours ? styleText(style, text) : text
+  }
+}
+
+/** JSON escapes the first control characters; the others steer a terminal as well. */
+function jsonText(value: object): string {
+  return JSON.stringify(value).replace(
+    /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}

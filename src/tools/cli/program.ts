@@ -1,0 +1,76 @@
+/** The command line as a whole; what commands do is in `commands/`. */
+import { readFileSync } from 'node:fs'
+import { Command } from 'commander'
+import { bootstrapCommand } from './commands/bootstrap.ts'
+import { cancelCommand } from './commands/cancel.ts'
+import { completionCommand } from './commands/completion.ts'
+import { dashboardCommand } from './commands/dashboard.ts'
+import { doctorCommand } from './commands/doctor.ts'
+import { enqueueCommand } from './commands/enqueue.ts'
+import { inspectCommand } from './commands/inspect.ts'
+import { leaksCommand } from './commands/leaks.ts'
+import { leasesCommand } from './commands/leases.ts'
+import { leaveLinesCommand } from './commands/leave-lines.ts'
+import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
+import { releaseCommand } from './commands/release.ts'
+import { verifyCommand } from './commands/verify.ts'
+import { whyCommand } from './commands/why.ts'
+import { workCommand } from './commands/work.ts'
+import { EXIT_CODES_HELP } from './options.ts'
+import { redacted } from '../../redact.ts'
+
+const COMMANDS = [
+  doctorCommand,
+  leasesCommand,
+  inspectCommand,
+  whyCommand,
+  leaksCommand,
+  releaseCommand,
+  pauseCommand,
+  resumeCommand,
+  limitCommand,
+  limitsCommand,
+  cancelCommand,
+  leaveLinesCommand,
+  dashboardCommand,
+  enqueueCommand,
+  workCommand,
+  bootstrapCommand,
+  verifyCommand,
+]
+
+/** Its commands set `process.exitCode`. Parse errors are thrown as `CommanderError`. */
+export function buildProgram(): Command {
+  const program = new Command('bullmq-redlock')
+    .description(
+      'Inspects and repairs a fleet of lock masters, its leases, and the jobs that wait for them.',
+    )
+    .version(version(), '-V, --version')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ export BULLMQ_REDLOCK_MASTERS=redis://lock-1:6379,redis://lock-2:6379,redis://lock-3:6379
+  $ bullmq-redlock doctor
+  $ bullmq-redlock inspect customer:42
+
+${EXIT_CODES_HELP}
+
+Every setting can be a flag, else an environment variable, else a key of the --config file.`,
+    )
+  for (const make of COMMANDS) program.addCommand(make())
+  program.addCommand(completionCommand(program))
+  for (const one of [program, ...program.commands]) {
+    one.exitOverride().configureOutput({
+      writeErr: (text) => process.stderr.write(redacted(text)),
+    })
+    one.showHelpAfterError('(see --help)')
+  }
+  return program
+}
+
+function version(): string {
+  // The same distance from src/tools/cli and from dist/cli.
+  const text = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(text) as { readonly version: string }).version
+}

@@ -1,0 +1,253 @@
+/** Settings: from flags, else the environment, else a JSON file. An error names the source. */
+import { readFileSync } from 'node:fs'
+import { masterName, type MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import { UsageError } from './exit-code.ts'
+import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
+import { shortened } from '../../options.ts'
+import { printable } from './printable.ts'
+import { redacted } from '../../redact.ts'
+
+export interface Settings {
+  readonly masters: readonly MasterAddress[]
+  /** The address of another lock service; then there are no masters. */
+  readonly locks: string | undefined
+  readonly maxLeaseMs: number | undefined
+  readonly queueRedis: MasterAddress | undefined
+  readonly prefix: string
+  readonly namespace: string
+  readonly timeoutMs: number
+}
+
+type Key = keyof Settings
+
+/** A value and the name under which it was given. */
+interface Given {
+  readonly value: unknown
+  readonly source: string
+}
+
+interface Setting<Value> {
+  /** As commander declares it. */
+  readonly flag: string
+  readonly variable: string
+  /** The servers that it names; without it, every command that needs a server. */
+  readonly servers?: 'masters' | 'queue'
+  readonly help: string
+  /** For the help. */
+  readonly byDefault?: string
+  readonly read: (found: Given | undefined) => Value
+}
+
+const MAX_MASTERS = 99
+const DAY_MS = 86_400_000
+
+/** By their keys in the file, in the order of the help. */
+export const SETTINGS: { readonly [K in Key]: Setting<Settings[K]> } = {
+  masters: {
+    flag: '--master <url>',
+    variable: 'BULLMQ_REDLOCK_MASTERS',
+    servers: 'masters',
+    help: 'a lock master; repeat it for each, or separate them by commas in the variable',
+    read: addresses,
+  },
+  locks: {
+    flag: '--locks <address>',
+    variable: 'BULLMQ_REDLOCK_LOCKS',
+    servers: 'masters',
+    help: 'another lock service: postgres://…, etcd:https://a,b or zookeeper:a:2181,b:2181',
+    read: optional(locksAddress),
+  },
+  maxLeaseMs: {
+    flag: '--max-lease-ms <n>',
+    variable: 'BULLMQ_REDLOCK_MAX_LEASE_MS',
+    servers: 'masters',
+    help: "the fleet's maxLeaseMs",
+    byDefault: 'what the masters have stored',
+    read: optional((found) => wholeNumber(found, 100, DAY_MS)),
+  },
+  queueRedis: {
+    flag: '--queue-redis <url>',
+    variable: 'BULLMQ_REDLOCK_QUEUE',
+    servers: 'queue',
+    help: "BullMQ's Redis",
+    read: optional(addressOf),
+  },
+  prefix: {
+    flag: '--prefix <text>',
+    variable: 'BULLMQ_REDLOCK_PREFIX',
+    servers: 'queue',
+    help: "BullMQ's key prefix",
+    byDefault: 'bull',
+    read: optional(name, 'bull'),
+  },
+  namespace: {
+    flag: '--namespace <text>',
+    variable: 'BULLMQ_REDLOCK_NAMESPACE',
+    help: 'of the leases',
+    byDefault: 'redlock',
+    read: optional(name, 'redlock'),
+  },
+  timeoutMs: {
+    flag: '--timeout-ms <n>',
+    variable: 'BULLMQ_REDLOCK_TIMEOUT_MS',
+    help: 'how long a server may take to answer',
+    byDefault: '1000',
+    read: optional((found) => wholeNumber(found, 10, 60_000), 1_000),
+  },
+}
+
+const KEYS = Object.keys(SETTINGS) as readonly Key[]
+
+/** The flags as they were parsed: texts, and for `--master` a list of them. */
+export type SettingFlags = { readonly master?: readonly string[] } & {
+  readonly [K in Exclude<Key, 'masters'> | 'config']?: string
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export const CONFIG = { flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' }
+
+/** @throws UsageError for the first setting that cannot be used. */
+export function readSettings(flags: SettingFlags, env: Environment): Settings {
+  const path = flags.config ?? (env[CONFIG.variable] || undefined)
+  const file = path === undefined ? {} : readFile(path)
+  const find = (key: Key): Given | undefined => {
+    const { flag, variable } = SETTINGS[key]
+    const value = flags[key === 'masters' ? 'master' : key]
+    if (value !== undefined) return { value, source: flag.split(' ', 1)[0] ?? flag }
+    const text = env[variable] || undefined
+    if (text !== undefined) {
+      return { value: key === 'masters' ? text.split(',') : text, source: variable }
+    }
+    if (file[key] === undefined) return undefined
+    return { value: file[key], source: `\`${key}\` in ${path ?? 'the file'}` }
+  }
+  const [masters, locks] = [find('masters'), find('locks')]
+  if (masters !== undefined && locks !== undefined) {
+    throw new UsageError(`Both ${masters.source} and ${locks.source} are given: give one of them.`)
+  }
+  const found = KEYS.map((key) => [key, SETTINGS[key].read(find(key))])
+  return Object.fromEntries(found) as Settings
+}
+
+/** @throws UsageError that says how to name them. */
+export function mastersOf({ masters, locks }: Settings): readonly MasterAddress[] {
+  if (masters.length > 0) return masters
+  if (locks !== undefined) {
+    throw new UsageError(
+      'This command works only with Redis masters. With --locks, use doctor, leases, inspect, why, dashboard or work.',
+    )
+  }
+  throw new UsageError(
+    'No lock masters are given. Give --master redis://lock-1:6379 for each of them, ' +
+      `or ${SETTINGS.masters.variable}=redis://lock-1:6379,redis://lock-2:6379,… , ` +
+      'or `"masters": [...]` in the file that --config names.',
+  )
+}
+
+/** @throws UsageError that says how to name it. */
+export function queueRedisOf({ queueRedis }: Settings): MasterAddress {
+  if (queueRedis !== undefined) return queueRedis
+  throw new UsageError(
+    `The queue's Redis is not given. Give --queue-redis redis://queue:6379, or ${SETTINGS.queueRedis.variable}, ` +
+      'or `"queueRedis"` in the file that --config names.',
+  )
+}
+
+/** A whole number from a flag. @throws UsageError naming the flag. */
+export function numberFlag(flag: string, value: string, min: number, max: number): number {
+  return wholeNumber({ value, source: flag }, min, max)
+}
+
+function optional<Value>(read: (found: Given) => Value): Setting<Value | undefined>['read']
+function optional<Value>(read: (found: Given) => Value, byDefault: Value): Setting<Value>['read']
+function optional<Value>(read: (found: Given) => Value, byDefault?: Value) {
+  return (found: Given | undefined) => (found === undefined ? byDefault : read(found))
+}
+
+function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
+  const fix =
+    'write for example {"masters": ["redis://lock-1:6379"], "queueRedis": "redis://queue:6379"}'
+  let content: unknown
+  try {
+    content = JSON.parse(readFileSync(path, 'utf8'))
+  } catch (error) {
+    // V8's message quotes the text around the mistake, and with it perhaps a password.
+    const why = error instanceof SyntaxError ? 'is not JSON' : redacted(String(error))
+    throw new UsageError(`--config ${path}: ${why}; ${fix}`)
+  }
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
+    throw new UsageError(`--config ${path}: expected an object; ${fix}`)
+  }
+  for (const key of Object.keys(content)) {
+    if (Object.hasOwn(SETTINGS, key)) continue
+    const known = KEYS.map((one) => `\`${one}\``).join(', ')
+    throw new UsageError(`--config ${path}: \`${key}\` is not a setting; the settings are ${known}`)
+  }
+  return content
+}
+
+function refuse({ value, source }: Given, expected: string): never {
+  const shown =
+    typeof value === 'string' ? `"${shortened(printable(redacted(value)))}"` : typeof value
+  throw new UsageError(`Expected ${source} to be ${expected}; got ${shown}`)
+}
+
+function addresses(found: Given | undefined): readonly MasterAddress[] {
+  if (found === undefined) return []
+  const { value, source } = found
+  if (!Array.isArray(value) || value.length === 0 || value.length > MAX_MASTERS) {
+    return refuse(found, `a list of 1 to ${MAX_MASTERS} redis:// URLs`)
+  }
+  const seen = new Set<string>()
+  return value.map((one: unknown, index) => {
+    const which = value.length === 1 ? source : `number ${index + 1} of ${source}`
+    const address = addressOf({
+      value: typeof one === 'string' ? one.trim() : one,
+      source: which,
+    })
+    const key = JSON.stringify(address)
+    if (seen.has(key)) {
+      const name = masterName(address)
+      throw new UsageError(`${source} names ${name} twice: name each master once`)
+    }
+    seen.add(key)
+    return address
+  })
+}
+
+function locksAddress({ value, source }: Given): string {
+  if (typeof value === 'string' && isLocksAddress(value)) return value
+  throw new UsageError(
+    `Expected ${source} to be ${LOCKS_ADDRESS}. The value is not shown, because it may contain a password.`,
+  )
+}
+
+/** An object is for what a URL cannot say, such as a certificate: ioredis takes it as it is. */
+function addressOf({ value, source }: Given): MasterAddress {
+  if (typeof value === 'object' && value !== null && ('host' in value || 'path' in value)) {
+    return value as MasterAddress
+  }
+  const isUrl = typeof value === 'string' && /^rediss?:\/\/[^/?#]+[^?#]*$/.test(value)
+  if (isUrl && URL.canParse(value)) return value
+  // A mistyped URL may have its password anywhere, so nothing of it is repeated.
+  throw new UsageError(
+    `Expected ${source} to be a redis:// or rediss:// URL without a query, such as redis://lock-1:6379. ` +
+      'The value is not shown, because it may contain a password.',
+  )
+}
+
+function name(found: Given): string {
+  const { value } = found
+  if (typeof value === 'string' && value.length > 0 && value.length <= 256) return value
+  return refuse(found, 'a text of 1 to 256 characters')
+}
+
+function wholeNumber(found: Given, min: number, max: number): number {
+  const { value } = found
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max) {
+    return number
+  }
+  return refuse({ ...found, value: String(value) }, `a whole number from ${min} to ${max}`)
+}

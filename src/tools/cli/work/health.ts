@@ -1,0 +1,78 @@
+/**
+ * Whether this process works: alive for as long as it answers, ready while every worker fetches
+ * jobs, a quorum of the masters votes, and the queue's Redis answers. The servers are asked,
+ * because an idle worker does not notice that they are away.
+ */
+import { systemClock } from '../../../clock.ts'
+import { messageOf } from '../../../message-of.ts'
+import { json, type Answer } from '../../dashboard/answers.ts'
+import type { Diagnosis } from '../../operator/diagnosis.ts'
+import type { Pages } from './http-pages.ts'
+import type { RunnableWorker } from './load-workers.ts'
+
+/** As much of a diagnosis as readiness needs. */
+export type Votes = Pick<Diagnosis, 'voting' | 'quorum'>
+
+export interface HealthOptions {
+  readonly workers: readonly RunnableWorker[]
+  /** Aborts when the process begins to drain. */
+  readonly signal: AbortSignal
+  /** Asks the masters. Undefined where only the modules know them. */
+  readonly votes: (() => Promise<Votes>) | undefined
+  /** Asks the queue's Redis. Undefined where the modules connect to it themselves. */
+  readonly asksQueue: (() => Promise<unknown>) | undefined
+}
+
+type State = 'running' | 'starting' | 'paused' | 'draining'
+
+export function healthPages({ workers, signal, votes, asksQueue }: HealthOptions): Pages {
+  const states = (): readonly { readonly queue: string; readonly state: State }[] =>
+    workers.map((worker) => ({ queue: worker.name, state: stateOf(worker, signal) }))
+  return new Map<string, () => Answer | Promise<Answer>>([
+    ['/healthz', () => json({ status: 'alive', workers: states() })],
+    [
+      '/readyz',
+      async () => {
+        const [found, queueRedis] = await Promise.all([votes?.(), problemOf(asksQueue)])
+        const masters = found && { voting: found.voting, quorum: found.quorum }
+        const all = states()
+        const hasQuorum = masters === undefined || masters.voting >= masters.quorum
+        const isRunning = all.every(({ state }) => state === 'running')
+        const ready = hasQuorum && queueRedis === undefined && isRunning
+        const status = ready ? 'ready' : 'not ready'
+        return json({ status, workers: all, masters, queueRedis }, ready ? 200 : 503)
+      },
+    ],
+  ])
+}
+
+async function problemOf(ask: HealthOptions['asksQueue']): Promise<string | undefined> {
+  try {
+    await ask?.()
+    return undefined
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+/** Until the masters are ready a worker does not run; while it finds no quorum it is paused. */
+function stateOf(worker: RunnableWorker, signal: AbortSignal): State {
+  if (signal.aborted) return 'draining'
+  if (worker.isPaused()) return 'paused'
+  return worker.isRunning() && !worker.isStarting() ? 'running' : 'starting'
+}
+
+const FRESH_MS = 1_000
+
+/** Asks when a probe asks, and at most once a second however many do. */
+export function atMostOnceASecond<Value>(ask: () => Promise<Value>): () => Promise<Value> {
+  let requestedAt = -Infinity
+  let answer: Promise<Value> | undefined
+  return () => {
+    if (answer === undefined || systemClock.now() - requestedAt >= FRESH_MS) {
+      requestedAt = systemClock.now()
+      answer = ask()
+    }
+    return answer
+  }
+}

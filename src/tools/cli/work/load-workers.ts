@@ -1,0 +1,64 @@
+/**
+ * Worker modules: what a module exports as `default`, `worker` or `workers` is a LockedWorker, a
+ * list of them, or a function that makes them from what the command line knows.
+ */
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { LockedWorker } from '../../../worker/locked-worker.ts'
+import type { WorkerContext } from '../../../worker/worker-context.ts'
+import { UsageError } from '../exit-code.ts'
+
+/** As much as is used: the module may have loaded another copy of the class. */
+export type RunnableWorker = Pick<
+  LockedWorker,
+  'name' | 'drain' | 'isRunning' | 'isStarting' | 'isPaused' | 'run' | 'on'
+>
+
+const NAMES = ['default', 'worker', 'workers'] as const
+
+/** @throws UsageError that names the module and what is wrong with it. */
+export async function loadWorkers(
+  path: string,
+  context: WorkerContext,
+): Promise<readonly RunnableWorker[]> {
+  const module = await importModule(path)
+  const exported = NAMES.map((name) => module[name]).find((value) => value !== undefined)
+  if (exported === undefined) {
+    throw new UsageError(
+      `${path} exports none of ${NAMES.map((name) => `\`${name}\``).join(', ')}: export a LockedWorker, or a function that returns one`,
+    )
+  }
+  const made: unknown =
+    typeof exported === 'function'
+      ? await (exported as (context: WorkerContext) => unknown)(context)
+      : exported
+  const workers: readonly unknown[] = Array.isArray(made) ? made : [made]
+  if (workers.length > 0 && workers.every(isWorker)) return workers
+  throw new UsageError(
+    `${path}: expected a LockedWorker, a list of them, or a function that returns one of these`,
+  )
+}
+
+async function importModule(path: string): Promise<Readonly<Record<string, unknown>>> {
+  const url = pathToFileURL(resolve(path))
+  try {
+    return (await import(url.href)) as Record<string, unknown>
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ERR_UNKNOWN_FILE_EXTENSION') {
+      throw new UsageError(
+        `${path} is not JavaScript: compile it, or set NODE_OPTIONS='--import tsx'`,
+      )
+    }
+    const missing = error instanceof Error && error.message.includes(url.pathname)
+    if (code === 'ERR_MODULE_NOT_FOUND' && missing)
+      throw new UsageError(`there is no module ${path}`)
+    throw error
+  }
+}
+
+function isWorker(value: unknown): value is RunnableWorker {
+  if (typeof value !== 'object' || value === null) return false
+  const { drain, isRunning } = value as Partial<RunnableWorker>
+  return typeof drain === 'function' && typeof isRunning === 'function'
+}

@@ -1,0 +1,155 @@
+/**
+ * Which requests are answered. Four rules, in this order:
+ *
+ *   1. a request over loopback must name this machine, or an allowed host: else a foreign
+ *      page, whose name was made to point to 127.0.0.1, could read everything (DNS rebinding)
+ *   2. pages of other origins get no data: they could not read it, but could hold all streams open
+ *   3. with a token, or with the application's own `authorize`, a request must pass it
+ *   4. without either, only requests from this machine are answered, and none through a proxy
+ */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import { refuse } from '../../options.ts'
+
+/** Which requests the dashboard answers. */
+export interface AccessOptions {
+  /**
+   * It gives access: as `Authorization: Bearer …`, or typed into the page's login. At least 16
+   * characters. Without it, and without `authorize`, only connections from this machine are
+   * answered.
+   */
+  readonly token?: string
+  /** For an application that has its own login: whether this request is answered. */
+  readonly authorize?: (request: IncomingMessage) => boolean | Promise<boolean>
+  /**
+   * Names, without port, under which a proxy on this machine reaches the page:
+   * `['ops.example.com']`.
+   */
+  readonly allowedHosts?: readonly string[]
+}
+
+export type Verdict = 'allowed' | 'wrong host' | 'foreign page' | 'login' | 'denied'
+
+export const MIN_TOKEN_LENGTH = 16
+const COOKIE = 'bullmq-redlock-dashboard'
+const COOKIE_SECONDS = 12 * 3_600
+const THIS_MACHINE = ['localhost', '127.0.0.1', '[::1]']
+
+export class Access {
+  readonly #token: string | undefined
+  readonly #authorize: AccessOptions['authorize']
+  readonly #allowedHosts: readonly string[]
+
+  /** @throws TypeError for a bad option. */
+  constructor({ token, authorize, allowedHosts = [] }: AccessOptions) {
+    if (token !== undefined && (typeof token !== 'string' || token.length < MIN_TOKEN_LENGTH)) {
+      const got = typeof token === 'string' ? `one of ${token.length} characters` : typeof token
+      const expected = `a string of at least ${MIN_TOKEN_LENGTH} characters`
+      throw new TypeError(`Expected \`token\` to be ${expected}, got ${got}`)
+    }
+    if (authorize !== undefined && typeof authorize !== 'function') {
+      refuse('authorize', 'a function of the request', authorize)
+    }
+    if (!Array.isArray(allowedHosts) || !allowedHosts.every((host) => typeof host === 'string')) {
+      refuse('allowedHosts', 'a list of host names', allowedHosts)
+    }
+    this.#token = token
+    this.#authorize = authorize
+    this.#allowedHosts = allowedHosts.map((host) => host.toLowerCase())
+  }
+
+  async of(request: IncomingMessage): Promise<Verdict> {
+    if (!this.#isHostAllowed(request)) return 'wrong host'
+    if (isFromForeignPage(request)) return 'foreign page'
+    if (this.#authorize !== undefined)
+      return (await this.#authorize(request)) ? 'allowed' : 'denied'
+    if (this.#token !== undefined) return this.#hasToken(request) ? 'allowed' : 'login'
+    return isFromThisMachine(request) ? 'allowed' : 'denied'
+  }
+
+  /** Whether this is the token. Takes as long for a wrong one as for the right one. */
+  accepts(token: string): boolean {
+    return this.#token !== undefined && isSame(token, this.#token)
+  }
+
+  /** Whether the request tries a token in its header, and it is the wrong one. */
+  triesWrongToken({ headers }: IncomingMessage): boolean {
+    const bearer = bearerOf(headers)
+    return this.#token !== undefined && bearer !== undefined && !this.accepts(bearer)
+  }
+
+  /** A `Set-Cookie` for a browser that has logged in. The token cannot be read from it. */
+  cookie(path: string, secure: boolean): string {
+    const attributes = `Path=${path}; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`
+    return `${COOKIE}=${this.#session()}; ${attributes}${secure ? '; Secure' : ''}`
+  }
+
+  #hasToken({ headers }: IncomingMessage): boolean {
+    const bearer = bearerOf(headers)
+    if (bearer !== undefined) return this.accepts(bearer)
+    const session = cookieIn(headers.cookie)
+    return session !== undefined && isSame(session, this.#session())
+  }
+
+  #session(): string {
+    return createHmac('sha256', this.#token ?? '')
+      .update(COOKIE)
+      .digest('base64url')
+  }
+
+  #isHostAllowed({ headers, socket }: IncomingMessage): boolean {
+    const names = this.#allowedHosts
+    if (!isLoopback(socket.localAddress) && names.length === 0) return true
+    const host = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '')
+    return names.includes(host) || (isLoopback(socket.localAddress) && THIS_MACHINE.includes(host))
+  }
+}
+
+/** Whether an address, or a name to listen at, belongs to this machine alone. */
+export function isLoopback(address: string | undefined): boolean {
+  return /^(localhost|::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/.test(address ?? '')
+}
+
+/** A proxy on this machine passes on what others ask. Each adds at least one of these. */
+const PROXY_HEADERS = `
+  forwarded via x-real-ip x-client-ip x-cluster-client-ip x-original-host x-original-forwarded-for
+  x-envoy-external-address x-amzn-trace-id x-azure-clientip cf-connecting-ip cf-ray true-client-ip
+  fastly-client-ip fly-client-ip cdn-loop x-proxyuser-ip x-appengine-user-ip x-request-start x-scheme
+`
+  .trim()
+  .split(/\s+/)
+
+function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
+  const proxied = Object.keys(headers).some(
+    (name) => name.startsWith('x-forwarded') || PROXY_HEADERS.includes(name),
+  )
+  return isLoopback(socket.remoteAddress) && !proxied
+}
+
+/**
+ * A browser says where a request comes from: in `Sec-Fetch-Site`, and in `Origin` where a script
+ * asks. A link on another page may lead to this one, so a navigation is answered.
+ */
+function isFromForeignPage({ headers }: IncomingMessage): boolean {
+  if (headers['sec-fetch-mode'] === 'navigate') return false
+  const site = headers['sec-fetch-site']
+  if (site !== undefined) return site !== 'same-origin' && site !== 'none'
+  const { origin, host } = headers
+  if (origin === undefined) return false
+  return !URL.canParse(origin) || new URL(origin).host !== host
+}
+
+function bearerOf({ authorization = '' }: IncomingMessage['headers']): string | undefined {
+  return /^Bearer +(\S+)$/i.exec(authorization)?.[1]
+}
+
+function cookieIn(header: string | undefined): string | undefined {
+  const found = (header ?? '').split(/; */).find((pair) => pair.startsWith(`${COOKIE}=`))
+  return found?.slice(COOKIE.length + 1)
+}
+
+/** Digests have one length, so the time that it takes tells nothing. */
+function isSame(a: string, b: string): boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(a), digest(b))
+}

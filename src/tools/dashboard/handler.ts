@@ -1,0 +1,261 @@
+/**
+ * The dashboard as a request handler: for its own server (`bullmq-redlock dashboard`) or inside an
+ * application, beside Bull Board. It only reads: the one route that takes a POST checks a token and
+ * sets a cookie.
+ *
+ *   GET  /                             the page
+ *   GET  /page.css, …                  its files
+ *   GET  /state?search=&sort=&page=    what it shows, as JSON
+ *   GET  /events?search=&sort=&page=   the same, after every snapshot
+ *   GET  /resource?name=               one resource
+ *   POST /login                        token in, cookie out
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Inspection } from '../../lock/inspection.ts'
+import { FleetProbe } from '../operator/fleet-probe.ts'
+import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
+import { QueueView } from '../operator/queue-view.ts'
+import { detailOf } from '../operator/resource-detail.ts'
+import { RunningJobs } from '../operator/running-jobs.ts'
+import { Access } from './access.ts'
+import {
+  routedRequest,
+  formOf,
+  give,
+  json,
+  makeSafe,
+  redirect,
+  text,
+  type Answer,
+  type RoutedRequest,
+} from './answers.ts'
+import { file, isPublic } from './assets.ts'
+import { EventStream } from './event-stream.ts'
+import { Snapshots, type Snapshot } from './snapshots.ts'
+import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
+import { ProcessActivity } from './process-activity.ts'
+import { LEASE_SORTS, leasePage, stateOf, type DashboardState, type View } from './state.ts'
+import { WrongTokens } from './wrong-tokens.ts'
+
+/** What express, connect and h3 call when another handler answers. */
+export type Next = (error?: unknown) => void
+
+/** A request handler for `node:http`, express, connect and h3. */
+export interface DashboardHandler {
+  /** Answers a request. With `next`, a path that it does not know is left to the next handler. */
+  (request: IncomingMessage, response: ServerResponse, next?: Next): void
+  /**
+   * Why a job does not run, in words; undefined when it has finished, or is not there, or no
+   * `queueRedis` is named. Its lines are found by a scan of at most 100 000 keys.
+   */
+  why(queue: string, jobId: string): Promise<string | undefined>
+  /** Ends the streams and closes the connections to the servers. */
+  close(): Promise<void>
+}
+
+/** The most streams that are open at once. */
+const MAX_VIEWERS = 50
+/** As long as a resource's name may be. */
+const MAX_NAME = 512
+
+const REFUSALS = {
+  'wrong host':
+    'This host name is not allowed. If a proxy forwards to this page, add the name to `allowedHosts` (--allowed-host).',
+  denied:
+    'Access denied. From other machines, or through a proxy, a `token` (--token) or `authorize` is needed.',
+  'foreign page': 'Access denied: the request came from another site. Open this page directly.',
+  blocked: 'Too many wrong tokens from this address. Try again in a second.',
+} as const
+
+/**
+ * The dashboard as a request handler, for an application that serves it itself.
+ * @throws TypeError for a bad option.
+ * @example
+ * ```ts
+ * app.use('/redlock', dashboardHandler({ masters, queueRedis: 'redis://queue:6379', token }))
+ * ```
+ */
+export function dashboardHandler(options: DashboardOptions): DashboardHandler {
+  const dashboard = new Dashboard(resolveOptions(options))
+  const handler = (request: IncomingMessage, response: ServerResponse, next?: Next): void => {
+    dashboard.handle(request, response, next).catch((error: unknown) => {
+      if (response.headersSent) response.destroy()
+      else if (next !== undefined) next(error)
+      else give({ request, response }, text(503, 'The dashboard failed. Try again.'))
+    })
+  }
+  return Object.assign(handler, {
+    why: (queue: string, jobId: string) => dashboard.why(queue, jobId),
+    close: () => dashboard.close(),
+  })
+}
+
+type Page = (to: RoutedRequest) => Promise<Answer | undefined>
+
+class Dashboard {
+  readonly #options: ResolvedOptions
+  readonly #access: Access
+  readonly #fleet: FleetProbe | undefined
+  readonly #locks: LockView
+  readonly #queue: QueueView | undefined
+  readonly #snapshots: Snapshots
+  readonly #activity: ProcessActivity
+  readonly #jobs: RunningJobs | undefined
+  readonly #wrongTokens = new WrongTokens()
+  readonly #streams = new Set<EventStream>()
+  readonly #pages: Readonly<Record<string, Page>> = {
+    '/': () => file('index.html'),
+    '/state': async (to) => json(await this.#state(await this.#snapshots.latest(), viewIn(to))),
+    '/events': (to) => Promise.resolve(this.#stream(to)),
+    '/resource': (to) => this.#resource(to),
+  }
+
+  constructor(options: ResolvedOptions) {
+    this.#options = options
+    const { namespace, prefix, timeoutMs, queueRedis } = options
+    this.#access = new Access(options)
+    if (options.locks === undefined) {
+      this.#fleet = new FleetProbe(options)
+      this.#locks = fleetView(this.#fleet)
+    } else {
+      this.#locks = serviceView(options.locks)
+    }
+    if (queueRedis !== undefined) {
+      this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs })
+      this.#jobs = new RunningJobs(this.#queue)
+    }
+    this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
+    this.#activity = new ProcessActivity(namespace)
+  }
+
+  async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
+    const to = routedRequest(request, response, this.#options.basePath)
+    if (to === undefined || !this.#isOurs(to)) {
+      if (next === undefined) give({ request, response }, text(404, 'Not found.'))
+      else next()
+      return
+    }
+    makeSafe(response)
+    const answer = await this.#answer(to)
+    if (answer !== undefined) give(to, answer)
+  }
+
+  async why(queue: string, jobId: string): Promise<string | undefined> {
+    const inspect = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
+    const job = await this.#queue?.explain(queue, jobId, inspect)
+    const isOver = job?.state === 'completed' || job?.state === 'failed'
+    return isOver ? undefined : job?.why
+  }
+
+  async close(): Promise<void> {
+    this.#activity.close()
+    this.#snapshots.close()
+    for (const stream of this.#streams) stream.end()
+    this.#fleet?.close()
+    await this.#queue?.close()
+  }
+
+  #isOurs({ path }: RoutedRequest): boolean {
+    return path === LOGIN || path in this.#pages || isPublic(path.slice(1))
+  }
+
+  /** Undefined when the answer has been begun. */
+  async #answer(to: RoutedRequest): Promise<Answer | undefined> {
+    const { path, request, mount } = to
+    const verdict = await this.#access.of(request)
+    if (verdict === 'wrong host') return text(421, REFUSALS[verdict])
+    if (verdict === 'foreign page') return text(403, REFUSALS[verdict])
+    const { remoteAddress } = request.socket
+    const tries = this.#access.triesWrongToken(request) || path === LOGIN
+    if (tries && this.#wrongTokens.isBlocked(remoteAddress)) {
+      return text(429, REFUSALS.blocked, { 'retry-after': '1' })
+    }
+    if (path === LOGIN && request.method === 'POST') return this.#login(to)
+    if (this.#access.triesWrongToken(request)) await this.#wrongTokens.delay(remoteAddress)
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return text(405, 'The dashboard only reads: GET and HEAD.', { allow: 'GET, HEAD' })
+    }
+    if (path === LOGIN) return redirect(302, './')
+    if (to.lacksSlash) return redirect(302, `${mount.split('/').at(-1) ?? ''}/`)
+    // The files are the same for every viewer, and the login needs them.
+    if (isPublic(path.slice(1))) return file(path.slice(1))
+    return verdict === 'allowed' ? this.#pages[path]?.(to) : this.#refusal(path, verdict)
+  }
+
+  async #refusal(path: string, verdict: 'denied' | 'login'): Promise<Answer> {
+    if (verdict === 'denied') return text(403, REFUSALS.denied)
+    if (path === '/') return this.#loginPage('')
+    return text(401, 'A token is needed: `Authorization: Bearer …`.', BEARER)
+  }
+
+  async #loginPage(problem: string): Promise<Answer> {
+    const page = await file('login.html')
+    const body = page.body.replace('<!-- problem -->', problem)
+    return { status: 401, headers: { ...page.headers, ...BEARER }, body }
+  }
+
+  async #login({ request, mount }: RoutedRequest): Promise<Answer> {
+    // A form that is too long ends the request, and with it its socket.
+    const { remoteAddress } = request.socket
+    if (!this.#access.accepts((await formOf(request)).get('token') ?? '')) {
+      await this.#wrongTokens.delay(remoteAddress)
+      return this.#loginPage(WRONG_TOKEN)
+    }
+    const secure = (request.socket as { readonly encrypted?: boolean }).encrypted === true
+    return redirect(303, './', { 'set-cookie': this.#access.cookie(`${mount}/`, secure) })
+  }
+
+  #stream(to: RoutedRequest): Answer | undefined {
+    const { request, response } = to
+    if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
+    if (this.#snapshots.viewers >= MAX_VIEWERS) {
+      return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
+    }
+    const view = viewIn(to)
+    const stream = new EventStream(request, response)
+    this.#streams.add(stream)
+    const stop = this.#snapshots.watch((snapshot) => {
+      this.#state(snapshot, view).then(
+        (state) => {
+          stream.send('state', state)
+        },
+        () => undefined, // No news: the page says how old its last ones are.
+      )
+    })
+    response.once('close', () => {
+      this.#streams.delete(stream)
+      stop()
+    })
+    return undefined
+  }
+
+  async #resource(to: RoutedRequest): Promise<Answer> {
+    const name = to.query.get('name') ?? ''
+    if (name === '' || name.length > MAX_NAME) {
+      return text(400, `Expected \`name\` to have 1 to ${MAX_NAME} characters.`)
+    }
+    return json(await detailOf(this.#locks, this.#queue, name))
+  }
+
+  async #state(snapshot: Snapshot, view: View): Promise<DashboardState> {
+    const found = await this.#snapshots.search(snapshot, view.search)
+    const shown = leasePage(found.leases, view)
+    // The page shows why the queue's Redis does not answer, where it shows the lines.
+    const jobs = await this.#jobs?.under(shown.leases).catch(() => undefined)
+    const options = { ...this.#options, ...view }
+    return stateOf(snapshot, found, shown, jobs ?? new Map(), this.#activity, options)
+  }
+}
+
+const LOGIN = '/login'
+const BEARER = { 'www-authenticate': 'Bearer' }
+const WRONG_TOKEN = '<p class="problem" role="alert">Wrong token.</p>'
+
+function viewIn({ query }: RoutedRequest): View {
+  const page = Number(query.get('page'))
+  return {
+    search: (query.get('search') ?? '').slice(0, MAX_NAME),
+    sort: LEASE_SORTS.find((sort) => sort === query.get('sort')) ?? 'resource',
+    page: Number.isSafeInteger(page) && page > 0 ? page : 1,
+  }
+}

@@ -1,0 +1,85 @@
+/** The dashboard's options, checked, with every default in place. */
+import { integerOption, knownOptions, nameOption, refuse } from '../../options.ts'
+import type { InspectedLocks } from '../operator/lock-view.ts'
+import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import type { AccessOptions } from './access.ts'
+
+/** Which servers the dashboard reads, and how often. */
+export interface DashboardOptions extends AccessOptions {
+  /** As your workers have them; or `locks`. */
+  readonly masters?: readonly MasterAddress[]
+  /** A lock service besides Redis: `new PostgresLocks(…)`. It is not closed with the dashboard. */
+  readonly locks?: InspectedLocks
+  /** BullMQ's Redis: a `redis://` URL, or ioredis options. Without it no lines are shown. */
+  readonly queueRedis?: MasterAddress
+  /** Of your workers' Redlock. @defaultValue 'redlock' */
+  readonly namespace?: string
+  /** BullMQ's. @defaultValue 'bull' */
+  readonly prefix?: string
+  /** The fleet's. @defaultValue what most masters have stored */
+  readonly maxLeaseMs?: number
+  /** How long one server may take to answer. @defaultValue 1 000 */
+  readonly timeoutMs?: number
+  /** How often the servers are looked at while there is a viewer. @defaultValue 1 000 */
+  readonly everyMs?: number
+  /**
+   * The most leases that are looked at. Where there are more the page says so, and a search finds
+   * them. @defaultValue 1 000
+   */
+  readonly limit?: number
+  /** Where Bull Board is mounted, such as `/admin/queues`: jobs then link to it. */
+  readonly bullBoard?: string
+  /**
+   * Where it is mounted, for frameworks that leave the path as it is: `/redlock`. @defaultValue ''
+   */
+  readonly basePath?: string
+}
+
+const KNOWN = {
+  ...{ masters: true, locks: true, queueRedis: true, namespace: true, prefix: true },
+  ...{ maxLeaseMs: true, timeoutMs: true, everyMs: true, limit: true, bullBoard: true },
+  ...{ basePath: true, token: true, authorize: true, allowedHosts: true },
+} satisfies Record<keyof DashboardOptions, true>
+
+type Defaulted = 'masters' | 'namespace' | 'prefix' | 'timeoutMs' | 'everyMs' | 'limit' | 'basePath'
+export type ResolvedOptions = DashboardOptions & Required<Pick<DashboardOptions, Defaulted>>
+
+/** @throws TypeError for a bad option. */
+export function resolveOptions(options: DashboardOptions): ResolvedOptions {
+  if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
+  knownOptions({ ...options }, KNOWN)
+  const { masters = [], locks, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
+  if (locks !== undefined && masters.length > 0) refuse('locks', 'absent beside `masters`', locks)
+  if (locks === undefined && (!Array.isArray(masters) || masters.length === 0)) {
+    refuse('masters', 'a list of redis:// URLs or ioredis options, as your workers have', masters)
+  }
+  if (queueRedis !== undefined && !isAddress(queueRedis)) {
+    // A mistyped URL may have a password in it, so it is not repeated.
+    throw new TypeError(
+      'Expected `queueRedis` to be a redis:// or rediss:// URL, or ioredis options. The value is not shown.',
+    )
+  }
+  if (!/^(\/[^/?#]+)*$/.test(basePath)) refuse('basePath', "'' or such as '/redlock'", basePath)
+  if (bullBoard !== undefined && !/^(https?:\/\/[^/]+)?(\/[^/?#]+)*$/.test(bullBoard)) {
+    refuse(
+      'bullBoard',
+      "a path or a URL without a slash at its end, such as '/admin/queues'",
+      bullBoard,
+    )
+  }
+  if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
+  return {
+    ...options,
+    ...{ masters, basePath },
+    namespace: nameOption('namespace', options.namespace ?? locks?.namespace ?? 'redlock'),
+    prefix: nameOption('prefix', options.prefix ?? 'bull'),
+    timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),
+    everyMs: integerOption('everyMs', options.everyMs ?? 1_000, 100, 3_600_000),
+    limit: integerOption('limit', options.limit ?? 1_000, 1, 10_000),
+  }
+}
+
+function isAddress(value: unknown): boolean {
+  if (typeof value === 'string') return /^rediss?:\/\/./.test(value) && URL.canParse(value)
+  return typeof value === 'object' && value !== null && ('host' in value || 'path' in value)
+}

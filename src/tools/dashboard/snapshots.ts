@@ -1,0 +1,195 @@
+/** Takes snapshots of the servers for all viewers: one at a time, and none without a viewer. */
+import { instant, sleep, systemClock } from '../../clock.ts'
+import { getOrInsert } from '../../get-or-insert.ts'
+import type { Diagnosis } from '../operator/diagnosis.ts'
+import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
+import { globEscape } from '../operator/glob.ts'
+import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
+import type { LiveLeases } from '../operator/live-leases.ts'
+import type { LockView } from '../operator/lock-view.ts'
+import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
+import type { Inspect, QueueView, WaitingLines } from '../operator/queue-view.ts'
+import { History, type Sample } from './history.ts'
+import { messageOf } from '../../message-of.ts'
+import type { ResolvedOptions } from './options.ts'
+
+export interface SnapshotsOptions extends Pick<
+  ResolvedOptions,
+  'maxLeaseMs' | 'everyMs' | 'limit'
+> {
+  readonly locks: LockView
+  /** The queue's Redis; without it no lines are shown. */
+  readonly queue: QueueView | undefined
+}
+
+export interface Snapshot {
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly diagnosis: Diagnosis
+  readonly leases: LiveLeases
+  readonly changes: LeaseChanges
+  /** Undefined where no queue is named. */
+  readonly lines: WaitingLines | Problem | undefined
+  /** Undefined where no queue is named. */
+  readonly queues: readonly QueueCounts[] | Problem | undefined
+  readonly history: readonly Sample[]
+}
+
+/** Why something is not known. */
+interface Problem {
+  readonly problem: string
+}
+
+/** What is searched for, in leases and lines. */
+export interface Found {
+  readonly leases: LiveLeases
+  readonly lines: Snapshot['lines']
+}
+
+export type OnSnapshot = (snapshot: Snapshot) => void
+
+const MAX_LINES = 20
+const LINE_HEADS = 3
+/** What a search returns where not all leases were looked at. */
+const MAX_FOUND = 200
+
+export class Snapshots {
+  readonly #options: SnapshotsOptions
+  readonly #watch = new LeaseWatch()
+  readonly #history = new History()
+  readonly #counter: QueueCounter | undefined
+  readonly #viewers = new Set<OnSnapshot>()
+  #loop: AbortController | undefined
+  #last: { readonly snapshot: Snapshot; readonly takenAt: number } | undefined
+  #taking: Promise<Snapshot> | undefined
+  #searches = new Map<string, Promise<Found>>()
+
+  constructor(options: SnapshotsOptions) {
+    this.#options = options
+    if (options.queue !== undefined) this.#counter = new QueueCounter(options.queue)
+  }
+
+  get viewers(): number {
+    return this.#viewers.size
+  }
+
+  /** Calls `onSnapshot` now and with every snapshot, until the returned function is called. */
+  watch(onSnapshot: OnSnapshot): () => void {
+    this.#viewers.add(onSnapshot)
+    const fresh = this.#fresh()
+    if (fresh !== undefined) onSnapshot(fresh)
+    if (this.#loop === undefined) {
+      this.#loop = new AbortController()
+      void this.#run(this.#loop.signal, fresh !== undefined)
+    }
+    return () => {
+      this.#viewers.delete(onSnapshot)
+      if (this.#viewers.size > 0) return
+      this.#loop?.abort()
+      this.#loop = undefined
+    }
+  }
+
+  /** The last snapshot while it is fresh, else a new one. */
+  async latest(): Promise<Snapshot> {
+    return this.#fresh() ?? this.#take()
+  }
+
+  /** Whose resource contains the text. Asks the servers only where the snapshot was cut off. */
+  async search(snapshot: Snapshot, text: string): Promise<Found> {
+    const { leases, lines } = snapshot
+    if (text === '') return { leases, lines }
+    return getOrInsert(this.#searches, text, () => this.#search(snapshot, text))
+  }
+
+  close(): void {
+    this.#loop?.abort()
+    this.#viewers.clear()
+  }
+
+  async #run(signal: AbortSignal, wait: boolean): Promise<void> {
+    const { everyMs } = this.#options
+    let pauseMs = wait ? everyMs : 0
+    for (;;) {
+      await sleep(systemClock, pauseMs, signal).catch(() => undefined) // It ends with the signal.
+      if (signal.aborted) return
+      // A read that failed is no snapshot: viewers see that the last one grows old.
+      const snapshot = await this.#take().catch(() => undefined)
+      if (snapshot !== undefined) for (const onSnapshot of this.#viewers) onSnapshot(snapshot)
+      pauseMs = everyMs
+    }
+  }
+
+  #fresh(): Snapshot | undefined {
+    const { everyMs } = this.#options
+    // A viewer is never further behind than this either: the pause, and the read itself.
+    const { snapshot, takenAt = -Infinity } = this.#last ?? {}
+    return systemClock.now() - takenAt < 2 * everyMs ? snapshot : undefined
+  }
+
+  #take(): Promise<Snapshot> {
+    this.#taking ??= this.#read().finally(() => {
+      this.#taking = undefined
+    })
+    return this.#taking
+  }
+
+  async #read(): Promise<Snapshot> {
+    const { locks, limit, maxLeaseMs, queue } = this.#options
+    const [diagnosis, leases, queues] = await Promise.all([
+      locks.diagnose(queue?.server, maxLeaseMs),
+      locks.leases({ limit }),
+      this.#counter?.count().catch(problemOf),
+    ])
+    const { now, wallNow: at } = instant(systemClock)
+    const changes = this.#watch.seen(leases, now, at)
+    const counts = queues !== undefined && 'problem' in queues ? undefined : queues
+    const history = this.#history.add(at, leases, changes, counts)
+    const lines = await this.#lines(leases, '')
+    const snapshot = { at, diagnosis, leases, changes, lines, queues, history }
+    this.#last = { snapshot, takenAt: systemClock.now() }
+    this.#searches = new Map()
+    return snapshot
+  }
+
+  async #search({ leases }: Snapshot, text: string): Promise<Found> {
+    const { locks } = this.#options
+    const match = `*${globEscape(text)}*`
+    const found = leases.truncated
+      ? await locks.leases({ match, limit: MAX_FOUND })
+      : { ...leases, leases: leases.leases.filter(({ resource }) => resource.includes(text)) }
+    return { leases: found, lines: await this.#lines(leases, text) }
+  }
+
+  async #lines(leases: LiveLeases, text: string): Promise<Snapshot['lines']> {
+    const { queue, locks } = this.#options
+    try {
+      const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
+      return await queue?.waiting(search, holders(leases, locks))
+    } catch (error) {
+      return problemOf(error)
+    }
+  }
+}
+
+function problemOf(error: unknown): Problem {
+  return { problem: messageOf(error) }
+}
+
+/** Who holds what, from the snapshot that was just taken; asks only where that was cut off. */
+function holders(found: LiveLeases, locks: LockView): Inspect {
+  const leases = new Map(
+    found.leases.flatMap((lease) => (lease.state === 'leftover' ? [] : [[lease.resource, lease]])),
+  )
+  return async (resource) => {
+    const lease = leases.get(resource)
+    if (lease === undefined && found.truncated) return locks.resource(resource)
+    const free = { resource, masters: [] }
+    if (lease?.state === 'unknown' || (lease === undefined && !hasQuorum(found))) {
+      return { ...free, unknown: fewAnswer(found) }
+    }
+    if (lease?.fencingToken === undefined) return free
+    const { holder: name, fencingToken, freeInMs } = lease
+    return { ...free, holder: { name, fencingToken, freeInMs } }
+  }
+}

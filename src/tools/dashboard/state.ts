@@ -1,0 +1,132 @@
+/**
+ * What the page shows, as one JSON value, no larger for a large fleet than for a small one. Pure.
+ */
+import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
+import type { Finding } from '../../lock/finding.ts'
+import { hasQuorum } from '../operator/fleet-probe.ts'
+import type { LeaseChanges } from '../operator/lease-changes.ts'
+import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
+import type { RunningJob } from '../operator/running-jobs.ts'
+import type { MasterSurvey } from '../operator/survey.ts'
+import { redacted } from '../../redact.ts'
+import type { ResolvedOptions } from './options.ts'
+import type { Found, Snapshot } from './snapshots.ts'
+import type { ProcessActivity, ProcessReport } from './process-activity.ts'
+
+export interface DashboardState {
+  /** When the servers were looked at, milliseconds since 1970. */
+  readonly at: number
+  readonly everyMs: number
+  readonly namespace: string
+  readonly search: string
+  /** Where Bull Board is mounted; null where that is not known. */
+  readonly bullBoard: string | null
+  readonly fleet: Pick<Diagnosis, 'quorum' | 'voting' | 'margin' | 'healthy'> & {
+    readonly masters: readonly MasterRow[]
+    readonly findings: readonly Finding[]
+  }
+  readonly leases: {
+    readonly rows: readonly LeaseRow[]
+    readonly sort: LeaseSort
+    /** From 1. */
+    readonly page: number
+    readonly pages: number
+    /** Masters that did not answer are too many to say who holds what. */
+    readonly known: boolean
+    /** That match the search, among those that were looked at. */
+    readonly matching: number
+    /** There are, or may be, more than were looked at. */
+    readonly truncated: boolean
+    readonly masters: number
+  }
+  readonly lines: Snapshot['lines'] | null
+  readonly queues: Snapshot['queues'] | null
+  readonly history: Snapshot['history']
+  readonly changes: LeaseChanges
+  /** Of the process that serves the page; null when nothing that is watched has happened in it. */
+  readonly process: ProcessReport | null
+}
+
+type MasterRow = Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> &
+  Partial<Pick<MasterSurvey, 'version' | 'roundTripMs' | 'uptimeMs'>>
+
+interface LeaseRow extends LiveLease {
+  /** That the lease is at, where its holder is the process that serves the page. */
+  readonly step: string | undefined
+  readonly job: RunningJob | undefined
+}
+
+export const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
+export type LeaseSort = (typeof LEASE_SORTS)[number]
+
+/** What one viewer asked for. */
+export interface View {
+  readonly search: string
+  readonly sort: LeaseSort
+  /** From 1. */
+  readonly page: number
+}
+
+type StateOptions = View & Pick<ResolvedOptions, 'namespace' | 'everyMs' | 'bullBoard'>
+
+/** How many leases are shown at once. */
+const ROWS = 25
+
+export interface LeasePage {
+  readonly leases: readonly LiveLease[]
+  readonly page: number
+  readonly pages: number
+}
+
+/** The leases that one viewer sees. A page that there is no more becomes the last one. */
+export function leasePage({ leases }: LiveLeases, { sort, page }: View): LeasePage {
+  const pages = Math.max(1, Math.ceil(leases.length / ROWS))
+  const shown = Math.min(page, pages)
+  const sorted = sort === 'resource' ? leases : [...leases].sort(ORDERS[sort])
+  return { leases: sorted.slice((shown - 1) * ROWS, shown * ROWS), page: shown, pages }
+}
+
+type Order = (a: LiveLease, b: LiveLease) => number
+
+/** The one that needs attention comes first. */
+const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, Order>> = {
+  holder: (a, b) => (a.holder < b.holder ? -1 : a.holder > b.holder ? 1 : 0),
+  left: (a, b) => a.freeInMs - b.freeInMs,
+  votes: (a, b) => a.votes - b.votes,
+}
+
+export function stateOf(
+  { at, diagnosis, changes, queues, history }: Snapshot,
+  { leases: found, lines }: Found,
+  { leases, page, pages }: LeasePage,
+  jobs: ReadonlyMap<string, RunningJob>,
+  activity: ProcessActivity,
+  { namespace, everyMs, search, sort, bullBoard }: StateOptions,
+): DashboardState {
+  const { quorum, voting, margin, healthy, masters, findings } = diagnosis
+  return {
+    ...{ at, everyMs, namespace, search, bullBoard: bullBoard ?? null },
+    fleet: {
+      ...{ quorum, voting, margin, healthy },
+      masters: masters.map(masterRow),
+      findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
+    },
+    leases: {
+      rows: leases.map((lease) => ({
+        ...lease,
+        step: activity.stepOf(lease.fencingToken),
+        job: jobs.get(lease.resource),
+      })),
+      ...{ sort, page, pages, matching: found.leases.length },
+      ...{ known: hasQuorum(found), truncated: found.truncated, masters: found.masters },
+    },
+    ...{ lines: lines ?? null, queues: queues ?? null, history, changes },
+    process: activity.report() ?? null,
+  }
+}
+
+function masterRow({ master, state, survey, clockOffMs }: MasterHealth): MasterRow {
+  if (survey === undefined) return { master, state, clockOffMs }
+  const { version, roundTripMs, uptimeMs } = survey
+  return { master, state, clockOffMs, version, roundTripMs, uptimeMs }
+}

@@ -1,0 +1,115 @@
+/** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
+import { quorumOf } from '../../redlock/quorum/quorum.ts'
+import { valuesOf, type Answer } from './fleet-probe.ts'
+import type { Finding } from '../../lock/finding.ts'
+import { duration } from './duration.ts'
+import { findingsOf } from './findings.ts'
+import { checkMaster, silences, unreachable } from './master-checks.ts'
+import { checkQueue } from './queue-checks.ts'
+import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
+
+export interface Diagnosis {
+  /** Errors first, then in the order of the masters. */
+  readonly findings: readonly Finding[]
+  readonly masters: readonly MasterHealth[]
+  readonly quorum: number
+  /** Masters whose votes count now. */
+  readonly voting: number
+  /** How many more masters may fail before no lease is granted; negative when none is. */
+  readonly margin: number
+  /** No errors and no warnings. */
+  readonly healthy: boolean
+}
+
+export interface MasterHealth {
+  readonly master: string
+  readonly state: 'votes' | 'does not vote' | 'unreachable'
+  readonly survey: MasterSurvey | undefined
+  /** Its clock minus the median of all clocks. */
+  readonly clockOffMs: number | undefined
+}
+
+const SEVERITIES = ['error', 'warning', 'note'] as const
+/** This machine takes part in no vote; beyond this its own leases would suffer. */
+const OWN_CLOCK_WARNING_MS = 1_000
+
+/** `maxLeaseMs` is that of the clients; by default, what most masters have stored. */
+export function diagnose(
+  { masters, queue, namespace }: FleetSurvey,
+  maxLeaseMs: number | undefined = maxLeaseOf(masters),
+): Diagnosis {
+  const commonOffsetMs = commonOffset(masters)
+  const findings: Finding[] = []
+  const health = masters.map((answer, index): MasterHealth => {
+    const { master: where } = answer
+    if (!answer.ok) {
+      findings.push(unreachable(answer.problem, where))
+      return { master: where, state: 'unreachable', survey: undefined, clockOffMs: undefined }
+    }
+    const duplicate = duplicateOf(masters, index)
+    const around = { commonOffsetMs, maxLeaseMs, fleetSize: masters.length, duplicate, namespace }
+    const found = checkMaster(where, answer.value, around)
+    findings.push(...found)
+    return {
+      master: where,
+      state: found.some(silences) ? 'does not vote' : 'votes',
+      survey: answer.value,
+      clockOffMs: Math.round(answer.value.clockOffsetMs - commonOffsetMs),
+    }
+  })
+  const quorum = quorumOf(masters.length)
+  const voting = health.filter(({ state }) => state === 'votes').length
+  const margin = voting - quorum
+  findings.push(...checkOwnClock(commonOffsetMs), ...checkFleet(masters.length, voting, quorum))
+  if (queue !== undefined) findings.push(...checkQueue(queue, masters))
+  const rank = ({ severity }: Finding): number => SEVERITIES.indexOf(severity)
+  findings.sort((a, b) => rank(a) - rank(b))
+  const healthy = findings.every(({ severity }) => severity === 'note')
+  return { findings, masters: health, quorum, voting, margin, healthy }
+}
+
+/** This machine's clock counts as one among the masters': it may be the one that is wrong. */
+function commonOffset(masters: readonly Answer<MasterSurvey>[]): number {
+  const offsets = valuesOf(masters).map(({ clockOffsetMs }) => clockOffsetMs)
+  const sorted = [...offsets, 0].sort((a, b) => a - b)
+  const middle = (sorted.length - 1) / 2
+  return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
+}
+
+function duplicateOf(masters: readonly Answer<MasterSurvey>[], index: number): string | undefined {
+  const own = masters[index]
+  if (own?.ok !== true || own.value.runId === '') return undefined
+  const first = masters.find((other) => other.ok && other.value.runId === own.value.runId)
+  return first === own ? undefined : first?.master
+}
+
+function checkOwnClock(commonOffsetMs: number): readonly Finding[] {
+  return findingsOf('this machine', (report) => {
+    if (Math.abs(commonOffsetMs) < OWN_CLOCK_WARNING_MS) return
+    const direction = commonOffsetMs > 0 ? 'behind' : 'ahead of'
+    const fact = `its clock is ${duration(Math.abs(commonOffsetMs))} ${direction} the masters'`
+    const fix = 'run chrony or ntpd here; every master refuses a client that is too far ahead'
+    report('warning', 'own-clock', fact, fix)
+  })
+}
+
+function checkFleet(size: number, voting: number, quorum: number): readonly Finding[] {
+  return findingsOf('fleet', (report) => {
+    if (voting < quorum) {
+      const fact = `${voting} of ${size} masters vote and ${quorum} are needed: no lease can be granted`
+      const fix = 'repair the masters named here; jobs wait and use no attempts'
+      report('error', 'no-quorum', fact, fix)
+    } else if (voting === quorum && size > 1) {
+      const fact = `just a quorum votes (${voting} of ${size}): one more failure stops every worker`
+      report('warning', 'no-margin', fact, 'repair the masters named here now')
+    }
+    if (size % 2 === 0) {
+      const fact = `${size} masters survive no more failures than ${size - 1}`
+      report('note', 'even', fact, 'use an odd number of masters')
+    }
+    if (size < 3) {
+      const fact = `with ${size} of them, one failure stops every worker`
+      report('note', 'small', fact, 'use five masters in production; three survive one failure')
+    }
+  })
+}

@@ -1,0 +1,122 @@
+/**
+ * All masters of a fleet as an operator looks at them: in whatever state they are, each by itself.
+ */
+import { systemClock } from '../../clock.ts'
+import { keyspace, type Keyspace } from '../../redlock/keyspace.ts'
+import { quorumOf } from '../../redlock/quorum/quorum.ts'
+import { leaseLibrary } from '../../redlock/verbs/library.ts'
+import {
+  batchArgs,
+  batchScript,
+  EntryError,
+  readBatch,
+  type Call,
+} from '../../redlock/wire/batch.ts'
+import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import { Probe } from './probe.ts'
+import type { Script } from '../../redlock/wire/script.ts'
+import { messageOf } from '../../message-of.ts'
+
+export interface FleetProbeOptions {
+  readonly masters: readonly MasterAddress[]
+  readonly namespace: string
+  /** How long one master may take to connect, and to answer one question. */
+  readonly timeoutMs: number
+}
+
+/** What one master answered, or why it gave no answer. */
+export type Answer<Value> =
+  | { readonly master: string; readonly ok: true; readonly value: Value }
+  | { readonly master: string; readonly ok: false; readonly problem: string }
+
+export class FleetProbe {
+  readonly namespace: string
+  readonly keys: Keyspace
+  readonly quorum: number
+  readonly #probes: readonly Probe[]
+  readonly #batch: Script
+
+  constructor({ masters, namespace, timeoutMs }: FleetProbeOptions) {
+    this.namespace = namespace
+    this.#batch = batchScript(leaseLibrary, { namespace })
+    this.keys = keyspace(namespace)
+    this.quorum = quorumOf(masters.length)
+    this.#probes = masters.map((address) => new Probe(address, { timeoutMs, clock: systemClock }))
+  }
+
+  get size(): number {
+    return this.#probes.length
+  }
+
+  /** Asks all masters at once; the answers are in the order of the masters. */
+  each<Value>(question: (probe: Probe) => Promise<Value>): Promise<readonly Answer<Value>[]> {
+    return Promise.all(this.#probes.map((probe) => answerOf(probe, question)))
+  }
+
+  /** Runs one procedure of the lock that asks for no enrolment. */
+  async call(probe: Probe, call: Call): Promise<unknown> {
+    const answer = await probe.run(this.#batch, [], batchArgs([call], ''))
+    const [entry] = readBatch(answer, [call])
+    if (entry?.reply instanceof EntryError) throw entry.reply
+    return entry?.reply
+  }
+
+  /** How complete these answers are. */
+  coverage(...rounds: readonly (readonly Answer<unknown>[])[]): Coverage {
+    return { masters: this.size, quorum: this.quorum, unreachable: unreachableMasters(rounds) }
+  }
+
+  close(): void {
+    for (const probe of this.#probes) probe.close()
+  }
+}
+
+export async function answerOf<Value>(
+  probe: Probe,
+  question: (probe: Probe) => Promise<Value>,
+): Promise<Answer<Value>> {
+  try {
+    return { master: probe.name, ok: true, value: await question(probe) }
+  } catch (error) {
+    const problem = messageOf(error)
+    return { master: probe.name, ok: false, problem }
+  }
+}
+
+/** What the masters that answered said. */
+export function valuesOf<Value>(answers: readonly Answer<Value>[]): readonly Value[] {
+  return answers.flatMap((answer) => (answer.ok ? [answer.value] : []))
+}
+
+/** A master that gave no answer, and why. */
+export interface Unreachable {
+  readonly master: string
+  readonly problem: string
+}
+
+/** How many masters there are, and which of them gave no answer. */
+export interface Coverage {
+  readonly masters: number
+  readonly quorum: number
+  readonly unreachable: readonly Unreachable[]
+}
+
+export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
+  return masters - unreachable.length >= quorum
+}
+
+/** `only 2 of 5 masters answer`. */
+export function fewAnswer({ masters, unreachable }: Coverage): string {
+  return `only ${masters - unreachable.length} of ${masters} masters answer`
+}
+
+/** The first problem of each master. */
+function unreachableMasters(
+  rounds: readonly (readonly Answer<unknown>[])[],
+): readonly Unreachable[] {
+  const problems = new Map<string, string>()
+  for (const answer of rounds.flat()) {
+    if (!answer.ok && !problems.has(answer.master)) problems.set(answer.master, answer.problem)
+  }
+  return [...problems].map(([master, problem]) => ({ master, problem }))
+}

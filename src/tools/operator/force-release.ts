@@ -1,0 +1,62 @@
+/**
+ * Takes a resource from its holder. The holder is not asked and still runs: until it notices, two
+ * of them do, and only a store that compares fencing tokens tells them apart.
+ *
+ * Each token that was seen is released by name, so that a lease that began in the meantime is not
+ * touched; its tombstone refuses what the old holder still sends to get its keys back. Then every
+ * master is asked again: the answer says what holds now, and not what should.
+ */
+import { releaseProcedure } from '../../redlock/verbs/release.ts'
+import { describeToken } from '../../lock/describe-token.ts'
+import { callOf } from '../../redlock/wire/batch.ts'
+import type { FleetProbe } from './fleet-probe.ts'
+import { seeResource, viewResource, type ResourceView } from './resource-view.ts'
+
+export interface ForcedRelease {
+  readonly masters: readonly ReleasedOn[]
+  /** What the masters say afterwards. */
+  readonly after: ResourceView
+  /** No lease on the resource can have a quorum now. */
+  readonly free: boolean
+}
+
+export interface ReleasedOn {
+  readonly master: string
+  readonly outcome: 'released' | 'held nothing' | 'unreachable'
+  /** Whose lease was released. */
+  readonly holder?: string
+  readonly problem?: string
+}
+
+/** As for an abandoned attempt: longer than every command of the holder that may still travel. */
+const TOMBSTONE_LEASES = 2
+
+export async function forceRelease(
+  fleet: FleetProbe,
+  resource: string,
+  maxLeaseMs: number,
+): Promise<ForcedRelease> {
+  const seen = await seeResource(fleet, resource)
+  const tokens = [...new Set(seen.flatMap(({ token }) => token ?? []))]
+  // On every master, also where the key was not seen: it may be on its way there.
+  const answers = await fleet.each(async (probe) => {
+    const deleted: string[] = []
+    for (const token of tokens) {
+      const tombstoneMs = TOMBSTONE_LEASES * maxLeaseMs
+      const release = callOf(releaseProcedure, [[resource], token, tombstoneMs, 0])
+      if (Number(await fleet.call(probe, release)) > 0) deleted.push(token)
+    }
+    return deleted
+  })
+  const masters = answers.map((answer, index): ReleasedOn => {
+    const { master } = answer
+    // With no token there was no second question, and the first one may have failed.
+    const problem = answer.ok ? seen[index]?.problem : answer.problem
+    const [token] = answer.ok ? answer.value : []
+    if (token !== undefined) return { master, outcome: 'released', holder: describeToken(token) }
+    if (problem !== undefined) return { master, outcome: 'unreachable', problem }
+    return { master, outcome: 'held nothing' }
+  })
+  const after = await viewResource(fleet, resource)
+  return { masters, after, free: after.state === 'free' }
+}

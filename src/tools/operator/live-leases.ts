@@ -1,0 +1,167 @@
+/** The leases of a fleet: names by a bounded scan of each master, then votes of all masters. */
+import type { Probe } from './probe.ts'
+import type { Keyspace } from '../../redlock/keyspace.ts'
+import { getOrInsert } from '../../get-or-insert.ts'
+import { heldBy, type HolderKey } from '../../redlock/quorum/quorum.ts'
+import { describeToken } from '../../lock/describe-token.ts'
+import { valuesOf, type Answer, type Coverage, type FleetProbe } from './fleet-probe.ts'
+import { leasesScript } from './inspection-scripts.ts'
+
+export interface LiveLease {
+  readonly resource: string
+  /**
+   * `held`: a quorum of the masters has its key. `leftover`: fewer have, so it is no lease: what
+   * remains of an attempt or of a holder that died. `unknown`: masters that do not answer might
+   * make it a quorum.
+   */
+  readonly state: 'held' | 'leftover' | 'unknown'
+  /** Owner and the beginning of the token. */
+  readonly holder: string
+  /** What a quorum agrees on; undefined unless it is held. */
+  readonly fencingToken: number | undefined
+  /** Until fewer than a quorum have its key; for a leftover, until the last one is gone. */
+  readonly freeInMs: number
+  readonly votes: number
+}
+
+/** With fewer than a quorum of answers the list is not complete. */
+export interface LiveLeases extends Coverage {
+  readonly leases: readonly LiveLease[]
+  /** There are, or may be, more than were asked for or looked at. */
+  readonly truncated: boolean
+}
+
+export interface LeaseSearch {
+  /** Glob over resource names. @defaultValue '*' */
+  readonly match?: string
+  /** The most leases to return. */
+  readonly limit: number
+  /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
+  readonly maxScanned?: number
+}
+
+/** One lease key on one master. */
+export interface KeyView extends HolderKey {
+  readonly resource: string
+  readonly token: string
+}
+
+const MAX_SCANNED = 1_000_000
+/** How many resources are read in one script call: well under a millisecond of the server. */
+const PAGE = 200
+
+export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promise<LiveLeases> {
+  const found = await fleet.each((probe) => findNames(probe, fleet.keys, search))
+  const names = new Set(valuesOf(found).flatMap((one) => one.names))
+  const wanted = [...names].sort().slice(0, search.limit)
+  const views = await fleet.each((probe) => readLeases(probe, fleet.keys, wanted))
+  return {
+    leases: mergeLeases(views, fleet.quorum),
+    ...fleet.coverage(found, views),
+    truncated: names.size > search.limit || valuesOf(found).some(({ complete }) => !complete),
+  }
+}
+
+interface Names {
+  readonly names: readonly string[]
+  readonly complete: boolean
+}
+
+async function findNames(
+  probe: Probe,
+  keys: Keyspace,
+  { match = '*', limit, maxScanned = MAX_SCANNED }: LeaseSearch,
+): Promise<Names> {
+  const pattern = keys.leasePattern.slice(0, -1) + match
+  const prefixLength = keys.lease('').length
+  const names = new Set<string>()
+  const pages = probe.scan(pattern, maxScanned)
+  for (;;) {
+    const page = await pages.next()
+    if (page.done === true) return { names: [...names], complete: page.value }
+    for (const key of page.value) names.add(key.slice(prefixLength))
+    // One more than wanted says that there are more.
+    if (names.size > limit) return { names: [...names], complete: false }
+  }
+}
+
+/** The lease keys of these resources on one master. */
+async function readLeases(
+  probe: Probe,
+  keys: Keyspace,
+  names: readonly string[],
+): Promise<readonly KeyView[]> {
+  const views: KeyView[] = []
+  for (let start = 0; start < names.length; start += PAGE) {
+    const page = names.slice(start, start + PAGE)
+    const keyNames = page.flatMap((name) => [keys.lease(name), keys.fence(name)])
+    const reply = (await probe.run(leasesScript, keyNames, [])) as readonly (string | number)[]
+    for (const [index, resource] of page.entries()) {
+      const [token, ttlMs, counter] = reply.slice(3 * index, 3 * index + 3)
+      if (token === '') continue // It has gone since the scan, or was never here.
+      views.push({
+        resource,
+        token: String(token),
+        ttlMs: Number(ttlMs),
+        counter: Number(counter),
+      })
+    }
+  }
+  return views
+}
+
+/** Counts votes by resource and token. Pure. */
+export function mergeLeases(
+  answers: readonly Answer<readonly KeyView[]>[],
+  quorum: number,
+): readonly LiveLease[] {
+  const groups = new Map<string, KeyView[]>()
+  for (const view of valuesOf(answers).flat()) {
+    getOrInsert(groups, JSON.stringify([view.resource, view.token]), () => []).push(view)
+  }
+  const unreachable = answers.filter(({ ok }) => !ok).length
+  return [...groups.values()]
+    .flatMap((views) => leaseOf(views, quorum, unreachable) ?? [])
+    .sort((a, b) =>
+      a.resource < b.resource ? -1 : a.resource > b.resource ? 1 : b.votes - a.votes,
+    )
+}
+
+function leaseOf(
+  views: readonly KeyView[],
+  quorum: number,
+  unreachable: number,
+): LiveLease | undefined {
+  const [first] = views
+  if (first === undefined) return undefined
+  const votes = views.length
+  const held = heldBy(views, quorum)
+  const unsettled = votes + unreachable >= quorum ? 'unknown' : 'leftover'
+  return {
+    resource: first.resource,
+    state: held === undefined ? unsettled : 'held',
+    holder: describeToken(first.token),
+    fencingToken: held?.fencingToken,
+    freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs }) => ttlMs)),
+    votes,
+  }
+}
+
+/** The largest value of the option `slots`. */
+export const MAX_SLOTS = 1_000
+
+/**
+ * The slots of a resource (`gpu#1`, `gpu#2`, …) that a master has a key of, in the order of their
+ * numbers. Only callers know how many there are, so every one that there can be is read.
+ */
+export async function slotsOf(fleet: FleetProbe, resource: string): Promise<readonly LiveLease[]> {
+  const names = Array.from({ length: MAX_SLOTS }, (_, index) => `${resource}#${index + 1}`)
+  const views = await fleet.each((probe) => readLeases(probe, fleet.keys, names))
+  return [...mergeLeases(views, fleet.quorum)].sort(
+    (a, b) => slotNumber(a) - slotNumber(b) || b.votes - a.votes,
+  )
+}
+
+function slotNumber({ resource }: LiveLease): number {
+  return Number(resource.slice(resource.lastIndexOf('#') + 1))
+}

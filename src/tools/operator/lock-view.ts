@@ -1,0 +1,120 @@
+/** The locks as an operator looks at them: a fleet of masters, or a lock service besides Redis. */
+import type { ServiceHealth } from '../../lock/inspection.ts'
+import type { LockClient } from '../../lock/lock-client.ts'
+import { messageOf } from '../../message-of.ts'
+import { quorumOf } from '../../redlock/quorum/quorum.ts'
+import type { Probe } from './probe.ts'
+import { diagnose, type Diagnosis, type MasterHealth } from './diagnosis.ts'
+import { answerOf, type FleetProbe } from './fleet-probe.ts'
+import { globEscape, globPattern } from './glob.ts'
+import {
+  liveLeases,
+  MAX_SLOTS,
+  slotsOf,
+  type LeaseSearch,
+  type LiveLease,
+  type LiveLeases,
+} from './live-leases.ts'
+import { checkQueue } from './queue-checks.ts'
+import { viewResource, type ResourceView } from './resource-view.ts'
+import { surveyFleet } from './survey.ts'
+
+export interface LockView {
+  /**
+   * @param queue the queue's Redis, where it is to be looked at too.
+   * @param maxLeaseMs as clients have it; by default, as most masters have it stored.
+   */
+  diagnose(queue?: Probe, maxLeaseMs?: number): Promise<Diagnosis | ServiceDiagnosis>
+  leases(search: LeaseSearch): Promise<LiveLeases>
+  resource(resource: string): Promise<ResourceView>
+  /** The slots of a resource that are held. */
+  slots(resource: string): Promise<readonly LiveLease[]>
+}
+
+export function fleetView(fleet: FleetProbe): LockView {
+  return {
+    diagnose: async (queue, maxLeaseMs) => diagnose(await surveyFleet(fleet, queue), maxLeaseMs),
+    leases: (search) => liveLeases(fleet, search),
+    resource: (resource) => viewResource(fleet, resource),
+    slots: (resource) => slotsOf(fleet, resource),
+  }
+}
+
+/** What is needed of `PostgresLocks`, `EtcdLocks`, `ZooKeeperLocks`. */
+export type InspectedLocks = Pick<LockClient, 'health' | 'inspect' | 'leases' | 'namespace'>
+
+/** More are not listed. */
+const MAX_LISTED = 10_000
+const SERVICE = 'the lock service'
+const ONLY_ONE = { quorum: 1, masters: 1 }
+
+/** Leases and resources of a service are shown with the service as the only master. */
+export function serviceView(locks: InspectedLocks): LockView {
+  const leases = (search: LeaseSearch): Promise<LiveLeases> => leasesOf(locks, search)
+  return {
+    diagnose: (queue) => diagnoseService(locks, queue),
+    leases,
+    resource: (resource) => resourceOf(locks, resource),
+    slots: async (resource) => {
+      const found = await leases({ match: `${globEscape(resource)}#*`, limit: MAX_SLOTS })
+      return found.leases.filter((lease) => /#\d+$/.test(lease.resource))
+    },
+  }
+}
+
+async function resourceOf(locks: InspectedLocks, resource: string): Promise<ResourceView> {
+  try {
+    const inspection = await locks.inspect(resource)
+    const state = inspection.holder === undefined ? 'free' : 'held'
+    return { ...inspection, state, quorum: 1, answered: 1, unreachable: [] }
+  } catch (error) {
+    const problem = messageOf(error)
+    const masters = [{ master: SERVICE, problem }]
+    const view = { resource, masters, unreachable: masters, quorum: 1, answered: 0 }
+    return { ...view, state: 'unknown', unknown: problem }
+  }
+}
+
+async function leasesOf(
+  locks: InspectedLocks,
+  { match = '*', limit }: LeaseSearch,
+): Promise<LiveLeases> {
+  try {
+    const listed = await locks.leases(match === '*' ? limit + 1 : MAX_LISTED)
+    const pattern = globPattern(match)
+    const found = listed
+      .filter(({ resource }) => pattern.test(resource))
+      .map((lease): LiveLease => ({ ...lease, state: 'held', votes: 1 }))
+      .sort((a, b) => (a.resource < b.resource ? -1 : 1))
+    const truncated = listed.length >= MAX_LISTED || found.length > limit
+    return { leases: found.slice(0, limit), ...ONLY_ONE, unreachable: [], truncated }
+  } catch (error) {
+    const unreachable = [{ master: SERVICE, problem: messageOf(error) }]
+    return { leases: [], ...ONLY_ONE, unreachable, truncated: false }
+  }
+}
+
+export interface ServiceDiagnosis extends Diagnosis, ServiceHealth {}
+
+/**
+ * The members of a cluster count as its masters: all of the services here need a majority of them.
+ */
+export async function diagnoseService(
+  locks: InspectedLocks,
+  queue?: Probe,
+): Promise<ServiceDiagnosis> {
+  const [health, ofQueue] = await Promise.all([
+    locks.health(),
+    queue === undefined ? undefined : answerOf(queue, (probe) => probe.survey()),
+  ])
+  const findings = [...health.findings, ...(ofQueue === undefined ? [] : checkQueue(ofQueue, []))]
+  const masters = health.servers.map(({ server, problem }): MasterHealth => ({
+    ...{ master: server, state: problem === undefined ? 'votes' : 'unreachable' },
+    ...{ survey: undefined, clockOffMs: undefined },
+  }))
+  const quorum = quorumOf(masters.length)
+  const up = masters.filter(({ state }) => state === 'votes').length
+  const voting = health.problem === undefined ? up : Math.min(up, quorum - 1)
+  const healthy = voting >= quorum && findings.every(({ severity }) => severity === 'note')
+  return { ...health, findings, masters, quorum, voting, margin: voting - quorum, healthy }
+}

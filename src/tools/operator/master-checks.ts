@@ -1,0 +1,175 @@
+/** What can be wrong with one master. Pure. */
+import type { Finding } from '../../lock/finding.ts'
+import { duration } from './duration.ts'
+import { findingsOf, type Report } from './findings.ts'
+import type { MasterSurvey } from './survey.ts'
+
+/** What the other masters and this machine say. */
+export interface Surroundings {
+  /** The median of the masters' and this machine's clocks, relative to this machine's. */
+  readonly commonOffsetMs: number
+  /** What the fleet's other masters have stored, or what the operator expects. */
+  readonly maxLeaseMs: number | undefined
+  /** How many masters were named. */
+  readonly fleetSize: number
+  /** The first master in the list that is the same server process as this one. */
+  readonly duplicate: string | undefined
+  readonly namespace: string
+}
+
+/** Redis 7.0 is the first with `PEXPIRE … GT`, which extending relies on. */
+const MIN_MAJOR_VERSION = 7
+/** Half of the default deadline per master: a slower one will often not be counted. */
+const SLOW_MS = 100
+/** A clock that NTP looks after is never this far off. */
+const CLOCK_WARNING_MS = 1_000
+const DEFAULT_MAX_LEASE_MS = 30_000
+const FULL = 0.9
+
+export function checkMaster(
+  where: string,
+  master: MasterSurvey,
+  around: Surroundings,
+): readonly Finding[] {
+  return findingsOf(where, (report) => {
+    checkServer(master, around, report)
+    checkConstants(master, around, report)
+    checkEnrolment(master, around, report)
+    checkClock(master, around, report)
+    checkCapacity(master, report)
+    checkPersistence(master, report)
+  })
+}
+
+const SILENCING = ['not-enrolled', 'restarted', 'quarantined']
+
+/** Whether clients do not count the votes of a master while this is so. */
+export function silences({ severity, code }: Finding): boolean {
+  return severity === 'error' || SILENCING.includes(code)
+}
+
+function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: Report): void {
+  const { runId, version, role, maxmemoryPolicy, writesRefused } = master
+  if (runId === '') {
+    const fix = 'give this user the right to INFO'
+    report('error', 'no-run-id', 'does not report its run id', fix)
+  }
+  if (duplicate !== undefined) {
+    const fix = 'list distinct servers: two addresses of one server would count as two votes'
+    report('error', 'same-server', `is the same server as ${duplicate}`, fix)
+  }
+  // An unknown version is no number.
+  if (!(Number.parseInt(version, 10) >= MIN_MAJOR_VERSION)) {
+    const fix = 'upgrade it to Redis 7.0 or newer, or Valkey'
+    report('error', 'old-version', `runs version ${version}`, fix)
+  }
+  if (role !== 'master') {
+    const fix = 'list only independent masters; to make it one, run `REPLICAOF NO ONE`'
+    report('error', 'replica', `is a ${role === 'slave' ? 'replica' : role}`, fix)
+  }
+  if (maxmemoryPolicy !== 'noeviction') {
+    const fact = `may evict leases: maxmemory-policy is ${maxmemoryPolicy}`
+    const fix = '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf'
+    report('error', 'evicts', fact, fix)
+  }
+  if (writesRefused !== undefined) {
+    const fact = `may refuse writes: ${writesRefused}`
+    report('error', 'refuses-writes', fact, 'read its log and free disk space')
+  }
+}
+
+/** What the master has stored for all clients. */
+function checkConstants({ enrolment }: MasterSurvey, around: Surroundings, report: Report): void {
+  if (enrolment === undefined) return
+  const { maxLeaseMs, fleetSize, namespace } = around
+  if (maxLeaseMs !== undefined && enrolment.maxLeaseMs !== maxLeaseMs) {
+    const fact = `has maxLeaseMs ${enrolment.maxLeaseMs} stored, not ${maxLeaseMs}`
+    const fix = `give every client the same maxLeaseMs; to change it, stop all workers for that long and delete \`${namespace}:master\` on every master`
+    report('error', 'max-lease-differs', fact, fix)
+  }
+  if (![0, fleetSize].includes(enrolment.fleetSize)) {
+    const fact = `is one of ${enrolment.fleetSize} masters for its clients, but ${fleetSize} are named here`
+    const fix = `name the masters of your workers; to change their number, stop all workers for one maxLeaseMs and delete \`${namespace}:master\` on every master`
+    report('error', 'fleet-size-differs', fact, fix)
+  }
+}
+
+/** Whether the master may vote: enrolled as the process that it is now, and out of quarantine. */
+function checkEnrolment(
+  { enrolment, runId }: MasterSurvey,
+  { namespace, maxLeaseMs: waitMs = DEFAULT_MAX_LEASE_MS }: Surroundings,
+  report: Report,
+): void {
+  if (enrolment === undefined) {
+    const fact = `no worker has used it under namespace \`${namespace}\` yet`
+    const fix = `start a worker: it votes ${waitMs} ms later, or at once if you \`bootstrap\` a fleet that is new; or correct --namespace`
+    report('warning', 'not-enrolled', fact, fix)
+  } else if (enrolment.runId !== runId) {
+    if (runId === '') return
+    const fact = 'has restarted, and no worker has connected since'
+    const fix = `start a worker or wait for one: it votes at most ${waitMs} ms after that`
+    report('warning', 'restarted', fact, fix)
+  } else if (enrolment.quarantineMs !== 0) {
+    const fact = `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`
+    const fix = 'wait; only if no worker has ever run on this fleet, run `bullmq-redlock bootstrap`'
+    report('warning', 'quarantined', fact, fix)
+  }
+}
+
+function checkClock(
+  { clockOffsetMs }: MasterSurvey,
+  { commonOffsetMs, maxLeaseMs = DEFAULT_MAX_LEASE_MS }: Surroundings,
+  report: Report,
+): void {
+  const offMs = clockOffsetMs - commonOffsetMs
+  if (Math.abs(offMs) < CLOCK_WARNING_MS) return
+  const tooFar = Math.abs(offMs) > Math.floor(maxLeaseMs / 3)
+  const direction = offMs < 0 ? 'behind' : 'ahead of'
+  const effect = tooFar ? ', so clients do not count it' : ''
+  const fact = `its clock is ${duration(Math.abs(offMs))} ${direction} the others${effect}`
+  const fix =
+    'run chrony or ntpd on its machine; clocks that are set while leases are held drop leases'
+  report(tooFar ? 'error' : 'warning', 'clock', fact, fix)
+}
+
+function checkCapacity({ usedBytes, maxBytes, roundTripMs }: MasterSurvey, report: Report): void {
+  if (maxBytes > 0 && usedBytes >= FULL * maxBytes) {
+    const percent = Math.round((100 * usedBytes) / maxBytes)
+    const fact = `uses ${percent} % of its maxmemory; when it is full it refuses leases`
+    report('warning', 'full', fact, 'raise its maxmemory, or lower fenceTtlMs')
+  }
+  if (roundTripMs >= SLOW_MS) {
+    const fact = `a round trip takes ${Math.round(roundTripMs)} ms`
+    report('warning', 'slow', fact, 'move it closer, or raise leaseMs and masterTimeoutMs')
+  }
+}
+
+function checkPersistence({ persistence, appendfsync }: MasterSurvey, report: Report): void {
+  if (persistence === 'aof' && appendfsync === 'always') return
+  const described = {
+    ...{ aof: `appendfsync ${appendfsync ?? 'unknown'}`, rdb: 'snapshots only' },
+    ...{ none: 'none', unknown: 'unknown' },
+  }
+  const what = described[persistence]
+  const fact = `persistence: ${what}; after a restart it grants nothing for one maxLeaseMs`
+  const fix = 'nothing to do; to avoid the wait, set `appendonly yes` and `appendfsync always`'
+  report('note', 'persistence', fact, fix)
+}
+
+/** A master that says nothing at all. */
+export function unreachable(problem: string, where: string): Finding {
+  const fact = `does not answer: ${problem}`
+  return { severity: 'error', code: 'unreachable', where, fact, fix: fixFor(problem) }
+}
+
+function fixFor(problem: string): string {
+  if (/NOAUTH|WRONGPASS|AUTH/.test(problem)) return 'put the user and the password into its URL'
+  if (problem.startsWith('NOPERM')) return 'give this user the rights to INFO, TIME, EVAL and SCAN'
+  if (problem.includes('TLS on this port')) return 'correct its URL'
+  if (problem.startsWith('LOADING'))
+    return 'wait: it reads its data from disk, and votes afterwards'
+  if (problem.startsWith('no reply')) {
+    return 'check its machine and the network to it: it is frozen, overloaded or cut off'
+  }
+  return 'start it, or correct its address; `redis-cli -h HOST -p PORT ping` must answer'
+}

@@ -1,0 +1,81 @@
+/**
+ * The lock service that an address names, for programs that take one from a flag or a variable:
+ * `postgres://user@host/db` · `etcd:https://a:2379,b:2379` · `zookeeper:a:2181,b:2181/root`.
+ * The client of the service is loaded only here, because it is an optional peer.
+ */
+import { EtcdLocks } from '../../services/etcd/etcd-locks.ts'
+import type { LockClient } from '../../lock/lock-client.ts'
+import type { LockOptions } from '../../lock/lock-settings.ts'
+import { PostgresLocks } from '../../services/postgres/postgres-locks.ts'
+
+export const LOCKS_ADDRESS =
+  '`postgres://user@host/db`, `etcd:https://host:2379,host:2379` or `zookeeper:host:2181,host:2181`'
+
+export interface OpenOptions extends LockOptions {
+  /** Of ZooKeeper's servers. */
+  readonly tickMs?: number
+}
+
+const ADDRESS = /^(?:(postgres(?:ql)?):\/\/|(etcd):(?=https?:\/\/)|(zookeeper):(?:\/\/)?)(.+)$/
+
+/** What {@link openLocks} takes; no server is asked. */
+export function isLocksAddress(address: string): boolean {
+  return ADDRESS.test(address)
+}
+
+/**
+ * Not connected yet: call `ready()`.
+ * @throws TypeError for an address of another form; Error where the client package is not
+ * installed.
+ */
+export async function openLocks(address: string, options: OpenOptions = {}): Promise<LockClient> {
+  const { tickMs, ...shared } = options
+  const [, postgres, etcd, , rest = ''] = ADDRESS.exec(address) ?? []
+  if (rest === '') throw new TypeError(`Expected the address of the locks to be ${LOCKS_ADDRESS}`)
+  if (postgres !== undefined) return openPostgres(address, shared)
+  if (etcd !== undefined) return new EtcdLocks({ ...shared, ...etcdOptions(rest) })
+  const { ZooKeeperLocks } = await installed(
+    'node-zookeeper-client',
+    () => import('../../services/zookeeper/zookeeper-locks.ts'),
+  )
+  return new ZooKeeperLocks({ ...shared, servers: rest, ...(tickMs !== undefined && { tickMs }) })
+}
+
+async function openPostgres(url: string, options: LockOptions): Promise<LockClient> {
+  const { default: pg } = await installed('pg', () => import('pg'))
+  const pool = new pg.Pool({ connectionString: url, max: 10 })
+  pool.on('error', () => undefined) // A connection that broke while it was idle is replaced.
+  const locks = new PostgresLocks({ ...options, pool, listen: () => new pg.Client(url) })
+  const close = locks.close.bind(locks)
+  let closed: Promise<void> | undefined
+  locks.close = () => (closed ??= close().then(() => pool.end()))
+  return locks
+}
+
+/** The scheme, user and password of the first endpoint hold for those that have none. */
+function etcdOptions(text: string) {
+  const [first = '', ...more] = text.split(',')
+  const { protocol, username, password } = new URL(first)
+  const endpoints = [
+    first,
+    ...more.map((one) => (one.includes('://') ? one : `${protocol}//${one}`)),
+  ]
+  return {
+    endpoints: endpoints.map((one) => new URL(one).origin),
+    ...(username !== '' && {
+      username: decodeURIComponent(username),
+      password: decodeURIComponent(password),
+    }),
+  }
+}
+
+async function installed<Module>(name: string, load: () => Promise<Module>): Promise<Module> {
+  try {
+    return await load()
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'ERR_MODULE_NOT_FOUND') throw error
+    throw new Error(`The package \`${name}\` is not installed. Run: npm install ${name}`, {
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * An operator's connection to one server: it never enrols it, so it also looks into servers that
+ * must not vote, and changes nothing unless it is asked to. It connects when it is used, again
+ * after it was cut off, and every question has a deadline.
+ */
+import { Redis } from 'ioredis'
+import type { Clock } from '../../clock.ts'
+import { messageOf } from '../../message-of.ts'
+import {
+  connectionSettings,
+  masterName,
+  type MasterAddress,
+} from '../../redlock/wire/connection-settings.ts'
+import type { Script } from '../../redlock/wire/script.ts'
+import { TlsCheck } from '../../tls-check.ts'
+import { surveyServer, type ServerSurvey } from './server-survey.ts'
+
+export interface ProbeOptions {
+  /** How long a server may take to connect, and to answer one question. */
+  readonly timeoutMs: number
+  readonly clock: Clock
+}
+
+/** The most keys that a server looks at in one step of a scan. */
+const SCAN_COUNT = 1_000
+
+const CLOSED = 'the connection was closed'
+
+export class Probe {
+  /** `host:port`. */
+  readonly name: string
+  readonly #redis: Redis
+  readonly #tls: TlsCheck
+  readonly #timeoutMs: number
+  readonly #clock: Clock
+  #connecting: Promise<void> | undefined
+  #lastError = CLOSED
+
+  constructor(address: MasterAddress, { timeoutMs, clock }: ProbeOptions) {
+    this.name = masterName(address)
+    this.#timeoutMs = timeoutMs
+    this.#clock = clock
+    const limits = { connectTimeoutMs: timeoutMs, socketTimeoutMs: Math.max(1_000, timeoutMs) }
+    const settings = {
+      ...connectionSettings(limits),
+      lazyConnect: true,
+      enableReadyCheck: false, // A server that loads its data is to say so.
+      retryStrategy: () => null, // The next question connects again.
+      connectionName: 'bullmq-redlock-operator',
+    }
+    this.#redis =
+      typeof address === 'string'
+        ? new Redis(address, settings)
+        : new Redis({ ...address, ...settings })
+    this.#tls = new TlsCheck(this.#redis.options)
+    this.#redis.on('error', (error: Error) => {
+      this.#lastError = error.message === '' ? error.name : error.message
+    })
+  }
+
+  survey(): Promise<ServerSurvey> {
+    return this.#ask((redis) => surveyServer(redis, this.#clock))
+  }
+
+  run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<unknown> {
+    return this.#ask((redis) => redis.eval(script.lua, keys.length, ...keys, ...args))
+  }
+
+  command(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
+    return this.#ask((redis) => redis.call(name, ...args))
+  }
+
+  /**
+   * Keys that match a glob pattern, a page at a time, with SCAN: a key may come twice, and one that
+   * appears meanwhile may be missed. Ends when the server has looked at `maxLooked` keys.
+   * @returns whether all of the server's keys have been looked at.
+   */
+  async *scan(
+    pattern: string,
+    maxScanned: number,
+  ): AsyncGenerator<readonly string[], boolean, undefined> {
+    let cursor = '0'
+    for (let scanned = 0; scanned < maxScanned; scanned += SCAN_COUNT) {
+      const from = cursor
+      const [next, keys] = await this.#ask((redis) =>
+        redis.scan(from, 'MATCH', pattern, 'COUNT', SCAN_COUNT),
+      )
+      if (keys.length > 0) yield keys
+      if (next === '0') return true
+      cursor = next
+    }
+    return false
+  }
+
+  close(): void {
+    this.#redis.disconnect()
+  }
+
+  /** @throws Error with what the server or the network said, or that the deadline passed. */
+  async #ask<Reply>(question: (redis: Redis) => Promise<Reply>): Promise<Reply> {
+    await this.#within(this.#connected()).catch(async (error: unknown) => {
+      throw new Error(await this.#tls.explain(messageOf(error)))
+    })
+    return this.#within(question(this.#redis))
+  }
+
+  async #connected(): Promise<void> {
+    if (this.#redis.status === 'ready') return
+    this.#connecting ??= this.#connect()
+    await this.#connecting
+  }
+
+  async #connect(): Promise<void> {
+    this.#lastError = CLOSED
+    try {
+      await this.#redis.connect()
+    } catch {
+      throw new Error(this.#lastError) // ioredis itself says only that the connection is closed.
+    } finally {
+      this.#connecting = undefined
+    }
+  }
+
+  async #within<Reply>(reply: Promise<Reply>): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const deadline = this.#clock.after(this.#timeoutMs, () => {
+        this.#lastError = `no reply within ${this.#timeoutMs} ms`
+        reject(new Error(this.#lastError))
+        // What still comes on this connection would answer a question that has been given up.
+        this.#redis.disconnect()
+      })
+      reply.then(resolve, reject).finally(() => {
+        deadline.cancel()
+      })
+    })
+  }
+}

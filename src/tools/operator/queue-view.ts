@@ -1,0 +1,304 @@
+/** What an operator asks of the queue's Redis: a job, the lines it is in, and why it waits. */
+import { Job, Queue } from 'bullmq'
+import { systemClock, withinMs } from '../../clock.ts'
+import { getOrInsert } from '../../get-or-insert.ts'
+import type { Inspection } from '../../lock/inspection.ts'
+import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import { Probe } from './probe.ts'
+import { LineBackend } from '../../line/line-backend.ts'
+import { cancelJobs, type CancelOptions } from '../../line/cancel.ts'
+import { inspectResource, membersOf, whyWaits, type LineEntry } from '../../worker/inspection.ts'
+import { leaveLines } from '../../line/leave-lines.ts'
+import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
+import { positionOf, type LinePosition } from '../../line/position.ts'
+import { settingsKey, type SharedSettings } from '../../line/settings-check.ts'
+import { stepsKey } from '../../worker/run/result-store.ts'
+import { bullmqConnection } from './queue-address.ts'
+
+export interface QueueViewOptions {
+  /** `redis://`, `rediss://`, or ioredis options. */
+  readonly url: MasterAddress
+  readonly namespace: string
+  /** BullMQ's. */
+  readonly prefix: string
+  readonly timeoutMs: number
+}
+
+/** What the masters say about a resource. */
+export type Inspect = (resource: string) => Promise<Inspection>
+
+/** Lines in which jobs wait. */
+export interface WaitingLines {
+  /** The longest first. */
+  readonly lines: readonly WaitingLine[]
+  /** All that there are, also those that were not looked at. */
+  readonly total: number
+  /** There are more than were looked at, so a longer or a matching line may be missing. */
+  readonly truncated: boolean
+}
+
+export interface WaitingLine {
+  readonly resource: string
+  /** Jobs in it, also the one whose turn it is. */
+  readonly jobs: number
+  /** Its head: the first few. */
+  readonly first: readonly LineEntry[]
+  /** What is set for the resource. */
+  readonly limits: ResourceLimits
+}
+
+export interface LineSearch {
+  /** Part of a resource's name. */
+  readonly text: string
+  /** The most lines to return. */
+  readonly limit: number
+  /** How many of each line. */
+  readonly heads: number
+}
+
+export interface Explanation {
+  readonly state: string
+  /** In whose lines it stands. */
+  readonly resources: readonly string[]
+  readonly why: string
+}
+
+/** The last lines of a job's log that are shown: requeues say there why. */
+const LOG_LINES = 5
+/** The most jobs of a line that are shown. */
+const MAX_HEADS = 100
+/** As checkpoints are kept. */
+const STEP_FIELD = 'value:'
+/** The most lines that are looked at to find the longest. */
+const MAX_LINES = 500
+/** A question takes a few round trips, each of which may take `timeoutMs`. */
+const MAX_TRIPS = 5
+const CLOSE_LIMIT_MS = 500
+/** BullMQ's keys of a queue: one that was used has at least one of them. */
+const QUEUE_KEYS = [
+  ...['meta', 'id', 'wait', 'paused', 'active', 'prioritized', 'delayed', 'waiting-children'],
+  ...['completed', 'failed', 'repeat'],
+]
+/** To fail the jobs that wait, up to 10,000. */
+const CANCEL_LIMIT_MS = 60_000
+/** It moves a thousand jobs at a time. */
+const LEAVE_LINES_LIMIT_MS = 600_000
+
+export class QueueView {
+  /** The server itself. */
+  readonly server: Probe
+  /** BullMQ's. */
+  readonly prefix: string
+  readonly #options: QueueViewOptions
+  readonly #queues = new Map<string, Queue>()
+
+  constructor(options: QueueViewOptions) {
+    this.#options = options
+    const { url, prefix, timeoutMs } = options
+    this.server = new Probe(url, { timeoutMs, clock: systemClock })
+    this.prefix = prefix
+  }
+
+  /** What is wrong with a queue's name; undefined if the server has that queue. */
+  async missing(queue: string): Promise<string | undefined> {
+    const keys = QUEUE_KEYS.map((key) => `${this.prefix}:${queue}:${key}`)
+    if (Number(await this.server.command('EXISTS', ...keys)) > 0) return undefined
+    return `There is no queue \`${queue}\` with the prefix \`${this.prefix}\`. Check the name and --prefix.`
+  }
+
+  /** The jobs in the line of a resource, from its head on, and what each waits for. */
+  async line(resource: string, inspect: Inspect): Promise<readonly LineEntry[]> {
+    const { line } = await this.#within(() =>
+      inspectResource(resource, { inspect }, this.#lines(), MAX_HEADS),
+    )
+    return line
+  }
+
+  /** Where jobs wait, and what for. A line is found here when a job sleeps in it. */
+  async waiting(search: LineSearch, inspect: Inspect): Promise<WaitingLines> {
+    return this.#within(() => this.#waiting(search, inspect))
+  }
+
+  async #waiting({ text, limit, heads }: LineSearch, inspect: Inspect): Promise<WaitingLines> {
+    const index = `${this.#options.namespace}:sleeping-lines`
+    const [total, names] = (await Promise.all([
+      this.server.command('ZCARD', index),
+      this.server.command('ZRANGE', index, 0, MAX_LINES - 1),
+    ])) as [number, string[]]
+    const lines = this.#lines()
+    const lengths = await Promise.all(
+      names
+        .filter((resource) => resource.includes(text))
+        .map(async (resource) => {
+          const { length } = await membersOf(resource, lines, 0)
+          return { resource, jobs: length }
+        }),
+    )
+    const longest = lengths
+      .filter(({ jobs }) => jobs > 0)
+      .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
+    return {
+      lines: await Promise.all(
+        longest.slice(0, limit).map(async ({ resource, jobs }) => {
+          const found = await inspectResource(resource, { inspect }, lines, heads)
+          return { resource, jobs, first: found.line, limits: found.limits }
+        }),
+      ),
+      total,
+      truncated: total > names.length,
+    }
+  }
+
+  /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
+  async completedSteps(queue: string, jobId: string): Promise<readonly string[]> {
+    const { namespace, prefix } = this.#options
+    const store = stepsKey({ id: jobId, prefix, queueName: queue })
+    const fields = await this.server.command('HKEYS', `${namespace}:${store}`)
+    return (fields as string[]).flatMap((field) =>
+      field.startsWith(STEP_FIELD) ? [field.slice(STEP_FIELD.length)] : [],
+    )
+  }
+
+  /**
+   * What becomes of a job, in words; undefined where there is none.
+   * @param resources what it touches, where its hash does not name its lines.
+   */
+  async explain(
+    queue: string,
+    jobId: string,
+    inspect: Inspect,
+    resources?: readonly string[],
+  ): Promise<Explanation | undefined> {
+    const job = await this.#within(() => Job.fromId(this.#queue(queue), jobId))
+    if (job === undefined) return undefined
+    const lines = resources ?? (await this.#linesOf(queue, jobId))
+    const state = await this.#within(() => job.getState())
+    const waits = await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
+    const why = waits ?? (await this.#whyInNoLine(job, state))
+    return { state, resources: lines, why }
+  }
+
+  async #whyInNoLine({ id = '', queueName, failedReason }: Job, state: string): Promise<string> {
+    if (state === 'completed' || state === 'failed') {
+      return `Job ${id} has ${state}.${failedReason ? ` ${failedReason}` : ''}`
+    }
+    const others = (await this.#otherNamespaces(queueName)).map((name) => `\`${name}\``)
+    const lately = others.length === 0 ? '' : ` (recently seen: ${others.join(', ')})`
+    return (
+      `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
+      `or its workers keep no lines (order: 'relaxed'), or use another --namespace${lately}.`
+    )
+  }
+
+  /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
+  async log(queue: string, jobId: string): Promise<readonly string[]> {
+    const key = `${this.prefix}:${queue}:${jobId}:logs`
+    return (await this.server.command('LRANGE', key, -LOG_LINES, -1)) as string[]
+  }
+
+  /** What is set for a resource, or for all of which something is set. */
+  async limits(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
+    return this.#within(() => this.#limits().get(resource))
+  }
+
+  /** Sets or ends limits of a resource. */
+  async changeLimits(change: (limits: LineLimits) => Promise<void>): Promise<void> {
+    await this.#within(() => change(this.#limits()))
+  }
+
+  /** A job's place in its line, and an estimate of its wait, as for workers with one slot. */
+  async position(queue: string, jobId: string): Promise<LinePosition | undefined> {
+    return this.#within(() => positionOf(LineBackend.of(this.#queue(queue)), jobId))
+  }
+
+  /** Cancels a job, or all jobs of the queue in the line of a resource. */
+  async cancel(
+    queue: string,
+    target: Parameters<typeof cancelJobs>[1],
+    options: CancelOptions & { readonly timeoutMs: number },
+  ): ReturnType<typeof cancelJobs> {
+    const limitMs = options.timeoutMs + CANCEL_LIMIT_MS
+    return this.#within(() => cancelJobs(this.#queue(queue), target, options), limitMs)
+  }
+
+  /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
+  async leaveLines(queue: string): Promise<number> {
+    const backend = LineBackend.of(this.#queue(queue))
+    return this.#within(() => leaveLines(backend), LEAVE_LINES_LIMIT_MS)
+  }
+
+  /** The other namespaces that the queue's workers and producers had lately. */
+  async #otherNamespaces(queue: string): Promise<readonly string[]> {
+    const { prefix, namespace } = this.#options
+    const reply = this.server.command('ZRANGE', settingsKey({ prefix, queue }), 0, -1)
+    const said = (await reply.catch(() => [])) as string[] // Where that may not be read: none.
+    const names = said.map((terms) => (JSON.parse(terms) as SharedSettings).namespace)
+    return [...new Set(names)].filter((name) => name !== namespace)
+  }
+
+  /** The resources in whose lines the job stands. */
+  async #linesOf(queue: string, jobId: string): Promise<readonly string[]> {
+    const key = `${this.prefix}:${queue}:${jobId}`
+    const recorded = await this.server.command('HGET', key, 'redlock:lines')
+    return typeof recorded === 'string' ? (JSON.parse(recorded) as string[]) : []
+  }
+
+  async close(): Promise<void> {
+    await this.#disconnect()
+    this.server.close()
+  }
+
+  async #disconnect(): Promise<void> {
+    const queues = [...this.#queues.values()]
+    this.#queues.clear()
+    const closing = queues.map((queue) => {
+      LineBackend.of(queue).disconnectNow()
+      return queue.close()
+    })
+    await withinMs(systemClock, CLOSE_LIMIT_MS, Promise.allSettled(closing))
+  }
+
+  /**
+   * BullMQ's connection waits for a server that is away without a limit.
+   * @throws Error with what the server or the network said, or that the limit passed.
+   */
+  async #within<Value>(
+    question: () => Promise<Value>,
+    limitMs: number = MAX_TRIPS * this.#options.timeoutMs,
+  ): Promise<Value> {
+    await this.server.command('PING')
+    try {
+      const pending = question().then((value) => ({ value }))
+      const answer = await withinMs(systemClock, limitMs, pending)
+      if (answer === undefined) throw new Error(`no reply within ${limitMs} ms`)
+      return answer.value
+    } catch (error) {
+      await this.#disconnect() // The next question connects again.
+      throw error
+    }
+  }
+
+  #queue(name: string): Queue {
+    return getOrInsert(this.#queues, name, () => this.#opened(name))
+  }
+
+  #opened(name: string): Queue {
+    const { url, prefix, namespace } = this.#options
+    const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
+    const connection = { ...bullmqConnection(url), ...retry }
+    const lines = { namespace, slots: 1, within: 'added', maxWaitMs: Infinity } as const
+    const factory = LineBackend.factory({ ...lines, onFailure: 'continue' })
+    const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true }, factory)
+    queue.on('error', () => undefined) // The question that failed rejects.
+    return queue
+  }
+
+  #limits(): LineLimits {
+    return new LineLimits(this.#lines())
+  }
+
+  /** Any queue will do: lines belong to no queue. */
+  #lines(): LineBackend {
+    return LineBackend.of(this.#queue('any'))
+  }
+}

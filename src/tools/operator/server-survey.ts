@@ -1,0 +1,80 @@
+/**
+ * What a server says of itself to an operator: more than a lock needs, and nothing of it is trusted
+ * by one.
+ */
+import type { Redis } from 'ioredis'
+import { identity, parseInfo, readClock, type FactsClock } from '../../redlock/wire/server-facts.ts'
+
+export interface ServerSurvey {
+  /** As in {@link ServerFacts.runId}. */
+  readonly runId: string
+  readonly version: string
+  readonly role: string
+  readonly uptimeMs: number
+  readonly maxmemoryPolicy: string
+  readonly usedBytes: number
+  /** 0 for no limit. */
+  readonly maxBytes: number
+  readonly persistence: 'aof' | 'rdb' | 'none' | 'unknown'
+  /** Undefined where CONFIG is denied. */
+  readonly appendfsync: string | undefined
+  /** Why the server refuses writes; undefined when it does not. */
+  readonly writesRefused: string | undefined
+  /** The server's clock minus ours, to within half of the shortest round trip. */
+  readonly clockOffsetMs: number
+  /** The median of a few round trips. */
+  readonly roundTripMs: number
+}
+
+const ROUND_TRIPS = 5
+
+/** @throws Error for a server that still loads its data; what ioredis throws. */
+export async function surveyServer(redis: Redis, clock: FactsClock): Promise<ServerSurvey> {
+  const info = parseInfo(await redis.info())
+  // It answers INFO, and nothing else of what follows.
+  if (info.get('loading') === '1') throw new Error('LOADING it reads its data from disk')
+  const [appendfsync, save] = [await setting(redis, 'appendfsync'), await setting(redis, 'save')]
+  const { clockOffsetMs, roundTripsMs } = await readClock(redis, clock, ROUND_TRIPS)
+  const number = (field: string): number => Number(info.get(field) ?? 0)
+  return {
+    runId: identity(info),
+    version: info.get('valkey_version') ?? info.get('redis_version') ?? 'unknown',
+    role: info.get('role') ?? 'unknown',
+    // A server whose clock was set back counts below nothing.
+    uptimeMs: Math.max(0, number('uptime_in_seconds') * 1_000),
+    maxmemoryPolicy: info.get('maxmemory_policy') ?? 'unknown',
+    usedBytes: number('used_memory'),
+    maxBytes: number('maxmemory'),
+    persistence: persistenceOf(info, save),
+    appendfsync,
+    writesRefused: writesRefused(info),
+    ...{ clockOffsetMs, roundTripMs: roundTripsMs[Math.floor(ROUND_TRIPS / 2)] ?? 0 },
+  }
+}
+
+function persistenceOf(
+  info: ReadonlyMap<string, string>,
+  save: string | undefined,
+): ServerSurvey['persistence'] {
+  if (info.get('aof_enabled') === '1') return 'aof'
+  if (save === undefined) return 'unknown'
+  return save === '' ? 'none' : 'rdb'
+}
+
+function writesRefused(info: ReadonlyMap<string, string>): string | undefined {
+  const failed = (field: string): boolean => (info.get(field) ?? 'ok') !== 'ok'
+  if (info.get('loading') === '1') return 'it is loading its data'
+  if (failed('aof_last_write_status')) return 'its last write to the append-only file failed'
+  if (failed('rdb_last_bgsave_status')) return 'its last snapshot failed'
+  return undefined
+}
+
+/** Managed services and ACLs may deny CONFIG. */
+async function setting(redis: Redis, name: string): Promise<string | undefined> {
+  try {
+    const reply: unknown = await redis.config('GET', name)
+    return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
+  } catch {
+    return undefined // Denied: the report says that it does not know.
+  }
+}

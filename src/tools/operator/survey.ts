@@ -1,0 +1,57 @@
+/** The facts about every master, and about the queue's Redis, from which a diagnosis is made. */
+import type { Keyspace } from '../../redlock/keyspace.ts'
+import type { Probe } from './probe.ts'
+import type { ServerSurvey } from './server-survey.ts'
+import { answerOf, valuesOf, type Answer, type FleetProbe } from './fleet-probe.ts'
+import { enrolmentScript } from './inspection-scripts.ts'
+
+/** What a master knows of its place in the fleet. */
+export interface Enrolment {
+  /** Of the server process that was enrolled. */
+  readonly runId: string
+  readonly maxLeaseMs: number
+  /** How many masters its clients list; 0 where none has said so. */
+  readonly fleetSize: number
+  /** How long it still grants nothing; 0 when it may grant. */
+  readonly quarantineMs: number
+}
+
+export interface MasterSurvey extends ServerSurvey {
+  /** Undefined when no client has enrolled this master under the namespace. */
+  readonly enrolment: Enrolment | undefined
+}
+
+export interface FleetSurvey {
+  readonly namespace: string
+  readonly masters: readonly Answer<MasterSurvey>[]
+  /** Undefined when no queue was named. */
+  readonly queue: Answer<ServerSurvey> | undefined
+}
+
+export async function surveyFleet(fleet: FleetProbe, queue?: Probe): Promise<FleetSurvey> {
+  const [masters, queueAnswer] = await Promise.all([
+    fleet.each((probe) => surveyMaster(probe, fleet.keys)),
+    queue === undefined ? undefined : answerOf(queue, (probe) => probe.survey()),
+  ])
+  return { namespace: fleet.namespace, masters, queue: queueAnswer }
+}
+
+async function surveyMaster(probe: Probe, keys: Keyspace): Promise<MasterSurvey> {
+  const server = await probe.survey()
+  const reply = await probe.run(enrolmentScript, [keys.master], [])
+  const [runId, maxLeaseMs, quarantineMs, fleetSize] = reply as [string, number, number, number]
+  return {
+    ...server,
+    enrolment: runId === '' ? undefined : { runId, maxLeaseMs, quarantineMs, fleetSize },
+  }
+}
+
+/** The fleet's `maxLeaseMs`, as most of its masters have it stored; undefined where none has. */
+export function maxLeaseOf(masters: readonly Answer<MasterSurvey>[]): number | undefined {
+  const counts = new Map<number, number>()
+  for (const { enrolment } of valuesOf(masters)) {
+    if (enrolment === undefined) continue
+    counts.set(enrolment.maxLeaseMs, (counts.get(enrolment.maxLeaseMs) ?? 0) + 1)
+  }
+  return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0]
+}

@@ -1,0 +1,208 @@
+/** Answers for people: the holder of a resource, the jobs in its line, and why a job waits. */
+import type { Job } from 'bullmq'
+import { systemClock } from '../clock.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import type { LockService } from '../lock/lock-service.ts'
+import type { LineBackend } from '../line/line-backend.ts'
+import { limitsFrom, type ResourceLimits } from '../line/limits.ts'
+import { lineScript } from '../line/line-library.ts'
+import { shareFrom, type Share } from '../line/shares.ts'
+
+/** One job in a line. */
+export interface LineEntry {
+  /** The name of the queue that has the job. */
+  readonly queue: string
+  /** BullMQ's id of the job. */
+  readonly jobId: string
+  /** BullMQ's state: `active`, `delayed`, `waiting`, … */
+  readonly state: string
+  /** When the job was added. */
+  readonly addedAt: Date
+  /** In words, what has to happen before the job starts. */
+  readonly waitsFor: string
+  /** Of a job that was added with a tenant or a weight. */
+  readonly share?: Share
+}
+
+/** The holder of a resource, the jobs in its line, and its limits. */
+export interface ResourceInspection {
+  /** The resource that was asked for. */
+  readonly resource: string
+  /** What the masters say; undefined when the lock service cannot tell. */
+  readonly lease: Inspection | undefined
+  /** The jobs of the line from its head on, 100 at most. */
+  readonly line: readonly LineEntry[]
+  /** What is set for it: a pause, slots, a rate. */
+  readonly limits: ResourceLimits
+}
+
+/** Jobs of a line that are looked at. */
+const MAX_ENTRIES = 100
+const FIELDS = 5
+
+/**
+ * KEYS  1 line
+ * ARGV  1 space · 2 slots · 3 the most places · 4 resource
+ * Returns  places in the line, its limits (JSON), then base, id, timestamp, share, state of each
+ * living one: asleep, ready, held, active, delayed, due, prioritized, waiting, failed
+ */
+const placesBody = `
+local line, limit = KEYS[1], tonumber(ARGV[3])
+local places = redis.call('ZRANGE', line, 0, limit)
+local isMarked = places[1] == MARK
+if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
+local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0), isMarked and inForce(ARGV[4]) or '{}'}
+for _, place in ipairs(places) do
+  local job = jobAt(place)
+  if job then
+    local state = 'waiting'
+    if job.finished then state = 'failed'
+    elseif job.held and redis.call('ZSCORE', job.base .. 'delayed', job.id) then state = 'held'
+    elseif job.asleep and not job.held then
+      local _, tenant = partsOf(job.share or '')
+      local isReady = tenant and redis.call('ZSCORE', readyJobsKey(job.base, tenant), job.id)
+      state = isReady and 'ready' or 'asleep'
+    elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
+    elseif redis.call('ZSCORE', job.base .. 'prioritized', job.id) then state = 'prioritized'
+    else
+      local score = redis.call('ZSCORE', job.base .. 'delayed', job.id)
+      if score then state = score / 4096 > nowMs() and 'delayed' or 'due' end
+    end
+    local timestamp = string.match(place, '(%S+)$')
+    for _, field in ipairs({job.base, job.id, timestamp, job.share or '', state}) do found[#found + 1] = field end
+  end
+end
+return found
+`
+const placesScript = lineScript('places', placesBody)
+
+/** A job that has a place in a line. */
+export interface Member {
+  readonly queue: string
+  readonly jobId: string
+  readonly addedAtMs: number
+  readonly state: string
+  /** Its state is `delayed`, and its delay is over. */
+  readonly isDue: boolean
+  readonly share: Share | undefined
+}
+
+interface Members {
+  readonly length: number
+  readonly limits: ResourceLimits
+  readonly members: readonly Member[]
+}
+
+/** How many places a line has, its limits, and the jobs at its head. */
+export async function membersOf(
+  resource: string,
+  backend: LineBackend,
+  limit: number = MAX_ENTRIES,
+): Promise<Members> {
+  const reply = await backend.run(placesScript, `line:${resource}`, [limit, resource])
+  const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
+  const members: Member[] = []
+  for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
+    const [base = '', jobId = '', timestamp, share = '', state = ''] = fields.slice(
+      index,
+      index + FIELDS,
+    )
+    const queue = base.slice(base.lastIndexOf(':', base.length - 2) + 1, -1)
+    const isDue = state === 'due'
+    const own = { queue, jobId, state: isDue ? 'delayed' : state, isDue }
+    members.push({ ...own, addedAtMs: Number(timestamp), share: shareFrom(share) })
+  }
+  return { length, limits: limitsFrom(limits), members }
+}
+
+export async function inspectResource(
+  resource: string,
+  locks: Pick<LockService, 'inspect'>,
+  backend: LineBackend,
+  limit?: number,
+): Promise<ResourceInspection> {
+  const [lease, { members, limits }] = await Promise.all([
+    locks.inspect?.(resource),
+    membersOf(resource, backend, limit),
+  ])
+  const line = members.map(({ queue, jobId, addedAtMs, state, isDue, share }, ahead) => ({
+    queue,
+    jobId,
+    state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
+    addedAt: new Date(addedAtMs),
+    waitsFor: describeWait(ahead, isDue ? 'due' : state, lease, limits, share),
+    ...(share !== undefined && { share }),
+  }))
+  return { resource, lease, line, limits }
+}
+
+function describeWait(
+  ahead: number,
+  state: string,
+  lease: Inspection | undefined,
+  limits: ResourceLimits,
+  share: Share | undefined,
+): string {
+  if (state === 'active') return 'nothing: it is being processed'
+  if (state === 'failed') return 'retry, removal or skip: it failed and holds its line'
+  const closed = describeClosed(limits)
+  if (closed !== undefined && state !== 'delayed') {
+    return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
+  }
+  if (state === 'ready' && share !== undefined) {
+    return `the turn of its tenant \`${share.tenant}\`, of weight ${share.weight}`
+  }
+  if (state === 'held') return 'the rate limit of its resource'
+  if (ahead > 0 && state === 'asleep') return `its turn: ${ahead} ahead of it`
+  const { holder, unknown } = lease ?? {}
+  if (holder !== undefined) {
+    return `the lease of ${holder.name}, for at most another ${holder.freeInMs} ms`
+  }
+  if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
+  if (state === 'delayed') return 'its delay or backoff to end'
+  return 'a free worker'
+}
+
+/** What keeps every job of a resource from starting, if something does. */
+function describeClosed({ paused, asleepUntil }: ResourceLimits): string | undefined {
+  if (paused !== undefined) {
+    const { by, since, reason, until } = paused
+    const because = reason === undefined ? '' : ` (${reason})`
+    const end = until === undefined ? '' : `, or for ${until.toISOString()}`
+    const who = `${by ?? 'unknown'} paused it at ${since.toISOString()}${because}`
+    return `its resource to be resumed${end}: ${who}`
+  }
+  if (asleepUntil === undefined) return undefined
+  return `${asleepUntil.toISOString()}: a job was told to slow down (lease.rateLimit)`
+}
+
+/**
+ * @param resources what the job touches: what its hash records, or what `resource` names.
+ * @returns undefined for a job that has no place in their lines, and waits for no time or child.
+ */
+export async function whyWaits(
+  job: Job,
+  resources: readonly string[],
+  locks: Pick<LockService, 'inspect'>,
+  backend: LineBackend,
+): Promise<string | undefined> {
+  const id = job.id ?? ''
+  const state = await backend.forQueue(job.queueName, job.prefix).getState(id)
+  if (state === 'completed' || state === 'failed') return `Job ${id} has ${state}.`
+  for (const name of resources) {
+    const { line } = await inspectResource(name, locks, backend)
+    const ahead = line.findIndex(({ queue, jobId }) => jobId === job.id && queue === job.queueName)
+    const entry = line[ahead]
+    if (entry === undefined) continue
+    if (ahead === 0 && name !== resources.at(-1)) continue
+    const where = `${ahead > 0 ? 'in' : 'first in'} line for \`${name}\``
+    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.`
+  }
+  if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
+  if (state !== 'delayed') return undefined
+  const due = await backend.dueAt(job)
+  if (due === undefined) return undefined
+  return due.getTime() > systemClock.wallNow()
+    ? `Job ${id} (delayed) waits for its delay or backoff to end, at ${due.toISOString()}.`
+    : `Job ${id} (delayed) waits for a free worker: it was due at ${due.toISOString()}.`
+}

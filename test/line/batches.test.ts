@@ -1,0 +1,496 @@
+/** Several jobs of a resource under one lease: in order, each with its own end. */
+import { once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Queue, Worker, type Job } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  batchProcessor,
+  JobLockLostError,
+  lockedProcessor,
+  LockedQueue,
+  LockedWorker,
+  silentLogger,
+  type BatchOptions,
+  type BatchRun,
+  type JobLease,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+interface Charge {
+  readonly customer: string
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const resource = ({ customer }: Charge): string => `customer:${customer}`
+const connection = (): { url: string } => ({ url: fixture.fleet.queue.url })
+
+function openQueue(options: Partial<LockedQueueOptions<Charge>> = {}): LockedQueue<Charge> {
+  const { namespace } = fixture
+  const queue = new LockedQueue<Charge>(namespace, {
+    ...{ connection: connection(), namespace, resource, ...options },
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+async function work(
+  batch: BatchOptions,
+  run: BatchRun<Charge, unknown>,
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+): Promise<LockedWorker<Charge>> {
+  const redlock = options.redlock ?? (await fixture.redlock())
+  const worker = new LockedWorker<Charge>(fixture.namespace, batchProcessor(batch, run), {
+    ...{ connection: connection(), logger: silentLogger, concurrency: 4, ...options, redlock },
+    resource: options.resource ?? (({ data }) => resource(data)),
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close(true))
+  return worker
+}
+
+const jobs = (
+  count: number,
+  customer = 'a',
+  opts = {},
+): { name: string; data: Charge; opts: object }[] =>
+  Array.from({ length: count }, (_, nr) => ({ name: 'charge', data: { customer, nr }, opts }))
+const numbers = (batch: readonly Job<Charge>[]): number[] => batch.map(({ data: { nr } }) => nr)
+const allDone = (batch: readonly Job<Charge>[]): Promise<PromiseSettledResult<unknown>[]> =>
+  Promise.allSettled(batch.map(({ data: { nr } }) => Promise.resolve(nr * 10)))
+
+describe('a batch', () => {
+  test('has the next jobs of its line, in order, under one token', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    const tokens: number[] = []
+    await queue.addBulk(jobs(25))
+    await work({ size: 10 }, (batch, lease) => {
+      seen.push(numbers(batch))
+      tokens.push(lease.fencingToken)
+      return allDone(batch)
+    })
+    await until('all are done', async () => (await queue.getCompletedCount()) === 25)
+    expect(seen.map(({ length }) => length)).toEqual([10, 10, 5])
+    expect(seen.flat()).toEqual(Array.from({ length: 25 }, (_, nr) => nr))
+    expect([...tokens].sort((a, b) => a - b)).toEqual(tokens)
+    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    for (const { data, returnvalue, attemptsMade, delay } of await plain.getCompleted()) {
+      expect([returnvalue, attemptsMade, delay]).toEqual([data.nr * 10, 1, 0])
+    }
+    expect(await queue.getJobCounts('active', 'wait', 'delayed', 'failed')).toEqual({
+      ...{ active: 0, wait: 0, delayed: 0, failed: 0 },
+    })
+    const redis = new Redis(connection().url)
+    fixture.defer(() => redis.quit())
+    expect(await redis.keys(`${fixture.namespace}:line:*`)).toEqual([])
+    expect(await redis.keys(`bull:${fixture.namespace}:*:lock`)).toEqual([])
+  })
+
+  test('fails job by job; a retried one keeps its place before those behind it', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    const events: string[] = []
+    await queue.addBulk(jobs(8, 'a', { attempts: 2 }))
+    const worker = await work({ size: 4 }, (batch) => {
+      seen.push(numbers(batch))
+      const settled = batch.map(({ data: { nr }, attemptsMade }) =>
+        nr === 2 && attemptsMade === 0
+          ? Promise.reject(new Error('declined'))
+          : Promise.resolve(nr),
+      )
+      return Promise.allSettled(settled)
+    })
+    worker.on('completed', ({ data }) => events.push(`completed ${data.nr}`))
+    worker.on('failed', (job) => events.push(`failed ${job?.data.nr}`))
+    await until('all are done', () => events.length === 9)
+    expect(seen[0]).toEqual([0, 1, 2, 3])
+    expect(seen[1]?.[0]).toBe(2)
+    expect(seen.flat().filter((nr) => nr !== 2)).toEqual([0, 1, 3, 4, 5, 6, 7])
+    expect(events.filter((event) => event === 'failed 2')).toHaveLength(1)
+  })
+
+  test('fails all of its jobs if the processor throws', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(3))
+    await work({ size: 3 }, () => Promise.reject(new Error('the bank is away')))
+    await until('all have failed', async () => (await queue.getFailedCount()) === 3)
+    const reasons = (await queue.getFailed()).map(({ failedReason }) => failedReason)
+    expect(new Set(reasons)).toEqual(new Set(['the bank is away']))
+    const next = await queue.add('charge', { customer: 'a', nr: 3 })
+    await until('the line goes on', async () => (await next.getState()) === 'failed')
+  })
+
+  test('fails all of its jobs if the processor omits some', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(2))
+    await work({ size: 2 }, () => Promise.resolve([{ status: 'fulfilled', value: 1 }]))
+    await until('both have failed', async () => (await queue.getFailedCount()) === 2)
+    expect((await queue.getFailed())[0]?.failedReason).toContain('must return 2 outcomes')
+  })
+
+  test('that is not full waits for more jobs', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    await work({ size: 4, waitMs: 10_000 }, (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    })
+    for (const { name, data } of jobs(4)) {
+      await queue.add(name, data)
+      const isTaken = async (): Promise<boolean> => (await queue.getWaitingCount()) === 0
+      await until('it is taken', isTaken)
+    }
+    await until('all are done', async () => (await queue.getCompletedCount()) === 4)
+    expect(seen).toEqual([[0, 1, 2, 3]])
+  })
+
+  test('leaves jobs of other resources alone, and several workers take turns', async () => {
+    const queue = openQueue()
+    const running = new Map<string, number>()
+    let most = 0
+    const order = new Map<string, number[]>()
+    const run: BatchRun<Charge, unknown> = async (batch) => {
+      const customers = new Set(batch.map(({ data: { customer } }) => customer))
+      expect(customers.size).toBe(1)
+      const [customer = ''] = customers
+      running.set(customer, (running.get(customer) ?? 0) + 1)
+      most = Math.max(most, running.get(customer) ?? 0)
+      await delay(5)
+      order.set(customer, [...(order.get(customer) ?? []), ...numbers(batch)])
+      running.set(customer, (running.get(customer) ?? 0) - 1)
+      return allDone(batch)
+    }
+    await work({ size: 5 }, run)
+    await work({ size: 5 }, run)
+    await Promise.all(['a', 'b', 'c'].map((customer) => queue.addBulk(jobs(40, customer))))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 120)
+    expect(most).toBe(1)
+    for (const each of order.values()) {
+      expect(each).toEqual(Array.from({ length: 40 }, (_, nr) => nr))
+    }
+  })
+
+  test('has no job of a plain queue, and none of a resource that was paused', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    await plain.addBulk(jobs(2, 'b'))
+    await queue.addBulk(jobs(4))
+    let isPaused = false
+    await work({ size: 2 }, async (batch) => {
+      seen.push(numbers(batch))
+      if (!isPaused && batch[0]?.data.customer === 'a') {
+        isPaused = true
+        await queue.pauseResource('customer:a')
+      }
+      return allDone(batch)
+    })
+    await until('four are done', async () => (await queue.getCompletedCount()) === 4)
+    await delay(300)
+    expect(await queue.getCompletedCount()).toBe(4)
+    await queue.resumeResource('customer:a')
+    await until('all are done', async () => (await queue.getCompletedCount()) === 6)
+  })
+
+  test('ends before a job that is delayed, and before one of several resources', async () => {
+    const queue = openQueue({ resource: ({ customer }) => customer.split('+') })
+    const opts = [{ attempts: 2 }, { attempts: 2, backoff: 800 }]
+    for (const [nr, customer] of ['a', 'a', 'a', 'a+b', 'a'].entries()) {
+      await queue.add('charge', { customer, nr }, opts[nr] ?? {})
+    }
+    const seen: number[][] = []
+    const run: BatchRun<Charge, unknown> = (batch) => {
+      seen.push(numbers(batch))
+      return Promise.allSettled(
+        batch.map(({ data: { nr }, attemptsMade }) =>
+          nr < 2 && attemptsMade === 0 ? Promise.reject(new Error('declined')) : Promise.resolve(),
+        ),
+      )
+    }
+    await work({ size: 10 }, run, { resource: ({ data }) => data.customer.split('+') })
+    await until('all are done', async () => (await queue.getCompletedCount()) === 5)
+    expect(seen).toEqual([[0, 1, 2], [0], [1], [3], [4]])
+  })
+
+  test('has no job that was added while its resource was paused', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    await queue.addBulk(jobs(1))
+    await work({ size: 10, waitMs: 1_000 }, (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    })
+    await until('it waits for more', async () => (await queue.getActiveCount()) === 1)
+    await queue.pauseResource('customer:a')
+    await queue.add('charge', { customer: 'a', nr: 1 })
+    await until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    expect(seen).toEqual([[0]])
+    await queue.resumeResource('customer:a')
+    await until('both are done', async () => (await queue.getCompletedCount()) === 2)
+  })
+
+  test('has jobs of one queue alone, also where queues share a line', async () => {
+    const { namespace } = fixture
+    const queue = openQueue()
+    const other = new LockedQueue<Charge>(`${namespace}-other`, {
+      ...{ connection: connection(), namespace, resource },
+    })
+    fixture.defer(() => other.close())
+    await queue.addBulk(jobs(2))
+    await other.addBulk(jobs(1))
+    await queue.addBulk(jobs(1))
+    const seen: number[] = []
+    await work({ size: 10 }, (batch) => {
+      seen.push(batch.length)
+      return allDone(batch)
+    })
+    await until('those before are done', async () => (await queue.getCompletedCount()) === 2)
+    await delay(300)
+    expect(seen).toEqual([2])
+    expect(await queue.getCompletedCount()).toBe(2)
+  })
+
+  test('has no more starts than its rate admits', async () => {
+    const queue = openQueue({ rate: () => ({ limit: 1, perMs: 60_000, burst: 3 }) })
+    const seen: number[][] = []
+    await queue.addBulk(jobs(5))
+    await work({ size: 10 }, (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    })
+    await until('three are done', async () => (await queue.getCompletedCount()) === 3)
+    await delay(300)
+    expect(seen.flat()).toEqual([0, 1, 2])
+  })
+
+  test('continues when one of its jobs is cancelled, which then fails', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(3, 'a', { attempts: 5 }))
+    const ends: AbortSignal[] = []
+    let release = (): void => undefined
+    const waiting = new Promise<void>((resolve) => (release = resolve))
+    await work({ size: 3 }, async (batch, lease) => {
+      ends.push(lease.signal)
+      await waiting
+      return Promise.allSettled(
+        batch.map(({ data: { nr } }) =>
+          nr === 1 ? Promise.reject(new Error('declined')) : Promise.resolve(nr),
+        ),
+      )
+    })
+    await until('it runs', () => ends.length === 1)
+    const second = (await queue.getActive()).find(({ data }) => data.nr === 1)
+    const cancelling = queue.cancel(second?.id ?? '', { reason: 'left' })
+    await delay(1_500)
+    release()
+    await cancelling
+    await until('all have ended', async () => (await queue.getCompletedCount()) === 2)
+    expect(ends[0]?.aborted).toBe(false)
+    const [failed] = await queue.getFailed()
+    expect(failed?.failedReason).toContain('left')
+    expect(failed?.attemptsMade).toBe(1)
+  })
+
+  test('is requeued by drain, in order and without an attempt', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(6))
+    let isRunning = false
+    const worker = await work({ size: 3 }, async (_batch, lease) => {
+      isRunning = true
+      await new Promise((_resolve, reject) => {
+        lease.signal.addEventListener('abort', () => {
+          reject(lease.signal.reason as Error)
+        })
+      })
+      return []
+    })
+    await until('it runs', () => isRunning)
+    await worker.drain({ timeoutMs: 50 })
+    expect(await queue.getJobCounts('active', 'failed')).toEqual({ active: 0, failed: 0 })
+    const order: number[] = []
+    await work({ size: 3 }, (batch) => {
+      order.push(...numbers(batch))
+      expect(batch.every(({ attemptsMade }) => attemptsMade === 0)).toBe(true)
+      return allDone(batch)
+    })
+    await until('all are done', async () => (await queue.getCompletedCount()) === 6)
+    expect(order).toEqual([0, 1, 2, 3, 4, 5])
+  })
+
+  test('that cannot begin returns its jobs to their places', async () => {
+    await fixture.undisturbed(async () => {
+      const queue = openQueue()
+      await queue.addBulk(jobs(9))
+      const seen: number[][] = []
+      const away = fixture.fleet.masters.slice(0, 2)
+      fixture.defer(() => Promise.all(away.map((master) => master.thaw())))
+      const run: BatchRun<Charge, unknown> = async (batch, lease) => {
+        seen.push(numbers(batch))
+        if (seen.length === 1) {
+          await Promise.all(away.map((master) => master.freeze()))
+          // Too little is left for the next batch, which has to ask the masters.
+          await until('the lease is old', () => lease.remainingMs() < 900)
+        }
+        return allDone(batch)
+      }
+      const worker = await work({ size: 3 }, run)
+      const stalled: string[] = []
+      worker.on('stalled', (jobId) => stalled.push(jobId))
+      await once(worker, 'requeued')
+      await until('the rest sleeps', async () => (await queue.getActiveCount()) === 0)
+      expect(await queue.getCompletedCount()).toBe(3)
+      await Promise.all(away.map((master) => master.thaw()))
+      await until('all are done', async () => (await queue.getCompletedCount()) === 9)
+      expect(seen.flat()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8])
+      expect(stalled).toEqual([])
+      expect((await queue.getCompleted()).map(({ attemptsMade }) => attemptsMade)).toEqual(
+        Array.from({ length: 9 }, () => 1),
+      )
+    })
+  }, 60_000)
+
+  test('takes no job behind one that another worker may get', async () => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    await queue.addBulk([...jobs(12, 'a'), ...jobs(12, 'b')])
+    const run: BatchRun<Charge, unknown> = async (batch) => {
+      seen.push(numbers(batch))
+      await delay(5)
+      return allDone(batch)
+    }
+    // After each batch, its line goes behind the other one.
+    const worker = await work({ size: 4 }, run, { burstMs: 1, concurrency: 1 })
+    const stalled: string[] = []
+    worker.on('stalled', (jobId) => stalled.push(jobId))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 24)
+    expect(stalled).toEqual([])
+    expect(seen.map(({ length }) => length)).toEqual([4, 4, 4, 4, 4, 4])
+  })
+
+  test('sleeps as a whole after a rate limit', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(3))
+    const starts: number[][] = []
+    const run = async (
+      batch: readonly Job<Charge>[],
+      lease: JobLease,
+    ): Promise<PromiseSettledResult<unknown>[]> => {
+      starts.push(numbers(batch))
+      if (starts.length === 1) throw await lease.rateLimit(300)
+      return allDone(batch)
+    }
+    await work({ size: 3 }, run)
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3)
+    expect(starts[0]).toEqual([0, 1, 2])
+    expect(starts.slice(1).flat()).toEqual([0, 1, 2])
+    const made = (await queue.getCompleted()).map(({ attemptsMade }) => attemptsMade)
+    expect(made).toEqual([1, 1, 1])
+  })
+
+  test('holds its line where a job of it has failed for good and the line is blocked by that', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(5))
+    const seen: number[][] = []
+    const run: BatchRun<Charge, unknown> = (batch) => {
+      seen.push(numbers(batch))
+      return Promise.allSettled(
+        batch.map(({ data: { nr } }) =>
+          nr === 1 ? Promise.reject(new Error('declined')) : Promise.resolve(nr),
+        ),
+      )
+    }
+    await work({ size: 3 }, run, { onFailure: 'block' })
+    await until('one has failed', async () => (await queue.getFailedCount()) === 1)
+    await delay(1_500) // Also after a sweep.
+    expect(seen).toEqual([[0, 1, 2]])
+    const [failed] = await queue.getFailed()
+    expect(await queue.skip(failed?.id ?? '')).toBe(true)
+    await until('the line goes on', async () => (await queue.getCompletedCount()) === 4)
+    expect(seen).toEqual([
+      [0, 1, 2],
+      [3, 4],
+    ])
+  })
+
+  test('stops as a whole when the queue lost the lock on one of its jobs', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(3, 'a', { attempts: 3 }))
+    const reasons: unknown[] = []
+    let runs = 0
+    const redlock = await fixture.redlock({ leaseMs: 2_000, maxLeaseMs: 3_000 })
+    const redis = new Redis(connection().url)
+    fixture.defer(() => redis.quit())
+    const run: BatchRun<Charge, unknown> = async (batch, lease) => {
+      if (runs++ > 0) return allDone(batch)
+      await redis.del(`bull:${fixture.namespace}:${batch[1]?.id ?? ''}:lock`)
+      if (!lease.signal.aborted) await once(lease.signal, 'abort')
+      reasons.push(lease.signal.reason)
+      throw new DOMException('aborted', 'AbortError')
+    }
+    const failures: string[] = []
+    const worker = await work({ size: 3 }, run, { redlock })
+    worker.on('failed', (_job, { message }) => failures.push(message))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3, 30_000)
+    expect(reasons).toEqual([expect.any(JobLockLostError)])
+    // Of the first and the third; the second was not its own any more.
+    const [{ message } = { message: '' }] = reasons as Error[]
+    expect(failures).toEqual([message, message])
+  }, 60_000)
+
+  test('has jobs in the order of their priorities, removes them, and keeps to a limiter', async () => {
+    const queue = openQueue({ within: 'priority' })
+    const seen: number[] = []
+    for (const nr of [3, 2, 1]) {
+      const opts = { priority: nr, removeOnComplete: true }
+      await queue.add('charge', { customer: 'a', nr }, opts)
+    }
+    await queue.add('charge', { customer: 'a', nr: 9 }, { priority: 9 })
+    const run: BatchRun<Charge, unknown> = (batch) => {
+      seen.push(...numbers(batch))
+      return allDone(batch)
+    }
+    await work({ size: 10 }, run, { limiter: { max: 3, duration: 60_000 } })
+    await until('three are done', () => seen.length === 3)
+    await until('they are removed', async () => (await queue.getCompletedCount()) === 0)
+    await delay(300)
+    expect(seen).toEqual([1, 2, 3])
+    expect(await queue.getJobCountByTypes('prioritized', 'wait')).toBe(1)
+  })
+
+  test('is one job in a worker that is made elsewhere', async () => {
+    const redlock = await fixture.redlock()
+    const seen: number[][] = []
+    const run: BatchRun<Charge, unknown> = (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    }
+    const processor = lockedProcessor<Charge>(
+      redlock,
+      { resource: ({ data }) => resource(data), logger: silentLogger },
+      batchProcessor({ size: 10 }, run),
+    )
+    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    await plain.addBulk(jobs(2))
+    const worker = new Worker<Charge>(fixture.namespace, processor, { connection: connection() })
+    fixture.defer(() => worker.close())
+    await until('both are done', async () => (await plain.getCompletedCount()) === 2)
+    expect(seen).toEqual([[0], [1]])
+    const values = (await plain.getCompleted()).map(({ returnvalue }) => returnvalue as unknown)
+    expect(values.sort()).toEqual([0, 10])
+  })
+
+  test('is refused with what counts for one job', async () => {
+    await expect(work({ size: 0 }, allDone)).rejects.toThrow(/`size`/)
+    await expect(work({ size: 2 }, allDone, { checkpoints: true })).rejects.toThrow(/checkpoints/)
+    await expect(work({ size: 2 }, allDone, { order: 'relaxed' })).rejects.toThrow(/order/)
+    const dedupe = { resultTtlMs: 1_000 }
+    await expect(work({ size: 2 }, allDone, { dedupe })).rejects.toThrow(/dedupe/)
+  })
+})

@@ -1,0 +1,685 @@
+/** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
+import { Queue, type Job } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type JobLease,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
+import { countStarts, ranUncounted, tooEarly } from './counted-starts.ts'
+
+interface Call {
+  readonly customer: string
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+function redis(): Redis {
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  return client
+}
+
+function makeQueue(options: Partial<LockedQueueOptions<Call>> = {}): LockedQueue<Call> {
+  const queue = new LockedQueue<Call>(fixture.namespace, {
+    ...{ connection: connection(), namespace: fixture.namespace },
+    resource: ({ customer }) => customer,
+    ...options,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+interface Seen {
+  readonly worker: LockedWorker<Call>
+  readonly started: {
+    readonly nr: number
+    readonly customer: string
+    /** On the clock that the machine's servers share. */
+    readonly at: number
+    /** With this one. */
+    readonly running: number
+  }[]
+  readonly ended: number[]
+  readonly requeued: string[]
+  running: number
+  most: number
+}
+
+async function work(
+  options: Partial<LockedWorkerOptions<Call>> = {},
+  process: (job: Job<Call>, lease: JobLease) => Promise<unknown> = () => pause(2),
+): Promise<Seen> {
+  const redlock = await fixture.redlock()
+  const worker = new LockedWorker<Call>(
+    fixture.namespace,
+    async (job, lease) => {
+      seen.most = Math.max(seen.most, ++seen.running)
+      seen.started.push({ ...job.data, at: Date.now(), running: seen.running })
+      try {
+        await process(job, lease)
+      } finally {
+        seen.running--
+      }
+      seen.ended.push(job.data.nr)
+    },
+    {
+      ...{ connection: connection(), redlock, concurrency: 5 },
+      resource: ({ data }) => data.customer,
+      ...options,
+    },
+  )
+  const seen: Seen = { worker, started: [], ended: [], requeued: [], running: 0, most: 0 }
+  worker.on('requeued', (job) => seen.requeued.push(job.data.customer))
+  fixture.defer(() => worker.close())
+  await worker.waitUntilReady()
+  return seen
+}
+
+const jobs = (customer: string, ...nrs: number[]): { name: string; data: Call }[] =>
+  nrs.map((nr) => ({ name: 'call', data: { customer, nr } }))
+/** Only what opens a line moves it: no worker looks for lines that nothing moved. */
+async function turnSweepsOff(): Promise<void> {
+  await redis().set(`${fixture.namespace}:line-sweeper`, 'none of them', 'PX', 600_000)
+}
+
+async function turnSweepsOn(): Promise<void> {
+  await redis().del(`${fixture.namespace}:line-sweeper`)
+}
+
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, nr) => nr)
+
+/** What is left in the queue's Redis of lines and limits. */
+async function leftovers(): Promise<readonly string[]> {
+  const keys = await redis().keys(`${fixture.namespace}:*`)
+  return keys.filter((key) => /:(?:line:|limits|rate:|slot-patterns)/.test(key))
+}
+
+describe('a paused resource', () => {
+  test('starts no job while others run; running jobs finish; it continues in order', async () => {
+    const queue = makeQueue()
+    let open = (): void => undefined
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const seen = await work({}, ({ data }) => (data.nr === 0 ? gate : pause(1)))
+    await queue.addBulk(jobs('a', 0, 1, 2))
+    await until('the first runs', () => seen.started.length === 1)
+    await queue.pauseResource('a', { reason: 'migration', by: 'ops' })
+    await queue.addBulk([...jobs('a', 3), ...jobs('b', 10, 11)])
+    await until('the others ran', () => seen.ended.length === 2)
+    open()
+    await until('the running one has finished', () => seen.ended.includes(0))
+    await pause(300)
+    expect(seen.ended).toEqual([10, 11, 0])
+    expect(await queue.getLimits('a')).toMatchObject({ paused: { reason: 'migration', by: 'ops' } })
+    await queue.resumeResource('a')
+    await until('all ran', () => seen.ended.length === 6)
+    expect(seen.ended.slice(3)).toEqual([1, 2, 3])
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('may have no jobs yet; the jobs that come wait without a worker slot', async () => {
+    const queue = makeQueue()
+    await queue.pauseResource('a')
+    const seen = await work({ concurrency: 1 })
+    await queue.addBulk([...jobs('a', 1, 2, 3), ...jobs('b', ...upTo(20))])
+    await until('the others ran', () => seen.ended.length === 20)
+    expect(seen.requeued).toEqual([])
+    expect(await queue.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 3, delayed: 0 })
+    await queue.resumeResource('a')
+    await until('all ran', () => seen.ended.length === 23)
+    expect(seen.ended.slice(20)).toEqual([1, 2, 3])
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('continues by itself when the pause ends, and leaves nothing behind', async () => {
+    await turnSweepsOff()
+    const queue = makeQueue()
+    const seen = await work()
+    const endsAt = Date.now() + 700
+    await queue.pauseResource('a', { until: new Date(endsAt) })
+    await queue.pauseResource('idle', { until: endsAt })
+    await queue.addBulk(jobs('a', 1, 2))
+    await until('both ran', () => seen.ended.length === 2)
+    expect(seen.started[0]?.at).toBeGreaterThanOrEqual(endsAt)
+    await turnSweepsOn() // They find the end of the other pause.
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+
+  test('is not swept before it opens, and is again from then on', async () => {
+    const queue = makeQueue()
+    const client = redis()
+    const nextLook = async (): Promise<number> =>
+      Number(await client.zscore(`${fixture.namespace}:sleeping-lines`, 'a'))
+    const seen = await work()
+    await queue.addBulk(jobs('a', 0, 1, 2))
+    await until('all ran', () => seen.ended.length === 3)
+    await queue.pauseResource('a')
+    const [first] = await queue.addBulk(jobs('a', 3, 4))
+    const look = await nextLook()
+    expect(look).toBeGreaterThan(2 ** 52 + Date.now() + 30_000)
+    await pause(2_500) // Sweeps go on.
+    expect(await nextLook()).toBe(look)
+    await seen.worker.pause()
+    await queue.resumeResource('a')
+    // Deleted behind the back of all: only a sweep finds the next one.
+    await client.del(`bull:${fixture.namespace}:${first?.id ?? ''}`)
+    await client.lrem(`bull:${fixture.namespace}:wait`, 0, first?.id ?? '')
+    await seen.worker.resume()
+    await until('the other ran', () => seen.ended.length === 4)
+    expect(seen.ended).toEqual([0, 1, 2, 4])
+  })
+
+  test('that was paused until a time can be resumed before', async () => {
+    const queue = makeQueue()
+    const seen = await work()
+    await queue.pauseResource('a', { until: Date.now() + 60_000 })
+    await queue.addBulk(jobs('a', 1, 2))
+    await pause(100)
+    expect(seen.started).toEqual([])
+    await queue.resumeResource('a')
+    await until('both ran', () => seen.ended.length === 2)
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('keeps jobs that were awake already, and those that are retried', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('a', 1, 2))
+    await queue.pauseResource('a')
+    const seen = await work({}, (job) =>
+      job.attemptsMade === 0 && job.data.nr === 5 ? Promise.reject(new Error('broken')) : pause(1),
+    )
+    await until('the head has gone to sleep', () => seen.requeued.length === 1)
+    await queue.add('call', { customer: 'b', nr: 5 }, { attempts: 2, backoff: 200 })
+    await until('it ran once', () => seen.started.length === 1)
+    await queue.pauseResource('b')
+    await pause(400)
+    expect(seen.started.map(({ nr }) => nr)).toEqual([5])
+    await queue.resumeResource('a')
+    await queue.resumeResource('b')
+    await until('all ran', () => seen.ended.length === 3)
+    expect(seen.ended.filter((nr) => nr !== 5)).toEqual([1, 2])
+  })
+
+  test('fails a job that waits for longer than its maxWaitMs', async () => {
+    const queue = makeQueue({ maxWaitMs: 300 })
+    await queue.pauseResource('a')
+    await work({ maxWaitMs: 300 })
+    await queue.addBulk(jobs('a', 1, 2))
+    await until('both failed', async () => (await queue.getFailedCount()) === 2)
+  })
+
+  test('refuses options that have no effect', async () => {
+    const queue = makeQueue()
+    await expect(queue.pauseResource('')).rejects.toThrow(/resource/)
+    await expect(queue.pauseResource('a', { until: 5 })).rejects.toThrow(/`until`.*future/)
+    await expect(queue.pauseResource('a', { reasons: '' } as never)).rejects.toThrow(/reasons/)
+    await expect(queue.setSlots('a', 0)).rejects.toThrow(/slots/)
+    await expect(queue.setRate('a', { limit: 0, perMs: 1 })).rejects.toThrow(
+      '`rate.limit` to be a number > 0',
+    )
+  })
+
+  test('refuses a pattern, which would pause no resource', async () => {
+    const queue = makeQueue()
+    const refused = /`resource`.*one resource.*only slots.*'eu:\*'/
+    await expect(queue.pauseResource('eu:*')).rejects.toThrow(refused)
+    await expect(queue.setRate('eu:*', { limit: 1, perMs: 1_000 })).rejects.toThrow(refused)
+    expect(await queue.getAllLimits()).toEqual(new Map())
+  })
+})
+
+/** When so many ran for the first time. */
+function firstWith({ started }: Seen, running: number): number {
+  return started.find((one) => one.running >= running)?.at ?? Infinity
+}
+
+describe('slots that are set', () => {
+  test('count at once when they are raised, and as holders finish when they are lowered', async () => {
+    await turnSweepsOff()
+    const queue = makeQueue()
+    const plain = new Queue(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    const leases: string[] = []
+    let areHeld = true
+    const seen = await work({ concurrency: 12 }, async (_job, { resource }) => {
+      leases.push(resource)
+      while (areHeld) await pause(2)
+    })
+    fixture.defer(() => Promise.resolve((areHeld = false)))
+    /** As many run, and no job that may start is left. */
+    const run = (count: number): Promise<void> =>
+      until(`${count} run`, async () => {
+        const { active, wait } = await plain.getJobCounts('active', 'wait')
+        return seen.running === count && active === count && wait === 0
+      })
+    const letEnd = async (count: number): Promise<void> => {
+      const before = seen.ended.length
+      areHeld = false
+      await until('some have ended', () => seen.ended.length >= before + count)
+      areHeld = true
+    }
+    await queue.setSlots('a', 4, { reason: 'more licences' })
+    await queue.addBulk(jobs('a', ...upTo(200)))
+    await run(4)
+    await queue.setSlots('a', 1)
+    expect(seen.running).toBe(4)
+    await letEnd(4)
+    await run(1)
+    seen.most = 0
+    leases.length = 0
+    await letEnd(20)
+    await run(1)
+    expect(seen.most).toBe(1)
+    // The first slot is the resource itself, so a worker without this setting is kept out.
+    expect(new Set(leases)).toEqual(new Set(['a']))
+    await queue.setSlots('a', 8)
+    await run(8)
+    seen.most = 0
+    await letEnd(20)
+    await run(8)
+    expect(seen.most).toBe(8)
+    await queue.resetSlots('a')
+    await letEnd(8)
+    await run(1)
+    seen.most = 0
+    await letEnd(20)
+    expect(seen.most).toBe(1)
+    await queue.setSlots('a', 12)
+    areHeld = false
+    await until('all ran', () => seen.ended.length === 200)
+    await queue.resetSlots('a')
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('end by themselves, and the base counts again', async () => {
+    const queue = makeQueue({ slots: 3 })
+    const seen = await work({ slots: 3, concurrency: 6 }, () => pause(20))
+    const endsAt = Date.now() + 600
+    await queue.setSlots('a', 1, { until: endsAt })
+    await queue.addBulk(jobs('a', ...upTo(80)))
+    await until('all ran', () => seen.ended.length === 80)
+    expect(firstWith(seen, 2)).toBeGreaterThanOrEqual(endsAt)
+    expect(seen.most).toBe(3)
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+})
+
+describe('slots as a function of the job', () => {
+  test('each line has those of its first job; workers need no setting', async () => {
+    const queue = makeQueue({ slots: ({ customer }) => (customer === 'a' ? 3 : 1) })
+    const most = new Map<string, number>()
+    const running = new Map<string, number>()
+    const seen = await work({ concurrency: 12 }, async ({ data: { customer } }) => {
+      running.set(customer, (running.get(customer) ?? 0) + 1)
+      most.set(customer, Math.max(most.get(customer) ?? 0, running.get(customer) ?? 0))
+      await pause(20)
+      running.set(customer, (running.get(customer) ?? 0) - 1)
+    })
+    const errors: Error[] = []
+    queue.on('error', (error) => errors.push(error))
+    await queue.addBulk([...jobs('a', ...upTo(40)), ...jobs('b', ...upTo(10))])
+    await until('all ran', () => seen.ended.length === 50)
+    expect(Object.fromEntries(most)).toEqual({ a: 3, b: 1 })
+    expect(seen.requeued).toEqual([])
+    expect(errors).toEqual([])
+    await queue.setSlots('a', 1)
+    most.clear()
+    await queue.addBulk(jobs('a', ...upTo(10)))
+    await until('all ran', () => seen.ended.length === 60)
+    expect(most.get('a')).toBe(1)
+    await queue.resetSlots('a')
+    await queue.addBulk(jobs('a', ...upTo(20)))
+    await until('all ran', () => seen.ended.length === 80)
+    expect(most.get('a')).toBe(3)
+    await expect(makeQueue({ slots: () => 0 }).addBulk(jobs('a', 1))).rejects.toThrow(/slots/)
+    expect(await leftovers()).toEqual([])
+  })
+})
+
+describe('slots of a pattern', () => {
+  const reach = async (seen: Seen, most: number): Promise<void> => {
+    seen.most = 0
+    await until(`${most} run`, () => seen.most >= most)
+    await pause(200)
+    expect(seen.most).toBe(most)
+  }
+
+  test('count for lines that are there and lines that come; the longest counts, a resource before it', async () => {
+    const queue = makeQueue()
+    const seen = await work({ concurrency: 20 }, () => pause(20))
+    await queue.addBulk(jobs('eu:a', ...upTo(150)))
+    await until('it works', () => seen.ended.length > 2)
+    await queue.setSlots('e*', 9)
+    await queue.setSlots('eu:*', 3, { reason: 'more licences', by: 'ops' })
+    await reach(seen, 3)
+    expect(await queue.getLimits('eu:a')).toMatchObject({
+      slots: { slots: 3, pattern: 'eu:*', reason: 'more licences', by: 'ops' },
+    })
+    await queue.setSlots('eu:a', 5)
+    await reach(seen, 5)
+    expect([...(await queue.getAllLimits()).keys()].sort()).toEqual(['e*', 'eu:*', 'eu:a'])
+    await queue.resetSlots('eu:a')
+    await until('it is over', () => seen.ended.length === 150)
+    await queue.resetSlots('eu:*')
+    await queue.setSlots('*', 1)
+    await queue.addBulk(jobs('e:b', ...upTo(300)))
+    await reach(seen, 9)
+    await until('it is over', () => seen.ended.length === 450)
+    await queue.resetSlots('e*')
+    await queue.resetSlots('*')
+    await queue.addBulk(jobs('e:b', ...upTo(15)))
+    await reach(seen, 1)
+    await until('it is over', () => seen.ended.length === 465)
+    expect(await queue.getAllLimits()).toEqual(new Map())
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+
+  test('may be fewer than the base, and end by themselves', async () => {
+    const queue = makeQueue({ slots: 4 })
+    const seen = await work({ slots: 4, concurrency: 10 }, () => pause(20))
+    const endsAt = Date.now() + 1_000
+    await queue.setSlots('eu:*', 1, { until: endsAt })
+    await queue.addBulk([...jobs('eu:a', ...upTo(200)), ...jobs('eu:idle', 1)])
+    await until('all ran', () => seen.ended.length === 201, 60_000)
+    expect(firstWith(seen, 3)).toBeGreaterThanOrEqual(endsAt) // One of each line until then.
+    expect(seen.most).toBe(4)
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+    expect(await redis().get(`${fixture.namespace}:line-seq`)).toMatch(/^\d+$/)
+  }, 90_000)
+
+  test('cost no command where there are none', async () => {
+    const queue = makeQueue()
+    const client = redis()
+    const commands = async (): Promise<number> => {
+      const stats = await client.info('commandstats')
+      return [...stats.matchAll(/cmdstat_(?!info|ping)[^:]+:calls=(\d+)/g)].reduce(
+        (sum, [, calls]) => sum + Number(calls),
+        0,
+      )
+    }
+    // The queue says what settings it has, and then looks once for workers.
+    const looks = async (): Promise<number> =>
+      Number(/cmdstat_client\|list:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
+    const looked = await looks()
+    await queue.addBulk(jobs('warm', 1, 2))
+    await until('it has looked', async () => (await looks()) > looked)
+    const before = await commands()
+    await queue.addBulk(jobs('a', ...upTo(20)))
+    const without = (await commands()) - before
+    await queue.setSlots('b*', 3)
+    await queue.resetSlots('b*')
+    const again = await commands()
+    await queue.addBulk(jobs('c', ...upTo(20)))
+    expect((await commands()) - again).toBe(without)
+  })
+})
+
+const countedStarts = (resource: string): Promise<readonly number[]> =>
+  countStarts(fixture, resource)
+
+/** Longer than a busy machine takes for two jobs. */
+const SLEEP_MS = 1_000
+
+describe('a rate', () => {
+  const rate = { limit: 50, perMs: 1_000, burst: 5 }
+
+  test('is used up to its end and never exceeded', async () => {
+    const queue = makeQueue({ rate: () => rate })
+    const seen = await work()
+    const counted = await countedStarts('a')
+    const startedAt = Date.now()
+    await queue.addBulk([...jobs('a', ...upTo(105)), ...jobs('b', ...upTo(20))])
+    await until('all ran', () => seen.ended.length === 125)
+    expect(counted).toHaveLength(105)
+    expect(tooEarly(counted, 50, 1_000, 5)).toBe(0)
+    expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
+    const tookMs = Math.max(...counted) - startedAt
+    expect(tookMs).toBeGreaterThan(1_900)
+    expect(tookMs).toBeLessThan(10_000) // Two seconds, on a machine that does nothing else.
+    expect(seen.requeued).toEqual([])
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+
+  test('counts the cost of each job', async () => {
+    const queue = makeQueue({ rate: ({ nr }) => ({ ...rate, burst: 1, cost: nr === 1 ? 10 : 1 }) })
+    const seen = await work()
+    const counted = await countedStarts('a')
+    await queue.addBulk(jobs('a', 0, 1, 2))
+    await until('all ran', () => seen.ended.length === 3)
+    const [, one = 0, two = 0] = counted
+    expect(two - one).toBeGreaterThan(198)
+    expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
+  })
+
+  test('with slots: as many at once, and no more than the rate', async () => {
+    const queue = makeQueue({ slots: 4, rate: () => ({ limit: 20, perMs: 1_000, burst: 2 }) })
+    let workedMs = 0
+    const seen = await work({ slots: 4 }, async () => {
+      const from = Date.now()
+      await pause(150)
+      workedMs += Date.now() - from
+    })
+    const counted = await countedStarts('a')
+    await queue.addBulk(jobs('a', ...upTo(22)))
+    await until('all ran', () => seen.ended.length === 22)
+    // A job that starts again after a stall of the machine is counted again.
+    expect(counted).toHaveLength(seen.started.length)
+    expect(tooEarly(counted, 20, 1_000, 2)).toBe(0)
+    expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
+    // One slot alone would have taken as long as all of the work.
+    expect(Math.max(...counted) - Math.min(...counted)).toBeLessThan(0.8 * workedMs)
+    expect(seen.most).toBeGreaterThan(2)
+  })
+
+  test('can be set and ended while jobs run, also for jobs that were added without one', async () => {
+    const queue = makeQueue()
+    const seen = await work()
+    await queue.setRate('a', { limit: 1, perMs: 60_000 })
+    await queue.addBulk(jobs('a', ...upTo(20)))
+    await until('the first ran', () => seen.ended.length === 1)
+    await pause(200)
+    expect(seen.ended).toEqual([0])
+    await queue.setRate('a', { limit: 50, perMs: 1_000, burst: 50 })
+    await until('the others ran', () => seen.ended.length === 20)
+    await queue.resetRate('a')
+    expect(await leftovers()).toEqual([])
+  })
+
+  test('lets a resource sleep after a 429, alone; the job comes back without a lost attempt', async () => {
+    await turnSweepsOff()
+    const queue = makeQueue()
+    let toldAt = 0
+    const seen = await work({}, async (job, lease) => {
+      if (job.data.nr !== 2 || toldAt > 0) return
+      toldAt = Date.now()
+      throw await lease.rateLimit(SLEEP_MS)
+    })
+    await queue.addBulk(jobs('a', 1, 2, 3))
+    await until('it is told', () => toldAt > 0)
+    await until('it sleeps', async () => (await queue.getActiveCount()) === 0)
+    expect((await queue.getLimits('a')).asleepUntil).toBeInstanceOf(Date)
+    await queue.addBulk(jobs('b', 10, 11))
+    await until('all ran', () => seen.ended.length === 5)
+    expect(seen.ended.filter((nr) => nr < 10)).toEqual([1, 2, 3])
+    expect(seen.ended.slice(0, 3).sort((x, y) => x - y)).toEqual([1, 10, 11])
+    const again = seen.started.filter(({ nr }) => nr === 2)[1]?.at ?? 0
+    expect(again - toldAt).toBeGreaterThanOrEqual(SLEEP_MS)
+    const job = (await queue.getCompleted()).find(({ data }) => data.nr === 2)
+    expect(job?.attemptsMade).toBe(1)
+    expect(seen.requeued).toEqual([])
+    await turnSweepsOn()
+    await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+
+  test('after a 429 no other slot of the resource starts a job', async () => {
+    const queue = makeQueue({ slots: 2 })
+    let toldAt = 0
+    let knownAt = Infinity
+    const seen = await work({ slots: 2 }, async (job, lease) => {
+      if (job.data.nr !== 1 || toldAt > 0) return pause(30)
+      toldAt = Date.now()
+      const limited = await lease.rateLimit(SLEEP_MS)
+      knownAt = Date.now()
+      throw limited
+    })
+    await queue.addBulk(jobs('a', ...upTo(8)))
+    await until('all ran', () => seen.ended.length === 8)
+    // One may have been on its way.
+    const early = seen.started.filter(({ at }) => at > knownAt && at < toldAt + SLEEP_MS)
+    expect(early.length, JSON.stringify(early)).toBeLessThanOrEqual(1)
+  })
+})
+
+describe('cancel', () => {
+  const untilStopped = (_job: Job<Call>, lease: JobLease): Promise<unknown> =>
+    new Promise((_resolve, reject) => {
+      lease.signal.addEventListener('abort', () => {
+        reject(lease.signal.reason as Error)
+      })
+    })
+
+  test('fails jobs that wait and stops the one that runs; the line continues', async () => {
+    const queue = makeQueue()
+    const seen = await work({}, (job, lease) =>
+      job.data.nr < 4 ? untilStopped(job, lease) : pause(1),
+    )
+    await queue.addBulk(
+      [1, 2, 3].map((nr) => ({
+        ...{ name: 'call', data: { customer: 'a', nr } },
+        opts: { attempts: 5 },
+      })),
+    )
+    await queue.add('call', { customer: 'a', nr: 9 }, { delay: 60_000 })
+    await until('the first runs', () => seen.started.length === 1)
+    const answers = await queue.cancel({ resource: 'a' }, { reason: 'runaway' })
+    expect(answers.map(({ outcome }) => outcome)).toEqual(['stopped', 'failed', 'failed'])
+    const failed = await queue.getFailed()
+    expect(failed.map(({ failedReason }) => failedReason).sort()).toEqual(
+      answers.map(({ jobId }) => `Job ${jobId} was cancelled: runaway`).sort(),
+    )
+    expect(failed.every(({ attemptsMade }) => attemptsMade === 1)).toBe(true)
+    await queue.addBulk(jobs('a', 4, 5))
+    await until('the line goes on', () => seen.ended.length === 2)
+    expect(seen.started.map(({ nr }) => nr)).toEqual([1, 4, 5])
+  })
+
+  test('says of each job what became of it', async () => {
+    const queue = makeQueue()
+    let end = (): void => undefined
+    const isEnded = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    const seen = await work({}, ({ data }) => (data.nr === 2 ? isEnded : pause(1)))
+    const [first] = await queue.addBulk(jobs('a', 1))
+    await until('it ran', async () => (await queue.getCompletedCount()) === 1)
+    expect(await queue.cancel(first?.id ?? '')).toEqual([{ jobId: first?.id, outcome: 'finished' }])
+    expect(await queue.cancel('none')).toEqual([{ jobId: 'none', outcome: 'missing' }])
+    const [second] = await queue.addBulk(jobs('a', 2))
+    await until('it runs', () => seen.started.length === 2)
+    const id = second?.id ?? ''
+    expect(await queue.cancel(id, { timeoutMs: 0 })).toEqual([{ jobId: id, outcome: 'running' }])
+    // Its processor does not listen.
+    const cancelling = queue.cancel(id, { reason: 'again' })
+    await until('it is told again', async () =>
+      Object.values(await redis().hgetall(`${fixture.namespace}:cancelled`))
+        .join()
+        .includes('again'),
+    )
+    end()
+    expect(await cancelling).toEqual([{ jobId: id, outcome: 'completed' }])
+    const delayed = await queue.add('call', { customer: 'b', nr: 3 }, { delay: 60_000 })
+    expect(await queue.cancel(delayed.id ?? '')).toEqual([{ jobId: delayed.id, outcome: 'failed' }])
+    await expect(queue.cancel('1', { reason: '' })).rejects.toThrow(/reason/)
+    await expect(queue.cancel(undefined as never)).rejects.toThrow(/`target`.*id of a job/)
+  })
+
+  test('stops no other job that has the same id later', async () => {
+    const queue = makeQueue()
+    const seen = await work({}, async (_job, { signal }) => {
+      const stopped = new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => {
+          resolve()
+        })
+      })
+      await Promise.race([pause(700), stopped])
+    })
+    const again = (nr: number): Promise<unknown> =>
+      queue.add('call', { customer: 'a', nr }, { jobId: 'again', removeOnComplete: true })
+    await again(1)
+    await until('it runs', () => seen.started.length === 1)
+    expect((await queue.cancel('again', { timeoutMs: 0 }))[0]?.outcome).toBe('running')
+    await until('it has ended', () => seen.ended.length === 1)
+    await until('it is gone', async () => (await queue.getJob('again')) === undefined)
+    const startedAt = performance.now()
+    await again(2)
+    await until('the other has ended', () => seen.ended.length === 2)
+    expect(performance.now() - startedAt).toBeGreaterThan(690)
+  })
+
+  test('a cancelled job holds no line, also where failed jobs do', async () => {
+    const queue = makeQueue()
+    const seen = await work({ onFailure: 'block' }, (job, lease) =>
+      job.data.nr === 1 ? untilStopped(job, lease) : pause(1),
+    )
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    await until('the first runs', () => seen.started.length === 1)
+    expect((await queue.cancel(first?.id ?? ''))[0]?.outcome).toBe('stopped')
+    await until('the second ran', () => seen.ended.length === 1)
+  })
+})
+
+describe('position', () => {
+  test('reports the place, the jobs ahead, and an estimate of the wait', async () => {
+    const queue = makeQueue()
+    await work({}, () => pause(50))
+    await queue.addBulk(jobs('a', ...upTo(10)))
+    await until('all ran', async () => (await queue.getCompletedCount()) === 10)
+    await queue.pauseResource('a')
+    const waiting = await queue.addBulk(jobs('a', 10, 11, 12, 13))
+    const id = waiting[3]?.id ?? ''
+    expect(await queue.position(id)).toEqual({
+      ...{ resource: 'a', ahead: 3, length: 4 },
+      before: waiting
+        .slice(0, 3)
+        .map((job) => ({ queue: queue.name, jobId: job.id, state: 'asleep' })),
+    })
+    await queue.pauseResource('a', { until: Date.now() + 60_000 })
+    const late = await queue.position(id)
+    expect(late?.estimate?.startsInMs).toBeGreaterThan(59_000)
+    await queue.resumeResource('a')
+    await queue.setRate('a', { limit: 1, perMs: 600_000, burst: 1 })
+    expect((await queue.position(id))?.estimate?.startsInMs).toBeGreaterThan(600_000)
+    await queue.setSlots('a', 4)
+    await queue.resetRate('a')
+    await until('all ran', async () => (await queue.getCompletedCount()) === 14)
+    expect(await queue.position(id)).toBeUndefined()
+    expect(await queue.position('none')).toBeUndefined()
+  })
+
+  test('the estimate is near the wait', async () => {
+    const queue = makeQueue()
+    // So long that what a busy machine adds to each job is little beside it.
+    const seen = await work({}, () => pause(120))
+    await queue.addBulk(jobs('a', ...upTo(10)))
+    await until('all ran', () => seen.ended.length === 10)
+    const added = await queue.addBulk(jobs('a', ...upTo(25)))
+    const askedAt = Date.now()
+    const { estimate } = (await queue.position(added[24]?.id ?? '')) ?? {}
+    await until('all ran', () => seen.ended.length === 35)
+    const waitedMs = (seen.started.at(-1)?.at ?? 0) - askedAt
+    expect(estimate?.startsInMs).toBeGreaterThan(waitedMs / 2)
+    expect(estimate?.startsInMs).toBeLessThan(waitedMs * 2)
+  })
+})

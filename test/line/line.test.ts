@@ -1,0 +1,510 @@
+/** Lines on a real queue: places, dead places, turns, and what restarts a line. */
+import { Queue, Worker, type Job, type QueueOptions } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
+import { givenOrder, misplacedBy } from '../support/given-order.ts'
+
+interface Charge {
+  readonly customer: string | readonly string[]
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const resources = ({ customer }: Charge): string[] => [customer].flat()
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+function redis(): Redis {
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  return client
+}
+
+function makeQueue(
+  options: Partial<LockedQueueOptions<Charge>> = {},
+  name = fixture.namespace,
+): LockedQueue<Charge> {
+  const queue = new LockedQueue<Charge>(name, {
+    ...{ connection: connection(), resource: resources, namespace: fixture.namespace },
+    ...options,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+function plainQueue(options: Partial<QueueOptions> = {}): Queue<Charge> {
+  const queue = new Queue<Charge>(fixture.namespace, { connection: connection(), ...options })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+interface Seen {
+  readonly worker: LockedWorker<Charge>
+  readonly order: number[]
+  readonly started: number[]
+  most: number
+}
+
+async function work(
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+  process: (job: Job<Charge>) => Promise<unknown> = () => pause(2),
+  name = fixture.namespace,
+): Promise<Seen> {
+  const redlock = await fixture.redlock()
+  const running = new Map<string, number>()
+  const worker = new LockedWorker<Charge>(
+    name,
+    async (job) => {
+      seen.started.push(job.data.nr)
+      const key = resources(job.data).join()
+      running.set(key, (running.get(key) ?? 0) + 1)
+      seen.most = Math.max(seen.most, running.get(key) ?? 0)
+      try {
+        await process(job)
+      } finally {
+        running.set(key, (running.get(key) ?? 0) - 1)
+      }
+      seen.order.push(job.data.nr)
+    },
+    {
+      ...{ connection: connection(), redlock, concurrency: 5 },
+      resource: ({ data }) => resources(data),
+      ...options,
+    },
+  )
+  const seen: Seen = { worker, order: [], started: [], most: 0 }
+  fixture.defer(() => worker.close())
+  await worker.waitUntilReady()
+  return seen
+}
+
+const jobs = (customer: Charge['customer'], ...nrs: number[]): { name: string; data: Charge }[] =>
+  nrs.map((nr) => ({ name: 'charge', data: { customer, nr } }))
+
+/** Only what wakes a job moves its line: no worker looks for lines that nothing moved. */
+async function turnSweepsOff(): Promise<void> {
+  await redis().set(`${fixture.namespace}:line-sweeper`, 'none of them', 'PX', 600_000)
+}
+
+function gate(): { readonly passed: Promise<void>; open(): void } {
+  let open = (): void => undefined
+  const passed = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  fixture.defer(() => {
+    open()
+    return Promise.resolve()
+  })
+  return {
+    passed,
+    open: () => {
+      open()
+    },
+  }
+}
+
+describe('a place is dead', () => {
+  test('when its job was deleted without our scripts: the sweep restarts an idle line', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('a', 1, 2))
+    const head = (await queue.getJobs(['wait'], 0, 0, true))[0]
+    await redis().del(`bull:${fixture.namespace}:${head?.id ?? ''}`)
+    await redis().lrem(`bull:${fixture.namespace}:wait`, 0, head?.id ?? '')
+    const { order } = await work()
+    await until('the sleeping job ran', () => order.length === 1)
+    expect(order).toEqual([2])
+  })
+
+  test('when its id belongs to another job now', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('a', 1, 2, 3))
+    await plainQueue().obliterate({ force: true })
+    // The ids begin at 1 again: the places of `a` name jobs of `b`.
+    await queue.addBulk(jobs('b', 4, 5))
+    await queue.addBulk(jobs('a', 6))
+    const { order } = await work()
+    await until('all ran', () => order.length === 3)
+    expect(order).toContain(6)
+    expect(order.indexOf(4)).toBeLessThan(order.indexOf(5))
+  })
+
+  test('when a plain worker has finished its job', async () => {
+    const queue = makeQueue()
+    queue.on('error', () => undefined) // It reports the plain worker.
+    await queue.addBulk(jobs('a', 1, 2))
+    const plain = new Worker(fixture.namespace, () => pause(1), { connection: connection() })
+    await until('the first is done', async () => (await queue.getCompletedCount()) === 1)
+    await plain.close()
+    const { order } = await work()
+    await until('the second ran', () => order.length === 1)
+    expect(order).toEqual([2])
+  })
+
+  test('when it is removed: the next job is awake at once, and no worker is needed', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    expect(await plainQueue().getWaitingCount()).toBe(1)
+    await first?.remove()
+    const waiting = await plainQueue().getWaiting()
+    expect(waiting.map(({ data }) => data.nr)).toEqual([2])
+  })
+
+  test('and a thousand of them cost the next job of the line nothing', async () => {
+    await turnSweepsOff()
+    const queue = makeQueue()
+    const wait = gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    await queue.addBulk(jobs('a', 1))
+    await until('the first runs', () => started.length === 1)
+    const added = await queue.addBulk(jobs('a', ...Array.from({ length: 1_000 }, (_, n) => n + 2)))
+    const client = redis()
+    const ids = added.map(({ id }) => id ?? '')
+    await client.del(ids.map((id) => `bull:${fixture.namespace}:${id}`))
+    await client.zrem(`bull:${fixture.namespace}:delayed`, ...ids)
+    await queue.addBulk(jobs('a', 5_000))
+    wait.open()
+    await until('the job behind them ran', () => order.length === 2)
+    expect(order).toEqual([1, 5_000])
+    await until(
+      'no line is left',
+      async () => (await client.keys(`${fixture.namespace}:line:*`)).length === 0,
+    )
+  })
+})
+
+describe('turns', () => {
+  test('puts a line that has used its burst behind jobs of other lines', async () => {
+    const queue = makeQueue()
+    await queue.addBulk(jobs('busy', ...Array.from({ length: 30 }, (_, n) => n)))
+    await queue.addBulk(jobs('light', 100))
+    const { order } = await work({ concurrency: 1, burstMs: 50 }, () => pause(20))
+    await until('the light one ran', () => order.includes(100))
+    expect(order.indexOf(100)).toBeLessThanOrEqual(4)
+  })
+
+  test('what a line used beyond its burst counts against the next one', async () => {
+    await fixture.undisturbed(async () => {
+      const queue = makeQueue()
+      // 180 ms leave 20 of the next burst of 100, so one job of 40 ms ends it.
+      await queue.addBulk(jobs('a', 180, 40, 41, 42))
+      await queue.addBulk(jobs('b', 120, 121))
+      const { order } = await work({ concurrency: 1, burstMs: 100 }, ({ data }) => pause(data.nr))
+      await until('all ran', () => order.length === 6)
+      expect(order.slice(0, 4)).toEqual([180, 120, 40, 121])
+    })
+  }, 60_000)
+
+  test('a job that wakes the next one of its line wakes no idle worker', async () => {
+    const [queue, client] = [makeQueue(), redis()]
+    await queue.addBulk(jobs('a', ...Array.from({ length: 100 }, (_, nr) => nr)))
+    await client.config('RESETSTAT')
+    const { order } = await work({ burstMs: 60_000 })
+    await until('all ran', () => order.length === 100)
+    // A worker with an idle slot waits for a mark. It found nothing behind each of these jobs.
+    const [, waits = '0'] =
+      /cmdstat_bzpopmin:calls=(\d+)/.exec(await client.info('commandstats')) ?? []
+    expect(Number(waits)).toBeLessThan(25)
+  })
+
+  test('jobs that touch several resources never wait for each other', async () => {
+    const queue = makeQueue()
+    const pairs = [['a', 'b'], ['b', 'c'], ['c', 'a'], 'a', 'b', ['a', 'b', 'c']]
+    for (let nr = 0; nr < 60; nr++) {
+      await queue.addBulk(jobs(pairs[nr % pairs.length] ?? 'a', nr))
+    }
+    const { order } = await work()
+    await until('all ran', () => order.length === 60)
+    const ofA = order.filter((nr) => [pairs[nr % pairs.length]].flat(2).includes('a'))
+    expect(ofA).toEqual([...ofA].sort((x, y) => x - y))
+  })
+
+  test('jobs of one resource in two queues share one line', async () => {
+    const other = `${fixture.namespace}-other`
+    const [one, two] = [makeQueue(), makeQueue({}, other)]
+    for (let nr = 0; nr < 20; nr += 2) {
+      await one.addBulk(jobs('a', nr))
+      await two.addBulk(jobs('a', nr + 1))
+    }
+    const order: number[] = []
+    const record = async ({ data }: Job<Charge>): Promise<void> => {
+      await pause(2)
+      order.push(data.nr)
+    }
+    await work({}, record)
+    await work({}, record, other)
+    await until('all ran', () => order.length === 20)
+    expect(order).toEqual(Array.from({ length: 20 }, (_, nr) => nr))
+  })
+
+  test('with slots: as many at once, in order', async () => {
+    const queue = makeQueue({ slots: 3 })
+    await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
+    expect(await plainQueue().getJobCounts('wait', 'delayed')).toEqual({ wait: 3, delayed: 17 })
+    const three = gate()
+    let started = 0
+    const seen = await work({ slots: 3 }, async () => {
+      if (++started === 3) three.open()
+      await three.passed
+      await pause(10)
+    })
+    await until('all ran', () => seen.order.length === 20)
+    expect(seen.most).toBe(3)
+    // Of those that stand next to each other, the one that a job wakes may be given first.
+    const given = await givenOrder(fixture.fleet.queue.url, fixture.namespace)
+    expect(Math.max(...misplacedBy(given)), given.join()).toBeLessThan(3)
+    expect(given).toHaveLength(20)
+  })
+
+  test('within a line by priority, if the queue says so', async () => {
+    const queue = makeQueue({ within: 'priority' })
+    const wait = gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    const add = (nr: number, opts: object): Promise<unknown> =>
+      queue.add('charge', { customer: 'a', nr }, opts)
+    await add(1, {})
+    await until('the first runs', () => started.length === 1)
+    await add(2, { priority: 5 })
+    await add(3, { priority: 1 })
+    await add(4, {})
+    await add(5, { lifo: true })
+    const late = await queue.add('charge', { customer: 'a', nr: 6 }, { priority: 9 })
+    await late.changePriority({ priority: 2 })
+    wait.open()
+    await until('all ran', () => order.length === 6)
+    expect(order).toEqual([1, 5, 4, 3, 6, 2])
+  })
+
+  test('within a line by priority, also of two that are ahead of the one that runs', async () => {
+    const queue = makeQueue({ within: 'priority' })
+    const wait = gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    await queue.add('charge', { customer: 'a', nr: 1 }, { priority: 5 })
+    await until('the first runs', () => started.length === 1)
+    await queue.addBulk(jobs('a', 2, 3))
+    wait.open()
+    await until('all ran', () => order.length === 3)
+    expect(order).toEqual([1, 2, 3])
+  })
+})
+
+describe('the lines of a job', () => {
+  test('stay those that it joined, also when its data change', async () => {
+    await turnSweepsOff()
+    const queue = makeQueue()
+    await queue.addBulk(jobs('a', 1, 2))
+    const { order } = await work({}, async (job) => {
+      if (job.data.nr === 1) await job.updateData({ customer: 'b', nr: 1 })
+    })
+    await until('both ran', () => order.length === 2)
+    const client = redis()
+    await until(
+      'no line is left',
+      async () => (await client.keys(`${fixture.namespace}:line:*`)).length === 0,
+    )
+  })
+
+  test('a parent leaves them while it waits for children of the same resource', async () => {
+    const queue = makeQueue()
+    const wait = gate()
+    const { WaitingChildrenError } = await import('bullmq')
+    const order: number[] = []
+    let areAdded = false
+    await work({}, async (job) => {
+      const { nr } = job.data
+      if (nr === 1 && job.attemptsStarted === 1) {
+        const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
+        for (const child of [10, 11]) {
+          await queue.add('child', { customer: 'a', nr: child }, { parent })
+        }
+        areAdded = true
+        await wait.passed
+        if (await job.moveToWaitingChildren(job.token ?? '')) throw new WaitingChildrenError()
+      }
+      order.push(nr)
+    })
+    await queue.addBulk(jobs('a', 1))
+    await until('its children are added', () => areAdded)
+    await queue.addBulk(jobs('a', 2))
+    wait.open()
+    await until('all ran', () => order.length === 4)
+    // The parent has its old place again, ahead of the job that was added after it.
+    expect(order).toEqual([10, 11, 1, 2])
+  })
+})
+
+describe('onFailure: block', () => {
+  const failing = ({ data }: Job<Charge>): Promise<void> =>
+    data.nr === 1 ? Promise.reject(new Error('broken')) : Promise.resolve()
+
+  test('holds the line until the failed job is removed', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    const { order, worker } = await work({ onFailure: 'block' }, failing)
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await pause(1_500) // Longer than a sweep.
+    expect(order).toEqual([])
+    const { line } = await worker.inspect('a')
+    expect(line.map(({ state }) => state)).toEqual(['failed', 'waiting'])
+    await turnSweepsOff()
+    await first?.remove()
+    await until('the line goes on', () => order.length === 1)
+  })
+
+  test('skip lets the line continue, and a retried job joins the line at its end', async () => {
+    const queue = makeQueue()
+    const [first, second] = await queue.addBulk(jobs('a', 1, 2))
+    let isBroken = true
+    const wait = gate()
+    const { order } = await work({ onFailure: 'block' }, async (job) => {
+      if (isBroken) await failing(job)
+      if (job.data.nr === 2) await wait.passed
+    })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    expect(await queue.skip(second?.id ?? '')).toBe(false)
+    expect(await queue.skip(first?.id ?? '')).toBe(true)
+    expect(await queue.skip(first?.id ?? '')).toBe(false)
+    expect(await first?.getState()).toBe('failed')
+    await queue.addBulk(jobs('a', 3))
+    isBroken = false
+    await first?.retry()
+    wait.open()
+    await until('all ran', () => order.length === 3)
+    expect(order).toEqual([2, 3, 1])
+  })
+
+  test('holds the line until the failed job has been retried', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    let isBroken = true
+    const { order } = await work({ onFailure: 'block' }, async (job) => {
+      if (isBroken) await failing(job)
+    })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    isBroken = false
+    await first?.retry()
+    await until('both ran', () => order.length === 2)
+    expect(order).toEqual([1, 2])
+  })
+})
+
+test('a finished job leaves and wakes the next one also when the server has no memory left', async () => {
+  const queue = makeQueue()
+  const client = redis()
+  fixture.defer(() => client.config('SET', 'maxmemory', '0'))
+  const wait = gate()
+  const { order, started } = await work({}, ({ data }) => (data.nr === 1 ? wait.passed : pause(1)))
+  await queue.addBulk(jobs('a', 1, 2))
+  await until('the first runs', () => started.length === 1)
+  await client.config('SET', 'maxmemory', '1')
+  wait.open()
+  await until('both ran', () => order.length === 2)
+  await client.config('SET', 'maxmemory', '0')
+})
+
+test('the places of release 0.1 are taken over: no job is lost, and each line keeps its order', async () => {
+  const client = redis()
+  const plain = plainQueue()
+  const ns = fixture.namespace
+  const added = await plain.addBulk([
+    ...jobs('a', 1),
+    ...[2, 3].map((nr) => ({
+      name: 'charge',
+      data: { customer: 'a', nr },
+      opts: { delay: 610_000, priority: 2_097_151 }, // Asleep, as release 0.1 added it.
+    })),
+    ...jobs('b', 4),
+  ])
+  const members = added.map(({ id }) => JSON.stringify(['bull', ns, id]))
+  const [, second = '', third = ''] = members
+  for (const [index, member] of members.entries()) {
+    await client.zadd(
+      `${ns}:{${index === 3 ? 'b' : 'a'}}:line`,
+      1_700_000_000_000_000 + index,
+      member,
+    )
+  }
+  await client.zadd(`${ns}:{a}:line`, 1, JSON.stringify(['bull', ns, 'gone']))
+  await client.hset(`${ns}:{a}:parked`, second, '0:0', third, '7:0')
+  await client.zadd(`${ns}:lines`, Date.now(), 'a')
+
+  const queue = makeQueue()
+  await queue.addBulk(jobs('a', 5))
+  expect(await queue.getJobCounts('waiting', 'prioritized', 'delayed')).toEqual({
+    ...{ waiting: 4, prioritized: 1, delayed: 0 },
+  })
+  const sleeper = await queue.getJob(added[1]?.id ?? '')
+  expect(sleeper?.opts).not.toHaveProperty('delay')
+  expect(sleeper?.opts).not.toHaveProperty('priority')
+  const { order } = await work()
+  await until('all ran', () => order.length === 5)
+  expect(order.filter((nr) => nr !== 4)).toEqual([1, 2, 3, 5])
+  expect(await client.keys(`${ns}:{*`)).toEqual([])
+})
+
+describe('jobs that leave their lines', () => {
+  test.each([{}, { tenant: () => 'acme' }])(
+    'wait as a plain queue knows it: %o',
+    async (options) => {
+      const queue = makeQueue({ within: 'priority', ...options })
+      const data = (nr: number): Charge => ({ customer: 'a', nr })
+      const jobs = [0, 1, 2, 3].map((nr) => ({
+        ...{ name: 'charge', data: data(nr) },
+        ...(nr === 3 && { opts: { priority: 5 } }),
+      }))
+      await queue.addBulk(jobs)
+      await queue.add('charge', data(4), { delay: 600_000 })
+      // Ids whose jobs were deleted by hand, as many as one script looks at.
+      const gone = Array.from({ length: 1_000 }, (_, nr) => [2 ** 54, `gone ${nr}`]).flat()
+      await redis().zadd(`bull:${fixture.namespace}:delayed`, ...gone)
+      expect(await queue.leaveLines()).toBe(Object.keys(options).length === 0 ? 3 : 4)
+      const plain = plainQueue()
+      const counts = await plain.getJobCounts('wait', 'prioritized', 'delayed')
+      expect(counts).toEqual({ wait: 3, prioritized: 1, delayed: 1 })
+      const order: number[] = []
+      const { namespace } = fixture
+      const started = ({ data: { nr } }: Job<Charge>): Promise<unknown> =>
+        Promise.resolve(order.push(nr))
+      const worker = new Worker<Charge>(namespace, started, { connection: connection() })
+      fixture.defer(() => worker.close())
+      await until('all have run', () => order.length === 4)
+      expect(order).toEqual([0, 1, 2, 3])
+      expect(await queue.leaveLines()).toBe(0)
+    },
+  )
+})
+
+test('a job that was promoted behind one that runs is put back in line, and asks no master', async () => {
+  const queue = makeQueue()
+  let end = (): void => undefined
+  const isEnded = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const seen = await work({}, ({ data }) => (data.nr === 1 ? isEnded : Promise.resolve()))
+  const statuses: string[] = []
+  seen.worker.on('requeued', (_job, { status }) => statuses.push(status))
+  await queue.add('charge', { customer: 'a', nr: 1 })
+  await until('the first runs', () => seen.started.length === 1)
+  const job = await queue.add('charge', { customer: 'a', nr: 2 }, { delay: 60_000 })
+  await job.promote()
+  await until('the second was put back', () => statuses.length === 1)
+  end()
+  await until('both are done', () => seen.order.length === 2)
+  expect(statuses).toEqual(['in-line'])
+  expect(seen.started).toEqual([1, 2])
+})

@@ -1,0 +1,310 @@
+/** Shares of lines and tenants on a real queue: work done in proportion, and nothing left of it. */
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+interface Task {
+  readonly tenant: string
+  readonly line: number
+  readonly workMs: number
+  readonly weight?: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const LIMIT_MS = 90_000
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+function connection(): { host: string; port: number } {
+  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
+}
+
+function makeQueue(options: Partial<LockedQueueOptions<Task>> = {}): LockedQueue<Task> {
+  const queue = new LockedQueue<Task>(fixture.namespace, {
+    ...{ connection: connection(), namespace: fixture.namespace },
+    resource: ({ tenant, line }) => `${tenant}-${line}`,
+    ...options,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+interface Seen {
+  readonly worker: LockedWorker<Task>
+  readonly order: Task[]
+  /** Milliseconds of work of each tenant. */
+  readonly worked: Map<string, number>
+  /** Of these, what jobs took longer than they should, where the machine stood still. */
+  readonly stalled: Map<string, number>
+  readonly requeued: Task[]
+}
+
+async function work(
+  options: Partial<LockedWorkerOptions<Task>> = {},
+  failing: (task: Task) => boolean = () => false,
+): Promise<Seen> {
+  const redlock = await fixture.redlock()
+  const worker = new LockedWorker<Task>(
+    fixture.namespace,
+    async ({ data }) => {
+      const startedAt = performance.now()
+      seen.order.push(data)
+      if (data.workMs > 0) await pause(data.workMs)
+      const workedMs = performance.now() - startedAt
+      add(seen.worked, data.tenant, workedMs)
+      if (workedMs > data.workMs + STALL_MS) add(seen.stalled, data.tenant, workedMs - data.workMs)
+      if (failing(data)) throw new Error('broken')
+    },
+    {
+      ...{ connection: connection(), redlock, concurrency: 1, removeOnComplete: { count: 0 } },
+      resource: ({ data }) => `${data.tenant}-${data.line}`,
+      ...options,
+    },
+  )
+  const seen: Seen = { worker, order: [], worked: new Map(), stalled: new Map(), requeued: [] }
+  worker.on('requeued', ({ data }) => seen.requeued.push(data))
+  fixture.defer(() => worker.close())
+  await worker.waitUntilReady()
+  return seen
+}
+
+/** A machine that keeps time adds less to a job. */
+const STALL_MS = 20
+
+function add(sums: Map<string, number>, tenant: string, ms: number): void {
+  sums.set(tenant, (sums.get(tenant) ?? 0) + ms)
+}
+
+/** `each` jobs in every one of `lines` lines, in turns. */
+function tasks(
+  tenant: string,
+  lines: number,
+  each: number,
+  workMs: number,
+  weight?: number,
+): { name: string; data: Task }[] {
+  return Array.from({ length: lines * each }, (_, index) => ({
+    name: 'task',
+    data: { tenant, line: index % lines, workMs, ...(weight !== undefined && { weight }) },
+  }))
+}
+
+/**
+ * Waits until that much work is done, and says what each did of it, divided by its weight. Where
+ * the machine stood still, that counts as work of the job that ran, and the others have to make up
+ * for it first, each by its weight: until then nothing is seen.
+ */
+async function shares(
+  { worked, stalled }: Seen,
+  totalMs: number,
+  weights: Readonly<Record<string, number>>,
+): Promise<readonly number[]> {
+  const sum = Object.values(weights).reduce((all, weight) => all + weight, 0)
+  const total = (): number => [...worked.values()].reduce((all, ms) => all + ms, 0)
+  const found = (): readonly number[] =>
+    Object.entries(weights).map(
+      ([tenant, weight]) => ((worked.get(tenant) ?? 0) / total()) * (sum / weight),
+    )
+  const madeUpFor = (): number =>
+    Math.max(
+      0,
+      ...Object.entries(weights).map(
+        ([tenant, weight]) => ((stalled.get(tenant) ?? 0) * sum) / weight,
+      ),
+    )
+  await until(
+    'enough work is done',
+    () => total() >= totalMs && (isFair(found()) || total() >= totalMs + madeUpFor()),
+    LIMIT_MS,
+  )
+  return found()
+}
+
+function isFair(found: readonly number[]): boolean {
+  return found.every((share) => share > 0.95 && share < 1.05)
+}
+
+function expectFair(found: readonly number[]): void {
+  for (const share of found) {
+    expect(share, found.join()).toBeGreaterThan(0.95)
+    expect(share, found.join()).toBeLessThan(1.05)
+  }
+}
+
+/** What is left in the queue's Redis of tenants. */
+async function leftovers(): Promise<readonly string[]> {
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  const keys = await client.keys(`${fixture.namespace}:*`)
+  const meta = await client.hkeys(`bull:${fixture.namespace}:meta`)
+  return [...keys, ...meta].filter((key) => /:(?:line:|shares|ready|time)/.test(key))
+}
+
+/** Some of the jobs count a machine that stands still as their work, and shares are 5 % apart. */
+function testShares(name: string, run: () => Promise<void>): void {
+  test(name, () => fixture.undisturbed(run), 5 * LIMIT_MS)
+}
+
+const byTenant = { tenant: ({ tenant }: Task): string => tenant }
+
+describe('weights', () => {
+  const weights = { w1: 1, w2: 2, w4: 4 }
+
+  for (const [length, workMs, burstMs] of [
+    ['shorter', 4, 10],
+    ['longer', 15, 5],
+  ] as const) {
+    testShares(
+      `1:2:4 give work done in that proportion, for jobs ${length} than a burst`,
+      async () => {
+        const queue = makeQueue({ weight: ({ weight = 1 }) => weight })
+        for (const [tenant, weight] of Object.entries(weights)) {
+          await queue.addBulk(tasks(tenant, 1, 1_500, workMs, weight))
+        }
+        expectFair(await shares(await work({ burstMs }), 4_500, weights))
+      },
+    )
+  }
+
+  testShares('belong to tenants where the queue names tenants', async () => {
+    const queue = makeQueue({ ...byTenant, weight: ({ weight = 1 }) => weight })
+    for (const [tenant, weight] of Object.entries(weights)) {
+      await queue.addBulk(tasks(tenant, 7, 150, 5, weight))
+    }
+    expectFair(await shares(await work({ burstMs: 10, concurrency: 2 }), 5_000, weights))
+  })
+})
+
+describe('tenants', () => {
+  testShares(
+    'give a tenant with 50 lines as much work as one with a line; its lines take turns',
+    async () => {
+      const queue = makeQueue(byTenant)
+      await queue.addBulk(tasks('big', 50, 40, 4))
+      await queue.addBulk(tasks('small', 1, 900, 12))
+      const seen = await work({ burstMs: 20 })
+      expectFair(await shares(seen, 4_000, { big: 1, small: 1 }))
+      const starts = new Map<number, number>()
+      for (const { tenant, line } of seen.order) {
+        if (tenant === 'big') starts.set(line, (starts.get(line) ?? 0) + 1)
+      }
+      expect(starts.size).toBe(50)
+      expect(Math.max(...starts.values()) - Math.min(...starts.values())).toBeLessThan(15)
+    },
+  )
+
+  testShares('give the same shares on several slots', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk(tasks('big', 40, 50, 10))
+    await queue.addBulk(tasks('small', 8, 250, 25))
+    expectFair(await shares(await work({ concurrency: 4 }), 8_000, { big: 1, small: 1 }))
+  })
+
+  testShares(
+    'give the same shares to jobs in separate lines, delayed jobs, and retried ones',
+    async () => {
+      const queue = makeQueue(byTenant)
+      const own = tasks('own', 600, 1, 5)
+      const late = tasks('late', 600, 1, 5).map((task) => ({ ...task, opts: { delay: 200 } }))
+      const failing = tasks('failing', 20, 15, 5).map((task) => ({
+        ...task,
+        opts: { attempts: 3 },
+      }))
+      await queue.addBulk([...late, ...own, ...failing, ...tasks('line', 1, 600, 5)])
+      await pause(250)
+      const seen = await work({}, ({ tenant }) => tenant === 'failing')
+      expectFair(await shares(seen, 8_000, { own: 1, late: 1, failing: 1, line: 1 }))
+    },
+  )
+
+  testShares('give an idle tenant no credit, and leave nothing behind', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk([...tasks('busy', 5, 600, 4), ...tasks('other', 1, 5, 4)])
+    const seen = await work({ burstMs: 10 })
+    await until('the other is idle', () => (seen.worked.get('busy') ?? 0) > 1_000)
+    await queue.addBulk(tasks('other', 1, 1_500, 4))
+    expect(await queue.getMeta()).not.toHaveProperty('redlock:time')
+    seen.worked.clear()
+    seen.stalled.clear()
+    expectFair(await shares(seen, 4_000, { busy: 1, other: 1 }))
+    await queue.drain()
+    await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
+  })
+
+  test('jobs that are removed, cancelled, paused or without a tenant block no other job', async () => {
+    const queue = makeQueue(byTenant)
+    const added = await queue.addBulk([...tasks('a', 6, 1, 1), ...tasks('b', 1, 3, 1)])
+    await added[0]?.remove()
+    expect((await queue.cancel(added[1]?.id ?? ''))[0]?.outcome).toBe('failed')
+    await queue.pauseResource('a-2')
+    await makeQueue().addBulk(tasks('none', 3, 2, 1))
+    const seen = await work()
+    await until('the others ran', () => seen.order.length === 12)
+    await pause(200)
+    expect(seen.order.filter(({ tenant }) => tenant === 'a').map(({ line }) => line)).toEqual([
+      3, 4, 5,
+    ])
+    await queue.resumeResource('a-2')
+    await until('all ran', () => seen.order.length === 13)
+    await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
+  })
+
+  test('a worker that starts several jobs at once takes them from tenants in turn', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk([...tasks('a', 4, 1, 300), ...tasks('b', 4, 1, 300)])
+    const seen = await work({ concurrency: 4 })
+    await until('four run', () => seen.order.length >= 4)
+    const tenants = seen.order.slice(0, 4).map(({ tenant }) => tenant)
+    expect(tenants.toSorted()).toEqual(['a', 'a', 'b', 'b'])
+  })
+
+  test('a start that is refused counts nothing for its tenant', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk([...tasks('busy', 1, 1, 2_000), ...tasks('paused', 1, 1, 1)])
+    await queue.pauseResource('paused-0')
+    const seen = await work({ concurrency: 2 })
+    await until('it was given in vain', () => seen.requeued.length === 1)
+    const client = new Redis(connection())
+    fixture.defer(() => client.quit())
+    const { namespace } = fixture
+    const used = await client.zmscore(`${namespace}:shares:bull:${namespace}:`, 'busy', 'paused')
+    expect(Number(used[0])).toBeGreaterThan(0)
+    expect(Number(used[1])).toBe(0)
+  })
+
+  test('the jobs of a tenant that may start begin by priority', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk(
+      tasks('a', 4, 1, 1).map((task, index) => ({ ...task, opts: { priority: 5 - index } })),
+    )
+    const seen = await work()
+    await until('all ran', () => seen.order.length === 4)
+    expect(seen.order.map(({ line }) => line)).toEqual([3, 2, 1, 0])
+  })
+
+  test('a job ends also when the server has no memory left', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk([...tasks('a', 2, 2, 20), ...tasks('b', 1, 2, 20)])
+    const client = new Redis(connection())
+    fixture.defer(() => client.quit())
+    fixture.defer(() => client.config('SET', 'maxmemory', '0'))
+    const seen = await work()
+    await until('it works', () => seen.order.length === 1)
+    await client.config('SET', 'maxmemory', '1')
+    await until('all ran', () => seen.order.length === 6)
+    await client.config('SET', 'maxmemory', '0')
+  })
+
+  test('refuses a job without a tenant, or with a bad weight', async () => {
+    const queue = makeQueue({ tenant: () => '', weight: () => 0 })
+    await expect(queue.add('task', { tenant: '', line: 0, workMs: 0 })).rejects.toThrow(/tenant/)
+    const other = makeQueue({ weight: () => 0 })
+    await expect(other.add('task', { tenant: '', line: 0, workMs: 0 })).rejects.toThrow(/weight/)
+    expect(() => makeQueue({ tenant: 'a' as never })).toThrow(/tenant/)
+  })
+})

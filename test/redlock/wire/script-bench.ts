@@ -1,0 +1,230 @@
+/**
+ * One real server on which the lock's scripts are called by hand, each test under its own resource
+ * and namespace.
+ */
+import { randomUUID } from 'node:crypto'
+import { Redis } from 'ioredis'
+import { keyspace, type Keyspace } from '../../../src/redlock/keyspace.ts'
+import { bootstrapScript, enrolScript } from '../../../src/redlock/fleet/enrol-scripts.ts'
+import { acquireProcedure } from '../../../src/redlock/verbs/acquire.ts'
+import { confirmProcedure } from '../../../src/redlock/verbs/confirm.ts'
+import { extendProcedure } from '../../../src/redlock/verbs/extend.ts'
+import { healProcedure } from '../../../src/redlock/verbs/heal.ts'
+import { constantsFor, leaseLibrary } from '../../../src/redlock/verbs/library.ts'
+import { releaseProcedure } from '../../../src/redlock/verbs/release.ts'
+import { withdrawProcedure } from '../../../src/redlock/verbs/withdraw.ts'
+import {
+  batchArgs,
+  batchScript,
+  callOf,
+  type Call,
+  readBatch,
+  type Argument,
+  type Entry,
+  type Procedure,
+} from '../../../src/redlock/wire/batch.ts'
+import type { Script } from '../../../src/redlock/wire/script.ts'
+import { startServer, type TestServer } from '../../../src/testing/index.ts'
+
+/** A bare number is shown as `done` and the number. */
+type Reply = readonly [word: string, ...fields: unknown[]]
+
+export const RUN_ID = 'run-1'
+export const MAX_LEASE_MS = 30_000
+/** So long that small proposals do not count as those of a clock that is far behind. */
+export const FENCE_TTL_MS = 100 * 365 * 86_400_000
+export const SKEW_MS = 10_000
+
+/** The run id and the longest lease that the caller believes in. */
+type Enrolment = readonly [runId: string, maxLeaseMs: number, fleetSize?: number]
+const ENROLMENT: Enrolment = [RUN_ID, MAX_LEASE_MS]
+export const FLEET_SIZE = 5
+
+interface Caller {
+  readonly skewMs?: number
+  readonly enrolment?: Enrolment
+  readonly fenceTtlMs?: number
+}
+
+/** A master that an operator has just declared empty. */
+export class ScriptBench {
+  readonly redis: Redis
+  readonly #namespace = `t-${randomUUID().slice(0, 8)}`
+  readonly keys: Keyspace = keyspace(this.#namespace)
+  /** What the server's clock was at the last call. */
+  serverMs: number | undefined
+  /** In which form a verb is called that has both. */
+  form: 'short' | 'long' = 'short'
+  readonly #server: TestServer
+
+  static async start(): Promise<ScriptBench> {
+    return new ScriptBench(await startServer())
+  }
+
+  private constructor(server: TestServer) {
+    this.#server = server
+    this.redis = new Redis(server.url)
+  }
+
+  async close(): Promise<void> {
+    this.redis.disconnect()
+    await this.#server.close()
+  }
+
+  /** Forgets everything, and enrols the server for `RUN_ID` with no wait. */
+  async reset(): Promise<void> {
+    await this.redis.flushall()
+    await this.run(bootstrapScript, [this.keys.master], [RUN_ID, MAX_LEASE_MS, FLEET_SIZE])
+  }
+
+  async run(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<Reply> {
+    return (await this.redis.eval(script.lua, keys.length, ...keys, ...args)) as Reply
+  }
+
+  /** Microseconds on the server's clock. */
+  async nowUs(): Promise<number> {
+    const [seconds, micros] = await this.redis.time()
+    return Number(seconds) * 1_000_000 + Number(micros)
+  }
+
+  acquire(
+    token: string,
+    {
+      resources = ['r'],
+      leaseMs = 10_000,
+      proposal = 0,
+      skewMs = SKEW_MS,
+      from = { token: '', counter: 0 },
+      waitMs = 0,
+      waiter = waitMs > 0 ? `${token}-waits` : '',
+      enrolment = [RUN_ID, MAX_LEASE_MS],
+      fenceTtlMs = FENCE_TTL_MS,
+    }: {
+      readonly resources?: readonly string[]
+      readonly leaseMs?: number
+      readonly proposal?: number
+      readonly skewMs?: number
+      readonly from?: { readonly token: string; readonly counter: number }
+      readonly waitMs?: number
+      readonly waiter?: string
+      readonly enrolment?: Enrolment
+      readonly fenceTtlMs?: number
+    } = {},
+  ): Promise<Reply> {
+    const predecessor = from.token === '' ? [] : [from.token, String(from.counter)]
+    const args = [resources, token, leaseMs, String(proposal), waitMs, waiter, ...predecessor]
+    return this.#call(acquireProcedure, args, { skewMs, enrolment, fenceTtlMs })
+  }
+
+  confirm(token: string, counter: number, resources = ['r'], runId = RUN_ID): Promise<Reply> {
+    const args = [resources, token, String(counter)]
+    return this.#call(confirmProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
+  }
+
+  extend(
+    token: string,
+    counter: number,
+    { leaseMs = 10_000, resources = ['r'], runId = RUN_ID } = {},
+  ): Promise<Reply> {
+    const args = [resources, token, leaseMs, String(counter)]
+    return this.#call(extendProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
+  }
+
+  heal(
+    token: string,
+    counter: number,
+    { leaseMs = 10_000, resources = ['r'], runId = RUN_ID } = {},
+  ): Promise<Reply> {
+    const args = [resources, token, leaseMs, String(counter)]
+    return this.#call(healProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
+  }
+
+  release(
+    token: string,
+    { tombstoneMs = 0, graceMs = 0, resources = ['r'], waiter = '' } = {},
+  ): Promise<Reply> {
+    return this.#call(releaseProcedure, [resources, token, tombstoneMs, graceMs, waiter])
+  }
+
+  withdraw(waiter: string, resources = ['r']): Promise<Reply> {
+    return this.#call(withdrawProcedure, [resources, waiter])
+  }
+
+  enrol(
+    runId: string,
+    {
+      maxLeaseMs = MAX_LEASE_MS,
+      quarantineMs = 30_302,
+      durable = false,
+      fleetSize = FLEET_SIZE,
+      mayBeFirst = true,
+      client = 'client-1',
+      quarantine = 'q-1',
+      fenceTtlMs = FENCE_TTL_MS,
+    } = {},
+  ): Promise<Reply> {
+    const flags = [durable ? 1 : 0, fleetSize, mayBeFirst ? 1 : 0]
+    const args = [runId, maxLeaseMs, quarantineMs, ...flags, client, quarantine, fenceTtlMs]
+    return this.run(enrolScript, [this.keys.master], args)
+  }
+
+  async granted(token: string, terms: Parameters<ScriptBench['acquire']>[1] = {}): Promise<number> {
+    const [word, counter] = await this.acquire(token, terms)
+    if (word !== 'done' || typeof counter !== 'number') throw new Error(`not granted: ${word}`)
+    return counter
+  }
+
+  holder(resource = 'r'): Promise<string | null> {
+    return this.redis.get(this.keys.lease(resource))
+  }
+
+  /** As it is stored: a number could hide digits that were lost. */
+  counter(resource = 'r'): Promise<string | null> {
+    return this.redis.get(this.keys.fence(resource))
+  }
+
+  /** Who waits, in the order in which they should get it. */
+  async places(): Promise<readonly string[]> {
+    return (await this.redis.call('ZRANGE', this.keys.waiters('r'), '0', '-1')) as string[]
+  }
+
+  ttl(resource = 'r'): Promise<number> {
+    return this.redis.pttl(this.keys.lease(resource))
+  }
+
+  setCounter(counter: number | string, resource = 'r'): Promise<unknown> {
+    return this.redis.set(this.keys.fence(resource), counter, 'PX', FENCE_TTL_MS)
+  }
+
+  /** In one batch, one after the other. */
+  async together(calls: readonly Call[]): Promise<readonly unknown[]> {
+    return (await this.#send(calls)).map(({ reply }) => reply)
+  }
+
+  async #call(procedure: Procedure, args: readonly Argument[], caller?: Caller): Promise<Reply> {
+    // No short form has an argument more.
+    const given = this.form === 'short' ? args : [...args, '']
+    const [entry] = await this.#send([callOf(procedure, given)], caller)
+    this.serverMs = entry?.serverMs
+    if (entry?.reply instanceof Error) throw entry.reply
+    return typeof entry?.reply === 'number' ? ['done', entry.reply] : (entry?.reply as Reply)
+  }
+
+  async #send(
+    calls: readonly Call[],
+    {
+      skewMs = SKEW_MS,
+      enrolment: [runId, maxLeaseMs, fleetSize = FLEET_SIZE] = ENROLMENT,
+      fenceTtlMs = FENCE_TTL_MS,
+    }: Caller = {},
+  ): Promise<readonly Entry[]> {
+    const terms = { maxLeaseMs, fenceTtlMs, maxClockSkewMs: skewMs }
+    const constants = constantsFor({ namespace: this.#namespace, ...terms }, fleetSize)
+    const { lua } = batchScript(leaseLibrary, constants)
+    return readBatch(await this.redis.eval(lua, 0, ...batchArgs(calls, runId)), calls)
+  }
+}

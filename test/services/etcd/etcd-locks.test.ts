@@ -1,0 +1,322 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { silentLogger, type Lease } from '../../../src/index.ts'
+import { EtcdLocks, type EtcdLocksOptions } from '../../../src/services/etcd/index.ts'
+import { lockServiceCases } from '../../../src/testing/index.ts'
+import { aborted, until, useClosers } from '../../fixtures.ts'
+import { describeService } from '../../support/describe-service.ts'
+import { networkOf, startProxy, type FaultProxy } from '../../support/proxy.ts'
+import {
+  DEFAULT_TIMING,
+  post,
+  startEtcd,
+  type EtcdCluster,
+} from '../../../scripts/lock-servers/etcd-server.ts'
+
+const LEASE_MS = 1_000
+
+const closers = useClosers()
+
+async function open(
+  endpoints: readonly string[],
+  options: Partial<EtcdLocksOptions> = {},
+): Promise<EtcdLocks> {
+  const locks = new EtcdLocks({ endpoints, leaseMs: LEASE_MS, logger: silentLogger, ...options })
+  closers.add(() => locks.close())
+  await locks.ready()
+  return locks
+}
+
+const keyOf = (resource: string): string =>
+  Buffer.from(`redlock/lease/${resource}`).toString('base64')
+
+describeService('etcd', 'EtcdLocks on one member', () => {
+  let cluster: EtcdCluster
+  let proxy: FaultProxy
+  beforeAll(async () => {
+    cluster = await startEtcd(1)
+    proxy = await startProxy(cluster.members[0]?.port ?? 0)
+  })
+  afterAll(async () => {
+    await proxy.close()
+    await cluster.close()
+  })
+
+  describe('pass the cases for lock services', () => {
+    const cases = lockServiceCases({
+      network: networkOf(() => [proxy]),
+      open: () => open([`http://127.0.0.1:${proxy.port}`], { requestTimeoutMs: LEASE_MS }),
+    })
+    for (const { name, run } of cases) test(name, run, 40_000)
+  })
+
+  test('never hold a resource twice under contention', async () => {
+    const clients = [await open(cluster.urls), await open(cluster.urls)]
+    let [holders, most, last] = [0, 0, 0]
+    await Promise.all(
+      Array.from({ length: 16 }, async (_, index) => {
+        for (let round = 0; round < 6; round++) {
+          const names = index % 3 === 0 ? ['hot', 'other'] : 'hot'
+          const client = clients[index % 2] as EtcdLocks
+          const lease = await client.acquire(names, { waitMs: 60_000, leaseMs: 5_000 })
+          most = Math.max(most, ++holders)
+          expect(lease.fencingToken).toBeGreaterThan(last)
+          last = lease.fencingToken
+          holders--
+          await lease.release()
+        }
+      }),
+    )
+    expect(most).toBe(1)
+  }, 90_000)
+
+  test('5: a transaction whose answer was lost is found again as its own', async () => {
+    const locks = await open([`http://127.0.0.1:${proxy.port}`, ...cluster.urls], {
+      leaseMs: 20_000,
+      requestTimeoutMs: 1_000,
+    })
+    await (await locks.acquire('cut')).release()
+    const hold = proxy.holdReplies()
+    const acquiring = locks.tryAcquire('cut')
+    await hold.held // The lease is granted, and its answer is held back.
+    const outcome = await acquiring
+    hold.release()
+    expect(outcome.status).toBe('granted')
+  })
+
+  test('7: a key that was deleted by hand costs the lease at the next renewal', async () => {
+    const locks = await open(cluster.urls)
+    const lease = await locks.acquire('deleted', { autoExtend: true })
+    await post(cluster.urls[0] ?? '', '/v3/kv/deleterange', { key: keyOf('deleted') })
+    expect(await aborted(lease.signal)).toMatchObject({ code: 'LEASE_LOST' })
+    expect(performance.now()).toBeLessThan(lease.trustedUntil)
+  })
+
+  test('8: a release spares a key that another holder made', async () => {
+    const locks = await open(cluster.urls, { leaseMs: 5_000 })
+    const other = await open(cluster.urls, { leaseMs: 5_000 })
+    const first = await locks.acquire('again')
+    await post(cluster.urls[0] ?? '', '/v3/kv/deleterange', { key: keyOf('again') })
+    const second = await other.acquire('again')
+    await first.release()
+    expect((await locks.tryAcquire('again')).status).toBe('taken')
+    await second.release()
+  })
+
+  test('9: a watch that was compacted away leads to a new read', async () => {
+    const locks = await open(cluster.urls)
+    const lease = await locks.acquire('compacted', { autoExtend: true })
+    const other = await open(cluster.urls)
+    const acquiring = other.acquire('compacted', { waitMs: 20_000 })
+    for (let round = 0; round < 5; round++) {
+      await post(cluster.urls[0] ?? '', '/v3/kv/put', { key: keyOf('noise'), value: 'AA==' })
+    }
+    const { header } = (await (
+      await post(cluster.urls[0] ?? '', '/v3/kv/range', { key: keyOf('noise') })
+    ).json()) as { header: { revision: string } }
+    await post(cluster.urls[0] ?? '', '/v3/kv/compaction', { revision: header.revision })
+    await lease.release()
+    await (await acquiring).release()
+  })
+
+  test('10: a thousand leases outlive a blocked event loop, and none is left behind', async () => {
+    const url = cluster.urls[0] ?? ''
+    const locks = await open(cluster.urls, {
+      leaseMs: 20_000,
+      maxLeaseMs: 20_000,
+      requestTimeoutMs: 10_000,
+    })
+    const leases: Lease[] = []
+    for (let index = 0; index < 1_000; index += 50) {
+      const some = Array.from({ length: 50 }, (_, of) =>
+        locks.acquire(`many:${index + of}`, { autoExtend: true }),
+      )
+      leases.push(...(await Promise.all(some)))
+    }
+    const taken = await Promise.all(
+      leases.slice(0, 50).map(({ resource }) => locks.tryAcquire(resource)),
+    )
+    expect(new Set(taken.map(({ status }) => status))).toEqual(new Set(['taken']))
+    const blockedUntil = performance.now() + 3_000
+    while (performance.now() < blockedUntil) {
+      // Nothing else runs.
+    }
+    await delay(1_000)
+    for (const lease of leases) expect(lease.signal.aborted).toBe(lease.remainingMs() === 0)
+    expect(leases.filter(({ signal }) => signal.aborted)).toHaveLength(0)
+    for (let index = 0; index < 1_000; index += 50) {
+      await Promise.all(leases.slice(index, index + 50).map((lease) => lease.release()))
+    }
+    const left = (await (await post(url, '/v3/lease/leases', {})).json()) as { leases?: unknown[] }
+    expect(left.leases ?? []).toHaveLength(0)
+  }, 60_000)
+
+  test('another cluster behind the same endpoints is refused', async () => {
+    const second = await startEtcd(1)
+    try {
+      const both = await startProxy(cluster.members[0]?.port ?? 0)
+      const locks = await open([`http://127.0.0.1:${both.port}`])
+      expect(locks.clusterId).toMatch(/^\d+$/)
+      await both.close()
+      const switched = await open([`http://127.0.0.1:1`, ...cluster.urls])
+      await (await switched.acquire('cluster')).release()
+      const mixed = new EtcdLocks({
+        endpoints: [...cluster.urls, ...second.urls],
+        leaseMs: LEASE_MS,
+        logger: silentLogger,
+      })
+      closers.add(() => mixed.close())
+      await mixed.ready()
+      cluster.members[0]?.process.freeze()
+      const outcome = await mixed.tryAcquire('cluster')
+      cluster.members[0]?.process.thaw()
+      expect(outcome).toMatchObject({ status: 'unreachable' })
+      if (outcome.status === 'unreachable') {
+        expect(outcome.answers[0]?.answer).toContain('answered instead of')
+      }
+    } finally {
+      cluster.members[0]?.process.thaw()
+      await second.close()
+    }
+  })
+
+  test('inspect names the holder and hides its token', async () => {
+    const locks = await open(cluster.urls, { owner: 'worker-7' })
+    const lease = await locks.acquire('seen')
+    const seen = await locks.inspect('seen')
+    expect(seen.holder).toMatchObject({ fencingToken: lease.fencingToken })
+    expect(seen.holder?.name).toContain('worker-7')
+    expect(seen.masters[0]?.master).toContain(locks.clusterId ?? 'none')
+    expect(JSON.stringify(seen)).not.toContain(lease.token)
+    await lease.release()
+    expect((await locks.inspect('seen')).holder).toBeUndefined()
+  })
+
+  test('bad options are refused by name', () => {
+    expect(() => new EtcdLocks({ endpoints: [] })).toThrow('`endpoints`')
+    expect(() => new EtcdLocks({ endpoints: ['10.0.0.1:2379'] })).toThrow('`endpoints`')
+    expect(() => new EtcdLocks({ endpoints: ['http://a'], user: 'x' } as never)).toThrow('`user`')
+  })
+})
+
+describeService('etcd', 'EtcdLocks on a cluster of three', () => {
+  let cluster: EtcdCluster
+  beforeAll(async () => {
+    cluster = await startEtcd(3, DEFAULT_TIMING)
+  })
+  afterAll(() => cluster.close())
+  afterEach(async () => {
+    for (const { process } of cluster.members) {
+      process.thaw()
+      if (process.pid === 0) await process.restart()
+    }
+  })
+
+  test('1: a holder that was paused knows that it lost the lease before it asks', async () => {
+    const locks = await open(cluster.urls, { leaseMs: 2_000 })
+    const lease = await locks.acquire('stood-still', { autoExtend: true })
+    while (performance.now() <= lease.trustedUntil) {
+      // As a stopped process: no timer, no answer.
+    }
+    expect(lease.remainingMs()).toBe(0)
+    expect(() => {
+      lease.assertHeld()
+    }).toThrow('lost')
+    expect(lease.signal.aborted).toBe(true)
+  })
+
+  test('2: reports the two seconds that the server grants for a TTL of one', async () => {
+    const locks = await open(cluster.urls, { leaseMs: 1_000 })
+    const startedAt = performance.now()
+    const lease = await locks.acquire('short')
+    expect(lease.leaseMs).toBe(2_000)
+    expect(lease.trustedUntil).toBeLessThan(startedAt + 2_000 + (performance.now() - startedAt))
+    await lease.release()
+  })
+
+  test('3: a live lease that an old leader revokes is lost at the next renewal, or stays', async () => {
+    const leader = await cluster.leader()
+    const others = cluster.members.filter((member) => member !== leader)
+    const locks = await open(
+      others.map(({ url }) => url),
+      { leaseMs: 3_000, maxHoldMs: 60_000 },
+    )
+    const lease = await locks.acquire('revoked', { autoExtend: true })
+    leader.process.freeze()
+    await delay(5_000) // Longer than the lease, which the others renew meanwhile.
+    const isHeld = lease.remainingMs() > 0
+    leader.process.thaw()
+    await delay(3_000)
+    // etcd 3.4.23 may revoke it now. Whatever it does, the holder and the server agree.
+    const inspected = await locks.inspect('revoked')
+    if (inspected.holder === undefined) await aborted(lease.signal)
+    console.info(`The lease was ${lease.signal.aborted ? 'revoked by the old leader' : 'kept'}.`)
+    expect(isHeld || lease.signal.aborted).toBe(true)
+    if (!lease.signal.aborted) expect(inspected.holder?.fencingToken).toBe(lease.fencingToken)
+    await lease.release()
+  }, 30_000)
+
+  test('4: a restart of the whole cluster frees no lease early', async () => {
+    const locks = await open(cluster.urls, { leaseMs: 8_000, requestTimeoutMs: 3_000 })
+    const lease = await locks.acquire('restart')
+    await Promise.all(cluster.members.map(({ process }) => process.kill()))
+    for (const { process } of cluster.members) process.launch()
+    await Promise.all(cluster.members.map(({ process }) => process.ready()))
+    const other = await open(cluster.urls, { leaseMs: 8_000 })
+    while (lease.remainingMs() > 0) {
+      expect((await other.tryAcquire('restart')).status).not.toBe('granted')
+      await delay(100)
+    }
+    const next = await other.acquire('restart', { waitMs: 30_000 })
+    expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
+    await next.release()
+  }, 60_000)
+
+  test('6: a member without a quorum extends nothing', async () => {
+    const leader = await cluster.leader()
+    const locks = await open([leader.url], { leaseMs: 3_000 })
+    const lease = await locks.acquire('partitioned')
+    for (const member of cluster.members) if (member !== leader) member.process.freeze()
+    await delay(200) // One that runs at this moment stops a little later, and may answer before.
+    const before = lease.trustedUntil
+    const outcome = await lease.extend()
+    expect(outcome.status).toBe('unreachable')
+    expect(lease.trustedUntil).toBe(before)
+    await aborted(lease.signal)
+  }, 30_000)
+
+  test('a member that is down or frozen costs no lease', async () => {
+    const leader = await cluster.leader()
+    const locks = await open(cluster.urls, { leaseMs: 6_000, requestTimeoutMs: 3_000 })
+    const lease = await locks.acquire('survives', { autoExtend: true })
+    await leader.process.kill()
+    await until('an extension goes to the others', async () => {
+      return (await lease.extend()).status === 'extended'
+    })
+    lease.assertHeld()
+    await lease.release()
+  }, 30_000)
+})
+
+describeService('etcd', 'EtcdLocks with users', () => {
+  test('log in, and again when the server has forgotten the token', async () => {
+    const cluster = await startEtcd(1)
+    try {
+      const [url = ''] = cluster.urls
+      await post(url, '/v3/auth/user/add', { name: 'root', password: 'secret' })
+      await post(url, '/v3/auth/role/add', { name: 'root' })
+      await post(url, '/v3/auth/user/grant', { user: 'root', role: 'root' })
+      await post(url, '/v3/auth/enable', {})
+      const wrong = { username: 'root', password: 'wrong' }
+      await expect(open([url], wrong)).rejects.toThrow(/password/)
+      const locks = await open([url], { username: 'root', password: 'secret' })
+      await (await locks.acquire('with-user')).release()
+      await cluster.members[0]?.process.kill() // Simple tokens end with their member.
+      await cluster.members[0]?.process.restart()
+      await (await locks.acquire('with-user', { waitMs: 10_000 })).release()
+      await locks.close()
+    } finally {
+      await cluster.close()
+    }
+  })
+})

@@ -1,0 +1,382 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Pool } from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { silentLogger } from '../../../src/index.ts'
+import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/postgres/index.ts'
+import { lockServiceCases } from '../../../src/testing/index.ts'
+import { aborted, until, useClosers } from '../../fixtures.ts'
+import { describeService } from '../../support/describe-service.ts'
+import { networkOf, startProxy, type FaultProxy } from '../../support/proxy.ts'
+import {
+  noPgbouncer,
+  startPgbouncer,
+  startPostgres,
+  startStandby,
+  type PostgresServer,
+} from '../../../scripts/lock-servers/postgres-server.ts'
+
+const LEASE_MS = 600
+
+if (noPgbouncer) console.warn('Skipped in part: Debian package `pgbouncer` is not installed.')
+
+describeService('postgres', 'PostgresLocks', () => {
+  let server: PostgresServer
+  const closers = useClosers()
+
+  beforeAll(async () => {
+    server = await startPostgres()
+  })
+  afterAll(async () => {
+    await server.close()
+  })
+
+  function pool(options?: Parameters<PostgresServer['pool']>[0]): Pool {
+    const made = server.pool(options)
+    closers.add(() => made.end())
+    return made
+  }
+
+  async function open(options: Partial<PostgresLocksOptions> = {}): Promise<PostgresLocks> {
+    const locks = new PostgresLocks({
+      ...{ pool: options.pool ?? pool(), leaseMs: LEASE_MS, logger: silentLogger },
+      ...options,
+    })
+    closers.add(() => locks.close())
+    await locks.ready()
+    return locks
+  }
+
+  describe('pass the cases for lock services', () => {
+    let proxy: FaultProxy
+    beforeAll(async () => {
+      proxy = await startProxy(server.port)
+    })
+    afterAll(() => proxy.close())
+    const cases = lockServiceCases({
+      network: networkOf(() => [proxy]),
+      open: () => {
+        const options = { host: '127.0.0.1', port: proxy.port, user: 'postgres' }
+        const through = pool({ connectionString: undefined, ...options, database: 'postgres' })
+        return open({ pool: through, listen: () => server.client(), requestTimeoutMs: LEASE_MS })
+      },
+    })
+    for (const { name, run } of cases) test(name, run)
+  })
+
+  describe.skipIf(noPgbouncer)('pass them through pgbouncer in transaction mode', () => {
+    let bouncer: Awaited<ReturnType<typeof startPgbouncer>>
+    beforeAll(async () => {
+      bouncer = await startPgbouncer(server)
+    })
+    afterAll(() => bouncer.close())
+    const cases = lockServiceCases({
+      open: () => {
+        const through = bouncer.pool()
+        closers.add(() => through.end())
+        return open({ pool: through })
+      },
+    })
+    for (const { name, run } of cases) test(name, run)
+  })
+
+  test('never hold a resource twice under contention', async () => {
+    const shared = pool({ max: 20 })
+    const locks = await open({ pool: shared, leaseMs: 2_000 })
+    const clients = [locks, await open({ pool: shared, leaseMs: 2_000 })]
+    let [holders, most, granted, last] = [0, 0, 0, 0]
+    await Promise.all(
+      Array.from({ length: 24 }, async (_, index) => {
+        for (let round = 0; round < 8; round++) {
+          const names = index % 3 === 0 ? ['hot', 'other'] : 'hot'
+          const lease = await (clients[index % 2] ?? locks).acquire(names, { waitMs: 60_000 })
+          holders++
+          most = Math.max(most, holders)
+          granted++
+          expect(lease.fencingToken).toBeGreaterThan(last)
+          last = lease.fencingToken
+          holders--
+          await lease.release()
+        }
+      }),
+    )
+    expect({ most, granted }).toEqual({ most: 1, granted: 192 })
+  }, 60_000)
+
+  test('2: a terminated backend loses no lease and throws no error', async () => {
+    const locks = await open({ leaseMs: 2_000 })
+    await using lease = await locks.acquire('terminated', { autoExtend: true })
+    const admin = pool()
+    await admin.query(
+      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = $1',
+      ['client backend'],
+    )
+    await until('an extension goes over a new connection', async () => {
+      return (await lease.extend()).status === 'extended'
+    })
+    lease.assertHeld()
+  })
+
+  test('a lease is handed over while another client tries to acquire it', async () => {
+    const locks = await open({ leaseMs: 2_000 })
+    const lease = await locks.acquire('contended')
+    const other = await pool().connect()
+    await other.query('BEGIN')
+    await other.query('SELECT FROM redlock_leases WHERE resource = $1 FOR UPDATE', ['contended'])
+    const handedOver = locks.handOver?.(lease)
+    await delay(100)
+    await other.query('COMMIT')
+    other.release()
+    const outcome = await handedOver
+    expect(outcome?.status).toBe('granted')
+    if (outcome?.status === 'granted') await outcome.lease.release()
+  })
+
+  test('3: a frozen server costs the lease at the end of its trust', async () => {
+    const locks = await open()
+    const lease = await locks.acquire('frozen', { autoExtend: true })
+    server.process.freeze()
+    try {
+      await aborted(lease.signal)
+      expect(performance.now()).toBeGreaterThanOrEqual(lease.trustedUntil)
+      expect((await locks.tryAcquire('other')).status).toBe('unreachable')
+    } finally {
+      server.process.thaw()
+    }
+  })
+
+  test('4: a transaction of a dead holder keeps others out until it ends', async () => {
+    const locks = await open()
+    const lease = await locks.acquire('half-done', { leaseMs: 200 })
+    const writing = locks.transaction(lease, async ({ client }) => {
+      await client.query({ text: 'SELECT pg_sleep(0.8)', values: [] })
+      return performance.now()
+    })
+    await aborted(lease.signal)
+    const other = await open()
+    const next = await other.acquire('half-done', { waitMs: 10_000 })
+    expect(performance.now()).toBeGreaterThan(await writing)
+    await next.release()
+  })
+
+  test('5: leases and tokens outlive a crash of the server', async () => {
+    const own = await startPostgres(['fsync=on'])
+    try {
+      const crashing = own.pool()
+      const locks = await open({ pool: crashing, leaseMs: 20_000, requestTimeoutMs: 1_000 })
+      const lease = await locks.acquire('crash')
+      await own.process.kill()
+      await own.process.restart()
+      const other = await open({ pool: crashing, leaseMs: 20_000 })
+      expect((await other.tryAcquire('crash')).status).toBe('taken')
+      expect((await lease.extend()).status).toBe('extended')
+      await lease.release()
+      const next = await other.acquire('crash')
+      expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
+      await other.close()
+      await locks.close()
+      await crashing.end()
+    } finally {
+      await own.close()
+    }
+  })
+
+  test('6: expiry and tokens follow the clock of the server, not of a client', async () => {
+    const offset = 3_600_000
+    const clock = (shift: number): NonNullable<PostgresLocksOptions['clock']> => ({
+      now: () => performance.now(),
+      wallNow: () => Date.now() + shift,
+      after: (delayMs, run) => {
+        const timer = setTimeout(run, delayMs)
+        return {
+          cancel: () => {
+            clearTimeout(timer)
+          },
+        }
+      },
+      random: () => 0.5,
+    })
+    const ahead = await open({ clock: clock(offset) })
+    const behind = await open({ clock: clock(-offset) })
+    const lease = await ahead.acquire('clocks')
+    expect((await behind.tryAcquire('clocks')).status).toBe('taken')
+    await lease.release()
+    const next = await behind.acquire('clocks')
+    expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
+    expect(Math.abs(next.fencingToken / 1_000 - Date.now())).toBeLessThan(offset / 2)
+    await next.release()
+  })
+
+  test('8: SERIALIZABLE as the default repeats what PostgreSQL refuses', async () => {
+    const serializable = { options: '-c default_transaction_isolation=serializable', max: 12 }
+    const locks = await open({ pool: pool(serializable), leaseMs: 2_000 })
+    let last = 0
+    await Promise.all(
+      Array.from({ length: 12 }, async () => {
+        const lease = await locks.acquire('serial', { waitMs: 30_000 })
+        expect(lease.fencingToken).toBeGreaterThan(last)
+        last = lease.fencingToken
+        await lease.release()
+      }),
+    )
+  })
+
+  test('8: a rolled-back transaction leaves a hole in the tokens, never a repetition', async () => {
+    const locks = await open()
+    const tokens: number[] = []
+    for (let round = 0; round < 6; round++) {
+      await locks
+        .transaction('holes', ({ fencingToken }) => {
+          tokens.push(fencingToken)
+          return round % 2 === 0 ? Promise.reject(new Error('no')) : Promise.resolve()
+        })
+        .catch(() => undefined)
+    }
+    expect(new Set(tokens).size).toBe(6)
+    expect([...tokens].sort((a, b) => a - b)).toEqual(tokens)
+  })
+
+  test('9: tokens increase over a promoted standby that lacks the last leases', async () => {
+    const primary = await startPostgres(['wal_level=replica', 'max_wal_senders=4'])
+    const old = primary.pool()
+    const locks = await open({ pool: old })
+    await (await locks.acquire('promoted')).release()
+    const standby = await startStandby(primary)
+    try {
+      const second = standby.pool()
+      await expect(open({ pool: second })).rejects.toThrow('is a standby')
+      standby.process.freeze()
+      const lost = await locks.acquire('promoted')
+      await locks.close()
+      await old.end()
+      await primary.process.kill()
+      standby.process.thaw()
+      await second.query('SELECT pg_promote()')
+      const next = await (await open({ pool: second })).acquire('promoted')
+      expect(next.fencingToken).toBeGreaterThan(lost.fencingToken)
+      await next.release()
+      await second.end()
+    } finally {
+      await standby.close()
+      await primary.close()
+    }
+  }, 60_000)
+
+  test('10: an exhausted pool is unreachable, and its late grant is released', async () => {
+    const narrow = pool({ max: 1 })
+    const locks = await open({ pool: narrow })
+    const busy = await narrow.connect()
+    const outcome = await locks.tryAcquire('exhausted')
+    expect(outcome).toMatchObject({ status: 'unreachable' })
+    busy.release()
+    const next = await locks.acquire('exhausted', { waitMs: 5_000 })
+    await next.release()
+  })
+
+  test('10: a limit for idle transactions ends a transaction, and neither the lease nor the process', async () => {
+    const strict = pool({ options: '-c idle_in_transaction_session_timeout=100' })
+    const locks = await open({ pool: strict, leaseMs: 5_000 })
+    const lease = await locks.acquire('idle')
+    const writing = locks.transaction(lease, async ({ client }) => {
+      await delay(500)
+      await client.query({ text: 'SELECT 1', values: [] })
+    })
+    await expect(writing).rejects.toThrow()
+    expect((await lease.extend()).status).toBe('extended')
+    await locks.transaction(lease, ({ client }) => client.query({ text: 'SELECT 1', values: [] }))
+    await lease.release()
+  })
+
+  test('a server without durable commits is refused', async () => {
+    const careless = pool({ options: '-c synchronous_commit=off' })
+    const locks = new PostgresLocks({ pool: careless, logger: silentLogger })
+    closers.add(() => locks.close())
+    await expect(locks.ready()).rejects.toThrow('synchronous_commit')
+  })
+
+  test('an abandoned attempt is refused when it arrives late', async () => {
+    const proxy = await startProxy(server.port)
+    closers.add(() => proxy.close())
+    const options = { host: '127.0.0.1', port: proxy.port, user: 'postgres', database: 'postgres' }
+    const slow = pool({ connectionString: undefined, ...options, max: 2 })
+    await Promise.all([slow.query('SELECT pg_sleep(0.05)'), slow.query('SELECT pg_sleep(0.05)')])
+    const locks = await open({ pool: slow, leaseMs: 20_000, requestTimeoutMs: 300 })
+    await (await locks.acquire('late')).release()
+    const hold = proxy.holdRequests()
+    const outcome = await locks.tryAcquire('late')
+    expect(outcome.status).toBe('unreachable')
+    hold.release()
+    const other = await open()
+    await (await other.acquire('late', { waitMs: 5_000 })).release()
+  })
+
+  describe('transaction', () => {
+    test('writes under a lease and refuses the holder of a lease that another one followed', async () => {
+      const db = pool()
+      const locks = await open({ pool: db })
+      await db.query('CREATE TABLE accounts (id text PRIMARY KEY, balance int NOT NULL)')
+      await db.query("INSERT INTO accounts VALUES ('a', 0)")
+      const text = 'UPDATE accounts SET balance = balance + $1'
+      const write = (lease: Parameters<PostgresLocks['transaction']>[0], amount: number) =>
+        locks.transaction(lease, ({ client }) => client.query({ text, values: [amount] }))
+      const first = await locks.acquire('a')
+      await write(first, 1)
+      await aborted(first.signal)
+      const second = await locks.acquire('a', { waitMs: 5_000 })
+      await expect(write(first, 100)).rejects.toMatchObject({ code: 'LEASE_LOST' })
+      await expect(write('a', 1_000)).rejects.toMatchObject({ code: 'RESOURCE_TAKEN' })
+      await write(second, 10_000)
+      await second.release()
+      await write('a', 100_000)
+      const { rows } = await db.query('SELECT balance FROM accounts')
+      expect(rows).toEqual([{ balance: 110_001 }])
+    })
+
+    test('lets the lease be renewed while it lasts, and keeps others out', async () => {
+      const locks = await open()
+      const other = await open()
+      const lease = await locks.acquire('long')
+      await locks.transaction(lease, async () => {
+        expect((await lease.extend()).status).toBe('extended')
+        expect((await other.tryAcquire('long')).status).not.toBe('granted')
+        await lease.release()
+        expect((await other.tryAcquire('long')).status).not.toBe('granted')
+      })
+      await (await other.acquire('long')).release()
+    })
+
+    test('runs one at a time where the row itself is the lock', async () => {
+      const locks = await open({ pool: pool({ max: 20 }), leaseMs: 5_000 })
+      let [running, most] = [0, 0]
+      const tokens: number[] = []
+      await Promise.all(
+        Array.from({ length: 15 }, () =>
+          locks.transaction(['row', 'lock'], async ({ client, fencingToken }) => {
+            most = Math.max(most, ++running)
+            await client.query({ text: 'SELECT 1', values: [] })
+            tokens.push(fencingToken)
+            running--
+          }),
+        ),
+      )
+      expect(most).toBe(1)
+      expect([...tokens].sort((a, b) => a - b)).toEqual(tokens)
+    })
+  })
+
+  test('inspect names the holder and hides its token', async () => {
+    const locks = await open({ owner: 'worker-7' })
+    const lease = await locks.acquire('seen')
+    const seen = await locks.inspect('seen')
+    expect(seen.holder).toMatchObject({ fencingToken: lease.fencingToken })
+    expect(seen.holder?.name).toContain('worker-7')
+    expect(JSON.stringify(seen)).not.toContain(lease.token)
+    await lease.release()
+    expect((await locks.inspect('seen')).holder).toBeUndefined()
+  })
+
+  test('bad options are refused by name', () => {
+    expect(() => new PostgresLocks({} as PostgresLocksOptions)).toThrow('`pool`')
+    expect(() => new PostgresLocks({ pool: pool(), table: 'a"; DROP' })).toThrow('`table`')
+    expect(() => new PostgresLocks({ pool: pool(), leasems: 1 } as never)).toThrow('`leaseMs`')
+  })
+})

@@ -1,0 +1,224 @@
+/**
+ * `doctor` names what is wrong with real servers, says what to do, and ends with the right code.
+ */
+import { Redis } from 'ioredis'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { Redlock, silentLogger } from '../../../src/index.ts'
+import { startFleet, startServer, type ServerConfig } from '../../../src/testing/index.ts'
+import type { Diagnosis } from '../../../src/tools/operator/diagnosis.ts'
+import { compileShim } from '../../faults/shimmed-clock.ts'
+import { ask } from '../../testing/ask.ts'
+import { cli, fleetEnv } from './run-cli.ts'
+
+// Every command is a process of its own, and this machine may be busy.
+vi.setConfig({ testTimeout: 60_000 })
+
+const NAMESPACE = 'doctor'
+const closers: (() => Promise<unknown> | void)[] = []
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+})
+
+async function fleetOf(masters: number, config: ServerConfig = {}) {
+  const fleet = await startFleet({ masters, queue: false, config })
+  closers.push(() => fleet.close())
+  return fleet
+}
+
+async function bootstrapped(masters: number, config: ServerConfig = {}) {
+  const fleet = await fleetOf(masters, config)
+  await using redlock = new Redlock({
+    masters: fleet.urls,
+    namespace: NAMESPACE,
+    logger: silentLogger,
+  })
+  await redlock.bootstrap({ newFleet: true })
+  return fleet
+}
+
+function codes(diagnosis: Diagnosis, where: string): readonly string[] {
+  return diagnosis.findings
+    .filter((finding) => finding.where === where && finding.severity !== 'note')
+    .map(({ code }) => code)
+}
+
+const hostOf = (url: string): string => new URL(url).host
+
+describe('doctor', () => {
+  it('a healthy fleet: exit code 0, in words and for machines', async () => {
+    const fleet = await bootstrapped(3, { requirepass: 'geheim' })
+    const env = fleetEnv(fleet.urls, NAMESPACE)
+    const said = await cli(['doctor'], { env })
+    expect(said).toMatchObject({ code: 0, err: '' })
+    expect(said.out).toContain('healthy: 3 of 3 masters vote, 2 are needed; 1 more may fail')
+    expect(said.out).not.toContain('geheim')
+    expect(said.out).not.toContain('\u001b[') // Not a terminal: no colours.
+    const machine = await cli(['doctor', '--json'], { env })
+    expect(machine.json<Diagnosis>()).toMatchObject({
+      ...{ healthy: true, voting: 3, quorum: 2, margin: 1 },
+    })
+    expect(machine.out).not.toContain('geheim')
+  })
+
+  it('a master that loads its data is named, and the others continue', async () => {
+    const fleet = await bootstrapped(3)
+    const [first] = fleet.masters
+    if (first === undefined) throw new Error('a fleet has masters')
+    const redis = new Redis(first.url)
+    const some = Array.from({ length: 6_000 }, (_, nr) => [`some ${nr}`, 'x'.repeat(100)])
+    await redis.mset(...some.flat())
+    await redis.save()
+    await redis.quit()
+    // Each key takes a while to load.
+    const slowly = { 'key-load-delay': '2000', 'loading-process-events-interval-bytes': '1024' }
+    const restarting = first.restart({ config: slowly }).catch(() => undefined)
+    closers.push(async () => {
+      await first.kill()
+      await restarting
+    })
+    let said = await cli(['doctor', '--json'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    const named = (): { fact: string; fix: string } | undefined =>
+      said
+        .json<Diagnosis>()
+        .findings.find(({ where, severity }) => where === hostOf(first.url) && severity === 'error')
+    // It may not even listen yet.
+    while (named()?.fact.includes('ECONNREFUSED') === true) {
+      said = await cli(['doctor', '--json'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    }
+    expect(said.code).toBe(1)
+    expect(named()?.fact).toContain('LOADING')
+    expect(named()?.fix).toBe('wait: it reads its data from disk, and votes afterwards')
+    expect(said.json<Diagnosis>()).toMatchObject({ voting: 2, quorum: 2 })
+  })
+
+  it('one master stopped, one that evicts, one whose clock is an hour off: each is named, with the fix', async (context) => {
+    const answer = await compileShim()
+    if (answer.status === 'absent') context.skip(answer.reason)
+    else {
+      const { shim } = answer
+      closers.push(() => {
+        shim.remove()
+      })
+      const fleet = await bootstrapped(5)
+      const [stopped, evicting, late] = fleet.masters
+      if (stopped === undefined || evicting === undefined || late === undefined) return
+      await stopped.kill()
+      await evicting.restart({ config: { 'maxmemory-policy': 'allkeys-lru' } })
+      shim.clock(late.port).step(-3_600_000)
+
+      const env = fleetEnv(fleet.urls, NAMESPACE)
+      const said = await cli(['doctor'], { env })
+      expect(said.code).toBe(3) // Its clock is so far behind that clients do not count it.
+      expect(said.out).toContain(`${hostOf(stopped.url)}: does not answer: `)
+      expect(said.out).toContain('ECONNREFUSED')
+      expect(said.out).toContain('fix: start it, or correct its address')
+      expect(said.out).toContain(
+        `${hostOf(evicting.url)}: may evict leases: maxmemory-policy is allkeys-lru`,
+      )
+      expect(said.out).toContain('fix: `CONFIG SET maxmemory-policy noeviction`')
+      expect(said.out).toContain(`${hostOf(late.url)}: its clock is 1 h behind the others`)
+      expect(said.out).toContain('fix: run chrony or ntpd on its machine')
+      expect(shim.clock(late.port).looks).toBeGreaterThan(0)
+
+      shim.clock(late.port).step(2 * 3_600_000)
+      const ahead = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
+      expect(codes(ahead, hostOf(late.url))).toEqual(['clock'])
+      expect(ahead).toMatchObject({ voting: 2, margin: -1 })
+    }
+  })
+
+  it("masters enrolled by a version that did not store the fleet's size", async () => {
+    const fleet = await bootstrapped(3)
+    for (const { url } of fleet.masters) {
+      await ask(url, (redis) => redis.hdel(`${NAMESPACE}:master`, 'fleetSize'))
+    }
+    const said = await cli(['doctor'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    expect(said).toMatchObject({ code: 0 })
+  })
+
+  it('just a quorum: exit code 1, because one more failure stops everything', async () => {
+    const fleet = await bootstrapped(3)
+    await fleet.masters[0]?.kill()
+    const said = await cli(['doctor'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    expect(said.code).toBe(1)
+    expect(said.out).toContain('just a quorum votes (2 of 3)')
+  })
+
+  it('a replica, the same server twice, a restart, another maxLeaseMs, a frozen server, a wrong password', async () => {
+    const fleet = await bootstrapped(5)
+    const [first, replica, restarted, frozen] = fleet.masters
+    const locked = await startServer({ name: 'locked', config: { requirepass: 'geheim' } })
+    closers.push(() => locked.close())
+    await replica?.restart({ config: { replicaof: `127.0.0.1 ${first?.port ?? 0}` } })
+    await restarted?.restart()
+    await frozen?.freeze()
+    const wrong = locked.url.replace('geheim', 'falsch')
+    const urls = [...fleet.urls, `redis://localhost:${first?.port ?? 0}`, wrong]
+    const said = await cli(
+      ['doctor', '--json', '--timeout-ms', '3000', '--max-lease-ms', '20000'],
+      {
+        env: fleetEnv(urls, NAMESPACE),
+      },
+    )
+    const diagnosis = said.json<Diagnosis>()
+    const at = (index: number): readonly string[] => codes(diagnosis, hostOf(urls[index] ?? ''))
+    expect(at(0)).toEqual(expect.arrayContaining(['max-lease-differs', 'fleet-size-differs']))
+    expect(at(1)).toContain('replica')
+    expect(at(2)).toContain('not-enrolled') // It came back without its memory.
+    expect(at(3)).toEqual(['unreachable'])
+    expect(at(5)).toContain('same-server')
+    expect(at(6)).toEqual(['unreachable'])
+    const refused = diagnosis.findings.find(({ where }) => where === hostOf(wrong))
+    expect(refused).toMatchObject({ fix: 'put the user and the password into its URL' })
+    expect(said.out + said.err).not.toMatch(/geheim|falsch/)
+    expect(said.code).toBe(3)
+  })
+
+  it('a restart with durable memory, and the quarantine after one without', async () => {
+    const fleet = await bootstrapped(3, { appendonly: 'yes', appendfsync: 'everysec' })
+    const env = fleetEnv(fleet.urls, NAMESPACE)
+    const [first] = fleet.masters
+    await first?.restart()
+    const before = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
+    expect(codes(before, hostOf(fleet.urls[0] ?? ''))).toEqual(['restarted'])
+    await using redlock = new Redlock({
+      masters: fleet.urls,
+      namespace: NAMESPACE,
+      logger: silentLogger,
+    })
+    await redlock.ready()
+    const after = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
+    expect(codes(after, hostOf(fleet.urls[0] ?? ''))).toEqual(['quarantined'])
+  })
+
+  it('a queue that evicts, keeps nothing, and is a lock master', async () => {
+    const fleet = await bootstrapped(1)
+    const evicting = await startServer({ config: { 'maxmemory-policy': 'volatile-lru' } })
+    closers.push(() => evicting.close())
+    const look = async (queue: string): Promise<readonly string[]> => {
+      const said = await cli(['doctor', '--json', '--queue-redis', queue], {
+        env: fleetEnv(fleet.urls, NAMESPACE),
+      })
+      expect(said.code).toBe(1)
+      return codes(said.json<Diagnosis>(), `queue ${hostOf(queue)}`)
+    }
+    expect(await look(evicting.url)).toEqual(['evicts', 'persistence'])
+    expect(await look(fleet.urls[0] ?? '')).toEqual(['persistence', 'same-server'])
+  })
+
+  it('a new fleet: says that it must be used or bootstrapped, and `bootstrap` does it', async () => {
+    const fleet = await fleetOf(3)
+    const env = fleetEnv(fleet.urls, NAMESPACE)
+    const fresh = await cli(['doctor'], { env })
+    expect(fresh.code).toBe(3)
+    expect(fresh.out).toContain('no worker has used it under namespace `doctor` yet')
+
+    const unasked = await cli(['bootstrap'], { env })
+    expect(unasked.code).toBe(2)
+    expect(unasked.err).toContain('Re-run with --yes to confirm')
+    const done = await cli(['bootstrap', '--yes', '--max-lease-ms', '4000'], { env })
+    expect(done).toMatchObject({ code: 0, out: '3 of 3 masters vote, with maxLeaseMs 4000\n' })
+    expect((await cli(['doctor'], { env })).code).toBe(0)
+  })
+})

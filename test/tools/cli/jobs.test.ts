@@ -1,0 +1,556 @@
+/** The commands around jobs: `work`, `why`, `inspect` with a line, `enqueue`. */
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { FlowProducer, Queue, Worker } from 'bullmq'
+import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type LockedQueueOptions,
+  type Redlock,
+} from '../../../src/index.ts'
+import type { LineEntry } from '../../../src/worker/inspection.ts'
+import { granted, until, useFleet } from '../../fixtures.ts'
+import { watchLeaks } from '../../support/leaks.ts'
+import { cli, fleetEnv, runningCli } from './run-cli.ts'
+
+// Every command is a process of its own, and this machine may be busy.
+vi.setConfig({ testTimeout: 60_000 })
+
+const leaks = watchLeaks()
+afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
+const fixture = useFleet({ masters: 3 })
+
+const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
+/** Also the queue's name, so that tests do not meet. */
+let queue = ''
+let directory = ''
+beforeEach(async () => {
+  queue = `q-${fixture.namespace}`
+  directory = await mkdtemp(join(tmpdir(), 'bullmq-redlock-cli-'))
+  const used = directory
+  fixture.defer(() => rm(used, { recursive: true }))
+})
+
+const env = (): NodeJS.ProcessEnv => ({
+  ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
+  QUEUE: queue,
+})
+
+interface Data {
+  readonly customerId: number
+  readonly untilStopped?: boolean
+}
+
+function openQueue(options: Partial<LockedQueueOptions<Data>> = {}): LockedQueue<Data> {
+  const locked = new LockedQueue<Data>(queue, {
+    connection: { url: fixture.fleet.queue.url },
+    namespace: fixture.namespace,
+    resource: ({ customerId }) => `customer:${customerId}`,
+    ...options,
+  })
+  fixture.defer(() => locked.close())
+  return locked
+}
+
+function openPlain(): Queue {
+  const plain = new Queue(queue, { connection: { url: fixture.fleet.queue.url } })
+  fixture.defer(() => plain.close())
+  return plain
+}
+
+async function file(lines: readonly string[]): Promise<string> {
+  const path = join(directory, 'input.ndjson')
+  await writeFile(path, lines.map((line) => `${line}\n`).join(''))
+  return path
+}
+
+const rows = (count: number): readonly string[] =>
+  Array.from({ length: count }, (_, index) =>
+    JSON.stringify({ id: `r${index}`, customerId: index % 7, index }),
+  )
+
+describe('why and inspect', () => {
+  it('finds the lines of a job without the function that names its resource', async () => {
+    const redlock: Redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
+    await granted(redlock, 'customer:1')
+    const locked = openQueue()
+    const [first, second] = await locked.addBulk([
+      { name: 'post', data: { customerId: 1 } },
+      { name: 'post', data: { customerId: 1 } },
+    ])
+    const why = await cli(['why', queue, second?.id ?? ''], { env: env() })
+    expect(why.code).toBe(0)
+    expect(why.out).toContain('is in line for `customer:1` and waits for its turn: 1 ahead of it')
+    const head = await cli(['why', queue, first?.id ?? '', '--json'], { env: env() })
+    expect(head.json()).toMatchObject({
+      resources: ['customer:1'],
+      state: 'waiting',
+    })
+    expect(head.out).toMatch(/is first in line .* the lease of worker-7/)
+    const named = await cli(['why', queue, '2', '--resource', 'customer:1'], { env: env() })
+    expect(named.out).toBe(why.out)
+
+    const inspected = await cli(['inspect', 'customer:1', '--json'], { env: env() })
+    const { line } = inspected.json<{ line: readonly LineEntry[] }>()
+    expect(line.map(({ jobId }) => jobId)).toEqual([first?.id, second?.id])
+    expect(line[1]?.waitsFor).toBe('its turn: 1 ahead of it')
+    expect((await cli(['inspect', 'customer:1'], { env: env() })).out).toContain('PLACE')
+  })
+
+  it('a job that is in no line, one that does not exist, a queue that does not answer', async () => {
+    const plain = openPlain()
+    const job = await plain.add('post', {})
+    const why = await cli(['why', queue, job.id ?? ''], { env: env() })
+    expect(why.out).toContain(
+      '(waiting) has no place in a line: it was not added through a LockedQueue',
+    )
+    const absent = await cli(['why', queue, 'nobody'], { env: env() })
+    expect(absent).toMatchObject({ code: 1 })
+    expect(absent.out).toContain('There is no job nobody in queue')
+    const away = await cli(['why', queue, '1', '--queue-redis', 'redis://:geheim@127.0.0.1:1'], {
+      env: env(),
+    })
+    expect(away.code).toBe(1)
+    expect(away.err).toContain(
+      "the queue's Redis 127.0.0.1:1 does not answer: connect ECONNREFUSED",
+    )
+    expect(away.err).not.toContain('geheim')
+  })
+})
+
+describe('a delay', () => {
+  const why = async (id: string | undefined): Promise<string> =>
+    (await cli(['why', queue, id ?? ''], { env: env() })).out
+
+  it('of a job that has no place yet: why says until when, and when it is over', async () => {
+    const locked = openQueue()
+    const job = await locked.add('post', { customerId: 1 }, { delay: 60_000 })
+    const end = new Date(job.timestamp + 60_000).toISOString()
+    expect(await why(job.id)).toContain(
+      `(delayed) waits for its delay or backoff to end, at ${end}`,
+    )
+    const due = await locked.add('post', { customerId: 1 }, { delay: 1 })
+    expect(await why(due.id)).toMatch(/\(delayed\) waits for a free worker: it was due at \S+Z\./)
+  })
+
+  it('that is over, of a job in line: why and inspect say that it waits for a worker', async () => {
+    const locked = openQueue()
+    const worker = new LockedWorker<Data>(queue, () => Promise.reject(new Error('declined')), {
+      ...{ connection: { url: fixture.fleet.queue.url }, redlock: await fixture.redlock(LONG) },
+      resource: ({ data }) => `customer:${data.customerId}`,
+    })
+    const failed = once(worker, 'failed')
+    const job = await locked.add('post', { customerId: 1 }, { attempts: 2, backoff: 500 })
+    await failed
+    await worker.close()
+    await until('it is due', async () => (await locked.getDelayedCount(Date.now())) === 1)
+    expect(await why(job.id)).toContain(
+      '(delayed) is first in line for `customer:1` and waits for a',
+    )
+    expect(await why(job.id)).toContain('waits for a free worker.')
+    const inspected = await cli(['inspect', 'customer:1'], { env: env() })
+    expect(inspected.out).toMatch(/delayed +\S+Z +a free worker/)
+  })
+
+  it('of a parent: why says that it waits for its children', async () => {
+    const flows = new FlowProducer({ connection: { url: fixture.fleet.queue.url } })
+    fixture.defer(() => flows.close())
+    const data = { customerId: 1 }
+    const child = { name: 'part', queueName: queue, data }
+    const { job } = await flows.add({ name: 'whole', queueName: queue, data, children: [child] })
+    expect(await why(job.id)).toContain('(waiting-children) waits for its children to end.')
+  })
+})
+
+describe('enqueue', () => {
+  it('adds every line once, in line for its resource; running it again adds nothing', async () => {
+    const path = await file(rows(50))
+    const args = ['enqueue', queue, path, '--resource-field', 'customerId']
+    const more = ['--resource-prefix', 'customer:', '--batch', '20', '--json']
+    const first = await cli([...args, ...more], { env: env() })
+    expect(first).toMatchObject({ code: 0 })
+    expect(first.json()).toMatchObject({ end: 'done', added: 50, lines: 50, bad: 0 })
+    const again = await cli([...args, ...more], { env: env() })
+    expect(again.json()).toMatchObject({ added: 0, alreadyThere: 50 })
+    const plain = openPlain()
+    // The first of each customer is awake, the others wait for their turn.
+    expect(await plain.getJobCounts('wait', 'delayed')).toEqual({ wait: 7, delayed: 43 })
+    const said = await cli(['inspect', 'customer:3', '--json'], { env: env() })
+    expect(said.json<{ line: readonly LineEntry[] }>().line).toHaveLength(7)
+    const anew = await cli([...args, ...more, '--run-id', 'b'], { env: env() })
+    expect(anew.json()).toMatchObject({ added: 50 })
+  })
+
+  it('says that the workers use another resource for these jobs, and exits with 1', async () => {
+    const other = new LockedQueue<Data>(queue, {
+      ...{ connection: { url: fixture.fleet.queue.url }, namespace: 'other' },
+      resource: ({ customerId }) => `customer:${customerId}`,
+    })
+    fixture.defer(() => other.close())
+    await other.add('post', { customerId: 1 })
+    const path = await file(rows(3))
+    const args = [
+      'enqueue',
+      queue,
+      path,
+      '--resource-field',
+      'customerId',
+      '--slots',
+      '2',
+      '--json',
+    ]
+    const said = await cli(args, { env: env() })
+    expect(said).toMatchObject({ code: 1 })
+    expect(said.json()).toMatchObject({ end: 'done', added: 3 })
+    const why = await cli(['why', queue, '1'], { env: env() })
+    expect(why.out).toContain('or use another --namespace (recently seen: `other`)')
+    expect(said.err).toContain(
+      `\`namespace\` is ${fixture.namespace} in this LockedQueue and other in a LockedQueue, \`slots\` is 2`,
+    )
+  })
+
+  it('bad lines are reported with their number; it stops there, and adds the rest when the line is mended', async () => {
+    const good = rows(3)
+    const path = await file([good[0] ?? '', '', '{"id": ', good[1] ?? '', '[1]', '{"a":1}'])
+    const args = ['enqueue', queue, path, '--id-field', 'id']
+    const stopped = await cli(args, { env: env() })
+    expect(stopped.code).toBe(1)
+    expect(stopped.err).toContain('line 3 is not JSON')
+    expect(stopped.out).toContain('1 added')
+    expect(stopped.out).toContain('stopped after line 2 (bad line); run it again to continue')
+    await writeFile(path, (await readFile(path, 'utf8')).replace('{"id": ', good[2] ?? ''))
+    const skipping = await cli([...args, '--on-bad-line', 'skip'], { env: env() })
+    expect(skipping.code).toBe(1)
+    expect(skipping.err).toContain('line 5 is not a JSON object')
+    expect(skipping.err).toContain('line 6 has no usable `id` for its job id')
+    expect(skipping.out).toContain('2 added')
+    expect(skipping.out).toContain('1 had been added before')
+    const jobs = await openPlain().getJobs(['wait'])
+    expect(jobs.map(({ id }) => id).sort()).toEqual(['id-r0', 'id-r1', 'id-r2'])
+  })
+
+  it('a line that is too long is a bad line, and is not held in memory', async () => {
+    const path = await file(['{"a":1}', JSON.stringify({ a: 'x'.repeat(500) }), '{"a":2}'])
+    const said = await cli(
+      ['enqueue', queue, path, '--max-line-bytes', '100', '--on-bad-line', 'skip', '--json'],
+      { env: env() },
+    )
+    expect(said.err).toContain('"event":"bad-line","line":2')
+    expect(said.json()).toMatchObject({ added: 2, bad: 1, lines: 3 })
+  })
+
+  it('a line that is nested too deeply is a bad line, and the import continues', async () => {
+    const nested = (depth: number): string => `${'{"a":'.repeat(depth)}"]}"${'}'.repeat(depth)}`
+    const path = await file(['{"a":1}', nested(6_000), nested(100_000), nested(400), '{"a":"[["}'])
+    const said = await cli(['enqueue', queue, path, '--on-bad-line', 'skip', '--json'], {
+      env: env(),
+    })
+    expect(said.json()).toMatchObject({ end: 'done', added: 3, bad: 2, lines: 5 })
+    expect(said.err).toContain('has more than 500 levels of brackets')
+  })
+
+  it('ids that equal keys of the queue, or differ by a prefix, are separate jobs', async () => {
+    const ids = ['wait', 'completed', 'meta', 'id', 5, 'id-5', '5']
+    const path = await file(ids.map((id) => JSON.stringify({ id })))
+    const said = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
+    expect(said.code).toBe(0)
+    // The number 5 and the text 5 are one id.
+    expect(said.json()).toMatchObject({ end: 'done', added: 6, alreadyThere: 1 })
+    const plain = openPlain()
+    expect(await plain.getJobCounts('wait', 'completed')).toEqual({ wait: 6, completed: 0 })
+    const jobs = await plain.getJobs(['wait'])
+    expect(jobs.map(({ id }) => id).sort()).toEqual(
+      ['completed', 'id', 'id-5', 'meta', 'wait', '5'].map((id) => `id-${id}`).sort(),
+    )
+  })
+
+  it('a byte order mark before the first line is left out', async () => {
+    const path = await file(['\uFEFF{"id":"a"}', '{"id":"b"}'])
+    const said = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
+    expect(said.json()).toMatchObject({ end: 'done', added: 2, bad: 0 })
+    expect((await openPlain().getJob('id-a'))?.data).toEqual({ id: 'a' })
+    await writeFile(path, '{"id":"c"}\n', { flag: 'a' })
+    const more = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
+    expect(more.json()).toMatchObject({ added: 1, alreadyThere: 2, lines: 3 })
+  })
+
+  it('100 lines of 1 MB fit into a small heap', async () => {
+    const text = 'x'.repeat(1_000_000)
+    const path = await file(Array.from({ length: 100 }, (_, id) => JSON.stringify({ id, text })))
+    const small = { ...env(), NODE_OPTIONS: '--max-old-space-size=64' }
+    const said = await cli(['enqueue', queue, path, '--json'], { env: small })
+    expect(said.err).not.toContain('heap')
+    expect(said.json()).toMatchObject({ end: 'done', added: 100 })
+    await openPlain().obliterate({ force: true })
+  }, 240_000)
+
+  it("shows a terminal's control characters in a bad line as text", async () => {
+    const path = await file(['\u001b]0;title\u0007\u001b[2J{'])
+    for (const json of [[], ['--json']]) {
+      const said = await cli(['enqueue', queue, path, ...json], { env: env() })
+      expect(said.code).toBe(1)
+      expect(said.err).toContain('is not JSON')
+      // eslint-disable-next-line no-control-regex -- these are what must not come through
+      expect(said.err).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)
+    }
+  })
+
+  it('Ctrl-C ends it with 130 after its batch, with progress shown; running it again adds the rest', async () => {
+    const count = 10_000
+    const path = await file(rows(count))
+    const args = ['enqueue', queue, path, '--batch', '50', '--json']
+    const plain = openPlain()
+    await using running = runningCli(args, env())
+    await until('some have been added', async () => (await plain.getWaitingCount()) > 1_000)
+    running.interrupt()
+    const ended = await running.end()
+    expect(ended.code).toBe(130)
+    const result = JSON.parse(ended.out.at(-1) ?? '{}') as { end: string; added: number }
+    expect(result.end).toBe('interrupted')
+    expect(result.added).toBe(await plain.getWaitingCount())
+    expect(result.added).toBeLessThan(count)
+    const rest = await cli(args, { env: env() })
+    expect(rest.code).toBe(0)
+    expect(rest.err).toContain('"event":"progress"')
+    expect(rest.json()).toMatchObject({
+      end: 'done',
+      added: count - result.added,
+      alreadyThere: result.added,
+    })
+    expect(await plain.getWaitingCount()).toBe(count)
+  })
+
+  it('killed while a worker takes the jobs and they are removed: none is added twice', async () => {
+    const count = 6_000
+    const path = await file(rows(count))
+    const args = ['enqueue', queue, path, '--batch', '200', '--json']
+    const seen = new Map<number, number>()
+    const worker = new Worker<{ index: number }>(
+      queue,
+      ({ data: { index } }) => Promise.resolve(seen.set(index, (seen.get(index) ?? 0) + 1).size),
+      {
+        connection: { url: fixture.fleet.queue.url },
+        concurrency: 50,
+        removeOnComplete: { count: 0 },
+      },
+    )
+    fixture.defer(() => worker.close())
+    for (let kills = 0; kills < 5; kills++) {
+      await using running = runningCli(args, env())
+      const before = seen.size
+      await until('it has added some', () => seen.size > before)
+      running.kill('SIGKILL')
+      await running.end()
+    }
+    expect(seen.size).toBeLessThan(count)
+    const end = await cli(args, { env: env() })
+    expect(end.json()).toMatchObject({ end: 'done' })
+    await until('all have run', () => seen.size === count)
+    expect([...seen.values()].every((times) => times === 1)).toBe(true)
+  })
+
+  it('standard input; a second run with the same name adds what is new', async () => {
+    const input = rows(30).join('\n')
+    const named = ['enqueue', queue, '-', '--json', '--run-id', 'monday']
+    expect((await cli(named, { env: env(), input })).json()).toMatchObject({ added: 30, lines: 30 })
+    const again = await cli(named, { env: env(), input: `${input}\n${rows(31).at(-1) ?? ''}` })
+    expect(again.json()).toMatchObject({ added: 1, alreadyThere: 30, lines: 31 })
+    const nameless = await cli(['enqueue', queue, '-', '--json'], { env: env(), input })
+    expect(nameless.json()).toMatchObject({ added: 30 })
+  })
+})
+
+describe('work', () => {
+  const MODULE = 'test/tools/cli/ledger-worker-child.ts'
+
+  it('runs a module, says that it is alive and ready, and drains on SIGTERM', async () => {
+    await fixture.redlock(LONG)
+    const locked = openQueue()
+    await using working = runningCli(
+      ['work', MODULE, '--health-port', '0', '--health-host', '127.0.0.1', '--drain-ms', '200'],
+      env(),
+    )
+    const [, base = ''] = await working.line(/health at (http:\/\/[\d.:]+)\/healthz/)
+    const status = async (path: string): Promise<number> => (await fetch(base + path)).status
+    expect(await status('/healthz')).toBe(200)
+    await until('it is ready', async () => (await status('/readyz')) === 200)
+    expect(await status('/nothing')).toBe(404)
+    expect(await (await fetch(`${base}/readyz`)).json()).toEqual({
+      ...{ status: 'ready', workers: [{ queue, state: 'running' }] },
+      masters: { voting: 3, quorum: 2 },
+    })
+    const short = await locked.add('post', { customerId: 1 })
+    await working.line(new RegExp(`finished ${short.id ?? ''}$`))
+    const long = await locked.add('post', { customerId: 2, untilStopped: true })
+    await working.line(new RegExp(`started ${long.id ?? ''} \\d+`))
+    working.kill('SIGTERM')
+    const ended = await working.end()
+    expect(ended.code).toBe(0)
+    expect(ended.err.join('\n')).toContain('drained')
+    expect(await long.getState()).not.toBe('active')
+    expect(await long.isFailed()).toBe(false)
+    const leases = await cli(['leases'], { env: env() })
+    expect(leases.out).toBe('no leases\n')
+  })
+
+  it('is alive but not ready without a quorum; Ctrl-C ends it with 130', async () => {
+    await fixture.redlock(LONG)
+    await fixture.fleet.masters[0]?.kill()
+    await fixture.fleet.masters[1]?.kill()
+    await using working = runningCli(
+      [
+        'work',
+        MODULE,
+        '--health-port',
+        '0',
+        '--health-host',
+        '127.0.0.1',
+        '--max-lease-ms',
+        '20000',
+      ],
+      env(),
+    )
+    const [, base = ''] = await working.line(/health at (http:\/\/[\d.:]+)\/healthz/)
+    expect((await fetch(`${base}/healthz`)).status).toBe(200)
+    const ready = await fetch(`${base}/readyz`)
+    expect(ready.status).toBe(503)
+    expect(await ready.json()).toMatchObject({ workers: [{ state: 'starting' }] })
+    working.interrupt()
+    expect((await working.end()).code).toBe(130)
+  })
+
+  it('refuses a missing module, or one without a worker, and says what to export', async () => {
+    const absent = await cli(['work', 'nothing.js'], { env: env() })
+    expect(absent).toMatchObject({ code: 2 })
+    expect(absent.err).toContain('there is no module nothing.js')
+    const path = join(directory, 'none.mjs')
+    await writeFile(path, 'export const something = 1\n')
+    const none = await cli(['work', path], { env: env() })
+    expect(none.err).toContain('exports none of `default`, `worker`, `workers`')
+    await writeFile(path, 'export default 1\n')
+    expect((await cli(['work', path], { env: env() })).err).toContain('expected a LockedWorker')
+  })
+})
+
+describe('pause, resume, limit and limits', () => {
+  it('apply to every process, and why shows them', async () => {
+    await fixture.redlock()
+    const locked = openQueue()
+    const [job] = await locked.addBulk([{ name: 'post', data: { customerId: 1 } }])
+    const limit = ['limit', 'customer:2', '--slots', '4', '--rate', '100/1000', '--burst', '10']
+    const [paused] = await Promise.all([
+      cli(['pause', 'customer:1', '--reason', 'migration'], { env: env() }),
+      cli([...limit, '--for-ms', '600000'], { env: env() }),
+    ])
+    expect(paused.code).toBe(0)
+    expect(paused.out).toMatch(/^customer:1: paused \(by .+@.+ at .+: migration\)\n$/)
+    expect(await locked.getLimits('customer:2')).toMatchObject({
+      slots: { slots: 4 },
+      rate: { limit: 100, perMs: 1_000, burst: 10 },
+    })
+    const [why, all] = await Promise.all([
+      cli(['why', queue, job?.id ?? ''], { env: env() }),
+      cli(['limits'], { env: env() }),
+    ])
+    expect(why.out).toMatch(/waits for its resource to be resumed: .+ paused it .+migration/)
+    expect(all.out).toMatch(/customer:1 .*paused/)
+    expect(all.out).toMatch(/customer:2 .*4 slots until .*; 100 starts in 1000 ms, burst 10 until/)
+    await cli(['limit', 'customer:*', '--slots', '3', '--reason', 'trial'], { env: env() })
+    const [some] = await Promise.all([
+      cli(['limits', '--json'], { env: env() }),
+      cli(['limit', 'customer:2', '--reset', 'slots'], { env: env() }),
+    ])
+    expect(some.json()).toMatchObject({
+      limits: [
+        { resource: 'customer:*', slots: { slots: 3, reason: 'trial' } },
+        { resource: 'customer:1' },
+        { resource: 'customer:2' },
+      ],
+    })
+    const shown = await cli(['limit', 'customer:2'], { env: env() })
+    expect(shown.out).toMatch(/3 slots by customer:\* \(by .*: trial\)/)
+    await cli(['limit', 'customer:*', '--reset', 'slots'], { env: env() })
+    expect((await locked.getLimits('customer:2')).slots).toBeUndefined()
+    const [resumed] = await Promise.all([
+      cli(['resume', 'customer:1'], { env: env() }),
+      cli(['limit', 'customer:2', '--reset', 'rate'], { env: env() }),
+    ])
+    expect(resumed.out).toContain('no limits are set')
+    expect(await locked.getLimits('customer:1')).toEqual({})
+    expect((await locked.getLimits('customer:2')).rate).toBeUndefined()
+  }, 180_000)
+
+  it('why names the tenant whose turn a job waits for', async () => {
+    await fixture.redlock()
+    const locked = openQueue({ tenant: () => 'acme', weight: () => 2 })
+    const job = await locked.add('post', { customerId: 1 })
+    const why = await cli(['why', queue, job.id ?? ''], { env: env() })
+    expect(why.out).toContain('waits for the turn of its tenant `acme`, of weight 2')
+  }, 60_000)
+
+  it('refuse what they cannot read', async () => {
+    const wrong = [
+      ['--rate', 'fast'],
+      ['--burst', '2'],
+      ['--slots', '0'],
+      ['--reset', 'x'],
+      ['--for-ms', '1000'],
+    ]
+    const runs = wrong.map((flags) => cli(['limit', 'customer:1', ...flags], { env: env() }))
+    expect((await Promise.all(runs)).map(({ code }) => code)).toEqual([2, 2, 2, 2, 2])
+  }, 180_000)
+})
+
+it.each([
+  ['pause', 'customer:1'],
+  ['resume', 'customer:1'],
+  ['limit', 'customer:1'],
+  ['limits'],
+  ['cancel', 'invoices', '--job', '1', '--yes'],
+  ['leave-lines', 'invoices', '--yes'],
+])("%s names the queue's Redis that refuses it", async (...args) => {
+  const url = new URL(fixture.fleet.queue.url)
+  url.username = 'nobody'
+  url.password = 'geheim'
+  const said = await cli([...args, '--queue-redis', url.href], { env: env() })
+  expect(said.code).toBe(1)
+  expect(said.err).toMatch(/the queue's Redis 127\.0\.0\.1:\d+ does not answer: WRONGPASS/)
+  expect(said.err).not.toContain('geheim')
+})
+
+describe('a queue that does not exist', () => {
+  it.each([
+    ['cancel', '--resource', 'customer:1', '--yes'],
+    ['leave-lines', '--yes'],
+    ['why', '1'],
+  ])('%s names it, and ends with 1', async (command, ...args) => {
+    const locked = openQueue()
+    await locked.add('post', { customerId: 1 })
+    const said = await cli([command, 'invoces', ...args], { env: env() })
+    expect(said.code).toBe(1)
+    expect(said.out + said.err).toContain('There is no queue `invoces` with the prefix `bull`')
+  })
+})
+
+describe('cancel', () => {
+  it('fails the jobs of a resource, and asks first', async () => {
+    const locked = openQueue()
+    const data = { customerId: 1 }
+    await locked.addBulk(Array.from({ length: 3 }, () => ({ name: 'post', data })))
+    const all = ['cancel', queue, '--resource', 'customer:1', '--reason', 'runaway']
+    const [asked, neither] = await Promise.all([
+      cli(all, { env: env() }),
+      cli(['cancel', queue, '--yes'], { env: env() }),
+    ])
+    expect([asked.code, neither.code]).toEqual([2, 2])
+    const done = await cli([...all, '--yes'], { env: env() })
+    expect(done.code).toBe(0)
+    expect(done.out).toMatch(/^JOB +OUTCOME\n(\d +failed\n){3}\n3 failed\n$/)
+    expect((await locked.getFailed()).map(({ failedReason }) => failedReason)).toEqual(
+      Array.from({ length: 3 }, () => expect.stringMatching(/cancelled: runaway$/) as string),
+    )
+  }, 180_000)
+})

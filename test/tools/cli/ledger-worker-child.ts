@@ -1,0 +1,24 @@
+/** A worker module for the tests of `work`. */
+import { LockedWorker, type WorkerContext } from '../../../src/index.ts'
+
+interface Data {
+  readonly customerId: number
+  readonly untilStopped?: boolean
+}
+
+export default ({ redlock, connection, prefix }: WorkerContext): LockedWorker<Data> =>
+  new LockedWorker<Data>(
+    process.env['QUEUE'] ?? '',
+    async ({ id, data }, { signal, fencingToken }) => {
+      process.stdout.write(`started ${id ?? ''} ${fencingToken}\n`)
+      if (data.untilStopped === true) {
+        await new Promise((_, reject) => {
+          signal.addEventListener('abort', () => {
+            reject(signal.reason as Error)
+          })
+        })
+      }
+      process.stdout.write(`finished ${id ?? ''}\n`)
+    },
+    { connection, prefix, redlock, resource: ({ data }) => `customer:${data.customerId}` },
+  )

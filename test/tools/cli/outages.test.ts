@@ -1,0 +1,200 @@
+/**
+ * What commands say, and how they end, when masters or the queue do not answer: never more than is
+ * known.
+ */
+import { afterAll, describe, expect, it, vi } from 'vitest'
+import { LockedQueue, LockedWorker } from '../../../src/index.ts'
+import type { LiveLeases } from '../../../src/tools/operator/live-leases.ts'
+import type { ForcedRelease } from '../../../src/tools/operator/force-release.ts'
+import type { RunningJob } from '../../../src/tools/operator/running-jobs.ts'
+import { granted, until, useFleet } from '../../fixtures.ts'
+import { watchLeaks } from '../../support/leaks.ts'
+import { openRedis } from './open-redis.ts'
+import { cli, fleetEnv, runningCli } from './run-cli.ts'
+
+// Every command is a process of its own, and this machine may be busy.
+vi.setConfig({ testTimeout: 90_000 })
+
+const leaks = watchLeaks()
+afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
+const fixture = useFleet({ masters: 5 })
+const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
+
+const env = (): NodeJS.ProcessEnv =>
+  fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+
+async function kill(count: number): Promise<void> {
+  for (const master of fixture.fleet.masters.slice(0, count)) await master.kill()
+}
+
+describe('three of five masters are dead', () => {
+  it('`leases` shows what the others have, says that it is not all, and ends with 3', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:42')
+    await kill(3)
+    const said = await cli(['leases'], { env: env() })
+    expect(said.code).toBe(3)
+    expect(said.out).toContain('The holders are not known. Only 2 of 5 masters answer')
+    expect(said.out).toMatch(/customer:42 +unknown/)
+    const none = await cli(['leases', '--match', 'none'], { env: env() })
+    expect(none.code).toBe(3)
+    expect(none.out).not.toMatch(/^no leases/)
+    const json = await cli(['leases', '--match', 'none', '--json'], { env: env() })
+    expect(json.json<LiveLeases>().unreachable).toHaveLength(3)
+  })
+
+  it('`release` does what it can, does not call the resource free, and ends with 3', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:42')
+    await kill(3)
+    const said = await cli(['release', 'customer:42', '--force'], { env: env() })
+    expect(said.code).toBe(3)
+    expect(said.err).toContain('The holder of customer:42 is not known. Only 2 of 5 masters answer')
+    expect(said.out).toContain('may still be held: 2 of 5 masters answer and 3 are needed')
+    expect(said.out.match(/ released /g)).toHaveLength(2)
+    const again = await cli(['release', 'customer:42', '--force', '--json'], { env: env() })
+    expect(again.code).toBe(3)
+    const { free, masters } = again.json<ForcedRelease>()
+    expect(free).toBe(false)
+    expect(masters.filter(({ outcome }) => outcome === 'unreachable')).toHaveLength(3)
+  })
+
+  it('`inspect` and `leaks` say how many answered, and end with 3', async () => {
+    await fixture.redlock(LONG)
+    await kill(3)
+    const inspect = await cli(['inspect', 'customer:42'], { env: env() })
+    expect(inspect.code).toBe(3)
+    expect(inspect.out).toContain('The holder of customer:42 is not known')
+    expect(inspect.out).not.toContain('is free')
+    const leaky = await cli(['leaks'], { env: env() })
+    expect(leaky.code).toBe(3)
+    expect(leaky.out).toBe('no leaks on the 2 of 5 masters that answer\n')
+  })
+})
+
+describe('two of five masters are dead', () => {
+  it('a key on two of the others may be a lease: `inspect` does not call it free', async () => {
+    await fixture.redlock(LONG)
+    await kill(2)
+    for (const url of fixture.fleet.urls.slice(2, 4)) {
+      await openRedis(url, fixture).set(`${fixture.namespace}:lease:r`, 'token@w', 'PX', 60_000)
+    }
+    const said = await cli(['inspect', 'r'], { env: env() })
+    expect(said.code).toBe(1)
+    expect(said.out).toContain('r may be held: 2 of 5 masters have a key, and 2 do not answer')
+    const taken = await cli(['release', 'r', '--force'], { env: env() })
+    expect(taken).toMatchObject({ code: 0 })
+    expect(taken.out).toContain('r can be acquired now')
+    expect((await cli(['inspect', 'r'], { env: env() })).out).toContain('r is free')
+  })
+})
+
+it('a leftover on two of five masters is no lease', async () => {
+  await fixture.redlock(LONG)
+  for (const url of fixture.fleet.urls.slice(0, 2)) {
+    await openRedis(url, fixture).set(`${fixture.namespace}:lease:r`, 'token@w', 'PX', 60_000)
+  }
+  const said = await cli(['inspect', 'r'], { env: env() })
+  expect(said.code).toBe(0)
+  expect(said.out).toContain('r is free (2 of 5 masters still have a leftover key)')
+})
+
+describe('slots', () => {
+  it('`inspect` and `release` of the resource show who holds which; one slot can be released', async () => {
+    const first = await fixture.redlock({ ...LONG, owner: 'worker-1' })
+    const second = await fixture.redlock({ ...LONG, owner: 'worker-2' })
+    const a = await granted(first, 'gpu', { slots: 4 })
+    const b = await granted(second, 'gpu', { slots: 4 })
+    const [slotA = '', slotB = ''] = [...a.resources, ...b.resources]
+    const inspected = await cli(['inspect', 'gpu'], { env: env() })
+    expect(inspected.code).toBe(0)
+    expect(inspected.out).toContain('gpu has slots: 2 are held')
+    expect(inspected.out).toMatch(new RegExp(`${slotA} +held +worker-1 .*${a.fencingToken}`))
+    expect(inspected.out).toMatch(new RegExp(`${slotB} +held +worker-2 `))
+    expect(inspected.out).not.toContain('gpu is free')
+    const whole = await cli(['release', 'gpu', '--force'], { env: env() })
+    expect(whole.code).toBe(1)
+    expect(whole.out).toMatch(/nothing was changed: name one slot, such as `release gpu#\d`/)
+    expect(whole.out).toContain('worker-2')
+    const one = await cli(['release', slotA, '--force'], { env: env() })
+    expect(one).toMatchObject({ code: 0 })
+    const left = await cli(['inspect', 'gpu'], { env: env() })
+    expect(left.out).toContain('gpu has slots: 1 is held')
+  })
+})
+
+describe('the job under a lease', () => {
+  it('`leases` shows it with the time of its start; without the queue, that it is not shown', async () => {
+    const queue = `q-${fixture.namespace}`
+    const { namespace, fleet } = fixture
+    const connection = { url: fleet.queue.url }
+    const resource = ({ customer }: { customer: number }): string => `customer:${customer}`
+    const locked = new LockedQueue<{ customer: number }>(queue, { connection, namespace, resource })
+    fixture.defer(() => locked.close())
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'other')
+    let finish = (): void => undefined
+    const finished = new Promise<void>((resolve) => (finish = resolve))
+    const worker = new LockedWorker<{ customer: number }>(queue, () => finished, {
+      ...{ connection, redlock },
+      resource: ({ data }) => resource(data),
+    })
+    fixture.defer(async () => {
+      finish()
+      await worker.close()
+    })
+    const before = Date.now()
+    const job = await locked.add('post', { customer: 42 })
+    await until('it runs', () => job.isActive())
+    const said = await cli(['leases', '--json'], { env: env() })
+    const { leases } = said.json<{ leases: readonly { resource: string; job?: RunningJob }[] }>()
+    expect(leases).toMatchObject([
+      { resource: 'customer:42', job: { queue, jobId: job.id } },
+      { resource: 'other' },
+    ])
+    expect(leases[0]?.job?.since).toBeGreaterThanOrEqual(before)
+    expect(leases[1]?.job).toBeUndefined()
+    const people = await cli(['leases'], { env: env() })
+    expect(people.out).toMatch(
+      new RegExp(`customer:42 +held .* ${queue} ${job.id ?? ''} +20\\d\\d-`),
+    )
+    const away = ['leases', '--queue-redis', 'redis://127.0.0.1:1']
+    const alone = await cli(away, { env: env() })
+    expect(alone.code).toBe(0)
+    expect(alone.out).toMatch(/customer:42 +held/)
+    expect(alone.err).toContain("Jobs are not shown: the queue's Redis 127.0.0.1:1 does not answer")
+  })
+})
+
+describe('/readyz of `work`', () => {
+  it('is 503 for an idle worker without a quorum, and 200 again with one', async () => {
+    await fixture.redlock(LONG)
+    const queue = `q-${fixture.namespace}`
+    await using working = runningCli(
+      [
+        'work',
+        'test/tools/cli/ledger-worker-child.ts',
+        '--health-port',
+        '0',
+        '--health-host',
+        '::1',
+      ],
+      { ...env(), QUEUE: queue, BULLMQ_REDLOCK_MAX_LEASE_MS: '20000' },
+    )
+    const [, port = ''] = await working.line(/health at http:\/\/\S+:(\d+)\/healthz/)
+    const ready = (): Promise<Response> => fetch(`http://[::1]:${port}/readyz`)
+    await until('it is ready', async () => (await ready()).status === 200)
+    const [, , frozen] = fixture.fleet.masters
+    fixture.defer(async () => frozen?.thaw())
+    await frozen?.freeze()
+    await kill(2)
+    await until('a master too few votes', async () => (await ready()).status === 503)
+    expect(await (await ready()).json()).toMatchObject({
+      ...{ status: 'not ready', workers: [{ queue }] },
+      masters: { quorum: 3 },
+    })
+    expect((await fetch(`http://[::1]:${port}/healthz`)).status).toBe(200)
+    working.kill('SIGTERM')
+    await working.end()
+  })
+})

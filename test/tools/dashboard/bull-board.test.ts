@@ -1,0 +1,101 @@
+/**
+ * Beside a real Bull Board, in one express application: both work, and a job's log there says what
+ * the job waits for.
+ */
+import { createBullBoard } from '@bull-board/api'
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
+import { ExpressAdapter } from '@bull-board/express'
+import express from 'express'
+import { expect, test } from 'vitest'
+import * as dashboard from '../../../src/tools/dashboard/index.ts'
+import { until, useFleet } from '../../fixtures.ts'
+import { gate, invoices, invoiceWorker, listen, optionsFor } from './harness.ts'
+
+const fixture = useFleet({ masters: 3 })
+
+test('the public names of bullmq-redlock/dashboard', () => {
+  expect(Object.keys(dashboard).sort()).toEqual(['dashboardHandler', 'showReasons'])
+})
+
+interface Board {
+  /** What Bull Board shows as the log of a job. */
+  readonly log: (jobId: string) => Promise<readonly string[]>
+  readonly get: (path: string) => Promise<Response>
+}
+
+async function board(withReasons: boolean): Promise<Board> {
+  const queue = invoices(fixture)
+  const handler = dashboard.dashboardHandler(optionsFor(fixture, { prefix: fixture.namespace }))
+  fixture.defer(() => handler.close())
+  const serverAdapter = new ExpressAdapter()
+  serverAdapter.setBasePath('/queues')
+  const plain = new BullMQAdapter(queue)
+  const adapter = withReasons ? dashboard.showReasons(plain, handler) : plain
+  createBullBoard({ queues: [adapter], serverAdapter })
+  const app = express()
+  app.use(express.urlencoded())
+  app.use('/queues', serverAdapter.getRouter() as express.Router)
+  app.use('/redlock', handler)
+  app.use((_request, response) => {
+    response.status(404).send('of the application')
+  })
+  const { base } = await listen(fixture, app)
+  return {
+    get: (path) => fetch(base + path),
+    log: async (jobId) =>
+      (await (await fetch(`${base}/queues/api/queues/invoices/${jobId}/logs`)).json()) as string[],
+  }
+}
+
+test('serves both, each below its path, and the application answers the rest', async () => {
+  const { get } = await board(true)
+  expect((await get('/queues/')).status).toBe(200)
+  const page = await get('/redlock')
+  expect(page.url).toMatch(/\/redlock\/$/)
+  expect(await page.text()).toContain('Skip to content')
+  expect((await get('/redlock/rows.js')).headers.get('content-type')).toContain('text/javascript')
+  expect(await (await get('/redlock/state')).json()).toMatchObject({ fleet: { quorum: 2 } })
+  expect(await (await get('/redlock/elsewhere')).text()).toBe('of the application')
+})
+
+test("a job that had to wait names the resource's holder in its log", async () => {
+  const { log } = await board(false)
+  const redlock = await fixture.redlock({ owner: 'ann', leaseMs: 15_000, maxLeaseMs: 20_000 })
+  const lease = await redlock.acquire('customer:42', { autoExtend: true })
+  const queue = invoices(fixture)
+  await invoiceWorker(fixture, () => Promise.resolve())
+  await queue.add('x', { customer: '42' }, { jobId: 'j1' })
+  await until('it was given back', async () => (await log('j1')).length > 0)
+  expect((await log('j1'))[0]).toMatch(/^waits \d+ ms: .*customer:42.* ann \(/)
+  await lease.release()
+})
+
+test('a job that was added asleep shows what it waits for now, without a line in its log', async () => {
+  const { log } = await board(true)
+  const queue = invoices(fixture)
+  const held = gate()
+  await invoiceWorker(fixture, () => held.opened)
+  for (const jobId of ['j1', 'j2', 'j3']) await queue.add('x', { customer: '42' }, { jobId })
+  await until('the first runs', async () => (await queue.getActiveCount()) === 1)
+  expect(await log('j3')).toEqual([
+    'now: Job j3 (waiting) is in line for `customer:42` and waits for its turn: 2 ahead of it.',
+  ])
+  expect(await log('j1')).toEqual([
+    'now: Job j1 (active) is first in line for `customer:42` and waits for nothing: it is being processed.',
+  ])
+  held.open()
+  await until('all are done', async () => (await queue.getCompletedCount()) === 3)
+  expect(await log('j3')).toEqual([])
+})
+
+test('shows the stored log where its Redis or the masters are away', async () => {
+  const written: dashboard.LogAdapter = {
+    getName: () => 'invoices',
+    getJobLogs: () => Promise.resolve(['written']),
+  }
+  const away = { why: () => Promise.reject(new Error('away')) }
+  expect(await dashboard.showReasons(written, away).getJobLogs('1')).toEqual([
+    'written',
+    'now: Error: away',
+  ])
+})

@@ -1,0 +1,67 @@
+/** What two looks tell: pure. */
+import { expect, test } from 'vitest'
+import { LeaseWatch, type LeaseChanges } from '../../../src/tools/operator/lease-changes.ts'
+import type { LiveLease, LiveLeases } from '../../../src/tools/operator/live-leases.ts'
+
+function lease(resource: string, freeInMs: number, holder = 'w1 (a…)'): LiveLease {
+  return { resource, state: 'held', holder, fencingToken: 1, freeInMs, votes: 3 }
+}
+
+function look(leases: readonly LiveLease[], more: Partial<LiveLeases> = {}): LiveLeases {
+  return { leases, quorum: 2, masters: 3, unreachable: [], truncated: false, ...more }
+}
+
+/** The last of several looks, one second apart. */
+function after(...looks: readonly LiveLeases[]): LeaseChanges {
+  const watch = new LeaseWatch()
+  return looks.map((each, index) => watch.seen(each, index * 1_000, index)).at(-1) as LeaseChanges
+}
+
+test('the first snapshot has no rates', () => {
+  expect(after(look([lease('a', 900)]))).toMatchObject({ overMs: 0, began: 0, ended: 0 })
+})
+
+test('reports which leases began and which ended', () => {
+  const changes = after(
+    look([lease('a', 9_000)]),
+    look([lease('b', 9_000)]),
+    look([lease('b', 8_000)]),
+  )
+  expect(changes).toMatchObject({ overMs: 2_000, began: 1, ended: 1, lapsed: [] })
+})
+
+test('a lease that runs to its end counts as expired, not as released', () => {
+  const changes = after(
+    look([lease('a', 2_500)]),
+    look([lease('a', 1_500)]),
+    look([lease('a', 500)]),
+    look([]),
+  )
+  expect(changes.lapsed).toMatchObject([{ resource: 'a', holder: 'w1 (a…)', at: 3 }])
+})
+
+test('a lease that ends with time left counts as released', () => {
+  expect(after(look([lease('a', 9_000)]), look([lease('a', 8_000)]), look([])).lapsed).toEqual([])
+})
+
+test('a lease that is extended and then ends counts as released', () => {
+  const looks = [look([lease('a', 900)]), look([lease('a', 900)]), look([])]
+  expect(after(...looks).lapsed).toEqual([])
+})
+
+test('the next holder of a resource is another lease', () => {
+  const changes = after(look([lease('a', 9_000)]), look([lease('a', 9_000, 'w2 (b…)')]))
+  expect(changes).toMatchObject({ began: 1, ended: 1 })
+})
+
+test('a master that becomes unreachable ends no lease', () => {
+  const unreachable = ['m1', 'm2'].map((master) => ({ master, problem: 'away' }))
+  const changes = after(look([lease('a', 500)]), look([], { unreachable }), look([]))
+  expect(changes).toMatchObject({ ended: 0, lapsed: [] })
+  expect(after(look([]), look([], { unreachable })).unknown).toBe('too few masters answer')
+})
+
+test('an incomplete list ends no lease', () => {
+  const changes = after(look([lease('a', 500)]), look([], { truncated: true }))
+  expect(changes).toMatchObject({ unknown: 'more leases than are looked at', ended: 0 })
+})

@@ -1,0 +1,485 @@
+/** The page in a real Chromium: what it shows, how it stays true, and who can use it. */
+import { mkdir } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createBullBoard } from '@bull-board/api'
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
+import { ExpressAdapter } from '@bull-board/express'
+import axe from 'axe-core'
+import express from 'express'
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { granted, until, useFleet } from '../../fixtures.ts'
+import { findChromium, launch } from './browser.ts'
+import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
+import {
+  gate,
+  invoices,
+  invoiceWorker,
+  listen,
+  optionsFor,
+  serve,
+  type Gate,
+  type Served,
+} from './harness.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+const program = findChromium()
+const fixture = useFleet({ masters: 5 })
+const LONG = { leaseMs: 15_000, maxLeaseMs: 20_000, owner: 'worker-2:4712' }
+const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }
+const DESK = { viewport: { width: 1280, height: 900 } }
+/**
+ * Where pictures are kept; `DASHBOARD_SCREENSHOTS=docs/images` renews those of the documentation.
+ */
+const PICTURES = process.env['DASHBOARD_SCREENSHOTS'] ?? join(tmpdir(), 'bullmq-redlock-dashboard')
+
+describe.skipIf(program === undefined)('in Chromium', () => {
+  let browser: Browser | undefined
+
+  beforeAll(async () => {
+    browser = await launch(program ?? '')
+  })
+  afterAll(async () => {
+    await browser?.close()
+  })
+
+  /** A page of its own, which must not have failed in any way when the test is over. */
+  async function open(
+    { base }: Pick<Served, 'base'>,
+    path = '/',
+    options: BrowserContextOptions = DESK,
+  ): Promise<Page> {
+    if (browser === undefined) throw new Error('the browser is started in beforeAll')
+    const context = await browser.newContext(options)
+    const page = await context.newPage()
+    page.setDefaultTimeout(15_000)
+    const errors: string[] = []
+    page.on('pageerror', ({ message }) => errors.push(message))
+    fixture.defer(async () => {
+      await context.close()
+      expect(errors).toEqual([])
+    })
+    await page.goto(base + path)
+    return page
+  }
+
+  async function live(page: Page): Promise<void> {
+    await page.getByText('Live', { exact: true }).waitFor()
+  }
+
+  /**
+   * Leases of two workers, of which one is in this process, and two lines. Ends when it is told.
+   */
+  async function busy(): Promise<Gate> {
+    const other = await fixture.redlock(LONG)
+    for (const name of ['order:9001', 'order:9002', 'gpu#1', 'report:2026-11']) {
+      await granted(other, name, { autoExtend: true })
+    }
+    const work = gate()
+    await invoiceWorker(fixture, async (lease) => {
+      await lease.step('load', () => 1)
+      await lease.step('charge', () => work.opened)
+    })
+    const queue = invoices(fixture)
+    for (const customer of ['42', '42', '7', '42', '7', '42', '42', '1']) {
+      await queue.add('invoice', { customer })
+    }
+    return work
+  }
+
+  /** What charts have to show in the pictures of the documentation. */
+  async function someMinutes(): Promise<void> {
+    const visitor = await fixture.redlock(LONG)
+    const queue = invoices(fixture)
+    for (let second = 0; second < 60; second++) {
+      for (let nr = 0; nr < second % 7; nr++) {
+        await (await granted(visitor, `report:${nr}`)).release()
+      }
+      if (second % 9 === 0) await queue.add('invoice', { customer: '42' })
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
+    }
+  }
+
+  const rows = (page: Page, table: string): Promise<string[]> =>
+    page.locator(`#${table} tr th`).allInnerTexts()
+
+  const overflow = (page: Page): Promise<number> =>
+    page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+
+  test('a job links to Bull Board, where that is mounted', async () => {
+    const serverAdapter = new ExpressAdapter()
+    serverAdapter.setBasePath('/admin/queues')
+    createBullBoard({ queues: [new BullMQAdapter(invoices(fixture))], serverAdapter })
+    const own = { prefix: fixture.namespace, basePath: '/locks', bullBoard: '/admin/queues' }
+    const handler = dashboardHandler(optionsFor(fixture, own))
+    fixture.defer(() => handler.close())
+    const app = express()
+    app.use('/admin/queues', serverAdapter.getRouter() as express.Router)
+    app.use('/locks', handler)
+    const { base } = await listen(fixture, app)
+    const work = await busy()
+    const page = await open({ base }, '/locks/')
+    await live(page)
+    const lease = page.locator('#leases tr', { hasText: 'customer:42' })
+    await lease.getByRole('link', { name: 'invoices 1,' }).click()
+    await page.waitForURL('**/admin/queues/queue/invoices/1')
+    await page.getByText('#1').first().waitFor()
+    work.open()
+  })
+
+  test('shows masters, leases with holder, step, votes and time left, and lines with reasons', async () => {
+    const served = await serve(fixture, { prefix: fixture.namespace })
+    const work = await busy()
+    const page = await open(served)
+    await live(page)
+    await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('charge').waitFor()
+    expect(await page.locator('#fleet-summary').innerText()).toBe(
+      '5 of 5 masters vote, 3 needed. 2 more may fail.',
+    )
+    expect(await rows(page, 'masters')).toHaveLength(5)
+    expect(await rows(page, 'leases')).toEqual(
+      ['customer:1', 'customer:42', 'customer:7', 'gpu#1', 'order:9001', 'order:9002'].concat(
+        'report:2026-11',
+      ),
+    )
+    const row = await page.locator('#leases tr', { hasText: 'customer:42' }).innerText()
+    expect(row).toMatch(
+      /held\s+worker-1:4711 \(.{6}…\)\s+invoices \d+, for [\d.]+ m?s\s+charge\s+[\d.]+ s\s+5 of 5\s+\d{16}/,
+    )
+    const line = page.locator('#lines tr', { hasText: 'customer:42' })
+    await line.getByText('is running').waitFor()
+    expect(await line.innerText()).toContain('(waiting) waits for its turn: 1 ahead of it')
+    work.open()
+  })
+
+  test('shows what is set for a line, whose it is, and its weight', async () => {
+    await fixture.redlock(LONG)
+    const queue = invoices(fixture, { tenant: () => 'acme', weight: () => 4 })
+    await queue.pauseResource('customer:1', { reason: 'migration' })
+    await queue.setSlots('customer:*', 2)
+    await queue.setRate('customer:1', { limit: 100, perMs: 60_000 })
+    for (const customer of ['1', '1', '2', '2', '2']) await queue.add('invoice', { customer })
+    const page = await open(await serve(fixture, { prefix: fixture.namespace }))
+    await live(page)
+    const line = (name: string): Locator => page.locator('#lines tr', { hasText: name })
+    await line('customer:1').getByText('acme, weight 4').waitFor()
+    expect(await line('customer:1').innerText()).toContain(
+      'paused (migration); 2 slots by customer:*; 100 in 1 min',
+    )
+    expect(await line('customer:2').innerText()).toMatch(
+      /2 slots by customer:\*\s+.*waits for the turn of its tenant `acme`, of weight 4/,
+    )
+    await queue.resumeResource('customer:1')
+    await line('customer:1').getByText('2 slots by customer:*; 100 in 1 min').waitFor()
+  })
+
+  test('lines come before leases; leases have pages and an order, which the address keeps', async () => {
+    const redlock = await fixture.redlock(LONG)
+    for (let nr = 10; nr < 40; nr++) await granted(redlock, `order:${nr}`)
+    await granted(redlock, 'shortest', { leaseMs: 12_000 })
+    const page = await open(await serve(fixture))
+    await live(page)
+    const headings = await page.locator('main h2:visible').allInnerTexts()
+    expect(headings).toEqual(['Fleet', 'Jobs', 'Lines', 'Leases', 'Losses and rates'])
+    await page.getByText('Page 1 of 2').waitFor()
+    await page.getByRole('button', { name: 'Next' }).click()
+    await page.getByText('Page 2 of 2').waitFor()
+    expect(await rows(page, 'leases')).toHaveLength(6)
+    await page.reload()
+    await page.getByText('Page 2 of 2').waitFor()
+    await page.getByLabel('Sort by').selectOption('left')
+    await page.getByText('Page 1 of 2').waitFor()
+    await until('the shortest is first', async () => (await rows(page, 'leases'))[0] === 'shortest')
+    expect(page.url()).toContain('sort=left')
+    expect(await page.locator('#charts path').count()).toBe(4)
+  })
+
+  test('without a quorum it says that holders are unknown, and shows what the others have', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:42')
+    const page = await open(await serve(fixture))
+    await live(page)
+    for (const master of fixture.fleet.masters.slice(0, 3)) await master.kill()
+    await page.getByText('The holders are not known: too few masters answer').waitFor()
+    await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('unknown').waitFor()
+    expect(await page.locator('#fleet-summary').innerText()).toContain('No lease can be granted')
+  })
+
+  test('a new lease appears, and a released one goes, without a reload', async () => {
+    const redlock = await fixture.redlock(LONG)
+    const page = await open(await serve(fixture))
+    await live(page)
+    expect(await rows(page, 'leases')).toEqual([])
+    const lease = await granted(redlock, 'customer:42')
+    await page.getByRole('link', { name: 'customer:42' }).waitFor()
+    await lease.release()
+    await page.getByRole('link', { name: 'customer:42' }).waitFor({ state: 'detached' })
+    expect(await page.locator('#leases-summary').innerText()).toContain('0 leases')
+  })
+
+  test('a master that dies is named, said aloud once, and again when it is back', async () => {
+    await fixture.redlock(LONG)
+    const page = await open(await serve(fixture))
+    await live(page)
+    await fixture.fleet.masters[2]?.kill()
+    await page.getByText('4 of 5 masters vote').first().waitFor()
+    expect(await page.locator('#findings').innerText()).toContain('does not answer')
+    await until('it is said', async () =>
+      (await page.locator('#news').innerText()).startsWith('4 of 5 masters vote'),
+    )
+  })
+
+  test('search shows what contains the text, keeps it over a reload, and says how many', async () => {
+    const redlock = await fixture.redlock(LONG)
+    for (const name of ['customer:42', 'customer:420', 'order:1']) await granted(redlock, name)
+    const page = await open(await serve(fixture))
+    await live(page)
+    await page.getByRole('searchbox', { name: 'Resource' }).fill('mer:42')
+    await page.getByText('2 leases with “mer:42” in the name.').waitFor()
+    expect(await rows(page, 'leases')).toEqual(['customer:42', 'customer:420'])
+    await until(
+      'it is said',
+      async () => (await page.locator('#news').innerText()) === '2 leases found',
+    )
+    await page.reload()
+    await live(page)
+    expect(await rows(page, 'leases')).toEqual(['customer:42', 'customer:420'])
+    await page.getByRole('searchbox').fill('nobody')
+    await page.getByText('0 leases with “nobody” in the name.').waitFor()
+  })
+
+  test('with the keyboard alone: skip, search, open a resource, close it, return to the row', async () => {
+    const redlock = await fixture.redlock(LONG)
+    for (const name of ['customer:42', 'order:1']) await granted(redlock, name)
+    const page = await open(await serve(fixture))
+    await live(page)
+    const focused = (): Promise<string> =>
+      page.evaluate<string>('document.activeElement.id || document.activeElement.textContent')
+    await page.keyboard.press('Tab')
+    expect(await focused()).toBe('Skip to content')
+    await page.keyboard.press('Enter')
+    expect(await focused()).toBe('main')
+    await page.keyboard.press('Shift+Tab')
+    await page.keyboard.press('Shift+Tab')
+    expect(await focused()).toBe('text')
+    await page.keyboard.type('order')
+    await page.keyboard.press('Enter')
+    await page.getByText('1 lease with “order” in the name.').waitFor()
+    for (let tab = 0; tab < 3 && (await focused()) !== 'order:1'; tab++)
+      await page.keyboard.press('Tab')
+    expect(await focused()).toBe('order:1')
+    const outline = await page.evaluate<string>(
+      'getComputedStyle(document.activeElement).outlineStyle',
+    )
+    expect(outline).toBe('solid')
+    await page.keyboard.press('Enter')
+    await page.getByText(/^Held by worker-2:4712 /).waitFor()
+    await until('its heading is focused', async () => (await focused()) === 'resource-title')
+    expect(await rows(page, 'resource-masters')).toHaveLength(5)
+    await page.keyboard.press('Escape')
+    expect(await focused()).toBe('order:1')
+    await page.locator('#resource').waitFor({ state: 'hidden' })
+  })
+
+  test('focus stays on its row while rows come and go, and is not lost with it', async () => {
+    const redlock = await fixture.redlock(LONG)
+    const lease = await granted(redlock, 'customer:5')
+    const page = await open(await serve(fixture))
+    await page.getByRole('link', { name: 'customer:5' }).focus()
+    await granted(redlock, 'customer:1')
+    await page.getByRole('link', { name: 'customer:1' }).waitFor()
+    const focused = (): Promise<string> =>
+      page.evaluate<string>('document.activeElement.textContent')
+    expect(await focused()).toBe('customer:5')
+    await lease.release()
+    await until('it is led to the heading', async () => (await focused()) === 'Leases')
+  })
+
+  test('without the server the page says that it is out of date, and recovers by itself', async () => {
+    await fixture.redlock(LONG)
+    const first = await serve(fixture)
+    const page = await open(first)
+    await live(page)
+    await first.close()
+    await page.getByText('Not connected').waitFor()
+    await page
+      .getByText(/No connection to the dashboard\. What you see is old/)
+      .first()
+      .waitFor()
+    await serve(fixture, {}, first.port)
+    await live(page)
+    expect(await page.locator('#stale').isVisible()).toBe(false)
+  })
+
+  test('a stream that stalls without ending is out of date too', async () => {
+    await fixture.redlock(LONG)
+    const served = await serve(fixture)
+    const state = JSON.stringify(await served.state())
+    const handler = dashboardHandler(optionsFor(fixture))
+    fixture.defer(() => handler.close())
+    const silent = await listen(fixture, (request, response) => {
+      if (request.url?.startsWith('/events') !== true) handler(request, response)
+      else {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(`event: state\ndata: ${state}\n\n`)
+      }
+    })
+    const page = await open(silent)
+    await live(page)
+    await page.getByText(/What you see is old: \d/).waitFor()
+    expect(await page.locator('#connection').innerText()).toBe('Not connected')
+  })
+
+  test('the login accepts the token, refuses a wrong one, and leaves it out of the address', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:42')
+    const token = 'correct-horse-battery'
+    const page = await open(await serve(fixture, { token }))
+    const box = page.getByLabel('Token')
+    await box.fill('wrong')
+    await page.keyboard.press('Enter')
+    await page.getByRole('alert').getByText('Wrong token.').waitFor()
+    await box.fill(token)
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await live(page)
+    expect(await rows(page, 'leases')).toEqual(['customer:42'])
+    expect(page.url()).not.toContain(token)
+    expect(await page.evaluate<string>('document.cookie')).toBe('')
+  })
+
+  test('nothing from the servers is run or drawn as HTML', async () => {
+    const evil = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>"&lt;'
+    const redlock = await fixture.redlock({ ...LONG, owner: '<b onclick=alert(1)>ann</b>' })
+    await granted(redlock, evil)
+    const page = await open(await serve(fixture), `/#resource=${encodeURIComponent(evil)}`)
+    await live(page)
+    expect(await rows(page, 'leases')).toEqual([evil])
+    expect(await page.locator('#resource-title').innerText()).toBe(evil)
+    await page.getByRole('searchbox').fill(evil)
+    await page.getByText('1 lease with').waitFor()
+    expect(await page.locator('main img, main script, main b').count()).toBe(0)
+    expect(await page.evaluate<boolean>("'ran' in window")).toBe(false)
+    // And were it drawn, it would still not run.
+    await page.evaluate(
+      `document.body.insertAdjacentHTML('beforeend', '<img src=x onerror="window.ran=1">')`,
+    )
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(await page.evaluate<boolean>("'ran' in window")).toBe(false)
+  })
+
+  test.each(['light', 'dark'] as const)(
+    'no fault that axe finds, %s, at 1280 and 390 px, healthy and not',
+    async (colorScheme) => {
+      const work = await busy()
+      const served = await serve(fixture, { prefix: fixture.namespace })
+      const paths = ['/', '/#resource=customer:42']
+      for (const size of [DESK, PHONE]) {
+        for (const path of paths) {
+          const page = await open(served, path, { ...size, colorScheme, bypassCSP: true })
+          await live(page)
+          expect(await faults(page, colorScheme)).toEqual([])
+          expect(await overflow(page)).toBeLessThanOrEqual(0)
+        }
+      }
+      await fixture.fleet.masters[1]?.kill()
+      const page = await open(served, '/', { ...PHONE, colorScheme, bypassCSP: true })
+      await page.getByText('4 of 5 masters vote').first().waitFor()
+      expect(await faults(page, colorScheme)).toEqual([])
+      await served.close()
+      await page.getByText('Not connected').waitFor()
+      expect(await faults(page, colorScheme)).toEqual([])
+      work.open()
+    },
+  )
+
+  test('on a phone the longest names do not make the page wider than it', async () => {
+    const redlock = await fixture.redlock({ ...LONG, owner: `host-${'x'.repeat(200)}` })
+    await granted(redlock, `customer:${'y'.repeat(400)}`)
+    const page = await open(await serve(fixture), '/', PHONE)
+    await live(page)
+    await page.locator('#leases tr').waitFor()
+    expect(await overflow(page)).toBeLessThanOrEqual(0)
+    const table = page.getByRole('table', { name: 'Live leases, by resource' })
+    expect(await table.getByRole('rowheader').count()).toBe(1)
+    const buttons = await page.getByRole('button', { name: 'Search' }).boundingBox()
+    expect(buttons?.height).toBeGreaterThanOrEqual(44)
+  })
+
+  test('moves nothing for a user who asks for reduced motion', async () => {
+    const redlock = await fixture.redlock(LONG)
+    await granted(redlock, 'customer:1')
+    const page = await open(await serve(fixture), '/', { ...DESK, reducedMotion: 'reduce' })
+    await page.getByRole('link', { name: 'customer:1' }).waitFor()
+    await granted(redlock, 'customer:2')
+    await page.locator('tr.fresh').first().waitFor()
+    const animation = await page.evaluate<string>(
+      "getComputedStyle(document.querySelector('tr.fresh')).animationName",
+    )
+    expect(animation).toBe('none')
+  })
+
+  // DASHBOARD_SCREENSHOTS=docs/images npx vitest run test/tools/dashboard/page.test.ts -t pictures
+  test('takes the pictures of the pages', { timeout: 180_000 }, async () => {
+    await mkdir(PICTURES, { recursive: true })
+    await mkdir(join(tmpdir(), 'bullmq-redlock-dashboard'), { recursive: true })
+    const served = await serve(fixture, { prefix: fixture.namespace })
+    const work = await busy()
+    await fixture.fleet.masters[3]?.kill()
+    if (process.env['DASHBOARD_SCREENSHOTS'] !== undefined) {
+      await open(served) // The page looks while it is open.
+      await someMinutes()
+    }
+    for (const [size, width] of [
+      [DESK, 1280],
+      [PHONE, 390],
+    ] as const) {
+      for (const colorScheme of ['light', 'dark'] as const) {
+        const page = await open(served, '/', { ...size, colorScheme })
+        await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('charge').waitFor()
+        await page.locator('#seen-rates dd').first().waitFor()
+        const path = join(PICTURES, `dashboard-${width}-${colorScheme}.png`)
+        const shot = await page.screenshot({ path, fullPage: width === 1280 })
+        expect(shot.length).toBeGreaterThan(10_000)
+      }
+    }
+    // The same at the worst hours, beside those of the documentation.
+    for (const [dead, name] of [
+      [2, 'half-dead'],
+      [5, 'dead'],
+    ] as const) {
+      for (const master of fixture.fleet.masters.slice(0, dead))
+        if (master.running) await master.kill()
+      for (const [size, width] of [
+        [DESK, 1280],
+        [PHONE, 390],
+      ] as const) {
+        const colorScheme = width === 1280 ? 'light' : 'dark'
+        const page = await open(served, '/', { ...size, colorScheme })
+        await page.getByText('needed. ').first().waitFor()
+        const path = join(tmpdir(), 'bullmq-redlock-dashboard', `${name}-${width}.png`)
+        await page.screenshot({ path, fullPage: true })
+      }
+    }
+    work.open()
+  })
+})
+
+/**
+ * What axe says against WCAG 2.2 A and AA and its own best practices. Dark is the same page with
+ * other colours.
+ */
+async function faults(page: Page, colours: 'light' | 'dark'): Promise<readonly string[]> {
+  await page.addScriptTag({ content: axe.source })
+  const tags = colours === 'light' ? '' : "{ runOnly: ['cat.color'] }"
+  const { violations } = await page.evaluate<Report>(`axe.run(${tags})`)
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+}
+
+interface Report {
+  readonly violations: readonly {
+    readonly id: string
+    readonly nodes: readonly { html: string }[]
+  }[]
+}
