@@ -39,8 +39,8 @@ export interface LeaseOptions {
 export type Capability = 'handOver' | 'slots' | 'announcements'
 
 /**
- * What a `LockedWorker` takes leases from: `Redlock`, `RedlockCells`, `PostgresLocks`, `EtcdLocks`,
- * `ZooKeeperLocks`, or your own. `lockServiceCases` tests it.
+ * What a `LockedWorker` takes leases from: `Redlock`, `PostgresLocks`, `EtcdLocks`, `ZooKeeperLocks`,
+ * or your own. `lockServiceCases` tests it.
  */
 export interface LockService {
   /** Resources of different namespaces have nothing to do with each other. */
@@ -75,11 +75,6 @@ export interface LockService {
    * Ends a lease and acquires its resources anew, without a moment in which another client could.
    */
   handOver?(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome>
-  /**
-   * One attempt that is `unreachable` only when no resource could be had; a service of one fleet
-   * needs none.
-   */
-  probe?(resource: string): Promise<AcquireOutcome>
   /** Who holds a resource. */
   inspect?(resource: string): Promise<Inspection>
   /** Loses the leases that are still held, releases them, and disconnects. */

@@ -10,7 +10,6 @@ import { answersOf } from './quorum/explain.ts'
 import { Poll } from './quorum/poll.ts'
 import { TOKENS_PER_GRANT } from './verbs/acquire.ts'
 import type { Claim, Predecessor } from './verbs/claim.ts'
-import { Confirm } from './verbs/confirm.ts'
 import { Extend } from './verbs/extend.ts'
 import { heal } from './verbs/heal.ts'
 import { Release, turnMs } from './verbs/release.ts'
@@ -64,17 +63,6 @@ export class QuorumLease extends HeldLease {
 
   belongsTo(fleet: Fleet): boolean {
     return this.#fleet === fleet
-  }
-
-  /** Takes a larger fencing token, if a quorum agrees: every later lease has a larger one still. */
-  async raise(fencingToken: number): Promise<boolean> {
-    this.assertHeld()
-    const poll = new Poll(this.#fleet, new Confirm(this.#fleet, this.#claim, fencingToken))
-    if ((await poll.verdict) === 'against') return false
-    this.#counter = fencingToken
-    this.#passes = 0
-    this.#fleet.leases.log?.extended(this)
-    return this.remainingMs() > 0
   }
 
   /**

@@ -281,11 +281,6 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#attempt(lease.resources, terms, { waitMs: 0, waiter: lease.waiter }, lease)
   }
 
-  /** Whether this instance holds the lease now. */
-  holds(lease: Lease): boolean {
-    return lease instanceof QuorumLease && this.#fleet.leases.held.has(lease)
-  }
-
   /**
    * Who holds a resource, and what every master says about it.
    * @throws QuorumUnreachableError when fewer than a quorum answer; TypeError for a bad resource.

@@ -173,7 +173,6 @@ function confirm(scene: Scene): Reply {
   for (const resource of resources) {
     if (memory.get(keys.lease(resource)) !== token) return ['lost']
   }
-  if (scene.quarantineMs > 0 && isAbandoned(scene, token)) return ['lost']
   let highest = 0
   for (const resource of resources) {
     const counter = Math.max(counterOf(scene, resource), fence)

@@ -30,7 +30,6 @@ import {
   PHASE,
   PROPOSAL,
   QUARANTINE,
-  TARGET,
   TOKEN,
   TRAFFIC,
 } from './protocol-state.ts'
@@ -52,14 +51,10 @@ interface Move {
   readonly row: Uint32Array
 }
 
-/** What the real code has done, when the last event of a step has run. */
-interface Rounds {
-  extended: number
-  raised: number
-}
-
-interface Outcome extends Rounds {
+interface Outcome {
   lease: QuorumLease | undefined
+  /** How often, when the last event of a step has run. */
+  extended: number
   /** When its last extension began. */
   askedAt: number
 }
@@ -80,7 +75,7 @@ class HeldLink extends Link {
 
   constructor(network: SimulatedNetwork, time: VirtualTime, attempt: () => Attempt) {
     const options = { time, random: new SeededRandom(1), faults: new FaultCounts() }
-    super(network, { ...options, profile: CALM, deadlineMs: LEASE_MS }, 0)
+    super(network, { ...options, profile: CALM, deadlineMs: LEASE_MS })
     this.#time = time
     this.#attempt = attempt
   }
@@ -118,8 +113,8 @@ class RealWorld {
   /** By attempt. A successor is of the same client. */
   readonly #clientOf: (Client | undefined)[] = []
   readonly outcomes: readonly [Outcome, Outcome] = [
-    { lease: undefined, extended: 0, raised: 0, askedAt: 0 },
-    { lease: undefined, extended: 0, raised: 0, askedAt: 0 },
+    { lease: undefined, extended: 0, askedAt: 0 },
+    { lease: undefined, extended: 0, askedAt: 0 },
   ]
   readonly #tokens = new Map<string, Attempt>()
   readonly #scope: Scope
@@ -150,7 +145,6 @@ class RealWorld {
     if (what === 'start') this.#start(attempt, get(own, PROPOSAL))
     if (what === 'take over') this.#takeOver(attempt, get(own, PROPOSAL))
     if (what === 'begin to extend') this.#extend(attempt)
-    if (what === 'begin to raise') this.#raise(attempt, get(own, TARGET))
     if (what === 'vanish') this.#masters[master]?.memory.delete(`${NAMESPACE}:lease:${RESOURCE}`)
     if (what === 'forget') this.#forget(master)
     if (what === 'acquire' || what === 'confirm' || what === 'extend' || what === 'heal') {
@@ -180,10 +174,10 @@ class RealWorld {
       const holder = attempt === undefined ? 0 : attempt + 1
       return `${holder} at ${small(Number(memory.get(`${NAMESPACE}:fence:${RESOURCE}`) ?? 0))}`
     })
-    const leases = this.outcomes.map(({ lease, extended, raised }) => {
+    const leases = this.outcomes.map(({ lease, extended }) => {
       const held = lease !== undefined && lease.remainingMs() > 0
       const how = held ? `held with ${small(lease.fencingToken)}` : 'not held'
-      return `${how}, ${extended} extended, ${raised} raised`
+      return `${how}, ${extended} extended`
     })
     return [...masters, ...leases]
   }
@@ -228,14 +222,6 @@ class RealWorld {
       if (status === 'extended') outcome.extended++
     }
     outcome.lease?.extend().then(extended, () => undefined)
-  }
-
-  #raise(attempt: Attempt, target: number): void {
-    const outcome = this.outcomes[attempt]
-    const raised = (done: boolean): void => {
-      if (done) outcome.raised++
-    }
-    outcome.lease?.raise(large(target)).then(raised, () => undefined)
   }
 
   #deliver(procedure: string, attempt: Attempt, master: number): void {
@@ -335,22 +321,24 @@ function small(counter: number): number {
   return counter === 0 ? 0 : (counter - BASE_US) / TOKENS_PER_GRANT
 }
 
-type Done = readonly [Rounds, Rounds]
-
-function expected(row: Uint32Array, masters: number, done: Done): readonly string[] {
+function expected(
+  row: Uint32Array,
+  masters: number,
+  extensions: readonly [number, number],
+): readonly string[] {
   const words = Array.from(row.subarray(0, masters))
   const attempts = Array.from(row.subarray(masters, masters + 2))
   return [
     ...words.map((word) => `${get(word, HOLDER)} at ${get(word, COUNTER)}`),
     ...attempts.map((word, index) => {
       const how = get(word, PHASE) === HELD ? `held with ${get(word, TOKEN)}` : 'not held'
-      return `${how}, ${done[index]?.extended} extended, ${done[index]?.raised} raised`
+      return `${how}, ${extensions[index]} extended`
     }),
   ]
 }
 
 /** What the real code does by itself as soon as it can. */
-const AT_ONCE = new Set(['complete', 'ask to confirm', 'extended', 'raised'])
+const AT_ONCE = new Set(['complete', 'ask to confirm', 'extended'])
 
 /** They end walks before much has happened, so the others are taken first as a rule. */
 const LOSSES_AND_TIME = new Set(['vanish', 'forget', 'time passes'])
@@ -376,10 +364,7 @@ export async function walk(given: Scope, seed: number): Promise<Walk> {
   await world.begin()
   const steps: string[] = []
   const taken = new Map<string, number>()
-  const done: Done = [
-    { extended: 0, raised: 0 },
-    { extended: 0, raised: 0 },
-  ]
+  const extensions: [number, number] = [0, 0]
   while (steps.length < MAX_STEPS) {
     moves = []
     protocol.successors(state)
@@ -392,8 +377,7 @@ export async function walk(given: Scope, seed: number): Promise<Walk> {
     const { what, attempt = 0, master } = move.step
     steps.push(master === undefined ? move.label : `${move.label} (master ${master + 1})`)
     taken.set(what, (taken.get(what) ?? 0) + 1)
-    if (what === 'extended') done[attempt].extended++
-    if (what === 'raised') done[attempt].raised++
+    if (what === 'extended') extensions[attempt]++
     try {
       await world.take(move)
       state = move.row
@@ -402,7 +386,7 @@ export async function walk(given: Scope, seed: number): Promise<Walk> {
       // What the code does at once, the model does in its next step.
       if (moves.some(({ step }) => AT_ONCE.has(step.what))) continue
       if (what === 'extend' && isGone(state, scope.masters, attempt)) break
-      compare(world.seen(), expected(state, scope.masters, done))
+      compare(world.seen(), expected(state, scope.masters, extensions))
     } catch (error) {
       throw new Error(`Seed ${seed}: ${String(error)}\n  ${steps.join('\n  ')}`, { cause: error })
     }

@@ -71,18 +71,6 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/redlock/quorum-lease.ts',
-    code: 'this.#fleet.leases.log?.extended(this)',
-    changes: [['this.#fleet.leases.log?.extended(this)', ';']],
-    why: TOLD,
-  },
-  {
-    file: 'src/redlock/quorum-lease.ts',
-    code: 'return this.remainingMs() > 0',
-    changes: [['>', '>=']],
-    why: 'a lease in two cells is trusted for as long as both halves are',
-  },
-  {
-    file: 'src/redlock/quorum-lease.ts',
     code: 'handOverLocally(terms: LeaseTerms): QuorumLease | undefined {\n    this.assertHeld()',
     changes: [['this.assertHeld()', ';']],
     why: '`beginHandOver` looks too, in the same turn',

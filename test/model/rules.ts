@@ -13,7 +13,6 @@ export const REMOVABLE = [
   'healNeverReplaces',
   'healChecksCounter',
   'healedWaitsForVote',
-  'healedDoesNotConfirm',
   'quarantine',
   'quarantineIsMonotonic',
   'oldHolderStops',

@@ -109,9 +109,7 @@ export class SimulatedClient {
     const clock = new VirtualClock({ time, random: this.#random.fork(), wall, rate })
     this.#clock = clock
     this.#unsettled = new Map()
-    this.#links = masters.map((_, index) =>
-      network.link(index * 2 < masters.length ? 0 : scenario.farMs),
-    )
+    this.#links = masters.map(() => network.link())
     this.#connections = []
     this.#closing = false
     this.#redlock = new Redlock({

@@ -328,13 +328,5 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
         expect(ttlMs).toBeLessThanOrEqual(MAX_LEASE_MS)
       }
     })
-
-    it('a key that was healed within a quarantine has no vote in a confirm', async () => {
-      const counter = await bench.granted('a')
-      await bench.redis.hset(bench.keys.master, 'votesInMs', 20_000)
-      await bench.redis.del(bench.keys.lease('r'))
-      expect((await bench.heal('a', counter))[0]).toBe('healed')
-      expect(await bench.confirm('a', counter)).toEqual(['lost'])
-    })
   })
 })
