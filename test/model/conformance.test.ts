@@ -37,7 +37,6 @@ const SEEN: readonly Removable[] = [
   'healWaitsForQuorum',
   'healedWaitsForVote',
   'quarantine',
-  'oldHolderStops',
   'trustFromStart',
 ]
 

@@ -61,7 +61,6 @@ interface Outcome {
 
 interface Message {
   readonly procedure: string
-  readonly attempt: Attempt
   readonly run: () => void
 }
 
@@ -71,20 +70,18 @@ class HeldLink extends Link {
   next = ''
   readonly sent: Message[] = []
   readonly #time: VirtualTime
-  readonly #attempt: () => Attempt
 
-  constructor(network: SimulatedNetwork, time: VirtualTime, attempt: () => Attempt) {
+  constructor(network: SimulatedNetwork, time: VirtualTime) {
     const options = { time, random: new SeededRandom(1), faults: new FaultCounts() }
     super(network, { ...options, profile: CALM, deadlineMs: LEASE_MS })
     this.#time = time
-    this.#attempt = attempt
   }
 
   override carry(direction: 'request' | 'reply', _socket: Socket, arrive: () => void): void {
     const procedure = this.next
     this.next = ''
     if (direction === 'request' && procedure !== '') {
-      this.sent.push({ procedure, attempt: this.#attempt(), run: arrive })
+      this.sent.push({ procedure, run: arrive })
     } else {
       this.#time.in(0, arrive)
     }
@@ -109,9 +106,8 @@ interface Client {
 class RealWorld {
   readonly #time = new VirtualTime()
   readonly #masters: readonly SimulatedMaster[]
+  /** By attempt. */
   readonly #clients: Client[] = []
-  /** By attempt. A successor is of the same client. */
-  readonly #clientOf: (Client | undefined)[] = []
   readonly outcomes: readonly [Outcome, Outcome] = [
     { lease: undefined, extended: 0, askedAt: 0 },
     { lease: undefined, extended: 0, askedAt: 0 },
@@ -132,7 +128,7 @@ class RealWorld {
       this.#bootstrap(master)
       return master
     })
-    this.#clients = [this.#client(), this.#client()]
+    this.#clients = [this.#client(0), this.#client(1)]
   }
 
   async begin(): Promise<void> {
@@ -143,7 +139,6 @@ class RealWorld {
     const { what, attempt = 0, master = 0 } = step
     const own = row[this.#scope.masters + attempt] ?? 0
     if (what === 'start') this.#start(attempt, get(own, PROPOSAL))
-    if (what === 'take over') this.#takeOver(attempt, get(own, PROPOSAL))
     if (what === 'begin to extend') this.#extend(attempt)
     if (what === 'vanish') this.#masters[master]?.memory.delete(`${NAMESPACE}:lease:${RESOURCE}`)
     if (what === 'forget') this.#forget(master)
@@ -190,23 +185,9 @@ class RealWorld {
   #start(attempt: Attempt, proposal: number): void {
     const client = this.#clients[attempt]
     if (client === undefined) return
-    this.#clientOf[attempt] = client
     this.#propose(client, proposal)
     const options = { leaseMs: LEASE_MS, autoExtend: false }
     void this.#grant(attempt, client.redlock.tryAcquire(RESOURCE, options))
-  }
-
-  #takeOver(attempt: Attempt, proposal: number): void {
-    const other = attempt === 0 ? 1 : 0
-    const client = this.#clientOf[other]
-    const { lease } = this.outcomes[other]
-    if (client === undefined || lease === undefined)
-      throw new Error('There is no lease to take over')
-    this.#clientOf[attempt] = client
-    this.#propose(client, proposal)
-    // Of another length, so that the masters are asked.
-    const options = { leaseMs: LEASE_MS - 1, autoExtend: false }
-    void this.#grant(attempt, client.redlock.handOver(lease, options))
   }
 
   async #grant(attempt: Attempt, call: ReturnType<Redlock['tryAcquire']>): Promise<void> {
@@ -227,14 +208,14 @@ class RealWorld {
   #deliver(procedure: string, attempt: Attempt, master: number): void {
     const message = this.#messageOf(procedure, attempt, master)
     if (message === undefined) throw new Error(`The real code has not sent this ${procedure}`)
-    const sent = this.#clientOf[attempt]?.links[master]?.sent ?? []
+    const sent = this.#clients[attempt]?.links[master]?.sent ?? []
     sent.splice(sent.indexOf(message), 1)
     message.run()
   }
 
   #messageOf(procedure: string, attempt: Attempt, master: number): Message | undefined {
-    const sent = this.#clientOf[attempt]?.links[master]?.sent
-    return sent?.findLast((each) => each.procedure === procedure && each.attempt === attempt)
+    const sent = this.#clients[attempt]?.links[master]?.sent
+    return sent?.findLast((each) => each.procedure === procedure)
   }
 
   /** Another client has enrolled it anew before anybody asks it again. */
@@ -272,15 +253,14 @@ class RealWorld {
     return new WallClock({ time: this.#time, offsetMs: 0, slew: 0, wanderMs: 0 })
   }
 
-  #client(): Client {
+  #client(attempt: Attempt): Client {
     const time = this.#time
     const random = new SeededRandom(7)
     const clock = new ClientClock({ time, random, wall: this.#wall(), rate: 1 })
     const network = new SimulatedNetwork({
       ...{ time, random, profile: CALM, faults: new FaultCounts(), deadlineMs: LEASE_MS },
     })
-    let asking: Attempt = 0
-    const links = this.#masters.map(() => new HeldLink(network, time, () => asking))
+    const links = this.#masters.map(() => new HeldLink(network, time))
     let connected = 0
     const redlock = new Redlock({
       masters: this.#masters.map(({ name }) => `redis://${name}`),
@@ -292,24 +272,13 @@ class RealWorld {
         if (master === undefined || link === undefined) throw new Error('More masters than servers')
         const observe = (event: string, procedure: string, args: readonly unknown[]): void => {
           if (event !== 'call') return
-          asking = this.#attemptOf(String(args[1]), procedure, clock)
+          this.#tokens.set(String(args[1]), attempt)
           link.next = procedure
         }
         return new SimulatedConnection(options, { master, link, clock, observe })
       },
     })
     return { redlock, clock, links }
-  }
-
-  /** A token that is new is that of the attempt that this client began last. */
-  #attemptOf(token: string, procedure: string, clock: VirtualClock): Attempt {
-    const known = this.#tokens.get(token)
-    if (known !== undefined || procedure !== 'acquire') return known ?? 0
-    const attempts = ([1, 0] as const).filter((each) => this.#clientOf[each]?.clock === clock)
-    const taken = new Set(this.#tokens.values())
-    const attempt = attempts.find((each) => !taken.has(each)) ?? 0
-    this.#tokens.set(token, attempt)
-    return attempt
   }
 }
 

@@ -37,7 +37,6 @@ const NEEDED: readonly (readonly [Removable, Broken])[] = [
   ['healedWaitsForVote', 'ME'],
   ['quarantine', 'ME'],
   ['quarantineIsMonotonic', 'ME'],
-  ['oldHolderStops', 'ME'],
   ['trustFromStart', 'ME'],
 ]
 

@@ -217,10 +217,10 @@ const rules: readonly Mutant[] = [
   {
     rule: 'a lease that is held is not granted',
     patches: [
-      lua('verbs/acquire', 'if not free then', 'if not free and holder == token then'),
+      lua('verbs/acquire', 'if holder and holder ~= token then', 'if holder and nowMs < 0 then'),
       inModel(
-        'if (holder !== undefined && holder !== token && !handedOver) {',
-        'if (holder === token && !handedOver && nowMs < 0) {',
+        'if (holder !== undefined && holder !== token) {',
+        'if (holder !== undefined && nowMs < 0) {',
       ),
     ],
     killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
@@ -241,8 +241,8 @@ const rules: readonly Mutant[] = [
     patches: [
       lua(
         'verbs/confirm',
-        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nif quarantineMs",
-        "if token == '' then return {'lost'} end\nend\nif quarantineMs",
+        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nlocal highest",
+        "if token == '' then return {'lost'} end\nend\nlocal highest",
       ),
       inModel(
         "if (memory.get(keys.lease(resource)) !== token) return ['lost']",
@@ -425,7 +425,13 @@ const rules: readonly Mutant[] = [
   },
   {
     rule: 'a lease that is passed on knows which keys are being given back',
-    patches: [source('redlock/quorum-lease', '      this.#healing = before.#healing\n', '')],
+    patches: [
+      source(
+        'redlock/quorum-lease',
+        'before === undefined ? undefined : before.#healing',
+        'before === undefined ? undefined : this.#healing',
+      ),
+    ],
     killedBy: { test: 'test/sim/healing.test.ts' },
   },
   {
@@ -553,7 +559,7 @@ const rules: readonly Mutant[] = [
     rule: 'memory is durable only where every write waits for the disk, also during a rewrite',
     patches: [
       source(
-        'redis/server-facts',
+        'redlock/wire/server-facts',
         "(await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'",
         "(await configOf(redis, 'no-appendfsync-on-rewrite')) !== ''",
       ),

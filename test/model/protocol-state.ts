@@ -71,9 +71,6 @@ export const NEW_TRUST = field(21, 2)
 export const COMPLETED = field(23, 1)
 export const COMPLETED_FIRST = field(24, 1)
 
-/** It takes over from the other attempt. */
-export const SUCCEEDS = field(29, 1)
-
 /** What is left of the faults and of the rounds. */
 export const LOSSES = field(0, 2)
 export const DUPLICATES = field(2, 2)

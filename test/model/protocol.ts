@@ -34,7 +34,6 @@ import {
   QUARANTINE,
   ROUNDS,
   set,
-  SUCCEEDS,
   TOKEN,
   TRAFFIC,
   TRUST,
@@ -56,8 +55,6 @@ export interface Scope {
    */
   readonly proposals: number
   readonly clock: boolean
-  /** An attempt may take over from the other one, which ends then. */
-  readonly handOver: boolean
   /** A master that loses its memory may come back with a wrong clock. */
   readonly wrongClocks: boolean
   /** Equal masters are one, and dead ends are left out. Not for a walk that follows each master. */
@@ -71,7 +68,6 @@ export type Broken = 'UNIQ' | 'MONO' | 'CONT' | 'ME'
 export interface Step {
   readonly what:
     | 'start'
-    | 'take over'
     | 'complete'
     | 'ask to confirm'
     | 'begin to extend'
@@ -154,11 +150,11 @@ export class Protocol {
   }
 
   #start(attempt: Attempt): void {
-    const { proposals, losses, handOver } = this.#scope
+    const { proposals, losses } = this.#scope
     if (this.#of(attempt, PHASE) !== IDLE) return
     const other = this.#other(attempt)
     const floor = this.#of(other, COMPLETED) === 1 ? this.#of(other, TOKEN) : 0
-    const follows = losses > 0 || handOver
+    const follows = losses > 0
     const earlier = Math.max(floor, this.#of(other, PROPOSAL))
     const first = follows ? earlier + 1 : 1
     for (let proposal = first; proposal < first + (follows ? 1 : proposals); proposal++) {
@@ -167,13 +163,6 @@ export class Protocol {
       const label = (): string => `attempt ${attempt + 1} starts with proposal ${proposal}`
       this.#end(label, { what: 'start', attempt })
     }
-    if (!handOver || this.#of(other, PHASE) !== HELD) return
-    this.#begin()
-    this.#poll(attempt, first, floor)
-    this.#put(attempt, SUCCEEDS, 1)
-    if (!this.#scope.without.has('oldHolderStops')) this.#put(other, PHASE, OVER)
-    const label = (): string => `attempt ${attempt + 1} takes over from ${other + 1}`
-    this.#end(label, { what: 'take over', attempt })
   }
 
   #poll(attempt: Attempt, proposal: number, floor: number): void {
@@ -332,9 +321,7 @@ export class Protocol {
       if (polling) this.#set(master, TRAFFIC[attempt].granted, counter)
       return
     }
-    const succeeds = this.#of(attempt, SUCCEEDS) === 1 && holder === this.#other(attempt) + 1
-    const takesOver = succeeds && counter <= this.#of(this.#other(attempt), TOKEN)
-    if (holder !== 0 && !takesOver && !without.has('heldIsNotGranted')) return
+    if (holder !== 0 && !without.has('heldIsNotGranted')) return
     const raised = without.has('everyGrantRaises') ? counter : counter + 1
     const granted = Math.max(raised, this.#of(attempt, PROPOSAL))
     this.#hold(master, attempt)
@@ -484,19 +471,18 @@ export class Protocol {
    * see.
    */
   #mayStillBreak(): boolean {
-    const { clock, handOver } = this.#scope
+    const { clock } = this.#scope
     let finished = 0
     for (const attempt of ATTEMPTS) {
       if (this.#of(attempt, COMPLETED) === 0) {
         if (!this.#mayComplete(attempt)) return false
       } else if (this.#of(attempt, EXTENDING) === 0) {
         const over = this.#of(attempt, PHASE) === OVER
-        if (over && clock && !handOver) return false
+        if (over && clock) return false
         if (over || this.#left(ROUNDS) === 0) finished++
       } else if (
         this.#of(attempt, PHASE) === OVER &&
-        !this.#scope.without.has('extendInsideTrust') &&
-        !handOver
+        !this.#scope.without.has('extendInsideTrust')
       ) {
         return false
       }

@@ -15,7 +15,6 @@ export const REMOVABLE = [
   'healedWaitsForVote',
   'quarantine',
   'quarantineIsMonotonic',
-  'oldHolderStops',
   'trustFromStart',
 ] as const
 

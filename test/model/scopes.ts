@@ -17,7 +17,6 @@ const BASE: Scope = {
   duplicates: 0,
   proposals: 1,
   clock: false,
-  handOver: false,
   wrongClocks: false,
   sorted: true,
   without: NOTHING,
@@ -41,12 +40,10 @@ export const scopes: readonly NamedScope[] = [
     clock: true,
   }),
   named('3 masters, two extensions', true, { extensions: 2 }),
-  named('3 masters, one hand-over', true, { handOver: true }),
-  named('3 masters with a clock, one hand-over, one extension, one memory loss', true, {
+  named('3 masters with a clock, one extension, one memory loss', true, {
     extensions: 1,
     losses: 1,
     clock: true,
-    handOver: true,
   }),
   named('3 masters with a clock, one restart with a wrong clock', true, {
     losses: 1,

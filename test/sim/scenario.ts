@@ -12,8 +12,8 @@ import type { SeededRandom } from './seeded-random.ts'
  * minority of the masters' clocks step far, or are wrong after a reboot, and are set right later;
  * clients come and go. `jumps`: every clock is stepped, memory is kept. `amnesia`: masters' clocks
  * are stepped and memory is lost, clients' clocks are right. In the last two no client starts late,
- * because it could not see steps of a majority. Every step is long and lasts for longer than any lease: shorter ones are
- * remaining risks in docs/safety.md.
+ * because it could not see steps of a majority. Every step is long and
+ * lasts for longer than any lease: shorter ones are remaining risks in docs/safety.md.
  */
 export const KINDS = ['sane', 'stepped', 'jumps', 'amnesia'] as const
 export type Clocks = (typeof KINDS)[number]
