@@ -13,15 +13,16 @@ import {
 } from '../errors.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
-import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
+import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
 import { attempt } from './attempt.ts'
 import { ProposalClock, type Wish } from './verbs/acquire.ts'
+import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
 import { Fleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
-import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
+import type { LockService } from '../lock/lock-service.ts'
 import { observe } from '../telemetry/listeners.ts'
 import type { LockObserver, MasterStatus } from '../telemetry/lock-observer.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
@@ -102,7 +103,7 @@ export class Redlock implements LockService, AsyncDisposable {
       },
       this.#settings.log,
     )
-    this.#fleet = new Fleet(this.#settings, this.#observer)
+    this.#fleet = new Fleet(this.#settings, leaseLibrary, this.#observer)
     const { masters, keys, quorum } = this.#fleet
     this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
     this.#usualTerms = leaseTerms({}, this.#settings)
