@@ -14,11 +14,12 @@ import {
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
-import { attempt } from './attempt.ts'
-import { ProposalClock, type Wish } from './verbs/acquire.ts'
+import { take } from './attempt.ts'
+import { ProposalClock } from './verbs/acquire.ts'
+import type { Attempt } from './verbs/attempt.ts'
 import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
-import { Fleet } from './fleet/fleet.ts'
+import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
@@ -32,7 +33,7 @@ import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/resources.ts'
 import { acquireWithin } from './waiting/retrying.ts'
 import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.ts'
-import { resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
+import { resolveSettings, type RedlockOptions, type RedlockSettings } from './settings.ts'
 import { claimsFor, tryEach } from '../lock/slots.ts'
 
 /** The state of a fleet as one client sees it. */
@@ -73,9 +74,9 @@ const ROUND_TRIPS_PER_LEASE = 4
  * ```
  */
 export class Redlock implements LockService, AsyncDisposable {
-  readonly #settings: Settings
+  readonly #settings: RedlockSettings
   readonly #observer: Required<LockObserver>
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #proposals: ProposalClock
   readonly #announcements: Announcements
   /** Of a call without options. */
@@ -103,7 +104,7 @@ export class Redlock implements LockService, AsyncDisposable {
       },
       this.#settings.log,
     )
-    this.#fleet = new Fleet(this.#settings, leaseLibrary, this.#observer)
+    this.#fleet = new LockFleet(this.#settings, leaseLibrary, this.#observer)
     const { masters, keys, quorum } = this.#fleet
     this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
     this.#usualTerms = leaseTerms({}, this.#settings)
@@ -321,7 +322,7 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /** The resources, or the slots of one resource in turn until one is granted. */
-  #try(names: readonly string[], terms: LeaseTerms, waiting: Waiting): Promise<AcquireOutcome> {
+  #try(names: readonly string[], terms: LeaseTerms, waiting: Patience): Promise<AcquireOutcome> {
     this.#assertOpen()
     if (terms.slots === 1) return this.#attempt(names, terms, waiting)
     const claims = claimsFor(names, terms.slots, this.#settings.clock.random())
@@ -331,12 +332,12 @@ export class Redlock implements LockService, AsyncDisposable {
   async #attempt(
     resources: readonly string[],
     terms: LeaseTerms,
-    { waitMs, waiter }: Waiting,
+    { waitMs, waiter }: Patience,
   ): Promise<AcquireOutcome> {
     const { clock } = this.#settings
     const startedAt = clock.now()
-    const wish = { leaseMs: terms.leaseMs, waitMs, waiter }
-    const result = await attempt(this.#fleet, this.#proposals, resources, wish)
+    const asked = { resources, leaseMs: terms.leaseMs, waitMs, waiter }
+    const result = await take(this.#fleet, this.#proposals, asked)
     const { status } = result
     const durationMs = clock.now() - startedAt
     if (status !== 'unreachable') this.#roundTripMs = durationMs
@@ -376,6 +377,6 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 }
 
-type Waiting = Pick<Wish, 'waitMs' | 'waiter'>
+type Patience = Pick<Attempt, 'waitMs' | 'waiter'>
 
-const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }
+const NOT_WAITING: Patience = { waitMs: 0, waiter: '' }

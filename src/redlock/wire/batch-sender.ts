@@ -13,11 +13,11 @@ import { Command, type Redis } from 'ioredis'
 import type { Script } from './script.ts'
 
 /** Called once: with the answer to a batch, or with the error that came instead. */
-export type Heard = (answer: unknown, error?: unknown) => void
+export type OnAnswer = (answer: unknown, error?: unknown) => void
 
 export interface BatchSender {
   /** `bytes` is the length of `entries` as UTF-8. */
-  send(entries: string, bytes: number, heard: Heard): void
+  send(entries: string, bytes: number, heard: OnAnswer): void
   /**
    * Which server is asked from now on; '' while batches do not leave: other commands have ioredis'
    * own socket timer.
@@ -76,9 +76,9 @@ const Base = Command as unknown as new (name: string, args: readonly string[]) =
 
 class BatchCommand extends Base {
   readonly #text: string
-  readonly #heard: Heard
+  readonly #heard: OnAnswer
 
-  constructor(text: string, heard: Heard) {
+  constructor(text: string, heard: OnAnswer) {
     super('evalsha', [])
     this.#text = text
     this.#heard = heard

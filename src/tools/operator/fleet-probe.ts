@@ -89,7 +89,7 @@ export function valuesOf<Value>(answers: readonly Answer<Value>[]): readonly Val
 }
 
 /** A master that gave no answer, and why. */
-export interface Unreachable {
+export interface UnreachableMaster {
   readonly master: string
   readonly problem: string
 }
@@ -98,7 +98,7 @@ export interface Unreachable {
 export interface Coverage {
   readonly masters: number
   readonly quorum: number
-  readonly unreachable: readonly Unreachable[]
+  readonly unreachable: readonly UnreachableMaster[]
 }
 
 export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
@@ -113,7 +113,7 @@ export function fewAnswer({ masters, unreachable }: Coverage): string {
 /** The first problem of each master. */
 function unreachableMasters(
   rounds: readonly (readonly Answer<unknown>[])[],
-): readonly Unreachable[] {
+): readonly UnreachableMaster[] {
   const problems = new Map<string, string>()
   for (const answer of rounds.flat()) {
     if (!answer.ok && !problems.has(answer.master)) problems.set(answer.master, answer.problem)

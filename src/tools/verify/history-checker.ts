@@ -5,7 +5,8 @@
  * with the number of lines.
  */
 import { getOrInsert } from '../../get-or-insert.ts'
-import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
+import type { LeaseEnd } from '../../telemetry/lock-observer.ts'
+import type { GrantedEvent, LeaseEvent } from './lease-event.ts'
 import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
 import { Timeline, type Conflict, type Entry } from './timeline.ts'
 
@@ -23,7 +24,7 @@ export interface HistoryOptions {
 export type Violation = Conflict | 'revived'
 export type Gap = 'lines' | 'grant' | 'end' | 'late' | 'unreadable'
 
-export interface Finding {
+export interface HistoryFinding {
   readonly kind: Violation | `missing-${Gap}`
   /** In words, with the evidence. */
   readonly text: string
@@ -57,7 +58,7 @@ export interface HistoryVerdict {
   /** The longest time for which two leases overlapped. */
   readonly longestOverlapMs: number
   /** The first ones of each kind. */
-  readonly findings: readonly Finding[]
+  readonly findings: readonly HistoryFinding[]
   /** The option, or its default. */
   readonly clockSkewMs: number
 }
@@ -116,7 +117,7 @@ export class HistoryChecker {
       ...{ 'token-order': 0, 'token-repeated': 0, revived: 0 },
     },
     missing: { lines: 0, grant: 0, end: 0, late: 0, unreadable: 0 },
-    findings: [] as Finding[],
+    findings: [] as HistoryFinding[],
   }
 
   constructor({ clockSkewMs = CLOCK_SKEW_MS, windowMs = WINDOW_MS }: HistoryOptions = {}) {
