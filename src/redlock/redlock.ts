@@ -19,7 +19,7 @@ import { ProposalClock } from './verbs/acquire.ts'
 import type { Attempt } from './verbs/attempt.ts'
 import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
-import { LockFleet } from './fleet/fleet.ts'
+import { Fleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
@@ -33,7 +33,7 @@ import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/resources.ts'
 import { acquireWithin } from './waiting/retrying.ts'
 import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.ts'
-import { resolveSettings, type RedlockOptions, type RedlockSettings } from './settings.ts'
+import { resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
 import { claimsFor, tryEach } from '../lock/slots.ts'
 
 /** The state of a fleet as one client sees it. */
@@ -74,9 +74,9 @@ const ROUND_TRIPS_PER_LEASE = 4
  * ```
  */
 export class Redlock implements LockService, AsyncDisposable {
-  readonly #settings: RedlockSettings
+  readonly #settings: Settings
   readonly #observer: Required<LockObserver>
-  readonly #fleet: LockFleet
+  readonly #fleet: Fleet
   readonly #proposals: ProposalClock
   readonly #announcements: Announcements
   /** Of a call without options. */
@@ -104,7 +104,7 @@ export class Redlock implements LockService, AsyncDisposable {
       },
       this.#settings.log,
     )
-    this.#fleet = new LockFleet(this.#settings, leaseLibrary, this.#observer)
+    this.#fleet = new Fleet(this.#settings, leaseLibrary, this.#observer)
     const { masters, keys, quorum } = this.#fleet
     this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
     this.#usualTerms = leaseTerms({}, this.#settings)
@@ -322,7 +322,7 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /** The resources, or the slots of one resource in turn until one is granted. */
-  #try(names: readonly string[], terms: LeaseTerms, waiting: Patience): Promise<AcquireOutcome> {
+  #try(names: readonly string[], terms: LeaseTerms, waiting: Waiting): Promise<AcquireOutcome> {
     this.#assertOpen()
     if (terms.slots === 1) return this.#attempt(names, terms, waiting)
     const claims = claimsFor(names, terms.slots, this.#settings.clock.random())
@@ -332,7 +332,7 @@ export class Redlock implements LockService, AsyncDisposable {
   async #attempt(
     resources: readonly string[],
     terms: LeaseTerms,
-    { waitMs, waiter }: Patience,
+    { waitMs, waiter }: Waiting,
   ): Promise<AcquireOutcome> {
     const { clock } = this.#settings
     const startedAt = clock.now()
@@ -377,6 +377,6 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 }
 
-type Patience = Pick<Attempt, 'waitMs' | 'waiter'>
+type Waiting = Pick<Attempt, 'waitMs' | 'waiter'>
 
-const NOT_WAITING: Patience = { waitMs: 0, waiter: '' }
+const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }

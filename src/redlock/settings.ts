@@ -85,7 +85,7 @@ export interface RedlockOptions {
 }
 
 /** Checked options with every default in place. */
-export interface RedlockSettings extends CommonSettings {
+export interface Settings extends CommonSettings {
   readonly addresses: readonly MasterAddress[]
   readonly masterTimeoutMs: number
   readonly connectTimeoutMs: number
@@ -114,7 +114,7 @@ const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
   connect: false,
 }
 
-export function resolveSettings(options: RedlockOptions): RedlockSettings {
+export function resolveSettings(options: RedlockOptions): Settings {
   objectOption(options, 'an object with `masters`')
   knownOptions(options, REDLOCK_OPTIONS)
   const common = commonSettings(options)
@@ -195,7 +195,7 @@ function addressOption(address: unknown, index: number): MasterAddress {
   return address
 }
 
-type Shared = Pick<RedlockSettings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>
+type Shared = Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>
 
 /** What all calls of one client have in common. */
 export function constantsFor(settings: Shared, fleetSize: number): Constants {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { instant, type Clock } from '../clock.ts'
-import type { Call, Constants, EntryReply } from '../redlock/wire/batch.ts'
+import type { Call, Constants, Entry } from '../redlock/wire/batch.ts'
 import { Enrolment } from '../redlock/wire/enrolment.ts'
 import {
   notReady,
@@ -90,7 +90,7 @@ export class MemoryMaster {
   }
 
   /** @internal */
-  call({ procedure: { name }, args }: Call, runId: string, constants: Constants): EntryReply {
+  call({ procedure: { name }, args }: Call, runId: string, constants: Constants): Entry {
     const { memory, nowUs } = this
     const publish = (channel: string, message: string): void => {
       for (const each of this.#subscribers) if (each.channel === channel) each.heard(message)

@@ -38,9 +38,9 @@ interface Scene extends ProcedureCall {
   readonly quarantineMs: number
 }
 
-type SimulatedProcedure = (scene: Scene) => Reply
+type Procedure = (scene: Scene) => Reply
 
-const procedures: Readonly<Record<string, SimulatedProcedure>> = {
+const procedures: Readonly<Record<string, Procedure>> = {
   acquire: enrolled(acquire),
   confirm: enrolled(confirm),
   extend: enrolled(extend),
@@ -102,7 +102,7 @@ function at<Value>(values: readonly Value[], index: number): Value {
   return value
 }
 
-function enrolled(procedure: SimulatedProcedure): SimulatedProcedure {
+function enrolled(procedure: Procedure): Procedure {
   return (scene) => {
     const { memory, keys, runId, constants } = scene
     const record = memory.hash(keys.master)

@@ -17,7 +17,7 @@ import {
   type Request,
   type Subscription,
 } from '../../src/redlock/wire/master.ts'
-import type { EntryReply } from '../../src/redlock/wire/batch.ts'
+import type { Entry } from '../../src/redlock/wire/batch.ts'
 import { Enrolment } from '../../src/redlock/wire/enrolment.ts'
 import type { Script } from '../../src/redlock/wire/script.ts'
 import { readServerFacts, type ServerFacts } from '../../src/redlock/wire/server-facts.ts'
@@ -301,7 +301,7 @@ export class SimulatedConnection implements Master {
   }
 
   #resultOf(answer: Answer): CallResult {
-    if (answer.kind === 'reply') return answer.reply as EntryReply
+    if (answer.kind === 'reply') return answer.reply as Entry
     const { detail } = answer
     if (answer.kind === 'closed') return { ok: false, reason: 'closed', detail, mayHaveRun: true }
     this.#enrolment.onErrorReply(detail)

@@ -6,7 +6,7 @@
  *   down ─restart(keep)─▶ up: another run id, no loaded scripts, and of its memory what `keep` says
  */
 import type { SeededRandom } from './seeded-random.ts'
-import type { Call, Constants, EntryReply } from '../../src/redlock/wire/batch.ts'
+import type { Call, Constants, Entry } from '../../src/redlock/wire/batch.ts'
 import {
   simulateProcedure,
   simulateScript,
@@ -101,7 +101,7 @@ export class SimulatedMaster {
   }
 
   /** @throws SimulatedReplyError when the library was not loaded since the process started. */
-  call({ procedure: { name }, args }: Call, runId: string, constants: Constants): EntryReply {
+  call({ procedure: { name }, args }: Call, runId: string, constants: Constants): Entry {
     if (!this.#loaded) throw new SimulatedReplyError('NOSCRIPT No matching script.')
     const { memory, nowUs } = this
     const publish = this.#publish

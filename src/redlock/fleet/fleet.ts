@@ -21,7 +21,7 @@ import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { LockObserver, MasterStatus, Question } from '../../telemetry/lock-observer.ts'
 import { quorumOf } from '../quorum/quorum.ts'
 import { Deadlines, instant } from '../../clock.ts'
-import { constantsFor, type RedlockSettings } from '../settings.ts'
+import { constantsFor, type Settings } from '../settings.ts'
 import { outcomeOf, type Vote } from '../verbs/votes.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
@@ -30,8 +30,8 @@ import { Quarantines } from './quarantines.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { driftMs, quarantineMs } from '../../lock/trust.ts'
 
-export class LockFleet {
-  readonly settings: RedlockSettings
+export class Fleet {
+  readonly settings: Settings
   readonly keys: Keyspace
   readonly masters: readonly Master[]
   /** Of the masters, `host:port`. */
@@ -60,7 +60,7 @@ export class LockFleet {
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
 
-  constructor(settings: RedlockSettings, library: Library, observer: Required<LockObserver>) {
+  constructor(settings: Settings, library: Library, observer: Required<LockObserver>) {
     this.settings = settings
     this.observer = observer
     this.leases = new LeaseRegistry(settings, observer)

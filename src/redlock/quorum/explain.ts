@@ -5,23 +5,20 @@ import { describeToken } from '../../lock/describe-token.ts'
 import { describeVote, type AcquireVote, type Vote } from '../verbs/votes.ts'
 import { holderOf, quorumOf } from './quorum.ts'
 
-type VoteList<V extends Vote = AcquireVote> = readonly (V | undefined)[]
+type Votes<V extends Vote = AcquireVote> = readonly (V | undefined)[]
 
 /** The token that a quorum of the votes names as the holder's. */
-export function holderBy(votes: VoteList): string | undefined {
+export function holderBy(votes: Votes): string | undefined {
   return holderOf(votes.map((vote) => (vote?.kind === 'taken' ? vote.holder : undefined)))
 }
 
 /** Every master's vote in words. */
-export function answersOf(
-  names: readonly string[],
-  votes: VoteList<Vote>,
-): readonly MasterAnswer[] {
+export function answersOf(names: readonly string[], votes: Votes<Vote>): readonly MasterAnswer[] {
   return names.map((master, index) => ({ master, answer: describeVote(votes[index]) }))
 }
 
 /** `votes` are complete, or name a holder with a quorum. */
-export function explain(resource: string, votes: VoteList, names: readonly string[]): NotGranted {
+export function explain(resource: string, votes: Votes, names: readonly string[]): NotGranted {
   const answers = answersOf(names, votes)
   const holder = holderBy(votes)
   if (holder !== undefined) {
@@ -44,7 +41,7 @@ export function explain(resource: string, votes: VoteList, names: readonly strin
 /** The key or the counter changed hands between the two rounds, or masters went away. */
 export function explainConfirm(
   resource: string,
-  votes: VoteList<Vote>,
+  votes: Votes<Vote>,
   names: readonly string[],
 ): NotGranted {
   const answers = answersOf(names, votes)

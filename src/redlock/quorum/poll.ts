@@ -4,18 +4,12 @@
  */
 import type { Deadline, Expiring } from '../../clock.ts'
 import type { Call } from '../wire/batch.ts'
-import {
-  noReply,
-  type Questioner,
-  type CallResult,
-  type Master,
-  type Request,
-} from '../wire/master.ts'
+import { noReply, type Asker, type CallResult, type Master, type Request } from '../wire/master.ts'
 import type { Question } from '../../telemetry/lock-observer.ts'
-import type { LockFleet } from '../fleet/fleet.ts'
+import type { Fleet } from '../fleet/fleet.ts'
 import type { Vote } from '../verbs/votes.ts'
 
-export type Decision = 'for' | 'against'
+export type Verdict = 'for' | 'against'
 
 /** None of these may throw. */
 export interface Verb<V extends Vote> {
@@ -27,23 +21,23 @@ export interface Verb<V extends Vote> {
   isFor(vote: V): boolean
 }
 
-export class Poll<V extends Vote> implements Questioner, Expiring {
+export class Poll<V extends Vote> implements Asker, Expiring {
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
   readonly votes: readonly (V | undefined)[]
   /** As early as the outstanding votes cannot change it. */
-  readonly verdict: Promise<Decision>
-  readonly #fleet: LockFleet
+  readonly verdict: Promise<Verdict>
+  readonly #fleet: Fleet
   readonly #verb: Verb<V>
   readonly #deadline: Deadline
   readonly #isObserved: boolean
   readonly #requests: Request[] = []
   #for = 0
   #against = 0
-  #settle: (verdict: Decision) => void = () => undefined
+  #settle: (verdict: Verdict) => void = () => undefined
   #complete: Promise<void> | undefined
   #completed: (() => void) | undefined
 
-  constructor(fleet: LockFleet, verb: Verb<V>) {
+  constructor(fleet: Fleet, verb: Verb<V>) {
     const { masters, deadlines, observer, polls } = fleet
     this.#fleet = fleet
     this.#verb = verb
@@ -107,7 +101,7 @@ export function decide(
   quorum: number,
   granted: number,
   refused: number,
-): Decision | undefined {
+): Verdict | undefined {
   if (granted >= quorum) return 'for'
   return refused > masters - quorum ? 'against' : undefined
 }

@@ -2,7 +2,7 @@
 import { sleep } from '../../clock.ts'
 import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
 import { callMaster, type CallResult, type Master } from '../wire/master.ts'
-import type { LockFleet } from '../fleet/fleet.ts'
+import type { Fleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Attempt } from './attempt.ts'
 import { isCount, readVote, type ReleaseVote } from './votes.ts'
@@ -104,12 +104,12 @@ const RELEASED: ReleaseVote = { kind: 'released' }
 export class Release implements Verb<ReleaseVote> {
   readonly question = 'release'
   readonly timeoutMs: number
-  readonly #fleet: LockFleet
+  readonly #fleet: Fleet
   readonly #terms: ReleaseTerms
   readonly #call: Call
   #callForGood: Call | undefined
 
-  constructor(fleet: LockFleet, terms: ReleaseTerms) {
+  constructor(fleet: Fleet, terms: ReleaseTerms) {
     this.timeoutMs = fleet.settings.masterTimeoutMs
     this.#fleet = fleet
     this.#terms = terms
@@ -145,7 +145,7 @@ function releaseCall({ attempt, graceMs, waiter }: ReleaseTerms, tombstoneMs: nu
 
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */
 async function releaseLater(
-  fleet: LockFleet,
+  fleet: Fleet,
   master: Master,
   call: Call,
   leaseMs: number,

@@ -187,7 +187,7 @@ export class EntryError extends Error {
 }
 
 /** What a call came to. */
-export interface EntryReply {
+export interface Entry {
   readonly ok: true
   /** What the procedure returned, `USUAL`, or an `EntryError`. */
   readonly reply: unknown
@@ -203,7 +203,7 @@ export interface BatchAnswer {
   /** NaN where no entry read the clock. */
   readonly serverMs: number
   /** Of every call, in their order. */
-  readonly results: readonly EntryReply[]
+  readonly results: readonly Entry[]
 }
 
 /** A server's answer to a batch of `count` calls. */
@@ -213,8 +213,8 @@ export function readAnswer(answer: unknown, count: number): BatchAnswer {
   const head = HEAD.test(text) ? text : ' ' // Anything else answers none of the calls.
   let at = head.indexOf(' ')
   const serverMs = at > 0 ? Number(head.slice(0, at)) : Number.NaN
-  const usual: EntryReply = { ok: true, reply: USUAL, serverMs }
-  const results: EntryReply[] = []
+  const usual: Entry = { ok: true, reply: USUAL, serverMs }
+  const results: Entry[] = []
   let replied = 1
   while (results.length < count) {
     if (head.charCodeAt(++at) === USUAL_MARK) results.push(usual)
@@ -227,7 +227,7 @@ export function readAnswer(answer: unknown, count: number): BatchAnswer {
 }
 
 /** As the long forms reply. */
-export function readBatch(answer: unknown, calls: readonly Call[]): readonly EntryReply[] {
+export function readBatch(answer: unknown, calls: readonly Call[]): readonly Entry[] {
   return readAnswer(answer, calls.length).results.map((entry, index) => {
     const { procedure, args = [] } = calls[index] ?? {}
     return entry.reply === USUAL ? { ...entry, reply: procedure?.short?.usualReply(args) } : entry

@@ -4,7 +4,7 @@
  */
 import { messageOf } from '../../message-of.ts'
 import type { Clock, Instant } from '../../clock.ts'
-import type { Call, Constants, EntryReply, Library } from './batch.ts'
+import type { Call, Constants, Entry, Library } from './batch.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { ServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
@@ -12,7 +12,7 @@ import type { Script } from './script.ts'
 /** One call to one master. */
 export interface Request {
   readonly call: Call
-  readonly asker: Questioner
+  readonly asker: Asker
   /** The master's place among those that are asked. */
   readonly index: number
   /** The asker waits no longer: a call that has not left yet never will. */
@@ -22,13 +22,13 @@ export interface Request {
 }
 
 /** Who asked. */
-export interface Questioner {
+export interface Asker {
   /** Settles the request, and does nothing once it is settled. */
   hear(request: Request, result: CallResult): void
 }
 
 export type CallResult =
-  | EntryReply
+  | Entry
   | {
       readonly ok: false
       readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error'

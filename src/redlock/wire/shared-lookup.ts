@@ -7,20 +7,16 @@
 import { lookup, type LookupAddress, type LookupOptions } from 'node:dns'
 import type { LookupFunction } from 'node:net'
 
-type OnAddresses = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void
+type Answer = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void
 /** Looks a name up; `options.all` is set. */
-export type Resolve = (
-  name: string,
-  options: LookupOptions & { all: true },
-  answer: OnAddresses,
-) => void
+export type Resolve = (name: string, options: LookupOptions & { all: true }, answer: Answer) => void
 
 export function sharedLookup(resolve: Resolve = lookup): LookupFunction {
-  const waiting = new Map<string, OnAddresses[]>()
+  const waiting = new Map<string, Answer[]>()
   return (name, options, callback) => {
     const { family = 0, hints = 0 } = options
     const key = `${name} ${family} ${hints}`
-    const answer: OnAddresses = (error, addresses) => {
+    const answer: Answer = (error, addresses) => {
       const [first] = addresses
       if (error !== null || first === undefined) {
         callback(error ?? new Error(`\`${name}\` has no address`), '', 0)

@@ -17,7 +17,7 @@ import type {
 } from '../../lock/lock-driver.ts'
 import { describeToken } from '../../lock/describe-token.ts'
 import { heldInspection } from '../../lock/service-views.ts'
-import { EtcdError, type EtcdGateway, type Header, type EtcdReply } from './gateway.ts'
+import { EtcdError, type EtcdGateway, type Header, type Reply } from './gateway.ts'
 import { etcdHealth } from './health.ts'
 
 export interface EtcdClaim extends Claim {
@@ -222,7 +222,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     }
   }
 
-  async #call(path: string, body: object): Promise<EtcdReply> {
+  async #call(path: string, body: object): Promise<Reply> {
     const reply = await this.#gateway.call(path, body)
     this.#check(reply.header)
     return reply

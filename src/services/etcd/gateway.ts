@@ -34,7 +34,7 @@ export interface Header {
 }
 
 /** Numbers of 64 bits are strings; what is zero or empty is left out. */
-export type EtcdReply = Readonly<Record<string, unknown>> & { readonly header?: Header }
+export type Reply = Readonly<Record<string, unknown>> & { readonly header?: Header }
 
 /** etcd answered, and refused. */
 export class EtcdError extends Error {
@@ -70,7 +70,7 @@ export class EtcdGateway {
   }
 
   /** @throws EtcdError for what etcd refused; else the last endpoint's error. */
-  async call(path: string, body: object): Promise<EtcdReply> {
+  async call(path: string, body: object): Promise<Reply> {
     const { username } = this.#options
     if (username === undefined) return this.#anywhere(path, body, undefined)
     const token = (this.#token ??= this.#authenticate(username))
@@ -89,14 +89,14 @@ export class EtcdGateway {
   }
 
   /** Asks one member. */
-  async callAt(endpoint: string, path: string, body: object): Promise<EtcdReply> {
+  async callAt(endpoint: string, path: string, body: object): Promise<Reply> {
     const { username, timeoutMs } = this.#options
     const token = username === undefined ? undefined : await this.#authenticate(username)
     return this.#post(endpoint, path, JSON.stringify(body), token, timeoutMs)
   }
 
   /** Hears every message of a watch; `onEnd` when it ends by itself. Returns how to stop it. */
-  watch(body: object, onMessage: (message: EtcdReply) => void, onEnd: () => void): () => void {
+  watch(body: object, onMessage: (message: Reply) => void, onEnd: () => void): () => void {
     let request: ClientRequest | undefined
     let isStopped = false
     const begin = (token: string | undefined): void => {
@@ -151,7 +151,7 @@ export class EtcdGateway {
     body: object,
     token: string | undefined,
     timeoutMs = this.#options.timeoutMs,
-  ): Promise<EtcdReply> {
+  ): Promise<Reply> {
     const { endpoints } = this.#options
     const text = JSON.stringify(body)
     let last: unknown
@@ -175,7 +175,7 @@ export class EtcdGateway {
     text: string,
     token: string | undefined,
     timeoutMs: number,
-  ): Promise<EtcdReply> {
+  ): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const request = this.#request(endpoint, path, token, true)
       const late = this.#options.clock.after(timeoutMs, () => {
@@ -225,11 +225,11 @@ export class EtcdGateway {
 }
 
 /** Streams wrap each message in `result`. */
-function resultOf(text: string): EtcdReply {
-  const message = JSON.parse(text) as EtcdReply
+function resultOf(text: string): Reply {
+  const message = JSON.parse(text) as Reply
   const { error, result } = message as {
     error?: string | { readonly message?: string; readonly grpc_code?: number }
-    result?: EtcdReply
+    result?: Reply
   }
   if (error === undefined) return result ?? message
   if (typeof error === 'string') throw new EtcdError(error, Number(message['code'] ?? 2))

@@ -20,16 +20,16 @@ export interface PostgresClaim extends Claim {
   readonly wish: Wish
 }
 
-interface FoundRow {
+interface Found {
   readonly resource: string
   readonly holder: string | null
   readonly granted: string | null
   readonly left_ms: number
 }
 
-type Listed = Omit<FoundRow, 'granted'> & { readonly fencing_token: string }
+type Listed = Omit<Found, 'granted'> & { readonly fencing_token: string }
 
-interface PostgresFacts {
+interface Server {
   readonly exists: boolean
   readonly standby: boolean
   readonly commit: string
@@ -143,13 +143,13 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
     await this.#listener?.close()
   }
 
-  async #server(): Promise<PostgresFacts> {
+  async #server(): Promise<Server> {
     const { rows } = await this.#query(
       `SELECT to_regclass($1) IS NOT NULL AS exists, pg_is_in_recovery() AS standby,
         current_setting('synchronous_commit') AS commit, current_setting('server_version') AS version`,
       [this.#table],
     )
-    return rows[0] as PostgresFacts
+    return rows[0] as Server
   }
 
   /** Reads of the table, which the first `ready()` creates. */
@@ -163,7 +163,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   }
 
   #outcome({ rows }: PgRows, wish: Wish): ClaimOutcome<PostgresClaim> | 'missing' {
-    const found = rows as readonly FoundRow[]
+    const found = rows as readonly Found[]
     const granted = found[0]?.granted
     if (granted != null) {
       return {
@@ -204,11 +204,11 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
 }
 
 /** That no lease is safe with. */
-function problemsOf(server: PostgresFacts): readonly Finding[] {
+function problemsOf(server: Server): readonly Finding[] {
   return findingsOf(server).filter(({ severity }) => severity === 'error')
 }
 
-function findingsOf({ exists, standby, commit }: PostgresFacts): readonly Finding[] {
+function findingsOf({ exists, standby, commit }: Server): readonly Finding[] {
   const where = 'PostgreSQL'
   const found: Finding[] = []
   if (standby) {

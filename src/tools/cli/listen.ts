@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { UsageError } from './exit-code.ts'
 
 /** A server that listens. */
-export interface ListeningServer {
+export interface Listening {
   readonly port: number
   close(): Promise<void>
 }
@@ -13,7 +13,7 @@ export interface ListeningServer {
 export async function listen(
   server: Server,
   { host, port, flag }: { readonly host: string; readonly port: number; readonly flag: string },
-): Promise<ListeningServer> {
+): Promise<Listening> {
   server.listen(port, host)
   try {
     await once(server, 'listening')

@@ -89,7 +89,7 @@ export function valuesOf<Value>(answers: readonly Answer<Value>[]): readonly Val
 }
 
 /** A master that gave no answer, and why. */
-export interface UnreachableMaster {
+export interface Unreachable {
   readonly master: string
   readonly problem: string
 }
@@ -98,7 +98,7 @@ export interface UnreachableMaster {
 export interface Coverage {
   readonly masters: number
   readonly quorum: number
-  readonly unreachable: readonly UnreachableMaster[]
+  readonly unreachable: readonly Unreachable[]
 }
 
 export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
@@ -113,7 +113,7 @@ export function fewAnswer({ masters, unreachable }: Coverage): string {
 /** The first problem of each master. */
 function unreachableMasters(
   rounds: readonly (readonly Answer<unknown>[])[],
-): readonly UnreachableMaster[] {
+): readonly Unreachable[] {
   const problems = new Map<string, string>()
   for (const answer of rounds.flat()) {
     if (!answer.ok && !problems.has(answer.master)) problems.set(answer.master, answer.problem)

@@ -6,7 +6,7 @@ import { answerOf, valuesOf, type Answer, type FleetProbe } from './fleet-probe.
 import { enrolmentScript } from './inspection-scripts.ts'
 
 /** What a master knows of its place in the fleet. */
-export interface EnrolmentRecord {
+export interface Enrolment {
   /** Of the server process that was enrolled. */
   readonly runId: string
   readonly maxLeaseMs: number
@@ -18,7 +18,7 @@ export interface EnrolmentRecord {
 
 export interface MasterSurvey extends ServerSurvey {
   /** Undefined when no client has enrolled this master under the namespace. */
-  readonly enrolment: EnrolmentRecord | undefined
+  readonly enrolment: Enrolment | undefined
 }
 
 export interface FleetSurvey {

@@ -5,8 +5,7 @@
  * with the number of lines.
  */
 import { getOrInsert } from '../../get-or-insert.ts'
-import type { LeaseEnd } from '../../telemetry/lock-observer.ts'
-import type { GrantedEvent, LeaseEvent } from './lease-event.ts'
+import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
 import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
 import { Timeline, type Conflict, type Entry } from './timeline.ts'
 
@@ -24,7 +23,7 @@ export interface HistoryOptions {
 export type Violation = Conflict | 'revived'
 export type Gap = 'lines' | 'grant' | 'end' | 'late' | 'unreadable'
 
-export interface HistoryFinding {
+export interface Finding {
   readonly kind: Violation | `missing-${Gap}`
   /** In words, with the evidence. */
   readonly text: string
@@ -58,7 +57,7 @@ export interface HistoryVerdict {
   /** The longest time for which two leases overlapped. */
   readonly longestOverlapMs: number
   /** The first ones of each kind. */
-  readonly findings: readonly HistoryFinding[]
+  readonly findings: readonly Finding[]
   /** The option, or its default. */
   readonly clockSkewMs: number
 }
@@ -117,7 +116,7 @@ export class HistoryChecker {
       ...{ 'token-order': 0, 'token-repeated': 0, revived: 0 },
     },
     missing: { lines: 0, grant: 0, end: 0, late: 0, unreadable: 0 },
-    findings: [] as HistoryFinding[],
+    findings: [] as Finding[],
   }
 
   constructor({ clockSkewMs = CLOCK_SKEW_MS, windowMs = WINDOW_MS }: HistoryOptions = {}) {

@@ -1,7 +1,5 @@
 /** One event of a lease, as a line of the log has it. Fields are those of `lock/lease-log.ts`. */
 
-import type { LeaseEnd } from '../../telemetry/lock-observer.ts'
-
 const KINDS = ['granted', 'extended', 'released', 'handed-over', 'lost'] as const
 
 interface EventBase {
@@ -31,6 +29,8 @@ interface ExtendedEvent extends EventBase {
   readonly kind: 'extended'
   readonly trustedForMs: number
 }
+
+export type LeaseEnd = 'released' | 'handed-over' | 'lost'
 
 interface EndedEvent extends EventBase {
   readonly kind: LeaseEnd

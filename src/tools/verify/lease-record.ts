@@ -1,6 +1,5 @@
 /** One lease as its events tell it. */
-import type { LeaseEnd } from '../../telemetry/lock-observer.ts'
-import type { GrantedEvent, LeaseEvent } from './lease-event.ts'
+import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
 
 export interface LeaseRecord extends Pick<
   GrantedEvent,

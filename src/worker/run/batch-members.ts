@@ -13,10 +13,10 @@ import type { Running } from './running-jobs.ts'
 export type OpenTaken<Data, Result, Name extends string> = (
   found: readonly TakenJob[],
   token: string,
-) => Promise<readonly MemberRun<Data, Result, Name>[]>
+) => Promise<readonly Taken<Data, Result, Name>[]>
 
 /** A job that was taken for a batch. */
-export interface MemberRun<Data, Result, Name extends string> {
+export interface Taken<Data, Result, Name extends string> {
   readonly job: Job<Data, Result, Name>
   /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
   readonly run: () => Promise<void>

@@ -21,7 +21,7 @@ import {
   type Call,
   readBatch,
   type Argument,
-  type EntryReply,
+  type Entry,
   type Procedure,
 } from '../../../src/redlock/wire/batch.ts'
 import type { Script } from '../../../src/redlock/wire/script.ts'
@@ -219,7 +219,7 @@ export class ScriptBench {
       enrolment: [runId, maxLeaseMs, fleetSize = FLEET_SIZE] = ENROLMENT,
       fenceTtlMs = FENCE_TTL_MS,
     }: Caller = {},
-  ): Promise<readonly EntryReply[]> {
+  ): Promise<readonly Entry[]> {
     const terms = { maxLeaseMs, fenceTtlMs, maxClockSkewMs: skewMs }
     const constants = constantsFor({ namespace: this.#namespace, ...terms }, fleetSize)
     const { lua } = batchScript(leaseLibrary, constants)
