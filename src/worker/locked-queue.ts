@@ -210,37 +210,36 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * ```
    */
   async pauseResource(resource: string, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.pause(resourceName(resource), options)
+    await this.#limits.pause(resource, options)
   }
 
   /** Ends a pause, and the time for which a `lease.rateLimit()` has put a resource to sleep. */
   async resumeResource(resource: string): Promise<void> {
-    await this.#limits.resume(resourceName(resource))
+    await this.#limits.resume(resource)
   }
 
   /**
    * Sets how many jobs of a resource run at once, in place of the option `slots`. With more slots,
    * jobs start at once; with fewer, running jobs continue. A job that touches several resources
-   * still runs alone in each. `customer:*` sets it for every resource that begins with `customer:`.
-   * What is set for a resource itself comes before its patterns, and of those the longest counts.
+   * still runs alone in each.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.setSlots(resourceName(resource), slots, options)
+    await this.#limits.setSlots(resource, slots, options)
   }
 
   /** The option `slots` counts again. */
   async resetSlots(resource: string): Promise<void> {
-    await this.#limits.resetSlots(resourceName(resource))
+    await this.#limits.resetSlots(resource)
   }
 
   /** Sets the rate of a resource, in place of those that its jobs were added with. */
   async setRate(resource: string, rate: Rate, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.setRate(resourceName(resource), rate, options)
+    await this.#limits.setRate(resource, rate, options)
   }
 
   /** The rates that the jobs were added with count again. */
   async resetRate(resource: string): Promise<void> {
-    await this.#limits.resetRate(resourceName(resource))
+    await this.#limits.resetRate(resource)
   }
 
   /** What is set for a resource now. */
