@@ -10,10 +10,6 @@
  * Where the end is known, its first job is held: it stands in `delayed` with that time, from which
  * BullMQ takes it by itself. Its hash says `redlock:held`.
  *
- * Slots can be set for a pattern of resources too, the hash `slot-patterns`. While there is one,
- * the number that orders places has a fraction. So scripts that take a place look for patterns only
- * then, and mark the line. The mark goes when the line is empty.
- *
  * A rate is a GCRA: `rate:{resource}` has the time at which all that was started would have been
  * due at the steady rate. A start counts when a job is given to a worker, by the server's clock.
  */
@@ -38,53 +34,14 @@ local function nowMs()
   return time
 end
 
--- A number that only grows. It is stored with a fraction while slots are set for patterns.
-local hasPatterns = false
-local function nextSeq()
-  local seq = tonumber(redis.call('INCRBYFLOAT', SPACE .. 'line-seq', 1))
-  hasPatterns = seq % 1 > 0
-  return math.floor(seq)
-end
-
--- The slots that are set for the longest pattern of a resource, and that pattern; or nil.
-local patterns
-local function patternOf(resource)
-  patterns = patterns or redis.call('HGETALL', SPACE .. 'slot-patterns')
-  local longest, entry = '', nil
-  for i = 1, #patterns, 2 do
-    local pattern = patterns[i]
-    if #pattern > #longest and string.sub(resource, 1, #pattern - 1) == string.sub(pattern, 1, -2) then
-      local found = cjson.decode(patterns[i + 1])
-      if (found['until'] or math.huge) > nowMs() then longest, entry = pattern, found end
-    end
-  end
-  return entry, longest
-end
-
--- What is set for a resource, also by a pattern, as JSON.
-local function inForce(resource)
-  local set = cjson.decode(redis.call('HGET', SPACE .. 'limits', resource) or '{}')
-  if not set.slots then
-    local entry, pattern = patternOf(resource)
-    if entry and pattern ~= resource then entry.pattern = pattern end
-    set.slots = entry
-  end
-  return next(set) and cjson.encode(set) or '{}'
-end
-
--- Lines whose jobs go by a pattern are marked as those with limits are.
-local function markByPattern(resources)
-  for _, resource in ipairs(hasPatterns and resources or {}) do
-    if patternOf(resource) then redis.call('ZADD', SPACE .. 'line:' .. resource, 'NX', '-inf', MARK) end
-  end
-end
+-- A number that only grows.
+local function nextSeq() return redis.call('INCR', SPACE .. 'line-seq') end
 
 -- What is in force for a resource whose line is marked; kept for this script.
 local function limitsOf(resource)
   if limited[resource] then return limited[resource] end
   local limits = {slots = SLOTS}
   local set = redis.call('HGET', SPACE .. 'limits', resource)
-  limits.areOwn = set ~= false
   for kind, entry in pairs(set and cjson.decode(set) or {}) do
     local ends = entry['until'] or math.huge
     if ends > nowMs() then
@@ -93,8 +50,6 @@ local function limitsOf(resource)
       else limits.closedUntil = math.max(limits.closedUntil or 0, ends) end
     end
   end
-  local byPattern = not limits.areSet and patternOf(resource)
-  if byPattern then limits.slots, limits.areSet = byPattern.slots, true end
   if limits.closedUntil then limits.slots = 0 end
   limited[resource] = limits
   return limits
@@ -151,20 +106,6 @@ end
 
 /** For the scripts that set limits. */
 export const SET_LIMIT: string = `
--- Sets the slots of a pattern, or ends them where \`entry\` is nil. Drops patterns that have ended.
-local function setPattern(pattern, entry)
-  local key, seq = SPACE .. 'slot-patterns', SPACE .. 'line-seq'
-  if entry then redis.call('HSET', key, pattern, cjson.encode(entry))
-  elseif pattern then redis.call('HDEL', key, pattern) end
-  local all, left = redis.call('HGETALL', key), 0
-  for i = 1, #all, 2 do
-    if (cjson.decode(all[i + 1])['until'] or math.huge) > nowMs() then left = left + 1
-    else redis.call('HDEL', key, all[i]) end
-  end
-  local isMarked = tonumber(redis.call('GET', seq) or 0) % 1 > 0
-  if isMarked ~= (left > 0) then redis.call('INCRBYFLOAT', seq, isMarked and -0.5 or 0.5) end
-end
-
 -- Sets one kind of limit, or ends it where \`entry\` is nil; drops what has ended.
 -- Returns when that limit ends, or ''. Of two sleeps the later end counts.
 local function setLimit(resource, kind, entry)
@@ -190,7 +131,7 @@ local function setLimit(resource, kind, entry)
     redis.call('ZADD', line, '-inf', MARK)
   else
     redis.call('HDEL', SPACE .. 'limits', resource)
-    if not patternOf(resource) then redis.call('ZREM', line, MARK) end
+    redis.call('ZREM', line, MARK)
   end
   if first < math.huge then redis.call('ZADD', SPACE .. 'limits-until', first, resource)
   else redis.call('ZREM', SPACE .. 'limits-until', resource) end

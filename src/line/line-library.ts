@@ -83,11 +83,7 @@ local function headsOf(resource, leaving)
       for _, head in ipairs(heads) do head.lineSlots = own end
       local areOther = own and own ~= slots
       if areOther then slots = own end
-      if #dropped == 0 and not areOther then
-        -- The mark for a pattern goes with the last job.
-        if limits and not (limits.areOwn or heads[1] or more) then redis.call('ZREM', line, MARK) end
-        return heads, more, slots, limits
-      end
+      if #dropped == 0 and not areOther then return heads, more, slots, limits end
       if #dropped > 0 then redis.call('ZREM', line, unpack(dropped)) end
       dead = dead + #dropped
       if dead >= MAX_DEAD and not areOther then return heads, more, slots, limits end
@@ -198,7 +194,6 @@ local function joining(base, next)
     if not job[1] then return end
     next = nil
     local score = job[3] or nextSeq()
-    markByPattern(cjson.decode(job[1]))
     for _, resource in ipairs(cjson.decode(job[1])) do
       redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(base, id, job[2]))
     end

@@ -27,7 +27,6 @@ local base, timestamp = added[1], string.format('%.17g', added[4])
 local resources, rate, behind, heldUntil = cjson.decode(ARGV[3]), ARGV[7] ~= '' and ARGV[7], false, nil
 local share = ARGV[8] ~= '' and ARGV[8]
 local seq = ARGV[6] == '1' and nextSeq()
-markByPattern(seq and resources)
 for _, resource in ipairs(ARGV[6] == '1' and resources or {}) do
   local heads, _, slots, limits = headsOf(resource)
   if #heads >= slots then
@@ -256,7 +255,6 @@ else
 end
 local found, rank = {id}, redis.call('ZRANK', line, first)
 if not rank then return {} end
-markByPattern({resource})
 local _, _, slots, limits = headsOf(resource)
 if slots == 0 then return found end
 local job, settings
@@ -347,7 +345,6 @@ if not job[4] then return -1 end
 local lines = job[1] or ARGV[6]
 local resources = cjson.decode(lines)
 local seq = nextSeq()
-markByPattern(resources)
 for _, resource in ipairs(resources) do
   redis.call('ZADD', lineKey(resource), 'NX', job[2] or seq, place)
 end

@@ -40,7 +40,6 @@ for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do li
 local woken = 0
 local function sweepLine(resource)
   if not isAll then redis.call('ZADD', KEYS[1], 'XX', sweepNumber, resource) end
-  markByPattern({resource})
   local heads, _, slots, limits = headsOf(resource)
   woken = woken + #wakeAll(heads, limits, false, '')
   if isAll then redis.call('ZADD', KEYS[1], 'XX', sweepNumber, resource) end
@@ -49,7 +48,6 @@ local function sweepLine(resource)
   local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
   if places <= (isRated and math.min(slots, 1) or slots) then redis.call('ZREM', KEYS[1], resource) end
 end
-if hasPatterns then setPattern() end
 for _, resource in ipairs(lines) do sweepLine(resource) end
 local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
 for _, resource in ipairs(ended) do

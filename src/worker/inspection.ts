@@ -51,7 +51,7 @@ local line, limit = KEYS[1], tonumber(ARGV[3])
 local places = redis.call('ZRANGE', line, 0, limit)
 local isMarked = places[1] == MARK
 if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
-local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0), isMarked and inForce(ARGV[4]) or '{}'}
+local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0), isMarked and redis.call('HGET', SPACE .. 'limits', ARGV[4]) or '{}'}
 for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then

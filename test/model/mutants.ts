@@ -911,29 +911,6 @@ const rules: readonly Mutant[] = [
     killedBy: { test: LIMITS, name: 'slots that are set' },
   },
   {
-    rule: 'of several patterns the longest counts',
-    patches: [worker('if #pattern > #longest and ', 'if ', 'limits-library')],
-    killedBy: { test: LIMITS, name: 'slots of a pattern' },
-  },
-  {
-    rule: 'slots of a resource come before those of a pattern',
-    patches: [
-      worker('not limits.areSet and patternOf(resource)', 'patternOf(resource)', 'limits-library'),
-    ],
-    killedBy: { test: LIMITS, name: 'slots of a pattern' },
-  },
-  {
-    rule: 'nothing is left of a pattern whose lines are empty',
-    patches: [
-      worker(
-        "redis.call('ZREM', line, MARK) end\n        return",
-        '_ = 0 end\n        return',
-        'line-library',
-      ),
-    ],
-    killedBy: { test: LIMITS, name: 'slots of a pattern' },
-  },
-  {
     rule: 'a start counts for the rate',
     patches: [worker('ipairs(counts and starts or {})', 'ipairs({})', 'limits-library')],
     killedBy: { test: LIMITS, name: 'is used up to its end' },

@@ -8,17 +8,12 @@ import { LeaseLostError, ValueTooLargeError } from '../../errors.ts'
 import { keyScript } from '../../line/bullmq/composed-script.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 
-/** One computation for all jobs of a resource, within a time. */
+/** One computation for all jobs of a queue with the same name and resource, within a time. */
 export interface Dedupe<Data> {
   /** How long a result is kept, and given to jobs that ask for the same. */
   readonly resultTtlMs: number
   /** Names what is computed once. @defaultValue the job's resources */
   readonly key?: (job: Job<Data>) => string
-  /**
-   * What shares results under one name: the jobs of one name in one queue, or those of all queues.
-   * @defaultValue 'job-name'
-   */
-  readonly scope?: 'job-name' | 'all-queues'
   /**
    * A job that was added after the computation had begun does not take its result, and computes
    * itself: no change that came before a job is missed.
@@ -193,10 +188,9 @@ export function sharedResultOf<Data>(
   job: Job<Data>,
   resources: readonly string[],
 ): SharedResult {
-  const { key, scope = 'job-name', fresh = false, resultTtlMs } = dedupe
+  const { key, fresh = false, resultTtlMs } = dedupe
   const what = key === undefined ? resources : key(job)
-  const where = scope === 'job-name' ? [job.prefix, job.queueName, job.name] : []
-  const store = `{result:${JSON.stringify([...where, what])}}:values`
+  const store = `{result:${JSON.stringify([job.prefix, job.queueName, job.name, what])}}:values`
   const asker = fresh ? askerOf(job, resources) : ANY
   return {
     peek: () => results.peek(store, asker),
