@@ -22,6 +22,7 @@ export interface FencedRedisClient {
  */
 const SCRIPT = `
 local stored = redis.call('GET', KEYS[1])
+-- rule: stale-commands-do-not-run
 if stored and tonumber(stored) > tonumber(ARGV[1]) then return {0, stored} end
 redis.call('SET', KEYS[1], ARGV[1])
 local replies, at = {1}, 2

@@ -44,6 +44,7 @@ local sleeps = behind or share and ARGV[6] == '1'
 
 -- The score of a place. 'priority': as BullMQ orders waiting jobs.
 local function rank(seq)
+  -- rule: priority-orders-a-line
   if ARGV[4] ~= 'priority' then return seq end
   local opts = cmsgpack.unpack(theirs[3])
   local priority = opts['priority'] or 0
@@ -113,6 +114,7 @@ local function ended(result, woken, place)
   if isFinished and place then
     for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
   elseif isFinished and ending == 'hold' and redis.call('EXISTS', jobKey) == 1 then
+    -- rule: failed-job-holds-its-line
     redis.call('HSET', jobKey, 'redlock:holds', 1)
   end
   if next and next.isFetched then woken[next.jobKey] = next
@@ -224,6 +226,7 @@ for i, job in ipairs(jobs) do
   end
   replies[i] = result
 end
+-- rule: locks-of-a-batch-are-removed
 if #gone > 0 then redis.call('DEL', unpack(gone)) end
 if #unmarked > 0 then redis.call('SREM', stalledKey, unpack(unmarked)) end
 for lines, places in pairs(left) do
@@ -251,6 +254,7 @@ else
   local places = redis.call('ZRANGE', line, 0, 1)
   first = places[1] == MARK and places[2] or places[1]
   local head = first and jobAt(first)
+  -- rule: batch-of-the-worker-that-has-its-first-job
   if not head or head.base ~= base or not isLocked(head) then return {} end
   id = head.id
 end
@@ -279,6 +283,7 @@ for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV[6] + mos
   local isTaken = job and ARGV[6] ~= '0' and not job.asleep and isLocked(job)
   if job and not isTaken then
     local isOther = job.base ~= base or string.find(job.lines, '","', 1, true)
+    -- rule: batch-ends-at-a-job-that-may-not-start
     if isOther or #found > most or not job.asleep or job.held or opensAt(job, limits) then break end
     local result = bullmq(KEYS, theirs)
     if type(result[1]) ~= 'table' then break end
@@ -365,6 +370,7 @@ end
 local heldUntil = nil
 local isItsTurn, followed, own
 if not overtaken then isItsTurn, followed, own = isTurn(lines, place, nil, tonumber(job[6] or nil)) end
+-- rule: parked-only-behind-others
 if isItsTurn then
   heldUntil = rateOpensAt(lines, job[5], true)
   if not heldUntil then
@@ -413,6 +419,7 @@ local view = {pcall = redis.pcall, call = function(...)
   return redis.call(unpack(fields))
 end}
 local result = bullmq(view, KEYS, theirs)
+-- rule: removed-job-leaves
 if result == 1 and job[1] then leave(base, id, job[1], job[2]) end
 return result
 `
@@ -430,6 +437,7 @@ local base, id = ARGV[3], ARGV[4]
 local jobKey = base .. id
 local result = bullmq(redis, KEYS, theirs)
 local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
+-- rule: parent-leaves-while-it-waits
 if job and job[1] then
   local since = leave(base, id, job[1], job[2])
   if since then redis.call('HSET', jobKey, 'redlock:since', since) end

@@ -28,6 +28,7 @@ export class QuorumLease extends HeldLease {
 
   /** @internal `leftMs` is what is left of its trust; `before` is the lease that it continues. */
   constructor(fleet: Fleet, grant: Grant, terms: LeaseTerms, leftMs: number, before?: QuorumLease) {
+    // rule: handed-over-lease-is-no-longer
     super(fleet.leases, terms, grant.startedAt, before?.trust ?? grant.trust)
     this.#fleet = fleet
     this.#grant = grant
@@ -89,6 +90,7 @@ export class QuorumLease extends HeldLease {
     const leftMs = this.remainingMs()
     const enough = terms.autoExtend ? canBeRenewed(leaseMs, leftMs) : isFresh(leftMs, leaseMs)
     if (terms.leaseMs !== leaseMs || !enough) return undefined
+    // rule: as-many-hand-overs-as-tokens
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
     this.beginHandOver()
     const grant = { ...this.#grant, startedAt: this.#fleet.settings.clock.now() }
@@ -113,6 +115,7 @@ export class QuorumLease extends HeldLease {
     const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
     const verb = new Extend(this.#fleet, this.#claim, this.#counter, this.leaseMs, timeoutMs)
     const poll = new Poll(this.#fleet, verb)
+    // rule: heal-only-after-a-quorum
     if ((await poll.verdict) === 'against') {
       await poll.complete
       return this.#notExtended(poll.votes)

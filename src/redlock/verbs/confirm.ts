@@ -17,8 +17,10 @@ export const confirmProcedure: Procedure = {
   lua: `
 if not enrolled then return {'unenrolled'} end
 for _, resource in ipairs(resources) do
+  -- rule: confirm-only-my-key
   if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end
 end
+-- rule: healed-key-does-not-confirm
 if quarantineMs > 0 and flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end
 local highest = 0
 for _, resource in ipairs(resources) do
@@ -55,6 +57,7 @@ export class Confirm implements Verb<ConfirmVote> {
 
   /** A counter beyond the fencing token belongs to a later grant. */
   isFor(vote: ConfirmVote): boolean {
+    // rule: confirm-counts-the-exact-token
     return vote.kind === 'counter' && vote.counter === this.#fencingToken
   }
 }
