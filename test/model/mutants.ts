@@ -181,7 +181,7 @@ const line: readonly Mutant[] = [
   mutant('turn-only-at-the-head', 'removed', LINE),
   mutant('woken-at-the-head-of-all-lines', 'removed', LINE),
   mutant('fetched-job-is-at-the-head', ['first[1] ~=', 'nil =='], `${LINE}: is put back in line`),
-  mutant('parked-only-behind-others', 'never', LINE),
+  mutant('parked-only-behind-others', 'always', LINE),
   mutant(
     'first-write-needs-no-memory',
     ['if ', "redis.call('HSET', head.jobKey, 'delay', 0)\n    if "],
@@ -209,7 +209,7 @@ const line: readonly Mutant[] = [
   ),
   mutant('locks-of-a-batch-are-removed', 'removed', `${BATCH}: has the next jobs of its line`),
   mutant('slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS'], LIMITS),
-  mutant('closed-line-starts-nothing', 'removed', `${LIMITS}: after a 429`),
+  mutant('closed-line-starts-nothing', 'removed', `${LIMITS}: keeps jobs that were awake already`),
   mutant('start-counts-for-the-rate', 'removed', `${LIMITS}: is used up to its end`),
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
