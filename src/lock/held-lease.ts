@@ -187,6 +187,7 @@ export abstract class HeldLease implements Lease, Expiring {
   protected endInFavour(): void {
     this.assertHeld()
     this.#registry.log?.handedOver(this)
+    // rule: old-holder-stops-before-it-hands-over
     this.#end('handed-over')
     this.#released = Promise.resolve()
   }
@@ -222,6 +223,7 @@ export abstract class HeldLease implements Lease, Expiring {
     this.#extensions++
     const startedAt = instant(this.#registry.clock)
     const answer = await this.renew(startedAt, remainingMs(this.#trust, startedAt))
+    // rule: reply-inside-the-old-trust
     this.assertHeld() // An answer counts only inside the old trust.
     if (answer.status === 'gone') throw this.#lose(answer.reason, answer.answers, 'majority-gone')
     if (answer.status === 'unreachable') {
@@ -254,6 +256,7 @@ export abstract class HeldLease implements Lease, Expiring {
       this.#lapse()
       return
     }
+    // rule: timer-checks-both-clocks
     const checkMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / CHECKS_PER_LEASE))
     this.#check = this.#registry.checks.in(checkMs, this)
   }

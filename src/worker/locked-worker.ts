@@ -460,6 +460,7 @@ function recoveryOptions(
   leaseMs: number,
 ): Pick<WorkerOptions, 'lockDuration' | 'stalledInterval' | 'maxStalledCount'> {
   return {
+    // rule: crashed-job-runs-again-soon
     lockDuration: leaseMs,
     stalledInterval: Math.min(1_000, Math.max(100, Math.floor(leaseMs / 4))),
     maxStalledCount: MAX_STALLED_COUNT,

@@ -268,6 +268,7 @@ export class Fleet {
 
   #refusal(master: Master, facts: ServerFacts): Refusal | undefined {
     const duplicate = this.#voters.get(facts.runId)
+    // rule: masters-are-distinct
     if (duplicate !== undefined && duplicate !== master) {
       return {
         problem: `is the same server as ${duplicate.name}`,

@@ -233,6 +233,7 @@ export class JobRuns<Data, Result, Name extends string> {
       leaseFor(resources, { locks, leaseOptions, clock, isTurn, slots }),
     )
     if (outcome.status !== 'granted') return this.#requeue(running, resources, outcome)
+    // rule: no-job-starts-while-its-worker-stops
     if (!this.#isStopping()) return outcome.lease
     await outcome.lease.release()
     throw new NotStarted()
@@ -287,6 +288,7 @@ export class JobRuns<Data, Result, Name extends string> {
         await job.moveToDelayed(running.asleepUntil, token)
         throw new DelayedError('its resource sleeps after a rate limit')
       }
+      // rule: stopped-job-uses-no-attempt
       const isStopped = isGivenBack(signal.reason) || isGivenBack(lossOf(lease))
       if (error instanceof NotStarted || !isStopped) throw error
       return await this.#giveBack(running, undefined)

@@ -95,6 +95,7 @@ export class RunningJobs {
     for (const { jobId, timestamp, reason } of await cancelRequests(lines, ids)) {
       const error = new JobCancelledError(jobId, reason)
       for (const running of this.#runsOf(jobId)) {
+        // rule: cancel-of-one-instance
         if (running.job.timestamp === timestamp) cancel(running, error)
       }
     }
@@ -124,12 +125,14 @@ export class RunningJobs {
     if (signal.isAborted) return
     if (lease !== undefined) this.#options.reports.lockLost(job, lease)
     const error = new JobLockLostError(job.id ?? '')
+    // rule: lost-lock-stops-its-job
     signal.abort(error)
     batch?.abort(error)
   }
 }
 
 function cancel(running: Running, reason: unknown): void {
+  // rule: cancel-does-not-stop-its-batch
   if (running.batch === undefined) running.signal.abort(reason)
   else running.cancelled = asError(reason)
 }
