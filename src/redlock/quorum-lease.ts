@@ -73,7 +73,7 @@ export class QuorumLease extends HeldLease {
     if ((await poll.verdict) === 'against') return false
     this.#counter = fencingToken
     this.#passes = 0
-    this.#fleet.leases.log?.extended(this)
+    // gone with cells
     return this.remainingMs() > 0
   }
 
