@@ -29,12 +29,17 @@ import { ResourceClasses, type ResourceClassOptions } from './resource-classes.t
 import { Sdk } from './sdk.ts'
 import { spanned } from './spans.ts'
 
+/** What is open now, whatever the options are. An SDK may be registered later. */
+const locks = new Set<ToldLock>()
+const workers = new Set<ToldWorker>()
+const sdk = new Sdk({ locks, workers })
+
 /** How resources become labels. */
 export type TelemetryOptions = ResourceClassOptions
 
 /**
  * Reports the locks and workers of this process to OpenTelemetry with these options, in place of
- * the defaults. It does so by itself: call it only to change them, before the first lock is made.
+ * the defaults. It does so by itself with the defaults: call it only to change them.
  * @throws TypeError for a bad option.
  * @example
  * ```ts
@@ -46,9 +51,6 @@ export function openTelemetry(options: TelemetryOptions = {}): void {
 }
 
 function reporter(classes: ResourceClasses): Listener {
-  const locks = new Set<ToldLock>()
-  const workers = new Set<ToldWorker>()
-  const sdk = new Sdk({ locks, workers })
   const of = (namespace: string | undefined, resources: readonly string[]): Attributes => ({
     'redlock.namespace': namespace ?? '',
     'redlock.resource.class': classes.of(resources),
@@ -59,7 +61,6 @@ function reporter(classes: ResourceClasses): Listener {
   })
 
   return {
-    // A lock and a worker are known from the beginning: an SDK may be registered later.
     hears: (event) =>
       event.endsWith(':opened') ||
       event.endsWith(':closed') ||
