@@ -1,6 +1,6 @@
 /** What a scrape asks about the lines of a worker's queue. */
 import { systemClock, withinMs } from '../clock.ts'
-import type { LineCensus } from '../telemetry/worker-source.ts'
+import type { LineCensus } from '../channel.ts'
 import type { LineBackend } from './line-backend.ts'
 import { lineScript } from './bullmq/composed-script.ts'
 
