@@ -13,15 +13,16 @@ import {
 } from '../errors.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
-import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
+import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
 import { attempt } from './attempt.ts'
 import { ProposalClock, type Wish } from './verbs/acquire.ts'
+import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
 import { Fleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
-import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
+import type { LockService } from '../lock/lock-service.ts'
 import type { Channel, MasterStatus, ToldLock } from '../channel.ts'
 import { leaseLog } from '../lock/lease-log.ts'
 import { loggedChannel } from '../log.ts'
@@ -96,7 +97,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
     const { log, namespace } = this.#settings
     this.#channel = loggedChannel(log, namespace, [leaseLog(this.#settings)])
-    this.#fleet = new Fleet(this.#settings, this.#channel)
+    this.#fleet = new Fleet(this.#settings, leaseLibrary, this.#channel)
     const { masters, keys, quorum } = this.#fleet
     this.#told = { namespace, quorum, status: () => this.status() }
     this.#channel.tell('lock:opened', this.#told)

@@ -4,6 +4,7 @@ import { integerOption, knownOptions, objectOption, refuse } from '../options.ts
 import { masterName, type MasterAddress } from './wire/connection-settings.ts'
 import { commonSettings, type CommonSettings } from '../lock/lock-settings.ts'
 import { MasterConnection } from './wire/master-connection.ts'
+import type { Constants } from './wire/batch.ts'
 import type { Connect } from './wire/master.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */
@@ -184,4 +185,14 @@ function addressOption(address: unknown, index: number): MasterAddress {
     return refuse(name, why, address)
   }
   return address
+}
+
+type Shared = Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>
+
+/** What all calls of one client have in common. */
+export function constantsFor(settings: Shared, fleetSize: number): Constants {
+  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
+  const numbers = { maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize }
+  const texts = Object.entries(numbers).map(([name, number]) => [name, String(number)])
+  return { namespace, ...(Object.fromEntries(texts) as Constants) }
 }

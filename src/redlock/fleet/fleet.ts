@@ -7,6 +7,7 @@
  * on the master itself, so that all clients agree on whether it may vote again.
  */
 import { randomUUID } from 'node:crypto'
+import type { Library } from '../wire/batch.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import {
   describeState,
@@ -20,8 +21,7 @@ import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Channel, MasterStatus, Question } from '../../channel.ts'
 import { quorumOf } from '../quorum/quorum.ts'
 import { Deadlines, instant } from '../../clock.ts'
-import type { Settings } from '../settings.ts'
-import { constantsFor, leaseLibrary } from '../verbs/library.ts'
+import { constantsFor, type Settings } from '../settings.ts'
 import { outcomeOf, type Vote } from '../verbs/votes.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
@@ -29,7 +29,6 @@ import { MasterLog } from './master-log.ts'
 import { Quarantines } from './quarantines.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { driftMs, quarantineMs } from '../../lock/trust.ts'
-import type { Poll } from '../quorum/poll.ts'
 
 export class Fleet {
   readonly settings: Settings
@@ -43,7 +42,7 @@ export class Fleet {
   readonly deadlines: Deadlines
   readonly clocks: ClockWatch
   /** Open until every master has answered or run into its deadline. */
-  readonly polls: Set<Poll<Vote>> = new Set()
+  readonly polls: Set<{ readonly complete: Promise<void> }> = new Set()
   readonly leases: LeaseRegistry
   /** The state of every master: the same array until one of them changes. */
   states: readonly MasterState[] = []
@@ -60,7 +59,7 @@ export class Fleet {
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
 
-  constructor(settings: Settings, channel: Channel) {
+  constructor(settings: Settings, library: Library, channel: Channel) {
     this.settings = settings
     this.channel = channel
     this.leases = new LeaseRegistry(settings.clock, channel)
@@ -92,7 +91,7 @@ export class Fleet {
         address,
         limits,
         clock: settings.clock,
-        library: leaseLibrary,
+        library,
         constants,
         admit: (master, facts) => this.#admit(master, facts),
         onState: (master, state) => {

@@ -26,7 +26,8 @@ import {
   WaitedTooLongError,
 } from '../../errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
+import type { LeaseOptions } from '../../lock/acquire-options.ts'
+import type { LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
 import { NO_TURN, type LineBackend, type Turn } from '../../line/line-backend.ts'
