@@ -85,9 +85,9 @@ return found[1] and mayTake(ARGV[3], ARGV[4], found[2]) and found[1]
 const dropScript = keyScript('results:drop', `return redis.call('DEL', KEYS[1])`)
 
 /** The place of a job that takes no result of a computation that began before it was added. */
-type Asker = readonly [line: string, place: string]
+type PlaceInLine = readonly [line: string, place: string]
 /** A job that takes any result. */
-const ANY: Asker = ['', '']
+const ANY: PlaceInLine = ['', '']
 
 /** The holder that writes: the lease's resource and fencing token. */
 export interface Writer {
@@ -108,7 +108,10 @@ export class ResultStore {
   }
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
-  async peek(store: string, asker: Asker = ANY): Promise<{ readonly value: unknown } | undefined> {
+  async peek(
+    store: string,
+    asker: PlaceInLine = ANY,
+  ): Promise<{ readonly value: unknown } | undefined> {
     const text = await this.#backend.run(peekScript, store, asker)
     return typeof text === 'string' ? { value: this.#parse(store, text) } : undefined
   }
@@ -121,7 +124,7 @@ export class ResultStore {
     store: string,
     writer: Writer,
     ttlMs: number,
-    asker: Asker = ANY,
+    asker: PlaceInLine = ANY,
   ): Promise<ReadonlyMap<string, unknown>> {
     const args = [writer.fencingToken, Math.ceil(ttlMs), ...asker]
     const fields = fieldsOf(await this.#backend.run(claimScript, store, args), writer)
@@ -211,7 +214,7 @@ export function stepsKey(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string 
 function askerOf(
   job: Pick<Job, 'id' | 'prefix' | 'queueName' | 'timestamp'>,
   [line = '']: readonly string[],
-): Asker {
+): PlaceInLine {
   const base = `${job.prefix}:${job.queueName}:`
   return [line, `${base}${job.id ?? ''} ${Buffer.byteLength(base)} ${job.timestamp}`]
 }
