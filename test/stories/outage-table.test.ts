@@ -29,7 +29,6 @@ type Command =
   | 'leaks'
   | 'why'
   | 'bootstrap'
-  | 'enqueue'
   | 'pause'
   | 'limit'
   | 'limits'
@@ -37,12 +36,11 @@ type Command =
   | 'cancel'
   | 'leave-lines'
   | 'verify'
-  | 'completion'
 
 type Codes = Readonly<Record<Command, number>>
 
-/** They ask no server. `verify` is given no line about a lease. */
-const ALONE = { verify: 2, completion: 0 }
+/** It asks no server. `verify` is given no line about a lease. */
+const ALONE = { verify: 2 }
 
 // `doctor` ends with 1 also where all is well: the queue of a test writes nothing to disk.
 // `bootstrap` is refused by a master that holds a lease.
@@ -50,15 +48,15 @@ const ALONE = { verify: 2, completion: 0 }
 const GOOD: Codes = {
   ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0 },
   ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0 },
-  ...{ bootstrap: 1, enqueue: 0, ...ALONE },
+  ...{ bootstrap: 1, ...ALONE },
 }
 const NO_QUORUM: Codes = {
   ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3 },
-  ...{ bootstrap: 3, enqueue: 0 },
+  ...{ bootstrap: 3 },
   ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0, ...ALONE },
 }
 const NO_QUEUE: Codes = {
-  ...{ ...GOOD, inspect: 1, why: 1, enqueue: 1 },
+  ...{ ...GOOD, inspect: 1, why: 1 },
   ...{ pause: 1, limit: 1, limits: 1, resume: 1, cancel: 1, 'leave-lines': 1 },
 }
 
@@ -72,7 +70,7 @@ const CODES: Readonly<Record<OutageName, Codes>> = {
   'one master refused': GOOD,
   "the queue's Redis dead": NO_QUEUE,
   "the queue's Redis silent": NO_QUEUE,
-  "the queue's Redis at maxmemory": { ...GOOD, enqueue: 1, pause: 1, limit: 1 },
+  "the queue's Redis at maxmemory": { ...GOOD, pause: 1, limit: 1 },
 }
 
 const QUEUE_PROBLEMS = { dead: 'ECONNREFUSED', silent: 'no reply within' } as const
@@ -104,7 +102,6 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     leaks: ['leaks'],
     why: ['why', queue, 'a'],
     bootstrap: ['bootstrap', '--yes'],
-    enqueue: ['enqueue', queue, '-', '--run-id', 'r'],
     pause: ['pause', 'unused'],
     limit: ['limit', 'unused', '--slots', '2'],
     limits: ['limits'],
@@ -112,11 +109,10 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     cancel: ['cancel', queue, '--job', 'missing', '--yes'],
     'leave-lines': ['leave-lines', queue, '--yes'],
     verify: ['verify', '-'],
-    completion: ['completion', 'bash'],
   }
   const all: Partial<Record<Command, Said>> = {}
   for (const [command, args] of Object.entries(commands) as [Command, readonly string[]][]) {
-    all[command] = await cli(args, { env, input: command === 'enqueue' ? '{"n":1}\n' : '' })
+    all[command] = await cli(args, { env })
   }
   const said = all as Record<Command, Said>
   const codes = Object.fromEntries(Object.entries(said).map(([each, { code }]) => [each, code]))
@@ -142,13 +138,12 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     expect(said.inspect.out).toMatch(new RegExp(`its line is not known: .*${problem}`))
     expect(said.leases.err).toMatch(new RegExp(`Jobs are not shown: .*${problem}`))
     expect(said.why.err).toMatch(new RegExp(`the queue's Redis .* does not answer: .*${problem}`))
-    expect(said.enqueue.err).toMatch(new RegExp(`does not answer: .*${problem}`))
   } else if (hasQuorum(outage)) {
     expect(said.why.out).toContain('is first in line for `customer:42` and waits for the lease')
   }
   if (outage.queue === 'full') {
     expect(said.doctor.out).toMatch(/error +queue .* is full and refuses writes/)
-    expect(said.enqueue.err).toContain('The server is full and refuses writes. Raise its maxmemory')
+    expect(said.pause.err).toContain('The server is full and refuses writes. Raise its maxmemory')
   }
 })
 

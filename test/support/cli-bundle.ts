@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const MAIN = join(ROOT, 'dist', 'cli', 'main.js')
+const MAIN = join(ROOT, 'dist', 'tools', 'cli', 'main.js')
 /** Where its packages are found; those are part of it that always load. */
 export const CLI_BUNDLE = 'node_modules/.cache/bullmq-redlock-cli.mjs'
 
