@@ -26,7 +26,6 @@ type Command =
   | 'leases'
   | 'inspect'
   | 'release'
-  | 'leaks'
   | 'why'
   | 'bootstrap'
   | 'pause'
@@ -47,11 +46,11 @@ const ALONE = { verify: 2 }
 // `cancel` is asked for a job that is missing.
 const GOOD: Codes = {
   ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0 },
-  ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0 },
+  ...{ doctor: 1, leases: 0, inspect: 0, release: 0, why: 0 },
   ...{ bootstrap: 1, ...ALONE },
 }
 const NO_QUORUM: Codes = {
-  ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3 },
+  ...{ doctor: 3, leases: 3, inspect: 3, release: 3, why: 3 },
   ...{ bootstrap: 3 },
   ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0, ...ALONE },
 }
@@ -99,7 +98,6 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     leases: ['leases'],
     inspect: ['inspect', 'customer:42'],
     release: ['release', 'unused', '--force'],
-    leaks: ['leaks'],
     why: ['why', queue, 'a'],
     bootstrap: ['bootstrap', '--yes'],
     pause: ['pause', 'unused'],
@@ -122,14 +120,12 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     expect(said.inspect.out).toContain('customer:42 is held by')
     expect(said.release.out).toContain('unused is free')
     expect(said.bootstrap.err).toContain('this fleet is in use')
-    expect(said.leaks.out).toMatch(/^no leaks/)
   } else {
     expect(said.leases.out).toContain('The holders are not known')
     expect(said.inspect.out).toContain('The holder of customer:42 is not known')
     expect(said.release.out).toContain('may still be held')
     expect(said.why.out).toMatch(/waits for a lease, whose holder is not known: only \d of 5/)
     expect(said.why.err).toContain('does not answer')
-    expect(said.leaks.out).not.toBe('no leaks\n')
     expect(said.bootstrap.err).toMatch(/fewer than 3 of 5/i)
   }
   if (outage.queue === 'dead' || outage.queue === 'silent') {

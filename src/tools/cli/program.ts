@@ -6,7 +6,6 @@ import { cancelCommand } from './commands/cancel.ts'
 import { dashboardCommand } from './commands/dashboard.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { inspectCommand } from './commands/inspect.ts'
-import { leaksCommand } from './commands/leaks.ts'
 import { leasesCommand } from './commands/leases.ts'
 import { leaveLinesCommand } from './commands/leave-lines.ts'
 import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
@@ -22,7 +21,6 @@ const COMMANDS = [
   leasesCommand,
   inspectCommand,
   whyCommand,
-  leaksCommand,
   releaseCommand,
   pauseCommand,
   resumeCommand,

@@ -62,10 +62,19 @@ export function diagnose(
   const margin = voting - quorum
   findings.push(...checkOwnClock(commonOffsetMs), ...checkFleet(masters.length, voting, quorum))
   if (queue !== undefined) findings.push(...checkQueue(queue, masters))
+  const diagnosis = { findings: [], masters: health, quorum, voting, margin, healthy: true }
+  return withFindings(diagnosis, findings)
+}
+
+/** With more findings, in their order. */
+export function withFindings<Found extends Diagnosis>(
+  diagnosis: Found,
+  more: readonly Finding[],
+): Found {
   const rank = ({ severity }: Finding): number => SEVERITIES.indexOf(severity)
-  findings.sort((a, b) => rank(a) - rank(b))
-  const healthy = findings.every(({ severity }) => severity === 'note')
-  return { findings, masters: health, quorum, voting, margin, healthy }
+  const findings = [...diagnosis.findings, ...more].sort((a, b) => rank(a) - rank(b))
+  const healthy = diagnosis.healthy && more.every(({ severity }) => severity === 'note')
+  return { ...diagnosis, findings, healthy }
 }
 
 /** This machine's clock counts as one among the masters': it may be the one that is wrong. */
