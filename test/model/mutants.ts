@@ -33,7 +33,7 @@ const lua = (file: string, find: string, replace: string): Patch => ({
   replace,
 })
 const inModel = (find: string, replace: string): Patch => ({
-  file: 'src/testing/simulated-scripts.ts',
+  file: 'test/sim/simulated-scripts.ts',
   find,
   replace,
 })
