@@ -1,6 +1,11 @@
 /** The life of a lease on a clock that a test moves. */
 import { describe, expect, test } from 'vitest'
-import { LeaseLostError, RedlockClosedError, type Lease, type LockService } from '../../src/index.ts'
+import {
+  LeaseLostError,
+  RedlockClosedError,
+  type Lease,
+  type LockService,
+} from '../../src/index.ts'
 import { HeldLease } from '../../src/lock/held-lease.ts'
 import { FakeClock, memoryLocks } from '../../src/testing/index.ts'
 import { useClosers } from '../fixtures.ts'

@@ -1,4 +1,4 @@
-/** Keys of this package without a time to live: a restored backup, or PERSIST by hand, leaves them. */
+/** Keys of this package without a time to live: a restored backup, or PERSIST, leaves them. */
 import type { Finding } from '../../lock/finding.ts'
 import { findingsOf } from './findings.ts'
 import type { FleetProbe } from './fleet-probe.ts'
