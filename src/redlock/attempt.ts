@@ -29,7 +29,6 @@ import type { AcquireVote } from './verbs/votes.ts'
 export interface Granted {
   readonly status: 'granted'
   readonly grant: Grant
-  readonly poll: Poll<AcquireVote>
   /** What is left of the trust. */
   readonly leftMs: number
 }
@@ -91,7 +90,7 @@ export async function attempt(
     return tooLate(labelOf(resources), leaseMs, tookMs, fleet.names)
   }
   const grant = { claim, waiter, counter, startedAt: start.now, tookMs, trust, ...answers }
-  return { status: 'granted', grant, poll, leftMs }
+  return { status: 'granted', grant, leftMs }
 }
 
 /** Releases on every master what the attempt may have been granted. */

@@ -102,13 +102,6 @@ export class MemoryServer implements LockDriver<MemoryClaim> {
     })
   }
 
-  handOver(claim: MemoryClaim, wish: Wish): Promise<ClaimOutcome<MemoryClaim>> {
-    return this.#network.ask(() => {
-      this.#free(claim.wish)
-      return this.#grant(wish)
-    })
-  }
-
   listen(resources: readonly string[]): Listening {
     const waiter = { resources, wake: () => undefined as void }
     this.#waiters.add(waiter)

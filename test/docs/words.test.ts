@@ -37,7 +37,6 @@ const AVOIDED: Readonly<Record<string, string>> = {
   twins: 'duplicates',
   standingOf: 'constantsFor',
   keepRare: 'flags',
-  itsFence: 'predecessorCounter',
   nobodyElseWaits: 'queueIsEmpty',
   wasOvertaken: 'workerStartedBeforeJoin',
   tookItOut: 'removedFromLine',

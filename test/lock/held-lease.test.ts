@@ -6,7 +6,6 @@ import {
   type Lease,
   type LockService,
 } from '../../src/index.ts'
-import { HeldLease } from '../../src/lock/held-lease.ts'
 import { FakeClock, memoryLocks } from '../../src/testing/index.ts'
 import { useClosers } from '../fixtures.ts'
 
@@ -85,14 +84,4 @@ describe('limits', () => {
     const lease = await locked.acquire('r', { maxHoldMs: 2 * LEASE_MS })
     expect(await lease.extend()).toMatchObject({ status: 'extended' })
   })
-})
-
-test('a lease that is over cannot be handed over', async () => {
-  const { clock, lease } = await held()
-  await clock.advance(LEASE_MS)
-  if (!(lease instanceof HeldLease)) throw new Error('it has another life')
-  const beginHandOver = (): void => {
-    lease.beginHandOver()
-  }
-  expect(beginHandOver).toThrow(LeaseLostError)
 })

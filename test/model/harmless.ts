@@ -71,21 +71,9 @@ export const HARMLESS: readonly Harmless[] = [
   },
   {
     file: 'src/redlock/quorum-lease.ts',
-    code: 'this.#fleet.leases.log?.extended(this)',
-    changes: [['this.#fleet.leases.log?.extended(this)', ';']],
-    why: TOLD,
-  },
-  {
-    file: 'src/redlock/quorum-lease.ts',
-    code: 'return this.remainingMs() > 0',
-    changes: [['>', '>=']],
-    why: 'a lease in two cells is trusted for as long as both halves are',
-  },
-  {
-    file: 'src/redlock/quorum-lease.ts',
-    code: 'handOverLocally(terms: LeaseTerms): QuorumLease | undefined {\n    this.assertHeld()',
+    code: 'handOver(terms: LeaseTerms): QuorumLease | undefined {\n    this.assertHeld()',
     changes: [['this.assertHeld()', ';']],
-    why: '`beginHandOver` looks too, in the same turn',
+    why: '`endInFavour` looks too, in the same turn',
   },
   {
     file: 'src/redlock/quorum-lease.ts',
@@ -234,15 +222,6 @@ export const HARMLESS: readonly Harmless[] = [
     code: 'if (!isAhead && counter > this.#seen) this.#seen = counter',
     changes: [['>', '>=']],
     why: EQUAL,
-  },
-  {
-    file: 'src/redlock/verbs/confirm.ts',
-    code: "if quarantineMs > 0 and flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end",
-    changes: [
-      [' and ', ' or '],
-      ['>', '>='],
-    ],
-    why: 'it refuses more, and an attempt that is refused is released',
   },
   {
     file: 'src/redlock/verbs/extend.ts',

@@ -217,10 +217,10 @@ const rules: readonly Mutant[] = [
   {
     rule: 'a lease that is held is not granted',
     patches: [
-      lua('verbs/acquire', 'if not free then', 'if not free and holder == token then'),
+      lua('verbs/acquire', 'if holder and holder ~= token then', 'if holder and nowMs < 0 then'),
       inModel(
-        'if (holder !== undefined && holder !== token && !handedOver) {',
-        'if (holder === token && !handedOver && nowMs < 0) {',
+        'if (holder !== undefined && holder !== token) {',
+        'if (holder !== undefined && nowMs < 0) {',
       ),
     ],
     killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
@@ -241,8 +241,8 @@ const rules: readonly Mutant[] = [
     patches: [
       lua(
         'verbs/confirm',
-        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nif quarantineMs",
-        "if token == '' then return {'lost'} end\nend\nif quarantineMs",
+        "if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end\nend\nlocal highest",
+        "if token == '' then return {'lost'} end\nend\nlocal highest",
       ),
       inModel(
         "if (memory.get(keys.lease(resource)) !== token) return ['lost']",
@@ -425,7 +425,13 @@ const rules: readonly Mutant[] = [
   },
   {
     rule: 'a lease that is passed on knows which keys are being given back',
-    patches: [source('redlock/quorum-lease', '      this.#healing = before.#healing\n', '')],
+    patches: [
+      source(
+        'redlock/quorum-lease',
+        'before === undefined ? undefined : before.#healing',
+        'before === undefined ? undefined : this.#healing',
+      ),
+    ],
     killedBy: { test: 'test/sim/healing.test.ts' },
   },
   {
@@ -553,7 +559,7 @@ const rules: readonly Mutant[] = [
     rule: 'memory is durable only where every write waits for the disk, also during a rewrite',
     patches: [
       source(
-        'redis/server-facts',
+        'redlock/wire/server-facts',
         "(await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'",
         "(await configOf(redis, 'no-appendfsync-on-rewrite')) !== ''",
       ),
@@ -626,18 +632,6 @@ const rules: readonly Mutant[] = [
     killedBy: { test: 'test/lock/pure.test.ts', name: 'an extension after a clock was set' },
   },
   {
-    rule: 'a key that was healed in a quarantine does not confirm',
-    patches: [
-      lua(
-        'verbs/confirm',
-        "if quarantineMs > 0 and flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end\n",
-        '',
-      ),
-      inModel("if (scene.quarantineMs > 0 && isAbandoned(scene, token)) return ['lost']", ''),
-    ],
-    killedBy: { test: 'test/redlock/wire/grant-scripts.test.ts' },
-  },
-  {
     rule: 'a key that was healed in a quarantine does not extend',
     patches: [
       lua('verbs/extend', "  return {'healed'}\n", "  return {'extended'}\n"),
@@ -647,17 +641,6 @@ const rules: readonly Mutant[] = [
       ),
     ],
     killedBy: { test: 'test/redlock/wire/renewal-scripts.test.ts' },
-  },
-  {
-    rule: 'a hand over that fails in one cell releases both halves',
-    patches: [
-      source(
-        'redlock/cells/redlock-cells',
-        'if (!isDone) await lease.release()',
-        'if (!isDone) lease.remainingMs()',
-      ),
-    ],
-    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'a hand over that fails in cell' },
   },
   {
     rule: 'a key that outlasts the longest lease is shortened',
@@ -705,11 +688,6 @@ const rules: readonly Mutant[] = [
     killedBy: { test: 'test/redlock/foreign-lease.test.ts' },
   },
   {
-    rule: 'a slot lives in the cell of its resource',
-    patches: [source('redlock/cells/placement', "resource.replace(/#\\d+$/, '')", 'resource')],
-    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'inspect a slot in the cell' },
-  },
-  {
     rule: 'no namespace has keys in another one',
     patches: [source('redlock/settings', '!KEY_KINDS.test(namespace)', 'namespace')],
     killedBy: { test: 'test/bad-input/construction.test.ts', name: 'a namespace whose keys' },
@@ -718,64 +696,6 @@ const rules: readonly Mutant[] = [
     rule: 'a name that no server can write is refused',
     patches: [source('lock/resources', 'if (HALF_CHARACTER.test(name))', "if (name === '')")],
     killedBy: { test: 'test/bad-input/calls.test.ts' },
-  },
-  {
-    rule: 'a moving lease is trusted as long as its weaker half',
-    patches: [
-      source(
-        'redlock/cells/moving-lease',
-        'return Math.min(...this.parts.map((part) => part.remainingMs()))',
-        'return Math.max(...this.parts.map((part) => part.remainingMs()))',
-      ),
-    ],
-    killedBy: { test: 'test/redlock/cells/moving-lease.test.ts', name: 'trusted' },
-  },
-  {
-    rule: 'a moving lease ends when either half does',
-    patches: [
-      source(
-        'redlock/cells/moving-lease',
-        'AbortSignal.any(this.parts.map(({ signal }) => signal))',
-        'this.parts[0].signal',
-      ),
-    ],
-    killedBy: { test: 'test/redlock/cells/moving-lease.test.ts', name: 'aborts' },
-  },
-  {
-    rule: 'a moving lease is extended when both halves are',
-    patches: [
-      source(
-        'redlock/cells/moving-lease',
-        "const short = outcomes.find(({ status }) => status !== 'extended')",
-        "const short = outcomes.every(({ status }) => status !== 'extended') ? outcomes[0] : undefined",
-      ),
-    ],
-    killedBy: { test: 'test/redlock/cells/moving-lease.test.ts', name: 'extended' },
-  },
-  {
-    rule: 'releases both halves where two cells come to no common token',
-    patches: [
-      source(
-        'redlock/cells/redlock-cells',
-        'await Promise.all([from.lease.release(), to.lease.release()])\n  const split',
-        'await Promise.resolve()\n  const split',
-      ),
-    ],
-    killedBy: { test: 'test/redlock/cells/cells.test.ts', name: 'releases both halves where' },
-  },
-  {
-    rule: 'a token is raised only by a quorum',
-    patches: [
-      source(
-        'redlock/quorum-lease',
-        "if ((await poll.verdict) === 'against') return false\n    this.#counter",
-        "if ((await poll.verdict) === 'for') this.#passes = 0\n    this.#counter",
-      ),
-    ],
-    killedBy: {
-      test: 'test/redlock/cells/moving-lease.test.ts',
-      name: 'a half whose keys are gone',
-    },
   },
   {
     rule: 'the reply that shows a clock jump does not grant',
@@ -991,29 +911,6 @@ const rules: readonly Mutant[] = [
     killedBy: { test: LIMITS, name: 'slots that are set' },
   },
   {
-    rule: 'of several patterns the longest counts',
-    patches: [worker('if #pattern > #longest and ', 'if ', 'limits-library')],
-    killedBy: { test: LIMITS, name: 'slots of a pattern' },
-  },
-  {
-    rule: 'slots of a resource come before those of a pattern',
-    patches: [
-      worker('not limits.areSet and patternOf(resource)', 'patternOf(resource)', 'limits-library'),
-    ],
-    killedBy: { test: LIMITS, name: 'slots of a pattern' },
-  },
-  {
-    rule: 'nothing is left of a pattern whose lines are empty',
-    patches: [
-      worker(
-        "redis.call('ZREM', line, MARK) end\n        return",
-        '_ = 0 end\n        return',
-        'line-library',
-      ),
-    ],
-    killedBy: { test: LIMITS, name: 'slots of a pattern' },
-  },
-  {
     rule: 'a start counts for the rate',
     patches: [worker('ipairs(counts and starts or {})', 'ipairs({})', 'limits-library')],
     killedBy: { test: LIMITS, name: 'is used up to its end' },
@@ -1101,7 +998,6 @@ const attacks: readonly Mutant[] = [
     '10',
     'sane',
   ),
-  without('a key that was healed in a quarantine does not confirm', '11', 'cells'),
   without('a master out of line grants nothing that counts', '14', 'stepped'),
 ]
 

@@ -36,7 +36,7 @@ const QUICK = [
 /** Does not run Lua. */
 const SEEDS = 60
 const SLOW = [
-  ...['redlock/redlock.test', 'redlock/coordination', 'redlock/cells/', 'redlock/foreign'],
+  ...['redlock/redlock.test', 'redlock/coordination', 'redlock/foreign'],
   ...['hazards/', 'redis/enrolment.test', 'redis/master.test', 'redis/s', 'redis/unsent'],
   ...['model/conformance', 'testing/lock-service-cases'],
   ...['odd-replies', 'wrong-fleets', 'sick-masters', 'masters-forget', 'clocks'].map(
