@@ -53,7 +53,7 @@ export interface MemoryClaim extends Claim {
   readonly wish: Wish
 }
 
-interface Row {
+interface HeldRow {
   readonly token: string
   readonly fencingToken: number
   until: number
@@ -63,7 +63,7 @@ interface Row {
 export class MemoryServer implements LockDriver<MemoryClaim> {
   readonly name = 'memory'
   readonly #network: MemoryNetwork
-  readonly #rows = new Map<string, Row>()
+  readonly #rows = new Map<string, HeldRow>()
   readonly #waiters = new Set<{ readonly resources: readonly string[]; wake(): void }>()
   readonly #refused = new Set<string>()
   #fencingToken = 0
@@ -155,7 +155,7 @@ export class MemoryServer implements LockDriver<MemoryClaim> {
     }
   }
 
-  #live(resource: string): Row | undefined {
+  #live(resource: string): HeldRow | undefined {
     const row = this.#rows.get(resource)
     return row !== undefined && row.until > this.#network.clock.now() ? row : undefined
   }

@@ -14,7 +14,7 @@ import { printable } from '../printable.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
 
-interface Flags extends SharedFlags {
+interface VerifyFlags extends SharedFlags {
   readonly clockSkewMs: string
   readonly windowMs: string
   readonly allowMissing?: boolean
@@ -41,7 +41,7 @@ export function verifyCommand(): Command {
     .action(running(verify))
 }
 
-async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise<ExitCode> {
+async function verify(cli: Cli, files: readonly string[], flags: VerifyFlags): Promise<ExitCode> {
   const { out, signal } = cli
   const clockSkewMs = numberFlag('--clock-skew-ms', flags.clockSkewMs, 0, DAY_MS)
   const windowMs = numberFlag('--window-ms', flags.windowMs, 0, DAY_MS)
