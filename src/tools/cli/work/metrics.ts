@@ -5,10 +5,10 @@
  * (`node --import ./instrumentation.js`), that one exports the metrics, and the page says so.
  */
 import { metrics } from '@opentelemetry/api'
-import { text, type Answer } from '../../dashboard/answers.ts'
+import { text, type HttpAnswer } from '../../dashboard/answers.ts'
 
 export interface Metrics {
-  page(): Promise<Answer>
+  page(): Promise<HttpAnswer>
   close(): Promise<void>
 }
 
