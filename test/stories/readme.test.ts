@@ -123,7 +123,7 @@ describe('without the clients of other lock services', () => {
   )
 
   it('what needs one names it', () => {
-    expect(loaded('/zookeeper').stderr).toContain("Cannot find package 'node-zookeeper-client'")
+    expect(loaded('/zookeeper').stderr).toContain("Cannot find module 'node-zookeeper-client'")
     for (const [locks, client] of [
       ['postgres://db/app', 'pg'],
       ['zookeeper:host:2181', 'node-zookeeper-client'],
