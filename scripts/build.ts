@@ -10,7 +10,7 @@
  * a hundred small files would take longer to load. Dependencies stay outside. The types are joined
  * in the same way. Nothing is minified: a stack trace has the names of the sources.
  */
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { transform } from 'esbuild'
@@ -78,11 +78,8 @@ function inputs(
 const TYPES = join(DIST, 'types')
 const TS_MODULE = /(from '\.[^']*|import\('\.[^']*)\.ts'/g
 
-/** Each module by itself, which is fast: `npm run typecheck` checks them together. */
 async function buildTypes(): Promise<void> {
-  for (const path of readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })) {
-    if (path.endsWith('.ts')) declare(join('src', path))
-  }
+  declareSources()
   const bundle = await rollup({
     input: inputs(ENTRIES, typesOf),
     external: (id) => !/^[./]/.test(id),
@@ -98,18 +95,21 @@ function sharedTypes({ name }: { readonly name: string }): string {
   return `shared/${name.replace(/\.d$/, '')}.d.ts`
 }
 
-function declare(source: string): void {
-  const { outputText, diagnostics = [] } = ts.transpileDeclaration(
-    readFileSync(join(ROOT, source), 'utf8'),
-    {
-      fileName: source,
-      reportDiagnostics: true,
-      compilerOptions: { declaration: true, isolatedDeclarations: true, stripInternal: true },
-    },
-  )
+/** Without a type check, which `npm run typecheck` is. */
+function declareSources(): void {
+  const { config } = ts.readConfigFile(join(ROOT, 'tsconfig.json'), (path) =>
+    readFileSync(path, 'utf8'),
+  ) as { readonly config: { readonly compilerOptions: object } }
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT, {
+    ...{ noEmit: false, noCheck: true, emitDeclarationOnly: true, declaration: true },
+    ...{ isolatedDeclarations: true, stripInternal: true, rootDir: ROOT, outDir: TYPES },
+  })
+  const roots = Object.values(ENTRIES).map((source) => join(ROOT, source))
+  const { diagnostics } = ts.createProgram(roots, options).emit(undefined, (path, text) => {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, text.replaceAll(TS_MODULE, "$1.js'"))
+  })
   if (diagnostics.length > 0) throw new Error(ts.formatDiagnostics(diagnostics, FORMAT))
-  mkdirSync(dirname(typesOf(source)), { recursive: true })
-  writeFileSync(typesOf(source), outputText.replaceAll(TS_MODULE, "$1.js'"))
 }
 
 const FORMAT: ts.FormatDiagnosticsHost = {
