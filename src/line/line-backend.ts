@@ -9,14 +9,13 @@ import * as bullmq from 'bullmq'
 import type { BackendFactory, Job, JobJson, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { tlsMismatch } from '../tls-check.ts'
-import { ASLEEP_DELAY_MS } from './line-library.ts'
+import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
 import { forgetTenants } from './leave-lines.ts'
 import type { JobRate } from './limits.ts'
-import { VIRTUAL_TIME } from './shares-library.ts'
 import { shareText, type Share } from './shares.ts'
+import type { LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
-import { upgradeLines, type UpgradeClient } from './upgrade.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import { EndingGroup, type LastTrip } from './ending-group.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
@@ -34,11 +33,11 @@ export interface LineSettings {
   /** BullMQ writes it to the jobs that a worker of this name is given. */
   readonly workerName?: string | undefined
   /** How a job that is added here stands in line, by its data; undefined for a worker. */
-  readonly placement?: (data: unknown) => Placement
+  readonly placement?: (data: unknown) => LinePlacement
 }
 
 /** How a job that is added stands in line. */
-export interface Placement {
+export interface LinePlacement {
   readonly resources: readonly string[]
   /** Of its resource; undefined where the job says none. */
   readonly slots: number | undefined
@@ -122,7 +121,7 @@ interface TakenJobs {
   readonly jobs: readonly TakenJob[]
 }
 
-interface Client extends UpgradeClient {
+interface Client {
   readonly isCluster?: boolean
   /** The socket of an ioredis client. */
   readonly stream?: Partial<Pick<Writable, 'cork' | 'uncork'>>
@@ -171,7 +170,7 @@ const REFUSED_PAUSE_MS = 250
 const Backend: typeof RedisQueueBackend =
   (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
 
-export class LineBackend extends Backend {
+export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
   readonly #slots: string
   readonly #scripts: LineScripts
@@ -227,8 +226,8 @@ export class LineBackend extends Backend {
     this.#space = `${settings.namespace}:`
     // What BullMQ waits for before it sends anything. Private in its types.
     const waiting = connection as unknown as { initializing: Promise<Client> }
-    const prepared = waiting.initializing.then(async (client) => {
-      await this.#prepare(client, name)
+    const prepared = waiting.initializing.then((client) => {
+      this.#prepare(client)
       return client
     })
     prepared.catch(() => undefined) // BullMQ reports a connection that fails.
@@ -400,13 +399,11 @@ export class LineBackend extends Backend {
     return this.#space + key
   }
 
-  /** Runs a script of ours on BullMQ's connection; `key` follows the space of our keys. */
   async run(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
     const client = await this.#client() // The space is known then.
     return this.#run(client, script, this.keyOf(key), args)
   }
 
-  /** As {@link run}, with the whole name of a key. */
   async runOn(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
     return this.#run(await this.#client(), script, key, args)
   }
@@ -612,8 +609,7 @@ export class LineBackend extends Backend {
       this.#turns.set(String(jobId), {
         turn: (turn ?? 'none') as Turn['turn'],
         lines: lines ?? '',
-        // Earlier releases wrote the number of bursts behind it.
-        usedMs: Number.parseFloat(burst ?? '') || 0,
+        usedMs: Number(burst ?? 0),
         isFollowed: followed === '1',
         slots: slotsOf(slots),
         share: share ?? '',
@@ -684,20 +680,14 @@ export class LineBackend extends Backend {
   }
 
   /** Pipelines and transactions know only what was defined before they were made. */
-  async #prepare(client: Client, queue: string): Promise<void> {
+  #prepare(client: Client): void {
     const { namespace } = this.#settings
     const tag = /\{[^}]+\}/.exec(this.keys[''] ?? '')?.[0]
-    const isCluster = client.isCluster === true
-    if (isCluster && tag !== undefined) this.#space = `${tag}:${namespace}:`
+    if (client.isCluster === true && tag !== undefined) this.#space = `${tag}:${namespace}:`
     const { composed, ...others } = this.#scripts
     for (const script of [...composed.values(), ...Object.values(others)]) {
       this.#define(client, script)
     }
-    // Release 0.1 had its lines in other slots of a cluster.
-    if (isCluster) return
-    await upgradeLines(client, namespace, { prefix: this.redisPrefix, queue }, (...call) =>
-      this.#run(client, ...call),
-    )
   }
 
   #define(client: Client, script: ComposedScript): void {

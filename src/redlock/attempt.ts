@@ -58,6 +58,7 @@ export async function take(
   const { resources, leaseMs, waitMs, waiter } = asked
   const start: Instant = instant(clock)
   const trust = trustFrom(start, leaseMs, driftFactor)
+  // rule: fresh-token-per-attempt
   const token = `${randomUUID()}@${owner}`
   const attempt: Attempt = { resources, token, leaseMs, waitMs, waiter }
   const proposal = proposals.next()
@@ -72,6 +73,7 @@ export async function take(
   }
   const { counter } = acquire
   if (counter !== proposal) proposals.observe(counter)
+  // rule: a-quorum-has-exactly-the-token
   if (acquire.atCounter < fleet.quorum) {
     const confirm = new Poll(fleet, new Confirm(fleet, attempt, counter))
     if ((await confirm.verdict) === 'against') {
@@ -83,10 +85,12 @@ export async function take(
   const end = instant(clock)
   const tookMs = end.now - start.now
   const leftMs = remainingMs(trust, end)
+  // rule: too-late-after-the-votes
   if (leftMs <= 0) {
     abandon(fleet, attempt, answers)
     return tooLate(labelOf(resources), leaseMs, tookMs, fleet.names)
   }
+  // rule: trust-from-before-the-first-command
   const grant = { attempt, counter, startedAt: start.now, tookMs, trust, ...answers }
   return { status: 'granted', grant, leftMs }
 }
@@ -111,5 +115,6 @@ export function mayStillGrant(
 ): boolean {
   const vote = votes[index]
   const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
+  // rule: tombstone-behind-another-connection
   return unknown && masters[index]?.state !== states[index]
 }

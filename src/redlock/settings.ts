@@ -3,7 +3,6 @@ import type { Logger } from '../logger.ts'
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { masterName, type MasterAddress } from './wire/connection-settings.ts'
 import { commonSettings, type CommonSettings } from '../lock/lock-settings.ts'
-import type { Observer } from '../telemetry/lock-observer.ts'
 import { MasterConnection } from './wire/master-connection.ts'
 import type { Constants } from './wire/batch.ts'
 import type { Connect } from './wire/master.ts'
@@ -72,12 +71,6 @@ export interface RedlockOptions {
    * error
    */
   readonly logger?: Logger
-  /**
-   * Told of every vote, attempt and lease; it can neither slow nor change them.
-   * @defaultValue `openTelemetry()`: metrics and spans for whatever OpenTelemetry SDK the process
-   * has registered
-   */
-  readonly observer?: Observer
   /** @internal */
   readonly clock?: Clock
   /** @internal */
@@ -109,7 +102,6 @@ const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
   maxExtensions: true,
   owner: true,
   logger: true,
-  observer: true,
   clock: false,
   connect: false,
 }

@@ -18,7 +18,7 @@ import {
 } from '../wire/master.ts'
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
-import type { LockObserver, MasterStatus, Question } from '../../telemetry/lock-observer.ts'
+import type { Channel, MasterStatus, Question } from '../../channel.ts'
 import { quorumOf } from '../quorum/quorum.ts'
 import { Deadlines, instant } from '../../clock.ts'
 import { constantsFor, type Settings } from '../settings.ts'
@@ -37,8 +37,7 @@ export class Fleet {
   /** Of the masters, `host:port`. */
   readonly names: readonly string[]
   readonly quorum: number
-  /** Measures the lock. */
-  readonly observer: Required<LockObserver>
+  readonly channel: Channel
   /** When to stop waiting for masters. */
   readonly deadlines: Deadlines
   readonly clocks: ClockWatch
@@ -60,10 +59,10 @@ export class Fleet {
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
 
-  constructor(settings: Settings, library: Library, observer: Required<LockObserver>) {
+  constructor(settings: Settings, library: Library, channel: Channel) {
     this.settings = settings
-    this.observer = observer
-    this.leases = new LeaseRegistry(settings, observer)
+    this.channel = channel
+    this.leases = new LeaseRegistry(settings.clock, channel)
     this.keys = keyspace(settings.namespace)
     const limits = {
       connectTimeoutMs: settings.connectTimeoutMs,
@@ -80,13 +79,13 @@ export class Fleet {
       maxApartMs: settings.maxClockSkewMs,
       quorum: this.quorum,
       jumped: (master, jumpedMs) => {
-        settings.log.event('master:clock-jump', { master: master.name, jumpedMs })
+        channel.tell('master:clock-jump', { master: master.name, jumpedMs })
       },
     })
     const constants = constantsFor(settings, settings.addresses.length)
     this.deadlines = new Deadlines(settings.clock)
     this.#quarantines = new Quarantines(settings.clock, lengthMs, this.keys.master)
-    this.#masterLog = new MasterLog(settings.log, settings.clock)
+    this.#masterLog = new MasterLog(channel, settings.clock)
     this.masters = settings.addresses.map((address) =>
       settings.connect({
         address,
@@ -110,7 +109,10 @@ export class Fleet {
     if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
       master.reenrol('its enrolment is gone: it restarted or lost its data')
     }
-    if (this.observer.listens()) this.observer.voted(master.name, question, outcomeOf(vote))
+    if (this.channel.hears('master:voted')) {
+      const outcome = outcomeOf(vote)
+      this.channel.tell('master:voted', { master: master.name, question, outcome })
+    }
   }
 
   /** What `quiet` waits for. */
@@ -267,6 +269,7 @@ export class Fleet {
 
   #refusal(master: Master, facts: ServerFacts): Refusal | undefined {
     const duplicate = this.#voters.get(facts.runId)
+    // rule: masters-are-distinct
     if (duplicate !== undefined && duplicate !== master) {
       return {
         problem: `is the same server as ${duplicate.name}`,
@@ -317,9 +320,10 @@ export class Fleet {
   }
 
   #reportSkew(master: string, offsetMs: number): void {
-    const { log, maxClockSkewMs } = this.settings
+    const { maxClockSkewMs } = this.settings
     if (Math.abs(offsetMs) <= maxClockSkewMs) return
-    log.event('master:clock-skew', { master, clockOffsetMs: Math.round(offsetMs) })
+    const clockOffsetMs = Math.round(offsetMs)
+    this.channel.tell('master:clock-skew', { master, clockOffsetMs })
   }
 
   #statusOf(master: Master): MasterStatus {

@@ -33,6 +33,7 @@ local function readRecord()
   local time = call('TIME')
   nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
   local record = call('HMGET', namespace .. ':master', 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize')
+  -- rule: one-server-of-one-fleet
   enrolled = record[1] == runId and record[2] == maxLeaseMs and record[4] == fleetSize
   quarantineMs = tonumber(record[3] or '0')
   grants = enrolled and quarantineMs <= 0

@@ -7,9 +7,10 @@ import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { Probe } from './probe.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type CancelOptions } from '../../line/cancel.ts'
-import { inspectResource, membersOf, whyWaits, type LineEntry } from '../../worker/inspection.ts'
+import { inspectResource, whyWaits, type LineEntry } from '../../worker/inspection.ts'
 import { leaveLines } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
+import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { settingsKey, type SharedSettings } from '../../line/settings-check.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
@@ -227,12 +228,12 @@ export class QueueView {
     return this.#within(() => leaveLines(backend), LEAVE_LINES_LIMIT_MS)
   }
 
-  /** The other namespaces that the queue's workers and producers had lately. */
+  /** The other namespaces that the queue's last worker and producer had. */
   async #otherNamespaces(queue: string): Promise<readonly string[]> {
     const { prefix, namespace } = this.#options
-    const reply = this.server.command('ZRANGE', settingsKey({ prefix, queue }), 0, -1)
+    const reply = this.server.command('HVALS', settingsKey(`${prefix}:${queue}:`))
     const said = (await reply.catch(() => [])) as string[] // Where that may not be read: none.
-    const names = said.map((terms) => (JSON.parse(terms) as SharedSettings).namespace)
+    const names = said.map((text) => (JSON.parse(text) as SharedSettings).namespace)
     return [...new Set(names)].filter((name) => name !== namespace)
   }
 

@@ -14,12 +14,12 @@ import { table } from '../table.ts'
 /** 31 years, as milliseconds. */
 const MOST = 1e12
 
-interface Flags extends SharedFlags {
+interface LimitsFlags extends SharedFlags {
   readonly forMs?: string
   readonly reason?: string
 }
 
-interface LimitFlags extends Flags {
+interface LimitFlags extends LimitsFlags {
   readonly slots?: string
   readonly rate?: string
   readonly burst?: string
@@ -52,12 +52,10 @@ export function limitCommand(): Command {
     summary: 'set how many jobs of a resource run, or start in a time',
     description:
       'Sets the slots or the rate of a resource at once for all workers, in place of their options; ' +
-      'or resets them to the options. Slots can be set for a pattern, such as customer:*. ' +
-      'Without one of these flags it shows the limits.',
+      'or resets them to the options. Without one of these flags it shows the limits.',
     servers: 'queue',
     examples: [
       'limit customer:42 --slots 8 --for-ms 3600000',
-      "limit 'customer:*' --slots 4",
       'limit api:eu --rate 100/1000 --burst 10',
       'limit api:eu --reset rate',
     ],
@@ -84,7 +82,7 @@ function limitOptions(made: Command): Command {
     .option('--reason <text>', 'shown by why, limits and the dashboard')
 }
 
-function said({ forMs, reason }: Flags): LimitOptions {
+function said({ forMs, reason }: LimitsFlags): LimitOptions {
   const ms = forMs === undefined ? undefined : positive('--for-ms', forMs)
   return {
     by: `${userInfo().username}@${hostname()}`,
@@ -97,7 +95,7 @@ function positive(flag: string, value: string): number {
   return numberFlag(flag, value, 1, MOST)
 }
 
-function pause(cli: Cli, resource: string, flags: Flags): Promise<ExitCode> {
+function pause(cli: Cli, resource: string, flags: LimitsFlags): Promise<ExitCode> {
   return change(cli, resource, (limits) => limits.pause(resource, said(flags)))
 }
 
@@ -153,16 +151,12 @@ async function limits(cli: Cli): Promise<ExitCode> {
   return EXIT.done
 }
 
-function by({ pattern }: NonNullable<ResourceLimits['slots']>): string {
-  return pattern === undefined ? '' : ` by ${pattern}`
-}
-
 /** In one line. */
 function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string {
   const parts = [
     paused && `paused${origin(paused)}`,
     asleepUntil && `asleep until ${asleepUntil.toISOString()}`,
-    slots && `${slots.slots} slots${by(slots)}${origin(slots)}`,
+    slots && `${slots.slots} slots${origin(slots)}`,
     rate && `${rate.limit} starts in ${rate.perMs} ms, burst ${rate.burst}${origin(rate)}`,
   ].filter((part) => part !== undefined)
   return parts.length === 0 ? 'no limits are set' : parts.join('; ')

@@ -1,0 +1,333 @@
+/**
+ * What `src/redlock` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts`
+ * holds each of them against the Lua on a real server, reply by reply and key by key.
+ */
+import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
+import { RESERVED } from '../../src/redlock/quorum/quorum.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
+import type { Argument, Constants } from '../../src/redlock/wire/batch.ts'
+import type { SimulatedMemory } from './simulated-memory.ts'
+
+export type Reply = number | readonly (string | number | null)[]
+
+interface Server {
+  readonly memory: SimulatedMemory
+  /** The server's TIME in microseconds. */
+  readonly nowUs: number
+}
+
+/** One entry of a batch. */
+export interface ProcedureCall extends Server {
+  readonly args: readonly Argument[]
+  readonly runId: string
+  readonly constants: Constants
+  readonly publish: (channel: string, message: string) => void
+}
+
+export interface ScriptCall extends Server {
+  readonly keys: readonly string[]
+  readonly args: readonly string[]
+}
+
+/** What every procedure sees: the prelude. */
+interface Scene extends ProcedureCall {
+  readonly keys: Keyspace
+  readonly fenceTtlMs: number
+  readonly maxClockSkewMs: number
+  readonly nowMs: number
+  readonly quarantineMs: number
+}
+
+type Procedure = (scene: Scene) => Reply
+
+const procedures: Readonly<Record<string, Procedure>> = {
+  acquire: enrolled(acquire),
+  confirm: enrolled(confirm),
+  extend: enrolled(extend),
+  heal: enrolled(heal),
+  release,
+  withdraw,
+  inspect,
+}
+
+const scripts: Readonly<Record<string, (call: ScriptCall) => Reply>> = { enrol, waited, bootstrap }
+
+export function simulateProcedure(name: string, call: ProcedureCall): Reply {
+  const { memory, args, runId, constants, nowUs, publish } = call
+  const { namespace = '', fenceTtlMs, maxClockSkewMs } = constants
+  const keys = keysOf(namespace)
+  // Field by field, because a simulation does this a million times a minute.
+  return named(
+    procedures,
+    name,
+  )({
+    memory,
+    args,
+    runId,
+    constants,
+    nowUs,
+    publish,
+    keys,
+    nowMs: nowMsOf(call),
+    fenceTtlMs: Number(fenceTtlMs),
+    maxClockSkewMs: Number(maxClockSkewMs),
+    quarantineMs: Number(memory.hash(keys.master).get('votesInMs') ?? '0'),
+  })
+}
+
+const keyspaces = new Map<string, Keyspace>()
+
+function keysOf(namespace: string): Keyspace {
+  const known = keyspaces.get(namespace)
+  if (known !== undefined) return known
+  const keys = keyspace(namespace)
+  keyspaces.set(namespace, keys)
+  return keys
+}
+
+export function simulateScript(name: string, call: ScriptCall): Reply {
+  return named(scripts, name)(call)
+}
+
+function named<Value>(all: Readonly<Record<string, Value>>, name: string): Value {
+  const value = all[name]
+  if (value === undefined) throw new Error(`There is no script \`${name}\` in the simulation`)
+  return value
+}
+
+/** Every index is part of the script's contract, so a missing one is a mistake of the caller. */
+function at<Value>(values: readonly Value[], index: number): Value {
+  const value = values[index - 1]
+  if (value === undefined) throw new Error(`The script was called without argument ${index}`)
+  return value
+}
+
+function enrolled(procedure: Procedure): Procedure {
+  return (scene) => {
+    const { memory, keys, runId, constants } = scene
+    const record = memory.hash(keys.master)
+    const known =
+      record.get('runId') === runId &&
+      record.get('maxLeaseMs') === constants['maxLeaseMs'] &&
+      record.get('fleetSize') === constants['fleetSize']
+    return known ? procedure(scene) : ['unenrolled']
+  }
+}
+
+function acquire(scene: Scene): Reply {
+  const { memory, keys, args, nowMs, quarantineMs, maxClockSkewMs, fenceTtlMs } = scene
+  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  const [proposal, waiter] = [Number(at(args, 4)), textOf(args, 6)]
+  if (quarantineMs > 0) return ['quarantined', quarantineMs]
+  const aheadMs = proposal / 1000 - nowMs
+  if (aheadMs > maxClockSkewMs) return ['skewed', Math.ceil(aheadMs)]
+  if (isAbandoned(scene, token)) return ['abandoned']
+  let counter = 0
+  let mine = true
+  for (const resource of resources) {
+    const lease = keys.lease(resource)
+    const holder = memory.get(lease)
+    if (holder !== undefined && holder !== token) {
+      return refused(scene, resource, holder, lease)
+    }
+    const named =
+      memory.exists(keys.flag) && holder === undefined ? memory.get(keys.next(resource)) : undefined
+    if (named !== undefined && (waiter === '' || !named.includes(waiter))) {
+      return refused(scene, resource, RESERVED, keys.next(resource))
+    }
+    if (holder !== token) mine = false
+    counter = Math.max(counter, counterOf(scene, resource))
+  }
+  if (mine) return counter
+  const earliestUs = (nowMs + maxClockSkewMs - fenceTtlMs) * 1000
+  const next = Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT, proposal)
+  for (const resource of resources) {
+    memory.set(keys.lease(resource), token, leaseMs)
+    memory.set(keys.fence(resource), next.toFixed(0), fenceTtlMs)
+    if (memory.exists(keys.flag)) memory.delete(keys.next(resource))
+  }
+  return next
+}
+
+/** A client that goes on waiting gets a place, or keeps the one it has. */
+function refused(scene: Scene, resource: string, holder: string, holderKey: string): Reply {
+  const { memory, keys, args, nowMs, constants } = scene
+  const [waitMs, maxLeaseMs] = [Number(at(args, 5)), Number(constants['maxLeaseMs'])]
+  if (waitMs > 0) {
+    const waiters = keys.waiters(resource)
+    const ttlMs = Math.min(waitMs, maxLeaseMs)
+    memory.rankedTrim(waiters, nowMs)
+    memory.rankedAdd(waiters, textOf(args, 6), nowMs + ttlMs, ttlMs)
+    flag(scene, ttlMs)
+  }
+  if (memory.pttl(holderKey) > maxLeaseMs) memory.shorten(holderKey, maxLeaseMs)
+  return ['taken', holder, memory.pttl(holderKey)]
+}
+
+function confirm(scene: Scene): Reply {
+  const { memory, keys, args, fenceTtlMs } = scene
+  const [resources, token, fence] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  for (const resource of resources) {
+    if (memory.get(keys.lease(resource)) !== token) return ['lost']
+  }
+  let highest = 0
+  for (const resource of resources) {
+    const counter = Math.max(counterOf(scene, resource), fence)
+    memory.set(keys.fence(resource), counter.toFixed(0), fenceTtlMs)
+    highest = Math.max(highest, counter)
+  }
+  return ['counter', highest]
+}
+
+function extend(scene: Scene): Reply {
+  const { memory, keys, args, fenceTtlMs } = scene
+  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  const fence = textOf(args, 4)
+  let missing = false
+  for (const resource of resources) {
+    const holder = memory.get(keys.lease(resource))
+    if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']
+    if (holder !== undefined && holder !== token) return ['lost', holder]
+    if (holder === undefined) missing = true
+  }
+  if (missing) return ['missing']
+  for (const resource of resources) {
+    memory.lengthen(keys.lease(resource), leaseMs)
+    memory.set(keys.fence(resource), fence, fenceTtlMs)
+  }
+  if (scene.quarantineMs === 0 || !isAbandoned(scene, token)) return ['extended']
+  abandon(scene, token, tombstoneMs(scene))
+  return ['healed']
+}
+
+function heal(scene: Scene): Reply {
+  const { memory, keys, args, fenceTtlMs, quarantineMs } = scene
+  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  const fence = textOf(args, 4)
+  if (isAbandoned(scene, token)) return ['abandoned']
+  for (const resource of resources) {
+    const holder = memory.get(keys.lease(resource))
+    if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']
+    if (holder !== undefined && holder !== token) return ['lost', holder]
+  }
+  for (const resource of resources) {
+    const lease = keys.lease(resource)
+    if (memory.exists(lease)) memory.lengthen(lease, leaseMs)
+    else memory.set(lease, token, leaseMs)
+    memory.set(keys.fence(resource), fence, fenceTtlMs)
+  }
+  if (quarantineMs > 0) abandon(scene, token, tombstoneMs(scene))
+  return ['healed']
+}
+
+function release(scene: Scene): Reply {
+  const { memory, keys, args, nowMs, publish } = scene
+  const [resources, token] = [listOf(args, 1), textOf(args, 2)]
+  const [tombstoneMs, graceMs, waiter] = [Number(at(args, 3)), Number(at(args, 4)), args[4]]
+  if (tombstoneMs > 0) abandon(scene, token, tombstoneMs)
+  let deleted = 0
+  for (const resource of resources) {
+    const [lease, line] = [keys.lease(resource), keys.waiters(resource)]
+    const mine = memory.get(lease) === token
+    const flagged = memory.exists(keys.flag)
+    const leaves = flagged && (!mine || memory.rankedFrom(line, nowMs).length > 0)
+    if (waiter !== undefined && waiter !== '' && leaves) memory.rankedRemove(line, String(waiter))
+    if (!mine) continue
+    memory.delete(lease)
+    deleted++
+    if (!flagged) continue
+    const named = memory.rankedFrom(line, nowMs).slice(0, 4).join(',')
+    if (named === '') continue
+    if (graceMs > 0) {
+      memory.set(keys.next(resource), named, graceMs)
+      flag(scene, graceMs)
+    }
+    publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
+  }
+  return deleted
+}
+
+function withdraw({ memory, keys, args }: Scene): Reply {
+  for (const resource of listOf(args, 1)) {
+    memory.rankedRemove(keys.waiters(resource), textOf(args, 2))
+  }
+  return ['withdrawn']
+}
+
+function inspect(scene: Scene): Reply {
+  const { memory, keys, args } = scene
+  const resource = textOf(args, 1)
+  const lease = keys.lease(resource)
+  return [memory.get(lease) ?? null, memory.pttl(lease), memory.get(keys.fence(resource)) ?? null]
+}
+
+function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
+  const [runId, maxLeaseMs, quarantineMs] = [at(args, 1), at(args, 2), at(args, 3)]
+  const [durable, fleetSize, fenceTtlMs] = [at(args, 4), at(args, 5), at(args, 9)]
+  const known = memory.hash(at(keys, 1))
+  for (const [name, value] of Object.entries({ maxLeaseMs, fleetSize, fenceTtlMs })) {
+    const stored = known.get(name)
+    if (stored !== undefined && stored !== value) return ['mismatch', name, stored]
+  }
+  if (!known.has('runId') && at(args, 6) === '0') return ['foreign']
+  let [quarantine, votesInMs] = [known.get('quarantine') ?? '', known.get('votesInMs') ?? '0']
+  if (known.get('runId') !== runId) {
+    const survives = known.has('runId') && known.get('durable') === '1' && durable === '1'
+    if (!survives) [quarantine, votesInMs] = [at(args, 8), quarantineMs]
+  }
+  const founder = known.has('runId') ? (known.get('founder') ?? '') : at(args, 7)
+  const record = { runId, maxLeaseMs, fleetSize, fenceTtlMs, durable, founder }
+  memory.hashSet(at(keys, 1), { ...record, quarantine, votesInMs })
+  return ['enrolled', Number(votesInMs), quarantine, founder, Math.floor(nowUs / 1000)]
+}
+
+function waited({ memory, keys, args }: ScriptCall): Reply {
+  const known = memory.hash(at(keys, 1))
+  if (known.get('quarantine') !== at(args, 1)) return 0
+  const leftMs = Math.min(Number(known.get('votesInMs')), Number(at(args, 2)))
+  memory.hashSet(at(keys, 1), { votesInMs: String(leftMs) })
+  return leftMs
+}
+
+function bootstrap({ memory, keys, args }: ScriptCall): Reply {
+  const [runId, maxLeaseMs, fleetSize] = [at(args, 1), at(args, 2), at(args, 3)]
+  const ended = { quarantine: '', votesInMs: '0' }
+  memory.hashSet(at(keys, 1), { runId, maxLeaseMs, fleetSize, ...ended })
+  return ['enrolled', 0]
+}
+
+/** A key never outlives the tombstone that every extension within a quarantine keeps. */
+function tombstoneMs({ constants }: Scene): number {
+  return 2 * Number(constants['maxLeaseMs'])
+}
+
+function isAbandoned({ memory, keys }: Scene, token: string): boolean {
+  return memory.exists(keys.flag) && memory.exists(keys.tombstone(token))
+}
+
+function abandon(scene: Scene, token: string, forMs: number): void {
+  scene.memory.set(scene.keys.tombstone(token), '1', forMs)
+  flag(scene, forMs)
+}
+
+/** For as long as it lives, every client looks for waiters, reservations and tombstones. */
+function flag({ memory, keys }: Scene, forMs: number): void {
+  if (forMs > memory.pttl(keys.flag)) memory.set(keys.flag, '1', forMs)
+}
+
+function listOf(args: readonly Argument[], index: number): readonly string[] {
+  const list = at(args, index)
+  return typeof list === 'object' ? list : [String(list)]
+}
+
+function textOf(args: readonly Argument[], index: number): string {
+  return String(at(args, index))
+}
+
+function nowMsOf({ nowUs }: Server): number {
+  return Math.floor(nowUs / 1000)
+}
+
+function counterOf({ memory, keys }: Scene, resource: string): number {
+  return Number(memory.get(keys.fence(resource)) ?? '0')
+}
