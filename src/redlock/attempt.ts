@@ -16,7 +16,7 @@ import { instant, type Instant } from '../clock.ts'
 import type { NotGranted } from '../lock/outcome.ts'
 import { labelOf } from '../lock/resources.ts'
 import { remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
-import type { Fleet } from './fleet/fleet.ts'
+import type { LockFleet } from './fleet/fleet.ts'
 import { explain, explainConfirm, holderBy, tooLate } from './quorum/explain.ts'
 import { Poll } from './quorum/poll.ts'
 import { Acquire, type ProposalClock } from './verbs/acquire.ts'
@@ -46,11 +46,11 @@ export interface Grant {
   /** Still being filled in: a master that has not answered may yet grant. */
   readonly votes: readonly (AcquireVote | undefined)[]
   /** Of the masters, when they were asked. */
-  readonly states: Fleet['states']
+  readonly states: LockFleet['states']
 }
 
 export async function take(
-  fleet: Fleet,
+  fleet: LockFleet,
   proposals: ProposalClock,
   asked: Omit<Attempt, 'token'>,
 ): Promise<Granted | NotGranted> {
@@ -96,7 +96,7 @@ export async function take(
 }
 
 /** Releases on every master what the attempt may have been granted. */
-function abandon(fleet: Fleet, attempt: Attempt, answers: Answers): void {
+function abandon(fleet: LockFleet, attempt: Attempt, answers: Answers): void {
   const isUnsettled = (index: number): boolean => mayStillGrant(fleet, answers, index)
   new Poll(fleet, new Release(fleet, { attempt, isUnsettled, graceMs: 0, waiter: '' }))
 }
@@ -109,7 +109,7 @@ type Answers = Pick<Grant, 'votes' | 'states'>
  * comes behind the question, because a server runs in order what arrives on one.
  */
 export function mayStillGrant(
-  { masters }: Fleet,
+  { masters }: LockFleet,
   { votes, states }: Answers,
   index: number,
 ): boolean {

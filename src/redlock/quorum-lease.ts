@@ -5,7 +5,7 @@ import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-option.ts'
 import { trustFrom } from '../lock/trust.ts'
 import { mayStillGrant, type Grant } from './attempt.ts'
-import type { Fleet } from './fleet/fleet.ts'
+import type { LockFleet } from './fleet/fleet.ts'
 import { answersOf } from './quorum/explain.ts'
 import { Poll } from './quorum/poll.ts'
 import { TOKENS_PER_GRANT } from './verbs/acquire.ts'
@@ -15,7 +15,7 @@ import { Release, turnMs } from './verbs/release.ts'
 import type { ExtendVote } from './verbs/votes.ts'
 
 export class QuorumLease extends HeldLease {
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #grant: Grant
   /** How often it was passed on before. */
   readonly #passes: number
@@ -23,7 +23,13 @@ export class QuorumLease extends HeldLease {
   #healing: Set<number> | undefined
 
   /** @internal `leftMs` is what is left of its trust; `before` is the lease that it continues. */
-  constructor(fleet: Fleet, grant: Grant, terms: LeaseTerms, leftMs: number, before?: QuorumLease) {
+  constructor(
+    fleet: LockFleet,
+    grant: Grant,
+    terms: LeaseTerms,
+    leftMs: number,
+    before?: QuorumLease,
+  ) {
     // rule: handed-over-lease-is-no-longer
     super(fleet.leases, terms, grant.startedAt, before?.trust ?? grant.trust)
     this.#fleet = fleet
@@ -45,7 +51,7 @@ export class QuorumLease extends HeldLease {
     return this.#grant.counter + this.#passes
   }
 
-  belongsTo(fleet: Fleet): boolean {
+  belongsTo(fleet: LockFleet): boolean {
     return this.#fleet === fleet
   }
 

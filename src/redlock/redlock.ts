@@ -19,7 +19,7 @@ import { ProposalClock } from './verbs/acquire.ts'
 import type { Attempt } from './verbs/attempt.ts'
 import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
-import { Fleet } from './fleet/fleet.ts'
+import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
@@ -77,7 +77,7 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
   readonly #channel: Channel
   readonly #told: ToldLock
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #proposals: ProposalClock
   readonly #announcements: Announcements
   /** Of a call without options. */
@@ -98,7 +98,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
     const { log, namespace } = this.#settings
     this.#channel = loggedChannel(log, namespace, [leaseLog(this.#settings)])
-    this.#fleet = new Fleet(this.#settings, leaseLibrary, this.#channel)
+    this.#fleet = new LockFleet(this.#settings, leaseLibrary, this.#channel)
     const { masters, keys, quorum } = this.#fleet
     this.#told = { namespace, quorum, status: () => this.status() }
     this.#channel.tell('lock:opened', this.#told)

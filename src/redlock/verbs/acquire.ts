@@ -2,7 +2,7 @@
 import type { Clock } from '../../clock.ts'
 import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
 import type { CallResult, Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import { RESERVED } from '../quorum/quorum.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Attempt } from './attempt.ts'
@@ -121,11 +121,11 @@ export class Acquire implements Verb<AcquireVote> {
   /** The largest counter that a master granted, and how many granted exactly it. */
   counter = 0
   atCounter = 0
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #call: Call
   readonly #granted: AcquireVote
 
-  constructor(fleet: Fleet, attempt: Attempt, proposal: number) {
+  constructor(fleet: LockFleet, attempt: Attempt, proposal: number) {
     const { resources, token, leaseMs, waitMs, waiter } = attempt
     // An answer that comes after the lease would be over is none.
     this.timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)

@@ -1,7 +1,7 @@
 /** Gives the key back to one master that lost it, once a quorum has confirmed an extension. */
 import { callOf, type Procedure } from '../wire/batch.ts'
 import { callMaster, type CallResult, type Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import type { Attempt } from './attempt.ts'
 import { readVote, type HealVote } from './votes.ts'
 
@@ -43,7 +43,7 @@ return {'healed'}
 }
 
 export async function heal(
-  fleet: Fleet,
+  fleet: LockFleet,
   master: Master,
   { resources, token, leaseMs }: Attempt,
   counter: number,

@@ -2,7 +2,7 @@
 import { sleep } from '../../clock.ts'
 import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
 import { callMaster, type CallResult, type Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Attempt } from './attempt.ts'
 import { isCount, readVote, type ReleaseVote } from './votes.ts'
@@ -106,12 +106,12 @@ const RELEASED: ReleaseVote = { kind: 'released' }
 export class Release implements Verb<ReleaseVote> {
   readonly question = 'release'
   readonly timeoutMs: number
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #terms: ReleaseTerms
   readonly #call: Call
   #callForGood: Call | undefined
 
-  constructor(fleet: Fleet, terms: ReleaseTerms) {
+  constructor(fleet: LockFleet, terms: ReleaseTerms) {
     this.timeoutMs = fleet.settings.masterTimeoutMs
     this.#fleet = fleet
     this.#terms = terms
@@ -148,7 +148,7 @@ function releaseCall({ attempt, graceMs, waiter }: ReleaseTerms, tombstoneMs: nu
 
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */
 async function releaseLater(
-  fleet: Fleet,
+  fleet: LockFleet,
   master: Master,
   call: Call,
   leaseMs: number,

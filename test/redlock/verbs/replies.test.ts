@@ -1,6 +1,6 @@
 /** Which reply is which vote, for every verb, and what grants that differ add up to. */
 import { describe, expect, test } from 'vitest'
-import type { Fleet } from '../../../src/redlock/fleet/fleet.ts'
+import type { LockFleet } from '../../../src/redlock/fleet/fleet.ts'
 import { Acquire } from '../../../src/redlock/verbs/acquire.ts'
 import { Confirm } from '../../../src/redlock/verbs/confirm.ts'
 import { Extend } from '../../../src/redlock/verbs/extend.ts'
@@ -22,13 +22,13 @@ interface Clocks {
 }
 
 /** A fleet of which no server is asked: what a verb reads is given by the test. */
-function fleetWith({ suspendedMs = 0, isOutOfLine = false }: Clocks = {}): Fleet {
+function fleetWith({ suspendedMs = 0, isOutOfLine = false }: Clocks = {}): LockFleet {
   return {
     settings: { clock: new FakeClock(), masterTimeoutMs: 50, maxLeaseMs: MAX_LEASE_MS },
     clocks: { suspendedMs: () => suspendedMs, isOutOfLine: () => isOutOfLine },
     voted: () => undefined,
     inBackground: () => undefined,
-  } as unknown as Fleet
+  } as unknown as LockFleet
 }
 
 /** It is not enrolled, so no release is repeated. */
