@@ -22,7 +22,9 @@ export async function compileInto(directory: string): Promise<void> {
     await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
     const bin = join(ROOT, 'node_modules', '.bin')
     await promisify(execFile)(join(bin, 'tsc'), ['-p', 'tsconfig.build.json'], { cwd: copy })
-    await promisify(execFile)(join(bin, 'tsx'), ['scripts/embed-page.ts'], { cwd: copy })
+    for (const script of ['scripts/embed-page.ts', 'scripts/embed-lua.ts']) {
+      await promisify(execFile)(join(bin, 'tsx'), [script], { cwd: copy })
+    }
     await cp(join(copy, 'dist'), dist, { recursive: true })
   } finally {
     await rm(copy, { recursive: true, force: true })
