@@ -1,6 +1,7 @@
 /**
  * The compiled command line in one file. Tests start it some two hundred times, and it starts in
- * half the time of as many modules as it has. `test/tools/cli/package.test.ts` runs what is published.
+ * half the time of as many modules as it has. `test/tools/cli/package.test.ts` runs what is
+ * published.
  */
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
