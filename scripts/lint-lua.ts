@@ -49,7 +49,9 @@ function check(lines: readonly Line[]): readonly string[] {
   const found = stdout.split('\n').flatMap((said) => {
     const [, number, rest] = /^stdin:(\d+):\d+: (.*)$/.exec(said) ?? []
     const line = lines[Number(number) - 1]
-    return line === undefined ? [] : [`${line.file}:${line.number}: ${rest ?? ''}`]
+    return line === undefined
+      ? []
+      : [`${line.file}:${line.number}: ${(rest ?? '').replace(/ on line \d+$/, '')}`]
   })
   return found.length > 0 ? found : [`luacheck failed: ${stdout}${stderr}`]
 }
@@ -70,6 +72,7 @@ if (findProgram('luacheck') === undefined) {
 } else {
   const scripts = paths.map((path) => ({ path, lines: expanded(path) }))
   const own = scripts.filter(({ path }) => !included.has(path))
+  // A file that several scripts include is told of once.
   const faults = new Set([...own.flatMap(({ lines }) => check(lines)), ...unused()])
   for (const fault of faults) console.error(fault)
   const folders = new Set(paths.map((path) => basename(dirname(dirname(path)))))

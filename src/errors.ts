@@ -312,8 +312,8 @@ export interface SettingDifference {
 }
 
 /**
- * Another LockedWorker or LockedQueue of the same queue has other settings; nothing is stopped for
- * it.
+ * The LockedWorker or LockedQueue of the same queue that started before has other settings. Nothing
+ * is stopped for it. Reported once, when this one starts.
  */
 export class SettingsDifferError extends RedlockError {
   readonly code = 'SETTINGS_DIFFER'
@@ -321,26 +321,27 @@ export class SettingsDifferError extends RedlockError {
   readonly queue: string
   /** One entry for each option that differs. */
   readonly differences: readonly SettingDifference[]
-  /** When the other one said so last, on its clock. */
-  readonly seenAt: Date
+  /** When the other one started, on its clock. */
+  readonly startedAt: Date
 
   constructor(
     queue: string,
     [here, there]: readonly [string, string],
     differences: readonly SettingDifference[],
-    seenAt: Date,
+    startedAt: Date,
   ) {
     const differ = differences.map(
       (each) => `\`${each.name}\` is ${each.here} in this ${here} and ${each.there} in a ${there}`,
     )
     super(
-      `Queue \`${queue}\`: settings differ between processes: ${differ.join(', ')} (seen ${seenAt.toISOString()}). ` +
-        `Jobs of one resource may run at once, or sleep for up to 11 minutes. Use the same settings everywhere; a LockedQueue ` +
-        `needs workers with \`order: 'strict'\`. After a deploy that changed them, old processes are reported for 11 minutes.`,
+      `Queue \`${queue}\`: settings differ between processes: ${differ.join(', ')} (started ${startedAt.toISOString()}). ` +
+        `While both run, jobs of one resource may run at once, or sleep in lines that no worker moves. ` +
+        `Use the same settings everywhere; a LockedQueue needs workers with \`order: 'strict'\`. ` +
+        `After a deploy that changed them, the first new process reports this once.`,
     )
     this.queue = queue
     this.differences = differences
-    this.seenAt = seenAt
+    this.startedAt = startedAt
   }
 }
 
@@ -352,7 +353,7 @@ export class PlainWorkerError extends RedlockError {
 
   constructor(queue: string) {
     super(
-      `No worker of queue \`${queue}\` is a LockedWorker, so jobs that wait for their ` +
+      `Workers run on queue \`${queue}\`, and none was ever a LockedWorker, so jobs that wait for their ` +
         `resource stay asleep. Use \`LockedWorker\`, or add the jobs with \`Queue\`.`,
     )
     this.queue = queue

@@ -1,8 +1,6 @@
 export { Redlock } from './redlock/redlock.ts'
 export type { BootstrapOptions, RedlockStatus } from './redlock/redlock.ts'
 export type { AcquireOptions } from './lock/acquire-options.ts'
-export { RedlockCells } from './redlock/cells/redlock-cells.ts'
-export type { RedlockCellsOptions } from './redlock/cells/redlock-cells.ts'
 export type { Inspection, MasterView } from './lock/inspection.ts'
 export type { LineEntry, ResourceInspection } from './worker/inspection.ts'
 export type { LeaseOptions, LockService } from './lock/lock-service.ts'

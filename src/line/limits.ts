@@ -8,9 +8,7 @@ import { systemClock } from '../clock.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
 import type { LineBackend } from './line-backend.ts'
 import { resourceName } from './resource.ts'
-import { SET_LIMIT } from './limits-library.ts'
-import { lineScript } from './line-library.ts'
-import { sweepAll } from './sweep.ts'
+import { keyScript, lineScript } from './bullmq/composed-script.ts'
 
 /** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
 export interface LimitOptions {
@@ -65,8 +63,8 @@ export interface ResourceLimits {
   readonly paused?: LimitSetting
   /** None of its jobs starts after a `lease.rateLimit()`. */
   readonly asleepUntil?: Date
-  /** `pattern`: they are set for all resources that begin so, and not for this one. */
-  readonly slots?: LimitSetting & { readonly slots: number; readonly pattern?: string }
+  /** How many of its jobs run at once. */
+  readonly slots?: LimitSetting & { readonly slots: number }
   /** How many of its jobs may start in a time. */
   readonly rate?: LimitSetting & Required<Rate>
 }
@@ -78,49 +76,9 @@ const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
 const MAX_SLOTS = 1_000
 const MAX_TEXT_LENGTH = 500
 
-/**
- * Sets or ends a limit of a resource, and wakes the jobs that may start by it.
- *
- * KEYS  1 limits
- * ARGV  1 space · 2 slots · 3 resource · 4 kind · 5 what is set (JSON), '' to end it
- *       6 ms after which it ends; '' where 5 says when, if it ends
- * Returns  when it ends (ms), or '' for no end
- */
-const limitBody = `
-local resource, kind, entry = ARGV[3], ARGV[4], ARGV[5] ~= '' and cjson.decode(ARGV[5]) or nil
-if entry and ARGV[6] ~= '' then entry['until'] = math.ceil(nowMs() + ARGV[6]) end
-local ends = setLimit(resource, kind, entry)
-local heads, _, _, limits = headsOf(resource)
-redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
-wakeAll(heads, limits, false, '')
-return ends
-`
-const limitScript = lineScript('limit', limitBody, SET_LIMIT)
+const limitScript = lineScript('change-limit')
 
-/**
- * KEYS  1 any · ARGV  1 space · 2 slots · 3 pattern · 4 the slots that are set (JSON), '' to end
- * them
- */
-const patternBody = `setPattern(ARGV[3], ARGV[4] ~= '' and cjson.decode(ARGV[4]) or nil)`
-const patternScript = lineScript('pattern', patternBody, SET_LIMIT)
-
-/**
- * KEYS  1 limits
- * ARGV  1 space · 2 slots · 3 resource or pattern, or none for all
- * Returns  resources and patterns, each with what is set (JSON); of a pattern, its slots
- */
-const limitsBody = `
-local found, name = {}, ARGV[3]
-if not name then
-  found = redis.call('HGETALL', KEYS[1])
-  for i, text in ipairs(redis.call('HGETALL', SPACE .. 'slot-patterns')) do
-    found[#found + 1] = i % 2 == 1 and text or '{"slots":' .. text .. '}'
-  end
-  return found
-end
-return {name, inForce(name)}
-`
-const limitsScript = lineScript('limits', limitsBody)
+const limitsScript = keyScript('line/lua/read-limits')
 
 /** What is stored of a limit. */
 type Entry = Readonly<Record<string, unknown>>
@@ -154,13 +112,6 @@ export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
   return { limit, perMs, burst, cost }
 }
 
-/** @throws TypeError for a pattern. No job has a pattern for its resource. */
-function noPattern(resource: string): void {
-  if (resourceName(resource).endsWith('*')) {
-    refuse('resource', 'the name of one resource: only slots can be set for a pattern', resource)
-  }
-}
-
 /** The limits of resources, in the queue's Redis. */
 export class LineLimits {
   readonly #backend: LineBackend
@@ -170,7 +121,6 @@ export class LineLimits {
   }
 
   async pause(resource: string, options: LimitOptions): Promise<void> {
-    noPattern(resource)
     await this.#set(resource, 'paused', limitEntry(options))
   }
 
@@ -181,20 +131,18 @@ export class LineLimits {
 
   /** @returns when the resource wakes again, on the wall clock. */
   async sleep(resource: string, forMs: number): Promise<number> {
-    return Number(await this.#set(resource, 'asleep', { since: systemClock.wallNow() }, forMs))
+    return Number(await this.#run(resource, 'asleep', { since: systemClock.wallNow() }, forMs))
   }
 
-  /** @param resource or a pattern: `customer:*` is every resource that begins with `customer:`. */
   async setSlots(resource: string, slots: number, options: LimitOptions): Promise<void> {
-    await this.#setSlots(resource, { ...limitEntry(options), slots: checkedSlots(slots) })
+    await this.#set(resource, 'slots', { ...limitEntry(options), slots: checkedSlots(slots) })
   }
 
   async resetSlots(resource: string): Promise<void> {
-    await this.#setSlots(resource)
+    await this.#set(resource, 'slots')
   }
 
   async setRate(resource: string, rate: Rate, options: LimitOptions): Promise<void> {
-    noPattern(resource)
     if ('cost' in rate) refuse('rate.cost', 'absent: the job says its cost', rate.cost)
     const { cost: _, ...checked } = checkedRate(rate, 'rate')
     await this.#set(resource, 'rate', { ...limitEntry(options), ...checked })
@@ -216,23 +164,19 @@ export class LineLimits {
     return all
   }
 
-  async #setSlots(resource: string, entry?: Entry): Promise<void> {
-    if (resource.endsWith('*')) {
-      await this.#backend.run(patternScript, 'limits', [resource, textOf(entry)])
-      await sweepAll(this.#backend) // Jobs that sleep may start by it.
-    } else {
-      await this.#set(resource, 'slots', entry)
+  /** Ends the limit where there is no `entry`. @throws TypeError for what names no resource. */
+  async #set(resource: string, kind: LimitKind, entry?: Entry): Promise<void> {
+    if (resourceName(resource).endsWith('*')) {
+      refuse('resource', 'the name of one resource, not a pattern', resource)
     }
+    await this.#run(resource, kind, entry)
   }
 
-  /** Ends the limit where there is no `entry`. @returns when it ends (ms), or '' for no end. */
-  #set(resource: string, kind: LimitKind, entry?: Entry, forMs?: number): Promise<unknown> {
-    return this.#backend.run(limitScript, 'limits', [resource, kind, textOf(entry), forMs ?? ''])
+  /** @returns when it ends (ms), or '' for no end. */
+  #run(resource: string, kind: LimitKind, entry?: Entry, forMs?: number): Promise<unknown> {
+    const text = entry === undefined ? '' : JSON.stringify(entry)
+    return this.#backend.run(limitScript, 'limits', [resource, kind, text, forMs ?? ''])
   }
-}
-
-function textOf(entry: Entry | undefined): string {
-  return entry === undefined ? '' : JSON.stringify(entry)
 }
 
 /** @throws TypeError for what is no number of slots. */

@@ -9,14 +9,12 @@ import * as bullmq from 'bullmq'
 import type { BackendFactory, Job, JobJson, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { tlsMismatch } from '../tls-check.ts'
-import { ASLEEP_DELAY_MS } from './line-library.ts'
+import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
 import { forgetTenants } from './leave-lines.ts'
 import type { JobRate } from './limits.ts'
-import { VIRTUAL_TIME } from './shares-library.ts'
 import { shareText, type Share } from './shares.ts'
 import { sweepAll } from './sweep.ts'
-import { upgradeLines, type UpgradeClient } from './upgrade.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import { EndingGroup, type LastTrip } from './ending-group.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
@@ -122,7 +120,7 @@ interface TakenJobs {
   readonly jobs: readonly TakenJob[]
 }
 
-interface Client extends UpgradeClient {
+interface Client {
   readonly isCluster?: boolean
   /** The socket of an ioredis client. */
   readonly stream?: Partial<Pick<Writable, 'cork' | 'uncork'>>
@@ -227,8 +225,8 @@ export class LineBackend extends Backend {
     this.#space = `${settings.namespace}:`
     // What BullMQ waits for before it sends anything. Private in its types.
     const waiting = connection as unknown as { initializing: Promise<Client> }
-    const prepared = waiting.initializing.then(async (client) => {
-      await this.#prepare(client, name)
+    const prepared = waiting.initializing.then((client) => {
+      this.#prepare(client)
       return client
     })
     prepared.catch(() => undefined) // BullMQ reports a connection that fails.
@@ -612,8 +610,7 @@ export class LineBackend extends Backend {
       this.#turns.set(String(jobId), {
         turn: (turn ?? 'none') as Turn['turn'],
         lines: lines ?? '',
-        // Earlier releases wrote the number of bursts behind it.
-        usedMs: Number.parseFloat(burst ?? '') || 0,
+        usedMs: Number(burst ?? 0),
         isFollowed: followed === '1',
         slots: slotsOf(slots),
         share: share ?? '',
@@ -684,20 +681,14 @@ export class LineBackend extends Backend {
   }
 
   /** Pipelines and transactions know only what was defined before they were made. */
-  async #prepare(client: Client, queue: string): Promise<void> {
+  #prepare(client: Client): void {
     const { namespace } = this.#settings
     const tag = /\{[^}]+\}/.exec(this.keys[''] ?? '')?.[0]
-    const isCluster = client.isCluster === true
-    if (isCluster && tag !== undefined) this.#space = `${tag}:${namespace}:`
+    if (client.isCluster === true && tag !== undefined) this.#space = `${tag}:${namespace}:`
     const { composed, ...others } = this.#scripts
     for (const script of [...composed.values(), ...Object.values(others)]) {
       this.#define(client, script)
     }
-    // Release 0.1 had its lines in other slots of a cluster.
-    if (isCluster) return
-    await upgradeLines(client, namespace, { prefix: this.redisPrefix, queue }, (...call) =>
-      this.#run(client, ...call),
-    )
   }
 
   #define(client: Client, script: ComposedScript): void {

@@ -1,12 +1,16 @@
 /**
  * All that work on a queue must have the same namespace, order and slots. Else jobs of one resource
  * run at once, or wait in lines that no worker moves. A deploy that changes a setting has both for
- * a while, so a difference is reported and not refused. Each process says what it has in the
- * queue's Redis, and reports others that differ.
+ * a while, so a difference is reported and not refused.
+ *
+ * The queue's Redis has what the last LockedWorker and the last LockedQueue had. Each process looks
+ * there once, when it starts, and then writes its own. A LockedWorker drops what a LockedQueue had:
+ * it has reported it, and the next LockedQueue compares itself.
  */
+import { systemClock } from '../clock.ts'
 import { SettingsDifferError } from '../errors.ts'
 import { keyScript } from './bullmq/composed-script.ts'
-import type { LineBackend } from './line-backend.ts'
+import type { LineRunner } from './line-runner.ts'
 
 /** What has to be the same, and which class has it. */
 export interface SharedSettings {
@@ -16,79 +20,39 @@ export interface SharedSettings {
   readonly slots: number
 }
 
-/** Which queue of a Redis. */
-export interface QueueName {
-  readonly prefix: string
-  readonly queue: string
-}
-
 const COMPARED = ['namespace', 'order', 'slots'] as const
-/** How often a process says what it has. */
-export const PUBLISH_INTERVAL_MS = 60_000
-/** How long what a process said is compared. */
-const ENTRY_TTL_MS = 600_000
+
+const compareScript = keyScript('line/lua/compare-settings')
 
 /**
- * KEYS  1 settings of the queue
- * ARGV  1 space · 2 slots · 3 settings (JSON) · 4 ttlMs
- * Returns  all settings that were said, each with the time in ms
+ * Where they are. Not under the namespace, which may be what differs.
+ * @param base what BullMQ's keys of the queue begin with.
  */
-const exchangeScript = keyScript(
-  'settings',
-  `
-local time = redis.call('TIME')
-local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', nowMs - ARGV[4])
-local found = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-redis.call('ZADD', KEYS[1], nowMs, ARGV[3])
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return found
-`,
-)
-
-/** Where they are. Not under the namespace, which may be what differs. */
-export function settingsKey({ prefix, queue }: QueueName): string {
-  return `redlock:settings:${prefix}:${queue}`
+export function settingsKey(base: string): string {
+  return `redlock:settings:${base.slice(0, -1)}`
 }
 
-export class SettingsCheck {
-  readonly #backend: LineBackend
-  readonly #queue: QueueName
-  readonly #mine: SharedSettings
-
-  constructor(backend: LineBackend, queue: QueueName, mine: SharedSettings) {
-    this.#backend = backend
-    this.#queue = queue
-    this.#mine = mine
-  }
-
-  /** Whether a LockedWorker has said anything lately; false also where none has started yet. */
-  async knowsWorker(): Promise<boolean> {
-    const found = await this.#exchange()
-    return found.some((said) => said.includes('"LockedWorker"'))
-  }
-
-  /** Says what this process has and finds others that differ. */
-  async exchange(): Promise<readonly SettingsDifferError[]> {
-    const found = await this.#exchange()
-    const errors: SettingsDifferError[] = []
-    for (let index = 0; index + 1 < found.length; index += 2) {
-      const theirs = JSON.parse(found[index] ?? '{}') as SharedSettings
-      const differences = COMPARED.flatMap((name) => {
-        const [here, there] = [this.#mine[name], theirs[name]]
-        return here === there ? [] : [{ name, here, there }]
-      })
-      if (differences.length === 0) continue
-      const both = [this.#mine.by, theirs.by] as const
-      const at = new Date(Number(found[index + 1]))
-      errors.push(new SettingsDifferError(this.#queue.queue, both, differences, at))
-    }
-    return errors
-  }
-
-  async #exchange(): Promise<readonly string[]> {
-    const args = [JSON.stringify(this.#mine), ENTRY_TTL_MS]
-    const reply = await this.#backend.runOn(exchangeScript, settingsKey(this.#queue), args)
-    return reply as readonly string[]
-  }
+/** The settings that were in use before, and what differs from them. */
+export async function compareSettings(
+  runner: LineRunner,
+  queue: string,
+  mine: SharedSettings,
+): Promise<{
+  readonly differences: readonly SettingsDifferError[]
+  /** A LockedWorker has worked on this queue. */
+  readonly hadWorker: boolean
+}> {
+  const text = JSON.stringify({ ...mine, at: systemClock.wallNow() })
+  const args = [mine.by, text]
+  const found = (await runner.runOn(compareScript, settingsKey(runner.toKey('')), args)) as string[]
+  const others = found.map((each) => JSON.parse(each) as SharedSettings & { readonly at: number })
+  const differences = others.flatMap((theirs) => {
+    const differ = COMPARED.flatMap((name) => {
+      const [here, there] = [mine[name], theirs[name]]
+      return here === there ? [] : [{ name, here, there }]
+    })
+    if (differ.length === 0) return []
+    return [new SettingsDifferError(queue, [mine.by, theirs.by], differ, new Date(theirs.at))]
+  })
+  return { differences, hadWorker: others.some(({ by }) => by === 'LockedWorker') }
 }

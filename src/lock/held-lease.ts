@@ -3,7 +3,7 @@
  *
  *   held ──extend() answered inside the old trust──▶ held, for longer
  *    ├─ release() ───────────────────────────────▶ released
- *    ├─ beginHandOver() ─────────────────────────▶ released; its successor has the resources
+ *    ├─ endInFavour() ───────────────────────────▶ released; its successor has the resources
  *    ├─ its timer finds the trust over ───────────▶ lost, `signal` aborts
  *    ├─ the server no longer has it ──────────────▶ lost, `signal` aborts
  *    └─ its lock service closes ──────────────────▶ lost, `signal` aborts; then released
@@ -181,10 +181,10 @@ export abstract class HeldLease implements Lease, Expiring {
   }
 
   /**
-   * Ends the lease here without telling the server: the first half of a hand-over.
+   * Ends the lease here without telling the server: its successor has the same keys there.
    * @throws LeaseLostError when it is over.
    */
-  beginHandOver(): void {
+  protected endInFavour(): void {
     this.assertHeld()
     this.#registry.log?.handedOver(this)
     // rule: old-holder-stops-before-it-hands-over

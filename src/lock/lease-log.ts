@@ -43,7 +43,7 @@ export class LeaseLog {
     log.event('lease:granted', this.#line(lease), about, several, this.#trust(lease))
   }
 
-  /** It is trusted for longer, or has a larger fencing token. */
+  /** It is trusted for longer. */
   extended(lease: LoggedLease): void {
     this.#options.log.event('lease:extended', this.#line(lease), this.#trust(lease))
   }

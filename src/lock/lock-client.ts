@@ -8,12 +8,12 @@ import { jitteredMs } from '../backoff.ts'
 import { instant, withinMs, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../errors.ts'
 import { messageOf } from '../message-of.ts'
-import { integerOption, refuse } from '../options.ts'
+import { integerOption } from '../options.ts'
 import { observe } from '../telemetry/listeners.ts'
 import type { LockObserver } from '../telemetry/lock-observer.ts'
 import { callOptions, type AcquireOptions } from './acquire-options.ts'
 import { BoundedDriver, DriverLease } from './driver-lease.ts'
-import { HeldLease, LeaseRegistry } from './held-lease.ts'
+import { LeaseRegistry } from './held-lease.ts'
 import type { Inspection, ListedLease, ServiceHealth } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import { leaseTerms, type LeaseTerms } from './lease-option.ts'
@@ -29,15 +29,11 @@ const RETRY_MS = { min: 5, max: 200 }
 /** Announcements may be lost: a waiter tries again after this time. */
 const MAX_SLEEP_MS = 1_000
 
-type HandOver = (lease: Lease, options?: Omit<LeaseOptions, 'slots'>) => Promise<AcquireOutcome>
-
 export class LockClient<Granted extends Claim = Claim> implements LockService, AsyncDisposable {
   readonly namespace: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
   readonly lacks: readonly Capability[]
-  /** Absent where the server cannot do it in one request. */
-  readonly handOver?: HandOver
   readonly #settings: LockSettings
   readonly #driver: LockDriver<Granted>
   readonly #server: BoundedDriver<Granted>
@@ -53,11 +49,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     this.namespace = settings.namespace
     this.leaseMs = settings.leaseMs
     this.maxLeaseMs = settings.maxLeaseMs
-    const lacks: Capability[] = []
-    if (driver.handOver === undefined) lacks.push('handOver')
-    else this.handOver = (lease, options = {}) => this.#handOver(lease, options)
-    if (driver.listen === undefined) lacks.push('announcements')
-    this.lacks = lacks
+    this.lacks = driver.listen === undefined ? ['announcements'] : []
     const lock = { namespace: this.namespace, quorum: 1, status: () => this.status() }
     this.#observer = observe(settings.observer, lock, settings.log)
     this.#leases = new LeaseRegistry(settings, this.#observer)
@@ -193,50 +185,21 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   ): Promise<AcquireOutcome> {
     this.#assertOpen()
     const terms = leaseTerms(options, this.#settings)
-    const tryOne = async (resources: readonly string[]): Promise<AcquireOutcome> => {
-      const wish = this.#wish(resources, terms, waiter)
-      return this.#attempt(wish, terms, false, () => this.#driver.acquire(wish))
-    }
-    return tryEach(claimsFor(names, options.slots ?? 1, this.#settings.clock.random()), tryOne)
-  }
-
-  async #handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome> {
-    this.#assertOpen()
-    callOptions(options, false)
-    if (!this.#isOwn(lease)) {
-      if (lease instanceof HeldLease) lease.assertHeld()
-      return refuse('lease', 'a lease of this lock service', lease)
-    }
-    const terms = leaseTerms(options, this.#settings)
-    lease.beginHandOver()
-    const { claim } = lease
-    const wish = this.#wish(lease.resources, terms)
-    const outcome = await this.#attempt(wish, terms, true, async () => {
-      const answer = await this.#driver.handOver?.(claim, wish)
-      return answer ?? { status: 'split', resource: lease.resource }
+    const claims = claimsFor(names, options.slots ?? 1, this.#settings.clock.random())
+    return tryEach(claims, (resources) => {
+      const token = `${randomBytes(20).toString('hex')}@${this.#settings.owner}`
+      return this.#attempt({ resources, token, leaseMs: terms.leaseMs, waiter }, terms)
     })
-    if (outcome.status !== 'granted') this.#server.inBackground(this.#driver.release(claim))
-    return outcome
-  }
-
-  #wish(resources: readonly string[], { leaseMs }: LeaseTerms, waiter?: string): Wish {
-    const token = `${randomBytes(20).toString('hex')}@${this.#settings.owner}`
-    return { resources, token, leaseMs, waiter }
   }
 
   /** One request. What it grants too late is released, not handed out. */
-  async #attempt(
-    wish: Wish,
-    terms: LeaseTerms,
-    handOver: boolean,
-    ask: () => Promise<ClaimOutcome<Granted>>,
-  ): Promise<AcquireOutcome> {
+  async #attempt(wish: Wish, terms: LeaseTerms): Promise<AcquireOutcome> {
     const { clock } = this.#settings
     const startedAt = instant(clock)
     const { resources } = wish
     let outcome: AcquireOutcome
     try {
-      const request = ask()
+      const request = this.#driver.acquire(wish)
       const answer = await this.#server.within(request)
       if (answer === undefined) {
         this.#abandon(wish, request)
@@ -253,7 +216,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     const { status } = outcome
     const fencingToken = outcome.status === 'granted' ? outcome.lease.fencingToken : undefined
     const durationMs = clock.now() - startedAt.now
-    this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
+    this.#observer.attempted({ resources, status, durationMs, handOver: false, fencingToken })
     if (this.#closed !== undefined && outcome.status === 'granted') {
       await outcome.lease.release()
       this.#assertOpen()
@@ -319,10 +282,6 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     await withinMs(this.#settings.clock, limitMs, wake)
     if (stop !== undefined) signal?.removeEventListener('abort', stop)
     signal?.throwIfAborted()
-  }
-
-  #isOwn(lease: Lease): lease is DriverLease<Granted> {
-    return lease instanceof DriverLease && this.#leases.held.has(lease)
   }
 
   #assertOpen(): void {

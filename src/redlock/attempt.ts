@@ -29,7 +29,6 @@ import type { AcquireVote } from './verbs/votes.ts'
 export interface Granted {
   readonly status: 'granted'
   readonly grant: Grant
-  readonly poll: Poll<AcquireVote>
   /** What is left of the trust. */
   readonly leftMs: number
 }
@@ -95,7 +94,7 @@ export async function attempt(
   }
   // rule: trust-from-before-the-first-command
   const grant = { claim, waiter, counter, startedAt: start.now, tookMs, trust, ...answers }
-  return { status: 'granted', grant, poll, leftMs }
+  return { status: 'granted', grant, leftMs }
 }
 
 /** Releases on every master what the attempt may have been granted. */

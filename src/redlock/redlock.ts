@@ -14,7 +14,7 @@ import {
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
 import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
-import { attempt, type Granted } from './attempt.ts'
+import { attempt } from './attempt.ts'
 import { ProposalClock, type Wish } from './verbs/acquire.ts'
 import { withdraw } from './verbs/withdraw.ts'
 import { Fleet } from './fleet/fleet.ts'
@@ -24,7 +24,7 @@ import type { Lease } from '../lock/lease.ts'
 import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
 import { observe } from '../telemetry/listeners.ts'
 import type { LockObserver, MasterStatus } from '../telemetry/lock-observer.ts'
-import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
+import type { AcquireOutcome } from '../lock/outcome.ts'
 import { QuorumLease } from './quorum-lease.ts'
 import { quorumOf } from './quorum/quorum.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
@@ -261,29 +261,25 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * Ends `lease` and acquires its resources anew without a moment in which another client could:
-   * for the next piece of work on the same resource. The successor has its own, larger fencing
-   * token. When it is not granted, both are released. No master is asked while enough of `lease` is
-   * left, which then passes to the successor. Enough is nine tenths of a lease of the same length,
-   * or half of one that is kept alive (`autoExtend`). Every 64th time the masters are asked all the
-   * same.
+   * Ends `lease` and goes on with a successor, for the next piece of work on the same resource. No
+   * master is asked. The successor has the next fencing token and what is left of the trust. A
+   * grant has 64 fencing tokens. Undefined when they are used up, when less than half of `lease` is
+   * left, or when `leaseMs` is another: then `lease` is as it was. Release it and acquire anew.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
-  async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
+  handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Lease | undefined {
     this.#assertOpen()
-    const given = this.#termsOf(options)
+    const terms = this.#termsOf(options)
     if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#fleet)) {
       return refuse('lease', 'a lease of this Redlock', lease)
     }
-    const terms = { ...given, slots: lease.slots }
-    const next = lease.handOverLocally(terms)
-    if (next !== undefined) return this.#transferred(next)
-    return this.#attempt(lease.resources, terms, { waitMs: 0, waiter: lease.waiter }, lease)
-  }
-
-  /** Whether this instance holds the lease now. */
-  holds(lease: Lease): boolean {
-    return lease instanceof QuorumLease && this.#fleet.leases.held.has(lease)
+    const next = lease.handOver({ ...terms, slots: lease.slots })
+    if (next !== undefined && this.#observer.listens()) {
+      const { resources, fencingToken } = next
+      const [status, handOver] = ['granted', true] as const
+      this.#observer.attempted({ resources, status, durationMs: 0, handOver, fencingToken })
+    }
+    return next
   }
 
   /**
@@ -323,13 +319,6 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#observer.closed()
   }
 
-  #transferred(lease: QuorumLease): AcquireOutcome {
-    const { resources, fencingToken } = lease
-    const status = 'granted'
-    this.#observer.attempted({ resources, status, durationMs: 0, handOver: true, fencingToken })
-    return { status, lease }
-  }
-
   /** The resources, or the slots of one resource in turn until one is granted. */
   #try(names: readonly string[], terms: LeaseTerms, waiting: Waiting): Promise<AcquireOutcome> {
     this.#assertOpen()
@@ -338,27 +327,22 @@ export class Redlock implements LockService, AsyncDisposable {
     return tryEach(claims, (claim) => this.#attempt(claim, terms, waiting))
   }
 
-  /** One attempt; `old` is the lease that ends in favour of this one. */
   async #attempt(
     resources: readonly string[],
     terms: LeaseTerms,
     { waitMs, waiter }: Waiting,
-    old?: QuorumLease,
   ): Promise<AcquireOutcome> {
     const { clock } = this.#settings
     const startedAt = clock.now()
-    old?.beginHandOver()
-    const wish = { leaseMs: terms.leaseMs, waitMs, waiter, predecessor: old?.predecessor }
+    const wish = { leaseMs: terms.leaseMs, waitMs, waiter }
     const result = await attempt(this.#fleet, this.#proposals, resources, wish)
     const { status } = result
     const durationMs = clock.now() - startedAt
     if (status !== 'unreachable') this.#roundTripMs = durationMs
     if (this.#observer.listens()) {
       const fencingToken = status === 'granted' ? result.grant.counter : undefined
-      const handOver = old !== undefined
-      this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
+      this.#observer.attempted({ resources, status, durationMs, handOver: false, fencingToken })
     }
-    if (old !== undefined) this.#fleet.inBackground(releaseUnlessGrantedOnAll(old, result))
     if (status !== 'granted') {
       this.#assertOpen()
       return result
@@ -389,18 +373,6 @@ export class Redlock implements LockService, AsyncDisposable {
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new RedlockClosedError()
   }
-}
-
-/** Where the successor was not granted, the old keys would stand in its way until they expire. */
-async function releaseUnlessGrantedOnAll(
-  old: QuorumLease,
-  result: Granted | NotGranted,
-): Promise<void> {
-  if (result.status === 'granted') {
-    await result.poll.complete
-    if (result.poll.votes.every((vote) => vote?.kind === 'granted')) return
-  }
-  await old.free()
 }
 
 type Waiting = Pick<Wish, 'waitMs' | 'waiter'>

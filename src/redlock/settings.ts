@@ -94,7 +94,7 @@ export interface Settings extends CommonSettings {
 }
 
 /** False: internal. */
-export const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
+const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
   masters: true,
   leaseMs: true,
   maxLeaseMs: true,

@@ -28,7 +28,7 @@ import {
   type ResourceLimits,
 } from '../line/limits.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
-import { PUBLISH_INTERVAL_MS, SettingsCheck } from '../line/settings-check.ts'
+import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { checkedTenant, checkedWeight, type Share } from '../line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from '../line/resource.ts'
 
@@ -120,10 +120,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   readonly #placement: (data: Data, jobId: string | undefined) => Placement
   readonly #lines: LineBackend
   readonly #limits: LineLimits
-  readonly #settings: SettingsCheck
-  /** On the monotonic clock. */
-  #compareAt = 0
-  #comparing: Promise<void> = Promise.resolve()
+  readonly #settings: SharedSettings
+  /** Undefined until the first job, and after a look that failed. */
+  #comparing: Promise<void> | undefined
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
@@ -169,11 +168,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     })
     super(name, queueOptions, factory)
     this.#placement = placement
-    const terms = { by: 'LockedQueue', namespace, order: 'strict', slots: base } as const
-    const itself = { prefix: queueOptions.prefix ?? 'bull', queue: name }
     this.#lines = LineBackend.of(this)
     this.#limits = new LineLimits(this.#lines)
-    this.#settings = new SettingsCheck(this.#lines, itself, terms)
+    this.#settings = { by: 'LockedQueue', namespace, order: 'strict', slots: base }
   }
 
   /**
@@ -210,37 +207,36 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * ```
    */
   async pauseResource(resource: string, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.pause(resourceName(resource), options)
+    await this.#limits.pause(resource, options)
   }
 
   /** Ends a pause, and the time for which a `lease.rateLimit()` has put a resource to sleep. */
   async resumeResource(resource: string): Promise<void> {
-    await this.#limits.resume(resourceName(resource))
+    await this.#limits.resume(resource)
   }
 
   /**
    * Sets how many jobs of a resource run at once, in place of the option `slots`. With more slots,
    * jobs start at once; with fewer, running jobs continue. A job that touches several resources
-   * still runs alone in each. `customer:*` sets it for every resource that begins with `customer:`.
-   * What is set for a resource itself comes before its patterns, and of those the longest counts.
+   * still runs alone in each.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.setSlots(resourceName(resource), slots, options)
+    await this.#limits.setSlots(resource, slots, options)
   }
 
   /** The option `slots` counts again. */
   async resetSlots(resource: string): Promise<void> {
-    await this.#limits.resetSlots(resourceName(resource))
+    await this.#limits.resetSlots(resource)
   }
 
   /** Sets the rate of a resource, in place of those that its jobs were added with. */
   async setRate(resource: string, rate: Rate, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.setRate(resourceName(resource), rate, options)
+    await this.#limits.setRate(resource, rate, options)
   }
 
   /** The rates that the jobs were added with count again. */
   async resetRate(resource: string): Promise<void> {
-    await this.#limits.resetRate(resourceName(resource))
+    await this.#limits.resetRate(resource)
   }
 
   /** What is set for a resource now. */
@@ -291,32 +287,37 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 
   /** As BullMQ's. What is known of processes with other settings is emitted before. */
   override async close(): Promise<void> {
-    await withinMs(systemClock, COMPARE_LIMIT_MS, this.#comparing)
+    if (this.#comparing !== undefined) {
+      await withinMs(systemClock, COMPARE_LIMIT_MS, this.#comparing)
+    }
     return super.close()
   }
 
   /** A plain `Worker` would run the first job of each line and wake none behind it. */
   async #findPlainWorkers(): Promise<void> {
-    if (await this.#settings.knowsWorker()) return
     if ((await this.getWorkersCount()) === 0) return
     await sleep(systemClock, START_MS) // A LockedWorker that starts says so in this time.
-    if (this.closing || (await this.#settings.knowsWorker())) return
+    if (this.closing || (await this.#compare()).hadWorker) return
     this.emit('error', new PlainWorkerError(this.name))
+  }
+
+  #compare(): ReturnType<typeof compareSettings> {
+    return compareSettings(this.#lines, this.name, this.#settings)
   }
 
   /** Before BullMQ sends anything. */
   #check(data: Data, opts: JobsOptions | undefined): void {
     this.#placement(data, opts?.jobId)
-    if (systemClock.now() >= this.#compareAt) this.#comparing = this.#compareSettings()
+    this.#comparing ??= this.#compareSettings()
   }
 
   async #compareSettings(): Promise<void> {
-    this.#compareAt = systemClock.now() + PUBLISH_INTERVAL_MS
     try {
-      for (const difference of await this.#settings.exchange()) this.emit('error', difference)
-      void this.#findPlainWorkers().catch(() => undefined)
+      const { differences, hadWorker } = await this.#compare()
+      for (const difference of differences) this.emit('error', difference)
+      if (!hadWorker) void this.#findPlainWorkers().catch(() => undefined)
     } catch {
-      this.#compareAt = 0 // The queue's Redis is away: the jobs' own commands say so.
+      this.#comparing = undefined // The queue's Redis is away: the jobs' own commands say so.
     }
   }
 }

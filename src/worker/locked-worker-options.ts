@@ -30,8 +30,9 @@ export interface LockedWorkerOptions<Data = any>
    */
   readonly onFailure?: 'continue' | 'block'
   /**
-   * One computation for all jobs of a resource (or of a `key`) within `resultTtlMs`: the others
-   * complete with its result, kept as JSON. A failure is not shared: the next in line tries.
+   * One computation for all jobs of the queue with the same name and resource (or `key`) within
+   * `resultTtlMs`: the others complete with its result, kept as JSON. A failure is not shared: the
+   * next in line tries.
    */
   readonly dedupe?: Dedupe<Data>
   /**

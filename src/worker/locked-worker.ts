@@ -16,7 +16,7 @@ import { JobTelemetry } from '../telemetry/job-telemetry.ts'
 import { LineBackend, type TakenJob } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
-import { PUBLISH_INTERVAL_MS, SettingsCheck } from '../line/settings-check.ts'
+import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
 import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-processor.ts'
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
@@ -184,12 +184,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       census: order === 'strict' ? () => lineCensus(lines) : undefined,
     })
     this.#listen(checkpoints ? results : undefined)
-    const terms = { by: 'LockedWorker', namespace, order, slots } as const
-    const itself = { prefix: bullmq.prefix ?? 'bull', queue: name }
-    const settings = new SettingsCheck(lines, itself, terms)
-    void this.#repeat(PUBLISH_INTERVAL_MS, async () => {
-      for (const difference of await settings.exchange()) this.#onError(difference)
-    })
+    void this.#compareSettings({ by: 'LockedWorker', namespace, order, slots })
     void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     void this.#repeat(Math.ceil(lockMs / 4), () => {
@@ -414,6 +409,15 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         this.emit('error', error)
       },
     }).catch(() => undefined) // Closing.
+  }
+
+  async #compareSettings(mine: SharedSettings): Promise<void> {
+    const compare = (): ReturnType<typeof compareSettings> =>
+      compareSettings(this.#lines, this.name, mine)
+    const { signal } = this.#closing
+    // What the server refuses for long, others report.
+    const found = await pRetry(compare, { signal }).catch(() => undefined)
+    for (const difference of found?.differences ?? []) this.#onError(difference)
   }
 
   /** One server for the queue and a vote fails as one. `doctor` also finds it behind two names. */

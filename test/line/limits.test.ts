@@ -102,7 +102,7 @@ const upTo = (count: number): number[] => Array.from({ length: count }, (_, nr) 
 /** What is left in the queue's Redis of lines and limits. */
 async function leftovers(): Promise<readonly string[]> {
   const keys = await redis().keys(`${fixture.namespace}:*`)
-  return keys.filter((key) => /:(?:line:|limits|rate:|slot-patterns)/.test(key))
+  return keys.filter((key) => /:(?:line:|limits|rate:)/.test(key))
 }
 
 describe('a paused resource', () => {
@@ -231,11 +231,13 @@ describe('a paused resource', () => {
     )
   })
 
-  test('refuses a pattern, which would pause no resource', async () => {
+  test('refuses a pattern, which would limit no resource', async () => {
     const queue = makeQueue()
-    const refused = /`resource`.*one resource.*only slots.*'eu:\*'/
+    const refused = /`resource`.*one resource, not a pattern.*'eu:\*'/
     await expect(queue.pauseResource('eu:*')).rejects.toThrow(refused)
+    await expect(queue.setSlots('eu:*', 2)).rejects.toThrow(refused)
     await expect(queue.setRate('eu:*', { limit: 1, perMs: 1_000 })).rejects.toThrow(refused)
+    await expect(queue.resumeResource('eu:*')).rejects.toThrow(refused)
     expect(await queue.getAllLimits()).toEqual(new Map())
   })
 })
@@ -345,84 +347,6 @@ describe('slots as a function of the job', () => {
     expect(most.get('a')).toBe(3)
     await expect(makeQueue({ slots: () => 0 }).addBulk(jobs('a', 1))).rejects.toThrow(/slots/)
     expect(await leftovers()).toEqual([])
-  })
-})
-
-describe('slots of a pattern', () => {
-  const reach = async (seen: Seen, most: number): Promise<void> => {
-    seen.most = 0
-    await until(`${most} run`, () => seen.most >= most)
-    await pause(200)
-    expect(seen.most).toBe(most)
-  }
-
-  test('count for lines that are there and lines that come; the longest counts, a resource before it', async () => {
-    const queue = makeQueue()
-    const seen = await work({ concurrency: 20 }, () => pause(20))
-    await queue.addBulk(jobs('eu:a', ...upTo(150)))
-    await until('it works', () => seen.ended.length > 2)
-    await queue.setSlots('e*', 9)
-    await queue.setSlots('eu:*', 3, { reason: 'more licences', by: 'ops' })
-    await reach(seen, 3)
-    expect(await queue.getLimits('eu:a')).toMatchObject({
-      slots: { slots: 3, pattern: 'eu:*', reason: 'more licences', by: 'ops' },
-    })
-    await queue.setSlots('eu:a', 5)
-    await reach(seen, 5)
-    expect([...(await queue.getAllLimits()).keys()].sort()).toEqual(['e*', 'eu:*', 'eu:a'])
-    await queue.resetSlots('eu:a')
-    await until('it is over', () => seen.ended.length === 150)
-    await queue.resetSlots('eu:*')
-    await queue.setSlots('*', 1)
-    await queue.addBulk(jobs('e:b', ...upTo(300)))
-    await reach(seen, 9)
-    await until('it is over', () => seen.ended.length === 450)
-    await queue.resetSlots('e*')
-    await queue.resetSlots('*')
-    await queue.addBulk(jobs('e:b', ...upTo(15)))
-    await reach(seen, 1)
-    await until('it is over', () => seen.ended.length === 465)
-    expect(await queue.getAllLimits()).toEqual(new Map())
-    await until('nothing is left', async () => (await leftovers()).length === 0)
-  })
-
-  test('may be fewer than the base, and end by themselves', async () => {
-    const queue = makeQueue({ slots: 4 })
-    const seen = await work({ slots: 4, concurrency: 10 }, () => pause(20))
-    const endsAt = Date.now() + 1_000
-    await queue.setSlots('eu:*', 1, { until: endsAt })
-    await queue.addBulk([...jobs('eu:a', ...upTo(200)), ...jobs('eu:idle', 1)])
-    await until('all ran', () => seen.ended.length === 201, 60_000)
-    expect(firstWith(seen, 3)).toBeGreaterThanOrEqual(endsAt) // One of each line until then.
-    expect(seen.most).toBe(4)
-    await until('nothing is left', async () => (await leftovers()).length === 0)
-    expect(await redis().get(`${fixture.namespace}:line-seq`)).toMatch(/^\d+$/)
-  }, 90_000)
-
-  test('cost no command where there are none', async () => {
-    const queue = makeQueue()
-    const client = redis()
-    const commands = async (): Promise<number> => {
-      const stats = await client.info('commandstats')
-      return [...stats.matchAll(/cmdstat_(?!info|ping)[^:]+:calls=(\d+)/g)].reduce(
-        (sum, [, calls]) => sum + Number(calls),
-        0,
-      )
-    }
-    // The queue says what settings it has, and then looks once for workers.
-    const looks = async (): Promise<number> =>
-      Number(/cmdstat_client\|list:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0)
-    const looked = await looks()
-    await queue.addBulk(jobs('warm', 1, 2))
-    await until('it has looked', async () => (await looks()) > looked)
-    const before = await commands()
-    await queue.addBulk(jobs('a', ...upTo(20)))
-    const without = (await commands()) - before
-    await queue.setSlots('b*', 3)
-    await queue.resetSlots('b*')
-    const again = await commands()
-    await queue.addBulk(jobs('c', ...upTo(20)))
-    expect((await commands()) - again).toBe(without)
   })
 })
 

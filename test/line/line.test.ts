@@ -417,46 +417,6 @@ test('a finished job leaves and wakes the next one also when the server has no m
   await client.config('SET', 'maxmemory', '0')
 })
 
-test('the places of release 0.1 are taken over: no job is lost, and each line keeps its order', async () => {
-  const client = redis()
-  const plain = plainQueue()
-  const ns = fixture.namespace
-  const added = await plain.addBulk([
-    ...jobs('a', 1),
-    ...[2, 3].map((nr) => ({
-      name: 'charge',
-      data: { customer: 'a', nr },
-      opts: { delay: 610_000, priority: 2_097_151 }, // Asleep, as release 0.1 added it.
-    })),
-    ...jobs('b', 4),
-  ])
-  const members = added.map(({ id }) => JSON.stringify(['bull', ns, id]))
-  const [, second = '', third = ''] = members
-  for (const [index, member] of members.entries()) {
-    await client.zadd(
-      `${ns}:{${index === 3 ? 'b' : 'a'}}:line`,
-      1_700_000_000_000_000 + index,
-      member,
-    )
-  }
-  await client.zadd(`${ns}:{a}:line`, 1, JSON.stringify(['bull', ns, 'gone']))
-  await client.hset(`${ns}:{a}:parked`, second, '0:0', third, '7:0')
-  await client.zadd(`${ns}:lines`, Date.now(), 'a')
-
-  const queue = makeQueue()
-  await queue.addBulk(jobs('a', 5))
-  expect(await queue.getJobCounts('waiting', 'prioritized', 'delayed')).toEqual({
-    ...{ waiting: 4, prioritized: 1, delayed: 0 },
-  })
-  const sleeper = await queue.getJob(added[1]?.id ?? '')
-  expect(sleeper?.opts).not.toHaveProperty('delay')
-  expect(sleeper?.opts).not.toHaveProperty('priority')
-  const { order } = await work()
-  await until('all ran', () => order.length === 5)
-  expect(order.filter((nr) => nr !== 4)).toEqual([1, 2, 3, 5])
-  expect(await client.keys(`${ns}:{*`)).toEqual([])
-})
-
 describe('jobs that leave their lines', () => {
   test.each([{}, { tenant: () => 'acme' }])(
     'wait as a plain queue knows it: %o',

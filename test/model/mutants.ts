@@ -73,7 +73,6 @@ const lock: readonly Mutant[] = [
     'sim/exact-counters: a counter that has gone on',
   ),
   mutant('confirm-only-my-key', 'removed', GRANT),
-  mutant('healed-key-does-not-confirm', 'removed', GRANT),
   mutant('unenrolled-grants-nothing', 'removed', GRANT),
   mutant('quarantined-grants-nothing', 'removed', GRANT),
   mutant('proposal-far-ahead-is-refused', 'removed', GRANT),

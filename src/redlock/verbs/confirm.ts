@@ -8,8 +8,7 @@ import { isCount, readVote, type ConfirmVote } from './votes.ts'
 
 /**
  * Returns  counter, highest value after the write | lost | unenrolled
- * Keeps: a counter is raised only for the token that holds every one of the leases. A key that was
- * healed within a quarantine (tombstone) has no vote here either.
+ * Keeps: a counter is raised only for the token that holds every one of the leases.
  */
 export const confirmProcedure: Procedure = {
   name: 'confirm',
@@ -20,8 +19,6 @@ for _, resource in ipairs(resources) do
   -- rule: confirm-only-my-key
   if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end
 end
--- rule: healed-key-does-not-confirm
-if quarantineMs > 0 and flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end
 local highest = 0
 for _, resource in ipairs(resources) do
   local counter = math.max(tonumber(redis.call('GET', fenceKey(resource)) or '0'), tonumber(fence))

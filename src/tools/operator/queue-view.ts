@@ -227,12 +227,12 @@ export class QueueView {
     return this.#within(() => leaveLines(backend), LEAVE_LINES_LIMIT_MS)
   }
 
-  /** The other namespaces that the queue's workers and producers had lately. */
+  /** The other namespaces that the queue's last worker and producer had. */
   async #otherNamespaces(queue: string): Promise<readonly string[]> {
     const { prefix, namespace } = this.#options
-    const reply = this.server.command('ZRANGE', settingsKey({ prefix, queue }), 0, -1)
+    const reply = this.server.command('HVALS', settingsKey(`${prefix}:${queue}:`))
     const said = (await reply.catch(() => [])) as string[] // Where that may not be read: none.
-    const names = said.map((terms) => (JSON.parse(terms) as SharedSettings).namespace)
+    const names = said.map((text) => (JSON.parse(text) as SharedSettings).namespace)
     return [...new Set(names)].filter((name) => name !== namespace)
   }
 

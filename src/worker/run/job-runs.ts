@@ -34,7 +34,7 @@ import { chargeShare } from '../../line/shares.ts'
 import { leaseFor } from './admission.ts'
 import { batchedOf, runBatch, settledValue, type Batched } from './batch.ts'
 import { Batches, type Membership, type OpenTaken } from './batch-members.ts'
-import { Chain, plainEnding, releaseGranted, type Reserved } from './chain.ts'
+import { Chain, plainEnding, type Reserved } from './chain.ts'
 import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
 import { causeOf, failureOf, isGivenBack } from './failure.ts'
@@ -170,7 +170,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const shared = results && dedupe && sharedResultOf(results, dedupe, job, resources)
       const stored = shared && (await this.#untilDone(running, () => shared.peek()))
       if (stored !== undefined) {
-        await releaseGranted(reserved?.outcome)
+        await reserved?.lease.release()
         lines?.ends(job, plainEnding(job, turn.lines, -turn.chargedMs, turn.share))
         return stored.value as Result
       }
@@ -179,10 +179,9 @@ export class JobRuns<Data, Result, Name extends string> {
         lines !== undefined && mustTakeTurn
           ? await this.#takeTurn(lines, running, resources, turn.lines)
           : turn
-      const handed = reserved && (await reserved.outcome)
       const lease =
-        handed?.status === 'granted' && !this.#isStopping()
-          ? handed.lease
+        reserved !== undefined && !this.#isStopping()
+          ? reserved.lease
           : await this.#lease(running, resources, place.slots).catch((error: unknown) => {
               this.#charge(turn, 0)
               throw error
@@ -192,7 +191,7 @@ export class JobRuns<Data, Result, Name extends string> {
     } catch (error) {
       if (error instanceof NotStarted) return await this.#giveBack(running, reserved)
       // It may have failed before it took the lease: `dedupe.key` is a user's function.
-      void releaseGranted(reserved?.outcome)
+      void reserved?.lease.release()
       throw error
     }
   }
@@ -444,7 +443,7 @@ export class JobRuns<Data, Result, Name extends string> {
     reserved: Reserved | undefined,
   ): Promise<never> {
     const { clock, reports } = this.#options
-    await releaseGranted(reserved?.outcome)
+    await reserved?.lease.release()
     // A queue that does not answer finds the job stalled later: no attempt is used either way.
     await withinMs(clock, GIVE_BACK_LIMIT_MS, giveBack(job, token, clock)).catch(() => undefined)
     reports.givenBack(job)

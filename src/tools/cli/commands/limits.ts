@@ -52,12 +52,10 @@ export function limitCommand(): Command {
     summary: 'set how many jobs of a resource run, or start in a time',
     description:
       'Sets the slots or the rate of a resource at once for all workers, in place of their options; ' +
-      'or resets them to the options. Slots can be set for a pattern, such as customer:*. ' +
-      'Without one of these flags it shows the limits.',
+      'or resets them to the options. Without one of these flags it shows the limits.',
     servers: 'queue',
     examples: [
       'limit customer:42 --slots 8 --for-ms 3600000',
-      "limit 'customer:*' --slots 4",
       'limit api:eu --rate 100/1000 --burst 10',
       'limit api:eu --reset rate',
     ],
@@ -153,16 +151,12 @@ async function limits(cli: Cli): Promise<ExitCode> {
   return EXIT.done
 }
 
-function by({ pattern }: NonNullable<ResourceLimits['slots']>): string {
-  return pattern === undefined ? '' : ` by ${pattern}`
-}
-
 /** In one line. */
 function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string {
   const parts = [
     paused && `paused${origin(paused)}`,
     asleepUntil && `asleep until ${asleepUntil.toISOString()}`,
-    slots && `${slots.slots} slots${by(slots)}${origin(slots)}`,
+    slots && `${slots.slots} slots${origin(slots)}`,
     rate && `${rate.limit} starts in ${rate.perMs} ms, burst ${rate.burst}${origin(rate)}`,
   ].filter((part) => part !== undefined)
   return parts.length === 0 ? 'no limits are set' : parts.join('; ')

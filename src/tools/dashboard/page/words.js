@@ -32,8 +32,7 @@ export function limitsInWords({ paused, asleepUntil, slots, rate }) {
   if (paused) words.push(`paused${until(paused.until)}${because(paused.reason)}`)
   if (asleepUntil) words.push(`asleep${until(asleepUntil)}`)
   if (slots) {
-    const by = slots.pattern === undefined ? '' : ` by ${slots.pattern}`
-    words.push(`${count(slots.slots, 'slot')}${by}${until(slots.until)}${because(slots.reason)}`)
+    words.push(`${count(slots.slots, 'slot')}${until(slots.until)}${because(slots.reason)}`)
   }
   if (rate) {
     const { limit, perMs, until: end, reason } = rate

@@ -1,32 +1,26 @@
-/**
- * Shares of tenants, in Lua: part of the text with which every composed script begins.
- *
- * A job that was added with a share names its tenant and a weight (`redlock:share`,
- * `<weight> <tenant>`). Where its queue names weights alone, each line is a tenant. Such a job is
- * not put among the jobs that wait when it may start. It goes on sleeping, and is ready: it stands
- * in `ready-jobs` of its tenant, in the order in which its jobs became ready. So lines of a tenant
- * take turns.
- *
- * Tenants take turns by virtual time (start-time fair queueing). `shares` has what each tenant has
- * used, in milliseconds of work divided by weight. A worker is given a job of the ready tenant that
- * has used least. A tenant that comes back starts at the virtual time, with no credit and no debt
- * that is older. A start counts QUANTUM at once, and what the job really took when it ends.
- *
- * The virtual time is a field of BullMQ's `meta` hash, and is read where no job waits. When the
- * queue is idle, all of it is deleted.
- */
+--[[
+  Shares of tenants.
 
-/**
- * The field of BullMQ's `meta` hash that says how far tenants are served; absent without tenants.
- */
-export const VIRTUAL_TIME = 'redlock:time'
-/** What a start counts before its work is known. */
-const QUANTUM_MS = 50
-/** A tenant is forgotten when others have used this much more, in milliseconds of work. */
-const FORGOTTEN_AFTER_MS = 600_000
+  A job that was added with a share names its tenant and a weight (`redlock:share`,
+  `<weight> <tenant>`). Where its queue names weights alone, each line is a tenant. Such a job is
+  not put among the jobs that wait when it may start. It goes on sleeping, and is ready: it stands
+  in `ready-jobs` of its tenant, in the order in which its jobs became ready. So lines of a tenant
+  take turns.
 
-export const SHARES_LIBRARY: string = `
-local TIME_FIELD, QUANTUM = '${VIRTUAL_TIME}', ${QUANTUM_MS}
+  Tenants take turns by virtual time (start-time fair queueing). `shares` has what each tenant has
+  used, in milliseconds of work divided by weight. A worker is given a job of the ready tenant that
+  has used least. A tenant that comes back starts at the virtual time, with no credit and no debt
+  that is older. A start counts QUANTUM at once, and what the job really took when it ends.
+
+  The virtual time is a field of BullMQ's `meta` hash, and is read where no job waits. When the
+  queue is idle, all of it is deleted.
+
+  TIME_FIELD is absent without tenants. A tenant is forgotten when others have used FORGOTTEN_AFTER_MS
+  more, in milliseconds of work.
+]]
+local TIME_FIELD = 'redlock:time'
+local QUANTUM = 50
+local FORGOTTEN_AFTER_MS = 600000
 local function sharesKey(base) return SPACE .. 'shares:' .. base end
 local function readyKey(base) return SPACE .. 'ready:' .. base end
 local function readyJobsKey(base, tenant) return SPACE .. 'ready-jobs:' .. #base .. ':' .. base .. tenant end
@@ -63,7 +57,7 @@ local function charge(base, share, workedMs)
   redis.call('ZREM', shares, '')
   local time = virtualTime(base)
   if not time then redis.call('HSET', base .. 'meta', TIME_FIELD, 0) end
-  local used = tonumber(redis.call('ZSCORE', shares, tenant) or math.max(0, (time or 0) - ${FORGOTTEN_AFTER_MS}))
+  local used = tonumber(redis.call('ZSCORE', shares, tenant) or math.max(0, (time or 0) - FORGOTTEN_AFTER_MS))
   -- rule: work-counts-by-weight
   used = exactly(used + workedMs / weight)
   redis.call('ZADD', shares, used, tenant)
@@ -95,11 +89,10 @@ local function takeReady(base, active, time)
       if jobs[2] then redis.call('ZADD', ready, now, tenant) end
       if used > time then
         redis.call('HSET', base .. 'meta', TIME_FIELD, exactly(used))
-        redis.call('ZREMRANGEBYSCORE', shares, '-inf', exactly(used - ${FORGOTTEN_AFTER_MS}))
+        redis.call('ZREMRANGEBYSCORE', shares, '-inf', exactly(used - FORGOTTEN_AFTER_MS))
       end
       redis.call('LPUSH', active, id)
       return id
     end
   end
 end
-`

@@ -1,8 +1,7 @@
-/**
- * How BullMQ's scripts see a queue in which jobs sleep in line: a sleeping job waits. It stands in
- * `wait` or `prioritized` behind the jobs that could start, and is not in `delayed`.
- */
-export const ASLEEP_VIEW: string = `
+--[[
+  How BullMQ's scripts see a queue in which jobs sleep in line: a sleeping job waits. It stands in
+  `wait` or `prioritized` behind the jobs that could start, and is not in `delayed`.
+]]
 local function viewOf(base)
   local wait, delayed, prioritized = base .. 'wait', base .. 'delayed', base .. 'prioritized'
   local W, P = string.format('%.0f', ASLEEP), string.format('%.0f', ASLEEP_PRIORITIZED)
@@ -104,4 +103,3 @@ local function viewOf(base)
     return redis.call(command, key, ...)
   end}
 end
-`

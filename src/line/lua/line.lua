@@ -1,46 +1,15 @@
-/**
- * The rules of a line, in Lua. Every composed script begins with this text.
- *
- * A line is a sorted set of places, `{space}line:{resource}`. A place is bound to one instance of a
- * job: `<job key> <length of the queue's base> <timestamp of the job>`. Its score is a number that
- * only grows, so clocks cannot change an order. A job's hash names its lines (`redlock:lines`).
- *
- * The job is the truth and a place only a hint: a place whose job is gone, finished, or another
- * instance is dead. The script that meets a dead place drops it and goes on.
- *
- * A job that waits for its turn sleeps in BullMQ's `delayed` set, in a band of scores that no delay
- * of a user reaches: from the year 2109 on. Its hash says `delay` = ASLEEP_DELAY.
- *
- * Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
- */
+--[[
+  The rules of a line.
 
-import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
-import { LIMITS_LIBRARY } from './limits-library.ts'
-import { SHARES_LIBRARY } from './shares-library.ts'
+  A line is a sorted set of places, `{space}line:{resource}`. A place is bound to one instance of a
+  job: `<job key> <length of the queue's base> <timestamp of the job>`. Its score is a number that
+  only grows, so clocks cannot change an order. A job's hash names its lines (`redlock:lines`).
 
-/** What a sleeping job's hash has for `delay`: 2^42 ms. */
-export const ASLEEP_DELAY_MS: number = 2 ** 42
-/** The scores of sleeping jobs in `delayed`: 2^54 and more, exact in steps of four. */
-export const ASLEEP: string = (2 ** 54).toFixed(0)
-/** The scores of sleeping jobs with a priority, which they begin with. */
-const ASLEEP_PRIORITIZED = (1.5 * 2 ** 54).toFixed(0)
+  The job is the truth and a place only a hint: a place whose job is gone, finished, or another
+  instance is dead. The script that meets a dead place drops it and goes on.
 
-/** ARGV  1 the space of our keys · 2 slots, where no others are set */
-export const LINE_LIBRARY: string = `
-local SPACE, SLOTS = ARGV[1], tonumber(ARGV[2])
-local ASLEEP_DELAY = '${ASLEEP_DELAY_MS}'
-local ASLEEP, ASLEEP_PRIORITIZED = ${ASLEEP}, ${ASLEEP_PRIORITIZED}
-local MAX_DEAD = 5000
-
-local function lineKey(resource) return SPACE .. 'line:' .. resource end
--- rule: place-of-one-instance
-local function placeOf(base, id, timestamp) return base .. id .. ' ' .. #base .. ' ' .. timestamp end
-local function asleepScore(seq, priority)
-  local score = ASLEEP + seq * 4
-  if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end
-  return string.format('%.0f', score)
-end
-${LIMITS_LIBRARY}${SHARES_LIBRARY}
+  Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
+]]
 -- The job of a place, or nil for a dead one.
 local function jobAt(place)
   local jobKey, length, timestamp = string.match(place, '^(.*) (%d+) (%S+)$')
@@ -86,11 +55,7 @@ local function headsOf(resource, leaving)
       for _, head in ipairs(heads) do head.lineSlots = own end
       local areOther = own and own ~= slots
       if areOther then slots = own end
-      if #dropped == 0 and not areOther then
-        -- The mark for a pattern goes with the last job.
-        if limits and not (limits.areOwn or heads[1] or more) then redis.call('ZREM', line, MARK) end
-        return heads, more, slots, limits
-      end
+      if #dropped == 0 and not areOther then return heads, more, slots, limits end
       if #dropped > 0 then redis.call('ZREM', line, unpack(dropped)) end
       dead = dead + #dropped
       if dead >= MAX_DEAD and not areOther then return heads, more, slots, limits end
@@ -169,7 +134,7 @@ local function wakeAll(heads, limits, ...)
 end
 
 -- Wakes the sleeping heads of lines; returns their job keys. The first that could go before the jobs
--- that wait is left asleep where \`direct\`: the fetch of the same script takes it (woken.next).
+-- that wait is left asleep where `direct`: the fetch of the same script takes it (woken.next).
 local function wakeHeads(lines, front, burst, base, leaving, direct)
   local woken = {burst = burst}
   for _, resource in ipairs(lines) do
@@ -193,7 +158,7 @@ end
 
 -- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
 -- delay or its children have ended, takes its places now.
--- BullMQ is given \`next\`, a sleeping job, in place of the first job that waits; unless a job that
+-- BullMQ is given `next`, a sleeping job, in place of the first job that waits; unless a job that
 -- may stand before it joins a line. Behind the jobs that wait, it is given a job that is ready.
 local taken, ready = {}, {}
 local function joining(base, next)
@@ -204,7 +169,6 @@ local function joining(base, next)
     if not job[1] then return end
     next = nil
     local score = job[3] or nextSeq()
-    markByPattern(cjson.decode(job[1]))
     for _, resource in ipairs(cjson.decode(job[1])) do
       redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(base, id, job[2]))
     end
@@ -323,9 +287,3 @@ local function withTurn(result, base, woken)
   result[11] = charged
   return result
 end
-`
-
-/** A script that goes by these rules and takes no place of BullMQ's; `more` is more of them. */
-export function lineScript(name: string, body: string, more = ''): ComposedScript {
-  return ownScript(name, LINE_LIBRARY + more, body)
-}
