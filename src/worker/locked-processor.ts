@@ -159,12 +159,11 @@ export function jobRuns<Data, Result, Name extends string>(
 }
 
 function callbacks<Data>({ onRequeued, onLeaseLost }: LockedProcessorOptions<Data>): Listener {
-  // What is told of a job is the job that BullMQ gave.
+  // What is told of a job is the job that BullMQ gave, and its own error.
   return {
     on: {
-      'job:requeued': ({ job, why }) => onRequeued?.(job as Job<Data>, why as Requeue),
-      'job:lease-lost': ({ job, error }) =>
-        onLeaseLost?.(job as Job<Data>, error as LeaseLostError),
+      'job:requeued': ({ job, why }) => onRequeued?.(job as never, why as Requeue),
+      'job:lease-lost': ({ job, error }) => onLeaseLost?.(job as never, error as never),
     },
   }
 }
