@@ -556,7 +556,10 @@ function defineAll(): LineScripts {
     ),
     composedScript('promote', { library: withView, body: promoteBody }),
     composedScript('moveToFinished', {
-      ...{ usual: USUAL_FINISH, library, body: finishBody, watched: MOVES },
+      usual: USUAL_FINISH,
+      library,
+      body: finishBody,
+      watched: MOVES,
     }),
     ...['moveToActive', 'moveToDelayed'].map((name) =>
       composedScript(name, { usual: USUAL_FETCHING, library, body: fetchBody, watched: MOVES }),
@@ -574,11 +577,17 @@ function defineAll(): LineScripts {
     park: composedScript('moveToDelayed', { library, body: parkBody, variant: ':park' }),
     cancel: composedScript('moveToFinished', { library, body: cancelBody, variant: ':cancel' }),
     take: composedScript('moveToActive', {
-      ...{ library, body: takeBody, variant: ':take', repeats: true },
+      library,
+      body: takeBody,
+      variant: ':take',
+      repeats: true,
       watched: ['RPOPLPUSH', 'ZRANGEBYSCORE', 'ZPOPMIN', 'ZADD', 'DEL', 'HMGET', 'HMSET'],
     }),
     finishMany: composedScript('moveToFinished', {
-      ...{ library, body: finishManyBody, variant: ':many', repeats: true },
+      library,
+      body: finishManyBody,
+      variant: ':many',
+      repeats: true,
       watched: [...MOVES, 'EXISTS', 'GET', 'DEL', 'SREM', 'HGET', 'XTRIM', 'LLEN'],
     }),
   }

@@ -3,7 +3,6 @@
  * `LockedWorker`.
  */
 import type { Job } from 'bullmq'
-import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../errors.ts'
 import { EventLog } from '../event-log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
@@ -148,7 +147,6 @@ export function jobRuns<Data, Result, Name extends string>(
       ...(options.leaseMs !== undefined && { leaseMs: options.leaseMs }),
       ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
     }),
-    clock: systemClock,
     resource: options.resource,
     processor,
     maxWaitMs: options.maxWaitMs ?? Infinity,

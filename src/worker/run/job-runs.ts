@@ -16,7 +16,7 @@
  */
 import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
 import pRetry from 'p-retry'
-import { withinMs, type Clock } from '../../clock.ts'
+import { systemClock, withinMs } from '../../clock.ts'
 import {
   LeaseLostError,
   RedlockClosedError,
@@ -53,7 +53,6 @@ import {
 export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly locks: LockService
   readonly leaseOptions: LeaseOptions
-  readonly clock: Clock
   readonly resource: ResourceOf<Data>
   readonly processor: (
     job: Job<Data, Result, Name>,
@@ -228,10 +227,10 @@ export class JobRuns<Data, Result, Name extends string> {
     slots: number | undefined,
   ): Promise<Lease> {
     if (this.#isStopping()) throw new NotStarted()
-    const { locks, leaseOptions, clock, ordered, lines } = this.#options
+    const { locks, leaseOptions, ordered, lines } = this.#options
     const isTurn = lines !== undefined && ordered === true
     const outcome = await this.#untilDone(running, () =>
-      leaseFor(resources, { locks, leaseOptions, clock, isTurn, slots }),
+      leaseFor(resources, { locks, leaseOptions, isTurn, slots }),
     )
     if (outcome.status !== 'granted') return this.#requeue(running, resources, outcome)
     if (!this.#isStopping()) return outcome.lease
@@ -245,13 +244,11 @@ export class JobRuns<Data, Result, Name extends string> {
     outcome: NotGranted,
   ): Promise<never> {
     const { job, token } = running
-    const { clock, maxWaitMs, maxUnreachableMs } = this.#options
-    if (job.timestamp + maxWaitMs <= clock.wallNow()) throw this.#waitedTooLong(resources)
-    const startedAt = clock.now()
-    const why = await this.#untilDone(running, () =>
-      requeue(job, token, outcome, clock, maxUnreachableMs),
-    )
-    throw this.#requeued(job, why, clock.now() - startedAt)
+    const { maxWaitMs, maxUnreachableMs } = this.#options
+    if (job.timestamp + maxWaitMs <= systemClock.wallNow()) throw this.#waitedTooLong(resources)
+    const startedAt = systemClock.now()
+    const why = await this.#untilDone(running, () => requeue(job, token, outcome, maxUnreachableMs))
+    throw this.#requeued(job, why, systemClock.now() - startedAt)
   }
 
   /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
@@ -271,13 +268,13 @@ export class JobRuns<Data, Result, Name extends string> {
     running: Running<Data, Result, Name>,
     start: Start,
   ): Promise<Result> {
-    const { clock, reports, lines } = this.#options
+    const { reports, lines } = this.#options
     const { job, token, signal } = running
     const { resources, turn, reserved } = start
     signal.follow(lease)
     reports.heard()?.started(job, lease, reserved?.endedAt)
     running.lease = lease
-    const startedAt = clock.now()
+    const startedAt = systemClock.now()
     let isDone = false
     try {
       const result = await this.#process(lease, running, start)
@@ -294,7 +291,7 @@ export class JobRuns<Data, Result, Name extends string> {
     } finally {
       signal.end()
       const lost = lossOf(lease)
-      const workedMs = clock.now() - startedAt
+      const workedMs = systemClock.now() - startedAt
       if (lines === undefined) await lease.release()
       else if (isDone && lost === undefined && start.lines !== '' && !this.#isStopping()) {
         const end = this.#chain.end({
@@ -328,7 +325,7 @@ export class JobRuns<Data, Result, Name extends string> {
     { resources, shared }: Start,
   ): Promise<Result> {
     const { job, signal } = running
-    const { processor, checkpoints, results, clock, reports } = this.#options
+    const { processor, checkpoints, results, reports } = this.#options
     // Another job may have stored a result between the first read and the lease.
     const stored = shared && (await this.#untilDone(running, () => shared.claim(lease)))
     if (stored !== undefined) return stored.value as Result
@@ -348,7 +345,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const result =
         batched === undefined || members === undefined
           ? await processor(job, given, ...args)
-          : await runBatch(batched, job, given, members, clock)
+          : await runBatch(batched, job, given, members)
       if (shared !== undefined) await insist(() => shared.keep(lease, result))
       return result
     } catch (error) {
@@ -364,11 +361,11 @@ export class JobRuns<Data, Result, Name extends string> {
     running: Running<Data, Result, Name>,
   ): Promise<Result> {
     const { job } = running
-    const { clock, lines: backend, reports } = this.#options
+    const { lines: backend, reports } = this.#options
     running.batch = first.signal
     running.lease = lease
     reports.heard()?.started(job, lease, undefined)
-    const startedAt = clock.now()
+    const startedAt = systemClock.now()
     let isDone = false
     try {
       const result = settledValue(await outcome)
@@ -382,7 +379,7 @@ export class JobRuns<Data, Result, Name extends string> {
     } finally {
       running.signal.end()
       backend?.ends(job, plainEnding(job, lines))
-      reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', clock.now() - startedAt)
+      reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', systemClock.now() - startedAt)
     }
   }
 
@@ -441,10 +438,10 @@ export class JobRuns<Data, Result, Name extends string> {
     { job, token }: Running<Data, Result, Name>,
     reserved: Reserved | undefined,
   ): Promise<never> {
-    const { clock, reports } = this.#options
+    const { reports } = this.#options
     await releaseGranted(reserved?.outcome)
     // A queue that does not answer finds the job stalled later: no attempt is used either way.
-    await withinMs(clock, GIVE_BACK_LIMIT_MS, giveBack(job, token, clock)).catch(() => undefined)
+    await withinMs(systemClock, GIVE_BACK_LIMIT_MS, giveBack(job, token)).catch(() => undefined)
     reports.givenBack(job)
     throw new DelayedError('requeued: it could not run here')
   }
