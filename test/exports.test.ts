@@ -18,7 +18,6 @@ test('the public names are these and no others', () => {
       "QueueUnreachableError",
       "QuorumUnreachableError",
       "Redlock",
-      "RedlockCells",
       "RedlockClosedError",
       "RedlockError",
       "ResourceError",

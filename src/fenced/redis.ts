@@ -1,5 +1,6 @@
 /** Redis commands that run together, or not at all where a later lease has written. */
 import { StaleTokenError } from '../errors.ts'
+import { luaText } from '../lua.ts'
 
 /** A name and its arguments: `['HSET', 'account:a', 'balance', 10]`. */
 export type RedisCommand = readonly [name: string, ...args: (string | number | Buffer)[]]
@@ -14,23 +15,7 @@ export interface FencedRedisClient {
   ): Promise<unknown>
 }
 
-/**
- * KEYS 1 the largest token so far, and the keys of the commands.
- * ARGV 1 token, then for each command: how many words, and the words.
- * Returns {1, replies…}, or {0, the stored token} where the token is stale.
- * Tokens stay below 2^53, so that Lua compares them exactly.
- */
-const SCRIPT = `
-local stored = redis.call('GET', KEYS[1])
-if stored and tonumber(stored) > tonumber(ARGV[1]) then return {0, stored} end
-redis.call('SET', KEYS[1], ARGV[1])
-local replies, at = {1}, 2
-while at <= #ARGV do
-  local words = tonumber(ARGV[at])
-  replies[#replies + 1] = redis.call(unpack(ARGV, at + 1, at + words))
-  at = at + words + 1
-end
-return replies`
+const SCRIPT = luaText('fenced/lua/fenced')
 
 /**
  * Runs `commands` as one script. The largest token is stored at `tokenKey`, which must never

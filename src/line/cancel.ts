@@ -39,17 +39,9 @@ const AT_ONCE = 50
 const POLL_MS = 50
 const TIMEOUT_MS = 5_000
 
-/** KEYS  1 cancelled · ARGV  3… job keys. Returns  the request for each, or false */
-const cancelledScript = keyScript(
-  'cancelled',
-  `
-if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
-return redis.call('HMGET', KEYS[1], unpack(ARGV, 3))
-`,
-)
+const cancelledScript = keyScript('line/lua/cancelled')
 
-/** KEYS  1 cancelled · ARGV  3 job key */
-const withdrawScript = keyScript('withdraw', `return redis.call('HDEL', KEYS[1], ARGV[3])`)
+const withdrawScript = keyScript('line/lua/withdraw-cancel')
 
 /** @param target a job's id, or a resource: all jobs of this queue in its line, up to 10,000. */
 export async function cancelJobs(

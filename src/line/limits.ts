@@ -8,8 +8,7 @@ import { systemClock } from '../clock.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
 import { resourceName } from './resource.ts'
-import { SET_LIMIT } from './limits-library.ts'
-import { lineScript } from './line-library.ts'
+import { keyScript, lineScript } from './bullmq/composed-script.ts'
 
 /** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
 export interface LimitOptions {
@@ -77,35 +76,9 @@ const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
 const MAX_SLOTS = 1_000
 const MAX_TEXT_LENGTH = 500
 
-/**
- * Sets or ends a limit of a resource, and wakes the jobs that may start by it.
- *
- * KEYS  1 limits
- * ARGV  1 space · 2 slots · 3 resource · 4 kind · 5 what is set (JSON), '' to end it
- *       6 ms after which it ends; '' where 5 says when, if it ends
- * Returns  when it ends (ms), or '' for no end
- */
-const limitBody = `
-local resource, kind, entry = ARGV[3], ARGV[4], ARGV[5] ~= '' and cjson.decode(ARGV[5]) or nil
-if entry and ARGV[6] ~= '' then entry['until'] = math.ceil(nowMs() + ARGV[6]) end
-local ends = setLimit(resource, kind, entry)
-local heads, _, _, limits = headsOf(resource)
-redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
-wakeAll(heads, limits, false, '')
-return ends
-`
-const limitScript = lineScript('limit', limitBody, SET_LIMIT)
+const limitScript = lineScript('change-limit')
 
-/**
- * KEYS  1 limits
- * ARGV  1 space · 2 slots · 3 resource, or none for all
- * Returns  resources, each with what is set (JSON)
- */
-const limitsBody = `
-if not ARGV[3] then return redis.call('HGETALL', KEYS[1]) end
-return {ARGV[3], redis.call('HGET', KEYS[1], ARGV[3]) or '{}'}
-`
-const limitsScript = lineScript('limits', limitsBody)
+const limitsScript = keyScript('line/lua/read-limits')
 
 /** What is stored of a limit. */
 type LimitEntry = Readonly<Record<string, unknown>>

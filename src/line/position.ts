@@ -1,5 +1,5 @@
 /** A job's place in its line, how many are ahead of it, and how long it will wait. */
-import { lineScript } from './line-library.ts'
+import { lineScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 import { membersOf, type Member } from './members.ts'
 
@@ -30,40 +30,7 @@ const RECENT = 200
 const MIN_OWN = 5
 const MAX_BEFORE = 100
 
-/**
- * KEYS  1 job
- * ARGV  1 space · 2 slots · 3 base · 4 job id · 5 the most completed jobs
- * Returns  for each line: resource, places before the job, places, slots, ms until it opens (-1: it
- * is not known), ms between two starts · ms that completed jobs of these lines took · of all jobs
- */
-const positionBody = `
-local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate', 'redlock:slots')
-if not job[1] or job[3] then return {{}, {}, {}} end
-local place, lines, own, all = placeOf(ARGV[3], ARGV[4], job[2]), {}, {}, {}
-for _, resource in ipairs(cjson.decode(job[1])) do
-  local line = lineKey(resource)
-  local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
-  local limits = isMarked and limitsOf(resource) or {slots = SLOTS}
-  local slots = limits.areSet and limits.slots or tonumber(job[5] or nil) or SLOTS
-  local rank, mark, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, 0
-  if limits.closedUntil then opensIn = limits.closedUntil < math.huge and limits.closedUntil - nowMs() or -1 end
-  local interval = job[4] and cjson.decode(job[4]) or {1, 0}
-  if limits.rate then interval = {limits.rate.limit, limits.rate.perMs} end
-  if rank then
-    lines[#lines + 1] = {resource, rank - mark, redis.call('ZCARD', line) - mark,
-      math.max(1, limits.closedUntil and SLOTS or slots), opensIn .. '', interval[2] / interval[1] .. ''}
-  end
-end
-for _, id in ipairs(redis.call('ZREVRANGE', ARGV[3] .. 'completed', 0, ARGV[5] - 1)) do
-  local done = redis.call('HMGET', ARGV[3] .. id, 'processedOn', 'finishedOn', 'redlock:lines')
-  if done[1] and done[2] then
-    all[#all + 1] = done[2] - done[1]
-    if done[3] == job[1] then own[#own + 1] = done[2] - done[1] end
-  end
-end
-return {lines, own, all}
-`
-const positionScript = lineScript('position', positionBody)
+const positionScript = lineScript('position')
 
 type LineFacts = readonly [
   resource: string,

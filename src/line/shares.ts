@@ -1,7 +1,7 @@
 /** Whose job one is, and how much of the work that tenant may have while all are busy. */
 import { numberOption, refuse } from '../options.ts'
+import { lineScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
-import { lineScript } from './line-library.ts'
 
 export interface Share {
   readonly tenant: string
@@ -36,8 +36,7 @@ export function shareFrom(text: string): Share | undefined {
   return { tenant: text.slice(space + 1), weight: Number(text.slice(0, space)) }
 }
 
-/** KEYS  1 any · ARGV  1 space · 2 slots · 3 base · 4 share · 5 ms to count for it */
-const chargeScript = lineScript('charge', `charge(ARGV[3], ARGV[4], tonumber(ARGV[5]))`)
+const chargeScript = lineScript('charge')
 
 /** Counts work for the tenant of a share, also of a job that has not ended. */
 export async function chargeShare(

@@ -5,20 +5,21 @@
  */
 import { randomBytes } from 'node:crypto'
 import { jitteredMs } from '../backoff.ts'
+import type { Channel, ToldLock } from '../channel.ts'
 import { instant, withinMs, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../errors.ts'
+import { loggedChannel } from '../log.ts'
 import { messageOf } from '../message-of.ts'
-import { integerOption, refuse } from '../options.ts'
-import { observe } from '../telemetry/listeners.ts'
-import type { LockObserver } from '../telemetry/lock-observer.ts'
-import { callOptions, type AcquireOptions } from './acquire-options.ts'
+import { integerOption } from '../options.ts'
+import { callOptions, type AcquireOptions, type LeaseOptions } from './acquire-options.ts'
 import { BoundedDriver, DriverLease } from './driver-lease.ts'
-import { HeldLease, LeaseRegistry } from './held-lease.ts'
+import { LeaseRegistry } from './held-lease.ts'
 import type { Inspection, ListedLease, ServiceHealth } from './inspection.ts'
 import type { Lease } from './lease.ts'
+import { leaseLog } from './lease-log.ts'
 import { leaseTerms, type LeaseTerms } from './lease-option.ts'
 import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
-import type { Capability, LeaseOptions, LockService } from './lock-service.ts'
+import type { Capability, LockService } from './lock-service.ts'
 import type { LockSettings } from './lock-settings.ts'
 import { outcomeError, type AcquireOutcome, type Unreachable } from './outcome.ts'
 import { HeldLeases } from './reentrancy.ts'
@@ -29,19 +30,16 @@ const RETRY_MS = { min: 5, max: 200 }
 /** Announcements may be lost: a waiter tries again after this time. */
 const MAX_SLEEP_MS = 1_000
 
-type HandOver = (lease: Lease, options?: Omit<LeaseOptions, 'slots'>) => Promise<AcquireOutcome>
-
 export class LockClient<Granted extends Claim = Claim> implements LockService, AsyncDisposable {
   readonly namespace: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
   readonly lacks: readonly Capability[]
-  /** Absent where the server cannot do it in one request. */
-  readonly handOver?: HandOver
   readonly #settings: LockSettings
   readonly #driver: LockDriver<Granted>
   readonly #server: BoundedDriver<Granted>
-  readonly #observer: Required<LockObserver>
+  readonly #channel: Channel
+  readonly #told: ToldLock
   readonly #leases: LeaseRegistry
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
@@ -53,14 +51,11 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     this.namespace = settings.namespace
     this.leaseMs = settings.leaseMs
     this.maxLeaseMs = settings.maxLeaseMs
-    const lacks: Capability[] = []
-    if (driver.handOver === undefined) lacks.push('handOver')
-    else this.handOver = (lease, options = {}) => this.#handOver(lease, options)
-    if (driver.listen === undefined) lacks.push('announcements')
-    this.lacks = lacks
-    const lock = { namespace: this.namespace, quorum: 1, status: () => this.status() }
-    this.#observer = observe(settings.observer, lock, settings.log)
-    this.#leases = new LeaseRegistry(settings, this.#observer)
+    this.lacks = driver.listen === undefined ? ['announcements'] : []
+    this.#channel = loggedChannel(settings.log, this.namespace, [leaseLog(settings)])
+    this.#told = { namespace: this.namespace, quorum: 1, status: () => this.status() }
+    this.#leases = new LeaseRegistry(settings.clock, this.#channel)
+    this.#channel.tell('lock:opened', this.#told)
   }
 
   /** Rejects, saying what is wrong with the server, when no lease could be had. */
@@ -70,7 +65,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   }
 
   /** What this process sees: the service as one master, and how many leases are held here. */
-  status(): ReturnType<Parameters<typeof observe>[1]['status']> {
+  status(): ReturnType<ToldLock['status']> {
     const state = this.#closed === undefined ? 'voting' : 'closed'
     return { masters: [{ name: this.#driver.name, state }], leases: this.#leases.held.size }
   }
@@ -128,7 +123,8 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
       }
     } finally {
       if (listening) listening.stop(isGranted)
-      this.#observer.waited(names, isGranted, clock.now() - startedAt)
+      const waited = { resources: names, granted: isGranted, waitMs: clock.now() - startedAt }
+      this.#channel.tell('lease:waited', waited)
     }
   }
 
@@ -183,7 +179,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     await this.#leases.close()
     await this.#server.quiet()
     await this.#driver.close()
-    this.#observer.closed()
+    this.#channel.tell('lock:closed', this.#told)
   }
 
   async #try(
@@ -193,50 +189,21 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   ): Promise<AcquireOutcome> {
     this.#assertOpen()
     const terms = leaseTerms(options, this.#settings)
-    const tryOne = async (resources: readonly string[]): Promise<AcquireOutcome> => {
-      const wish = this.#wish(resources, terms, waiter)
-      return this.#attempt(wish, terms, false, () => this.#driver.acquire(wish))
-    }
-    return tryEach(claimsFor(names, options.slots ?? 1, this.#settings.clock.random()), tryOne)
-  }
-
-  async #handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome> {
-    this.#assertOpen()
-    callOptions(options, false)
-    if (!this.#isOwn(lease)) {
-      if (lease instanceof HeldLease) lease.assertHeld()
-      return refuse('lease', 'a lease of this lock service', lease)
-    }
-    const terms = leaseTerms(options, this.#settings)
-    lease.beginHandOver()
-    const { claim } = lease
-    const wish = this.#wish(lease.resources, terms)
-    const outcome = await this.#attempt(wish, terms, true, async () => {
-      const answer = await this.#driver.handOver?.(claim, wish)
-      return answer ?? { status: 'split', resource: lease.resource }
+    const claims = claimsFor(names, options.slots ?? 1, this.#settings.clock.random())
+    return tryEach(claims, (resources) => {
+      const token = `${randomBytes(20).toString('hex')}@${this.#settings.owner}`
+      return this.#attempt({ resources, token, leaseMs: terms.leaseMs, waiter }, terms)
     })
-    if (outcome.status !== 'granted') this.#server.inBackground(this.#driver.release(claim))
-    return outcome
-  }
-
-  #wish(resources: readonly string[], { leaseMs }: LeaseTerms, waiter?: string): Wish {
-    const token = `${randomBytes(20).toString('hex')}@${this.#settings.owner}`
-    return { resources, token, leaseMs, waiter }
   }
 
   /** One request. What it grants too late is released, not handed out. */
-  async #attempt(
-    wish: Wish,
-    terms: LeaseTerms,
-    handOver: boolean,
-    ask: () => Promise<ClaimOutcome<Granted>>,
-  ): Promise<AcquireOutcome> {
+  async #attempt(wish: Wish, terms: LeaseTerms): Promise<AcquireOutcome> {
     const { clock } = this.#settings
     const startedAt = instant(clock)
     const { resources } = wish
     let outcome: AcquireOutcome
     try {
-      const request = ask()
+      const request = this.#driver.acquire(wish)
       const answer = await this.#server.within(request)
       if (answer === undefined) {
         this.#abandon(wish, request)
@@ -253,7 +220,8 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     const { status } = outcome
     const fencingToken = outcome.status === 'granted' ? outcome.lease.fencingToken : undefined
     const durationMs = clock.now() - startedAt.now
-    this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
+    const attempt = { resources, status, durationMs, handOver: false, fencingToken }
+    this.#channel.tell('lease:attempted', attempt)
     if (this.#closed !== undefined && outcome.status === 'granted') {
       await outcome.lease.release()
       this.#assertOpen()
@@ -319,10 +287,6 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     await withinMs(this.#settings.clock, limitMs, wake)
     if (stop !== undefined) signal?.removeEventListener('abort', stop)
     signal?.throwIfAborted()
-  }
-
-  #isOwn(lease: Lease): lease is DriverLease<Granted> {
-    return lease instanceof DriverLease && this.#leases.held.has(lease)
   }
 
   #assertOpen(): void {

@@ -61,8 +61,6 @@ export interface LockDriver<Granted extends Claim = Claim> {
   release(claim: Granted): Promise<void>
   /** Undoes an attempt whose outcome is unknown, and refuses it where it has not arrived yet. */
   abandon(wish: Wish): Promise<void>
-  /** Ends `claim` and grants its resources to `wish`, without a moment between. */
-  handOver?(claim: Granted, wish: Wish): Promise<ClaimOutcome<Granted>>
   /** Tells a waiter when to try again. */
   listen?(resources: readonly string[], waiter: string, waitMs: number): Listening
   inspect(resource: string): Promise<Inspection>

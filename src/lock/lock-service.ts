@@ -1,45 +1,17 @@
 /** What `worker/` needs of a lock service. `Redlock` is one; another may stand in its place. */
-import type { AcquireOptions } from './acquire-options.ts'
+import type { AcquireOptions, LeaseOptions } from './acquire-options.ts'
 import type { Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import type { AcquireOutcome } from './outcome.ts'
 
-/** The options of one lease. */
-export interface LeaseOptions {
-  /**
-   * How long the lease lasts without an extension.
-   * @defaultValue the service's `leaseMs`
-   */
-  readonly leaseMs?: number
-  /**
-   * Renew at every third of the lease until it is released or lost.
-   * @defaultValue false (`using` turns it on)
-   */
-  readonly autoExtend?: boolean
-  /** The longest time to hold it, extensions included. @defaultValue the service's `maxHoldMs` */
-  readonly maxHoldMs?: number
-  /**
-   * How often the lease may be extended.
-   * @defaultValue the service's `maxExtensions`
-   */
-  readonly maxExtensions?: number
-  /**
-   * How many holders the resource may have at once. Every caller must give the same number. Each
-   * holder has its own slot (`resource#1` …), and fencing tokens increase per slot.
-   * @defaultValue 1
-   */
-  readonly slots?: number
-}
-
 /**
- * What a lock service may lack. `handOver`: without it a worker releases and acquires anew.
- * `slots`: a worker with several slots refuses such a service. `announcements`: a waiting `acquire`
- * only polls.
+ * What a lock service may lack. `slots`: a worker with several slots refuses such a service.
+ * `announcements`: a waiting `acquire` only polls.
  */
-export type Capability = 'handOver' | 'slots' | 'announcements'
+export type Capability = 'slots' | 'announcements'
 
 /**
- * What a `LockedWorker` takes leases from: `Redlock`, `RedlockCells`, `PostgresLocks`, `EtcdLocks`,
+ * What a `LockedWorker` takes leases from: `Redlock`, `PostgresLocks`, `EtcdLocks`,
  * `ZooKeeperLocks`, or your own. `lockServiceCases` tests it.
  */
 export interface LockService {
@@ -72,14 +44,11 @@ export interface LockService {
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result>
   /**
-   * Ends a lease and acquires its resources anew, without a moment in which another client could.
+   * Ends a lease and goes on with a successor, which has a larger fencing token and what is left of
+   * the trust. No server is asked. Undefined, and nothing has happened, where that cannot be; a
+   * worker then releases and acquires anew, as it does where the service has no `handOver`.
    */
-  handOver?(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Promise<AcquireOutcome>
-  /**
-   * One attempt that is `unreachable` only when no resource could be had; a service of one fleet
-   * needs none.
-   */
-  probe?(resource: string): Promise<AcquireOutcome>
+  handOver?(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Lease | undefined
   /** Who holds a resource. */
   inspect?(resource: string): Promise<Inspection>
   /** Loses the leases that are still held, releases them, and disconnects. */

@@ -3,14 +3,13 @@ import type { Instant } from '../clock.ts'
 import { HeldLease, type Renewed } from '../lock/held-lease.ts'
 import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-option.ts'
-import { isFresh, trustFrom } from '../lock/trust.ts'
+import { trustFrom } from '../lock/trust.ts'
 import { mayStillGrant, type Grant } from './attempt.ts'
 import type { Fleet } from './fleet/fleet.ts'
 import { answersOf } from './quorum/explain.ts'
 import { Poll } from './quorum/poll.ts'
 import { TOKENS_PER_GRANT } from './verbs/acquire.ts'
-import type { Claim, Predecessor } from './verbs/claim.ts'
-import { Confirm } from './verbs/confirm.ts'
+import type { Claim } from './verbs/claim.ts'
 import { Extend } from './verbs/extend.ts'
 import { heal } from './verbs/heal.ts'
 import { Release, turnMs } from './verbs/release.ts'
@@ -19,24 +18,19 @@ import type { ExtendVote } from './verbs/votes.ts'
 export class QuorumLease extends HeldLease {
   readonly #fleet: Fleet
   readonly #grant: Grant
-  /** What the masters have for this lease. */
-  #counter: number
   /** How often it was passed on before. */
-  #passes = 0
+  readonly #passes: number
   /** Masters that were sent the key again and have not said what became of it. */
   #healing: Set<number> | undefined
 
   /** @internal `leftMs` is what is left of its trust; `before` is the lease that it continues. */
   constructor(fleet: Fleet, grant: Grant, terms: LeaseTerms, leftMs: number, before?: QuorumLease) {
+    // rule: handed-over-lease-is-no-longer
     super(fleet.leases, terms, grant.startedAt, before?.trust ?? grant.trust)
     this.#fleet = fleet
     this.#grant = grant
-    this.#counter = grant.counter
-    if (before !== undefined) {
-      this.#counter = before.#counter
-      this.#passes = before.#passes + 1
-      this.#healing = before.#healing
-    }
+    this.#passes = before === undefined ? 0 : before.#passes + 1
+    this.#healing = before === undefined ? undefined : before.#healing
     this.begin(leftMs)
   }
 
@@ -49,54 +43,33 @@ export class QuorumLease extends HeldLease {
   }
 
   get fencingToken(): number {
-    return this.#counter + this.#passes
-  }
-
-  /** By what name it may have a place among the waiters; '' for none. */
-  get waiter(): string {
-    return this.#grant.waiter
-  }
-
-  /** What a successor takes over on the masters. */
-  get predecessor(): Predecessor {
-    return { token: this.token, counter: this.#counter }
+    return this.#grant.counter + this.#passes
   }
 
   belongsTo(fleet: Fleet): boolean {
     return this.#fleet === fleet
   }
 
-  /** Takes a larger fencing token, if a quorum agrees: every later lease has a larger one still. */
-  async raise(fencingToken: number): Promise<boolean> {
-    this.assertHeld()
-    const poll = new Poll(this.#fleet, new Confirm(this.#fleet, this.#claim, fencingToken))
-    if ((await poll.verdict) === 'against') return false
-    this.#counter = fencingToken
-    this.#passes = 0
-    this.#fleet.leases.log?.extended(this)
-    return this.remainingMs() > 0
-  }
-
   /**
-   * The next piece of work under the same keys, without asking the masters: ends this lease here
-   * and goes on with the next fencing token that its grant left room for. Undefined, and nothing
-   * has happened, when too little is left of either.
-   * @throws LeaseLostError when there is nothing left to pass on.
+   * The next piece of work under the same keys: ends this lease here and goes on with the next
+   * fencing token that its grant left room for. Undefined, and nothing has happened, when too
+   * little is left of the tokens or of the trust.
+   * @throws LeaseLostError when the lease is over.
    */
-  handOverLocally(terms: LeaseTerms): QuorumLease | undefined {
+  handOver(terms: LeaseTerms): QuorumLease | undefined {
     this.assertHeld()
     const { leaseMs } = this
     const leftMs = this.remainingMs()
-    const enough = terms.autoExtend ? canBeRenewed(leaseMs, leftMs) : isFresh(leftMs, leaseMs)
-    if (terms.leaseMs !== leaseMs || !enough) return undefined
+    if (terms.leaseMs !== leaseMs || !canBeRenewed(leaseMs, leftMs)) return undefined
+    // rule: as-many-hand-overs-as-tokens
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
-    this.beginHandOver()
+    this.endInFavour()
     const grant = { ...this.#grant, startedAt: this.#fleet.settings.clock.now() }
     return new QuorumLease(this.#fleet, grant, terms, leftMs, this)
   }
 
-  /** Deletes the keys on every master, also after `beginHandOver`. */
-  async free(): Promise<void> {
+  /** Deletes the keys on every master. */
+  protected async free(): Promise<void> {
     const { claim, tookMs, waiter } = this.#grant
     const isUnsettled = (index: number): boolean =>
       mayStillGrant(this.#fleet, this.#grant, index) || this.#healing?.has(index) === true
@@ -111,8 +84,10 @@ export class QuorumLease extends HeldLease {
   protected async renew(startedAt: Instant, leftMs: number): Promise<Renewed> {
     const { driftFactor, masterTimeoutMs } = this.#fleet.settings
     const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
-    const verb = new Extend(this.#fleet, this.#claim, this.#counter, this.leaseMs, timeoutMs)
+    const { counter } = this.#grant
+    const verb = new Extend(this.#fleet, this.#claim, counter, this.leaseMs, timeoutMs)
     const poll = new Poll(this.#fleet, verb)
+    // rule: heal-only-after-a-quorum
     if ((await poll.verdict) === 'against') {
       await poll.complete
       return this.#notExtended(poll.votes)
@@ -148,7 +123,7 @@ export class QuorumLease extends HeldLease {
       tried.add(index)
       const healing = (this.#healing ??= new Set())
       healing.add(index)
-      const healed = heal(this.#fleet, master, this.#claim, this.#counter, this.leaseMs)
+      const healed = heal(this.#fleet, master, this.#claim, this.#grant.counter, this.leaseMs)
       this.#fleet.inBackground(
         healed.then((answer) => {
           if (answer.kind !== 'failed' || !answer.mayHaveRun) healing.delete(index)

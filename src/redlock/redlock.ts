@@ -13,20 +13,21 @@ import {
 } from '../errors.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
-import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
-import { attempt, type Granted } from './attempt.ts'
+import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
+import { attempt } from './attempt.ts'
 import { ProposalClock, type Wish } from './verbs/acquire.ts'
+import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
 import { Fleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
-import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
-import { observe } from '../telemetry/listeners.ts'
-import type { LockObserver, MasterStatus } from '../telemetry/lock-observer.ts'
-import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
+import type { LockService } from '../lock/lock-service.ts'
+import type { Channel, MasterStatus, ToldLock } from '../channel.ts'
+import { leaseLog } from '../lock/lease-log.ts'
+import { loggedChannel } from '../log.ts'
+import type { AcquireOutcome } from '../lock/outcome.ts'
 import { QuorumLease } from './quorum-lease.ts'
-import { quorumOf } from './quorum/quorum.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/resources.ts'
 import { acquireWithin } from './waiting/retrying.ts'
@@ -73,7 +74,8 @@ const ROUND_TRIPS_PER_LEASE = 4
  */
 export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
-  readonly #observer: Required<LockObserver>
+  readonly #channel: Channel
+  readonly #told: ToldLock
   readonly #fleet: Fleet
   readonly #proposals: ProposalClock
   readonly #announcements: Announcements
@@ -93,21 +95,15 @@ export class Redlock implements LockService, AsyncDisposable {
   constructor(options: RedlockOptions) {
     this.#settings = resolveSettings(options)
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
-    this.#observer = observe(
-      this.#settings.observer,
-      {
-        namespace: this.namespace,
-        quorum: quorumOf(this.#settings.addresses.length),
-        status: () => this.status(),
-      },
-      this.#settings.log,
-    )
-    this.#fleet = new Fleet(this.#settings, this.#observer)
+    const { log, namespace } = this.#settings
+    this.#channel = loggedChannel(log, namespace, [leaseLog(this.#settings)])
+    this.#fleet = new Fleet(this.#settings, leaseLibrary, this.#channel)
     const { masters, keys, quorum } = this.#fleet
+    this.#told = { namespace, quorum, status: () => this.status() }
+    this.#channel.tell('lock:opened', this.#told)
     this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
     this.#usualTerms = leaseTerms({}, this.#settings)
-    if (masters.length % 2 === 0)
-      this.#settings.log.event('fleet:even', { masters: masters.length })
+    if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
   }
 
   get namespace(): string {
@@ -220,9 +216,7 @@ export class Redlock implements LockService, AsyncDisposable {
     // The first attempt takes a place among the waiters, if it has to wait, in the same call.
     const outcome = await this.#try(names, terms, { waitMs, waiter })
     if (outcome.status === 'granted' && signal?.aborted !== true) {
-      if (this.#observer.listens()) {
-        this.#observer.waited(names, true, clock.now() - startedAt)
-      }
+      this.#waited(names, true, startedAt)
       return outcome.lease
     }
     const all = claimsFor(names, terms.slots, 0).flat()
@@ -239,7 +233,7 @@ export class Redlock implements LockService, AsyncDisposable {
       },
     })
     const waited = (granted: boolean) => (): void => {
-      this.#observer.waited(names, granted, clock.now() - startedAt)
+      this.#waited(names, granted, startedAt)
     }
     waiting.then(waited(true), waited(false))
     return waiting
@@ -261,29 +255,26 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * Ends `lease` and acquires its resources anew without a moment in which another client could:
-   * for the next piece of work on the same resource. The successor has its own, larger fencing
-   * token. When it is not granted, both are released. No master is asked while enough of `lease` is
-   * left, which then passes to the successor. Enough is nine tenths of a lease of the same length,
-   * or half of one that is kept alive (`autoExtend`). Every 64th time the masters are asked all the
-   * same.
+   * Ends `lease` and goes on with a successor, for the next piece of work on the same resource. No
+   * master is asked. The successor has the next fencing token and what is left of the trust. A
+   * grant has 64 fencing tokens. Undefined when they are used up, when less than half of `lease` is
+   * left, or when `leaseMs` is another: then `lease` is as it was. Release it and acquire anew.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
-  async handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Promise<AcquireOutcome> {
+  handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Lease | undefined {
     this.#assertOpen()
-    const given = this.#termsOf(options)
+    const terms = this.#termsOf(options)
     if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#fleet)) {
       return refuse('lease', 'a lease of this Redlock', lease)
     }
-    const terms = { ...given, slots: lease.slots }
-    const next = lease.handOverLocally(terms)
-    if (next !== undefined) return this.#transferred(next)
-    return this.#attempt(lease.resources, terms, { waitMs: 0, waiter: lease.waiter }, lease)
-  }
-
-  /** Whether this instance holds the lease now. */
-  holds(lease: Lease): boolean {
-    return lease instanceof QuorumLease && this.#fleet.leases.held.has(lease)
+    const next = lease.handOver({ ...terms, slots: lease.slots })
+    if (next !== undefined && this.#channel.hears('lease:attempted')) {
+      const { resources, fencingToken } = next
+      const [status, handOver] = ['granted', true] as const
+      const attempt = { resources, status, durationMs: 0, handOver, fencingToken }
+      this.#channel.tell('lease:attempted', attempt)
+    }
+    return next
   }
 
   /**
@@ -320,14 +311,13 @@ export class Redlock implements LockService, AsyncDisposable {
       })
     })
     this.#fleet.close()
-    this.#observer.closed()
+    this.#channel.tell('lock:closed', this.#told)
   }
 
-  #transferred(lease: QuorumLease): AcquireOutcome {
-    const { resources, fencingToken } = lease
-    const status = 'granted'
-    this.#observer.attempted({ resources, status, durationMs: 0, handOver: true, fencingToken })
-    return { status, lease }
+  #waited(resources: readonly string[], granted: boolean, startedAt: number): void {
+    if (!this.#channel.hears('lease:waited')) return
+    const waitMs = this.#settings.clock.now() - startedAt
+    this.#channel.tell('lease:waited', { resources, granted, waitMs })
   }
 
   /** The resources, or the slots of one resource in turn until one is granted. */
@@ -338,27 +328,23 @@ export class Redlock implements LockService, AsyncDisposable {
     return tryEach(claims, (claim) => this.#attempt(claim, terms, waiting))
   }
 
-  /** One attempt; `old` is the lease that ends in favour of this one. */
   async #attempt(
     resources: readonly string[],
     terms: LeaseTerms,
     { waitMs, waiter }: Waiting,
-    old?: QuorumLease,
   ): Promise<AcquireOutcome> {
     const { clock } = this.#settings
     const startedAt = clock.now()
-    old?.beginHandOver()
-    const wish = { leaseMs: terms.leaseMs, waitMs, waiter, predecessor: old?.predecessor }
+    const wish = { leaseMs: terms.leaseMs, waitMs, waiter }
     const result = await attempt(this.#fleet, this.#proposals, resources, wish)
     const { status } = result
     const durationMs = clock.now() - startedAt
     if (status !== 'unreachable') this.#roundTripMs = durationMs
-    if (this.#observer.listens()) {
+    if (this.#channel.hears('lease:attempted')) {
       const fencingToken = status === 'granted' ? result.grant.counter : undefined
-      const handOver = old !== undefined
-      this.#observer.attempted({ resources, status, durationMs, handOver, fencingToken })
+      const attempt = { resources, status, durationMs, handOver: false, fencingToken }
+      this.#channel.tell('lease:attempted', attempt)
     }
-    if (old !== undefined) this.#fleet.inBackground(releaseUnlessGrantedOnAll(old, result))
     if (status !== 'granted') {
       this.#assertOpen()
       return result
@@ -389,18 +375,6 @@ export class Redlock implements LockService, AsyncDisposable {
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new RedlockClosedError()
   }
-}
-
-/** Where the successor was not granted, the old keys would stand in its way until they expire. */
-async function releaseUnlessGrantedOnAll(
-  old: QuorumLease,
-  result: Granted | NotGranted,
-): Promise<void> {
-  if (result.status === 'granted') {
-    await result.poll.complete
-    if (result.poll.votes.every((vote) => vote?.kind === 'granted')) return
-  }
-  await old.free()
 }
 
 type Waiting = Pick<Wish, 'waitMs' | 'waiter'>

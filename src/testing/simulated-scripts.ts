@@ -118,7 +118,6 @@ function acquire(scene: Scene): Reply {
   const { memory, keys, args, nowMs, quarantineMs, maxClockSkewMs, fenceTtlMs } = scene
   const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
   const [proposal, waiter] = [Number(at(args, 4)), textOf(args, 6)]
-  const [predecessor, predecessorCounter] = [args[6], Number(args[7])]
   if (quarantineMs > 0) return ['quarantined', quarantineMs]
   const aheadMs = proposal / 1000 - nowMs
   if (aheadMs > maxClockSkewMs) return ['skewed', Math.ceil(aheadMs)]
@@ -128,9 +127,7 @@ function acquire(scene: Scene): Reply {
   for (const resource of resources) {
     const lease = keys.lease(resource)
     const holder = memory.get(lease)
-    const count = counterOf(scene, resource)
-    const handedOver = holder === predecessor && count <= predecessorCounter
-    if (holder !== undefined && holder !== token && !handedOver) {
+    if (holder !== undefined && holder !== token) {
       return refused(scene, resource, holder, lease)
     }
     const named =
@@ -139,7 +136,7 @@ function acquire(scene: Scene): Reply {
       return refused(scene, resource, RESERVED, keys.next(resource))
     }
     if (holder !== token) mine = false
-    counter = Math.max(counter, count)
+    counter = Math.max(counter, counterOf(scene, resource))
   }
   if (mine) return counter
   const earliestUs = (nowMs + maxClockSkewMs - fenceTtlMs) * 1000
@@ -173,7 +170,6 @@ function confirm(scene: Scene): Reply {
   for (const resource of resources) {
     if (memory.get(keys.lease(resource)) !== token) return ['lost']
   }
-  if (scene.quarantineMs > 0 && isAbandoned(scene, token)) return ['lost']
   let highest = 0
   for (const resource of resources) {
     const counter = Math.max(counterOf(scene, resource), fence)

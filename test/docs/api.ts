@@ -71,13 +71,25 @@ export function compilerOptions(): ts.CompilerOptions {
   return ts.parseJsonConfigFileContent(config, ts.sys, ROOT).options
 }
 
+const parsed = new Map<string, ts.SourceFile | undefined>()
+
+/** Reads each file once for all programs. */
+export function sharedHost(options: ts.CompilerOptions): ts.CompilerHost {
+  const host = ts.createCompilerHost(options)
+  const read = host.getSourceFile.bind(host)
+  host.getSourceFile = (name, ...rest) => {
+    if (!parsed.has(name)) parsed.set(name, read(name, ...rest))
+    return parsed.get(name)
+  }
+  return host
+}
+
 /** All that the package exports, an entry after the other, each name once. */
 export function exported(): readonly Exported[] {
   const all = entries()
-  const program = ts.createProgram(
-    all.map(({ file }) => file),
-    compilerOptions(),
-  )
+  const options = compilerOptions()
+  const files = all.map(({ file }) => file)
+  const program = ts.createProgram(files, options, sharedHost(options))
   const checker = program.getTypeChecker()
   const seen = new Set<ts.Symbol>()
   return all.flatMap(({ name, file }) => {

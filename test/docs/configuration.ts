@@ -26,15 +26,9 @@ const SECTIONS: readonly Section[] = [
     types: ['RedlockOptions'],
   },
   {
-    title: 'new RedlockCells(options)',
-    intro: 'Those of `Redlock`, with `cells` in place of `masters` ([cells.md](cells.md)).',
-    file: 'redlock/cells/redlock-cells.ts',
-    types: ['RedlockCellsOptions'],
-  },
-  {
     title: 'tryAcquire(resource, options)',
     intro: 'Also of `acquire` and `using`, and, without `slots`, of `handOver`.',
-    file: 'lock/lock-service.ts',
+    file: 'lock/acquire-options.ts',
     types: ['LeaseOptions'],
   },
   {

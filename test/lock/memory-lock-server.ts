@@ -77,11 +77,6 @@ export class MemoryLockServer {
           this.#refused.add(wish.token)
           this.#release(wish)
         }),
-      handOver: (claim, wish) =>
-        this.#asked(() => {
-          this.#release(claim.wish)
-          return this.#acquire(wish)
-        }),
       listen: (resources) => this.#listen(resources),
       inspect: (resource) => Promise.resolve(this.#inspect(resource)),
       close: () => Promise.resolve(),

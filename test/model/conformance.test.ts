@@ -8,9 +8,7 @@ const WALKS = Array.from({ length: 60 }, (_, index) => index + 1)
  * A clock that is wrong and set right is tried on real servers, see
  * `test/hazards/wrong-clocks.test.ts`.
  */
-const followed = scopes.filter(
-  ({ small, scope }) => (small || scope.oneMoves) && !scope.wrongClocks,
-)
+const followed = scopes.filter(({ small, scope }) => small && !scope.wrongClocks)
 
 describe('the code takes the steps of the model', () => {
   test.each(followed)(
@@ -39,7 +37,6 @@ const SEEN: readonly Removable[] = [
   'healWaitsForQuorum',
   'healedWaitsForVote',
   'quarantine',
-  'oldHolderStops',
   'trustFromStart',
 ]
 

@@ -30,7 +30,6 @@ import {
   PHASE,
   PROPOSAL,
   QUARANTINE,
-  TARGET,
   TOKEN,
   TRAFFIC,
 } from './protocol-state.ts'
@@ -52,21 +51,16 @@ interface Move {
   readonly row: Uint32Array
 }
 
-/** What the real code has done, when the last event of a step has run. */
-interface Rounds {
-  extended: number
-  raised: number
-}
-
-interface Outcome extends Rounds {
+interface Outcome {
   lease: QuorumLease | undefined
+  /** How often, when the last event of a step has run. */
+  extended: number
   /** When its last extension began. */
   askedAt: number
 }
 
 interface Message {
   readonly procedure: string
-  readonly attempt: Attempt
   readonly run: () => void
 }
 
@@ -76,20 +70,18 @@ class HeldLink extends Link {
   next = ''
   readonly sent: Message[] = []
   readonly #time: VirtualTime
-  readonly #attempt: () => Attempt
 
-  constructor(network: SimulatedNetwork, time: VirtualTime, attempt: () => Attempt) {
+  constructor(network: SimulatedNetwork, time: VirtualTime) {
     const options = { time, random: new SeededRandom(1), faults: new FaultCounts() }
-    super(network, { ...options, profile: CALM, deadlineMs: LEASE_MS }, 0)
+    super(network, { ...options, profile: CALM, deadlineMs: LEASE_MS })
     this.#time = time
-    this.#attempt = attempt
   }
 
   override carry(direction: 'request' | 'reply', _socket: Socket, arrive: () => void): void {
     const procedure = this.next
     this.next = ''
     if (direction === 'request' && procedure !== '') {
-      this.sent.push({ procedure, attempt: this.#attempt(), run: arrive })
+      this.sent.push({ procedure, run: arrive })
     } else {
       this.#time.in(0, arrive)
     }
@@ -114,12 +106,11 @@ interface Client {
 class RealWorld {
   readonly #time = new VirtualTime()
   readonly #masters: readonly SimulatedMaster[]
+  /** By attempt. */
   readonly #clients: Client[] = []
-  /** By attempt. A successor is of the same client. */
-  readonly #clientOf: (Client | undefined)[] = []
   readonly outcomes: readonly [Outcome, Outcome] = [
-    { lease: undefined, extended: 0, raised: 0, askedAt: 0 },
-    { lease: undefined, extended: 0, raised: 0, askedAt: 0 },
+    { lease: undefined, extended: 0, askedAt: 0 },
+    { lease: undefined, extended: 0, askedAt: 0 },
   ]
   readonly #tokens = new Map<string, Attempt>()
   readonly #scope: Scope
@@ -137,7 +128,7 @@ class RealWorld {
       this.#bootstrap(master)
       return master
     })
-    this.#clients = [this.#client(), this.#client()]
+    this.#clients = [this.#client(0), this.#client(1)]
   }
 
   async begin(): Promise<void> {
@@ -148,9 +139,7 @@ class RealWorld {
     const { what, attempt = 0, master = 0 } = step
     const own = row[this.#scope.masters + attempt] ?? 0
     if (what === 'start') this.#start(attempt, get(own, PROPOSAL))
-    if (what === 'take over') this.#takeOver(attempt, get(own, PROPOSAL))
     if (what === 'begin to extend') this.#extend(attempt)
-    if (what === 'begin to raise') this.#raise(attempt, get(own, TARGET))
     if (what === 'vanish') this.#masters[master]?.memory.delete(`${NAMESPACE}:lease:${RESOURCE}`)
     if (what === 'forget') this.#forget(master)
     if (what === 'acquire' || what === 'confirm' || what === 'extend' || what === 'heal') {
@@ -180,10 +169,10 @@ class RealWorld {
       const holder = attempt === undefined ? 0 : attempt + 1
       return `${holder} at ${small(Number(memory.get(`${NAMESPACE}:fence:${RESOURCE}`) ?? 0))}`
     })
-    const leases = this.outcomes.map(({ lease, extended, raised }) => {
+    const leases = this.outcomes.map(({ lease, extended }) => {
       const held = lease !== undefined && lease.remainingMs() > 0
       const how = held ? `held with ${small(lease.fencingToken)}` : 'not held'
-      return `${how}, ${extended} extended, ${raised} raised`
+      return `${how}, ${extended} extended`
     })
     return [...masters, ...leases]
   }
@@ -196,23 +185,9 @@ class RealWorld {
   #start(attempt: Attempt, proposal: number): void {
     const client = this.#clients[attempt]
     if (client === undefined) return
-    this.#clientOf[attempt] = client
     this.#propose(client, proposal)
     const options = { leaseMs: LEASE_MS, autoExtend: false }
     void this.#grant(attempt, client.redlock.tryAcquire(RESOURCE, options))
-  }
-
-  #takeOver(attempt: Attempt, proposal: number): void {
-    const other = attempt === 0 ? 1 : 0
-    const client = this.#clientOf[other]
-    const { lease } = this.outcomes[other]
-    if (client === undefined || lease === undefined)
-      throw new Error('There is no lease to take over')
-    this.#clientOf[attempt] = client
-    this.#propose(client, proposal)
-    // Of another length, so that the masters are asked.
-    const options = { leaseMs: LEASE_MS - 1, autoExtend: false }
-    void this.#grant(attempt, client.redlock.handOver(lease, options))
   }
 
   async #grant(attempt: Attempt, call: ReturnType<Redlock['tryAcquire']>): Promise<void> {
@@ -230,25 +205,17 @@ class RealWorld {
     outcome.lease?.extend().then(extended, () => undefined)
   }
 
-  #raise(attempt: Attempt, target: number): void {
-    const outcome = this.outcomes[attempt]
-    const raised = (done: boolean): void => {
-      if (done) outcome.raised++
-    }
-    outcome.lease?.raise(large(target)).then(raised, () => undefined)
-  }
-
   #deliver(procedure: string, attempt: Attempt, master: number): void {
     const message = this.#messageOf(procedure, attempt, master)
     if (message === undefined) throw new Error(`The real code has not sent this ${procedure}`)
-    const sent = this.#clientOf[attempt]?.links[master]?.sent ?? []
+    const sent = this.#clients[attempt]?.links[master]?.sent ?? []
     sent.splice(sent.indexOf(message), 1)
     message.run()
   }
 
   #messageOf(procedure: string, attempt: Attempt, master: number): Message | undefined {
-    const sent = this.#clientOf[attempt]?.links[master]?.sent
-    return sent?.findLast((each) => each.procedure === procedure && each.attempt === attempt)
+    const sent = this.#clients[attempt]?.links[master]?.sent
+    return sent?.findLast((each) => each.procedure === procedure)
   }
 
   /** Another client has enrolled it anew before anybody asks it again. */
@@ -286,15 +253,14 @@ class RealWorld {
     return new WallClock({ time: this.#time, offsetMs: 0, slew: 0, wanderMs: 0 })
   }
 
-  #client(): Client {
+  #client(attempt: Attempt): Client {
     const time = this.#time
     const random = new SeededRandom(7)
     const clock = new ClientClock({ time, random, wall: this.#wall(), rate: 1 })
     const network = new SimulatedNetwork({
       ...{ time, random, profile: CALM, faults: new FaultCounts(), deadlineMs: LEASE_MS },
     })
-    let asking: Attempt = 0
-    const links = this.#masters.map(() => new HeldLink(network, time, () => asking))
+    const links = this.#masters.map(() => new HeldLink(network, time))
     let connected = 0
     const redlock = new Redlock({
       masters: this.#masters.map(({ name }) => `redis://${name}`),
@@ -306,24 +272,13 @@ class RealWorld {
         if (master === undefined || link === undefined) throw new Error('More masters than servers')
         const observe = (event: string, procedure: string, args: readonly unknown[]): void => {
           if (event !== 'call') return
-          asking = this.#attemptOf(String(args[1]), procedure, clock)
+          this.#tokens.set(String(args[1]), attempt)
           link.next = procedure
         }
         return new SimulatedConnection(options, { master, link, clock, observe })
       },
     })
     return { redlock, clock, links }
-  }
-
-  /** A token that is new is that of the attempt that this client began last. */
-  #attemptOf(token: string, procedure: string, clock: VirtualClock): Attempt {
-    const known = this.#tokens.get(token)
-    if (known !== undefined || procedure !== 'acquire') return known ?? 0
-    const attempts = ([1, 0] as const).filter((each) => this.#clientOf[each]?.clock === clock)
-    const taken = new Set(this.#tokens.values())
-    const attempt = attempts.find((each) => !taken.has(each)) ?? 0
-    this.#tokens.set(token, attempt)
-    return attempt
   }
 }
 
@@ -335,22 +290,24 @@ function small(counter: number): number {
   return counter === 0 ? 0 : (counter - BASE_US) / TOKENS_PER_GRANT
 }
 
-type Done = readonly [Rounds, Rounds]
-
-function expected(row: Uint32Array, masters: number, done: Done): readonly string[] {
+function expected(
+  row: Uint32Array,
+  masters: number,
+  extensions: readonly [number, number],
+): readonly string[] {
   const words = Array.from(row.subarray(0, masters))
   const attempts = Array.from(row.subarray(masters, masters + 2))
   return [
     ...words.map((word) => `${get(word, HOLDER)} at ${get(word, COUNTER)}`),
     ...attempts.map((word, index) => {
       const how = get(word, PHASE) === HELD ? `held with ${get(word, TOKEN)}` : 'not held'
-      return `${how}, ${done[index]?.extended} extended, ${done[index]?.raised} raised`
+      return `${how}, ${extensions[index]} extended`
     }),
   ]
 }
 
 /** What the real code does by itself as soon as it can. */
-const AT_ONCE = new Set(['complete', 'ask to confirm', 'extended', 'raised'])
+const AT_ONCE = new Set(['complete', 'ask to confirm', 'extended'])
 
 /** They end walks before much has happened, so the others are taken first as a rule. */
 const LOSSES_AND_TIME = new Set(['vanish', 'forget', 'time passes'])
@@ -376,10 +333,7 @@ export async function walk(given: Scope, seed: number): Promise<Walk> {
   await world.begin()
   const steps: string[] = []
   const taken = new Map<string, number>()
-  const done: Done = [
-    { extended: 0, raised: 0 },
-    { extended: 0, raised: 0 },
-  ]
+  const extensions: [number, number] = [0, 0]
   while (steps.length < MAX_STEPS) {
     moves = []
     protocol.successors(state)
@@ -392,8 +346,7 @@ export async function walk(given: Scope, seed: number): Promise<Walk> {
     const { what, attempt = 0, master } = move.step
     steps.push(master === undefined ? move.label : `${move.label} (master ${master + 1})`)
     taken.set(what, (taken.get(what) ?? 0) + 1)
-    if (what === 'extended') done[attempt].extended++
-    if (what === 'raised') done[attempt].raised++
+    if (what === 'extended') extensions[attempt]++
     try {
       await world.take(move)
       state = move.row
@@ -402,7 +355,7 @@ export async function walk(given: Scope, seed: number): Promise<Walk> {
       // What the code does at once, the model does in its next step.
       if (moves.some(({ step }) => AT_ONCE.has(step.what))) continue
       if (what === 'extend' && isGone(state, scope.masters, attempt)) break
-      compare(world.seen(), expected(state, scope.masters, done))
+      compare(world.seen(), expected(state, scope.masters, extensions))
     } catch (error) {
       throw new Error(`Seed ${seed}: ${String(error)}\n  ${steps.join('\n  ')}`, { cause: error })
     }

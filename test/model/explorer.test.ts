@@ -35,10 +35,8 @@ const NEEDED: readonly (readonly [Removable, Broken])[] = [
   ['healChecksCounter', 'CONT'],
   ['extendNeverCreates', 'ME'],
   ['healedWaitsForVote', 'ME'],
-  ['healedDoesNotConfirm', 'MONO'],
   ['quarantine', 'ME'],
   ['quarantineIsMonotonic', 'ME'],
-  ['oldHolderStops', 'ME'],
   ['trustFromStart', 'ME'],
 ]
 
@@ -46,7 +44,7 @@ describe('a removed rule breaks a promise', () => {
   test.each(NEEDED)(
     '%s',
     (rule, expected) => {
-      const result = missed(rule, expected === 'ME' || rule === 'healedDoesNotConfirm')
+      const result = missed(rule, expected === 'ME')
       expect(result?.broken).toBe(expected)
       expect(result?.trace).not.toContain('?')
     },

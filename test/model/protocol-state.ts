@@ -71,16 +71,10 @@ export const NEW_TRUST = field(21, 2)
 export const COMPLETED = field(23, 1)
 export const COMPLETED_FIRST = field(24, 1)
 
-/** The larger token that a complete lease asks for, 0 for none: the one of another cell. */
-export const TARGET = field(25, 4)
-/** It takes over from the other attempt. */
-export const SUCCEEDS = field(29, 1)
-
 /** What is left of the faults and of the rounds. */
 export const LOSSES = field(0, 2)
 export const DUPLICATES = field(2, 2)
 export const ROUNDS = field(4, 2)
-export const RAISES = field(6, 2)
 
 export function get(word: number, { shift, mask }: Field): number {
   return (word >>> shift) & mask

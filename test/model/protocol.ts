@@ -6,10 +6,6 @@
  * discrete instead: keys and trust live for `LEASE_TICKS`, and only then is exclusion judged, and
  * the order of tokens by when leases are complete.
  *
- * A lease in two cells is a lease in each. Two clients always meet in one cell, and what the other
- * cell does there is to raise the token of a complete lease: to any value past all that the cell
- * has seen. The model has this step.
- *
  * A quarantine ends when a client has counted it on its monotonic clock: in the model, after
  * `LEASE_TICKS` of the time that trust has too. A master may restart with a wrong clock: it has no
  * vote until that is set right, and what it stored meanwhile expires then.
@@ -36,11 +32,8 @@ import {
   POLLING,
   PROPOSAL,
   QUARANTINE,
-  RAISES,
   ROUNDS,
   set,
-  SUCCEEDS,
-  TARGET,
   TOKEN,
   TRAFFIC,
   TRUST,
@@ -62,14 +55,6 @@ export interface Scope {
    */
   readonly proposals: number
   readonly clock: boolean
-  /** How often complete leases take a larger token, because another cell gave them one. */
-  readonly raises: number
-  /**
-   * Only the first attempt extends and raises; the other one is of a client that knows one cell.
-   */
-  readonly oneMoves: boolean
-  /** An attempt may take over from the other one, which ends then. */
-  readonly handOver: boolean
   /** A master that loses its memory may come back with a wrong clock. */
   readonly wrongClocks: boolean
   /** Equal masters are one, and dead ends are left out. Not for a walk that follows each master. */
@@ -83,13 +68,10 @@ export type Broken = 'UNIQ' | 'MONO' | 'CONT' | 'ME'
 export interface Step {
   readonly what:
     | 'start'
-    | 'take over'
     | 'complete'
     | 'ask to confirm'
     | 'begin to extend'
     | 'extended'
-    | 'begin to raise'
-    | 'raised'
     | 'acquire'
     | 'acquire again'
     | 'confirm'
@@ -131,10 +113,10 @@ export class Protocol {
   }
 
   writeInitial(): void {
-    const { masters, losses, duplicates, extensions, raises } = this.#scope
+    const { masters, losses, duplicates, extensions } = this.#scope
     this.#row.fill(0)
     const faults = set(set(0, LOSSES, losses), DUPLICATES, duplicates)
-    this.#row[masters + 2] = set(set(faults, ROUNDS, extensions), RAISES, raises)
+    this.#row[masters + 2] = set(faults, ROUNDS, extensions)
   }
 
   /** Visits every state that one step leads to from `from`. */
@@ -147,8 +129,6 @@ export class Protocol {
       this.#completeConfirmed(attempt)
       this.#beginExtension(attempt)
       this.#completeExtension(attempt)
-      this.#beginRaise(attempt)
-      this.#completeRaise(attempt)
       for (let master = 0; master < this.#scope.masters; master++) {
         // Equal masters lead to equal states.
         if (this.#isLikeTheOneBefore(master)) continue
@@ -170,12 +150,12 @@ export class Protocol {
   }
 
   #start(attempt: Attempt): void {
-    const { proposals, losses, handOver, raises } = this.#scope
+    const { proposals, losses } = this.#scope
     if (this.#of(attempt, PHASE) !== IDLE) return
     const other = this.#other(attempt)
     const floor = this.#of(other, COMPLETED) === 1 ? this.#of(other, TOKEN) : 0
-    const follows = losses > 0 || handOver || raises > 0
-    const earlier = Math.max(floor, this.#of(other, PROPOSAL), this.#of(other, TARGET))
+    const follows = losses > 0
+    const earlier = Math.max(floor, this.#of(other, PROPOSAL))
     const first = follows ? earlier + 1 : 1
     for (let proposal = first; proposal < first + (follows ? 1 : proposals); proposal++) {
       this.#begin()
@@ -183,13 +163,6 @@ export class Protocol {
       const label = (): string => `attempt ${attempt + 1} starts with proposal ${proposal}`
       this.#end(label, { what: 'start', attempt })
     }
-    if (!handOver || this.#of(other, PHASE) !== HELD) return
-    this.#begin()
-    this.#poll(attempt, first, floor)
-    this.#put(attempt, SUCCEEDS, 1)
-    if (!this.#scope.without.has('oldHolderStops')) this.#put(other, PHASE, OVER)
-    const label = (): string => `attempt ${attempt + 1} takes over from ${other + 1}`
-    this.#end(label, { what: 'take over', attempt })
   }
 
   #poll(attempt: Attempt, proposal: number, floor: number): void {
@@ -260,7 +233,6 @@ export class Protocol {
   #beginExtension(attempt: Attempt): void {
     const rounds = this.#left(ROUNDS)
     if (this.#of(attempt, PHASE) !== HELD || rounds === 0) return
-    if (this.#scope.oneMoves && attempt === 1) return
     const other = this.#other(attempt)
     const overtaken =
       this.#of(attempt, COMPLETED_FIRST) === 1 &&
@@ -301,46 +273,6 @@ export class Protocol {
       this.#judgeExclusion()
     }
     this.#end(() => `attempt ${attempt + 1} is extended`, { what: 'extended', attempt })
-  }
-
-  /** What still travels of an earlier confirm round is lost then. */
-  #beginRaise(attempt: Attempt): void {
-    if (this.#of(attempt, PHASE) !== HELD || this.#left(RAISES) === 0) return
-    if (this.#of(attempt, TARGET) > 0 || (this.#scope.oneMoves && attempt === 1)) return
-    const other = this.#other(attempt)
-    let target = Math.max(this.#of(attempt, TOKEN), this.#of(other, TOKEN))
-    target = Math.max(target, this.#of(other, PROPOSAL))
-    this.#everywhere((word) => {
-      target = Math.max(target, get(word, COUNTER))
-      return word
-    })
-    target++
-    this.#begin()
-    this.#spend(RAISES)
-    this.#put(attempt, TARGET, target)
-    this.#everywhere((word) => set(word, TRAFFIC[attempt].confirm, 1))
-    const label = (): string => `attempt ${attempt + 1} asks to raise its token to ${target}`
-    this.#end(label, { what: 'begin to raise', attempt })
-  }
-
-  /** What still travels under the smaller token is lost then. */
-  #completeRaise(attempt: Attempt): void {
-    const target = this.#of(attempt, TARGET)
-    const { confirm, extend, heal } = TRAFFIC[attempt]
-    if (target === 0 || this.#of(attempt, PHASE) !== HELD) return
-    if (this.#count((word) => get(word, confirm) === 2) < this.#quorum) return
-    const other = this.#other(attempt)
-    this.#begin()
-    this.#put(attempt, TARGET, 0)
-    this.#put(attempt, TOKEN, target)
-    this.#everywhere((word) => {
-      const kept = get(word, extend) === 1 ? set(word, extend, 0) : word
-      const raised = get(kept, confirm) === 2 ? set(kept, confirm, 0) : kept
-      return set(raised, heal, 0)
-    })
-    const isDuplicate = this.#of(other, COMPLETED) === 1 && this.#of(other, TOKEN) === target
-    if (isDuplicate) this.#broken = 'UNIQ'
-    this.#end(() => `attempt ${attempt + 1} has token ${target} now`, { what: 'raised', attempt })
   }
 
   #deliver(attempt: Attempt, master: number): void {
@@ -389,9 +321,7 @@ export class Protocol {
       if (polling) this.#set(master, TRAFFIC[attempt].granted, counter)
       return
     }
-    const succeeds = this.#of(attempt, SUCCEEDS) === 1 && holder === this.#other(attempt) + 1
-    const takesOver = succeeds && counter <= this.#of(this.#other(attempt), TOKEN)
-    if (holder !== 0 && !takesOver && !without.has('heldIsNotGranted')) return
+    if (holder !== 0 && !without.has('heldIsNotGranted')) return
     const raised = without.has('everyGrantRaises') ? counter : counter + 1
     const granted = Math.max(raised, this.#of(attempt, PROPOSAL))
     this.#hold(master, attempt)
@@ -404,13 +334,10 @@ export class Protocol {
     const { confirm } = TRAFFIC[attempt]
     this.#set(master, confirm, 0)
     if (this.#at(master, HOLDER) !== attempt + 1 && !without.has('confirmChecksKey')) return
-    if (this.#at(master, HEALED) === 1 && !without.has('healedDoesNotConfirm')) return
-    const target = this.#of(attempt, TARGET)
-    const token = target > 0 ? target : this.#of(attempt, TOKEN)
+    const token = this.#of(attempt, TOKEN)
     this.#setCounter(master, Math.max(this.#at(master, COUNTER), token))
     const exact = this.#at(master, COUNTER) === token || without.has('confirmIsExact')
-    const confirming = this.#of(attempt, PHASE) === CONFIRMING || target > 0
-    if (exact && confirming) this.#set(master, confirm, 2)
+    if (exact && this.#of(attempt, PHASE) === CONFIRMING) this.#set(master, confirm, 2)
   }
 
   #runExtend(attempt: Attempt, master: number): void {
@@ -544,21 +471,18 @@ export class Protocol {
    * see.
    */
   #mayStillBreak(): boolean {
-    const { clock, raises, handOver } = this.#scope
+    const { clock } = this.#scope
     let finished = 0
     for (const attempt of ATTEMPTS) {
       if (this.#of(attempt, COMPLETED) === 0) {
         if (!this.#mayComplete(attempt)) return false
       } else if (this.#of(attempt, EXTENDING) === 0) {
         const over = this.#of(attempt, PHASE) === OVER
-        if (over && clock && raises === 0 && !handOver) return false
-        const busy = this.#of(attempt, TARGET) > 0 || this.#left(RAISES) > 0
-        if (over || (this.#left(ROUNDS) === 0 && !busy)) finished++
+        if (over && clock) return false
+        if (over || this.#left(ROUNDS) === 0) finished++
       } else if (
         this.#of(attempt, PHASE) === OVER &&
-        !this.#scope.without.has('extendInsideTrust') &&
-        raises === 0 &&
-        !handOver
+        !this.#scope.without.has('extendInsideTrust')
       ) {
         return false
       }
@@ -591,17 +515,14 @@ export class Protocol {
     const counterStays = this.#left(LOSSES) === 0
     for (const attempt of ATTEMPTS) {
       const { acquire, confirm, extend, heal } = TRAFFIC[attempt]
-      this.#dropDeadTarget(attempt)
-      const target = this.#of(attempt, TARGET)
-      const token = target > 0 ? target : this.#of(attempt, TOKEN)
-      const confirming = this.#of(attempt, PHASE) === CONFIRMING || target > 0
+      const token = this.#of(attempt, TOKEN)
+      const confirming = this.#of(attempt, PHASE) === CONFIRMING
       for (let master = 0; master < masters; master++) {
         let word = this.#row[master] ?? 0
         const mayHold =
           get(word, HOLDER) === attempt + 1 ||
           get(word, acquire) === 1 ||
           get(word, heal) === 1 ||
-          target > 0 ||
           this.#left(DUPLICATES) > 0
         const beyond = counterStays && get(word, COUNTER) > token
         if (get(word, confirm) === 1) {
@@ -617,16 +538,6 @@ export class Protocol {
         this.#row[master] = word
       }
     }
-  }
-
-  /** Of a lease that is over: no message asks for it, and no proposal follows it any more. */
-  #dropDeadTarget(attempt: Attempt): void {
-    if (this.#of(attempt, TARGET) === 0 || this.#of(attempt, PHASE) !== OVER) return
-    if (this.#of(this.#other(attempt), PHASE) === IDLE) return
-    for (let master = 0; master < this.#scope.masters; master++) {
-      if (get(this.#row[master] ?? 0, TRAFFIC[attempt].confirm) === 1) return
-    }
-    this.#put(attempt, TARGET, 0)
   }
 
   #sortMasters(): void {

@@ -13,10 +13,8 @@ export const REMOVABLE = [
   'healNeverReplaces',
   'healChecksCounter',
   'healedWaitsForVote',
-  'healedDoesNotConfirm',
   'quarantine',
   'quarantineIsMonotonic',
-  'oldHolderStops',
   'trustFromStart',
 ] as const
 

@@ -17,9 +17,6 @@ const BASE: Scope = {
   duplicates: 0,
   proposals: 1,
   clock: false,
-  raises: 0,
-  oneMoves: false,
-  handOver: false,
   wrongClocks: false,
   sorted: true,
   without: NOTHING,
@@ -43,25 +40,15 @@ export const scopes: readonly NamedScope[] = [
     clock: true,
   }),
   named('3 masters, two extensions', true, { extensions: 2 }),
-  named('3 masters, one token raised', true, { raises: 1 }),
-  named('3 masters, one hand-over', true, { handOver: true }),
-  named('3 masters with a clock, one hand-over, one extension, one memory loss', true, {
+  named('3 masters with a clock, one extension, one memory loss', true, {
     extensions: 1,
     losses: 1,
     clock: true,
-    handOver: true,
   }),
   named('3 masters with a clock, one restart with a wrong clock', true, {
     losses: 1,
     clock: true,
     wrongClocks: true,
-  }),
-  named('3 masters with a clock, one moving lease extended and raised, one memory loss', false, {
-    extensions: 1,
-    losses: 1,
-    raises: 1,
-    oneMoves: true,
-    clock: true,
   }),
   named('3 masters, two extensions, two memory losses', false, { extensions: 2, losses: 2 }),
   named('3 masters, two acquires delivered twice', false, { duplicates: 2, proposals: 2 }),
@@ -79,6 +66,6 @@ export const scopes: readonly NamedScope[] = [
 /** The smallest scope of those listed in which the loss of a rule can show. */
 export function scopesWithout(rule: Removable): readonly NamedScope[] {
   return scopes
-    .filter(({ small, scope }) => small || scope.oneMoves)
+    .filter(({ small }) => small)
     .map((each) => ({ ...each, scope: { ...each.scope, without: new Set([rule]) } }))
 }

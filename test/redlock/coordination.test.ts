@@ -5,9 +5,9 @@
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/clock.ts'
-import { LeaseLostError } from '../../src/index.ts'
+import { LeaseLostError, listen } from '../../src/index.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
-import type { Lease, LeaseOptions, Observer, Redlock } from '../../src/index.ts'
+import type { Lease, LeaseOptions, Redlock } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 5 })
@@ -176,46 +176,26 @@ describe('using inside using', () => {
 })
 
 /** The lease of the next one. */
-async function successorOf(
-  redlock: Redlock,
-  lease: Lease,
-  options?: Omit<LeaseOptions, 'slots'>,
-): Promise<Lease> {
-  const outcome = await redlock.handOver(lease, options)
-  if (outcome.status !== 'granted') throw new Error(JSON.stringify(outcome))
-  return outcome.lease
+function successorOf(redlock: Redlock, lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Lease {
+  const next = redlock.handOver(lease, options)
+  if (next === undefined) throw new Error('it was not handed over')
+  return next
 }
 
 describe('hand over', () => {
   test('gives the successor a larger token, and lets no client in between', async () => {
-    // The rival is busy all the time: replies may be late.
-    const redlock = await fixture.redlock({ masterTimeoutMs: 1_000 })
-    const rival = await fixture.redlock({ masterTimeoutMs: 1_000 })
-    let lease = await granted(redlock, 'a')
-    const first = lease
-    let rivalWins = 0
-    const over = new AbortController()
-    const rivalling = (async () => {
-      while (!over.signal.aborted) {
-        const outcome = await rival.tryAcquire('a')
-        if (outcome.status === 'granted') rivalWins++
-      }
-    })()
-    fixture.defer(() => {
-      over.abort()
-      return rivalling
-    })
+    const redlock = await fixture.redlock()
+    const rival = await fixture.redlock()
+    const first = await granted(redlock, 'a')
+    let lease = first
     for (let turn = 0; turn < 50; turn++) {
-      // Of another length: the masters are asked.
-      const outcome = await redlock.handOver(lease, { leaseMs: 1_500 + turn })
-      if (outcome.status !== 'granted') throw new Error(JSON.stringify(outcome))
-      expect(outcome.lease.fencingToken).toBeGreaterThan(lease.fencingToken)
+      await lease.extend()
+      const next = successorOf(redlock, lease)
+      expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
       expect(lease.remainingMs()).toBe(0)
-      lease = outcome.lease
+      expect(await isFree(rival, 'a')).toBe(false)
+      lease = next
     }
-    over.abort()
-    await rivalling
-    expect(rivalWins).toBe(0)
     expect(first.signal.aborted).toBe(false)
     expect(redlock.status().leases).toBe(1)
     await lease.release()
@@ -224,13 +204,18 @@ describe('hand over', () => {
 
   test('of a new lease asks no master, and lengthens nothing', async () => {
     const asked: string[] = []
-    const observer: Observer = {
-      opened: () => ({ voted: (_master, question) => asked.push(question) }),
-    }
-    const redlock = await fixture.redlock({ observer })
+    const stop = listen({
+      on: {
+        'master:voted': ({ question }, namespace) => {
+          if (namespace === fixture.namespace) asked.push(question)
+        },
+      },
+    })
+    fixture.defer(stop)
+    const redlock = await fixture.redlock()
     const first = await granted(redlock, 'a')
     await until('all have answered', () => asked.length === 5)
-    const second = await successorOf(redlock, first)
+    const second = successorOf(redlock, first)
     expect(asked).toHaveLength(5)
     expect(second.token).toBe(first.token)
     expect(second.fencingToken).toBe(first.fencingToken + 1)
@@ -253,14 +238,16 @@ describe('hand over', () => {
     const first = await granted(redlock, 'a')
     let lease = first
     for (let turn = 1; turn < TOKENS_PER_GRANT; turn++) {
-      lease = await successorOf(redlock, lease)
+      lease = successorOf(redlock, lease)
       expect(lease.fencingToken).toBe(first.fencingToken + turn)
     }
     expect(lease.token).toBe(first.token)
-    // The last token is used up: the masters are asked, whose counters are behind these tokens, and
-    // clocks too.
-    const next = await successorOf(redlock, lease)
-    expect(next.token).not.toBe(first.token)
+    // The last token is used up. The counters on the masters are behind these tokens, and clocks
+    // too.
+    expect(redlock.handOver(lease)).toBeUndefined()
+    lease.assertHeld()
+    await lease.release()
+    const next = await redlock.acquire('a')
     expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
     await next.release()
     await until('it is free', () => isFree(redlock, 'a'))
@@ -275,27 +262,25 @@ describe('hand over', () => {
     expect(ahead.fencingToken).toBe(far.fencingToken + 1_000_000 + TOKENS_PER_GRANT)
   })
 
-  test('asks the masters when a tenth of the lease is gone', async () => {
-    const redlock = await fixture.redlock({ leaseMs: 1_000 })
+  test('of another length is declined, and the lease is as it was', async () => {
+    const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'a')
-    await until('a tenth is gone', () => lease.remainingMs() < 900)
-    const next = await successorOf(redlock, lease)
-    expect(next.token).not.toBe(lease.token)
-    expect(next.trustedUntil).toBeGreaterThan(lease.trustedUntil)
+    expect(redlock.handOver(lease, { leaseMs: lease.leaseMs - 1 })).toBeUndefined()
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
   })
 
-  test('of a renewed lease asks the masters when half of it is gone, and renews the rest', async () => {
+  test('of a renewed lease renews the rest, and is declined when half of it is gone', async () => {
     const redlock = await fixture.redlock({ leaseMs: 3_000 })
     const lease = await granted(redlock, 'a')
     await until('a third is gone', () => lease.remainingMs() < 1_900)
-    const kept = await successorOf(redlock, lease, { autoExtend: true })
+    const kept = successorOf(redlock, lease, { autoExtend: true })
     expect(kept.token).toBe(lease.token)
     expect(kept.trustedUntil).toBe(lease.trustedUntil)
     await until('it was renewed', () => kept.trustedUntil > lease.trustedUntil)
-    const last = await successorOf(redlock, kept)
+    const last = successorOf(redlock, kept)
     await until('half is gone', () => last.remainingMs() < 1_500)
-    const anew = await successorOf(redlock, last, { autoExtend: true })
-    expect(anew.token).not.toBe(lease.token)
+    expect(redlock.handOver(last, { autoExtend: true })).toBeUndefined()
+    last.assertHeld()
   })
 
   test('begins anew to count how long and how often', async () => {
@@ -303,7 +288,7 @@ describe('hand over', () => {
     const lease = await granted(redlock, 'a', { maxExtensions: 1 })
     expect(await lease.extend()).toMatchObject({ status: 'extended' })
     expect(await lease.extend()).toMatchObject({ status: 'limit', option: 'maxExtensions' })
-    const next = await successorOf(redlock, lease, { maxExtensions: 1 })
+    const next = successorOf(redlock, lease, { maxExtensions: 1 })
     expect(next.token).toBe(lease.token)
     expect(await next.extend()).toMatchObject({ status: 'extended' })
     expect(await next.extend()).toMatchObject({ status: 'limit' })
@@ -313,26 +298,7 @@ describe('hand over', () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'a')
     await lease.release()
-    await expect(redlock.handOver(lease)).rejects.toThrow(LeaseLostError)
-  })
-
-  test('that fails releases both', async () => {
-    const redlock = await fixture.redlock()
-    const lease = await granted(redlock, 'a')
-    // Somebody was granted on a majority in between (which only happens when keys are deleted by
-    // hand).
-    for (let index = 0; index < 3; index++) {
-      await master(index).set(`${fixture.namespace}:lease:a`, 'somebody@else', 'PX', 60_000)
-    }
-    // One of the others refuses the successor, and keeps the old key.
-    await master(3).set(`${fixture.namespace}:fence:a`, lease.fencingToken + 1_000_000)
-    expect(await redlock.handOver(lease, { leaseMs: 1_500 })).toMatchObject({ status: 'taken' })
-    await until('the other two are free', async () => {
-      const left = await Promise.all(
-        [3, 4].map((index) => master(index).exists(`${fixture.namespace}:lease:a`)),
-      )
-      return left.every((exists) => exists === 0)
-    })
+    expect(() => redlock.handOver(lease)).toThrow(LeaseLostError)
   })
 })
 
@@ -436,8 +402,7 @@ describe('waiting', () => {
     if (pauseMs > 0) for (const index of [3, 4]) await master(index).client('PAUSE', pauseMs)
     await lease.release()
     const next = await waiting
-    // Of another length: the masters are asked.
-    const last = handedOver ? await successorOf(waiter, next, { leaseMs: 1_500 }) : next
+    const last = handedOver ? successorOf(waiter, next) : next
     await last.release()
     await until('nobody is', async () => (await places()).every((count) => count === 0))
   })

@@ -4,7 +4,6 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { callsUsing, clocksOf, KINDS, type Clocks } from './scenario.ts'
-import type { CellsClass } from './simulated-cells.ts'
 import type { RedlockClass } from './simulated-client.ts'
 import { simulate, type SimulationResult } from './simulation.ts'
 import { Summary, type FailedSeed } from './summary.ts'
@@ -17,7 +16,7 @@ const USAGE = `Simulates the real lock on virtual time, with faults, and judges 
   --first S      the first of them (default 1)
   --masters N    size of the fleet (default: by seed, 3 or 5)
   --clients N    worker processes (default 3)
-  --clocks KIND  sane, stepped, jumps, amnesia or cells for all seeds (default: by seed)
+  --clocks KIND  sane, stepped, jumps or amnesia for all seeds (default: by seed)
   --seed S       run one seed, in this process; with --seeds as --first
   --trace        with --seed: print everything that happens
   --fail-fast    stop at the first violation
@@ -123,16 +122,12 @@ async function simulateSeed(
   const lock = (await import(pathToFileURL(join(src, 'redlock/redlock.ts')).href)) as {
     readonly Redlock: RedlockClass
   }
-  const cells = (await import(pathToFileURL(join(src, 'redlock/cells/redlock-cells.ts')).href)) as {
-    readonly RedlockCells: CellsClass
-  }
   return simulate({
     seed,
     clocks: clocks ?? clocksOf(seed),
     masters,
     clients,
     Redlock: lock.Redlock,
-    Cells: cells.RedlockCells,
     ...(onTrace !== undefined && { onTrace }),
   })
 }

@@ -8,7 +8,7 @@ import type { SimulatedClient } from './simulated-client.ts'
 import type { Kept, SimulatedMaster } from './simulated-master.ts'
 import type { Link, SimulatedNetwork } from './simulated-network.ts'
 import type { VirtualTime } from './virtual-time.ts'
-import { EPOCH_MS, type WallClock } from './wall-clock.ts'
+import type { WallClock } from './wall-clock.ts'
 
 export interface NemesisOptions {
   readonly time: VirtualTime
@@ -38,7 +38,6 @@ export class Nemesis {
   #meeting = ''
   #meetings = 0
   #first: SimulatedClient | undefined
-  #second: SimulatedClient | undefined
   readonly #movedAt = new Map<WallClock, number>()
   /** When a suspended machine went on; Infinity while it does not. */
   readonly #sleptAt = new Map<WallClock, number>()
@@ -108,16 +107,12 @@ export class Nemesis {
     const { masters, random, scenario, time } = this.#options
     const { momentChance } = scenario.faults
     const isGrant = script === 'acquire' && typeof reply === 'number'
-    if (isGrant && client === this.#second && resources === this.#meeting)
-      this.#delayElsewhere(client, index)
     const isMeeting = isGrant && client === this.#first && resources === this.#meeting
     if (isMeeting) this.#first = undefined
     const grantChance = isMeeting ? 0.8 : momentChance
     const chance = isGrant ? grantChance : script === 'heal' && momentChance > 0 ? 0.8 : 0
     if (this.#stopped || chance === 0 || !random.chance(chance)) return
-    const size = masters.length / this.#fleets
-    const first = Math.floor(index / size) * size
-    const others = client.links.slice(first, first + size).filter((_, at) => first + at !== index)
+    const others = client.links.filter((_, at) => at !== index)
     for (const link of isGrant ? others : [random.pick(others)]) {
       link.cut('both', 1)
       time.in(random.between(random.pick(isGrant ? [5, 200] : [200]), 490), () => {
@@ -125,21 +120,9 @@ export class Nemesis {
       })
     }
     this.#did('held up at a bad moment', client.name)
-    if (!isGrant || !scenario.memoryLoss || random.chance(this.#fleets > 1 ? 0.1 : 0.3)) return
+    if (!isGrant || !scenario.memoryLoss || random.chance(0.3)) return
     time.in(random.between(0, 20), () => {
       if (!this.#stopped) this.#flush(masters[index])
-    })
-  }
-
-  #delayElsewhere(client: SimulatedClient, index: number): void {
-    const { masters, random, time } = this.#options
-    this.#second = undefined
-    if (this.#fleets === 1 || random.chance(0.5)) return
-    const size = masters.length / this.#fleets
-    const held = client.links.filter((_, at) => Math.floor(at / size) !== Math.floor(index / size))
-    for (const link of held) link.cut('both', 1)
-    time.in(random.between(0, 300), () => {
-      for (const link of held) link.mend()
     })
   }
 
@@ -290,12 +273,7 @@ export class Nemesis {
   #cutOff(client: SimulatedClient): void {
     const { masters, random } = this.#options
     for (const link of this.#cutLinks.get(client) ?? []) link.mend()
-    const size = masters.length / this.#fleets
-    const cut = Array.from({ length: this.#fleets }, (_, fleet) =>
-      random
-        .shuffle(client.links.slice(fleet * size, (fleet + 1) * size))
-        .slice(0, Math.floor((size - 1) / 2)),
-    ).flat()
+    const cut = random.shuffle(client.links).slice(0, Math.floor((masters.length - 1) / 2))
     for (const link of cut) link.cut('both', 0)
     this.#cutLinks.set(client, cut)
     this.#did('cut off from a minority', client.name)
@@ -304,32 +282,16 @@ export class Nemesis {
   /** On a resource that has no other history. */
   #meet(): void {
     const { clients, random, time } = this.#options
-    const [one, other] = random.shuffle(clients.filter(({ alive }) => alive))
-    const isMoving = this.#fleets > 1 && one === clients[1]
-    const [first, second] = isMoving && random.chance(0.7) ? [other, one] : [one, other]
+    const [first, second] = random.shuffle(clients.filter(({ alive }) => alive))
     if (first === undefined || second === undefined) return
     this.#first = first
-    this.#second = second
     this.#meeting = `{r}meet-${++this.#meetings}`
     const resource = this.#meeting
-    if (this.#fleets > 1 && random.chance(0.9)) this.#undoneChange(resource)
     void first.meet(resource, random.pick([MAX_LEASE_MS / 2, MAX_LEASE_MS]))
     time.in(random.between(0, random.pick([10, 60])), () => {
       if (second.alive)
         void second.meet(resource, Math.round(random.between(0.15, 0.3) * MAX_LEASE_MS))
     })
-  }
-
-  /**
-   * Cells had changed the other way before: a client whose clock is ahead had asked the second one.
-   */
-  #undoneChange(resource: string): void {
-    const { masters, random, scenario, time } = this.#options
-    const aheadMs = random.between(0, MAX_LEASE_MS / 3)
-    const counter = Math.floor((EPOCH_MS + time.now + aheadMs) * 1000).toFixed(0)
-    for (const { memory } of masters.slice(masters.length / this.#fleets)) {
-      memory.set(`sim:fence:${resource}`, counter, scenario.fenceTtlMs)
-    }
   }
 
   #stepClient(): void {
@@ -387,10 +349,6 @@ export class Nemesis {
   /** So many clocks may be wrong at once that the others are a quorum. */
   get #mayBeWrong(): number {
     return Math.floor((this.#options.masters.length - 1) / 2)
-  }
-
-  get #fleets(): number {
-    return this.#options.scenario.clocks === 'cells' ? 2 : 1
   }
 
   get #isMinority(): boolean {

@@ -12,11 +12,10 @@ import type { SeededRandom } from './seeded-random.ts'
  * minority of the masters' clocks step far, or are wrong after a reboot, and are set right later;
  * clients come and go. `jumps`: every clock is stepped, memory is kept. `amnesia`: masters' clocks
  * are stepped and memory is lost, clients' clocks are right. In the last two no client starts late,
- * because it could not see steps of a majority. `cells`: as `sane`, while resources move from one
- * fleet to another. Every step is long and lasts for longer than any lease: shorter ones are
- * remaining risks in docs/safety.md.
+ * because it could not see steps of a majority. Every step is long and
+ * lasts for longer than any lease: shorter ones are remaining risks in docs/safety.md.
  */
-export const KINDS = ['sane', 'stepped', 'jumps', 'amnesia', 'cells'] as const
+export const KINDS = ['sane', 'stepped', 'jumps', 'amnesia'] as const
 export type Clocks = (typeof KINDS)[number]
 
 /** The longest lease of the simulated fleet; all durations follow from it. */
@@ -25,15 +24,13 @@ export const MAX_LEASE_MS = 1_000
 export const DRIFT = 0.01
 
 const LEASES_MS = [100, 100, 100, 200, 200, 500, MAX_LEASE_MS]
-/** Of the shortest, a third is over before both cells have granted. */
-const FAR_LEASES_MS = [200, 200, 500, MAX_LEASE_MS]
 const LONG_LEASES_MS = [200, 500, MAX_LEASE_MS, MAX_LEASE_MS]
 /** Counters are forgotten meanwhile, also on masters whose clocks are slow. */
 export const REST_MS = 11 * MAX_LEASE_MS
 
 /** The kind of a seed, so that the seed alone names a run. */
 export function clocksOf(seed: number): Clocks {
-  const kinds = ['sane', 'stepped', 'jumps', 'amnesia', 'sane', 'cells', 'stepped', 'sane'] as const
+  const kinds = ['sane', 'stepped', 'jumps', 'amnesia', 'sane', 'stepped', 'sane'] as const
   return kinds[seed % kinds.length] ?? 'sane'
 }
 
@@ -106,8 +103,6 @@ export interface Scenario {
   /** One client is of another fleet on the same servers. */
   readonly twoFleets: boolean
   readonly memoryLoss: boolean
-  /** How far one of two cells is, one way. */
-  readonly farMs: number
   /** How long clients wait for one master. */
   readonly masterTimeoutMs: number
 }
@@ -116,7 +111,7 @@ const TOKENS: readonly Property[] = ['MONO', 'UNIQ', 'STORE', 'SETTLE', 'CLEAN',
 const ALL: readonly Property[] = [...TOKENS, 'CONT', 'LAPSE']
 
 export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
-  const sane = clocks === 'sane' || clocks === 'cells'
+  const sane = clocks === 'sane'
   const late = clocks !== 'jumps' && clocks !== 'amnesia'
   const some = (chance: number, minMs: number, maxMs: number): number | undefined => {
     const meanMs = random.between(minMs, maxMs)
@@ -129,14 +124,13 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
   // With a lost counter tokens rest on the clocks.
   const memoryLoss = clocks !== 'jumps' && behindMs === 0
   const masters = stepped || halfDurableChance > 0 || random.chance(0.4) ? 3 : 5
-  const farMs = clocks === 'cells' ? random.pick([0, 40, 80]) : 0
   // A client and a master that are ahead lift the counters; once those are lost, tokens fall.
   const mayBeAhead = sane || !memoryLoss ? 1 : 0
   const rests = sane && random.chance(0.05)
   return {
     clocks,
     judged: new Set(late ? ALL : clocks === 'jumps' ? [...TOKENS, 'CONT'] : TOKENS),
-    activeMs: random.between(8_000, 16_000) * (clocks === 'cells' ? 2 : 1) + (rests ? REST_MS : 0),
+    activeMs: random.between(8_000, 16_000) + (rests ? REST_MS : 0),
     network: drawNetwork(random),
     faults: {
       crashMs: some(halfDurableChance > 0 ? 1 : 0.6, 1_000, 10_000),
@@ -152,24 +146,21 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
       stepMasterMs: sane ? undefined : some(late ? 0.5 : 0.8, 1_000, 8_000),
       wrongRebootMs: stepped && memoryLoss ? some(0.7, 500, 4_000) : undefined,
       cutOffMs: some(masters === 3 ? 0.6 : 0.2, 500, 4_000),
-      meetMs: clocks === 'cells' ? random.between(1_000, 2_000) : some(0.3, 500, 2_000),
-      momentChance: random.pick(clocks === 'cells' ? [0.002, 0.02] : [0, 0, 0.02]),
+      meetMs: some(0.3, 500, 2_000),
+      momentChance: random.pick([0, 0, 0.02]),
     },
     drift: random.chance(0.7) ? DRIFT : 0,
     // Before a memory loss tokens rest on the clocks: twice the skew must stay below the longest
     // lease.
-    skewMs:
-      clocks === 'amnesia'
-        ? 0
-        : random.pick(clocks === 'cells' ? [MAX_LEASE_MS / 9] : [0, 5, MAX_LEASE_MS / 9]),
+    skewMs: clocks === 'amnesia' ? 0 : random.pick([0, 5, MAX_LEASE_MS / 9]),
     durableChance: clocks === 'jumps' ? 0.8 : random.pick([0, 0.5]),
     halfDurableChance,
     masters,
     downMs: random.pick([0.1, 1.5]) * MAX_LEASE_MS,
-    leasesMs: farMs > 0 ? FAR_LEASES_MS : isLong ? LONG_LEASES_MS : LEASES_MS,
+    leasesMs: isLong ? LONG_LEASES_MS : LEASES_MS,
     autoExtendChance: random.pick([0.4, 0.8]),
     resources: random.pick([1, 2]),
-    handOverChance: clocks === 'cells' ? 0.6 : 0.2,
+    handOverChance: 0.2,
     loops: random.pick([1, 1, 2]),
     longHoldChance: random.pick([0.1, 0.5]),
     restFromMs: rests ? random.between(2_000, 6_000) : Infinity,
@@ -179,8 +170,7 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
     lateMs: late && random.chance(0.3) ? random.between(0, 8_000) : 0,
     twoFleets: clocks === 'sane' && random.chance(0.15),
     memoryLoss,
-    masterTimeoutMs: farMs > 0 ? 500 : random.pick([50, clocks === 'cells' ? 500 : 50, 500]),
-    farMs,
+    masterTimeoutMs: random.pick([50, 50, 500]),
   }
 }
 

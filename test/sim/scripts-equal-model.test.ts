@@ -18,7 +18,8 @@ import {
   enrolScript,
   waitedScript,
 } from '../../src/redlock/fleet/enrol-scripts.ts'
-import { constantsFor, leaseLibrary } from '../../src/redlock/verbs/library.ts'
+import { constantsFor } from '../../src/redlock/settings.ts'
+import { leaseLibrary } from '../../src/redlock/verbs/library.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import {
@@ -78,22 +79,11 @@ const proposal = fc.oneof(counter, fc.constant('near' as const), fc.constant('fa
 
 function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Step> {
   const acquire = fc
-    .tuple(
-      runId,
-      terms,
-      token,
-      lease,
-      proposal,
-      fc.constantFrom('', '', '', ...TOKENS),
-      counter,
-      resources,
-      fc.constantFrom('', 'w1', 'w2', 'w3'),
-    )
-    .map(([run, max, name, ms, proposed, from, fromToken, named, waiter]): Asked => {
+    .tuple(runId, terms, token, lease, proposal, resources, fc.constantFrom('', 'w1', 'w2', 'w3'))
+    .map(([run, max, name, ms, proposed, named, waiter]): Asked => {
       const waitMs = waiter === '' ? 0 : ms % 400_000
-      const own = [named, name, ms, String(proposalUs(proposed)), waitMs, waiter]
-      const predecessor = from === '' ? [] : [from, String(fromToken)]
-      return asked('acquire', run, max, [...own, ...predecessor])
+      const args = [named, name, ms, String(proposalUs(proposed)), waitMs, waiter]
+      return asked('acquire', run, max, args)
     })
   const confirm = fc
     .tuple(runId, terms, token, counter, resources)

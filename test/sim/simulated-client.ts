@@ -109,9 +109,7 @@ export class SimulatedClient {
     const clock = new VirtualClock({ time, random: this.#random.fork(), wall, rate })
     this.#clock = clock
     this.#unsettled = new Map()
-    this.#links = masters.map((_, index) =>
-      network.link(index * 2 < masters.length ? 0 : scenario.farMs),
-    )
+    this.#links = masters.map(() => network.link())
     this.#connections = []
     this.#closing = false
     this.#redlock = new Redlock({
@@ -352,15 +350,19 @@ export class SimulatedClient {
   async #handOver(clock: VirtualClock, holding: Holding): Promise<void> {
     const { lease } = holding
     this.#options.referee.released(holding)
-    const leaseMs = this.#random.chance(0.7)
-      ? lease.leaseMs
-      : this.#random.pick(this.#options.scenario.leasesMs)
+    const { leaseMs } = lease
     const autoExtend = this.#random.chance(this.#options.scenario.autoExtendChance)
-    const call = this.#redlock.handOver(lease, { leaseMs, autoExtend })
-    const outcome = await this.#track(`handOver ${lease.resource}`, call)
-    if (outcome.status !== 'granted') return
-    if (outcome.lease.token === lease.token) this.#options.referee.passedOn++
-    await this.#holdAndEnd(clock, outcome.lease, autoExtend)
+    const next = this.#redlock.handOver(lease, { leaseMs, autoExtend })
+    if (next !== undefined) {
+      this.#options.referee.passedOn++
+      await this.#holdAndEnd(clock, next, autoExtend)
+      return
+    }
+    // As a worker does: the next job asks right behind the release.
+    void this.#track(`release ${lease.resource}`, lease.release())
+    const call = this.#redlock.tryAcquire(lease.resources, { leaseMs, autoExtend })
+    const outcome = await this.#track(`tryAcquire ${lease.resource}`, call)
+    if (outcome.status === 'granted') await this.#holdAndEnd(clock, outcome.lease, autoExtend)
   }
 
   async #hold(clock: VirtualClock, holding: Holding, autoExtend: boolean): Promise<void> {

@@ -61,9 +61,8 @@ export class SimulatedNetwork {
     return this.#profile
   }
 
-  /** `farMs` is what every message takes longer. */
-  link(farMs = 0): Link {
-    const link = new Link(this, this.#options, farMs)
+  link(): Link {
+    const link = new Link(this, this.#options)
     this.#links.push(link)
     return link
   }
@@ -78,7 +77,6 @@ export class SimulatedNetwork {
 export class Link {
   readonly #network: SimulatedNetwork
   readonly #options: NetworkOptions
-  readonly #farMs: number
   readonly #cut = { request: false, reply: false }
   #held: {
     readonly direction: 'request' | 'reply'
@@ -89,10 +87,9 @@ export class Link {
   #generations = 0
   #executed = 0
 
-  constructor(network: SimulatedNetwork, options: NetworkOptions, farMs: number) {
+  constructor(network: SimulatedNetwork, options: NetworkOptions) {
     this.#network = network
     this.#options = options
-    this.#farMs = farMs
   }
 
   socket(): Socket {
@@ -132,7 +129,7 @@ export class Link {
       faults.add(direction === 'request' ? 'request lost' : 'reply lost')
       return
     }
-    const delayMs = this.#farMs + this.#delayMs()
+    const delayMs = this.#delayMs()
     if (delayMs > deadlineMs) faults.add('delayed past the deadline')
     const at = this.#inOrder(time.now + delayMs, direction, socket)
     time.at(at, this.#arrival(direction, socket, arrive))

@@ -3,14 +3,12 @@
  * breaks things, then everything heals, every client must get every resource within the bound, and
  * all is closed and searched for remains. The same seed and the same code give the same run.
  */
-import { RedlockCells } from '../../src/redlock/cells/redlock-cells.ts'
 import { Redlock } from '../../src/redlock/redlock.ts'
 import { FaultCounts } from './fault-counts.ts'
 import { LONG_MS, Nemesis } from './nemesis.ts'
 import { Referee, type Violation } from './referee.ts'
 import { callsUsing, drawScenario, MAX_LEASE_MS, type Clocks, type Scenario } from './scenario.ts'
 import { SeededRandom } from './seeded-random.ts'
-import { cellsAsRedlock, type CellsClass } from './simulated-cells.ts'
 import { SimulatedClient, type RedlockClass } from './simulated-client.ts'
 import { SimulatedMaster, type Disk } from './simulated-master.ts'
 import { SimulatedNetwork } from './simulated-network.ts'
@@ -23,9 +21,8 @@ export interface SimulationOptions {
   /** Left out: drawn. */
   readonly masters?: number | undefined
   readonly clients: number
-  /** The classes under test; others for a changed copy of the source. */
+  /** The class under test; another for a changed copy of the source. */
   readonly Redlock?: RedlockClass
-  readonly Cells?: CellsClass
   /** Gets every line of what happens, for a run that is looked at. */
   readonly onTrace?: (line: string) => void
 }
@@ -48,7 +45,6 @@ export interface SimulationResult {
 
 /** How often the referee looks on its own. */
 const LOOK_MS = 25
-const CELLS_MASTERS = 6
 /** Of two fleets on the same servers. */
 const NAMESPACES = ['sim', 'sim:other'] as const
 const RECORDS: readonly string[] = NAMESPACES.map((name) => `${name}:master`)
@@ -156,7 +152,7 @@ class World {
     })
     // The fleet was founded before the run: most masters know that they hold no leases.
     if (this.#random.chance(0.9)) {
-      const terms = [master.runId, MAX_LEASE_MS, this.#fleetSize]
+      const terms = [master.runId, MAX_LEASE_MS, this.#mastersCount]
       for (const name of NAMESPACES) master.eval('bootstrap', [`${name}:master`], terms)
     }
     return master
@@ -176,7 +172,7 @@ class World {
       referee: this.#referee,
       faults: this.#faults,
       resources: () => {
-        const isSane = clocks === 'sane' || clocks === 'cells'
+        const isSane = clocks === 'sane'
         const era = isSane ? 0 : Math.floor(this.#time.now / FRESH_NAMES_MS)
         if (isSane && random.chance(0.01)) return ['{r}-seldom']
         const names = Array.from(
@@ -188,7 +184,7 @@ class World {
       scenario: this.#scenario,
       namespace: NAMESPACES[twoFleets && index === 2 ? 1 : 0],
       using: callsUsing(this.#options.seed),
-      Redlock: this.#service(),
+      Redlock: this.#options.Redlock ?? Redlock,
       trace: this.#trace,
       answered: (...answer) => {
         this.#nemesis?.answered(...answer)
@@ -197,23 +193,13 @@ class World {
   }
 
   get #mastersCount(): number {
-    if (this.#scenario.clocks === 'cells') return CELLS_MASTERS
     return this.#options.masters ?? this.#scenario.masters
-  }
-
-  get #fleetSize(): number {
-    return this.#scenario.clocks === 'cells' ? CELLS_MASTERS / 2 : this.#mastersCount
   }
 
   #disk(): Disk {
     const { durableChance, halfDurableChance } = this.#scenario
     if (this.#random.chance(durableChance)) return 'always'
     return this.#random.chance(halfDurableChance) ? 'half' : 'none'
-  }
-
-  #service(): RedlockClass {
-    const { clocks, seed, Redlock: Service = Redlock, Cells = RedlockCells } = this.#options
-    return clocks === 'cells' ? cellsAsRedlock(Cells, seed) : Service
   }
 
   #startLate(client: SimulatedClient | undefined, lateMs: number): void {

@@ -3,7 +3,6 @@ import { Redlock } from '../../src/redlock/redlock.ts'
 import type { RedlockOptions } from '../../src/redlock/settings.ts'
 import { FaultCounts } from './fault-counts.ts'
 import { SeededRandom } from './seeded-random.ts'
-import type { RedlockClass } from './simulated-client.ts'
 import { SimulatedConnection } from './simulated-connection.ts'
 import { SimulatedMaster } from './simulated-master.ts'
 import { CALM, SimulatedNetwork, type Link, type NetworkProfile } from './simulated-network.ts'
@@ -28,7 +27,7 @@ export class SmallWorld {
   readonly #random: SeededRandom
   readonly #network: SimulatedNetwork
 
-  constructor(seed: number, masters: number, profile: NetworkProfile = CALM, fleet = masters) {
+  constructor(seed: number, masters: number, profile: NetworkProfile = CALM) {
     this.#random = new SeededRandom(seed)
     this.#network = new SimulatedNetwork({
       time: this.time,
@@ -45,16 +44,12 @@ export class SmallWorld {
         trueNow: () => this.time.now,
         disk: 'none',
       })
-      master.eval('bootstrap', [`${NAMESPACE}:master`], [master.runId, MAX_LEASE_MS, fleet])
+      master.eval('bootstrap', [`${NAMESPACE}:master`], [master.runId, MAX_LEASE_MS, masters])
       return master
     })
   }
 
-  client(
-    owner: string,
-    options: Partial<RedlockOptions> = {},
-    Service: RedlockClass = Redlock,
-  ): SmallClient {
+  client(owner: string, options: Partial<RedlockOptions> = {}): SmallClient {
     const { time, masters } = this
     const clock = new VirtualClock({
       time,
@@ -64,7 +59,7 @@ export class SmallWorld {
     })
     const links = masters.map(() => this.#network.link())
     let connected = 0
-    const redlock = new Service({
+    const redlock = new Redlock({
       leaseMs: 1_000,
       maxLeaseMs: MAX_LEASE_MS,
       namespace: NAMESPACE,

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { Redlock, RedlockCells, silentLogger } from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { lockServiceCases, memoryFleet, type LockServiceCase } from '../../src/testing/index.ts'
 import { useFleet } from '../fixtures.ts'
 import { closeMemoryServices, memoryService, WRONG } from '../lock/wrong-services.ts'
@@ -46,17 +46,6 @@ describe('the cases for lock services pass with', () => {
   describe('a Redlock', () => {
     const open = async (): Promise<Redlock> =>
       ready(new Redlock({ ...OPTIONS, masters: await urls(), namespace: fixture.namespace }))
-    lockServiceCases({ open, network: networkOf(() => proxies) }).forEach(pass)
-  })
-
-  describe('cells', () => {
-    const open = async (): Promise<RedlockCells> => {
-      const [one = '', ...others] = await urls()
-      const cells = { a: [one], b: others.slice(0, 3) }
-      const redlock = new RedlockCells({ ...OPTIONS, cells, namespace: fixture.namespace })
-      await Promise.all([...redlock.cells.values()].map(ready))
-      return redlock
-    }
     lockServiceCases({ open, network: networkOf(() => proxies) }).forEach(pass)
   })
 

@@ -5,6 +5,7 @@
  * KEYS are BullMQ's. ARGV[1] is a JSON array of our arguments, which our text sees as ARGV; what
  * follows it are BullMQ's.
  */
+import { luaText } from '../../lua.ts'
 import { bullmqScripts, type BullmqScript } from './bullmq-scripts.ts'
 
 export interface ComposedScript {
@@ -20,28 +21,22 @@ export interface ComposedScript {
 const REVISION = 7
 
 interface Composition {
-  /**
-   * Lua that runs first where the rest is seldom needed. `whole(resumes)` is the library and the
-   * body, as a function.
-   */
-  readonly usual?: string
-  readonly library: string
-  /** Lua that may call `bullmq(redis, KEYS, theirs)`; what it returns is the reply. */
-  readonly body: string
   /** Commands of BullMQ that the replaced `redis` looks at; without it, all. */
   readonly watched?: readonly string[]
   /** Tells two scripts apart that take the place of the same one. */
   readonly variant?: string
   /**
-   * The body runs BullMQ's text for several jobs: `bullmqWith(redis)` returns a function of
+   * The file runs BullMQ's text for several jobs: `bullmqWith(redis)` returns a function of
    * `(KEYS, theirs)`.
    */
   readonly repeats?: boolean
 }
 
+/** @param file in `lua/`: what it returns is the reply. It may call `bullmq(redis, KEYS, theirs)`. */
 export function composedScript(
   replaces: string,
-  { usual, library, body, watched, variant = '', repeats = false }: Composition,
+  file: string,
+  { watched, variant = '', repeats = false }: Composition = {},
 ): ComposedScript {
   const { numberOfKeys, lua } = scriptOf(replaces)
   const text = watched === undefined ? lua : passing(lua, watched)
@@ -55,9 +50,7 @@ export function composedScript(
       repeats ? asRepeated('bullmqWith', text) : asFunction('bullmq', text),
       'local theirs = {unpack(ARGV, 2)}',
       'local ARGV = cjson.decode(ARGV[1])',
-      ...(usual === undefined
-        ? [library, body]
-        : ['local function whole(resumes)', library, body, 'end', usual]),
+      luaText(`line/lua/${file}`),
     ].join('\n'),
   }
 }
@@ -72,21 +65,30 @@ function passing(lua: string, watched: readonly string[]): string {
 /**
  * A script of ours alone, with BullMQ's `promote` at hand. It is put together when it is first
  * needed: BullMQ has been checked by then.
+ * @param file in `lua/`.
  */
-export function ownScript(name: string, library: string, body: string): ComposedScript {
+export function lineScript(file: string): ComposedScript {
   return {
-    ...keyScript(name, ''),
+    ...ofOneKey(file),
     get lua() {
-      return [asFunction('bullmqPromote', scriptOf('promote').lua), library, body].join('\n')
+      return [
+        asFunction('bullmqPromote', scriptOf('promote').lua),
+        luaText(`line/lua/${file}`),
+      ].join('\n')
     },
   }
 }
 
 /**
  * A script of ours that touches no job. Its ARGV begin with the space of our keys and the slots.
+ * @param path from `src/` on.
  */
-export function keyScript(name: string, lua: string): ComposedScript {
-  return { replaces: '', command: `redlock:${REVISION}:${name}`, numberOfKeys: 1, lua }
+export function keyScript(path: string): ComposedScript {
+  return { ...ofOneKey(path.slice(path.lastIndexOf('/') + 1)), lua: luaText(path) }
+}
+
+function ofOneKey(name: string): Omit<ComposedScript, 'lua'> {
+  return { replaces: '', command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 }
 }
 
 function scriptOf(name: string): BullmqScript {

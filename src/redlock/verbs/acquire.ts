@@ -5,7 +5,7 @@ import type { CallResult, Master } from '../wire/master.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { RESERVED } from '../quorum/quorum.ts'
 import type { Verb } from '../quorum/poll.ts'
-import type { Claim, Predecessor } from './claim.ts'
+import type { Claim } from './claim.ts'
 import { isCount, readVote, type AcquireVote } from './votes.ts'
 
 /**
@@ -16,14 +16,12 @@ export const TOKENS_PER_GRANT = 64
 
 /**
  * `proposal` is in µs. `waitMs` is how long the caller goes on waiting under the name `waiter` when
- * it is not granted; 0 and '' if it does not. `predecessor` is the token to take over from, and
- * `predecessorCounter` the counter it was granted; left out where there is none.
+ * it is not granted; 0 and '' if it does not.
  * Returns  counter, when granted | taken, holder's token, its PTTL ms | quarantined, ms to go
  *          | skewed, ms the proposal is ahead | abandoned | unenrolled
  * Keeps: all resources or none. The counter of a resource grows by `TOKENS_PER_GRANT` at least with
  * every grant to a new token. A repeated call for the holder's own token grants again with the same
- * counter and does not lengthen the lease. A lease is taken over only from the token that ended it,
- * and only where no later grant was made. A caller that goes on waiting gets its place in the same
+ * counter and does not lengthen the lease. A caller that goes on waiting gets its place in the same
  * call, so that no release can slip in between. Places are in the order of arrival plus patience,
  * `waitMs`, of which no more than the longest lease counts. No key of a holder outlasts the longest
  * lease, also where the server's clock was set back. A counter that has expired was below
@@ -31,20 +29,21 @@ export const TOKENS_PER_GRANT = 64
  */
 export const acquireProcedure: Procedure = {
   name: 'acquire',
-  parameters: [
-    ...['resources', 'token', 'leaseMs', 'proposal', 'waitMs', 'waiter'],
-    ...['predecessor', 'predecessorCounter'],
-  ],
+  parameters: ['resources', 'token', 'leaseMs', 'proposal', 'waitMs', 'waiter'],
   lua: `
+-- rule: unenrolled-grants-nothing
 if not enrolled then return {'unenrolled'} end
+-- rule: quarantined-grants-nothing
 if quarantineMs > 0 then return {'quarantined', quarantineMs} end
 local aheadMs = tonumber(proposal) / 1000 - nowMs
+-- rule: proposal-far-ahead-is-refused
 if aheadMs > tonumber(maxClockSkewMs) then return {'skewed', math.ceil(aheadMs)} end
 local reserved = false
 if flagged then
   local refusals = {tombstoneKey(token)}
   for _, resource in ipairs(resources) do refusals[#refusals + 1] = nextKey(resource) end
   reserved = redis.call('EXISTS', unpack(refusals)) > 0
+  -- rule: abandoned-token-is-refused
   if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
 end
 local function refuse(resource, holder, holderKey)
@@ -61,20 +60,20 @@ end
 local counter, mine = 0, true
 for _, resource in ipairs(resources) do
   local holder = redis.call('GET', leaseKey(resource))
-  local count = tonumber(redis.call('GET', fenceKey(resource)) or '0')
-  local free = not holder or holder == token
-    or (holder == predecessor and count <= tonumber(predecessorCounter))
-  if not free then return refuse(resource, holder, leaseKey(resource)) end
+  -- rule: held-resource-is-not-granted
+  if holder and holder ~= token then return refuse(resource, holder, leaseKey(resource)) end
   local named = reserved and not holder and redis.call('GET', nextKey(resource))
   if named and (waiter == '' or not string.find(named, waiter, 1, true)) then
     return refuse(resource, '${RESERVED}', nextKey(resource))
   end
   if holder ~= token then mine = false end
-  counter = math.max(counter, count)
+  counter = math.max(counter, tonumber(redis.call('GET', fenceKey(resource)) or '0'))
 end
 if mine then return counter end
+-- rule: token-above-forgotten-ones
 counter = math.max(counter, earliestUs)
 local fence = proposal
+-- rule: counter-grows-with-every-grant
 if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end
 for _, resource in ipairs(resources) do
   redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)
@@ -90,6 +89,7 @@ return tonumber(fence)
     if not nowMs then readRecord() end
     local proposed = tonumber(proposal)
     local leaseKey, fenceKey = leasePrefix .. resource, fencePrefix .. resource
+    -- rule: short-acquire-in-usual-cases
     if not grants or flagged or proposed > latestUs or proposed < earliestUs
       or call('SET', leaseKey, token, 'NX', 'PX', leaseMs, 'GET') then
       return procedure('acquire')({resource}, token, leaseMs, proposal, tonumber(waitMs), waiter)
@@ -115,7 +115,6 @@ export interface Wish {
   readonly waitMs: number
   /** By what name it waits; '' for none. */
   readonly waiter: string
-  readonly predecessor?: Predecessor | undefined
 }
 
 const NOT_SENT: CallResult = {
@@ -138,14 +137,13 @@ export class Acquire implements Verb<AcquireVote> {
   constructor(
     fleet: Fleet,
     { resources, token }: Claim,
-    { leaseMs, waitMs, waiter, predecessor }: Wish,
+    { leaseMs, waitMs, waiter }: Wish,
     proposal: number,
   ) {
     // An answer that comes after the lease would be over is none.
     this.timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
     this.#fleet = fleet
     const args = [resources, token, leaseMs, String(proposal), waitMs, waiter]
-    if (predecessor !== undefined) args.push(predecessor.token, String(predecessor.counter))
     this.#call = callOf(acquireProcedure, args)
     this.#granted = { kind: 'granted', counter: proposal }
   }
@@ -157,6 +155,7 @@ export class Acquire implements Verb<AcquireVote> {
   read(master: Master, result: CallResult): AcquireVote {
     // This very reply may have shown that the master's clock jumped.
     const waitMs = this.#fleet.clocks.suspendedMs(master)
+    // rule: suspended-master-grants-nothing
     if (waitMs > 0) return { kind: 'suspended', waitMs }
     const vote =
       result.ok && result.reply === USUAL

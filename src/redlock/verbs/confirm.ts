@@ -8,8 +8,7 @@ import { isCount, readVote, type ConfirmVote } from './votes.ts'
 
 /**
  * Returns  counter, highest value after the write | lost | unenrolled
- * Keeps: a counter is raised only for the token that holds every one of the leases. A key that was
- * healed within a quarantine (tombstone) has no vote here either.
+ * Keeps: a counter is raised only for the token that holds every one of the leases.
  */
 export const confirmProcedure: Procedure = {
   name: 'confirm',
@@ -17,9 +16,9 @@ export const confirmProcedure: Procedure = {
   lua: `
 if not enrolled then return {'unenrolled'} end
 for _, resource in ipairs(resources) do
+  -- rule: confirm-only-my-key
   if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end
 end
-if quarantineMs > 0 and flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'lost'} end
 local highest = 0
 for _, resource in ipairs(resources) do
   local counter = math.max(tonumber(redis.call('GET', fenceKey(resource)) or '0'), tonumber(fence))
@@ -55,6 +54,7 @@ export class Confirm implements Verb<ConfirmVote> {
 
   /** A counter beyond the fencing token belongs to a later grant. */
   isFor(vote: ConfirmVote): boolean {
+    // rule: confirm-counts-the-exact-token
     return vote.kind === 'counter' && vote.counter === this.#fencingToken
   }
 }

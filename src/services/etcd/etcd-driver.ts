@@ -62,8 +62,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const keys = wish.resources.map((resource) => this.#key(resource))
     const leaseId = leaseIdOf(wish.token)
     const leaseMs = await this.#grantLease(leaseId, wish.leaseMs)
-    const absent = keys.map((key) => compare(key, 'CREATE', { create_revision: '0' }))
-    const outcome = await this.#put(wish, keys, leaseId, leaseMs, absent)
+    const outcome = await this.#put(wish, keys, leaseId, leaseMs)
     if (outcome.status !== 'granted') await this.#revoke(leaseId)
     return outcome
   }
@@ -91,15 +90,6 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
   /** A transaction that arrives later names a lease that is gone, and is refused. */
   async abandon({ token }: Wish): Promise<void> {
     await this.#revoke(leaseIdOf(token))
-  }
-
-  async handOver(claim: EtcdClaim, wish: Wish): Promise<ClaimOutcome<EtcdClaim>> {
-    const { keys, leaseId, leaseMs, revision } = claim
-    const renewed = await this.#call('/v3/lease/keepalive', { ID: leaseId })
-    if (Number(renewed['TTL'] ?? 0) <= 0)
-      return { status: 'split', resource: wish.resources[0] ?? '' }
-    const mine = keys.map((key) => compare(key, 'MOD', { mod_revision: revision }))
-    return this.#put(wish, keys, leaseId, leaseMs, mine, renewed.header?.raft_term)
   }
 
   listen(resources: readonly string[]): Listening {
@@ -194,13 +184,11 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     keys: readonly string[],
     leaseId: string,
     leaseMs: number,
-    conditions: readonly object[],
-    term?: string,
   ): Promise<ClaimOutcome<EtcdClaim>> {
     const value = encoded(wish.token)
     const before = this.#revision
     const reply = await this.#call('/v3/kv/txn', {
-      compare: conditions,
+      compare: keys.map((key) => compare(key, 'CREATE', { create_revision: '0' })),
       success: keys.map((key) => ({ request_put: { key, value, lease: leaseId } })),
       failure: keys.map((key) => ({ request_range: { key } })),
     })
@@ -214,9 +202,6 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
       if (mine.length < keys.length) return refused(wish, keys, held[0], leaseMs)
       // The transaction was sent twice: the first one did it.
       revision = mine[0]?.mod_revision ?? ''
-    }
-    if (term !== undefined && term !== reply.header?.raft_term) {
-      throw new Error('the leader of etcd changed during the hand-over')
     }
     const fencingToken = Number(revision)
     if (fencingToken <= before && reply['succeeded'] === true) {

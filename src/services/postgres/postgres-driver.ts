@@ -112,12 +112,6 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
     await this.#on(this.#statements.abandon, wish, [wish.token])
   }
 
-  async handOver(claim: PostgresClaim, wish: Wish): Promise<ClaimOutcome<PostgresClaim>> {
-    const values = [wish.token, wish.leaseMs, claim.wish.token]
-    const outcome = this.#outcome(await this.#on(this.#statements.handOver, wish, values), wish)
-    return outcome === 'missing' ? { status: 'split', resource: wish.resources[0] ?? '' } : outcome
-  }
-
   async inspect(resource: string): Promise<Inspection> {
     const { rows } = await this.#read(this.#statements.inspect, resource)
     const [row] = rows as readonly Listed[]

@@ -14,7 +14,6 @@ export interface Statements {
   readonly create: string
   readonly insert: string
   readonly acquire: string
-  readonly handOver: string
   readonly extend: string
   readonly release: string
   readonly abandon: string
@@ -37,21 +36,6 @@ const NEXT_TOKEN =
 export function statementsFor(table: string): Statements {
   const locked = (lock: string, where = ''): string =>
     `SELECT * FROM ${table} WHERE ${KEY} ${where} ORDER BY resource FOR ${lock}`
-  /** $1 namespace, $2 resources, $3 token, $4 ms. Returns every resource, and the token granted. */
-  const grant = (isFree: string, lock: string): string => `
-    WITH found AS MATERIALIZED (${locked(lock)}),
-    free AS (
-      SELECT ${NEXT_TOKEN} AS next_token FROM found
-      HAVING count(*) = cardinality($2::text[])
-        AND bool_and(${isFree} AND refused IS DISTINCT FROM $3)
-    ),
-    claimed AS (
-      UPDATE ${table} SET holder = $3, fencing_token = next_token, expires_at = ${LATER}
-      FROM free WHERE ${KEY} RETURNING fencing_token
-    )
-    SELECT resource, holder, (SELECT max(fencing_token) FROM claimed) AS granted,
-      GREATEST(0, extract(epoch FROM expires_at - clock_timestamp()) * 1000)::float8 AS left_ms
-    FROM ${table} WHERE ${KEY} ORDER BY resource`
   return {
     create: `
       CREATE TABLE ${table} (
@@ -67,9 +51,23 @@ export function statementsFor(table: string): Statements {
     insert: `
       INSERT INTO ${table} (namespace, resource)
       SELECT $1, name FROM unnest($2::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING`,
-    acquire: grant('expires_at <= clock_timestamp()', 'UPDATE SKIP LOCKED'),
-    /** $5 is the predecessor's token. Waits while another client's attempt has the row. */
-    handOver: grant('holder = $5 AND expires_at > clock_timestamp()', 'UPDATE'),
+    /**
+     * $1 namespace, $2 resources, $3 token, $4 ms. Returns every resource, and the token granted.
+     */
+    acquire: `
+      WITH found AS MATERIALIZED (${locked('UPDATE SKIP LOCKED')}),
+      free AS (
+        SELECT ${NEXT_TOKEN} AS next_token FROM found
+        HAVING count(*) = cardinality($2::text[])
+          AND bool_and(expires_at <= clock_timestamp() AND refused IS DISTINCT FROM $3)
+      ),
+      claimed AS (
+        UPDATE ${table} SET holder = $3, fencing_token = next_token, expires_at = ${LATER}
+        FROM free WHERE ${KEY} RETURNING fencing_token
+      )
+      SELECT resource, holder, (SELECT max(fencing_token) FROM claimed) AS granted,
+        GREATEST(0, extract(epoch FROM expires_at - clock_timestamp()) * 1000)::float8 AS left_ms
+      FROM ${table} WHERE ${KEY} ORDER BY resource`,
     extend: `
       WITH mine AS MATERIALIZED (
         ${locked('NO KEY UPDATE', 'AND holder = $3 AND expires_at > clock_timestamp()')}

@@ -1,7 +1,7 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
 import { systemClock } from '../../clock.ts'
 import { defineScript, type Script } from '../../redlock/wire/script.ts'
-import { ASLEEP } from '../../line/line-library.ts'
+import { ASLEEP } from '../../line/asleep.ts'
 import { globEscape } from './glob.ts'
 import type { QueueView } from './queue-view.ts'
 

@@ -328,9 +328,9 @@ const WORDS: Readonly<Record<Conflict, string>> = {
   'token-repeated': 'one fencing token for two leases',
 }
 
-function describe({ scope, names, owner, fencingToken, end, ...record }: LeaseRecord): string {
+function describe({ namespace, names, owner, fencingToken, end, ...record }: LeaseRecord): string {
   const from = new Date(record.grantedWallMs).toISOString()
   const heldMs = (record.trustedUntilMs - record.grantedMs).toFixed(1)
   const resource = names.join(' + ')
-  return `${resource} of ${scope} by ${owner} (token ${fencingToken}, from ${from}, trusted for ${heldMs} ms, ${end ?? 'no end'})`
+  return `${resource} of ${namespace} by ${owner} (token ${fencingToken}, from ${from}, trusted for ${heldMs} ms, ${end ?? 'no end'})`
 }

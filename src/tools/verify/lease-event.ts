@@ -23,8 +23,6 @@ export interface GrantedEvent extends EventBase {
   readonly trustedForMs: number
   /** Where there are several; the lease covers all of them. */
   readonly resources?: readonly string[]
-  /** Where there are several fleets. */
-  readonly cell?: string
 }
 
 interface ExtendedEvent extends EventBase {

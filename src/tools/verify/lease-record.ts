@@ -1,9 +1,10 @@
 /** One lease as its events tell it. */
 import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
 
-export interface LeaseRecord extends Pick<GrantedEvent, 'lock' | 'machine' | 'owner' | 'slots'> {
-  /** Of one fleet: leases of different scopes have nothing to do with each other. */
-  readonly scope: string
+export interface LeaseRecord extends Pick<
+  GrantedEvent,
+  'lock' | 'machine' | 'owner' | 'namespace' | 'slots'
+> {
   /** Resources, or one slot of a resource. */
   readonly names: readonly string[]
   fencingToken: number
@@ -19,11 +20,10 @@ export interface LeaseRecord extends Pick<GrantedEvent, 'lock' | 'machine' | 'ow
 }
 
 export function newRecord(event: GrantedEvent): LeaseRecord {
-  const { lock, machine, owner, namespace, cell, slots, fencingToken } = event
+  const { lock, machine, owner, namespace, slots, fencingToken } = event
   const { monotonicMs, wallMs, trustedForMs } = event
   return {
-    ...{ lock, machine, owner, slots, fencingToken },
-    scope: cell === undefined ? namespace : `${namespace} in cell ${cell}`,
+    ...{ lock, machine, owner, namespace, slots, fencingToken },
     names: event.resources ?? [event.resource],
     grantedMs: monotonicMs,
     trustedUntilMs: monotonicMs + trustedForMs,
@@ -47,6 +47,6 @@ export function update(record: LeaseRecord, event: Exclude<LeaseEvent, GrantedEv
 }
 
 /** Where conflicts of a name are looked for: the resource with all of its slots. */
-export function groupOf({ scope, slots }: LeaseRecord, name: string): string {
-  return `${scope}: ${slots > 1 ? name.replace(/#\d+$/, '') : name}`
+export function groupOf({ namespace, slots }: LeaseRecord, name: string): string {
+  return `${namespace}: ${slots > 1 ? name.replace(/#\d+$/, '') : name}`
 }

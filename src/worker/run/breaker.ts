@@ -19,7 +19,6 @@ const PROBE_MS = { min: 200, spread: 200 }
 export class Breaker {
   readonly #options: BreakerOptions
   #open = false
-  #probing = false
 
   constructor(options: BreakerOptions) {
     this.#options = options
@@ -31,21 +30,7 @@ export class Breaker {
 
   /** A job could not be leased because too few masters answered. */
   trip(): void {
-    if (this.#open || this.#probing || this.#options.signal.aborted) return
-    if (this.#options.locks.probe === undefined) this.#enterOpen()
-    else void this.#probe()
-  }
-
-  /** Of several fleets the others may be there, and then their jobs run. */
-  async #probe(): Promise<void> {
-    this.#probing = true
-    // Closing: nothing is to be opened.
-    const isReachable = await this.#isReachable().catch(() => true)
-    this.#probing = false
-    if (!isReachable && !this.#options.signal.aborted) this.#enterOpen()
-  }
-
-  #enterOpen(): void {
+    if (this.#open || this.#options.signal.aborted) return
     this.#open = true
     this.#options.onOpen()
     void this.#untilReachable()
@@ -67,7 +52,7 @@ export class Breaker {
 
   async #isReachable(): Promise<boolean> {
     const { locks, probeResource } = this.#options
-    const outcome = await (locks.probe?.(probeResource) ?? locks.tryAcquire(probeResource))
+    const outcome = await locks.tryAcquire(probeResource)
     if (outcome.status === 'granted') await outcome.lease.release()
     return outcome.status !== 'unreachable'
   }

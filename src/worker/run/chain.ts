@@ -1,7 +1,8 @@
 /**
  * How a line goes on in the worker that has just finished its job, without a question to the lock
- * masters. The trip that finishes a job wakes the next job of its line and fetches it; meanwhile
- * the lease is handed over to that job, with its own fencing token.
+ * masters. The trip that finishes a job wakes the next job of its line and fetches it. The lease is
+ * handed over to that job, with its own fencing token. Where it cannot be, it is released, and the
+ * next job acquires anew, right behind the release.
  *
  * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
  * job goes behind the jobs that wait, and what was used too much counts against the next burst.
@@ -11,8 +12,8 @@ import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
 import { Deadlines, systemClock, type Deadline, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
-import type { AcquireOutcome } from '../../lock/outcome.ts'
+import type { LeaseOptions } from '../../lock/acquire-options.ts'
+import type { LockService } from '../../lock/lock-service.ts'
 import type { Ending, Move, Taking, Turn } from '../../line/line-backend.ts'
 import { shareFrom } from '../../line/shares.ts'
 import { isWithin } from './admission.ts'
@@ -20,7 +21,8 @@ import { LoopLoad } from './loop-load.ts'
 
 /** What the job before left for the next one of its line. */
 export interface Reserved {
-  readonly outcome: Promise<AcquireOutcome>
+  /** Its own. */
+  readonly lease: Lease
   /** Of the job before it. */
   readonly move: Move
   /** When the job before it had done its work, on the monotonic clock. */
@@ -64,7 +66,7 @@ export class Chain {
   readonly #load = new LoopLoad()
   readonly #finishing = new Deadlines(systemClock)
   readonly #starting = new Deadlines(systemClock)
-  readonly #reserved = new Map<string, Link & Reserved>()
+  readonly #reserved = new Map<string, Link>()
   /** Jobs whose last trip is under way. */
   #ending = 0
 
@@ -80,7 +82,7 @@ export class Chain {
     this.#reserved.delete(jobId)
     reserved.deadline?.leave(reserved)
     if (reserved.move.lines === lines) return reserved
-    void releaseGranted(reserved.outcome)
+    void reserved.lease.release()
     return undefined
   }
 
@@ -90,7 +92,7 @@ export class Chain {
    */
   end(done: Done): Ending {
     const { timestamp, lines, lease, turn, workedMs, takes } = done
-    const { share, chargedMs, isFollowed } = turn
+    const { share, chargedMs } = turn
     const burstMs = this.#options.burstMs * (shareFrom(share)?.weight ?? 1)
     const workMs = Math.max(MIN_JOB_MS, workedMs)
     const allMs = done.usedMs + workMs
@@ -107,8 +109,7 @@ export class Chain {
       offers: isSpent && isOneOfMany && this.#isBusy(workedMs),
       takes,
     }
-    const isEager = !isSpent && isFollowed && this.handsOver
-    const link = new Link(this, lease, move, isEager, systemClock.now())
+    const link = new Link(this, lease, move, systemClock.now())
     link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
     this.#ending++
     return link
@@ -126,14 +127,9 @@ export class Chain {
     await Promise.all(
       reserved.map((link) => {
         link.deadline?.leave(link)
-        return releaseGranted(link.outcome)
+        return link.lease.release()
       }),
     )
-  }
-
-  /** @internal */
-  get handsOver(): boolean {
-    return this.#options.locks.handOver !== undefined
   }
 
   /** @internal */
@@ -142,7 +138,7 @@ export class Chain {
   }
 
   /** @internal */
-  reserve(jobId: string, link: Link & Reserved): void {
+  reserve(jobId: string, link: Link): void {
     link.deadline = this.#starting.in(START_LIMIT_MS, link)
     this.#reserved.set(jobId, link)
   }
@@ -152,18 +148,14 @@ export class Chain {
     this.#reserved.delete(jobId)
   }
 
-  /** @internal */
-  async handOver(lease: Lease): Promise<AcquireOutcome> {
+  /** @internal The lease of the next job; undefined where that job has to acquire anew. */
+  handOver(lease: Lease): Lease | undefined {
     const { locks, leaseOptions } = this.#options
     try {
-      if (locks.handOver !== undefined && lease.remainingMs() > 0) {
-        return await locks.handOver(lease, leaseOptions)
-      }
+      return lease.remainingMs() > 0 ? locks.handOver?.(lease, leaseOptions) : undefined
     } catch {
-      // The lease was lost in this moment, or the service is closing: the next job asks itself.
+      return undefined // The lease was lost in this moment, or the service is closing.
     }
-    await lease.release()
-    return { status: 'split', resource: lease.resource, answers: [] }
   }
 }
 
@@ -171,62 +163,55 @@ export class Chain {
  * From the end of a job to the start of the next one of its line. What it does belongs to the trace
  * of the job that ends, wherever BullMQ calls it.
  */
-class Link extends AsyncResource implements Ending, Expiring {
+class Link extends AsyncResource implements Ending, Expiring, Reserved {
   readonly move: Move
   readonly endedAt: number
+  /** Of the job that ends, and then of the next one. */
+  lease: Lease
   taken: Ending['taken']
-  outcome: Promise<AcquireOutcome> | undefined
   deadline: Deadline | undefined
   readonly #chain: Chain
-  readonly #lease: Lease
-  readonly #isEager: boolean
   #isOver = false
   #reservedFor: string | undefined
 
-  /** @param isEager it hands over while the trip is under way. */
-  constructor(chain: Chain, lease: Lease, move: Move, isEager: boolean, endedAt: number) {
+  constructor(chain: Chain, lease: Lease, move: Move, endedAt: number) {
     super('redlock.job')
     this.move = move
     this.endedAt = endedAt
     this.#chain = chain
-    this.#lease = lease
-    this.#isEager = isEager
+    this.lease = lease
   }
 
   /** Behind the bytes of the trip, and while it is under way. */
   sent(): void {
-    if (this.#isEager && !this.#isOver) this.#handOver()
-    else if (this.move.offers) this.returned()
+    if (this.move.offers) this.returned()
   }
 
-  returned(jobId?: string, turn?: Turn): void {
+  returned(jobId = '', turn?: Turn): void {
     if (this.#isOver) return
     this.#isOver = true
     this.#chain.ended()
     this.deadline?.leave(this)
-    const isNext = turn?.turn === 'woken' && turn.lines === this.move.lines
-    if (jobId !== undefined && isNext && this.#chain.handsOver && mayHandOver(this.#lease, turn)) {
-      if (this.outcome === undefined) this.#handOver()
+    const isNext = jobId !== '' && turn?.turn === 'woken' && turn.lines === this.move.lines
+    this.runInAsyncScope(() => {
+      const next =
+        isNext && mayHandOver(this.lease, turn) ? this.#chain.handOver(this.lease) : undefined
+      if (next === undefined) {
+        void this.lease.release()
+        return
+      }
+      this.lease = next
       this.#reservedFor = jobId
-      this.#chain.reserve(jobId, this as Link & Reserved)
-    } else {
-      const { outcome } = this
-      void this.runInAsyncScope(() =>
-        outcome === undefined ? this.#lease.release() : releaseGranted(outcome),
-      )
-    }
+      this.#chain.reserve(jobId, this)
+    })
   }
 
   expire(): void {
     if (this.#reservedFor === undefined) this.returned()
     else {
       this.#chain.drop(this.#reservedFor)
-      void releaseGranted(this.outcome)
+      void this.lease.release()
     }
-  }
-
-  #handOver(): void {
-    this.outcome = this.runInAsyncScope(() => this.#chain.handOver(this.#lease))
   }
 }
 
@@ -251,10 +236,4 @@ function mayHandOver({ resource }: Lease, { lines, slots }: Turn): boolean {
   if (slots === undefined) return true
   const [name = ''] = JSON.parse(lines) as readonly string[]
   return isWithin(resource, name, slots)
-}
-
-/** Releases the lease that was granted, if one was. */
-export async function releaseGranted(outcome: Promise<AcquireOutcome> | undefined): Promise<void> {
-  const resolved = await outcome
-  if (resolved?.status === 'granted') await resolved.lease.release()
 }

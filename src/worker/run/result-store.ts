@@ -22,67 +22,10 @@ export interface Dedupe<Data> {
   readonly fresh?: boolean
 }
 
-/** Whether the result in a store may be taken by the job of a place: see {@link Dedupe.fresh}. */
-const MAY_TAKE = `
-local function mayTake(line, place, began)
-  if line == '' then return true end
-  local score = redis.call('ZSCORE', ARGV[1] .. 'line:' .. line, place)
-  local added = math.abs(tonumber(score or 0)) % 0x100000000
-  return added <= tonumber(began or 0) % 0x100000000
-end
-`
-
-/**
- * KEYS  1 store
- * ARGV  1 space · 2 slots · 3 fencing token · 4 ttlMs · 5 line, or '' · 6 place of the job in it
- * Returns  kept, all fields and values | stale, the token that was seen
- * Keeps: who reads claims with its token first, so an older holder cannot write behind its back.
- */
-const claimScript = keyScript(
-  'results:claim',
-  `${MAY_TAKE}
-local seen = redis.call('HMGET', KEYS[1], 'fencingToken', 'resultBegan')
-if seen[1] and tonumber(seen[1]) > tonumber(ARGV[3]) then return {'stale', seen[1]} end
-if not mayTake(ARGV[5], ARGV[6], seen[2]) then redis.call('HDEL', KEYS[1], 'value:result') end
-local fields = redis.call('HGETALL', KEYS[1])
-local began = redis.call('GET', ARGV[1] .. 'line-seq') or 0
-redis.call('HSET', KEYS[1], 'fencingToken', ARGV[3], 'began', began)
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return {'kept', fields}
-`,
-)
-
-/**
- * KEYS  1 store
- * ARGV  1 space · 2 slots · 3 fencing token · 4 ttlMs · 5 field · 6 value
- * Returns  kept | stale, the token that was seen
- */
-const writeScript = keyScript(
-  'results:write',
-  `
-local seen = redis.call('HMGET', KEYS[1], 'fencingToken', 'began')
-if seen[1] and tonumber(seen[1]) > tonumber(ARGV[3]) then return {'stale', seen[1]} end
-redis.call('HSET', KEYS[1], 'fencingToken', ARGV[3], ARGV[5], ARGV[6], 'resultBegan', seen[2] or 0)
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return {'kept'}
-`,
-)
-
-/**
- * KEYS  1 store
- * ARGV  1 space · 2 slots · 3 line, or '' · 4 place of the job in it
- * Returns  the result | false
- */
-const peekScript = keyScript(
-  'results:peek',
-  `${MAY_TAKE}
-local found = redis.call('HMGET', KEYS[1], 'value:result', 'resultBegan')
-return found[1] and mayTake(ARGV[3], ARGV[4], found[2]) and found[1]
-`,
-)
-
-/** KEYS  1 store */
-const dropScript = keyScript('results:drop', `return redis.call('DEL', KEYS[1])`)
+const claimScript = keyScript('worker/lua/claim-result')
+const writeScript = keyScript('worker/lua/write-result')
+const peekScript = keyScript('worker/lua/peek-result')
+const dropScript = keyScript('worker/lua/drop-result')
 
 /** The place of a job that takes no result of a computation that began before it was added. */
 type PlaceInLine = readonly [line: string, place: string]

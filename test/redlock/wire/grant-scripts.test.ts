@@ -158,17 +158,6 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
       expect(await bench.redis.dbsize()).toBe(0)
     })
 
-    it('takes a lease over from a token that ended, only where no grant followed it', async () => {
-      const counter = await bench.granted('old')
-      const from = { token: 'old', counter }
-      expect(await bench.granted('new', { from })).toBe(counter + SPAN)
-      expect(await bench.holder()).toBe('new')
-      expect(await bench.acquire('late', { from })).toEqual(['taken', 'new', ttlMs])
-
-      await bench.redis.set(bench.keys.lease('r'), 'old', 'PX', 10_000)
-      expect(await bench.acquire('late', { from })).toEqual(['taken', 'old', ttlMs])
-    })
-
     it('gives a waiting caller one place, which ends with its waiting', async () => {
       await bench.granted('a')
       await bench.acquire('b')
@@ -327,14 +316,6 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
         expect(ttlMs).toBeGreaterThan(0)
         expect(ttlMs).toBeLessThanOrEqual(MAX_LEASE_MS)
       }
-    })
-
-    it('a key that was healed within a quarantine has no vote in a confirm', async () => {
-      const counter = await bench.granted('a')
-      await bench.redis.hset(bench.keys.master, 'votesInMs', 20_000)
-      await bench.redis.del(bench.keys.lease('r'))
-      expect((await bench.heal('a', counter))[0]).toBe('healed')
-      expect(await bench.confirm('a', counter)).toEqual(['lost'])
     })
   })
 })

@@ -41,7 +41,7 @@ const LIFE = {
   extended: 200,
   taken: 'taken',
   holderSeen: true,
-  handedOver: 'granted',
+  handedOver: true,
   increasing: true,
 }
 

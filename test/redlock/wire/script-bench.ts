@@ -10,7 +10,8 @@ import { acquireProcedure } from '../../../src/redlock/verbs/acquire.ts'
 import { confirmProcedure } from '../../../src/redlock/verbs/confirm.ts'
 import { extendProcedure } from '../../../src/redlock/verbs/extend.ts'
 import { healProcedure } from '../../../src/redlock/verbs/heal.ts'
-import { constantsFor, leaseLibrary } from '../../../src/redlock/verbs/library.ts'
+import { constantsFor } from '../../../src/redlock/settings.ts'
+import { leaseLibrary } from '../../../src/redlock/verbs/library.ts'
 import { releaseProcedure } from '../../../src/redlock/verbs/release.ts'
 import { withdrawProcedure } from '../../../src/redlock/verbs/withdraw.ts'
 import {
@@ -98,7 +99,6 @@ export class ScriptBench {
       leaseMs = 10_000,
       proposal = 0,
       skewMs = SKEW_MS,
-      from = { token: '', counter: 0 },
       waitMs = 0,
       waiter = waitMs > 0 ? `${token}-waits` : '',
       enrolment = [RUN_ID, MAX_LEASE_MS],
@@ -108,15 +108,13 @@ export class ScriptBench {
       readonly leaseMs?: number
       readonly proposal?: number
       readonly skewMs?: number
-      readonly from?: { readonly token: string; readonly counter: number }
       readonly waitMs?: number
       readonly waiter?: string
       readonly enrolment?: Enrolment
       readonly fenceTtlMs?: number
     } = {},
   ): Promise<Reply> {
-    const predecessor = from.token === '' ? [] : [from.token, String(from.counter)]
-    const args = [resources, token, leaseMs, String(proposal), waitMs, waiter, ...predecessor]
+    const args = [resources, token, leaseMs, String(proposal), waitMs, waiter]
     return this.#call(acquireProcedure, args, { skewMs, enrolment, fenceTtlMs })
   }
 

@@ -1,0 +1,83 @@
+/**
+ * `npm run lint:lua`: luacheck over every Lua script as it runs, with the files that it includes.
+ * A file may define more than one script needs, so an unused name of an included file is no fault
+ * unless no file uses it.
+ */
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { findProgram } from './find-program.ts'
+
+const INCLUDE = /^ *--- @include "([\w-]+)"$/
+const DEFINED = /^local function (\w+)/gm
+
+interface Line {
+  readonly file: string
+  readonly number: number
+  readonly text: string
+}
+
+const paths = readdirSync('src', { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.lua'))
+  .map((path) => join('src', path))
+  .sort()
+
+/** Included files, whole or in part of a script, by path. */
+const included = new Set<string>()
+
+function linesOf(file: string): readonly Line[] {
+  const texts = readFileSync(file, 'utf8').split('\n')
+  return texts.map((text, index) => ({ file, number: index + 1, text }))
+}
+
+function expanded(file: string): readonly Line[] {
+  return linesOf(file).flatMap((line) => {
+    const name = INCLUDE.exec(line.text)?.[1]
+    if (name === undefined) return [line]
+    const path = join(dirname(file), `${name}.lua`)
+    included.add(path)
+    const mark = (text: string): Line => ({ ...line, text })
+    return [mark('-- luacheck: push ignore 211'), ...linesOf(path), mark('-- luacheck: pop')]
+  })
+}
+
+function check(lines: readonly Line[]): readonly string[] {
+  const input = lines.map(({ text }) => text).join('\n')
+  const args = ['-', '--config', '.luacheckrc', '--formatter', 'plain', '--codes']
+  const { stdout, stderr, status } = spawnSync('luacheck', args, { input, encoding: 'utf8' })
+  if (status === 0) return []
+  const found = stdout.split('\n').flatMap((said) => {
+    const [, number, rest] = /^stdin:(\d+):\d+: (.*)$/.exec(said) ?? []
+    const line = lines[Number(number) - 1]
+    return line === undefined
+      ? []
+      : [`${line.file}:${line.number}: ${(rest ?? '').replace(/ on line \d+$/, '')}`]
+  })
+  return found.length > 0 ? found : [`luacheck failed: ${stdout}${stderr}`]
+}
+
+function unused(): readonly string[] {
+  const texts = paths.map((path) => readFileSync(path, 'utf8')).join('\n')
+  return [...included].flatMap((path) =>
+    [...readFileSync(path, 'utf8').matchAll(DEFINED)].flatMap(([, name = '']) =>
+      [...texts.matchAll(new RegExp(`\\b${name}\\b`, 'g'))].length > 1
+        ? []
+        : [`${path}: nothing uses ${name}`],
+    ),
+  )
+}
+
+if (findProgram('luacheck') === undefined) {
+  console.log('lint:lua: luacheck is not installed: apt-get install lua-check (skipped)')
+} else {
+  const scripts = paths.map((path) => ({ path, lines: expanded(path) }))
+  const own = scripts.filter(({ path }) => !included.has(path))
+  // A file that several scripts include is told of once.
+  const faults = new Set([...own.flatMap(({ lines }) => check(lines)), ...unused()])
+  for (const fault of faults) console.error(fault)
+  const folders = new Set(paths.map((path) => basename(dirname(dirname(path)))))
+  console.log(
+    `lint:lua: ${own.length} scripts of ${[...folders].join(', ')}, ${faults.size} faults`,
+  )
+  if (faults.size > 0) process.exitCode = 1
+}

@@ -1,0 +1,105 @@
+--[[
+  The limits of a resource.
+
+  What is set for a resource is one field of the hash `limits`: JSON of `paused`, `asleep`, `slots`
+  and `rate`, each with the time at which it ends, if it ends. The line of such a resource has a
+  first member that is no place (MARK). So a script reads limits only where there are some, and a
+  line without limits costs no command.
+
+  A line that is closed (paused, or asleep after a 429) or that has used its rate wakes no job.
+  Where the end is known, its first job is held: it stands in `delayed` with that time, from which
+  BullMQ takes it by itself. Its hash says `redlock:held`.
+
+  A rate is a GCRA: `rate:{resource}` has the time at which all that was started would have been
+  due at the steady rate. A start counts when a job is given to a worker, by the server's clock.
+
+  CLOSED, 2^52, is above all numbers that order places, and below 2^53 with a time. A line that opens
+  within CLOSED_SOON_MS is swept as an open one. What stands still although nothing of ours closed it
+  is found within CLOSED_RECHECK_MS.
+]]
+local MARK = '!limits'
+local limited = {}
+
+local readAtMs
+local function nowMs()
+  if not readAtMs then
+    local now = redis.call('TIME')
+    readAtMs = now[1] * 1000 + now[2] / 1000
+  end
+  return readAtMs
+end
+
+-- A number that only grows.
+local function nextSeq() return redis.call('INCR', SPACE .. 'line-seq') end
+
+-- What is in force for a resource whose line is marked; kept for this script.
+local function limitsOf(resource)
+  if limited[resource] then return limited[resource] end
+  local limits = {slots = SLOTS}
+  local set = redis.call('HGET', SPACE .. 'limits', resource)
+  for kind, entry in pairs(set and cjson.decode(set) or {}) do
+    local ends = entry['until'] or math.huge
+    if ends > nowMs() then
+      -- rule: slots-that-are-set-count
+      if kind == 'slots' then limits.slots, limits.areSet = entry.slots, true
+      elseif kind == 'rate' then limits.rate = entry
+      else limits.closedUntil = math.max(limits.closedUntil or 0, ends) end
+    end
+  end
+  -- rule: closed-line-starts-nothing
+  if limits.closedUntil then limits.slots = 0 end
+  limited[resource] = limits
+  return limits
+end
+
+-- When a job may start by the rates of its resources, or nil for now; where `counts`, it starts now.
+-- `own`: the rate that it was added with, JSON of limit, perMs, burst, cost.
+local function rateOpensAt(lines, own, counts)
+  if not own and next(limited) == nil then return nil end
+  local limit, perMs, burst, cost
+  if own then limit, perMs, burst, cost = unpack(cjson.decode(own)) end
+  cost = cost or 1
+  local opensAt, starts = 0, {}
+  for _, resource in ipairs(cjson.decode(lines)) do
+    local set = limited[resource] and limited[resource].rate
+    if set then limit, perMs, burst = set.limit, set.perMs, set.burst end
+    if limit then
+      local key, interval = SPACE .. 'rate:' .. resource, perMs / limit
+      local due = math.max(tonumber(redis.call('GET', key) or 0), nowMs()) + interval * cost
+      opensAt = math.max(opensAt, due - interval * math.max(burst, cost))
+      starts[#starts + 1] = {key, due}
+    end
+  end
+  if opensAt > nowMs() then return opensAt end
+  for _, start in ipairs(counts and starts or {}) do
+    local due = start[2]
+    -- rule: start-counts-for-the-rate
+    redis.call('SET', start[1], string.format('%.3f', due), 'PX', math.ceil(due - nowMs()))
+  end
+end
+
+-- Sweeps look at lines in which jobs sleep, in the order of their scores. One that is closed for
+-- long has nothing to wake: its score is CLOSED and the time of the next look.
+local CLOSED = 4503599627370496
+local CLOSED_TEXT = '4503599627370496'
+local CLOSED_SOON_MS = 10000
+local CLOSED_RECHECK_MS = 60000
+local function closeLine(lines, at)
+  if at < nowMs() + CLOSED_SOON_MS or string.find(lines, '","', 1, true) then return end
+  local score = CLOSED + math.floor(math.min(at, nowMs() + CLOSED_RECHECK_MS))
+  redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', string.format('%.0f', score), cjson.decode(lines)[1])
+end
+
+-- Puts a sleeping job where BullMQ takes it at a time, if that is known. A worker whose clock is ahead
+-- took it early: it does not do so again before `notBefore`, by its own clock.
+local notBefore = 0
+local function hold(head, at)
+  closeLine(head.lines, at)
+  if at == math.huge then return end
+  local delayed = head.base .. 'delayed'
+  at = math.max(math.ceil(at), notBefore)
+  if redis.call('ZADD', delayed, 'XX', 'CH', string.format('%.0f', at * 0x1000), head.id) == 0 then return end
+  redis.call('HSET', head.jobKey, 'delay', math.max(1, at - math.floor(nowMs())), 'redlock:held', 1)
+  local first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+  redis.call('ZADD', head.base .. 'marker', first[2] / 0x1000, '1')
+end

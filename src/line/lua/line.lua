@@ -1,0 +1,289 @@
+--[[
+  The rules of a line.
+
+  A line is a sorted set of places, `{space}line:{resource}`. A place is bound to one instance of a
+  job: `<job key> <length of the queue's base> <timestamp of the job>`. Its score is a number that
+  only grows, so clocks cannot change an order. A job's hash names its lines (`redlock:lines`).
+
+  The job is the truth and a place only a hint: a place whose job is gone, finished, or another
+  instance is dead. The script that meets a dead place drops it and goes on.
+
+  Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
+]]
+-- The job of a place, or nil for a dead one.
+local function jobAt(place)
+  local jobKey, length, timestamp = string.match(place, '^(.*) (%d+) (%S+)$')
+  if not jobKey then return nil end
+  local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'delay', 'priority',
+    'redlock:lines', 'redlock:holds', 'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots')
+  -- rule: dead-places-are-dropped
+  if job[1] ~= timestamp or (job[2] and not job[6]) then return nil end
+  return {
+    place = place, jobKey = jobKey, base = string.sub(jobKey, 1, length),
+    id = string.sub(jobKey, length + 1), asleep = job[3] == ASLEEP_DELAY or job[7],
+    priority = tonumber(job[4]) or 0, lines = job[5] or '[]', finished = job[2],
+    held = job[7], rate = job[8], share = job[9], slots = tonumber(job[10] or nil),
+  }
+end
+
+-- The living jobs at the head of a line, one a slot, without the place that leaves; whether there
+-- seem to be places behind them; the slots in force; and the limits, if there are any.
+-- Slots are what is set, else what the first job was added with, else what the worker has.
+-- Of a closed line, which has no slots, the first job.
+-- Drops the dead places that it meets, MAX_DEAD at most.
+local function headsOf(resource, leaving)
+  local line, slots, from, limits = lineKey(resource), SLOTS, 0, nil
+  local dead, ahead = 0, leaving and 1 or 0
+  while true do
+    local heads, more, dropped = {}, false, {}
+    local most = math.max(slots, 1)
+    local places = redis.call('ZRANGE', line, from, math.min(from + most + ahead, from + 1000))
+    if places[1] == MARK then
+      limits = limitsOf(resource)
+      slots, from = limits.slots, 1
+    else
+      for _, place in ipairs(places) do
+        if place ~= leaving then
+          -- rule: as-many-heads-as-slots
+          local head = #heads < most and jobAt(place)
+          if head then heads[#heads + 1] = head
+          elseif head == nil then dropped[#dropped + 1] = place
+          else more = true end
+        end
+      end
+      local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and heads[1].slots
+      for _, head in ipairs(heads) do head.lineSlots = own end
+      local areOther = own and own ~= slots
+      if areOther then slots = own end
+      if #dropped == 0 and not areOther then return heads, more, slots, limits end
+      if #dropped > 0 then redis.call('ZREM', line, unpack(dropped)) end
+      dead = dead + #dropped
+      if dead >= MAX_DEAD and not areOther then return heads, more, slots, limits end
+      if #dropped > 0 then ahead = ahead + 100 end
+    end
+  end
+end
+
+-- Whether a place is among the heads of all of its lines; whether others are behind it; and the slots
+-- that the first job of its line was added with.
+local function isTurn(lines, place, leaving, own)
+  local followed = false
+  for _, resource in ipairs(cjson.decode(lines)) do
+    local first = redis.call('ZRANGE', lineKey(resource), 0, 1)
+    if first[1] == place then followed = followed or first[2] ~= nil
+    else
+      local found = false
+      local heads, more, slots = headsOf(resource, leaving)
+      for _, head in ipairs(heads) do found = found or head.place == place end
+      own = heads[1] and heads[1].lineSlots
+      -- rule: turn-only-at-the-head
+      if not found or slots == 0 then return false end
+      followed = followed or more
+    end
+  end
+  return true, followed, own
+end
+
+-- Moves a sleeping head to the jobs that BullMQ may start; false where it is not its turn. One with a
+-- share goes on sleeping, and is ready.
+-- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
+-- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
+local function wake(head, front, burst, base, leaving)
+  local several = string.find(head.lines, '","', 1, true)
+  -- rule: woken-at-the-head-of-all-lines
+  if several and not isTurn(head.lines, head.place, leaving) then return false end
+  local b, id = head.base, head.id
+  if head.share then makeReady(b, id, head.share, head.priority, burst)
+  elseif b == base and head.priority == 0 then
+    -- rule: first-write-needs-no-memory
+    if redis.call('ZREM', b .. 'delayed', id) == 0 then return false end
+    redis.call(front and 'RPUSH' or 'LPUSH', b .. 'wait', id)
+    redis.call('HSET', head.jobKey, 'delay', 0, 'redlock:burst', burst)
+  else
+    local keys = {}
+    for i, name in ipairs({'delayed', 'wait', 'paused', 'meta', 'prioritized', 'active', 'pc', 'events', 'marker'}) do
+      keys[i] = b .. name
+    end
+    if bullmqPromote(redis, keys, {b, id}) ~= 0 then return false end
+    if front and head.priority > 0 then
+      redis.call('ZADD', b .. 'prioritized', 'XX', string.format('%.0f', head.priority * 0x100000000), id)
+    end
+  end
+  if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
+  return true
+end
+
+-- When a sleeping head may start by its line's limits, or nil for now.
+local function opensAt(head, limits)
+  return limits and limits.closedUntil or rateOpensAt(head.lines, head.rate)
+end
+
+-- Wakes the sleeping ones of the heads of a line. One that its limits do not let start is held
+-- instead. Of a line with a rate only one is woken or held: it wakes the next when it starts.
+local function wakeAll(heads, limits, ...)
+  local woken = {}
+  for _, head in ipairs(heads) do
+    if head.asleep then
+      local at = opensAt(head, limits)
+      if at then hold(head, at)
+      elseif wake(head, ...) then woken[#woken + 1] = head end
+      if at or head.rate or limits and limits.rate then break end
+    end
+  end
+  return woken
+end
+
+-- Wakes the sleeping heads of lines; returns their job keys. The first that could go before the jobs
+-- that wait is left asleep where `direct`: the fetch of the same script takes it (woken.next).
+local function wakeHeads(lines, front, burst, base, leaving, direct)
+  local woken = {burst = burst}
+  for _, resource in ipairs(lines) do
+    local heads, more, _, limits = headsOf(resource, leaving)
+    for i, head in ipairs(heads) do
+      head.followed = more
+      if direct and head.asleep and head.base == base and head.priority == 0
+        and not string.find(head.lines, '","', 1, true) and not opensAt(head, limits) then
+        direct, woken.next = false, head
+        if head.rate or limits and limits.rate then heads = {} else table.remove(heads, i) end
+        break
+      end
+    end
+    for _, head in ipairs(wakeAll(heads, limits, front, burst, base, leaving)) do
+      woken[#woken + 1] = head.jobKey
+      woken[head.jobKey] = head
+    end
+  end
+  return woken
+end
+
+-- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
+-- delay or its children have ended, takes its places now.
+-- BullMQ is given `next`, a sleeping job, in place of the first job that waits; unless a job that
+-- may stand before it joins a line. Behind the jobs that wait, it is given a job that is ready.
+local taken, ready = {}, {}
+local function joining(base, next)
+  local wait, prioritized = base .. 'wait', base .. 'prioritized'
+  local function join(id)
+    local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'redlock:since',
+      'redlock:share', 'priority')
+    if not job[1] then return end
+    next = nil
+    local score = job[3] or nextSeq()
+    for _, resource in ipairs(cjson.decode(job[1])) do
+      redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(base, id, job[2]))
+    end
+    return job
+  end
+  -- Whether the job has a share, and so does not go among the jobs that wait.
+  local function joinsAsReady(id)
+    local job = join(id)
+    if not job or not job[4] then return false end
+    local jobKey, priority = base .. id, tonumber(job[5]) or 0
+    ready[jobKey] = true
+    redis.call('ZADD', base .. 'delayed', asleepScore(nextSeq(), priority), id)
+    redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
+    redis.call('HDEL', jobKey, 'redlock:held')
+    if isTurn(job[1], placeOf(base, id, job[2])) then makeReady(base, id, job[4], priority, '') end
+    return true
+  end
+  return {pcall = redis.pcall, join = join, call = function(...)
+    local command, key, first, second = ...
+    if (command == 'LPUSH' or command == 'RPUSH') and key == wait then
+      if joinsAsReady(first) then return 0 end
+    elseif command == 'ZADD' and key == prioritized then
+      if joinsAsReady(second) then return 0 end
+    elseif command == 'HSET' and ready[key] and first == 'delay' then return 0
+    elseif command == 'RPOPLPUSH' and key == wait then
+      if next and redis.call('ZREM', base .. 'delayed', next.id) == 1 then
+        redis.call('LPUSH', first, next.id)
+        next.isFetched = true
+        taken[next.jobKey] = {held = next.held}
+        return next.id
+      end
+      local id = redis.call(...)
+      local time = not id and virtualTime(base)
+      if not time then return id end
+      id = takeReady(base, first, time)
+      if id then taken[base .. id] = {charged = QUANTUM} end
+      return id or false
+    elseif command == 'HMSET' and taken[key] then
+      if taken[key].held then redis.call('HDEL', key, 'redlock:held') end
+      return redis.call('HMSET', key, 'delay', 0, select(3, ...))
+    end
+    return redis.call(...)
+  end}
+end
+
+-- Jobs were woken that nothing fetches in this script: an idle worker has to look.
+local function mark(woken, base)
+  if #woken > 0 then redis.call('ZADD', base .. 'marker', 0, '0') end
+end
+
+-- A job leaves its lines, and the next is woken; returns the score of its place.
+local function leave(base, id, lines, timestamp)
+  local resources, place, score = cjson.decode(lines), placeOf(base, id, timestamp), nil
+  for _, resource in ipairs(resources) do
+    score = redis.call('ZSCORE', lineKey(resource), place) or score
+    redis.call('ZREM', lineKey(resource), place)
+  end
+  -- rule: job-that-leaves-wakes-the-next
+  mark(wakeHeads(resources, false, '', base), base)
+  return score
+end
+
+-- The slots of a job's resource, where they are set for it, or its line's jobs were added with some.
+local function slotsSet(lines, own)
+  if not lines then return '' end
+  local limits = next(limited) and limited[cjson.decode(lines)[1]]
+  return limits and limits.areSet and limits.slots .. '' or own and own .. '' or ''
+end
+
+-- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
+local function startNext(lines, base, own)
+  for _, resource in ipairs(cjson.decode(lines)) do
+    local limits = limited[resource]
+    if (limits and limits.areSet and limits.slots or own or SLOTS) > 1 then wakeHeads({resource}, false, '', base) end
+  end
+end
+
+-- Says to the worker that is given a job whether it is the job's turn:
+-- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] its line's burst
+--       [8] '1' where jobs seem to wait behind it · [9] the slots of its resource, where they are set
+--       [10] its share · [11] ms that its start has counted for its tenant
+local function withTurn(result, base, woken)
+  if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
+  local own = woken and woken[base .. result[2]]
+  local turn, lines, rate, share, slots, burst, followed = 'none', nil, nil, nil, nil, '', false
+  if own then
+    turn, lines, rate, share = 'woken', own.lines, own.rate, own.share
+    burst, followed, slots = woken.burst, own.followed, own.lineSlots
+  else
+    local job, timestamp = result[1], nil
+    for i = 1, #job, 2 do
+      if job[i] == 'redlock:lines' then lines = job[i + 1]
+      elseif job[i] == 'timestamp' then timestamp = job[i + 1]
+      elseif job[i] == 'redlock:burst' then burst = job[i + 1]
+      elseif job[i] == 'redlock:rate' then rate = job[i + 1]
+      elseif job[i] == 'redlock:share' then share = job[i + 1]
+      elseif job[i] == 'redlock:slots' then slots = tonumber(job[i + 1])
+      elseif job[i] == 'redlock:held' then redis.call('HDEL', base .. result[2], 'redlock:held') end
+    end
+    if lines then
+      turn, followed, slots = isTurn(lines, placeOf(base, result[2], timestamp), nil, slots)
+      turn = turn and 'yes' or 'no'
+    end
+  end
+  if turn == 'yes' or turn == 'woken' then
+    if rateOpensAt(lines, rate, true) then turn = 'no'
+    elseif rate or next(limited) then startNext(lines, base, slots) end
+  end
+  result[5], result[6], result[7], result[8] = turn, lines or '', burst, followed and '1' or ''
+  result[9], result[10] = slotsSet(lines, slots), share or ''
+  local charged = taken[base .. result[2]] and taken[base .. result[2]].charged or 0
+  if charged > 0 and turn == 'no' then
+    charge(base, share, -charged)
+    charged = 0
+  end
+  result[11] = charged
+  return result
+end

@@ -1,0 +1,34 @@
+--[[
+  For the scripts that set limits.
+]]
+-- Sets one kind of limit, or ends it where `entry` is nil; drops what has ended.
+-- Returns when that limit ends, or ''. Of two sleeps the later end counts.
+local function setLimit(resource, kind, entry)
+  local set, first = cjson.decode(redis.call('HGET', SPACE .. 'limits', resource) or '{}'), math.huge
+  local isAnotherRate = kind == 'rate'
+  if kind then
+    local before = set[kind] and set[kind]['until']
+    if entry and before and kind == 'asleep' then entry['until'] = math.max(before, entry['until']) end
+    set[kind] = entry
+  end
+  for other, each in pairs(set) do
+    local ends = each['until'] or math.huge
+    if ends <= nowMs() then
+      set[other] = nil
+      isAnotherRate = isAnotherRate or other == 'rate'
+    else first = math.min(first, ends) end
+  end
+  if isAnotherRate then redis.call('DEL', SPACE .. 'rate:' .. resource) end -- Its account begins anew.
+  limited[resource] = nil
+  local line = SPACE .. 'line:' .. resource
+  if next(set) then
+    redis.call('HSET', SPACE .. 'limits', resource, cjson.encode(set))
+    redis.call('ZADD', line, '-inf', MARK)
+  else
+    redis.call('HDEL', SPACE .. 'limits', resource)
+    redis.call('ZREM', line, MARK)
+  end
+  if first < math.huge then redis.call('ZADD', SPACE .. 'limits-until', first, resource)
+  else redis.call('ZREM', SPACE .. 'limits-until', resource) end
+  return entry and entry['until'] or ''
+end

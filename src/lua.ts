@@ -1,0 +1,36 @@
+/**
+ * A Lua file of this package as it runs in Redis: without its comments, and with the files that
+ * it includes.
+ *
+ * A script begins with a header, `--[[ … ]]`: what it does, KEYS, ARGV, what it returns, and what it
+ * keeps. Where it says `--- @include "name"`, the text of that file of its folder stands. An
+ * included file includes none.
+ */
+import { luaFile } from './lua-files.ts'
+
+const HEADER = /^--\[\[[^]*?\]\]\n+/
+/** A line that is a comment, or empty. */
+const COMMENT = /^ *(?:--(?!- @include).*)?\n/gm
+const INCLUDE = /^ *--- @include "([\w-]+)"$/gm
+
+/** @param path from `src/` on, without `.lua`: `line/lua/finish`. */
+export function luaText(path: string): string {
+  const folder = path.slice(0, path.lastIndexOf('/') + 1)
+  return bodyOf(path).replace(INCLUDE, (_, name: string) => {
+    const included = bodyOf(folder + name)
+    if (included.search(INCLUDE) === -1) return included
+    throw new Error(`${folder}${name}.lua is included, so it may include no file`)
+  })
+}
+
+/** A number or a text that a file defines for all: it stands there, and nowhere else. */
+export function luaConstant(path: string, name: string): string {
+  const [, , value] =
+    new RegExp(`^local ${name} = ('?)(.*)\\1$`, 'm').exec(luaFile(`${path}.lua`)) ?? []
+  if (value === undefined) throw new Error(`${path}.lua defines no ${name}`)
+  return value
+}
+
+function bodyOf(path: string): string {
+  return luaFile(`${path}.lua`).replace(HEADER, '').replace(COMMENT, '').trimEnd()
+}

@@ -1,0 +1,4 @@
+--[[
+  KEYS  1 store
+]]
+return redis.call('DEL', KEYS[1])
