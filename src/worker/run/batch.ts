@@ -41,7 +41,7 @@ export interface BatchProcessor<Data, Result, Name extends string = string> {
   readonly [BATCHED]: Batched<Data, Result, Name>
 }
 
-const BATCHED = Symbol('batched')
+const BATCHED: unique symbol = Symbol.for('bullmq-redlock.batched')
 const OPTIONS = { size: true, waitMs: true } as const
 const MAX_SIZE = 1_000
 const MAX_WAIT_MS = 60_000
