@@ -4,7 +4,6 @@
  */
 import type { Job } from 'bullmq'
 import type { Listener } from '../channel.ts'
-import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../errors.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
@@ -146,7 +145,6 @@ export function jobRuns<Data, Result, Name extends string>(
       ...(options.leaseMs !== undefined && { leaseMs: options.leaseMs }),
       ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
     }),
-    clock: systemClock,
     resource: options.resource,
     processor,
     maxWaitMs: options.maxWaitMs ?? Infinity,
