@@ -27,7 +27,7 @@ const AVOIDED: Readonly<Record<string, string>> = {
   'whatever works on queue': 'settings differ between processes',
   'must agree': 'the same as …',
   'was given back': 'requeued',
-  'here to say yes': 'Re-run with --force to confirm.',
+  'here to say yes': 'Re-run with --yes to confirm.',
   'stands in its line': 'no jobs waiting',
   'could vote': 'can vote',
   'waits in the line of': 'is in line for',
