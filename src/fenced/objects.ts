@@ -38,6 +38,7 @@ export async function fencedPut<Body>(
 ): Promise<void> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const stored = await objects.head(key)
+    // rule: stale-object-is-not-written
     if ((stored?.fencingToken ?? 0) > fencingToken) {
       throw new StaleTokenError(key, fencingToken, stored?.fencingToken)
     }

@@ -138,6 +138,7 @@ export class FencedTable {
     const set = this.#assignments(values, fencingToken, columns)
     const where = this.#where(values, key)
     const limit = this.#placeholder(values, fencingToken, true)
+    // rule: stale-update-matches-no-row
     const text = `UPDATE ${this.#table} SET ${set} WHERE ${where} AND (${this.#token} IS NULL OR ${this.#token} <= ${limit})`
     return { text, values }
   }
@@ -164,6 +165,7 @@ export class FencedTable {
       .map((name) => `${name} = excluded.${name}`)
       .join(', ')
     const stored = `${this.#table}.${this.#token}`
+    // rule: stale-write-matches-no-row
     const conflict = `ON CONFLICT (${names}) DO UPDATE SET ${set} WHERE ${stored} IS NULL OR ${stored} <= excluded.${this.#token}`
     return [{ text: `${text} ${conflict}`, values, isCheck: true }]
   }

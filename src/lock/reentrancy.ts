@@ -49,6 +49,7 @@ export class HeldLeases {
       // Work that outlived its lease and still runs in its context.
       if (shared.users === 0) continue
       const covered = resources.filter((resource) => shared.resources.includes(resource))
+      // rule: nested-calls-have-the-same-slots
       if (covered.length > 0 && shared.slots !== slots) {
         // A slot is not the resource: each would let others in that the other one keeps out.
         refuse('slots', `${shared.slots}, as in the outer call`, slots)

@@ -15,6 +15,7 @@ export interface Trust {
 
 /** Redis expires keys to the millisecond; 2 ms cover that and the smallest lease's rounding. */
 export function driftMs(leaseMs: number, driftFactor: number): number {
+  // rule: drift-margin
   return Math.ceil(leaseMs * driftFactor) + 2
 }
 
@@ -25,6 +26,7 @@ export function trustFrom(start: Instant, leaseMs: number, driftFactor: number):
 
 /** Milliseconds of trust left, 0 when it is over. */
 export function remainingMs(trust: Trust, at: Instant): number {
+  // rule: either-clock-ends-trust
   return Math.max(0, Math.min(trust.until - at.now, trust.wallUntil - at.wallNow))
 }
 
@@ -40,6 +42,7 @@ export function isFresh(remainingMs: number, leaseMs: number): boolean {
  * clock by itself would outlast both, where one clock was set between them.
  */
 export function longer(a: Trust, b: Trust): Trust {
+  // rule: longer-trust-is-of-one-instant
   return b.until >= a.until ? b : a
 }
 

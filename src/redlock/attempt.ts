@@ -61,6 +61,7 @@ export async function attempt(
   const { leaseMs, waiter } = wish
   const start: Instant = instant(clock)
   const trust = trustFrom(start, leaseMs, driftFactor)
+  // rule: fresh-token-per-attempt
   const claim: Claim = { resources, token: `${randomUUID()}@${owner}` }
   const proposal = proposals.next()
   const acquire = new Acquire(fleet, claim, wish, proposal)
@@ -74,6 +75,7 @@ export async function attempt(
   }
   const { counter } = acquire
   if (counter !== proposal) proposals.observe(counter)
+  // rule: a-quorum-has-exactly-the-token
   if (acquire.atCounter < fleet.quorum) {
     const confirm = new Poll(fleet, new Confirm(fleet, claim, counter))
     if ((await confirm.verdict) === 'against') {
@@ -85,10 +87,12 @@ export async function attempt(
   const end = instant(clock)
   const tookMs = end.now - start.now
   const leftMs = remainingMs(trust, end)
+  // rule: too-late-after-the-votes
   if (leftMs <= 0) {
     abandon(fleet, claim, leaseMs, answers)
     return tooLate(labelOf(resources), leaseMs, tookMs, fleet.names)
   }
+  // rule: trust-from-before-the-first-command
   const grant = { claim, waiter, counter, startedAt: start.now, tookMs, trust, ...answers }
   return { status: 'granted', grant, leftMs }
 }
@@ -113,5 +117,6 @@ export function mayStillGrant(
 ): boolean {
   const vote = votes[index]
   const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
+  // rule: tombstone-behind-another-connection
   return unknown && masters[index]?.state !== states[index]
 }

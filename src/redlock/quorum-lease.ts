@@ -25,6 +25,7 @@ export class QuorumLease extends HeldLease {
 
   /** @internal `leftMs` is what is left of its trust; `before` is the lease that it continues. */
   constructor(fleet: Fleet, grant: Grant, terms: LeaseTerms, leftMs: number, before?: QuorumLease) {
+    // rule: handed-over-lease-is-no-longer
     super(fleet.leases, terms, grant.startedAt, before?.trust ?? grant.trust)
     this.#fleet = fleet
     this.#grant = grant
@@ -60,6 +61,7 @@ export class QuorumLease extends HeldLease {
     const { leaseMs } = this
     const leftMs = this.remainingMs()
     if (terms.leaseMs !== leaseMs || !canBeRenewed(leaseMs, leftMs)) return undefined
+    // rule: as-many-hand-overs-as-tokens
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
     this.endInFavour()
     const grant = { ...this.#grant, startedAt: this.#fleet.settings.clock.now() }
@@ -85,6 +87,7 @@ export class QuorumLease extends HeldLease {
     const { counter } = this.#grant
     const verb = new Extend(this.#fleet, this.#claim, counter, this.leaseMs, timeoutMs)
     const poll = new Poll(this.#fleet, verb)
+    // rule: heal-only-after-a-quorum
     if ((await poll.verdict) === 'against') {
       await poll.complete
       return this.#notExtended(poll.votes)

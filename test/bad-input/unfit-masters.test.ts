@@ -114,6 +114,17 @@ it('the same server twice, through a proxy, is never two votes', async () => {
   await redlock.close()
 })
 
+it('two swapped addresses change nothing: a server is known by its id', async () => {
+  const fleet = await masters(3)
+  const redlock = open(fleet.urls)
+  await redlock.bootstrap({ newFleet: true })
+  await using lease = await redlock.acquire('r')
+  const swapped = open([...fleet.urls].reverse())
+  await swapped.ready()
+  expect((await swapped.tryAcquire('r')).status).toBe('taken')
+  expect(lease.remainingMs()).toBeGreaterThan(0)
+})
+
 /** One refused master of three. */
 async function expectOneRefused(
   refused: TestServer,

@@ -3,8 +3,8 @@
  * and none spins.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Queue, type Job, type JobsOptions } from 'bullmq'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Queue, type Job } from 'bullmq'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import {
   LockedWorker,
   QuorumUnreachableError,
@@ -68,62 +68,50 @@ async function bench(name: string, redlock: Redlock, resource: ResourceOf): Prom
   }
 }
 
-describe('a resource function', () => {
-  const ATTEMPTS: JobsOptions = { attempts: 3 }
-  it.each<[string, ResourceOf, string]>([
-    ['returns nothing', (() => undefined) as unknown as ResourceOf, 'returned undefined'],
-    ['returns a number', (() => 42) as unknown as ResourceOf, 'returned a number'],
-    ['returns an empty list', () => [], 'returned an empty list'],
-    ['returns a list of lists', (() => [[]]) as unknown as ResourceOf, 'returned an array'],
-    ['returns a name and nothing', () => ['a', ''], 'returned an empty string'],
-    ['returns an empty string', () => '', 'returned an empty string'],
-    ['returns too much', () => 'x'.repeat(513), 'returned 513 characters'],
-    [
-      'returns a promise',
-      (() => Promise.resolve('r')) as unknown as ResourceOf,
-      'returned a promise',
-    ],
-    [
-      'returns a promise that is rejected',
-      (() => Promise.reject(new Error('no such customer'))) as unknown as ResourceOf,
-      'returned a promise',
-    ],
-    [
-      'throws',
-      (): string => {
-        throw new RangeError('no such customer')
-      },
-      'threw "no such customer"',
-    ],
-    [
-      'throws something that is no error',
-      (): string => {
-        // eslint-disable-next-line @typescript-eslint/only-throw-error -- what users may do
-        throw 'no such customer'
-      },
-      'threw "no such customer"',
-    ],
-  ])('that %s: the job fails with that, after its attempts', async (_what, wrong, problem) => {
-    await using harness = await Harness.open(fleet)
-    const redlock = await harness.client({ direct: true })
-    const resource: ResourceOf = (job) => (job.name === 'bad' ? wrong(job) : 'customer:1')
-    await using jobs = await bench(harness.namespace, redlock, resource)
-    const bad = await jobs.queue.add('bad', {}, ATTEMPTS)
-    const good = await jobs.queue.add('good', {})
-    const finished = async (): Promise<boolean> =>
-      (await jobs.queue.getFailedCount()) + (await jobs.queue.getCompletedCount()) === 2
-    await until('both jobs are finished', finished)
+const NO_SUCH = 'no such customer'
+const wrongResources: readonly (readonly [wrong: () => unknown, problem: string])[] = [
+  [() => undefined, 'returned undefined'],
+  [() => 42, 'returned a number'],
+  [() => [], 'returned an empty list'],
+  [() => [[]], 'returned an array'],
+  [() => ['a', ''], 'returned an empty string'],
+  [() => '', 'returned an empty string'],
+  [() => 'x'.repeat(513), 'returned 513 characters'],
+  [() => Promise.resolve('r'), 'returned a promise'],
+  [() => Promise.reject(new Error(NO_SUCH)), 'returned a promise'],
+  [() => thrown(new RangeError(NO_SUCH)), `threw "${NO_SUCH}"`],
+  [() => thrown(NO_SUCH), `threw "${NO_SUCH}"`],
+]
 
-    const failed = await jobs.queue.getJob(bad.id ?? '')
-    expect(failed?.failedReason).toContain(`\`resource\` ${problem} for job ${bad.id ?? ''}`)
+function thrown(value: unknown): never {
+  throw value
+}
+
+it('a wrong resource function: each job fails with that, after its attempts; others run', async () => {
+  await using harness = await Harness.open(fleet)
+  const redlock = await harness.client({ direct: true })
+  const resource = ({ data }: Job<number>): unknown =>
+    wrongResources[data]?.[0]() ?? (data in wrongResources ? undefined : 'customer:1')
+  await using jobs = await bench(harness.namespace, redlock, resource as ResourceOf)
+  const bad = await jobs.queue.addBulk(
+    wrongResources.map((_, data) => ({ name: 'bad', data, opts: { attempts: 3 } })),
+  )
+  const good = await jobs.queue.add('good', -1)
+  await until('all jobs are finished', async () => {
+    const counts = [jobs.queue.getFailedCount(), jobs.queue.getCompletedCount()]
+    return (await Promise.all(counts)).join() === `${wrongResources.length},1`
+  })
+  for (const [index, { id = '' }] of bad.entries()) {
+    const failed = await jobs.queue.getJob(id)
+    const [, problem = ''] = wrongResources[index] ?? []
+    expect(failed?.failedReason).toContain(`\`resource\` ${problem} for job ${id}`)
     expect(failed?.failedReason).toContain('it must return a string of 1 to 512 characters')
     expect(failed?.failedReason).toContain('`customer:42`')
     expect(failed?.attemptsMade).toBe(3)
-    expect(jobs.activations.get(bad.id ?? '')).toBe(3)
-    expect(jobs.ran).toEqual([good.id])
-    expect(await good.isCompleted()).toBe(true)
-    expect(redlock.status().leases).toBe(0)
-  })
+    expect(jobs.activations.get(id)).toBe(3)
+  }
+  expect(jobs.ran).toEqual([good.id])
+  expect(redlock.status().leases).toBe(0)
 })
 
 it('no quorum at the start: the worker says so and takes no job, until there is one', async () => {

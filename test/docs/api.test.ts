@@ -3,7 +3,16 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import ts from 'typescript'
 import { beforeAll, expect, test, vi } from 'vitest'
-import { compilerOptions, entries, exported, page, PAGE, usersOf, type Exported } from './api.ts'
+import {
+  compilerOptions,
+  entries,
+  exported,
+  page,
+  PAGE,
+  sharedHost,
+  usersOf,
+  type Exported,
+} from './api.ts'
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 
@@ -98,7 +107,7 @@ function errorsIn(examples: readonly string[]): readonly string[] {
     ...{ noUnusedLocals: false, noUnusedParameters: false, isolatedModules: false },
     ...{ verbatimModuleSyntax: false, rewriteRelativeImportExtensions: false },
   }
-  const host = ts.createCompilerHost(options)
+  const host = sharedHost(options)
   const read = host.getSourceFile.bind(host)
   host.getSourceFile = (name, version, ...rest) =>
     name === file ? ts.createSourceFile(name, text, version, true) : read(name, version, ...rest)

@@ -22,32 +22,6 @@ afterAll(async () => {
   await leaks.assertNone()
 })
 
-const ALL = [0, 1, 2, 3, 4]
-
-it('E5: finished work stays finished when the key is gone already (node-redlock rejects it)', async () => {
-  await using harness = await Harness.open(fleet)
-  const redlock = await harness.client()
-  const result = redlock.using('r', {}, async () => {
-    await harness.forget('r', ALL)
-    return 42
-  })
-  await expect(result).resolves.toBe(42)
-  expect(await harness.holders('r')).toEqual([null, null, null, null, null])
-})
-
-it("E5: the work's own error is not masked, and the next holder's key is not deleted", async () => {
-  await using harness = await Harness.open(fleet)
-  const redlock = await harness.client()
-  const broken = redlock.using('r', {}, async () => {
-    await harness.forget('r', ALL)
-    await harness.occupy('r', ALL, 60_000)
-    throw new RangeError('no such invoice')
-  })
-  await expect(broken).rejects.toThrow(new RangeError('no such invoice'))
-  expect(await harness.holders('r')).toEqual(ALL.map(() => 'foreign@elsewhere'))
-  await harness.forget('r', ALL)
-})
-
 it('E8: an extension in flight at the end reports no loss (sesamecare: a false "lock lost")', async () => {
   await undisturbed({ bystander: fleet.queue }, async () => {
     await using harness = await Harness.open(fleet)

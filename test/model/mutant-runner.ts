@@ -64,7 +64,7 @@ export async function inParallel<Item>(
 export async function failuresOf(killer: Killer, directory: string): Promise<readonly string[]> {
   return 'seeds' in killer
     ? violations(directory, killer.seeds, killer.clocks)
-    : failedTests(directory, [killer.test], killer.name)
+    : failedTests(directory, killer.test, killer.name)
 }
 
 interface VitestResult {
@@ -77,22 +77,22 @@ interface VitestResult {
 }
 
 /** The first failure is enough. */
-export async function failedTests(
+async function failedTests(
   directory: string,
-  tests: readonly string[],
+  test: string,
   name?: string,
 ): Promise<readonly string[]> {
   const report = join(directory, 'report.json')
   const only = name === undefined ? [] : ['-t', name]
   const stdout = await run(directory, [
-    ...['node_modules/vitest/vitest.mjs', 'run', ...tests, ...only, '--bail', '1'],
+    ...['node_modules/vitest/vitest.mjs', 'run', test, ...only, '--bail', '1'],
     ...['--reporter', 'json', '--outputFile', report],
   ])
   const text = await readFile(report, 'utf8').catch(() => '')
-  if (text === '') throw new Error(`vitest did not run ${tests.join()}:\n${stdout}`)
+  if (text === '') throw new Error(`vitest did not run ${test}:\n${stdout}`)
   const { numFailedTests, numPassedTests, testResults } = JSON.parse(text) as VitestResult
   if (numFailedTests + numPassedTests === 0) {
-    throw new Error(`No test of ${tests.join()} ran (${name ?? 'all of them'}):\n${stdout}${text}`)
+    throw new Error(`No test of ${test} ran (${name ?? 'all of them'}):\n${stdout}${text}`)
   }
   return testResults.flatMap((file) =>
     file.assertionResults
@@ -109,7 +109,7 @@ interface SimulationSummary {
   }[]
 }
 
-export async function violations(
+async function violations(
   directory: string,
   seeds: number,
   clocks?: string,

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { SeededRandom } from '../sim/seeded-random.ts'
 import { failuresOf, inParallel, withCopy } from './mutant-runner.ts'
-import { mutants, type Mutant, type Patch } from './mutants.ts'
+import { mutants, type Mutant } from './mutants.ts'
+import { changed, rulePlaces } from './rule-comments.ts'
 
 const USAGE = `Takes one rule away at a time; the test that is named for it must fail.
 
@@ -75,37 +76,23 @@ function sample(found: readonly Mutant[], size: number, seed: number): Mutant[] 
   return chosen
 }
 
-async function judge({ rule, patches, killedBy }: Mutant): Promise<Verdict> {
+async function judge({ rule, change, killedBy }: Mutant): Promise<Verdict> {
   const startedAt = performance.now()
   try {
     const failures = await withCopy(async (directory) => {
-      for (const patch of patches) await apply(directory, patch)
+      const [place, another] = rulePlaces(directory).filter((each) => each.rule === rule)
+      if (place === undefined || another) throw new Error(`Expected one comment \`rule: ${rule}\``)
+      const file = join(directory, place.file)
+      await writeFile(file, changed(await readFile(file, 'utf8'), place, change))
       return failuresOf(killedBy, directory)
     })
     const seconds = Math.round((performance.now() - startedAt) / 1_000)
     if (failures.length > 0) return { rule, killed: true, detail: failures.join(' · '), seconds }
     return { rule, killed: false, detail: `by ${JSON.stringify(killedBy)}`, seconds }
   } catch (error) {
-    // A text that has moved, or a test that did not run: as bad as a survivor.
+    // A rule that has gone, or a test that did not run: as bad as a survivor.
     return { rule, killed: false, detail: error instanceof Error ? error.message : '', seconds: 0 }
   }
-}
-
-/**
- * @throws Error when the source has moved on, because a mutant that changes nothing is killed by
- * nothing.
- */
-async function apply(directory: string, { file, find, replace }: Patch): Promise<void> {
-  const path = join(directory, file)
-  const text = await readFile(path, 'utf8')
-  const count = text.split(find).length - 1
-  if (count !== 1) {
-    throw new Error(`Expected to find this once in ${file}, found it ${count} times:\n${find}`)
-  }
-  await writeFile(
-    path,
-    text.replace(find, () => replace),
-  )
 }
 
 process.exitCode = await main()

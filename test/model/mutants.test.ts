@@ -1,28 +1,49 @@
-/**
- * A mutant that changes nothing would be caught by nobody; the source moves on, and its patches
- * must move with it.
- */
-import { readFileSync } from 'node:fs'
+/** Each mutant has one place in the source, and each named rule has a mutant. */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { ROOT } from './mutant-runner.ts'
 import { mutants } from './mutants.ts'
+import { changed, placesIn, rulePlaces } from './rule-comments.ts'
 
-const root = new URL('../../', import.meta.url)
+const places = rulePlaces(ROOT)
 
-test.each(mutants.map(({ rule, patches }) => [rule, patches] as const))(
-  '%s: the text that is taken away is there, once',
-  (_rule, patches) => {
-    for (const { file, find } of patches) {
-      const text = readFileSync(new URL(file, root), 'utf8')
-      expect(text.split(find).length - 1, `${file}: ${find}`).toBe(1)
-    }
-  },
-)
+test('every rule that a comment names has one place and a mutant', () => {
+  const named = places.map(({ rule }) => rule).sort()
+  expect(named).toEqual([...new Set(mutants.map(({ rule }) => rule))].sort())
+})
 
-test.each(mutants.map(({ rule, killedBy }) => [rule, killedBy] as const))(
-  '%s: the test that must notice is there',
-  (_rule, killer) => {
-    if ('seeds' in killer) return
-    const text = readFileSync(new URL(killer.test, root), 'utf8')
-    expect(text).toContain(killer.name ?? '')
-  },
-)
+test('every change fits the statement below its comment', () => {
+  for (const { rule, change } of mutants) {
+    const place = places.find((each) => each.rule === rule)
+    if (place !== undefined) changed(readFileSync(join(ROOT, place.file), 'utf8'), place, change)
+  }
+})
+
+test('every test that must notice is there', () => {
+  const missing = mutants.filter(({ killedBy }) => {
+    if ('seeds' in killedBy) return false
+    const file = join(ROOT, killedBy.test)
+    return !existsSync(file) || !readFileSync(file, 'utf8').includes(killedBy.name ?? '')
+  })
+  expect(missing).toEqual([])
+})
+
+test('a statement ends where its blocks and brackets do', () => {
+  const text = `// rule: a\n  if (x) {\n    y()\n  } else z()\n  w()\n\`
+-- rule: b
+if x
+  and y then
+  f({z})
+end
+g()
+\``
+  const [a, b] = placesIn('source.ts', text)
+  if (a === undefined || b === undefined) throw new Error('Expected two rules')
+  expect(text.slice(b.from, b.to)).toBe('if x\n  and y then\n  f({z})\nend')
+  expect(changed(text, a, 'removed')).toContain('// rule: a\n  \n  w()')
+  expect(changed(text, a, 'never')).toContain('if (false as boolean) {\n    y()\n  } else z()')
+  expect(changed(text, b, 'always')).toContain('if true then\n  f({z})\nend')
+  expect(changed(text, b, ['z', 'y'])).toContain('f({y})')
+  expect(() => changed(text, b, ['q', 'y'])).toThrow('does not fit `b`')
+})

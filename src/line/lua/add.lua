@@ -36,6 +36,7 @@ local sleeps = behind or share and ARGV[6] == '1'
 
 -- The score of a place. 'priority': as BullMQ orders waiting jobs.
 local function rank(number)
+  -- rule: priority-orders-a-line
   if ARGV[4] ~= 'priority' then return number end
   local opts = cmsgpack.unpack(theirs[3])
   local priority = opts['priority'] or 0

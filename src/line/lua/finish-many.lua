@@ -88,6 +88,7 @@ for i, job in ipairs(jobs) do
   end
   replies[i] = result
 end
+-- rule: locks-of-a-batch-are-removed
 if #gone > 0 then redis.call('DEL', unpack(gone)) end
 if #unmarked > 0 then redis.call('SREM', stalledKey, unpack(unmarked)) end
 for lines, places in pairs(left) do

@@ -23,6 +23,7 @@ local function ended(result, woken, place)
   if isFinished and place then
     for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
   elseif isFinished and ending == 'hold' and redis.call('EXISTS', jobKey) == 1 then
+    -- rule: failed-job-holds-its-line
     redis.call('HSET', jobKey, 'redlock:holds', 1)
   end
   if next and next.isFetched then woken[next.jobKey] = next

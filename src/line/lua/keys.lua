@@ -5,6 +5,7 @@ local SPACE, SLOTS = ARGV[1], tonumber(ARGV[2])
 local MAX_DEAD = 5000
 
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
+-- rule: place-of-one-instance
 local function placeOf(base, id, timestamp) return base .. id .. ' ' .. #base .. ' ' .. timestamp end
 local function asleepScore(seq, priority)
   local score = ASLEEP + seq * 4

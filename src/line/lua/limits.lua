@@ -40,11 +40,13 @@ local function limitsOf(resource)
   for kind, entry in pairs(set and cjson.decode(set) or {}) do
     local ends = entry['until'] or math.huge
     if ends > nowMs() then
+      -- rule: slots-that-are-set-count
       if kind == 'slots' then limits.slots, limits.areSet = entry.slots, true
       elseif kind == 'rate' then limits.rate = entry
       else limits.closedUntil = math.max(limits.closedUntil or 0, ends) end
     end
   end
+  -- rule: closed-line-starts-nothing
   if limits.closedUntil then limits.slots = 0 end
   limited[resource] = limits
   return limits
@@ -71,6 +73,7 @@ local function rateOpensAt(lines, own, counts)
   if opensAt > nowMs() then return opensAt end
   for _, start in ipairs(counts and starts or {}) do
     local due = start[2]
+    -- rule: start-counts-for-the-rate
     redis.call('SET', start[1], string.format('%.3f', due), 'PX', math.ceil(due - nowMs()))
   end
 end

@@ -16,6 +16,7 @@ local function jobAt(place)
   if not jobKey then return nil end
   local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'delay', 'priority',
     'redlock:lines', 'redlock:holds', 'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots')
+  -- rule: dead-places-are-dropped
   if job[1] ~= timestamp or (job[2] and not job[6]) then return nil end
   return {
     place = place, jobKey = jobKey, base = string.sub(jobKey, 1, length),
@@ -43,6 +44,7 @@ local function headsOf(resource, leaving)
     else
       for _, place in ipairs(places) do
         if place ~= leaving then
+          -- rule: as-many-heads-as-slots
           local head = #heads < most and jobAt(place)
           if head then heads[#heads + 1] = head
           elseif head == nil then dropped[#dropped + 1] = place
@@ -74,6 +76,7 @@ local function isTurn(lines, place, leaving, own)
       local heads, more, slots = headsOf(resource, leaving)
       for _, head in ipairs(heads) do found = found or head.place == place end
       own = heads[1] and heads[1].lineSlots
+      -- rule: turn-only-at-the-head
       if not found or slots == 0 then return false end
       followed = followed or more
     end
@@ -87,10 +90,12 @@ end
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
 local function wake(head, front, burst, base, leaving)
   local several = string.find(head.lines, '","', 1, true)
+  -- rule: woken-at-the-head-of-all-lines
   if several and not isTurn(head.lines, head.place, leaving) then return false end
   local b, id = head.base, head.id
   if head.share then makeReady(b, id, head.share, head.priority, burst)
   elseif b == base and head.priority == 0 then
+    -- rule: first-write-needs-no-memory
     if redis.call('ZREM', b .. 'delayed', id) == 0 then return false end
     redis.call(front and 'RPUSH' or 'LPUSH', b .. 'wait', id)
     redis.call('HSET', head.jobKey, 'delay', 0, 'redlock:burst', burst)
@@ -221,6 +226,7 @@ local function leave(base, id, lines, timestamp)
     score = redis.call('ZSCORE', lineKey(resource), place) or score
     redis.call('ZREM', lineKey(resource), place)
   end
+  -- rule: job-that-leaves-wakes-the-next
   mark(wakeHeads(resources, false, '', base), base)
   return score
 end

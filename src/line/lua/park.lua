@@ -40,6 +40,7 @@ end
 local heldUntil = nil
 local isItsTurn, _, own
 if not overtaken then isItsTurn, _, own = isTurn(lines, place, nil, tonumber(job[6] or nil)) end
+-- rule: parked-only-behind-others
 if isItsTurn then
   heldUntil = rateOpensAt(lines, job[5], true)
   if not heldUntil then

@@ -21,5 +21,6 @@ local view = {pcall = redis.pcall, call = function(...)
   return redis.call(unpack(fields))
 end}
 local result = bullmq(view, KEYS, theirs)
+-- rule: removed-job-leaves
 if result == 1 and job[1] then leave(base, id, job[1], job[2]) end
 return result

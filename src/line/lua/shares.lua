@@ -42,6 +42,7 @@ local function makeReady(base, id, share, priority, burst)
     local time = virtualTime(base)
     if not time then redis.call('HSET', base .. 'meta', TIME_FIELD, 0) end
     local used = tonumber(redis.call('ZSCORE', sharesKey(base), tenant) or 0)
+    -- rule: tenant-comes-back-without-credit
     redis.call('ZADD', readyKey(base), exactly(math.max(used, time or 0)), tenant)
   end
   if burst ~= '' then redis.call('HSET', base .. id, 'redlock:burst', burst) end
@@ -57,6 +58,7 @@ local function charge(base, share, workedMs)
   local time = virtualTime(base)
   if not time then redis.call('HSET', base .. 'meta', TIME_FIELD, 0) end
   local used = tonumber(redis.call('ZSCORE', shares, tenant) or math.max(0, (time or 0) - FORGOTTEN_AFTER_MS))
+  -- rule: work-counts-by-weight
   used = exactly(used + workedMs / weight)
   redis.call('ZADD', shares, used, tenant)
   redis.call('ZADD', readyKey(base), 'XX', used, tenant)
@@ -83,6 +85,7 @@ local function takeReady(base, active, time)
       local weight = partsOf(redis.call('HGET', base .. id, 'redlock:share') or '1 ')
       local now = exactly(used + QUANTUM / weight)
       redis.call('ZADD', shares, now, tenant)
+      -- rule: start-counts-for-its-tenant
       if jobs[2] then redis.call('ZADD', ready, now, tenant) end
       if used > time then
         redis.call('HSET', base .. 'meta', TIME_FIELD, exactly(used))

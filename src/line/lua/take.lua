@@ -21,6 +21,7 @@ else
   local places = redis.call('ZRANGE', line, 0, 1)
   first = places[1] == MARK and places[2] or places[1]
   local head = first and jobAt(first)
+  -- rule: batch-of-the-worker-that-has-its-first-job
   if not head or head.base ~= base or not isLocked(head) then return {} end
   id = head.id
 end
@@ -48,6 +49,7 @@ for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV[6] + mos
   local isTaken = job and ARGV[6] ~= '0' and not job.asleep and isLocked(job)
   if job and not isTaken then
     local isOther = job.base ~= base or string.find(job.lines, '","', 1, true)
+    -- rule: batch-ends-at-a-job-that-may-not-start
     if isOther or #found > most or not job.asleep or job.held or opensAt(job, limits) then break end
     local result = bullmq(KEYS, theirs)
     if type(result[1]) ~= 'table' then break end

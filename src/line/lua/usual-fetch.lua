@@ -63,6 +63,7 @@ local function usualTurn(result)
   if lines then
     local resource = only(lines)
     local first = resource and redis.call('ZRANGE', lineOf(resource), 0, 1)
+    -- rule: fetched-job-is-at-the-head
     if not first or first[1] ~= base .. result[2] .. ' ' .. #base .. ' ' .. timestamp then return nil end
     result[5], result[6], result[8] = 'yes', lines, first[2] and '1' or ''
   end

@@ -15,6 +15,7 @@ local base, id = ARGV[3], ARGV[4]
 local jobKey = base .. id
 local result = bullmq(redis, KEYS, theirs)
 local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
+-- rule: parent-leaves-while-it-waits
 if job and job[1] then
   local since = leave(base, id, job[1], job[2])
   if since then redis.call('HSET', jobKey, 'redlock:since', since) end

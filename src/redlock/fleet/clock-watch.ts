@@ -97,6 +97,7 @@ export class ClockWatch {
       return
     }
     const jumpedMs = jumpMs(reference, sample, driftFactor, toleranceMs)
+    // rule: clock-jump-suspends
     if (jumpedMs !== 0) {
       this.#suspendedUntil.set(master, after.now + suspensionMs)
       this.#options.jumped(master, jumpedMs)
@@ -115,6 +116,7 @@ export class ClockWatch {
 
   /** Milliseconds for which the master does not grant; 0 when it does. */
   suspendedMs(master: Master): number {
+    // rule: master-out-of-line-grants-nothing
     if (this.#outOfLine.has(master)) return this.#options.suspensionMs
     if (this.#suspendedUntil.size === 0) return 0
     const until = this.#suspendedUntil.get(master)

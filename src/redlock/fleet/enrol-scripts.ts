@@ -26,12 +26,15 @@ export const enrolScript: Script = defineScript(
 local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'fleetSize', 'fenceTtlMs',
   'durable', 'founder', 'quarantine', 'votesInMs')
 if known[2] and known[2] ~= ARGV[2] then return {'mismatch', 'maxLeaseMs', known[2]} end
+-- rule: fleets-of-one-size
 if known[3] and known[3] ~= ARGV[5] then return {'mismatch', 'fleetSize', known[3]} end
 if known[4] and known[4] ~= ARGV[9] then return {'mismatch', 'fenceTtlMs', known[4]} end
+-- rule: refused-client-founds-no-fleet
 if not known[1] and ARGV[6] == '0' then return {'foreign'} end
 local founder = known[6] or ''
 if not known[1] then founder = ARGV[7] end
 local quarantine, votesInMs = known[7] or '', known[8] or '0'
+-- rule: new-run-id-is-quarantined
 if known[1] ~= ARGV[1] then
   local survives = known[1] and known[5] == '1' and ARGV[4] == '1'
   if not survives then quarantine, votesInMs = ARGV[8], ARGV[3] end
@@ -55,6 +58,7 @@ export const waitedScript: Script = defineScript(
   'waited',
   `
 local known = redis.call('HMGET', KEYS[1], 'quarantine', 'votesInMs')
+-- rule: only-the-counted-quarantine-ends
 if known[1] ~= ARGV[1] then return 0 end
 local leftMs = math.min(tonumber(known[2]), tonumber(ARGV[2]))
 redis.call('HSET', KEYS[1], 'votesInMs', leftMs)

@@ -78,6 +78,7 @@ export class Quarantines {
   }
 
   #leftOf({ until }: Quarantine): number {
+    // rule: quarantine-on-a-monotonic-clock
     return Math.max(0, Math.ceil(until - this.#clock.now()))
   }
 }

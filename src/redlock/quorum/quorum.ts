@@ -2,6 +2,7 @@
 
 /** The smallest majority of `masters`: any two quorums share at least one master. */
 export function quorumOf(masters: number): number {
+  // rule: quorum-is-a-majority
   return Math.floor(masters / 2) + 1
 }
 

@@ -31,15 +31,19 @@ export const acquireProcedure: Procedure = {
   name: 'acquire',
   parameters: ['resources', 'token', 'leaseMs', 'proposal', 'waitMs', 'waiter'],
   lua: `
+-- rule: unenrolled-grants-nothing
 if not enrolled then return {'unenrolled'} end
+-- rule: quarantined-grants-nothing
 if quarantineMs > 0 then return {'quarantined', quarantineMs} end
 local aheadMs = tonumber(proposal) / 1000 - nowMs
+-- rule: proposal-far-ahead-is-refused
 if aheadMs > tonumber(maxClockSkewMs) then return {'skewed', math.ceil(aheadMs)} end
 local reserved = false
 if flagged then
   local refusals = {tombstoneKey(token)}
   for _, resource in ipairs(resources) do refusals[#refusals + 1] = nextKey(resource) end
   reserved = redis.call('EXISTS', unpack(refusals)) > 0
+  -- rule: abandoned-token-is-refused
   if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
 end
 local function refuse(resource, holder, holderKey)
@@ -56,6 +60,7 @@ end
 local counter, mine = 0, true
 for _, resource in ipairs(resources) do
   local holder = redis.call('GET', leaseKey(resource))
+  -- rule: held-resource-is-not-granted
   if holder and holder ~= token then return refuse(resource, holder, leaseKey(resource)) end
   local named = reserved and not holder and redis.call('GET', nextKey(resource))
   if named and (waiter == '' or not string.find(named, waiter, 1, true)) then
@@ -65,8 +70,10 @@ for _, resource in ipairs(resources) do
   counter = math.max(counter, tonumber(redis.call('GET', fenceKey(resource)) or '0'))
 end
 if mine then return counter end
+-- rule: token-above-forgotten-ones
 counter = math.max(counter, earliestUs)
 local fence = proposal
+-- rule: counter-grows-with-every-grant
 if counter + ${TOKENS_PER_GRANT} > tonumber(proposal) then fence = string.format('%.0f', counter + ${TOKENS_PER_GRANT}) end
 for _, resource in ipairs(resources) do
   redis.call('SET', leaseKey(resource), token, 'PX', leaseMs)
@@ -82,6 +89,7 @@ return tonumber(fence)
     if not nowMs then readRecord() end
     local proposed = tonumber(proposal)
     local leaseKey, fenceKey = leasePrefix .. resource, fencePrefix .. resource
+    -- rule: short-acquire-in-usual-cases
     if not grants or flagged or proposed > latestUs or proposed < earliestUs
       or call('SET', leaseKey, token, 'NX', 'PX', leaseMs, 'GET') then
       return procedure('acquire')({resource}, token, leaseMs, proposal, tonumber(waitMs), waiter)
@@ -147,6 +155,7 @@ export class Acquire implements Verb<AcquireVote> {
   read(master: Master, result: CallResult): AcquireVote {
     // This very reply may have shown that the master's clock jumped.
     const waitMs = this.#fleet.clocks.suspendedMs(master)
+    // rule: suspended-master-grants-nothing
     if (waitMs > 0) return { kind: 'suspended', waitMs }
     const vote =
       result.ok && result.reply === USUAL

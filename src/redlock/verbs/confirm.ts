@@ -16,6 +16,7 @@ export const confirmProcedure: Procedure = {
   lua: `
 if not enrolled then return {'unenrolled'} end
 for _, resource in ipairs(resources) do
+  -- rule: confirm-only-my-key
   if redis.call('GET', leaseKey(resource)) ~= token then return {'lost'} end
 end
 local highest = 0
@@ -53,6 +54,7 @@ export class Confirm implements Verb<ConfirmVote> {
 
   /** A counter beyond the fencing token belongs to a later grant. */
   isFor(vote: ConfirmVote): boolean {
+    // rule: confirm-counts-the-exact-token
     return vote.kind === 'counter' && vote.counter === this.#fencingToken
   }
 }

@@ -21,15 +21,20 @@ local missing = false
 for _, resource in ipairs(resources) do
   local holder = redis.call('GET', leaseKey(resource))
   local counter = tonumber(redis.call('GET', fenceKey(resource)) or '0')
+  -- rule: extend-only-without-a-later-grant
   if counter > tonumber(fence) then return {'lost', holder or ''} end
+  -- rule: extend-only-my-key
   if holder and holder ~= token then return {'lost', holder} end
   if not holder then missing = true end
 end
+-- rule: extend-creates-no-key
 if missing then return {'missing'} end
 for _, resource in ipairs(resources) do
+  -- rule: extension-never-shortens
   redis.call('PEXPIRE', leaseKey(resource), leaseMs, 'GT')
   redis.call('SET', fenceKey(resource), fence, 'PX', fenceTtlMs)
 end
+-- rule: healed-key-does-not-extend
 if quarantineMs > 0 and flagged and redis.call('PEXPIRE', tombstoneKey(token), 2 * maxLeaseMs) == 1 then
   flag(2 * maxLeaseMs)
   return {'healed'}
@@ -42,6 +47,7 @@ return {'extended'}
     lua: `
     if not nowMs then readRecord() end
     local leaseKey, fenceKey = leasePrefix .. resource, fencePrefix .. resource
+    -- rule: short-extend-in-usual-cases
     if not enrolled or flagged or call('GET', leaseKey) ~= token
       or tonumber(call('GET', fenceKey) or '0') > tonumber(fence) then
       return procedure('extend')({resource}, token, leaseMs, fence)
@@ -82,6 +88,7 @@ export class Extend implements Verb<ExtendVote> {
 
   read(master: Master, result: CallResult): ExtendVote {
     const vote = this.#read(result)
+    // rule: master-out-of-line-extends-nothing
     return vote.kind === 'extended' && this.#fleet.clocks.isOutOfLine(master) ? SUSPENDED : vote
   }
 

@@ -23,7 +23,9 @@ if flagged and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'aban
 for _, resource in ipairs(resources) do
   local holder = redis.call('GET', leaseKey(resource))
   local counter = tonumber(redis.call('GET', fenceKey(resource)) or '0')
+  -- rule: heal-only-without-a-later-grant
   if counter > tonumber(fence) then return {'lost', holder or ''} end
+  -- rule: heal-only-my-key
   if holder and holder ~= token then return {'lost', holder} end
 end
 for _, resource in ipairs(resources) do

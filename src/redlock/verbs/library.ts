@@ -9,9 +9,8 @@
  * means that this server is not, or no longer, the one that the caller's connection enrolled: it
  * restarted, lost its data, or serves another fleet.
  */
-import type { Constants, Library } from '../wire/batch.ts'
+import type { Library } from '../wire/batch.ts'
 import { luaKeys } from '../keyspace.ts'
-import type { Settings } from '../settings.ts'
 import { acquireProcedure } from './acquire.ts'
 import { confirmProcedure } from './confirm.ts'
 import { extendProcedure } from './extend.ts'
@@ -34,6 +33,7 @@ local function readRecord()
   local time = call('TIME')
   nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
   local record = call('HMGET', namespace .. ':master', 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize')
+  -- rule: one-server-of-one-fleet
   enrolled = record[1] == runId and record[2] == maxLeaseMs and record[4] == fleetSize
   quarantineMs = tonumber(record[3] or '0')
   grants = enrolled and quarantineMs <= 0
@@ -65,14 +65,4 @@ export const leaseLibrary: Library = {
     withdrawProcedure,
     inspectProcedure,
   ],
-}
-
-type Shared = Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>
-
-/** What all calls of one client have in common. */
-export function constantsFor(settings: Shared, fleetSize: number): Constants {
-  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
-  const numbers = { maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize }
-  const texts = Object.entries(numbers).map(([name, number]) => [name, String(number)])
-  return { namespace, ...(Object.fromEntries(texts) as Constants) }
 }

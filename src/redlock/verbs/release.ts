@@ -36,11 +36,13 @@ export const releaseProcedure: Procedure = {
   lua: `
 if tombstoneMs > 0 then
   redis.call('SET', tombstoneKey(token), '1', 'PX', tombstoneMs)
+  -- rule: tombstone-is-announced
   flag(tombstoneMs)
 end
 local mine, deleted = {}, 0
 for _, resource in ipairs(resources) do
   mine[resource] = redis.call('GET', leaseKey(resource)) == token
+  -- rule: release-only-my-key
   if mine[resource] then deleted = deleted + redis.call('DEL', leaseKey(resource)) end
 end
 if not flagged then return deleted end
@@ -118,6 +120,7 @@ export class Release implements Verb<ReleaseVote> {
   }
 
   ask(_master: Master, index: number): Call {
+    // rule: release-on-every-master
     return this.#terms.isUnsettled(index) ? this.#forGood : this.#call
   }
 

@@ -41,6 +41,7 @@ export function parseInfo(text: string): ReadonlyMap<string, string> {
  */
 async function fsyncsAlways(redis: Redis): Promise<boolean> {
   try {
+    // rule: durable-means-every-write-waits
     return (
       (await configOf(redis, 'appendfsync')) === 'always' &&
       (await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'

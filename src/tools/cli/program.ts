@@ -1,5 +1,4 @@
 /** The command line as a whole; what commands do is in `commands/`. */
-import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { bootstrapCommand } from './commands/bootstrap.ts'
 import { cancelCommand } from './commands/cancel.ts'
@@ -14,6 +13,7 @@ import { verifyCommand } from './commands/verify.ts'
 import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
 import { EXIT_CODES_HELP } from './options.ts'
+import { packageVersion } from './package-version.ts'
 import { redacted } from '../../redact.ts'
 
 const COMMANDS = [
@@ -40,7 +40,7 @@ export function buildProgram(): Command {
     .description(
       'Inspects and repairs a fleet of lock masters, its leases, and the jobs that wait for them.',
     )
-    .version(version(), '-V, --version')
+    .version(packageVersion(), '-V, --version')
     .addHelpText(
       'after',
       `
@@ -61,10 +61,4 @@ Every setting can be a flag, else an environment variable, else a key of the --c
     one.showHelpAfterError('(see --help)')
   }
   return program
-}
-
-function version(): string {
-  // The same distance from src/tools/cli and from dist/tools/cli.
-  const text = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { readonly version: string }).version
 }

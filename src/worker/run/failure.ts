@@ -50,6 +50,7 @@ export function failureOf(
 ): unknown {
   const { isAborted, reason } = signal
   const why = cancelled ?? reason
+  // rule: cancelled-job-is-not-retried
   if (why instanceof JobCancelledError) return new UnrecoverableError(why.message)
   const isReason = !(error instanceof Error) || error.name === 'AbortError'
   return isAborted && isReason ? asError(reason) : error

@@ -43,6 +43,7 @@ export class JobSignal {
 
   abort(reason: unknown): void {
     if (this.#isOver) return
+    // rule: first-reason-counts
     this.#early ??= { reason }
     this.#abort?.abort(reason)
   }

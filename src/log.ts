@@ -1,9 +1,10 @@
 /**
- * Every line this package logs: one event, with a stable name, its fields, and a level. The names
- * are kept as other public names are, and docs/logging.md lists them. Lines never carry a password
- * of a URL, and a logger that throws stops nothing.
+ * The log listens to the channel: one line a fact, with a stable name, its fields, and a level. The
+ * names are kept as other public names are, and docs/logging.md lists them. Lines never carry a
+ * password of a URL, and a logger that throws stops nothing.
  */
-import { childLogger, silentLogger, type Logger } from './logger.ts'
+import { Channel, type FactName, type Facts, type Listener } from './channel.ts'
+import { silentLogger, type Logger } from './logger.ts'
 import { redacted } from './redact.ts'
 
 export type Level = 'debug' | 'info' | 'warn' | 'error'
@@ -14,6 +15,11 @@ interface Kind {
   /** Beside `event`, and beside the fields that the logger adds to all lines of a job. */
   readonly fields: readonly string[]
 }
+
+const OF_JOB = ['queue', 'job', 'resource', 'fencingToken'] as const
+const OF_LEASE = [
+  ...['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs'],
+] as const
 
 const KINDS = {
   'master:connecting': {
@@ -59,54 +65,23 @@ const KINDS = {
   'lease:granted': {
     level: 'debug',
     message: 'lease granted',
-    fields: [
-      'resource',
-      'fencingToken',
-      'lock',
-      'lease',
-      'seq',
-      'monotonicMs',
-      'wallMs',
-      'namespace',
-      'owner',
-      'slots',
-      'machine',
-      'resources',
-      'trustedForMs',
-    ],
+    fields: [...OF_LEASE, 'namespace', 'owner', 'slots', 'machine', 'resources', 'trustedForMs'],
   },
   'lease:extended': {
     level: 'debug',
     message: 'lease extended',
-    fields: [
-      'resource',
-      'fencingToken',
-      'lock',
-      'lease',
-      'seq',
-      'monotonicMs',
-      'wallMs',
-      'trustedForMs',
-    ],
+    fields: [...OF_LEASE, 'trustedForMs'],
   },
-  'lease:released': {
-    level: 'debug',
-    message: 'lease released',
-    fields: ['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs'],
-  },
+  'lease:released': { level: 'debug', message: 'lease released', fields: OF_LEASE },
   'lease:handed-over': {
     level: 'debug',
     message: 'lease handed over to the next job of its resource',
-    fields: ['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs'],
+    fields: OF_LEASE,
   },
-  'lease:lost': {
-    level: 'debug',
-    message: 'lease lost',
-    fields: ['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs', 'reason'],
-  },
-  'observer:threw': {
+  'lease:lost': { level: 'debug', message: 'lease lost', fields: [...OF_LEASE, 'reason'] },
+  'listener:threw': {
     level: 'error',
-    message: 'an observer threw: its errors are ignored from now on. Fix the observer',
+    message: 'a listener threw: its errors are ignored from now on. Fix the listener',
     fields: ['error'],
   },
   'breaker:open': {
@@ -122,13 +97,9 @@ const KINDS = {
   'job:started': {
     level: 'debug',
     message: 'job runs under its lease',
-    fields: ['queue', 'job', 'resource', 'fencingToken', 'attempt'],
+    fields: [...OF_JOB, 'attempt'],
   },
-  'job:ended': {
-    level: 'debug',
-    message: 'job ended',
-    fields: ['queue', 'job', 'resource', 'fencingToken', 'outcome', 'tookMs'],
-  },
+  'job:ended': { level: 'debug', message: 'job ended', fields: [...OF_JOB, 'outcome', 'tookMs'] },
   'job:requeued': {
     level: 'debug',
     message: 'job requeued',
@@ -147,28 +118,25 @@ const KINDS = {
   'job:lease-lost': {
     level: 'warn',
     message: 'job lost its lease while it ran',
-    fields: ['queue', 'job', 'resource', 'fencingToken', 'reason'],
+    fields: [...OF_JOB, 'reason'],
   },
   'job:lock-lost': {
     level: 'warn',
     message: "job lost BullMQ's lock while it ran",
-    fields: ['queue', 'job', 'resource', 'fencingToken'],
+    fields: OF_JOB,
   },
   'step:ended': {
     level: 'debug',
     message: 'step ended',
-    fields: ['queue', 'job', 'resource', 'fencingToken', 'step', 'outcome', 'tookMs'],
+    fields: [...OF_JOB, 'step', 'outcome', 'tookMs'],
   },
-} as const
+} satisfies Record<string, Kind>
 
-export type EventName = keyof typeof KINDS
-export const EVENTS: Readonly<Record<EventName, Kind>> = KINDS
+export type LineName = keyof typeof KINDS
+export const LINES: Readonly<Record<LineName, Kind>> = KINDS
 
-type FieldsOf<Name extends EventName> = Readonly<
-  Partial<Record<(typeof KINDS)[Name]['fields'][number], unknown>>
->
-
-export class EventLog {
+/** Writes lines to a user's logger. */
+export class Log {
   readonly #logger: Logger
   /** At which level a line of each level is logged. */
   readonly #levels: Readonly<Record<Level, Level>>
@@ -180,9 +148,9 @@ export class EventLog {
   }
 
   /** False where a line would go nowhere, so that nothing is prepared for it. */
-  hears(event: EventName): boolean {
+  hears(line: LineName): boolean {
     const logger = this.#logger
-    const level = this.#levels[EVENTS[event].level]
+    const level = this.#levels[LINES[line].level]
     try {
       return logger[level] !== silentLogger[level] && logger.isLevelEnabled?.(level) !== false
     } catch {
@@ -190,22 +158,84 @@ export class EventLog {
     }
   }
 
-  /** `fields` may come in parts: they are put together only where the line is written. */
-  event<Name extends EventName>(event: Name, ...fields: readonly FieldsOf<Name>[]): void {
-    if (!this.hears(event)) return
-    const { level, message } = EVENTS[event]
-    const line = { event, ...safe(Object.assign({}, ...fields) as object) }
+  write(line: LineName, fields: object): void {
+    if (!this.hears(line)) return
+    const { level, message } = LINES[line]
     try {
-      this.#logger[this.#levels[level]](line, message)
+      this.#logger[this.#levels[level]]({ event: line, ...safe(fields) }, message)
     } catch {
       // A logger that throws has no place to say so.
     }
   }
+}
 
-  /** For lines of others about the same thing. */
-  child(fields: Record<string, unknown>): Logger {
-    return childLogger(this.#logger, fields)
+/** The fields of facts that are a line as they are told, or nearly so. */
+const FIELDS: { readonly [Name in FactName & LineName]?: (fact: Facts[Name]) => object } = {
+  'master:connecting': asTold,
+  'master:enrolled': asTold,
+  'master:quarantined': asTold,
+  'master:refused': asTold,
+  'master:clock-jump': asTold,
+  'master:clock-skew': asTold,
+  'fleet:even': asTold,
+  'queue:is-master': asTold,
+  'breaker:open': asTold,
+  'breaker:closed': asTold,
+  'job:started': ({ attempt, ...about }) => ({ ...ofJob(about), attempt }),
+  'job:ended': ({ outcome, tookMs, ...about }) => ({ ...ofJob(about), ...took(outcome, tookMs) }),
+  'job:requeued': ({ job, why }) => ({ queue: job.queueName, job: job.id, ...why }),
+  'job:given-back': ({ job }) => ({ queue: job.queueName, job: job.id }),
+  'job:server-refused': asTold,
+  'job:lease-lost': ({ error, ...about }) => ({ ...ofJob(about), reason: error.reason }),
+  'job:lock-lost': ofJob,
+  'step:ended': ({ step, outcome, tookMs, ...about }) => ({
+    ...ofJob(about),
+    step,
+    ...took(outcome, tookMs),
+  }),
+}
+
+/** What one lock or worker tells, also to its log. @param own who else listens to it alone. */
+export function loggedChannel(
+  log: Log,
+  namespace: string | undefined,
+  own: readonly Listener[],
+): Channel {
+  return new Channel(namespace, [logListener(log), ...own], (error) => {
+    log.write('listener:threw', { error: String(error) })
+  })
+}
+
+/** Of everything but leases, which `lock/lease-log.ts` writes. */
+function logListener(log: Log): Listener {
+  const entries = Object.entries(FIELDS) as [LineName, (fact: unknown) => object][]
+  return {
+    hears: (event) => log.hears(event as LineName),
+    on: Object.fromEntries(
+      entries.map(([line, fields]) => [
+        line,
+        (fact: unknown): void => {
+          log.write(line, fields(fact))
+        },
+      ]),
+    ),
   }
+}
+
+/** The fields that name a job and what it holds. */
+export function ofJob({
+  job,
+  lease: { resource, fencingToken },
+}: Facts['job:lock-lost']): Record<string, unknown> {
+  return { queue: job.queueName, job: job.id, resource, fencingToken }
+}
+
+function asTold(fact: object): object {
+  return fact
+}
+
+function took(outcome: string, tookMs: number): object {
+  return { outcome, tookMs: Math.round(tookMs) }
 }
 
 function safe(fields: object): object {
