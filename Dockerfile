@@ -20,11 +20,11 @@ RUN npx tsc --noEmit false --outDir build \
 FROM node:22-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./
-# The versions of the lock file: what the package depends on, its peers, and the clients of PostgreSQL and ZooKeeper.
+# The versions of the lock file: what the package depends on, its peers, and what /metrics needs.
 RUN npm pkg delete devDependencies peerDependencies \
  && npm install --ignore-scripts --no-audit --no-fund $(node -p " \
       const { packages } = require('./package-lock.json'); \
-      ['bullmq', 'ioredis', 'pg', 'node-zookeeper-client'].map((name) => name + '@' + packages['node_modules/' + name].version).join(' ')")
+      ['bullmq', 'ioredis', 'pg', 'node-zookeeper-client', '@opentelemetry/sdk-metrics', '@opentelemetry/exporter-prometheus'].map((name) => name + '@' + packages['node_modules/' + name].version).join(' ')")
 
 FROM node:22-slim
 WORKDIR /app

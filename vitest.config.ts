@@ -14,6 +14,8 @@ const SERVICES = [
 const OUTAGES = ['test/stories/outage-*.test.ts']
 /** Every state of a small fleet: `npm run test:model`. */
 const MODEL = ['test/model/explorer.test.ts']
+/** The package as applications install and load it: `npm run test:package`. */
+const PACKAGE = ['test/package/**/*.test.ts']
 
 export default defineConfig({
   test: {
@@ -25,13 +27,14 @@ export default defineConfig({
           include: ['test/**/*.test.ts', 'examples/testing/**/*.test.ts'],
           exclude: [
             ...['**/node_modules/**', 'test/compatibility/**'],
-            ...[...SERVICES, ...OUTAGES, ...MODEL],
+            ...[...SERVICES, ...OUTAGES, ...MODEL, ...PACKAGE],
           ],
         },
       },
       { extends: true, test: { name: 'services', include: SERVICES } },
       { extends: true, test: { name: 'outages', include: OUTAGES } },
       { extends: true, test: { name: 'model', include: MODEL } },
+      { extends: true, test: { name: 'package', include: PACKAGE } },
       {
         extends: true,
         test: {

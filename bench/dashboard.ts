@@ -29,7 +29,7 @@ const { values } = parseArgs({
 })
 const size = Number(values.leases)
 const seconds = Number(values.seconds)
-const CLI = 'dist/tools/cli/main.js'
+const CLI = 'dist/cli.js'
 /** `/proc` counts in these: USER_HZ is 100 on every Linux. */
 const TICK_MS = 10
 const PAUSE_MS = 50

@@ -1,6 +1,6 @@
 /**
- * What telemetry costs an acquire and a release: the client's CPU for each, without an observer,
- * with the default one and nothing registered, and with an OpenTelemetry SDK for metrics, and for
+ * What telemetry costs an acquire and a release: the client's CPU for each, without a
+ * listener, with OpenTelemetry's and nothing registered, and with an OpenTelemetry SDK for metrics, and for
  * metrics and traces. The variants take turns, so that a busy machine meets them all alike; the
  * median of each is shown.
  */
@@ -14,7 +14,7 @@ import {
   SimpleSpanProcessor,
   type Sampler,
 } from '@opentelemetry/sdk-trace-base'
-import { Redlock, type RedlockOptions, silentLogger } from '../src/index.ts'
+import { listen, openTelemetry, Redlock, silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
 import { median } from './statistics.ts'
 
@@ -35,13 +35,12 @@ function registerTraces(sampler?: Sampler): void {
   trace.setGlobalTracerProvider(new BasicTracerProvider(options))
 }
 
-const VARIANTS: readonly (readonly [string, Partial<RedlockOptions>, () => void])[] = [
-  ['no observer', { observer: { opened: () => ({}) } }, () => undefined],
-  ['nothing registered', {}, () => undefined],
-  ['metrics', {}, registerMetrics],
+const VARIANTS: readonly (readonly [string, () => void])[] = [
+  ['no listener', () => listen({ on: {} }, 'opentelemetry')],
+  ['nothing registered', () => undefined],
+  ['metrics', registerMetrics],
   [
     'metrics, traces not sampled',
-    {},
     () => {
       registerMetrics()
       registerTraces(new AlwaysOffSampler())
@@ -49,7 +48,6 @@ const VARIANTS: readonly (readonly [string, Partial<RedlockOptions>, () => void]
   ],
   [
     'metrics, every trace',
-    {},
     () => {
       registerMetrics()
       registerTraces()
@@ -76,19 +74,19 @@ async function cpuUs(redlock: Redlock): Promise<number> {
 await using fleet = await startFleet({ masters: 5 })
 const measured = new Map<string, number[]>()
 const locks = new Map<string, Redlock>()
-for (const [name, options] of VARIANTS) {
+for (const [name] of VARIANTS) {
   const redlock = new Redlock({
     masters: fleet.urls,
     logger: silentLogger,
     namespace: name.replaceAll(' ', '-'),
-    ...options,
   })
   await redlock.bootstrap({ newFleet: true })
   locks.set(name, redlock)
   measured.set(name, [])
 }
 for (let round = 0; round <= ROUNDS; round++) {
-  for (const [name, , register] of VARIANTS) {
+  for (const [name, register] of VARIANTS) {
+    openTelemetry()
     register()
     const redlock = locks.get(name)
     if (redlock === undefined) throw new Error(`no lock for ${name}`)
@@ -99,7 +97,7 @@ for (let round = 0; round <= ROUNDS; round++) {
     spans.reset()
   }
 }
-const base = median(measured.get('no observer') ?? [])
+const base = median(measured.get('no listener') ?? [])
 for (const [name, values] of measured) {
   const us = median(values)
   console.log(`${name.padEnd(28)} ${us.toFixed(1).padStart(7)} µs  ${(us / base).toFixed(2)}`)

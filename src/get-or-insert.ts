@@ -2,7 +2,11 @@
  * The value at `key`; where there is none, the one that `make` returns, which is added. As
  * `Map.prototype.getOrInsertComputed`, which Node 20 lacks.
  */
-export function getOrInsert<Key, Value>(map: Map<Key, Value>, key: Key, make: () => Value): Value {
+export function getOrInsert<Key, Value>(
+  map: { get(key: Key): Value | undefined; set(key: Key, value: Value): unknown },
+  key: Key,
+  make: () => Value,
+): Value {
   const present = map.get(key)
   if (present !== undefined) return present
   const made = make()

@@ -1,28 +1,35 @@
+import './telemetry/join.ts'
 export { Redlock } from './redlock/redlock.ts'
 export type { BootstrapOptions, RedlockStatus } from './redlock/redlock.ts'
-export type { AcquireOptions } from './lock/acquire-options.ts'
+export type { AcquireOptions, LeaseOptions } from './lock/acquire-options.ts'
 export type { Inspection, MasterView } from './lock/inspection.ts'
 export type { LineEntry, ResourceInspection } from './worker/inspection.ts'
-export type { LeaseOptions, LockService } from './lock/lock-service.ts'
+export type { LockService } from './lock/lock-service.ts'
 export type { RedlockOptions } from './redlock/settings.ts'
 export type { Lease, ExtendOutcome } from './lock/lease.ts'
 export type { AcquireOutcome, NotGranted, Split, Taken, Unreachable } from './lock/outcome.ts'
 export type { MasterAddress } from './redlock/wire/connection-settings.ts'
 export { openTelemetry } from './telemetry/open-telemetry.ts'
 export type { TelemetryOptions } from './telemetry/open-telemetry.ts'
+export { listen } from './channel.ts'
 export type {
+  AttemptStatus,
   ExtendResult,
+  FactName,
+  Facts,
   LeaseEnd,
-  LockObserver,
+  LineCensus,
+  Listener,
   LossReason,
   MasterStatus,
-  ObservedAttempt,
-  ObservedLease,
-  ObservedLock,
-  Observer,
   Question,
+  ToldJob,
+  ToldLease,
+  ToldLock,
+  ToldWorker,
   VoteOutcome,
-} from './telemetry/lock-observer.ts'
+  Within,
+} from './channel.ts'
 export { silentLogger, type Logger } from './logger.ts'
 export * from './errors.ts'
 export type { LinePosition } from './line/position.ts'

@@ -1,4 +1,5 @@
-import { destination, pino } from 'pino'
+import { createRequire } from 'node:module'
+import type * as Pino from 'pino'
 
 /** What this package needs of a logger; pino's own loggers fit, and so do most others. */
 export interface Logger {
@@ -30,8 +31,28 @@ const ignore = (): void => undefined
  */
 export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore }
 
-/** Warnings and errors as JSON lines on standard error, one event a line. */
+/**
+ * Warnings and errors as JSON lines on standard error, one event a line. pino is loaded with the
+ * first of them: most processes write none.
+ */
 export function defaultLogger(): Logger {
+  let made: Logger | undefined
+  const own = (): Logger => (made ??= pinoLogger())
+  return {
+    isLevelEnabled: (level) => level === 'warn' || level === 'error' || level === 'fatal',
+    debug: ignore,
+    info: ignore,
+    warn: (fields, message) => {
+      own().warn(fields, message)
+    },
+    error: (fields, message) => {
+      own().error(fields, message)
+    },
+  }
+}
+
+function pinoLogger(): Logger {
+  const { destination, pino } = createRequire(import.meta.url)('pino') as typeof Pino
   return pino({ name: 'bullmq-redlock', level: 'warn' }, destination({ fd: 2, sync: true }))
 }
 

@@ -15,7 +15,7 @@ export interface Fixture {
   /** The prefix that this test's Redlocks share. */
   readonly namespace: string
   /** Closed after the test, in reverse order. */
-  defer(close: () => Promise<unknown>): void
+  defer(close: () => unknown): void
   /** Runs a case again that failed while the machine stood still: {@link undisturbed}. */
   undisturbed<T>(run: () => Promise<T>): Promise<T>
 }
@@ -23,7 +23,7 @@ export interface Fixture {
 export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixture {
   let fleet: Fleet | undefined
   let namespace = ''
-  const closers: (() => Promise<unknown>)[] = []
+  const closers: (() => unknown)[] = []
   const started = (): Fleet => {
     if (fleet === undefined) throw new Error('the fleet is started in beforeAll')
     return fleet

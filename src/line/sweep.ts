@@ -4,7 +4,7 @@
  * number of lines, so its cost does not grow with the number of waiting jobs.
  */
 import { sleep, type Clock } from '../clock.ts'
-import type { LineBackend } from './line-backend.ts'
+import type { LineRunner } from './line-runner.ts'
 import { lineScript } from './bullmq/composed-script.ts'
 
 const EVERY_MS = 1_000
@@ -16,7 +16,7 @@ const sweepScript = lineScript('sweep')
 
 /** Sweeps until `signal` aborts. */
 export async function keepSweeping(
-  backend: LineBackend,
+  runner: LineRunner,
   clock: Clock,
   signal: AbortSignal,
   onError: (error: unknown) => void,
@@ -26,27 +26,27 @@ export async function keepSweeping(
   }
   while (!signal.aborted) {
     await sleep(clock, EVERY_MS * (0.75 + clock.random() / 2), signal)
-      .then(() => sweep(backend, Math.ceil(EVERY_MS * 0.7), ''))
+      .then(() => sweep(runner, Math.ceil(EVERY_MS * 0.7), ''))
       .catch(report)
   }
 }
 
 /** Looks at all lines in which jobs sleep, now. */
-export async function sweepAll(backend: LineBackend): Promise<void> {
+export async function sweepAll(runner: LineRunner): Promise<void> {
   let before = ''
   for (let tries = 0; tries < MAX_SWEEPS; tries++) {
-    const [lines, sweepNumber] = await sweep(backend, '', before)
+    const [lines, sweepNumber] = await sweep(runner, '', before)
     if (before === '') before = String(sweepNumber)
     if (lines < LIMIT) return
   }
 }
 
 async function sweep(
-  backend: LineBackend,
+  runner: LineRunner,
   everyMs: number | '',
   before: string,
 ): Promise<readonly [lines: number, sweepNumber: number]> {
-  const reply = await backend.run(sweepScript, 'sleeping-lines', [LIMIT, everyMs, before])
+  const reply = await runner.run(sweepScript, 'sleeping-lines', [LIMIT, everyMs, before])
   const [lines, , sweepNumber] = reply as [number, number, number]
   return [lines, sweepNumber]
 }

@@ -1,6 +1,32 @@
 /** What a call that acquires may be given. */
 import { knownOptions, objectOption } from '../options.ts'
-import type { LeaseOptions } from './lock-service.ts'
+
+/** The options of one lease. */
+export interface LeaseOptions {
+  /**
+   * How long the lease lasts without an extension.
+   * @defaultValue the service's `leaseMs`
+   */
+  readonly leaseMs?: number
+  /**
+   * Renew at every third of the lease until it is released or lost.
+   * @defaultValue false (`using` turns it on)
+   */
+  readonly autoExtend?: boolean
+  /** The longest time to hold it, extensions included. @defaultValue the service's `maxHoldMs` */
+  readonly maxHoldMs?: number
+  /**
+   * How often the lease may be extended.
+   * @defaultValue the service's `maxExtensions`
+   */
+  readonly maxExtensions?: number
+  /**
+   * How many holders the resource may have at once. Every caller must give the same number. Each
+   * holder has its own slot (`resource#1` …), and fencing tokens increase per slot.
+   * @defaultValue 1
+   */
+  readonly slots?: number
+}
 
 /** What `acquire` and `using` take: the options of a lease, and how long to wait for it. */
 export interface AcquireOptions extends LeaseOptions {

@@ -11,6 +11,7 @@
  * Nothing leads back to held: another client may have held the resource since. The timer looks at
  * both clocks and needs no network, so it also ends the trust when all servers are gone.
  */
+import type { Channel, ExtendResult, LeaseEnd, LossReason } from '../channel.ts'
 import {
   Deadlines,
   instant,
@@ -20,15 +21,7 @@ import {
   type Instant,
 } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
-import type { EventLog } from '../event-log.ts'
-import type {
-  ExtendResult,
-  LeaseEnd,
-  LockObserver,
-  LossReason,
-} from '../telemetry/lock-observer.ts'
 import { keep, type Keeper } from './keeper.ts'
-import { LeaseLog, type LeaseLogOptions } from './lease-log.ts'
 import type { LeaseTerms } from './lease-option.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
 import { labelOf } from './resources.ts'
@@ -37,24 +30,15 @@ import { longer, remainingMs, type Trust } from './trust.ts'
 /** The leases of one lock service, and what they share. */
 export class LeaseRegistry {
   readonly clock: Clock
-  readonly observer: Required<LockObserver>
+  readonly channel: Channel
   /** When to check the clocks for a lease. */
   readonly checks: Deadlines
   readonly held: Set<HeldLease> = new Set()
-  readonly #events: EventLog
-  readonly #log: LeaseLog
 
-  constructor(options: LeaseLogOptions, observer: Required<LockObserver>) {
-    this.clock = options.clock
-    this.observer = observer
-    this.checks = new Deadlines(options.clock)
-    this.#events = options.log
-    this.#log = new LeaseLog(options)
-  }
-
-  /** The record of leases; undefined while nothing hears it. */
-  get log(): LeaseLog | undefined {
-    return this.#events.hears('lease:granted') ? this.#log : undefined
+  constructor(clock: Clock, channel: Channel) {
+    this.clock = clock
+    this.channel = channel
+    this.checks = new Deadlines(clock)
   }
 
   /** Loses every lease that is held, so that its `signal` aborts; then releases it. */
@@ -113,9 +97,11 @@ export abstract class HeldLease implements Lease, Expiring {
 
   /** Begins its life: the last statement of a constructor. */
   protected begin(leftMs: number): void {
-    const { held, log, clock } = this.#registry
+    const { held, channel, clock } = this.#registry
     held.add(this)
-    log?.granted(this, this.#terms.slots)
+    if (channel.hears('lease:granted')) {
+      channel.tell('lease:granted', { lease: this, slots: this.#terms.slots })
+    }
     this.#watch(leftMs)
     if (this.#terms.autoExtend) this.#keeper = keep(this, clock)
   }
@@ -161,7 +147,7 @@ export abstract class HeldLease implements Lease, Expiring {
 
   async extend(): Promise<ExtendOutcome> {
     this.assertHeld()
-    this.#extending ??= this.#observed(this.#extend()).finally(() => {
+    this.#extending ??= this.#told(this.#extend()).finally(() => {
       this.#extending = undefined
     })
     return this.#extending
@@ -186,9 +172,8 @@ export abstract class HeldLease implements Lease, Expiring {
    */
   protected endInFavour(): void {
     this.assertHeld()
-    this.#registry.log?.handedOver(this)
     // rule: old-holder-stops-before-it-hands-over
-    this.#end('handed-over')
+    this.#end('handed-over', undefined)
     this.#released = Promise.resolve()
   }
 
@@ -201,16 +186,16 @@ export abstract class HeldLease implements Lease, Expiring {
     if (!this.#isOver) this.#watch(this.remainingMs())
   }
 
-  async #observed(extending: Promise<ExtendOutcome>): Promise<ExtendOutcome> {
-    const { clock, observer } = this.#registry
+  async #told(extending: Promise<ExtendOutcome>): Promise<ExtendOutcome> {
+    const { clock, channel } = this.#registry
     const startedAt = clock.now()
-    let result: ExtendResult = 'lost'
+    let outcome: ExtendResult = 'lost'
     try {
-      const outcome = await extending
-      result = outcome.status
-      return outcome
+      const extended = await extending
+      outcome = extended.status
+      return extended
     } finally {
-      observer.extended(this, result, clock.now() - startedAt)
+      channel.tell('lease:extended', { lease: this, outcome, tookMs: clock.now() - startedAt })
     }
   }
 
@@ -231,7 +216,6 @@ export abstract class HeldLease implements Lease, Expiring {
     }
     this.#trust = longer(this.#trust, answer.trust)
     this.assertHeld()
-    this.#registry.log?.extended(this)
     return { status: 'extended', remainingMs: this.remainingMs() }
   }
 
@@ -242,12 +226,13 @@ export abstract class HeldLease implements Lease, Expiring {
   }
 
   async #release(): Promise<void> {
-    const { clock, log, observer } = this.#registry
+    const { clock, channel } = this.#registry
     const startedAt = clock.now()
-    if (!this.#isOver) log?.released(this)
-    this.#end('released')
+    this.#end('released', undefined)
     await this.free()
-    if (observer.listens()) observer.released(this, clock.now() - startedAt)
+    if (channel.hears('lease:freed')) {
+      channel.tell('lease:freed', { lease: this, tookMs: clock.now() - startedAt })
+    }
   }
 
   /** Checks both clocks until the lease is over; an extension only moves the next check. */
@@ -270,7 +255,7 @@ export abstract class HeldLease implements Lease, Expiring {
     return this.#lose(`it was held as long as \`${limit}\` allows`, [], kind)
   }
 
-  /** The only way to lose a lease: the signal first, then the observers. */
+  /** The only way to lose a lease: the signal first, then who listens. */
   #lose(reason: string, answers: readonly MasterAnswer[], kind: LossReason): LeaseLostError {
     if (this.#loss !== undefined) return this.#loss
     const loss = this.#lostError(reason, answers)
@@ -278,20 +263,18 @@ export abstract class HeldLease implements Lease, Expiring {
     if (this.#released !== undefined) return loss
     this.#loss = loss
     this.#abort?.abort(loss)
-    this.#end('lost')
-    this.#registry.observer.lost(this, kind)
-    this.#registry.log?.lost(this, kind)
+    this.#end('lost', kind)
     this.lost()
     return loss
   }
 
-  #end(how: LeaseEnd): void {
-    const { clock, observer, held } = this.#registry
+  #end(how: LeaseEnd, reason: LossReason | undefined): void {
+    const { clock, channel, held } = this.#registry
     if (!this.#isOver) {
       this.#isOver = true
-      if (observer.listens()) {
+      if (channel.hears('lease:ended')) {
         const heldMs = clock.now() - this.#startedAt
-        observer.ended(this, this.#loss === undefined ? how : 'lost', heldMs)
+        channel.tell('lease:ended', { lease: this, how, reason, heldMs })
       }
     }
     this.#check?.leave(this)

@@ -1,6 +1,6 @@
 /** The length and the limits of a lease, checked. */
 import { integerOption, refuse } from '../options.ts'
-import type { LeaseOptions } from './lock-service.ts'
+import type { LeaseOptions } from './acquire-options.ts'
 
 export const MIN_LEASE_MS = 100
 

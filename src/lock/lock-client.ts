@@ -5,20 +5,21 @@
  */
 import { randomBytes } from 'node:crypto'
 import { jitteredMs } from '../backoff.ts'
+import type { Channel, ToldLock } from '../channel.ts'
 import { instant, withinMs, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../errors.ts'
+import { loggedChannel } from '../log.ts'
 import { messageOf } from '../message-of.ts'
 import { integerOption } from '../options.ts'
-import { observe } from '../telemetry/listeners.ts'
-import type { LockObserver } from '../telemetry/lock-observer.ts'
-import { callOptions, type AcquireOptions } from './acquire-options.ts'
+import { callOptions, type AcquireOptions, type LeaseOptions } from './acquire-options.ts'
 import { BoundedDriver, DriverLease } from './driver-lease.ts'
 import { LeaseRegistry } from './held-lease.ts'
 import type { Inspection, ListedLease, ServiceHealth } from './inspection.ts'
 import type { Lease } from './lease.ts'
+import { leaseLog } from './lease-log.ts'
 import { leaseTerms, type LeaseTerms } from './lease-option.ts'
 import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
-import type { Capability, LeaseOptions, LockService } from './lock-service.ts'
+import type { Capability, LockService } from './lock-service.ts'
 import type { LockSettings } from './lock-settings.ts'
 import { outcomeError, type AcquireOutcome, type Unreachable } from './outcome.ts'
 import { HeldLeases } from './reentrancy.ts'
@@ -37,7 +38,8 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   readonly #settings: LockSettings
   readonly #driver: LockDriver<Granted>
   readonly #server: BoundedDriver<Granted>
-  readonly #observer: Required<LockObserver>
+  readonly #channel: Channel
+  readonly #told: ToldLock
   readonly #leases: LeaseRegistry
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
@@ -50,9 +52,10 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     this.leaseMs = settings.leaseMs
     this.maxLeaseMs = settings.maxLeaseMs
     this.lacks = driver.listen === undefined ? ['announcements'] : []
-    const lock = { namespace: this.namespace, quorum: 1, status: () => this.status() }
-    this.#observer = observe(settings.observer, lock, settings.log)
-    this.#leases = new LeaseRegistry(settings, this.#observer)
+    this.#channel = loggedChannel(settings.log, this.namespace, [leaseLog(settings)])
+    this.#told = { namespace: this.namespace, quorum: 1, status: () => this.status() }
+    this.#leases = new LeaseRegistry(settings.clock, this.#channel)
+    this.#channel.tell('lock:opened', this.#told)
   }
 
   /** Rejects, saying what is wrong with the server, when no lease could be had. */
@@ -62,7 +65,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   }
 
   /** What this process sees: the service as one master, and how many leases are held here. */
-  status(): ReturnType<Parameters<typeof observe>[1]['status']> {
+  status(): ReturnType<ToldLock['status']> {
     const state = this.#closed === undefined ? 'voting' : 'closed'
     return { masters: [{ name: this.#driver.name, state }], leases: this.#leases.held.size }
   }
@@ -120,7 +123,8 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
       }
     } finally {
       if (listening) listening.stop(isGranted)
-      this.#observer.waited(names, isGranted, clock.now() - startedAt)
+      const waited = { resources: names, granted: isGranted, waitMs: clock.now() - startedAt }
+      this.#channel.tell('lease:waited', waited)
     }
   }
 
@@ -175,7 +179,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     await this.#leases.close()
     await this.#server.quiet()
     await this.#driver.close()
-    this.#observer.closed()
+    this.#channel.tell('lock:closed', this.#told)
   }
 
   async #try(
@@ -216,7 +220,8 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     const { status } = outcome
     const fencingToken = outcome.status === 'granted' ? outcome.lease.fencingToken : undefined
     const durationMs = clock.now() - startedAt.now
-    this.#observer.attempted({ resources, status, durationMs, handOver: false, fencingToken })
+    const attempt = { resources, status, durationMs, handOver: false, fencingToken }
+    this.#channel.tell('lease:attempted', attempt)
     if (this.#closed !== undefined && outcome.status === 'granted') {
       await outcome.lease.release()
       this.#assertOpen()

@@ -1,35 +1,8 @@
 /** What `worker/` needs of a lock service. `Redlock` is one; another may stand in its place. */
-import type { AcquireOptions } from './acquire-options.ts'
+import type { AcquireOptions, LeaseOptions } from './acquire-options.ts'
 import type { Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import type { AcquireOutcome } from './outcome.ts'
-
-/** The options of one lease. */
-export interface LeaseOptions {
-  /**
-   * How long the lease lasts without an extension.
-   * @defaultValue the service's `leaseMs`
-   */
-  readonly leaseMs?: number
-  /**
-   * Renew at every third of the lease until it is released or lost.
-   * @defaultValue false (`using` turns it on)
-   */
-  readonly autoExtend?: boolean
-  /** The longest time to hold it, extensions included. @defaultValue the service's `maxHoldMs` */
-  readonly maxHoldMs?: number
-  /**
-   * How often the lease may be extended.
-   * @defaultValue the service's `maxExtensions`
-   */
-  readonly maxExtensions?: number
-  /**
-   * How many holders the resource may have at once. Every caller must give the same number. Each
-   * holder has its own slot (`resource#1` …), and fencing tokens increase per slot.
-   * @defaultValue 1
-   */
-  readonly slots?: number
-}
 
 /**
  * What a lock service may lack. `slots`: a worker with several slots refuses such a service.

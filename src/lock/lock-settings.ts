@@ -1,18 +1,9 @@
 /** The options that every lock service has, checked, with their defaults. */
 import { hostname } from 'node:os'
 import { systemClock, type Clock } from '../clock.ts'
-import { EventLog } from '../event-log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
-import {
-  integerOption,
-  knownOptions,
-  nameOption,
-  numberOption,
-  objectOption,
-  refuse,
-} from '../options.ts'
-import type { Observer } from '../telemetry/lock-observer.ts'
-import { openTelemetry } from '../telemetry/open-telemetry.ts'
+import { integerOption, knownOptions, nameOption, numberOption, objectOption } from '../options.ts'
+import { Log } from '../log.ts'
 import { leaseOption, MIN_LEASE_MS } from './lease-option.ts'
 
 /** Of a lock service over one server. All durations are milliseconds. */
@@ -46,8 +37,6 @@ export interface LockOptions {
    * error
    */
   readonly logger?: Logger
-  /** Told of every attempt and lease. @defaultValue `openTelemetry()` */
-  readonly observer?: Observer
   /** @internal */
   readonly clock?: Clock
 }
@@ -61,8 +50,7 @@ export interface CommonSettings {
   readonly maxHoldMs: number
   readonly maxExtensions: number
   readonly owner: string
-  readonly log: EventLog
-  readonly observer: Observer
+  readonly log: Log
   readonly clock: Clock
 }
 
@@ -73,7 +61,7 @@ export interface LockSettings extends CommonSettings {
 const KNOWN: Readonly<Record<keyof LockOptions, boolean>> = {
   ...{ leaseMs: true, maxLeaseMs: true, namespace: true, driftFactor: true, clock: false },
   ...{ requestTimeoutMs: true, maxHoldMs: true, maxExtensions: true, owner: true },
-  ...{ logger: true, observer: true },
+  logger: true,
 }
 const MAX_LEASE_MS = 24 * 3_600_000
 const ANY = Number.MAX_SAFE_INTEGER
@@ -109,14 +97,7 @@ export function commonSettings(options: Omit<LockOptions, 'requestTimeoutMs'>): 
     maxHoldMs: integerOption('maxHoldMs', options.maxHoldMs ?? 3_600_000, leaseMs, ANY),
     maxExtensions: integerOption('maxExtensions', options.maxExtensions ?? 10_000, 0, ANY),
     owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
-    log: new EventLog(options.logger ?? defaultLogger()),
-    observer: observerOption(options.observer),
+    log: new Log(options.logger ?? defaultLogger()),
     clock: options.clock ?? systemClock,
   }
-}
-
-function observerOption(observer: unknown = openTelemetry()): Observer {
-  const opened: unknown = (observer as Partial<Observer> | null)?.opened
-  if (typeof opened === 'function') return observer as Observer
-  return refuse('observer', 'what `openTelemetry()` returns, or an Observer', observer)
 }

@@ -13,20 +13,21 @@ import {
 } from '../errors.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
-import { callOptions, type AcquireOptions } from '../lock/acquire-options.ts'
+import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
 import { attempt } from './attempt.ts'
 import { ProposalClock, type Wish } from './verbs/acquire.ts'
+import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
 import { Fleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
-import type { LeaseOptions, LockService } from '../lock/lock-service.ts'
-import { observe } from '../telemetry/listeners.ts'
-import type { LockObserver, MasterStatus } from '../telemetry/lock-observer.ts'
+import type { LockService } from '../lock/lock-service.ts'
+import type { Channel, MasterStatus, ToldLock } from '../channel.ts'
+import { leaseLog } from '../lock/lease-log.ts'
+import { loggedChannel } from '../log.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
 import { QuorumLease } from './quorum-lease.ts'
-import { quorumOf } from './quorum/quorum.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/resources.ts'
 import { acquireWithin } from './waiting/retrying.ts'
@@ -73,7 +74,8 @@ const ROUND_TRIPS_PER_LEASE = 4
  */
 export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
-  readonly #observer: Required<LockObserver>
+  readonly #channel: Channel
+  readonly #told: ToldLock
   readonly #fleet: Fleet
   readonly #proposals: ProposalClock
   readonly #announcements: Announcements
@@ -93,21 +95,15 @@ export class Redlock implements LockService, AsyncDisposable {
   constructor(options: RedlockOptions) {
     this.#settings = resolveSettings(options)
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
-    this.#observer = observe(
-      this.#settings.observer,
-      {
-        namespace: this.namespace,
-        quorum: quorumOf(this.#settings.addresses.length),
-        status: () => this.status(),
-      },
-      this.#settings.log,
-    )
-    this.#fleet = new Fleet(this.#settings, this.#observer)
+    const { log, namespace } = this.#settings
+    this.#channel = loggedChannel(log, namespace, [leaseLog(this.#settings)])
+    this.#fleet = new Fleet(this.#settings, leaseLibrary, this.#channel)
     const { masters, keys, quorum } = this.#fleet
+    this.#told = { namespace, quorum, status: () => this.status() }
+    this.#channel.tell('lock:opened', this.#told)
     this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
     this.#usualTerms = leaseTerms({}, this.#settings)
-    if (masters.length % 2 === 0)
-      this.#settings.log.event('fleet:even', { masters: masters.length })
+    if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
   }
 
   get namespace(): string {
@@ -220,9 +216,7 @@ export class Redlock implements LockService, AsyncDisposable {
     // The first attempt takes a place among the waiters, if it has to wait, in the same call.
     const outcome = await this.#try(names, terms, { waitMs, waiter })
     if (outcome.status === 'granted' && signal?.aborted !== true) {
-      if (this.#observer.listens()) {
-        this.#observer.waited(names, true, clock.now() - startedAt)
-      }
+      this.#waited(names, true, startedAt)
       return outcome.lease
     }
     const all = claimsFor(names, terms.slots, 0).flat()
@@ -239,7 +233,7 @@ export class Redlock implements LockService, AsyncDisposable {
       },
     })
     const waited = (granted: boolean) => (): void => {
-      this.#observer.waited(names, granted, clock.now() - startedAt)
+      this.#waited(names, granted, startedAt)
     }
     waiting.then(waited(true), waited(false))
     return waiting
@@ -274,10 +268,11 @@ export class Redlock implements LockService, AsyncDisposable {
       return refuse('lease', 'a lease of this Redlock', lease)
     }
     const next = lease.handOver({ ...terms, slots: lease.slots })
-    if (next !== undefined && this.#observer.listens()) {
+    if (next !== undefined && this.#channel.hears('lease:attempted')) {
       const { resources, fencingToken } = next
       const [status, handOver] = ['granted', true] as const
-      this.#observer.attempted({ resources, status, durationMs: 0, handOver, fencingToken })
+      const attempt = { resources, status, durationMs: 0, handOver, fencingToken }
+      this.#channel.tell('lease:attempted', attempt)
     }
     return next
   }
@@ -316,7 +311,13 @@ export class Redlock implements LockService, AsyncDisposable {
       })
     })
     this.#fleet.close()
-    this.#observer.closed()
+    this.#channel.tell('lock:closed', this.#told)
+  }
+
+  #waited(resources: readonly string[], granted: boolean, startedAt: number): void {
+    if (!this.#channel.hears('lease:waited')) return
+    const waitMs = this.#settings.clock.now() - startedAt
+    this.#channel.tell('lease:waited', { resources, granted, waitMs })
   }
 
   /** The resources, or the slots of one resource in turn until one is granted. */
@@ -339,9 +340,10 @@ export class Redlock implements LockService, AsyncDisposable {
     const { status } = result
     const durationMs = clock.now() - startedAt
     if (status !== 'unreachable') this.#roundTripMs = durationMs
-    if (this.#observer.listens()) {
+    if (this.#channel.hears('lease:attempted')) {
       const fencingToken = status === 'granted' ? result.grant.counter : undefined
-      this.#observer.attempted({ resources, status, durationMs, handOver: false, fencingToken })
+      const attempt = { resources, status, durationMs, handOver: false, fencingToken }
+      this.#channel.tell('lease:attempted', attempt)
     }
     if (status !== 'granted') {
       this.#assertOpen()

@@ -3,8 +3,8 @@ import type { Logger } from '../logger.ts'
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { masterName, type MasterAddress } from './wire/connection-settings.ts'
 import { commonSettings, type CommonSettings } from '../lock/lock-settings.ts'
-import type { Observer } from '../telemetry/lock-observer.ts'
 import { MasterConnection } from './wire/master-connection.ts'
+import type { Constants } from './wire/batch.ts'
 import type { Connect } from './wire/master.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */
@@ -71,12 +71,6 @@ export interface RedlockOptions {
    * error
    */
   readonly logger?: Logger
-  /**
-   * Told of every vote, attempt and lease; it can neither slow nor change them.
-   * @defaultValue `openTelemetry()`: metrics and spans for whatever OpenTelemetry SDK the process
-   * has registered
-   */
-  readonly observer?: Observer
   /** @internal */
   readonly clock?: Clock
   /** @internal */
@@ -108,7 +102,6 @@ const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
   maxExtensions: true,
   owner: true,
   logger: true,
-  observer: true,
   clock: false,
   connect: false,
 }
@@ -192,4 +185,14 @@ function addressOption(address: unknown, index: number): MasterAddress {
     return refuse(name, why, address)
   }
   return address
+}
+
+type Shared = Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>
+
+/** What all calls of one client have in common. */
+export function constantsFor(settings: Shared, fleetSize: number): Constants {
+  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
+  const numbers = { maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize }
+  const texts = Object.entries(numbers).map(([name, number]) => [name, String(number)])
+  return { namespace, ...(Object.fromEntries(texts) as Constants) }
 }

@@ -4,9 +4,8 @@
  * recorded as they happen.
  */
 import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
+import type { Facts, MasterStatus, ToldLock, ToldWorker } from '../channel.ts'
 import { getOrInsert } from '../get-or-insert.ts'
-import type { MasterStatus, ObservedLock, Question, VoteOutcome } from './lock-observer.ts'
-import type { WorkerSource } from './worker-source.ts'
 
 /** By kind: the unit of each, and what it says. */
 const KINDS = {
@@ -101,8 +100,14 @@ const MASTER_STATES: readonly MasterStatus['state'][] = [
   'closed',
 ]
 
+/** What is open now, and is asked at each scrape. */
+interface Sources {
+  readonly locks: ReadonlySet<ToldLock>
+  readonly workers: ReadonlySet<ToldWorker>
+}
+
 /** How often a master gave an answer. */
-export interface Tally {
+interface Tally {
   readonly by: Attributes
   count: number
 }
@@ -110,8 +115,7 @@ export interface Tally {
 type Observe = (name: NameOf<'gauge' | 'observed counter'>, value: number, by: Attributes) => void
 
 export class Instruments {
-  readonly locks: Set<ObservedLock> = new Set()
-  readonly workers: Set<WorkerSource> = new Set()
+  readonly #sources: Sources
   readonly #histograms = new Map<string, Histogram>()
   readonly #counters = new Map<string, Counter>()
   /** By namespace. */
@@ -120,7 +124,8 @@ export class Instruments {
   readonly #breakers = new Map<string, boolean>()
   readonly #tallies = new Map<string, Tally>()
 
-  constructor(meter: Meter) {
+  constructor(meter: Meter, sources: Sources) {
+    this.#sources = sources
     const observables = new Map<string, Observable>()
     for (const { kind, name, options } of METRICS) {
       if (kind === 'histogram') {
@@ -149,12 +154,15 @@ export class Instruments {
     this.#counters.get(name)?.add(1, by)
   }
 
-  /** Kept and counted up by the caller. */
-  tally(namespace: string, master: string, question: Question, outcome: VoteOutcome): Tally {
-    const key = JSON.stringify([namespace, master, question, outcome])
-    const ofMaster = { 'redlock.namespace': namespace, 'redlock.master': master }
-    const by = { ...ofMaster, 'redlock.question': question, 'redlock.outcome': outcome }
-    return getOrInsert(this.#tallies, key, () => ({ by, count: 0 }))
+  /** A master's answer, which is read at a scrape. */
+  voted(namespace: string, { master, question, outcome }: Facts['master:voted']): void {
+    const key = `${namespace} ${master} ${question} ${outcome}`
+    const tally = getOrInsert(this.#tallies, key, () => {
+      const ofMaster = { 'redlock.namespace': namespace, 'redlock.master': master }
+      const by = { ...ofMaster, 'redlock.question': question, 'redlock.outcome': outcome }
+      return { by, count: 0 }
+    })
+    tally.count++
   }
 
   async #observe(observe: Observe): Promise<void> {
@@ -162,7 +170,7 @@ export class Instruments {
     // after a close.
     const active = this.#leases
     for (const namespace of active.keys()) active.set(namespace, 0)
-    for (const lock of this.locks) {
+    for (const lock of this.#sources.locks) {
       const leases = observeLock(lock, observe)
       active.set(lock.namespace, (active.get(lock.namespace) ?? 0) + leases)
     }
@@ -172,7 +180,7 @@ export class Instruments {
     for (const { by, count } of this.#tallies.values()) observe('redlock.master.votes', count, by)
     const open = this.#breakers
     for (const queue of open.keys()) open.set(queue, false)
-    for (const worker of this.workers) {
+    for (const worker of this.#sources.workers) {
       open.set(worker.queue, open.get(worker.queue) === true || worker.breakerOpen())
     }
     for (const [queue, isOpen] of open) {
@@ -180,12 +188,14 @@ export class Instruments {
         'messaging.destination.name': queue,
       })
     }
-    await Promise.all([...censuses(this.workers)].map((worker) => observeLines(worker, observe)))
+    await Promise.all(
+      [...censuses(this.#sources.workers)].map((worker) => observeLines(worker, observe)),
+    )
   }
 }
 
 /** Returns how many leases it holds. */
-function observeLock(lock: ObservedLock, observe: Observe): number {
+function observeLock(lock: ToldLock, observe: Observe): number {
   const { namespace, quorum } = lock
   const by = { 'redlock.namespace': namespace }
   const { masters, leases } = lock.status()
@@ -205,15 +215,15 @@ function observeLock(lock: ObservedLock, observe: Observe): number {
 }
 
 /** One worker of each namespace: they all see the same lines. */
-function censuses(workers: Iterable<WorkerSource>): Iterable<WorkerSource> {
-  const byNamespace = new Map<string, WorkerSource>()
+function censuses(workers: Iterable<ToldWorker>): Iterable<ToldWorker> {
+  const byNamespace = new Map<string, ToldWorker>()
   for (const worker of workers) {
     if (worker.census !== undefined) byNamespace.set(worker.namespace, worker)
   }
   return byNamespace.values()
 }
 
-async function observeLines({ namespace, census }: WorkerSource, observe: Observe): Promise<void> {
+async function observeLines({ namespace, census }: ToldWorker, observe: Observe): Promise<void> {
   const found = await census?.()
   if (found === undefined) return
   const by = { 'redlock.namespace': namespace }

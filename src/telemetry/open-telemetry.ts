@@ -1,145 +1,193 @@
 /**
- * Reports a lock to OpenTelemetry: metrics to the meter provider and spans to the tracer provider
- * that the process has registered, and nothing, at next to no cost, where it has registered none. A
- * master that says no is an outcome; only an outage is an error.
+ * Listens to the channel for OpenTelemetry: metrics to the meter provider and spans to the tracer
+ * provider that the process has registered, and nothing, at next to no cost, where it has
+ * registered none. A master that says no is an outcome; only an outage is an error.
+ *
+ * Spans of a job belong to the trace that BullMQ's own `telemetry` has begun for it. Where the
+ * worker has none, they belong to the trace of the job's producer, which BullMQ carries in the
+ * job's options.
  */
-import type { Attributes } from '@opentelemetry/api'
-import type {
-  ExtendResult,
-  LeaseEnd,
-  LockObserver,
-  LossReason,
-  ObservedAttempt,
-  ObservedLease,
-  ObservedLock,
-  Observer,
-  Question,
-  VoteOutcome,
-} from './lock-observer.ts'
-import { activities } from './activity.ts'
-import type { Instruments, Tally } from './instruments.ts'
-import { Reporter } from './listeners.ts'
+import {
+  context,
+  propagation,
+  ROOT_CONTEXT,
+  SpanStatusCode,
+  trace,
+  type Attributes,
+  type Context,
+} from '@opentelemetry/api'
+import {
+  listen,
+  type Facts,
+  type Listener,
+  type ToldJob,
+  type ToldLock,
+  type ToldWorker,
+} from '../channel.ts'
+import { messageOf } from '../message-of.ts'
 import { ResourceClasses, type ResourceClassOptions } from './resource-classes.ts'
+import { Sdk } from './sdk.ts'
 import { spanned } from './spans.ts'
+
+/** What is open now, whatever the options are. An SDK may be registered later. */
+const locks = new Set<ToldLock>()
+const workers = new Set<ToldWorker>()
+const sdk = new Sdk({ locks, workers })
 
 /** How resources become labels. */
 export type TelemetryOptions = ResourceClassOptions
 
 /**
- * The observer that a Redlock has unless it is given another.
+ * Reports the locks and workers of this process to OpenTelemetry with these options, in place of
+ * the defaults. It does so by itself with the defaults: call it only to change them.
  * @throws TypeError for a bad option.
  * @example
  * ```ts
- * const resourceClass = (name: string): string => name.split('/')[0] ?? ''
- * new Redlock({ masters, observer: openTelemetry({ resourceClass }) })
+ * openTelemetry({ resourceClass: (resource) => resource.split('/')[0] ?? '' })
  * ```
  */
-export function openTelemetry(options: TelemetryOptions = {}): Observer {
-  const classes = new ResourceClasses(options)
-  return { opened: (lock) => new ReportedLock(lock, classes) }
+export function openTelemetry(options: TelemetryOptions = {}): void {
+  listen(reporter(new ResourceClasses(options)), 'opentelemetry')
 }
 
-class ReportedLock extends Reporter implements LockObserver {
-  readonly #lock: ObservedLock
-  readonly #classes: ResourceClasses
-  #tallies = new Map<string, Map<string, Tally>>()
+function reporter(classes: ResourceClasses): Listener {
+  const of = (namespace: string | undefined, resources: readonly string[]): Attributes => ({
+    'redlock.namespace': namespace ?? '',
+    'redlock.resource.class': classes.of(resources),
+  })
+  const ofLease = (namespace: string | undefined, { lease }: Facts['lease:freed']): Attributes => ({
+    ...of(namespace, lease.resources),
+    'redlock.fencing_token': lease.fencingToken,
+  })
 
-  constructor(lock: ObservedLock, classes: ResourceClasses) {
-    super()
-    this.#lock = lock
-    this.#classes = classes
-    this.instruments()
+  return {
+    hears: (event) =>
+      event.endsWith(':opened') ||
+      event.endsWith(':closed') ||
+      sdk.instruments() !== undefined ||
+      sdk.tracer() !== undefined,
+
+    on: {
+      'lock:opened': (lock) => void locks.add(lock),
+      'lock:closed': (lock) => void locks.delete(lock),
+      'worker:opened': (worker) => void workers.add(worker),
+      'worker:closed': (worker) => void workers.delete(worker),
+
+      'master:voted': (vote, namespace = '') => {
+        sdk.instruments()?.voted(namespace, vote)
+      },
+      'lease:attempted': (attempt, namespace) => {
+        const { resources, status, durationMs, fencingToken } = attempt
+        const by = { ...of(namespace, resources), 'redlock.outcome': status }
+        const also = { ...by, 'redlock.hand_over': attempt.handOver }
+        const instruments = sdk.instruments()
+        instruments?.record('redlock.lease.acquire.duration', durationMs, also)
+        if (status === 'split') {
+          instruments?.count('redlock.lease.splits', of(namespace, resources))
+        }
+        const error = status === 'unreachable' ? 'too few masters can vote' : undefined
+        const token = fencingToken !== undefined && { 'redlock.fencing_token': fencingToken }
+        spanned(sdk.tracer(), 'redlock.acquire', durationMs, { ...also, ...token }, error)
+      },
+      'lease:waited': ({ resources, granted, waitMs }, namespace) => {
+        const outcome = granted ? 'granted' : 'gave-up'
+        const by = { ...of(namespace, resources), 'redlock.outcome': outcome }
+        sdk.instruments()?.record('redlock.lease.wait.duration', waitMs, by)
+      },
+      'lease:extended': (fact, namespace) => {
+        const { outcome } = fact
+        const by = { ...of(namespace, fact.lease.resources), 'redlock.outcome': outcome }
+        sdk.instruments()?.count('redlock.lease.extensions', by)
+        const failed = outcome === 'lost' || outcome === 'unreachable'
+        const error = failed ? `not extended: ${outcome}` : undefined
+        const attributes = { ...by, ...ofLease(namespace, fact) }
+        spanned(sdk.tracer(), 'redlock.extend', fact.tookMs, attributes, error)
+      },
+      'lease:ended': ({ lease, how, reason, heldMs }, namespace) => {
+        const by = of(namespace, lease.resources)
+        const instruments = sdk.instruments()
+        instruments?.record('redlock.lease.hold.duration', heldMs, { ...by, 'redlock.end': how })
+        if (reason === undefined) return
+        instruments?.count('redlock.lease.losses', { ...by, 'redlock.reason': reason })
+      },
+      'lease:freed': (fact, namespace) => {
+        spanned(sdk.tracer(), 'redlock.release', fact.tookMs, ofLease(namespace, fact))
+      },
+
+      'job:started': ({ job, waitedMs, handOffMs }) => {
+        const by = ofQueue(job.queueName)
+        const instruments = sdk.instruments()
+        if (waitedMs !== undefined) instruments?.record('redlock.job.wait.duration', waitedMs, by)
+        if (handOffMs !== undefined) {
+          instruments?.record('redlock.job.handoff.duration', handOffMs, by)
+        }
+      },
+      'job:finished': ({ queue, outcome }) => {
+        sdk.instruments()?.count('redlock.job.ends', {
+          ...ofQueue(queue),
+          'redlock.outcome': outcome,
+        })
+      },
+      'job:requeued': ({ job, why: { status, delayMs }, tookMs }) => {
+        const by = { ...ofQueue(job.queueName), 'redlock.reason': status }
+        sdk.instruments()?.count('redlock.job.requeues', by)
+        const attributes = { ...by, ...ofJob(job), 'redlock.delay': delayMs / 1_000 }
+        spanned(sdk.tracer(), 'redlock.requeue', tookMs, attributes)
+      },
+      'batch:started': ({ job }) => {
+        sdk.instruments()?.count('redlock.job.batches', ofQueue(job.queueName))
+      },
+    },
+
+    within: (what, run) => (what.kind === 'job' ? inTraceOf(what.job, run) : inSpanOf(what, run)),
   }
 
-  closed(): void {
-    for (const instruments of this.joined) instruments.locks.delete(this.#lock)
+  function inTraceOf<Result>(job: ToldJob, run: () => Promise<Result>): Promise<Result> {
+    const carried = job.opts.telemetry?.metadata
+    if (carried === undefined || sdk.tracer() === undefined) return run()
+    if (trace.getActiveSpan() !== undefined) return run()
+    return context.with(producersContext(carried), run)
   }
 
-  voted(master: string, question: Question, outcome: VoteOutcome): void {
-    const instruments = this.instruments()
-    if (instruments === undefined) return
-    const ofMaster = this.#tallies.get(master) ?? new Map<string, Tally>()
-    if (ofMaster.size === 0) this.#tallies.set(master, ofMaster)
-    const key = `${question} ${outcome}`
-    let tally = ofMaster.get(key)
-    if (tally === undefined) {
-      tally = instruments.tally(this.#lock.namespace, master, question, outcome)
-      ofMaster.set(key, tally)
-    }
-    tally.count++
+  /** The spans of whatever a step does come under its own. */
+  function inSpanOf<Result>(
+    { job, step, lease }: Facts['step:started'],
+    run: () => Promise<Result>,
+  ): Promise<Result> {
+    const tracer = sdk.tracer()
+    if (tracer === undefined) return run()
+    const own = { 'redlock.step': step, 'redlock.fencing_token': lease.fencingToken }
+    const attributes = { ...ofQueue(job.queueName), ...ofJob(job), ...own }
+    const span = tracer.startSpan('redlock.step', { attributes })
+    const running = context.with(trace.setSpan(context.active(), span), run)
+    running.then(
+      () => {
+        span.end()
+      },
+      (error: unknown) => {
+        const message = messageOf(error)
+        span.recordException(error instanceof Error ? error : message)
+        span.setStatus({ code: SpanStatusCode.ERROR, message })
+        span.end()
+      },
+    )
+    return running
   }
+}
 
-  attempted({ resources, status, handOver, fencingToken, durationMs }: ObservedAttempt): void {
-    activities.publish({ kind: 'attempted', namespace: this.#namespace, outcome: status })
-    const instruments = this.instruments()
-    const tracer = this.tracer()
-    if (instruments === undefined && tracer === undefined) return
-    const also = { 'redlock.outcome': status, 'redlock.hand_over': handOver }
-    const by = this.#labels(resources, also)
-    instruments?.record('redlock.lease.acquire.duration', durationMs, by)
-    if (status === 'split') instruments?.count('redlock.lease.splits', this.#labels(resources))
-    const error = status === 'unreachable' ? 'too few masters can vote' : undefined
-    const token = fencingToken !== undefined && { 'redlock.fencing_token': fencingToken }
-    spanned(tracer, 'redlock.acquire', durationMs, { ...by, ...token }, error)
-  }
+function ofQueue(queueName: string): Attributes {
+  return { 'messaging.destination.name': queueName }
+}
 
-  waited(resources: readonly string[], granted: boolean, waitMs: number): void {
-    const instruments = this.instruments()
-    if (instruments === undefined) return
-    const outcome = granted ? 'granted' : 'gave-up'
-    const by = this.#labels(resources, { 'redlock.outcome': outcome })
-    instruments.record('redlock.lease.wait.duration', waitMs, by)
-  }
+function ofJob({ id }: ToldJob): Attributes {
+  return { 'messaging.message.id': id ?? '' }
+}
 
-  extended(lease: ObservedLease, outcome: ExtendResult, tookMs: number): void {
-    activities.publish({ kind: 'extended', namespace: this.#namespace, outcome })
-    const instruments = this.instruments()
-    const tracer = this.tracer()
-    if (instruments === undefined && tracer === undefined) return
-    const by = this.#labels(lease.resources, { 'redlock.outcome': outcome })
-    instruments?.count('redlock.lease.extensions', by)
-    const failed = outcome === 'lost' || outcome === 'unreachable'
-    const attributes = { ...by, 'redlock.fencing_token': lease.fencingToken }
-    const error = failed ? `not extended: ${outcome}` : undefined
-    spanned(tracer, 'redlock.extend', tookMs, attributes, error)
-  }
-
-  ended({ resources, fencingToken }: ObservedLease, how: LeaseEnd, heldMs: number): void {
-    activities.publish({ kind: 'ended', namespace: this.#namespace, fencingToken, how })
-    const instruments = this.instruments()
-    if (instruments === undefined) return
-    const by = this.#labels(resources, { 'redlock.end': how })
-    instruments.record('redlock.lease.hold.duration', heldMs, by)
-  }
-
-  lost({ resources, fencingToken }: ObservedLease, reason: LossReason): void {
-    const what = { resources, fencingToken, reason }
-    activities.publish({ kind: 'lost', namespace: this.#namespace, ...what })
-    const by = this.#labels(resources, { 'redlock.reason': reason })
-    this.instruments()?.count('redlock.lease.losses', by)
-  }
-
-  released({ resources, fencingToken }: ObservedLease, tookMs: number): void {
-    const tracer = this.tracer()
-    if (tracer === undefined) return
-    const attributes = this.#labels(resources, { 'redlock.fencing_token': fencingToken })
-    spanned(tracer, 'redlock.release', tookMs, attributes)
-  }
-
-  protected join(instruments: Instruments): void {
-    instruments.locks.add(this.#lock)
-    this.#tallies = new Map()
-  }
-
-  get #namespace(): string {
-    return this.#lock.namespace
-  }
-
-  #labels(resources: readonly string[], also: Attributes = {}): Attributes {
-    return {
-      'redlock.namespace': this.#namespace,
-      'redlock.resource.class': this.#classes.of(resources),
-      ...also,
-    }
+/** BullMQ carries what a propagator has written, as JSON. */
+function producersContext(carried: string): Context {
+  try {
+    return propagation.extract(ROOT_CONTEXT, JSON.parse(carried))
+  } catch {
+    return context.active() // Written by a telemetry that is not OpenTelemetry's.
   }
 }

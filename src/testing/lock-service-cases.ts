@@ -6,7 +6,8 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Lease } from '../lock/lease.ts'
-import type { Capability, LeaseOptions, LockService } from '../lock/lock-service.ts'
+import type { LeaseOptions } from '../lock/acquire-options.ts'
+import type { Capability, LockService } from '../lock/lock-service.ts'
 
 /** The lock service that is tested. */
 export interface LockServiceUnderTest {

@@ -3,12 +3,11 @@
  * `LockedWorker`.
  */
 import type { Job } from 'bullmq'
+import type { Listener } from '../channel.ts'
 import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../errors.ts'
-import { EventLog } from '../event-log.ts'
+import { Log, loggedChannel } from '../log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
-import { JobTelemetry } from '../telemetry/job-telemetry.ts'
-import { JobReports } from './run/job-report.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { leaseOption } from '../lock/lease-option.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
@@ -135,10 +134,9 @@ export function jobRuns<Data, Result, Name extends string>(
   redlock: LockService,
   options: LockedProcessorOptions<Data>,
   processor: LeasedProcessor<Data, Result, Name>,
-  telemetry: JobTelemetry = new JobTelemetry(),
   more: Partial<JobRunsOptions<Data, Result, Name>> = {},
 ): JobRuns<Data, Result, Name> {
-  const log = new EventLog(options.logger ?? defaultLogger(), options.jobLogLevel)
+  const { logger = defaultLogger() } = options
   return new JobRuns<Data, Result, Name>({
     locks: redlock,
     // Frozen, so that `Redlock` checks them once.
@@ -154,11 +152,21 @@ export function jobRuns<Data, Result, Name extends string>(
     maxWaitMs: options.maxWaitMs ?? Infinity,
     burstMs: 0,
     maxUnreachableMs: MAX_UNREACHABLE_MS,
-    reports: new JobReports(log, telemetry),
-    onRequeued: options.onRequeued,
-    onLeaseLost: options.onLeaseLost,
+    logger,
+    channel: loggedChannel(new Log(logger, options.jobLogLevel), undefined, [callbacks(options)]),
     ...more,
   })
+}
+
+function callbacks<Data>({ onRequeued, onLeaseLost }: LockedProcessorOptions<Data>): Listener {
+  // What is told of a job is the job that BullMQ gave.
+  return {
+    on: {
+      'job:requeued': ({ job, why }) => onRequeued?.(job as Job<Data>, why as Requeue),
+      'job:lease-lost': ({ job, error }) =>
+        onLeaseLost?.(job as Job<Data>, error as LeaseLostError),
+    },
+  }
 }
 
 /** @internal @throws TypeError for a bad option. */

@@ -15,7 +15,7 @@ import {
   objectOption,
   refuse,
 } from '../options.ts'
-import { LineBackend, type Placement } from '../line/line-backend.ts'
+import { LineBackend, type LinePlacement } from '../line/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
 import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import {
@@ -90,7 +90,7 @@ const START_MS = 1_000
 /** A queue whose Redis is away closes without an answer. */
 const COMPARE_LIMIT_MS = 500
 
-interface NewJob<Data, Name extends string> {
+interface JobToAdd<Data, Name extends string> {
   name: Name
   data: Data
   opts?: JobsOptions
@@ -117,7 +117,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   Result,
   Name
 > {
-  readonly #placement: (data: Data, jobId: string | undefined) => Placement
+  readonly #placement: (data: Data, jobId: string | undefined) => LinePlacement
   readonly #lines: LineBackend
   readonly #limits: LineLimits
   readonly #settings: SharedSettings
@@ -154,7 +154,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
       weight: weight === undefined ? 1 : checkedWeight(weight(data)),
     })
-    const placement = (data: Data, jobId: string | undefined): Placement => {
+    const placement = (data: Data, jobId: string | undefined): LinePlacement => {
       const resources = resourcesOf(resource, data, jobId)
       const share = hasShares ? shareOf(data, resources) : undefined
       const ownSlots = typeof slots === 'function' ? checkedSlots(slots(data)) : undefined
@@ -183,7 +183,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /** @throws ResourceError when `resource` names nothing for a job: then none is added. */
-  override async addBulk(jobs: NewJob<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
+  override async addBulk(jobs: JobToAdd<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
     for (const { data, opts } of jobs) this.#check(data, opts)
     return super.addBulk(jobs)
   }

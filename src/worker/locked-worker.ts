@@ -5,14 +5,14 @@
  */
 import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullmq'
 import pRetry from 'p-retry'
+import type { Channel, Listener, ToldWorker } from '../channel.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
-import { EventLog } from '../event-log.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { labelOf } from '../lock/resources.ts'
 import { defaultLogger } from '../logger.ts'
 import { integerOption } from '../options.ts'
-import { JobTelemetry } from '../telemetry/job-telemetry.ts'
+import { Log, loggedChannel } from '../log.ts'
 import { LineBackend, type TakenJob } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
@@ -22,7 +22,7 @@ import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-p
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import type { Taken } from './run/batch-members.ts'
+import type { OpenedJob } from './run/batch-members.ts'
 import type { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from '../line/resource.ts'
@@ -100,7 +100,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   readonly #runs: JobRuns<Data, Result, Name>
   readonly #lines: LineBackend
   readonly #breaker: Breaker
-  readonly #telemetry = new JobTelemetry()
+  readonly #channel: Channel
+  readonly #told: ToldWorker
   readonly #onError = (error: unknown): void => {
     this.emit('error', error as Error)
   }
@@ -135,10 +136,13 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     )
     const lines = LineBackend.of(this)
     const { logger = defaultLogger() } = options
-    const log = new EventLog(logger)
+    const log = new Log(logger, options.jobLogLevel)
+    const channel = loggedChannel(log, namespace, [this.#events()])
+    this.#channel = channel
     const results = new ResultStore(lines, ours.maxValueBytes)
-    const given = { ...options, logger }
-    this.#runs = jobRuns<Data, Result, Name>(redlock, given, processor, this.#telemetry, {
+    this.#runs = jobRuns<Data, Result, Name>(redlock, options, processor, {
+      logger,
+      channel,
       dedupe,
       checkpoints,
       lines,
@@ -147,12 +151,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       burstMs: ours.burstMs,
       maxUnreachableMs: OUTAGE_SLEEP_MS,
       openTaken: (found, token) => this.#openTaken(found, token),
-      onRequeued: (job, why) => {
-        if (why.status === 'unreachable') this.#breaker.trip()
-        this.#emit('requeued', job, why)
-      },
-      onLeaseLost: (job, error) => {
-        this.#emit('leaseLost', job, error)
+      onUnreachable: () => {
+        this.#breaker.trip()
       },
       onLocksClosed: () => void super.pause(true),
     })
@@ -167,22 +167,21 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       probeResource: `probe:${this.id}`,
       signal: this.#closing.signal,
       onOpen: () => {
-        log.event('breaker:open', { queue: name })
-        this.#emit('breaker', 'open')
+        channel.tell('breaker:open', { queue: name })
         void super.pause(true)
       },
       onClose: () => {
-        log.event('breaker:closed', { queue: name })
-        this.#emit('breaker', 'closed')
+        channel.tell('breaker:closed', { queue: name })
         if (!this.#pausedByUser) void super.resume()
       },
     })
-    this.#telemetry.opened({
+    this.#told = {
       queue: name,
       namespace,
       breakerOpen: () => this.#breaker.isOpen,
       census: order === 'strict' ? () => lineCensus(lines) : undefined,
-    })
+    }
+    channel.tell('worker:opened', this.#told)
     this.#listen(checkpoints ? results : undefined)
     void this.#compareSettings({ by: 'LockedWorker', namespace, order, slots })
     void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
@@ -193,24 +192,27 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     })
     if (bullmq.autorun !== false) this.run().catch(this.#onError)
     void this.#reportSilentQueue()
-    void this.#reportSharedServer(log)
+    void this.#reportSharedServer()
   }
 
   /** @param steps where the results of steps are kept. */
   #listen(steps: ResultStore | undefined): void {
-    const telemetry = this.#telemetry
+    const tellFinished = (outcome: 'completed' | 'failed' | 'retried'): void => {
+      if (!this.#channel.hears('job:finished')) return
+      this.#channel.tell('job:finished', { queue: this.name, outcome })
+    }
     this.on('lockRenewalFailed', (jobIds) => {
       this.#runs.running.locksLost(jobIds)
     })
     this.on('completed', (job) => {
-      if (telemetry.listens()) telemetry.ended(this.name, 'completed')
+      tellFinished('completed')
       // A job that failed for good may be retried by hand, and continues where it stopped.
       steps?.drop(stepsKey(job)).catch(this.#onError)
     })
     this.on('failed', (job) => {
       // BullMQ hands over no job where it has stalled too often.
       const isRetried = job !== undefined && job.finishedOn === undefined
-      telemetry.ended(this.name, isRetried ? 'retried' : 'failed')
+      tellFinished(isRetried ? 'retried' : 'failed')
     })
   }
 
@@ -339,7 +341,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   async #close(force: boolean): Promise<void> {
     this.#closing.abort()
-    this.#telemetry.closed()
+    this.#channel.tell('worker:closed', this.#told)
     if (force) {
       this.#runs.stop(new ShutdownError())
       await this.#runs.close(true)
@@ -370,8 +372,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   async #openTaken(
     found: readonly TakenJob[],
     token: string,
-  ): Promise<readonly Taken<Data, Result, Name>[]> {
-    const taken: Taken<Data, Result, Name>[] = []
+  ): Promise<readonly OpenedJob<Data, Result, Name>[]> {
+    const taken: OpenedJob<Data, Result, Name>[] = []
     for (const [data, id] of found) {
       // Undefined where the next job of its scheduler could not be added. Then it stalls.
       const member = (await this.nextJobFromJobData(data, id, token)) as
@@ -394,8 +396,27 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     return true
   }
 
-  #emit(event: 'requeued' | 'leaseLost' | 'breaker', ...args: unknown[]): void {
-    super.emit(event as never, ...(args as never))
+  /** What happens to a worker's jobs, as its events. */
+  #events(): Listener {
+    const emit = (event: 'requeued' | 'leaseLost' | 'breaker', ...args: unknown[]): void => {
+      super.emit(event as never, ...(args as never))
+    }
+    return {
+      on: {
+        'job:requeued': ({ job, why }) => {
+          emit('requeued', job, why)
+        },
+        'job:lease-lost': ({ job, error }) => {
+          emit('leaseLost', job, error)
+        },
+        'breaker:open': () => {
+          emit('breaker', 'open')
+        },
+        'breaker:closed': () => {
+          emit('breaker', 'closed')
+        },
+      },
+    }
   }
 
   async #fleetReady(): Promise<void> {
@@ -421,13 +442,13 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   /** One server for the queue and a vote fails as one. `doctor` also finds it behind two names. */
-  async #reportSharedServer(log: EventLog): Promise<void> {
+  async #reportSharedServer(): Promise<void> {
     const { servers = [] } = this.#redlock
     const named = (name: string): string => name.replace(/^(localhost|::1):/, '127.0.0.1:')
     // Closed before it was ready.
     const own = await this.#lines.address().then(named, () => undefined)
     const master = servers.find((server) => named(server) === own)
-    if (master !== undefined) log.event('queue:is-master', { queue: this.name, master })
+    if (master !== undefined) this.#channel.tell('queue:is-master', { queue: this.name, master })
   }
 
   /** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */

@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import ts from 'typescript'
+import { ENTRIES } from '../../scripts/entries.ts'
 import { anchorOf, markdown } from '../support/markdown.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -52,16 +53,10 @@ export interface Entry {
 }
 
 export function entries(): readonly Entry[] {
-  const { name, exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
-    readonly name: string
-    readonly exports: Readonly<Record<string, string>>
-  }
-  return Object.entries(exports)
-    .filter(([, file]) => file.endsWith('.js'))
-    .map(([path, file]) => ({
-      name: `${name}${path.slice(1)}`,
-      file: join(ROOT, file.replace('dist', 'src').replace(/\.js$/, '.ts')),
-    }))
+  return Object.entries(ENTRIES).map(([entry, source]) => ({
+    name: entry === 'index' ? 'bullmq-redlock' : `bullmq-redlock/${entry}`,
+    file: join(ROOT, source),
+  }))
 }
 
 export function compilerOptions(): ts.CompilerOptions {

@@ -28,7 +28,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'tryAcquire(resource, options)',
     intro: 'Also of `acquire` and `using`, and, without `slots`, of `handOver`.',
-    file: 'lock/lock-service.ts',
+    file: 'lock/acquire-options.ts',
     types: ['LeaseOptions'],
   },
   {

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { canBeRenewed, firstRenewalMs, retryAfterMs } from '../../src/lock/keeper.ts'
-import { lockSettings } from '../../src/lock/lock-settings.ts'
 import {
   driftMs,
   isFresh,
@@ -76,10 +75,4 @@ describe('delays', () => {
       expect(tries).toBeLessThan(100)
     }
   })
-})
-
-test('a lock service refuses an observer of the wrong type', () => {
-  for (const observer of [null, {}, 'openTelemetry']) {
-    expect(() => lockSettings({ observer: observer as never }, [])).toThrow(/`observer`/)
-  }
 })

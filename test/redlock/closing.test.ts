@@ -1,6 +1,6 @@
 /** A Redlock that closes while leases are held: its work stops before another client is granted. */
 import { describe, expect, test } from 'vitest'
-import { LeaseLostError, Redlock, type LossReason } from '../../src/index.ts'
+import { LeaseLostError, listen, Redlock, type LossReason } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 3 })
@@ -8,8 +8,15 @@ const fixture = useFleet({ masters: 3 })
 describe('close', () => {
   test('aborts the signal of a held lease before it asks the masters', async () => {
     const losses: LossReason[] = []
-    const observer = { opened: () => ({ lost: (_: unknown, why: LossReason) => losses.push(why) }) }
-    const redlock = await fixture.redlock({ observer: observer })
+    const stop = listen({
+      on: {
+        'lease:ended': ({ reason }, namespace) => {
+          if (namespace === fixture.namespace && reason !== undefined) losses.push(reason)
+        },
+      },
+    })
+    fixture.defer(stop)
+    const redlock = await fixture.redlock()
     const other = await fixture.redlock()
     const lease = await granted(redlock, 'r')
     const { signal } = lease

@@ -5,9 +5,9 @@
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/clock.ts'
-import { LeaseLostError } from '../../src/index.ts'
+import { LeaseLostError, listen } from '../../src/index.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
-import type { Lease, LeaseOptions, Observer, Redlock } from '../../src/index.ts'
+import type { Lease, LeaseOptions, Redlock } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 5 })
@@ -204,10 +204,15 @@ describe('hand over', () => {
 
   test('of a new lease asks no master, and lengthens nothing', async () => {
     const asked: string[] = []
-    const observer: Observer = {
-      opened: () => ({ voted: (_master, question) => asked.push(question) }),
-    }
-    const redlock = await fixture.redlock({ observer })
+    const stop = listen({
+      on: {
+        'master:voted': ({ question }, namespace) => {
+          if (namespace === fixture.namespace) asked.push(question)
+        },
+      },
+    })
+    fixture.defer(stop)
+    const redlock = await fixture.redlock()
     const first = await granted(redlock, 'a')
     await until('all have answered', () => asked.length === 5)
     const second = successorOf(redlock, first)

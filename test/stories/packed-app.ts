@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { COMPILED, isBuilt } from '../tools/cli/run-cli.ts'
 
 export const ROOT = join(import.meta.dirname, '..', '..')
-const PACKED = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
+const PACKED = ['src', 'scripts', 'package.json', 'tsconfig.json']
 const ALSO_PACKED = ['README.md', 'CHANGELOG.md', 'LICENSE']
 const FLAGS = ['install', '--ignore-scripts', '--no-audit', '--no-fund']
 

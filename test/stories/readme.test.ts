@@ -51,18 +51,18 @@ it('the pages contain the examples that run here', () => {
   expect([...examples.keys()]).toEqual(['invoices.ts', 'locks.ts', 'existing-worker.ts'])
 })
 
-it('the tarball has what runs and its sources, and nothing that only tests need', () => {
+it('the tarball has what runs and its types, and nothing that only tests need', () => {
   for (const name of [
     'dist/index.js',
-    'dist/tools/cli/main.js',
-    'src/index.ts',
+    'dist/index.d.ts',
+    'dist/cli.js',
     'README.md',
     'LICENSE',
   ]) {
     expect(made().tarball).toContain(name)
   }
   const unwanted = made().tarball.filter((path) =>
-    /^(test|scripts|bench|workers)\/|install|provision/.test(path),
+    /^(src|test|scripts|bench|workers)\/|install|provision|\.map$/.test(path),
   )
   expect(unwanted).toEqual([])
 })
@@ -123,7 +123,7 @@ describe('without the clients of other lock services', () => {
   )
 
   it('what needs one names it', () => {
-    expect(loaded('/zookeeper').stderr).toContain("Cannot find package 'node-zookeeper-client'")
+    expect(loaded('/zookeeper').stderr).toContain("Cannot find module 'node-zookeeper-client'")
     for (const [locks, client] of [
       ['postgres://db/app', 'pg'],
       ['zookeeper:host:2181', 'node-zookeeper-client'],

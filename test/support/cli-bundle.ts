@@ -4,23 +4,17 @@
  * published.
  */
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const MAIN = join(ROOT, 'dist', 'tools', 'cli', 'main.js')
+const MAIN = join(ROOT, 'dist', 'cli.js')
 /** Where its packages are found; those are part of it that always load. */
-export const CLI_BUNDLE = 'node_modules/.cache/bullmq-redlock-cli.mjs'
+export const CLI_BUNDLE = 'node_modules/.cache/bullmq-redlock-cli.cjs'
 
 export async function bundleCli(): Promise<void> {
   await build({
     ...{ entryPoints: [MAIN], outfile: join(ROOT, CLI_BUNDLE), logLevel: 'warning' },
-    ...{ bundle: true, platform: 'node', format: 'esm', target: 'node20' },
+    ...{ bundle: true, platform: 'node', format: 'cjs', target: 'node20.19' },
     external: ['pg', 'node-zookeeper-client', 'pino'],
-    define: { 'import.meta.url': JSON.stringify(pathToFileURL(MAIN).href) },
-    // Of packages that are no modules.
-    banner: {
-      js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(${JSON.stringify(MAIN)});`,
-    },
   })
 }

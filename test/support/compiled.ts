@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { COMPILED, isBuilt } from '../tools/cli/run-cli.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json', 'tsconfig.build.json']
+const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json']
 
 /**
  * Puts `dist` into a directory. `npm test` has built it just now; where it is older than a source,
@@ -21,10 +21,7 @@ export async function compileInto(directory: string): Promise<void> {
     for (const name of SOURCES) await cp(join(ROOT, name), join(copy, name), { recursive: true })
     await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
     const bin = join(ROOT, 'node_modules', '.bin')
-    await promisify(execFile)(join(bin, 'tsc'), ['-p', 'tsconfig.build.json'], { cwd: copy })
-    for (const script of ['scripts/embed-page.ts', 'scripts/embed-lua.ts']) {
-      await promisify(execFile)(join(bin, 'tsx'), [script], { cwd: copy })
-    }
+    await promisify(execFile)(join(bin, 'tsx'), ['scripts/build.ts'], { cwd: copy })
     await cp(join(copy, 'dist'), dist, { recursive: true })
   } finally {
     await rm(copy, { recursive: true, force: true })

@@ -3,7 +3,8 @@ import { Writable } from 'node:stream'
 import { Queue } from 'bullmq'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
-import { EVENTS, EventLog, type EventName } from '../../src/event-log.ts'
+import { LINES, Log, loggedChannel, type LineName } from '../../src/log.ts'
+import { childLogger } from '../../src/logger.ts'
 import { LockedWorker, type LockedWorkerOptions, type Logger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 
@@ -11,7 +12,7 @@ const fixture = useFleet({ masters: 5 })
 
 interface Line {
   readonly level: number
-  readonly event?: EventName
+  readonly event?: LineName
   readonly msg: string
   readonly [field: string]: unknown
 }
@@ -60,7 +61,7 @@ test('a job leaves one line an event, each with its queue, job, resource and fen
   for (const line of all) expect(line).toMatchObject(ofJob)
   expect(all.find(({ msg }) => msg === 'charged')).toMatchObject({ amount: 12, level: 30 })
   for (const { event, ...line } of events) {
-    const { fields } = EVENTS[event as EventName]
+    const { fields } = LINES[event as LineName]
     const own = Object.keys(line).filter((name) => !PINOS.has(name))
     expect(own.sort()).toEqual([...fields].sort())
   }
@@ -99,7 +100,10 @@ test('a loss of the lease is a warning, and the masters that went are one each',
 test('logs no password of a URL, in any field', () => {
   const { logger, all } = lines('debug')
   const detail = 'connect to redis://worker:hunter2@lock-1:6379 failed'
-  new EventLog(logger).event('master:connecting', { master: 'rediss://:pw@lock-1', detail })
+  loggedChannel(new Log(logger), undefined, []).tell('master:connecting', {
+    master: 'rediss://:pw@lock-1',
+    detail,
+  })
   expect(JSON.stringify(all)).not.toMatch(/hunter2|pw@/)
   expect(all[0]).toMatchObject({ detail: 'connect to redis://***@lock-1:6379 failed' })
 })
@@ -110,13 +114,13 @@ test('a logger without children gets the fields with every line; one that throws
     told.push(fields)
   }
   const plain: Logger = { debug: tell, info: tell, warn: tell, error: tell }
-  new EventLog(plain).child({ job: '7' }).warn({ amount: 1 }, 'charged')
+  childLogger(plain, { job: '7' }).warn({ amount: 1 }, 'charged')
   expect(told).toEqual([{ job: '7', amount: 1 }])
   const fail = (): never => {
     throw new Error('disk full')
   }
   const broken: Logger = { debug: fail, info: fail, warn: fail, error: fail }
   expect(() => {
-    new EventLog(broken).event('breaker:open', { queue: 'q' })
+    loggedChannel(new Log(broken), undefined, []).tell('breaker:open', { queue: 'q' })
   }).not.toThrow()
 })

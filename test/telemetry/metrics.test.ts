@@ -180,13 +180,16 @@ function prometheusName(name: string, kind: string): string {
 
 test('an SDK that is registered after the Redlock was made is found', async () => {
   await served.close()
+  openTelemetry({ resourceClass: (name) => name.slice(0, 3) })
+  fixture.defer(() => {
+    openTelemetry()
+  })
   const redlock = new Redlock({
     masters: fixture.fleet.urls,
     namespace: fixture.namespace,
     leaseMs: 2_000,
     maxLeaseMs: 3_000,
     logger: silentLogger,
-    observer: openTelemetry({ resourceClass: (name) => name.slice(0, 3) }),
   })
   fixture.defer(() => redlock.close())
   await redlock.bootstrap({ newFleet: true })

@@ -7,7 +7,7 @@
   Keeps: tokens stay below 2^53, so that Lua compares them exactly.
 ]]
 local stored = redis.call('GET', KEYS[1])
--- rule: fenced-redis
+-- rule: stale-commands-do-not-run
 if stored and tonumber(stored) > tonumber(ARGV[1]) then return {0, stored} end
 redis.call('SET', KEYS[1], ARGV[1])
 local replies, at = {1}, 2

@@ -7,6 +7,7 @@
  * on the master itself, so that all clients agree on whether it may vote again.
  */
 import { randomUUID } from 'node:crypto'
+import type { Library } from '../wire/batch.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import {
   describeState,
@@ -17,11 +18,10 @@ import {
 } from '../wire/master.ts'
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
-import type { LockObserver, MasterStatus, Question } from '../../telemetry/lock-observer.ts'
+import type { Channel, MasterStatus, Question } from '../../channel.ts'
 import { quorumOf } from '../quorum/quorum.ts'
 import { Deadlines, instant } from '../../clock.ts'
-import type { Settings } from '../settings.ts'
-import { constantsFor, leaseLibrary } from '../verbs/library.ts'
+import { constantsFor, type Settings } from '../settings.ts'
 import { outcomeOf, type Vote } from '../verbs/votes.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
@@ -29,7 +29,6 @@ import { MasterLog } from './master-log.ts'
 import { Quarantines } from './quarantines.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { driftMs, quarantineMs } from '../../lock/trust.ts'
-import type { Poll } from '../quorum/poll.ts'
 
 export class Fleet {
   readonly settings: Settings
@@ -38,13 +37,12 @@ export class Fleet {
   /** Of the masters, `host:port`. */
   readonly names: readonly string[]
   readonly quorum: number
-  /** Measures the lock. */
-  readonly observer: Required<LockObserver>
+  readonly channel: Channel
   /** When to stop waiting for masters. */
   readonly deadlines: Deadlines
   readonly clocks: ClockWatch
   /** Open until every master has answered or run into its deadline. */
-  readonly polls: Set<Poll<Vote>> = new Set()
+  readonly polls: Set<{ readonly complete: Promise<void> }> = new Set()
   readonly leases: LeaseRegistry
   /** The state of every master: the same array until one of them changes. */
   states: readonly MasterState[] = []
@@ -61,10 +59,10 @@ export class Fleet {
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
 
-  constructor(settings: Settings, observer: Required<LockObserver>) {
+  constructor(settings: Settings, library: Library, channel: Channel) {
     this.settings = settings
-    this.observer = observer
-    this.leases = new LeaseRegistry(settings, observer)
+    this.channel = channel
+    this.leases = new LeaseRegistry(settings.clock, channel)
     this.keys = keyspace(settings.namespace)
     const limits = {
       connectTimeoutMs: settings.connectTimeoutMs,
@@ -81,19 +79,19 @@ export class Fleet {
       maxApartMs: settings.maxClockSkewMs,
       quorum: this.quorum,
       jumped: (master, jumpedMs) => {
-        settings.log.event('master:clock-jump', { master: master.name, jumpedMs })
+        channel.tell('master:clock-jump', { master: master.name, jumpedMs })
       },
     })
     const constants = constantsFor(settings, settings.addresses.length)
     this.deadlines = new Deadlines(settings.clock)
     this.#quarantines = new Quarantines(settings.clock, lengthMs, this.keys.master)
-    this.#masterLog = new MasterLog(settings.log, settings.clock)
+    this.#masterLog = new MasterLog(channel, settings.clock)
     this.masters = settings.addresses.map((address) =>
       settings.connect({
         address,
         limits,
         clock: settings.clock,
-        library: leaseLibrary,
+        library,
         constants,
         admit: (master, facts) => this.#admit(master, facts),
         onState: (master, state) => {
@@ -111,7 +109,10 @@ export class Fleet {
     if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
       master.reenrol('its enrolment is gone: it restarted or lost its data')
     }
-    if (this.observer.listens()) this.observer.voted(master.name, question, outcomeOf(vote))
+    if (this.channel.hears('master:voted')) {
+      const outcome = outcomeOf(vote)
+      this.channel.tell('master:voted', { master: master.name, question, outcome })
+    }
   }
 
   /** What `quiet` waits for. */
@@ -319,9 +320,10 @@ export class Fleet {
   }
 
   #reportSkew(master: string, offsetMs: number): void {
-    const { log, maxClockSkewMs } = this.settings
+    const { maxClockSkewMs } = this.settings
     if (Math.abs(offsetMs) <= maxClockSkewMs) return
-    log.event('master:clock-skew', { master, clockOffsetMs: Math.round(offsetMs) })
+    const clockOffsetMs = Math.round(offsetMs)
+    this.channel.tell('master:clock-skew', { master, clockOffsetMs })
   }
 
   #statusOf(master: Master): MasterStatus {

@@ -1,24 +1,24 @@
 /**
- * What is logged of the masters. A change of state is logged once. A state that repeats, such as
- * every failed attempt to connect, is logged at most once a minute, with how often it occurred.
+ * What is told of the masters. A change of state is told once. A state that repeats, such as every
+ * failed attempt to connect, is told at most once a minute, with how often it occurred.
  * Masters that begin a quarantine within a moment share one line.
  */
 import type { Clock, Timer } from '../../clock.ts'
-import type { EventLog } from '../../event-log.ts'
+import type { Channel } from '../../channel.ts'
 import type { Master, MasterState } from '../wire/master.ts'
 import { Repeats } from '../../repeats.ts'
 
 const GATHER_MS = 250
 
 export class MasterLog {
-  readonly #log: EventLog
+  readonly #channel: Channel
   readonly #clock: Clock
   readonly #repeats: Repeats<Master>
   #quarantined: { readonly masters: string[]; votesInMs: number } | undefined
   #timer: Timer | undefined
 
-  constructor(log: EventLog, clock: Clock) {
-    this.#log = log
+  constructor(channel: Channel, clock: Clock) {
+    this.#channel = channel
     this.#clock = clock
     this.#repeats = new Repeats(clock)
   }
@@ -31,10 +31,11 @@ export class MasterLog {
     if (times === undefined) return
     const fields = { master: master.name, ...(times > 1 && { times }) }
     if (state.status === 'refused') {
-      this.#log.event('master:refused', fields, { problem: state.problem, fix: state.fix })
+      const { problem, fix } = state
+      this.#channel.tell('master:refused', { ...fields, problem, fix })
     } else if (state.status === 'connecting') {
-      this.#log.event('master:connecting', fields, { detail: state.detail })
-    } else if (votesInMs === 0) this.#log.event('master:enrolled', { master: master.name })
+      this.#channel.tell('master:connecting', { ...fields, detail: state.detail })
+    } else if (votesInMs === 0) this.#channel.tell('master:enrolled', { master: master.name })
     else this.#gather(master.name, votesInMs)
   }
 
@@ -51,7 +52,7 @@ export class MasterLog {
       this.#timer = undefined
       const { masters, votesInMs: longestMs } = this.#quarantined ?? { masters: [], votesInMs: 0 }
       this.#quarantined = undefined
-      this.#log.event('master:quarantined', { masters, votesInMs: longestMs })
+      this.#channel.tell('master:quarantined', { masters, votesInMs: longestMs })
     })
   }
 }

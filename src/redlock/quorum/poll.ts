@@ -5,7 +5,7 @@
 import type { Deadline, Expiring } from '../../clock.ts'
 import type { Call } from '../wire/batch.ts'
 import { noReply, type Asker, type CallResult, type Master, type Request } from '../wire/master.ts'
-import type { Question } from '../../telemetry/lock-observer.ts'
+import type { Question } from '../../channel.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import type { Vote } from '../verbs/votes.ts'
 
@@ -29,7 +29,7 @@ export class Poll<V extends Vote> implements Asker, Expiring {
   readonly #fleet: Fleet
   readonly #verb: Verb<V>
   readonly #deadline: Deadline
-  readonly #isObserved: boolean
+  readonly #isHeard: boolean
   readonly #requests: Request[] = []
   #for = 0
   #against = 0
@@ -38,10 +38,10 @@ export class Poll<V extends Vote> implements Asker, Expiring {
   #completed: (() => void) | undefined
 
   constructor(fleet: Fleet, verb: Verb<V>) {
-    const { masters, deadlines, observer, polls } = fleet
+    const { masters, deadlines, channel, polls } = fleet
     this.#fleet = fleet
     this.#verb = verb
-    this.#isObserved = observer.listens()
+    this.#isHeard = channel.hears('master:voted')
     this.votes = new Array<V | undefined>(masters.length).fill(undefined)
     this.verdict = new Promise((resolve) => {
       this.#settle = resolve
@@ -81,7 +81,7 @@ export class Poll<V extends Vote> implements Asker, Expiring {
     else this.#against++
     const verdict = decide(votes.length, quorum, this.#for, this.#against)
     if (verdict !== undefined) this.#settle(verdict)
-    if (this.#isObserved || vote.kind === 'failed') {
+    if (this.#isHeard || vote.kind === 'failed') {
       this.#fleet.voted(master, this.#verb.question, vote)
     }
     if (this.#for + this.#against < votes.length) return

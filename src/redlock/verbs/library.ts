@@ -9,9 +9,8 @@
  * means that this server is not, or no longer, the one that the caller's connection enrolled: it
  * restarted, lost its data, or serves another fleet.
  */
-import type { Constants, Library } from '../wire/batch.ts'
+import type { Library } from '../wire/batch.ts'
 import { luaKeys } from '../keyspace.ts'
-import type { Settings } from '../settings.ts'
 import { acquireProcedure } from './acquire.ts'
 import { confirmProcedure } from './confirm.ts'
 import { extendProcedure } from './extend.ts'
@@ -66,14 +65,4 @@ export const leaseLibrary: Library = {
     withdrawProcedure,
     inspectProcedure,
   ],
-}
-
-type Shared = Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>
-
-/** What all calls of one client have in common. */
-export function constantsFor(settings: Shared, fleetSize: number): Constants {
-  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
-  const numbers = { maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize }
-  const texts = Object.entries(numbers).map(([name, number]) => [name, String(number)])
-  return { namespace, ...(Object.fromEntries(texts) as Constants) }
 }

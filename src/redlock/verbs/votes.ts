@@ -1,7 +1,7 @@
 /** One master's answer to one question. A reply that no verb knows is no vote. */
 import { describeToken } from '../../lock/describe-token.ts'
 import type { CallResult } from '../wire/master.ts'
-import type { VoteOutcome } from '../../telemetry/lock-observer.ts'
+import type { VoteOutcome } from '../../channel.ts'
 
 /** A master that gave no answer to the question, and why. */
 export interface FailedVote {

@@ -1,15 +1,16 @@
 /**
  * How batches leave on one ioredis connection. The only file that uses what ioredis keeps to
  * itself: a command class of ours, and the socket timer. It does so for the versions that
- * `test/redlock/wire/ioredis-versions.test.ts` runs; with any other, batches leave as ordinary commands.
+ * `test/redlock/wire/ioredis-versions.test.ts` runs; with any other, batches leave as ordinary
+ * commands.
  *
  * What ioredis does for an ordinary command costs more than the batch itself: it encodes every
  * argument, makes a promise, and starts timers. A batch needs none of them. Its bytes are made
  * here, its callers are told in the turn in which the answer arrives, each of them has its own
  * deadline, and a socket that stays silent is replaced.
  */
-import { createRequire } from 'node:module'
-import { Command, type Redis } from 'ioredis'
+import type { Command, Redis } from 'ioredis'
+import { ioredis, ioredisVersion } from './ioredis.ts'
 import type { Script } from './script.ts'
 
 /** Called once: with the answer to a batch, or with the error that came instead. */
@@ -49,6 +50,7 @@ function ordinaryCommands(redis: Redis, script: Script): Commands {
 
 function ownCommands(redis: Redis, script: Script): Commands {
   const { socketTimeout } = redis.options
+  const BatchCommand = batchCommand()
   const head = `*5\r\n${['EVALSHA', script.sha1, '0'].map(bulk).join('')}`
   let tail = ''
   return {
@@ -72,37 +74,47 @@ interface Sendable {
   reject(error: unknown): void
 }
 
-const Base = Command as unknown as new (name: string, args: readonly string[]) => Sendable
+/** Made when ioredis is loaded, and once. */
+let made: BatchCommandClass | undefined
 
-class BatchCommand extends Base {
-  readonly #text: string
-  readonly #heard: Heard
+type BatchCommandClass = new (text: string, heard: Heard) => Sendable
 
-  constructor(text: string, heard: Heard) {
-    super('evalsha', [])
-    this.#text = text
-    this.#heard = heard
-  }
+function batchCommand(): BatchCommandClass {
+  return (made ??= batchCommandOf(ioredis().Command))
+}
 
-  override initPromise(): void {
-    // Called by the constructor of `Command`. Callers are told by `resolve` and `reject`.
-  }
+function batchCommandOf(command: typeof Command): BatchCommandClass {
+  const Base = command as unknown as new (name: string, args: readonly string[]) => Sendable
+  return class BatchCommand extends Base {
+    readonly #text: string
+    readonly #heard: Heard
 
-  override setTimeout(): void {
-    // Each caller has a deadline, and a socket that stays silent is replaced.
-  }
+    constructor(text: string, heard: Heard) {
+      super('evalsha', [])
+      this.#text = text
+      this.#heard = heard
+    }
 
-  override toWritable(): string {
-    return this.#text
-  }
+    override initPromise(): void {
+      // Called by the constructor of `Command`. Callers are told by `resolve` and `reject`.
+    }
 
-  /** The parsers of ioredis give texts as bytes. */
-  override resolve(reply: unknown): void {
-    this.#heard(Buffer.isBuffer(reply) ? reply.toString() : textsOf(reply))
-  }
+    override setTimeout(): void {
+      // Each caller has a deadline, and a socket that stays silent is replaced.
+    }
 
-  override reject(error: unknown): void {
-    this.#heard(undefined, error)
+    override toWritable(): string {
+      return this.#text
+    }
+
+    /** The parsers of ioredis give texts as bytes. */
+    override resolve(reply: unknown): void {
+      this.#heard(Buffer.isBuffer(reply) ? reply.toString() : textsOf(reply))
+    }
+
+    override reject(error: unknown): void {
+      this.#heard(undefined, error)
+    }
   }
 }
 
@@ -129,18 +141,8 @@ export function isKnownVersion(version: string): boolean {
   return (major === '5' && Number(minor) >= 4) || major === '6'
 }
 
-/** Empty where the package cannot be found, as in a bundle. */
-function ioredisVersion(): string {
-  try {
-    const found = createRequire(import.meta.url)('ioredis/package.json') as { version?: unknown }
-    return String(found.version)
-  } catch {
-    return '' // Then batches leave as ordinary commands.
-  }
-}
-
 function hasExpectedShape(): boolean {
-  const methods = Command.prototype as unknown as Readonly<Record<string, unknown>>
+  const methods = ioredis().Command.prototype as unknown as Readonly<Record<string, unknown>>
   return ['initPromise', 'toWritable', 'setTimeout'].every(
     (name) => typeof methods[name] === 'function',
   )

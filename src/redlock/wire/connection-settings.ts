@@ -4,7 +4,7 @@
  * a command that its caller gave up must never be sent, or sent again, behind the caller's back.
  */
 import type { RedisOptions } from 'ioredis'
-import { MasterConnector } from './master-connector.ts'
+import { masterConnector } from './master-connector.ts'
 
 /** How a user names one master: a `redis://` or `rediss://` URL, or ioredis options. */
 export type MasterAddress = string | RedisOptions
@@ -57,7 +57,7 @@ export function connectionSettings(
     // seconds.
     disconnectTimeout: 250,
     lazyConnect: false,
-    Connector: MasterConnector,
+    Connector: masterConnector(),
   }
 }
 

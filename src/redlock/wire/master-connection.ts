@@ -2,7 +2,7 @@
  * The connection to one lock server: enrols it, calls its scripts, and keeps it from voting
  * whenever it might not be the server that was enrolled.
  */
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { batchScript } from './batch.ts'
 import { batchSender } from './batch-sender.ts'
 import { CallQueue } from './call-queue.ts'
@@ -21,6 +21,7 @@ import {
   type Subscription,
 } from './master.ts'
 import { Enrolment } from './enrolment.ts'
+import { ioredis } from './ioredis.ts'
 import { readServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
 import { TlsCheck } from '../../tls-check.ts'
@@ -153,6 +154,7 @@ export class MasterConnection implements Master {
 }
 
 function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis {
+  const { Redis } = ioredis()
   const settings = connectionSettings(limits)
   const redis =
     typeof address === 'string'

@@ -1,3 +1,4 @@
+import '../../telemetry/join.ts'
 /** `bullmq-redlock/postgres`: leases in a table of PostgreSQL. */
 export {
   type LockedTransaction,

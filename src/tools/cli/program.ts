@@ -1,14 +1,10 @@
 /** The command line as a whole; what commands do is in `commands/`. */
-import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { bootstrapCommand } from './commands/bootstrap.ts'
 import { cancelCommand } from './commands/cancel.ts'
-import { completionCommand } from './commands/completion.ts'
 import { dashboardCommand } from './commands/dashboard.ts'
 import { doctorCommand } from './commands/doctor.ts'
-import { enqueueCommand } from './commands/enqueue.ts'
 import { inspectCommand } from './commands/inspect.ts'
-import { leaksCommand } from './commands/leaks.ts'
 import { leasesCommand } from './commands/leases.ts'
 import { leaveLinesCommand } from './commands/leave-lines.ts'
 import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
@@ -17,6 +13,7 @@ import { verifyCommand } from './commands/verify.ts'
 import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
 import { EXIT_CODES_HELP } from './options.ts'
+import { packageVersion } from './package-version.ts'
 import { redacted } from '../../redact.ts'
 
 const COMMANDS = [
@@ -24,7 +21,6 @@ const COMMANDS = [
   leasesCommand,
   inspectCommand,
   whyCommand,
-  leaksCommand,
   releaseCommand,
   pauseCommand,
   resumeCommand,
@@ -33,7 +29,6 @@ const COMMANDS = [
   cancelCommand,
   leaveLinesCommand,
   dashboardCommand,
-  enqueueCommand,
   workCommand,
   bootstrapCommand,
   verifyCommand,
@@ -45,7 +40,7 @@ export function buildProgram(): Command {
     .description(
       'Inspects and repairs a fleet of lock masters, its leases, and the jobs that wait for them.',
     )
-    .version(version(), '-V, --version')
+    .version(packageVersion(), '-V, --version')
     .addHelpText(
       'after',
       `
@@ -59,7 +54,6 @@ ${EXIT_CODES_HELP}
 Every setting can be a flag, else an environment variable, else a key of the --config file.`,
     )
   for (const make of COMMANDS) program.addCommand(make())
-  program.addCommand(completionCommand(program))
   for (const one of [program, ...program.commands]) {
     one.exitOverride().configureOutput({
       writeErr: (text) => process.stderr.write(redacted(text)),
@@ -67,10 +61,4 @@ Every setting can be a flag, else an environment variable, else a key of the --c
     one.showHelpAfterError('(see --help)')
   }
   return program
-}
-
-function version(): string {
-  // The same distance from src/tools/cli and from dist/cli.
-  const text = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { readonly version: string }).version
 }

@@ -1,7 +1,7 @@
 /** What the Redlocks and workers of this process did in the last minute, in exact numbers. */
+import { listen, type Listener } from '../../channel.ts'
 import { systemClock } from '../../clock.ts'
 import { TOKENS_PER_GRANT } from '../../redlock/verbs/acquire.ts'
-import { watchActivity, type Activity } from '../../telemetry/activity.ts'
 
 export interface Loss {
   readonly resources: readonly string[]
@@ -44,9 +44,7 @@ export class ProcessActivity {
 
   constructor(namespace: string) {
     this.#namespace = namespace
-    this.#stop = watchActivity((activity) => {
-      this.#note(activity)
-    })
+    this.#stop = listen(this.#listener())
   }
 
   /**
@@ -79,33 +77,38 @@ export class ProcessActivity {
     this.#stop()
   }
 
-  #note(activity: Activity): void {
-    if ((activity.namespace ?? this.#namespace) !== this.#namespace) return
-    this.#since ??= systemClock.now()
-    switch (activity.kind) {
-      case 'attempted':
-        this.#count(activity.outcome === 'granted' ? 'granted' : 'refused')
-        return
-      case 'extended':
-        if (activity.outcome === 'extended') this.#count('extended')
-        return
-      case 'ended':
-        this.#steps.delete(activity.fencingToken)
-        if (activity.how !== 'lost') this.#count('released')
-        return
-      case 'lost': {
-        this.#count('lost')
-        const { resources, fencingToken, reason } = activity
-        const loss = { resources, fencingToken, reason, at: systemClock.wallNow() }
-        this.#losses = [loss, ...this.#losses].slice(0, MAX_LOSSES)
-        return
+  #listener(): Listener {
+    const counting =
+      <Fact>(note: (fact: Fact) => void) =>
+      (fact: Fact, namespace: string | undefined): void => {
+        // A processor in a worker that was made elsewhere has no namespace.
+        if ((namespace ?? this.#namespace) !== this.#namespace) return
+        this.#since ??= systemClock.now()
+        note(fact)
       }
-      case 'step':
-        if (this.#steps.size >= MAX_STEPS) this.#steps.clear()
-        this.#steps.set(activity.fencingToken, activity.step)
-        return
-      case 'requeued':
-        this.#count('requeued')
+    return {
+      on: {
+        'lease:attempted': counting(({ status }) => {
+          this.#count(status === 'granted' ? 'granted' : 'refused')
+        }),
+        'lease:extended': counting(({ outcome }) => {
+          if (outcome === 'extended') this.#count('extended')
+        }),
+        'lease:ended': counting(({ lease: { resources, fencingToken }, how, reason }) => {
+          this.#steps.delete(fencingToken)
+          this.#count(how === 'lost' ? 'lost' : 'released')
+          if (reason === undefined) return
+          const loss = { resources, fencingToken, reason, at: systemClock.wallNow() }
+          this.#losses = [loss, ...this.#losses].slice(0, MAX_LOSSES)
+        }),
+        'step:started': counting(({ lease: { fencingToken }, step }) => {
+          if (this.#steps.size >= MAX_STEPS) this.#steps.clear()
+          this.#steps.set(fencingToken, step)
+        }),
+        'job:requeued': counting(() => {
+          this.#count('requeued')
+        }),
+      },
     }
   }
 

@@ -7,6 +7,7 @@ import { EtcdLocks } from '../../services/etcd/etcd-locks.ts'
 import type { LockClient } from '../../lock/lock-client.ts'
 import type { LockOptions } from '../../lock/lock-settings.ts'
 import { PostgresLocks } from '../../services/postgres/postgres-locks.ts'
+import { installed } from './installed.ts'
 
 export const LOCKS_ADDRESS =
   '`postgres://user@host/db`, `etcd:https://host:2379,host:2379` or `zookeeper:host:2181,host:2181`'
@@ -25,8 +26,8 @@ export function isLocksAddress(address: string): boolean {
 
 /**
  * Not connected yet: call `ready()`.
- * @throws TypeError for an address of another form; Error where the client package is not
- * installed.
+ * @throws TypeError for an address of another form; NotInstalledError where the client package is
+ * not installed.
  */
 export async function openLocks(address: string, options: OpenOptions = {}): Promise<LockClient> {
   const { tickMs, ...shared } = options
@@ -66,16 +67,5 @@ function etcdOptions(text: string) {
       username: decodeURIComponent(username),
       password: decodeURIComponent(password),
     }),
-  }
-}
-
-async function installed<Module>(name: string, load: () => Promise<Module>): Promise<Module> {
-  try {
-    return await load()
-  } catch (error) {
-    if ((error as { code?: string }).code !== 'ERR_MODULE_NOT_FOUND') throw error
-    throw new Error(`The package \`${name}\` is not installed. Run: npm install ${name}`, {
-      cause: error,
-    })
   }
 }

@@ -3,7 +3,7 @@
  * must not vote, and changes nothing unless it is asked to. It connects when it is used, again
  * after it was cut off, and every question has a deadline.
  */
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import type { Clock } from '../../clock.ts'
 import { messageOf } from '../../message-of.ts'
 import {
@@ -11,6 +11,7 @@ import {
   masterName,
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
+import { ioredis } from '../../redlock/wire/ioredis.ts'
 import type { Script } from '../../redlock/wire/script.ts'
 import { TlsCheck } from '../../tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'
@@ -48,6 +49,7 @@ export class Probe {
       retryStrategy: () => null, // The next question connects again.
       connectionName: 'bullmq-redlock-operator',
     }
+    const { Redis } = ioredis()
     this.#redis =
       typeof address === 'string'
         ? new Redis(address, settings)

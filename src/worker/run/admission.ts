@@ -1,7 +1,8 @@
 /** How a job that may run comes by its lease, unless the job before it has left it one. */
 import { jitteredMs } from '../../backoff.ts'
 import { sleep, type Clock } from '../../clock.ts'
-import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
+import type { LeaseOptions } from '../../lock/acquire-options.ts'
+import type { LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { claimsFor, tryEach } from '../../lock/slots.ts'
 

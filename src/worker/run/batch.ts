@@ -41,7 +41,7 @@ export interface BatchProcessor<Data, Result, Name extends string = string> {
   readonly [BATCHED]: Batched<Data, Result, Name>
 }
 
-const BATCHED = Symbol('batched')
+const BATCHED: unique symbol = Symbol.for('bullmq-redlock.batched')
 const OPTIONS = { size: true, waitMs: true } as const
 const MAX_SIZE = 1_000
 const MAX_WAIT_MS = 60_000
@@ -89,7 +89,7 @@ export function batchedOf<Data, Result, Name extends string>(
 }
 
 /** The jobs of a batch behind its first one. */
-export interface Members<Data, Result, Name extends string> {
+export interface BatchMembers<Data, Result, Name extends string> {
   /** The next jobs that sleep in the line, in their order. */
   take(most: number): Promise<readonly Job<Data, Result, Name>[]>
   /**
@@ -104,7 +104,7 @@ export async function runBatch<Data, Result, Name extends string>(
   { size, waitMs, run }: Batched<Data, Result, Name>,
   first: Job<Data, Result, Name>,
   lease: JobLease & string,
-  members: Members<Data, Result, Name>,
+  members: BatchMembers<Data, Result, Name>,
   clock: Clock,
 ): Promise<Result> {
   const jobs = [first]

@@ -6,11 +6,13 @@
 import { RateLimitError } from 'bullmq'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { isFresh } from '../../lock/trust.ts'
-import type { Logger } from '../../logger.ts'
+import type { Channel } from '../../channel.ts'
+import type { Clock } from '../../clock.ts'
+import { ofJob } from '../../log.ts'
+import { childLogger, type Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { asError } from './failure.ts'
-import type { JobReports } from './job-report.ts'
 import type { Running } from './running-jobs.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
@@ -77,12 +79,19 @@ export interface JobLease {
   readonly logger: Logger
 }
 
+/** Where a job's steps are told, and its lines logged. */
+interface Told {
+  readonly channel: Channel
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
 /** A String, so that it stands for BullMQ's token where BullMQ's methods take one. */
 export class SteppedLease extends String implements JobLease {
   readonly #running: Pick<Running, 'job' | 'signal'>
   readonly #lease: Lease
   readonly #checkpoints: Checkpoints | undefined
-  readonly #reports: JobReports
+  readonly #told: Told
   readonly #sleep: (delayMs: number) => Promise<void>
   #currentStep: string | undefined
   #logger: Logger | undefined
@@ -91,14 +100,14 @@ export class SteppedLease extends String implements JobLease {
     running: Pick<Running, 'job' | 'signal'>,
     lease: Lease,
     checkpoints: Checkpoints | undefined,
-    reports: JobReports,
+    told: Told,
     sleep: (delayMs: number) => Promise<void>,
   ) {
     super(running.job.token ?? '')
     this.#running = running
     this.#lease = lease
     this.#checkpoints = checkpoints
-    this.#reports = reports
+    this.#told = told
     this.#sleep = sleep
   }
 
@@ -127,7 +136,8 @@ export class SteppedLease extends String implements JobLease {
   }
 
   get logger(): Logger {
-    this.#logger ??= this.#reports.loggerOf(this.#running.job, this.#lease)
+    const { job } = this.#running
+    this.#logger ??= childLogger(this.#told.logger, ofJob({ job, lease: this.#lease }))
     return this.#logger
   }
 
@@ -148,9 +158,17 @@ export class SteppedLease extends String implements JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
-    const heard = this.#reports.heard()
-    if (heard === undefined) return this.#step(name, fn)
-    return heard.step(this.#running.job, this.#lease, name, () => this.#step(name, fn))
+    const { channel, clock } = this.#told
+    const about = { job: this.#running.job, lease: this.#lease, step: name }
+    channel.tell('step:started', about)
+    const startedAt = clock.now()
+    const running = channel.within({ kind: 'step', ...about }, () => this.#step(name, fn))
+    if (!channel.hears('step:ended')) return running
+    const ended = (outcome: 'done' | 'failed') => (): void => {
+      channel.tell('step:ended', { ...about, outcome, tookMs: clock.now() - startedAt })
+    }
+    running.then(ended('done'), ended('failed'))
+    return running
   }
 
   async #step<Result>(

@@ -15,6 +15,7 @@
  * again in place, or the job is given back. Results are stored with the same patience.
  */
 import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
+import { messageOf } from '../../message-of.ts'
 import pRetry from 'p-retry'
 import { withinMs, type Clock } from '../../clock.ts'
 import {
@@ -25,7 +26,8 @@ import {
   WaitedTooLongError,
 } from '../../errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { LeaseOptions, LockService } from '../../lock/lock-service.ts'
+import type { LeaseOptions } from '../../lock/acquire-options.ts'
+import type { LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
 import { NO_TURN, type LineBackend, type Turn } from '../../line/line-backend.ts'
@@ -38,7 +40,8 @@ import { Chain, plainEnding, type Reserved } from './chain.ts'
 import { checkpointsOf, type Insist } from './checkpoints.ts'
 import { SteppedLease, type JobLease } from './job-lease.ts'
 import { causeOf, failureOf, isGivenBack } from './failure.ts'
-import type { JobReports } from './job-report.ts'
+import type { Channel } from '../../channel.ts'
+import type { Logger } from '../../logger.ts'
 import { giveBack, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
 import { RunningJobs, type Running } from './running-jobs.ts'
@@ -74,9 +77,10 @@ export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly openTaken?: OpenTaken<Data, Result, Name>
   /** What outlives a worker; undefined without a connection to the queue's Redis. */
   readonly results?: ResultStore | undefined
-  readonly reports: JobReports
-  readonly onRequeued?: ((job: Job<Data>, requeue: Requeue) => void) | undefined
-  readonly onLeaseLost?: ((job: Job<Data>, error: LeaseLostError) => void) | undefined
+  readonly channel: Channel
+  readonly logger: Logger
+  /** The masters have no quorum. */
+  readonly onUnreachable?: () => void
   /** The lock service is closed: jobs can only be given back. */
   readonly onLocksClosed?: () => void
 }
@@ -139,9 +143,7 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Promise<Result> {
     const running = this.running.start(job, token, signal)
     try {
-      const heard = this.#options.reports.heard()
-      if (heard === undefined) return await this.#run(running)
-      return await heard.within(job, () => this.#run(running))
+      return await this.#options.channel.within({ kind: 'job', job }, () => this.#run(running))
     } finally {
       this.running.end(running)
       const { lines, openTaken } = this.#options
@@ -256,8 +258,8 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
   #requeued(job: Job<Data, Result, Name>, why: Requeue, tookMs: number): DelayedError {
-    this.#options.reports.requeued(job, why, tookMs)
-    this.#options.onRequeued?.(job, why)
+    if (why.status === 'unreachable') this.#options.onUnreachable?.()
+    this.#options.channel.tell('job:requeued', { job, why, tookMs })
     return new DelayedError(why.reason)
   }
 
@@ -271,11 +273,11 @@ export class JobRuns<Data, Result, Name extends string> {
     running: Running<Data, Result, Name>,
     start: Start,
   ): Promise<Result> {
-    const { clock, reports, lines } = this.#options
+    const { clock, channel, lines } = this.#options
     const { job, token, signal } = running
     const { resources, turn, reserved } = start
     signal.follow(lease)
-    reports.heard()?.started(job, lease, reserved?.endedAt)
+    this.#tellStarted(job, lease, reserved?.endedAt)
     running.lease = lease
     const startedAt = clock.now()
     let isDone = false
@@ -315,11 +317,8 @@ export class JobRuns<Data, Result, Name extends string> {
         // Also where the job is tried again: BullMQ decides that later.
         this.#charge(turn, workedMs)
       }
-      reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', workedMs)
-      if (lost !== undefined) {
-        reports.leaseLost(job, lease, lost)
-        this.#options.onLeaseLost?.(job, lost)
-      }
+      this.#tellEnded(job, lease, isDone, workedMs)
+      if (lost !== undefined) channel.tell('job:lease-lost', { job, lease, error: lost })
     }
   }
 
@@ -329,7 +328,7 @@ export class JobRuns<Data, Result, Name extends string> {
     { resources, shared }: Start,
   ): Promise<Result> {
     const { job, signal } = running
-    const { processor, checkpoints, results, clock, reports } = this.#options
+    const { processor, checkpoints, results, clock, channel } = this.#options
     // Another job may have stored a result between the first read and the lease.
     const stored = shared && (await this.#untilDone(running, () => shared.claim(lease)))
     if (stored !== undefined) return stored.value as Result
@@ -340,12 +339,12 @@ export class JobRuns<Data, Result, Name extends string> {
       const sleep = async (delayMs: number): Promise<void> => {
         running.asleepUntil = await this.#sleep(resources, delayMs)
       }
-      const jobLease = new SteppedLease(running, lease, steps, reports, sleep)
+      const jobLease = new SteppedLease(running, lease, steps, this.#options, sleep)
       const args = processor.length > 2 ? [signal.signal] : []
       const given = jobLease as unknown as JobLease & string
       const batched = this.#batched
       const members = this.#batches?.membersOf(running, resources, lease, insist)
-      if (batched !== undefined) reports.batched(job)
+      if (batched !== undefined) channel.tell('batch:started', { job })
       const result =
         batched === undefined || members === undefined
           ? await processor(job, given, ...args)
@@ -365,10 +364,10 @@ export class JobRuns<Data, Result, Name extends string> {
     running: Running<Data, Result, Name>,
   ): Promise<Result> {
     const { job } = running
-    const { clock, lines: backend, reports } = this.#options
+    const { clock, lines: backend } = this.#options
     running.batch = first.signal
     running.lease = lease
-    reports.heard()?.started(job, lease, undefined)
+    this.#tellStarted(job, lease, undefined)
     const startedAt = clock.now()
     let isDone = false
     try {
@@ -383,8 +382,29 @@ export class JobRuns<Data, Result, Name extends string> {
     } finally {
       running.signal.end()
       backend?.ends(job, plainEnding(job, lines))
-      reports.heard()?.ended(job, lease, isDone ? 'done' : 'failed', clock.now() - startedAt)
+      this.#tellEnded(job, lease, isDone, clock.now() - startedAt)
     }
+  }
+
+  /** @param handedOverAt when the job before it on this worker had done its work. */
+  #tellStarted(job: Job, lease: Lease, handedOverAt: number | undefined): void {
+    const { channel, clock } = this.#options
+    if (!channel.hears('job:started')) return
+    const dueAt = job.timestamp + (job.opts.delay ?? 0)
+    const isFirst = job.attemptsMade === 0 && job.stalledCounter === 0
+    channel.tell('job:started', {
+      job,
+      lease,
+      attempt: job.attemptsMade + 1,
+      waitedMs: isFirst ? Math.max(0, clock.wallNow() - dueAt) : undefined,
+      handOffMs: handedOverAt === undefined ? undefined : clock.now() - handedOverAt,
+    })
+  }
+
+  #tellEnded(job: Job, lease: Lease, isDone: boolean, tookMs: number): void {
+    const { channel } = this.#options
+    if (!channel.hears('job:ended')) return
+    channel.tell('job:ended', { job, lease, outcome: isDone ? 'done' : 'failed', tookMs })
   }
 
   /** @returns when the resources wake again, on the wall clock. */
@@ -419,7 +439,8 @@ export class JobRuns<Data, Result, Name extends string> {
       return (await action()) as Value
     } catch (error) {
       if (causeOf(error) !== 'temporary') throw error
-      this.#options.reports.retrying(job.id, error)
+      const reason = messageOf(error)
+      this.#options.channel.tell('job:server-refused', { job: job.id, reason })
     }
     return pRetry(async () => (await action()) as Value, {
       retries: Infinity,
@@ -442,11 +463,11 @@ export class JobRuns<Data, Result, Name extends string> {
     { job, token }: Running<Data, Result, Name>,
     reserved: Reserved | undefined,
   ): Promise<never> {
-    const { clock, reports } = this.#options
+    const { clock, channel } = this.#options
     await reserved?.lease.release()
     // A queue that does not answer finds the job stalled later: no attempt is used either way.
     await withinMs(clock, GIVE_BACK_LIMIT_MS, giveBack(job, token, clock)).catch(() => undefined)
-    reports.givenBack(job)
+    channel.tell('job:given-back', { job })
     throw new DelayedError('requeued: it could not run here')
   }
 }

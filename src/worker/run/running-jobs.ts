@@ -4,12 +4,12 @@
  */
 import type { Job } from 'bullmq'
 import { JobCancelledError, JobLockLostError } from '../../errors.ts'
+import type { Channel } from '../../channel.ts'
 import type { Clock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { cancelRequests } from '../../line/cancel.ts'
 import { asError } from './failure.ts'
-import type { JobReports } from './job-report.ts'
 import { JobSignal } from './job-signal.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -33,7 +33,7 @@ export interface Running<Data = any, Result = any, Name extends string = string>
 export interface RunningJobsOptions {
   readonly clock: Clock
   readonly lines?: LineBackend | undefined
-  readonly reports: JobReports
+  readonly channel: Channel
 }
 
 export class RunningJobs {
@@ -123,7 +123,7 @@ export class RunningJobs {
 
   #stop({ job, lease, signal, batch }: Running): void {
     if (signal.isAborted) return
-    if (lease !== undefined) this.#options.reports.lockLost(job, lease)
+    if (lease !== undefined) this.#options.channel.tell('job:lock-lost', { job, lease })
     const error = new JobLockLostError(job.id ?? '')
     // rule: lost-lock-stops-its-job
     signal.abort(error)

@@ -1,6 +1,6 @@
 /** What is logged of masters: changes once, what repeats once a minute. */
 import { expect, test } from 'vitest'
-import { EventLog } from '../../../src/event-log.ts'
+import { Log, loggedChannel } from '../../../src/log.ts'
 import { silentLogger, type Logger } from '../../../src/index.ts'
 import { MasterLog } from '../../../src/redlock/fleet/master-log.ts'
 import type { Master, MasterState } from '../../../src/redlock/wire/master.ts'
@@ -24,7 +24,7 @@ const facts = { clockOffsetMs: 0 } as never
 test('logs a state that repeats once a minute, with a count', async () => {
   const { all, logger } = lines()
   const clock = new FakeClock()
-  const log = new MasterLog(new EventLog(logger), clock)
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
   const a = master('a:1')
   for (let second = 0; second < 150; second++) {
     log.entered(a, { status: 'enrolling', detail: 'again' }, 0)
@@ -42,7 +42,7 @@ test('logs a state that repeats once a minute, with a count', async () => {
 test('masters that are quarantined at once share one line', async () => {
   const { all, logger } = lines()
   const clock = new FakeClock()
-  const log = new MasterLog(new EventLog(logger), clock)
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
   for (const [index, name] of ['a:1', 'b:2', 'c:3'].entries()) {
     log.entered(master(name), { status: 'enrolled', facts }, 1_000 + index)
   }

@@ -2,7 +2,7 @@
 import type { LookupAddress } from 'node:dns'
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
-import { MasterConnector } from '../../../src/redlock/wire/master-connector.ts'
+import { masterConnector } from '../../../src/redlock/wire/master-connector.ts'
 import { sharedLookup, type Resolve } from '../../../src/redlock/wire/shared-lookup.ts'
 import { startServer } from '../../../src/testing/index.ts'
 
@@ -50,11 +50,11 @@ test('shares one lookup of each name among all its callers', () => {
 
 test('a master is reached by its name, and one that is gone says so', async () => {
   await using server = await startServer()
-  const reached = new Redis(server.port, 'localhost', { Connector: MasterConnector, family: 4 })
+  const reached = new Redis(server.port, 'localhost', { Connector: masterConnector(), family: 4 })
   expect(await reached.ping()).toBe('PONG')
   reached.disconnect()
   const nowhere = new Redis(1, '127.0.0.1', {
-    Connector: MasterConnector,
+    Connector: masterConnector(),
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
   })

@@ -8,7 +8,6 @@ import {
   mergeLeases,
   type LiveLeases,
 } from '../../../src/tools/operator/live-leases.ts'
-import type { Leaks } from '../../../src/tools/operator/leaks.ts'
 import type { ForcedRelease } from '../../../src/tools/operator/force-release.ts'
 import { granted, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
@@ -180,31 +179,5 @@ describe('release', () => {
   it('a free resource needs nothing', async () => {
     const said = await cli(['release', 'unused'], { env: env() })
     expect(said).toMatchObject({ code: 0, out: 'unused is free: nothing to do\n' })
-  })
-})
-
-describe('leaks', () => {
-  it('finds keys without a time to live, says what each harms, and no others', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'healthy')
-    const redis = openRedis(url(2), fixture)
-    const { namespace } = fixture
-    expect((await cli(['leaks'], { env: env() })).out).toBe('no leaks\n')
-    for (const kind of ['lease', 'fence', 'wait', 'next', 'tomb'])
-      await redis.set(`${namespace}:${kind}:x`, '1')
-    await redis.mset(`${namespace}:flag`, '1', `${namespace}:other`, '1')
-    await redis.set(`${namespace}x:lease:x`, '1') // Another namespace.
-    const said = await cli(['leaks', '--json'], { env: env() })
-    expect(said.code).toBe(1)
-    const found = said.json<Leaks>()
-    expect(found.leaks.map(({ kind }) => kind).sort()).toEqual([
-      ...['fence', 'flag', 'foreign', 'lease', 'next', 'tomb', 'wait'],
-    ])
-    expect(found.leaks.every(({ master }) => master === new URL(url(2)).host)).toBe(true)
-    const people = await cli(['leaks'], { env: env() })
-    expect(people.out).toContain("bullmq-redlock release 'x' --force")
-    expect((await cli(['release', 'x', '--force'], { env: env() })).code).toBe(0)
-    expect(await redis.exists(`${namespace}:lease:x`)).toBe(0)
-    await redis.unlink(`${namespace}x:lease:x`)
   })
 })

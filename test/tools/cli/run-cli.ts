@@ -9,7 +9,7 @@ import { nodeArgs, Program } from '../../workers/program.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..', '..')
 const SOURCE = 'src/tools/cli/main.ts'
-export const COMPILED = 'dist/tools/cli/main.js'
+export const COMPILED = 'dist/cli.js'
 /** Compiled, where that is newer than every source: it starts in a third of the time. */
 const MAIN = isBuilt(CLI_BUNDLE) ? CLI_BUNDLE : isBuilt(COMPILED) ? COMPILED : SOURCE
 

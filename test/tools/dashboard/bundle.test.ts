@@ -22,7 +22,7 @@ afterAll(() => rm(directory, { recursive: true, force: true }))
 
 const APPLICATION = `
 import { createServer } from 'node:http'
-import { dashboardHandler } from './dist/tools/dashboard/index.js'
+import { dashboardHandler } from './dist/dashboard.js'
 const handler = dashboardHandler({ masters: ['redis://127.0.0.1:1'] })
 const server = createServer((request, response) => handler(request, response))
 server.listen(0, '127.0.0.1', async () => {

@@ -8,7 +8,7 @@ import { printable } from '../printable.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
 
-interface Flags extends SharedFlags {
+interface CancelFlags extends SharedFlags {
   readonly job?: string
   readonly resource?: string
   readonly reason?: string
@@ -41,7 +41,7 @@ export function cancelCommand(): Command {
     .action(running(cancel))
 }
 
-async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> {
+async function cancel(cli: Cli, queue: string, flags: CancelFlags): Promise<ExitCode> {
   const { job, resource, reason, waitMs, yes } = flags
   if ((job === undefined) === (resource === undefined)) {
     throw new UsageError('Name either --job or --resource')

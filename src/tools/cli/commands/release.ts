@@ -14,7 +14,7 @@ import { shortened } from '../../../options.ts'
 import { table } from '../table.ts'
 import { holderLine, slotsLine } from './inspect.ts'
 
-interface Flags extends SharedFlags {
+interface ReleaseFlags extends SharedFlags {
   readonly force?: boolean
   readonly yes?: boolean
 }
@@ -38,7 +38,7 @@ export function releaseCommand(): Command {
     .action(running(release))
 }
 
-async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCode> {
+async function release(cli: Cli, resource: string, flags: ReleaseFlags): Promise<ExitCode> {
   const { out } = cli
   const fleet = cli.fleet()
   const [view, slots] = await Promise.all([viewResource(fleet, resource), slotsOf(fleet, resource)])

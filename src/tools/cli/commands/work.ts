@@ -6,7 +6,7 @@ import { Redlock } from '../../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
 import { bullmqConnection } from '../../operator/queue-address.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
-import { EXIT, type ExitCode } from '../exit-code.ts'
+import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { listen } from '../listen.ts'
 import { command } from '../options.ts'
@@ -19,10 +19,11 @@ import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
 import { messageOf } from '../../../message-of.ts'
 import { Repeats } from '../../../repeats.ts'
 
-interface Flags extends SharedFlags {
+interface WorkFlags extends SharedFlags {
   readonly drainMs: string
   readonly healthPort?: string
   readonly healthHost: string
+  readonly metrics?: true
 }
 
 /** On top of the limit: aborted jobs are given back to the queue, and connections closed. */
@@ -44,13 +45,14 @@ export function workCommand(): Command {
     .option('--drain-ms <n>', 'how long running jobs may take to finish', '30000')
     .option('--health-port <n>', 'serves /healthz, /readyz and /metrics; 0 for a free port')
     .option('--health-host <address>', 'where it listens', '0.0.0.0')
+    .option('--metrics', 'ends at once if /metrics cannot be served')
     .action(running(work, { graceful: true, foreignCode: true }))
 }
 
-async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise<ExitCode> {
+async function work(cli: Cli, modules: readonly string[], flags: WorkFlags): Promise<ExitCode> {
   const { out, signal } = cli
   const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
-  const metrics = flags.healthPort === undefined ? undefined : await openMetrics()
+  const metrics = await metricsFor(flags)
   if (metrics !== undefined) cli.defer(() => metrics.close())
   const { maxLeaseMs } = cli.settings
   const locks = await cli.locks(maxLeaseMs === undefined ? {} : { maxLeaseMs })
@@ -84,6 +86,17 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
   return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
 }
 
+/** @throws UsageError where metrics were asked for and cannot be served. */
+async function metricsFor({ healthPort, metrics }: WorkFlags): Promise<Metrics | undefined> {
+  if (healthPort === undefined) {
+    if (metrics) throw new UsageError('--metrics needs --health-port <n>, where they are served')
+    return undefined
+  }
+  const opened = await openMetrics()
+  if (metrics && opened.problem !== undefined) throw new UsageError(opened.problem)
+  return opened
+}
+
 /** A module that makes its own Redlock needs no masters on the command line. */
 async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<WorkerContext> {
   const { settings, signal } = cli
@@ -115,7 +128,7 @@ async function serveHealth(
   workers: readonly RunnableWorker[],
   metrics: Metrics,
   locks: LockClient | undefined,
-  { healthPort = '0', healthHost: host }: Flags,
+  { healthPort = '0', healthHost: host }: WorkFlags,
 ): Promise<void> {
   const { out, signal } = cli
   const port = numberFlag('--health-port', healthPort, 0, 65_535)
@@ -129,9 +142,10 @@ async function serveHealth(
   const server = await listen(pageServer(pages), { host, port, flag: '--health-port' })
   cli.defer(() => server.close())
   const at = `http://${host}:${server.port}`
-  out.note(`health at ${at}/healthz and ${at}/readyz, metrics at ${at}/metrics`, {
-    event: 'health',
-    port: server.port,
+  const { problem } = metrics
+  const served = problem === undefined ? `metrics at ${at}/metrics` : `no metrics: ${problem}`
+  out.note(`health at ${at}/healthz and ${at}/readyz, ${served}`, {
+    ...{ event: 'health', port: server.port, metrics: problem ?? `${at}/metrics` },
   })
 }
 

@@ -1,0 +1,329 @@
+/**
+ * The one channel. Locks and workers tell here what happens, once each. Logs, metrics, spans, the
+ * page and the events of a worker listen.
+ *
+ * A fact is told after it happened, at once, in the asynchronous context of its user. A listener
+ * can neither delay nor change it, and one that throws harms nobody. Nothing is prepared that
+ * nobody hears: who would have to prepare something asks `hears` first.
+ */
+
+/** What a master was asked. */
+export type Question = 'acquire' | 'confirm' | 'extend' | 'heal' | 'release'
+
+/** How a master answered, or why it did not. */
+export type VoteOutcome =
+  | ('granted' | 'taken' | 'quarantined' | 'skewed' | 'abandoned' | 'suspended')
+  | ('counter' | 'lost' | 'extended' | 'healed' | 'missing' | 'released')
+  | ('not-ready' | 'timeout' | 'closed' | 'error' | 'malformed' | 'unenrolled')
+
+/** What an attempt came to. */
+export type AttemptStatus = 'granted' | 'taken' | 'split' | 'unreachable'
+
+/** What an extension came to. */
+export type ExtendResult = 'extended' | 'limit' | 'unreachable' | 'lost'
+
+/** How a lease ended. */
+export type LeaseEnd = 'released' | 'handed-over' | 'lost'
+
+/**
+ * Why a lease was lost: its time was over, a majority of the masters no longer had it, a limit was
+ * reached, or its client was closed.
+ */
+export type LossReason = 'lapsed' | 'majority-gone' | 'max-hold' | 'max-extensions' | 'closed'
+
+/** One master as `redlock.status()` shows it. */
+export interface MasterStatus {
+  /** `host:port`. */
+  readonly name: string
+  /** Only a master that is `voting` can grant a lease. */
+  readonly state:
+    'voting' | 'quarantined' | 'suspended' | 'connecting' | 'enrolling' | 'refused' | 'closed'
+  /** Why it does not vote, and what to do. */
+  readonly reason?: string
+  /** Milliseconds until a quarantined or suspended master votes again. */
+  readonly votesInMs?: number
+  /** The server's clock minus ours when it was enrolled. */
+  readonly clockOffsetMs?: number
+}
+
+/** A lock from its construction to its close. */
+export interface ToldLock {
+  /** The prefix of its keys. */
+  readonly namespace: string
+  /** How many masters must grant a lease. */
+  readonly quorum: number
+  /** Its masters, and how many leases it holds now. */
+  status(): { readonly masters: readonly MasterStatus[]; readonly leases: number }
+}
+
+/** How many lines there are, and how many jobs sleep in them. */
+export interface LineCensus {
+  readonly lines: number
+  readonly parked: number
+  /** Jobs that sleep in the longest line. */
+  readonly longest: number
+  /** Resources for which a pause, slots or a rate is set. */
+  readonly limited: number
+  /** Tenants of the worker's queue with jobs that may start. */
+  readonly tenants: number
+}
+
+/** A worker from its construction to its close. */
+export interface ToldWorker {
+  readonly queue: string
+  readonly namespace: string
+  breakerOpen(): boolean
+  /** Undefined where the worker keeps no lines, or the queue's Redis does not answer in time. */
+  readonly census: (() => Promise<LineCensus | undefined>) | undefined
+}
+
+/** A lease, as far as a listener may know it: its token is secret. */
+export interface ToldLease {
+  readonly resource: string
+  /** What the lease covers, sorted. */
+  readonly resources: readonly string[]
+  /** Larger than that of every earlier lease on the resources. */
+  readonly fencingToken: number
+  remainingMs(): number
+}
+
+/** A job, as far as a listener may know it. */
+export interface ToldJob {
+  readonly id?: string | undefined
+  readonly queueName: string
+  readonly opts: { readonly telemetry?: { readonly metadata?: string } }
+}
+
+interface OfJob {
+  readonly job: ToldJob
+  readonly lease: Pick<ToldLease, 'resource' | 'fencingToken'>
+}
+
+/** Every fact, by its name. Durations are milliseconds. */
+export interface Facts {
+  'lock:opened': ToldLock
+  'lock:closed': ToldLock
+  'master:connecting': { readonly master: string; readonly detail: string; readonly times?: number }
+  'master:enrolled': { readonly master: string }
+  'master:quarantined': { readonly masters: readonly string[]; readonly votesInMs: number }
+  'master:refused': {
+    readonly master: string
+    readonly problem: string
+    readonly fix: string
+    readonly times?: number
+  }
+  'master:clock-jump': { readonly master: string; readonly jumpedMs: number }
+  'master:clock-skew': { readonly master: string; readonly clockOffsetMs: number }
+  'fleet:even': { readonly masters: number }
+  /** A master answered, or failed to. */
+  'master:voted': {
+    readonly master: string
+    readonly question: Question
+    readonly outcome: VoteOutcome
+  }
+  /** One attempt has ended; `durationMs` counts from before its first command. */
+  'lease:attempted': {
+    readonly resources: readonly string[]
+    readonly status: AttemptStatus
+    readonly durationMs: number
+    /** It continues a lease that its holder has ended. */
+    readonly handOver: boolean
+    /** Where it was granted. */
+    readonly fencingToken: number | undefined
+  }
+  /** An `acquire` was granted, or gave up, after all its attempts. */
+  'lease:waited': {
+    readonly resources: readonly string[]
+    readonly granted: boolean
+    readonly waitMs: number
+  }
+  /** `slots`: how many holders its resource may have at once. */
+  'lease:granted': { readonly lease: ToldLease; readonly slots: number }
+  /** It was extended, or it was not. */
+  'lease:extended': {
+    readonly lease: ToldLease
+    readonly outcome: ExtendResult
+    readonly tookMs: number
+  }
+  /** Its holder stops, before the masters hear of it. */
+  'lease:ended': {
+    readonly lease: ToldLease
+    readonly how: LeaseEnd
+    /** Of a lost one. */
+    readonly reason: LossReason | undefined
+    /** From before the first command of its attempt. */
+    readonly heldMs: number
+  }
+  /** A quorum has confirmed the release, or one `masterTimeoutMs` is over. */
+  'lease:freed': { readonly lease: ToldLease; readonly tookMs: number }
+  'worker:opened': ToldWorker
+  'worker:closed': ToldWorker
+  'queue:is-master': { readonly queue: string; readonly master: string }
+  'breaker:open': { readonly queue: string }
+  'breaker:closed': { readonly queue: string }
+  'job:started': OfJob & {
+    readonly attempt: number
+    /** Since it could first have run; undefined for a later attempt. */
+    readonly waitedMs: number | undefined
+    /** Since the job before it on this worker had done its work. */
+    readonly handOffMs: number | undefined
+  }
+  'job:ended': OfJob & { readonly outcome: 'done' | 'failed'; readonly tookMs: number }
+  /** BullMQ has moved it. */
+  'job:finished': {
+    readonly queue: string
+    readonly outcome: 'completed' | 'failed' | 'retried'
+  }
+  'job:requeued': {
+    readonly job: ToldJob
+    readonly why: {
+      readonly status: string
+      readonly resource: string
+      readonly delayMs: number
+      readonly reason: string
+    }
+    readonly tookMs: number
+  }
+  'job:given-back': { readonly job: ToldJob }
+  'job:server-refused': { readonly job: string | undefined; readonly reason: string }
+  'job:lease-lost': OfJob & { readonly error: { readonly reason: string } }
+  'job:lock-lost': OfJob
+  /** A batch begins, with this job as its first. */
+  'batch:started': { readonly job: ToldJob }
+  'step:started': OfJob & { readonly step: string }
+  'step:ended': OfJob & {
+    readonly step: string
+    readonly outcome: 'done' | 'failed'
+    readonly tookMs: number
+  }
+}
+
+/** The name of a fact. */
+export type FactName = keyof Facts
+
+/** Who is told. */
+export interface Listener {
+  /** What it does with each fact. `namespace` is that of the lock or worker, where it has one. */
+  readonly on: {
+    readonly [Name in FactName]?: (fact: Facts[Name], namespace: string | undefined) => void
+  }
+  /** False while nothing would come of a fact. @defaultValue true */
+  hears?(event: FactName): boolean
+  /**
+   * Runs what belongs to a job or to a step, in a trace for example. It calls `run` once, at once,
+   * and returns what that returns.
+   */
+  within?<Result>(what: Within, run: () => Promise<Result>): Promise<Result>
+}
+
+/** A job, or a step of one. */
+export type Within =
+  | { readonly kind: 'job'; readonly job: ToldJob }
+  | ({ readonly kind: 'step' } & Facts['step:started'])
+
+/** By their names. Several copies of this package in one process share them. */
+const LISTENERS = Symbol.for('bullmq-redlock:listeners')
+type Listeners = Map<string | symbol, Listener>
+
+function everywhere(): Listeners {
+  const shared = globalThis as { [LISTENERS]?: Listeners }
+  shared[LISTENERS] ??= new Map()
+  return shared[LISTENERS]
+}
+
+/**
+ * Tells a listener everything that the locks and workers of this process do.
+ * @param name takes the place of the listener of the same name.
+ * @returns how to end it.
+ * @example
+ * ```ts
+ * const stop = listen({ on: { 'lease:ended': ({ how }) => how === 'lost' && page('lease lost') } })
+ * ```
+ */
+export function listen(listener: Listener, name: string | symbol = Symbol('listener')): () => void {
+  everywhere().set(name, listener)
+  return () => {
+    if (everywhere().get(name) === listener) everywhere().delete(name)
+  }
+}
+
+/** What one lock, or one worker, tells. */
+export class Channel {
+  readonly #namespace: string | undefined
+  readonly #own: readonly Listener[]
+  readonly #threw: (error: unknown) => void
+  readonly #broken = new WeakSet<Listener>()
+
+  /**
+   * @param own who listens to this lock or worker alone.
+   * @param threw is told the first error of each listener.
+   */
+  constructor(
+    namespace: string | undefined,
+    own: readonly Listener[],
+    threw: (error: unknown) => void,
+  ) {
+    this.#namespace = namespace
+    this.#own = own
+    this.#threw = threw
+  }
+
+  /** False where a fact would go nowhere. */
+  hears(event: FactName): boolean {
+    for (const listener of this.#own) if (this.#isHeard(listener, event)) return true
+    for (const listener of everywhere().values()) if (this.#isHeard(listener, event)) return true
+    return false
+  }
+
+  tell<Name extends FactName>(event: Name, fact: Facts[Name]): void {
+    for (const listener of this.#own) this.#tell(listener, event, fact)
+    for (const listener of everywhere().values()) this.#tell(listener, event, fact)
+  }
+
+  /** Runs what belongs to a job or to a step. */
+  within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
+    let next = run
+    for (const listener of everywhere().values()) {
+      if (listener.within === undefined) continue
+      const inner = next
+      next = () => this.#within(listener, what, inner)
+    }
+    return next()
+  }
+
+  #within<Result>(listener: Listener, what: Within, run: () => Promise<Result>): Promise<Result> {
+    let running: Promise<Result> | undefined
+    const once = (): Promise<Result> => (running ??= run())
+    try {
+      return listener.within?.(what, once) ?? once()
+    } catch (error) {
+      this.#report(listener, error)
+      return once()
+    }
+  }
+
+  #isHeard(listener: Listener, event: FactName): boolean {
+    if (listener.on[event] === undefined) return false
+    try {
+      return listener.hears?.(event) ?? true
+    } catch (error) {
+      this.#report(listener, error)
+      return false
+    }
+  }
+
+  #tell<Name extends FactName>(listener: Listener, event: Name, fact: Facts[Name]): void {
+    if (!this.#isHeard(listener, event)) return
+    try {
+      listener.on[event]?.(fact, this.#namespace)
+    } catch (error) {
+      this.#report(listener, error)
+    }
+  }
+
+  #report(listener: Listener, error: unknown): void {
+    if (this.#broken.has(listener)) return
+    this.#broken.add(listener)
+    this.#threw(error)
+  }
+}

@@ -1,0 +1,8 @@
+/** `bullmq-redlock/queue`: as much as a producer needs, without locks, workers and telemetry. */
+export { LockedQueue } from './worker/locked-queue.ts'
+export type { LockedQueueOptions } from './worker/locked-queue.ts'
+export { PlainWorkerError, RedlockError, ResourceError, SettingsDifferError } from './errors.ts'
+export type { LinePosition } from './line/position.ts'
+export type { CancelOptions, Cancelled } from './line/cancel.ts'
+export type { JobRate, LimitOptions, LimitSetting, Rate, ResourceLimits } from './line/limits.ts'
+export type { ResourceOf } from './line/resource.ts'

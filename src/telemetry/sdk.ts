@@ -1,0 +1,61 @@
+/**
+ * The OpenTelemetry SDK that the process has registered. It may be registered after a lock was
+ * made, so it is looked up at each use: a few property reads, and nothing else where there is none.
+ */
+import {
+  createNoopMeter,
+  metrics,
+  trace,
+  type MeterProvider,
+  type Tracer,
+  type TracerProvider,
+} from '@opentelemetry/api'
+import { getOrInsert } from '../get-or-insert.ts'
+import { Instruments } from './instruments.ts'
+
+const SCOPE = 'bullmq-redlock'
+
+interface StandIn extends TracerProvider {
+  /** Undefined until a provider is registered. */
+  getDelegateTracer(name: string): Tracer | undefined
+}
+
+/** What its meters are given. */
+type Sources = ConstructorParameters<typeof Instruments>[1]
+
+export class Sdk {
+  readonly #sources: Sources
+  readonly #known = new WeakMap<MeterProvider, Instruments>()
+  #meters: MeterProvider | undefined
+  #instruments: Instruments | undefined
+  #tracers: TracerProvider | undefined
+  #tracer: Tracer | undefined
+
+  constructor(sources: Sources) {
+    this.#sources = sources
+  }
+
+  instruments(): Instruments | undefined {
+    const provider = metrics.getMeterProvider()
+    if (provider === this.#meters) return this.#instruments
+    this.#meters = provider
+    const meter = provider.getMeter(SCOPE)
+    this.#instruments =
+      meter === createNoopMeter()
+        ? undefined
+        : getOrInsert(this.#known, provider, () => new Instruments(meter, this.#sources))
+    return this.#instruments
+  }
+
+  tracer(): Tracer | undefined {
+    const provider = trace.getTracerProvider()
+    if (provider === this.#tracers) return this.#tracer
+    // The API's stand-in is the same object before and after a provider is registered.
+    this.#tracer =
+      'getDelegateTracer' in provider
+        ? (provider as StandIn).getDelegateTracer(SCOPE)
+        : provider.getTracer(SCOPE)
+    if (this.#tracer !== undefined) this.#tracers = provider
+    return this.#tracer
+  }
+}
