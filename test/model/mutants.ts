@@ -261,7 +261,7 @@ const worker: readonly Mutant[] = [
     ['} <= excluded.', '} <> excluded.'],
     'fenced/fenced: refuses an older',
   ),
-  mutant('fenced-redis', 'removed', 'fenced/fenced: refuse an older write'),
+  mutant('stale-commands-do-not-run', 'removed', 'fenced/fenced: refuse an older write'),
   mutant('stale-object-is-not-written', 'never', 'fenced/fenced: refuse an older write'),
 ]
 
