@@ -2,7 +2,10 @@
  * What runs of the built package while something is done: source files and functions, by V8's
  * coverage. A reader has to read these, so their number is kept small.
  */
+import { readFileSync } from 'node:fs'
 import { Session } from 'node:inspector/promises'
+import { SourceMap, type SourceMapPayload } from 'node:module'
+import { fileURLToPath } from 'node:url'
 
 /** A function that ran. */
 interface Ran {
@@ -32,13 +35,26 @@ export class PathCoverage {
     return result
       .filter(({ url }) => url.includes('/dist/') && !url.includes('/node_modules/'))
       .flatMap(({ url, functions }) => {
-        const file = url.slice(url.indexOf('/dist/') + '/dist/'.length)
+        const sourceAt = sourcesOf(url)
         return functions.flatMap(({ functionName, ranges: [range] }) => {
           if (range === undefined || range.count === 0) return []
           const name = functionName === '' ? '(anonymous)' : functionName
-          return [{ file, name, offset: range.startOffset }]
+          return [{ file: sourceAt(range.startOffset), name, offset: range.startOffset }]
         })
       })
+  }
+}
+
+/** Which source stands at an offset of a built file. */
+function sourcesOf(url: string): (offset: number) => string {
+  const text = readFileSync(fileURLToPath(url), 'utf8')
+  const json = readFileSync(`${fileURLToPath(url)}.map`, 'utf8')
+  const map = new SourceMap(JSON.parse(json) as SourceMapPayload)
+  return (offset) => {
+    const before = text.slice(0, offset).split('\n')
+    const entry = map.findEntry(before.length - 1, before.at(-1)?.length ?? 0)
+    const source = 'originalSource' in entry ? entry.originalSource : ''
+    return source.slice(source.lastIndexOf('src/') + 'src/'.length)
   }
 }
 

@@ -1,6 +1,6 @@
 /** Jobs that leave their lines otherwise than by running. */
-import type { LineRunner } from './line-runner.ts'
 import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
 
 const skipScript = lineScript('skip')
 

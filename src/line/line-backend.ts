@@ -151,8 +151,13 @@ interface Join {
 
 /** A job of which nothing is known yet. */
 export const NO_TURN: Turn = {
-  ...{ turn: 'none', lines: '', usedMs: 0, isFollowed: false },
-  ...{ slots: undefined, share: '', chargedMs: 0 },
+  turn: 'none',
+  lines: '',
+  usedMs: 0,
+  isFollowed: false,
+  slots: undefined,
+  share: '',
+  chargedMs: 0,
 }
 /** Replies of the park script. */
 const ITS_TURN = -100

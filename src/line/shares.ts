@@ -1,7 +1,7 @@
 /** Whose job one is, and how much of the work that tenant may have while all are busy. */
 import { numberOption, refuse } from '../options.ts'
-import type { LineRunner } from './line-runner.ts'
 import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
 
 export interface Share {
   readonly tenant: string

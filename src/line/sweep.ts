@@ -3,9 +3,9 @@
  * while no job of its line ran, and for deadlines. One worker at a time does it, for a bounded
  * number of lines, so its cost does not grow with the number of waiting jobs.
  */
-import { sleep, type Clock } from '../clock.ts'
-import type { LineRunner } from './line-runner.ts'
+import { sleep, systemClock } from '../clock.ts'
 import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
 
 const EVERY_MS = 1_000
 /** Lines that one call takes. */
@@ -17,7 +17,6 @@ const sweepScript = lineScript('sweep')
 /** Sweeps until `signal` aborts. */
 export async function keepSweeping(
   runner: LineRunner,
-  clock: Clock,
   signal: AbortSignal,
   onError: (error: unknown) => void,
 ): Promise<void> {
@@ -25,7 +24,7 @@ export async function keepSweeping(
     if (!signal.aborted) onError(error)
   }
   while (!signal.aborted) {
-    await sleep(clock, EVERY_MS * (0.75 + clock.random() / 2), signal)
+    await sleep(systemClock, EVERY_MS * (0.75 + systemClock.random() / 2), signal)
       .then(() => sweep(runner, Math.ceil(EVERY_MS * 0.7), ''))
       .catch(report)
   }

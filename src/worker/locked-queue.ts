@@ -31,6 +31,7 @@ import { positionOf, type LinePosition } from '../line/position.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { checkedTenant, checkedWeight, type Share } from '../line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from '../line/resource.ts'
+import { bullmqOptions } from './bullmq-options.ts'
 
 /** BullMQ's queue options, and the lines of its jobs. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -135,8 +136,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       )
     }
     knownOptions(options, KNOWN)
-    const { resource, namespace = 'redlock', slots = 1, within = 'added', ...rest } = options
-    const { maxWaitMs, rate, tenant, weight, ...queueOptions } = rest
+    const { resource, namespace = 'redlock', slots = 1, within = 'added' } = options
+    const { maxWaitMs, rate, tenant, weight } = options
     nameOption('namespace', namespace)
     const base = typeof slots === 'function' ? 1 : checkedSlots(slots)
     choiceOption('within', within, ['added', 'priority'])
@@ -163,10 +164,14 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       return { resources, share, slots: ownSlots, rate: ownRate }
     }
     const factory = LineBackend.factory({
-      ...{ namespace, slots: base, within, maxWaitMs: maxWaitMs ?? Infinity },
-      ...{ onFailure: 'continue', placement: (data) => placement(data as Data, undefined) },
+      namespace,
+      slots: base,
+      within,
+      maxWaitMs: maxWaitMs ?? Infinity,
+      onFailure: 'continue',
+      placement: (data) => placement(data as Data, undefined),
     })
-    super(name, queueOptions, factory)
+    super(name, bullmqOptions(options, KNOWN) as unknown as QueueOptions, factory)
     this.#placement = placement
     this.#lines = LineBackend.of(this)
     this.#limits = new LineLimits(this.#lines)

@@ -131,7 +131,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       (job, token) => this.#runs.run(job, token),
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
-        ...{ namespace, slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name },
+        namespace,
+        slots,
+        within: 'added',
+        maxWaitMs,
+        onFailure,
+        workerName: bullmq.name,
       }),
     )
     const lines = LineBackend.of(this)
@@ -159,11 +164,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#redlock = redlock
     this.#resource = options.resource
     this.#lines = lines
-    if (order === 'strict')
-      void keepSweeping(lines, systemClock, this.#closing.signal, this.#onError)
+    if (order === 'strict') void keepSweeping(lines, this.#closing.signal, this.#onError)
     this.#breaker = new Breaker({
       locks: redlock,
-      clock: systemClock,
       probeResource: `probe:${this.id}`,
       signal: this.#closing.signal,
       onOpen: () => {

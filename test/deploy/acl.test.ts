@@ -255,7 +255,7 @@ describe('users of a lock master', () => {
       [['doctor'], 'healthy: 3 of 3 masters vote'],
       [['leases'], 'customer:42'],
       [['inspect', 'customer:42'], 'customer:42'],
-      [['release', 'customer:42', '--force'], 'released'],
+      [['release', 'customer:42', '--yes'], 'released'],
       [['bootstrap', '--yes', '--max-lease-ms', '3000'], '3 of 3 masters vote'],
     ] as const) {
       const said = await cli(args, { env })

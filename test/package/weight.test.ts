@@ -1,5 +1,5 @@
 /** What the package adds to an application that has bullmq and ioredis: in weight, and in time. */
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { importTimes } from '../../bench/import-times.ts'
 import { packedApp, succeeded, type PackedApp } from '../stories/packed-app.ts'
@@ -49,5 +49,6 @@ it('a producer loads no lock, no worker, and no telemetry', () => {
   const packages = files.map((path) => /^(@[^/]+\/)?[^/]+/.exec(path)?.[0])
   expect(packages).not.toContain('@opentelemetry/api')
   const own = files.filter((path) => path.startsWith('bullmq-redlock/'))
-  expect(own.filter((path) => /redlock\.js|dist\/index\.js|slots\.js/.test(path))).toEqual([])
+  const code = own.map((path) => readFileSync(app.path('node_modules', path), 'utf8')).join('')
+  expect(code.match(/^class (Redlock|Locked\w+|\w+Lease) /gm)).toEqual(['class LockedQueue '])
 })

@@ -97,7 +97,7 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     doctor: ['doctor'],
     leases: ['leases'],
     inspect: ['inspect', 'customer:42'],
-    release: ['release', 'unused', '--force'],
+    release: ['release', 'unused', '--yes'],
     why: ['why', queue, 'a'],
     bootstrap: ['bootstrap', '--yes'],
     pause: ['pause', 'unused'],

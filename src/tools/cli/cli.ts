@@ -88,13 +88,16 @@ export class Cli {
 
   /**
    * The queue's Redis. Asks it first: BullMQ would wait for a server that is not there.
-   * @throws UsageError when none is configured; Error when it does not answer.
+   * @param queue that it must have.
+   * @throws UsageError when none is configured; Error when it does not answer or lacks the queue.
    */
-  async requiredQueue(): Promise<QueueView> {
+  async requiredQueue(queue?: string): Promise<QueueView> {
     const view = this.#queueAt(queueRedisOf(this.settings))
     await view.server.command('PING').catch((error: unknown) => {
       throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
     })
+    const missing = queue === undefined ? undefined : await view.missing(queue)
+    if (missing !== undefined) throw new Error(missing)
     return view
   }
 

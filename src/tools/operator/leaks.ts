@@ -11,7 +11,7 @@ const MAX_SCANNED = 100_000
 /** The most keys that are named of each master. */
 const MAX_NAMED = 5
 const FIX =
-  '`bullmq-redlock release NAME --force` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +
+  '`bullmq-redlock release NAME --yes` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +
   '`DEL KEY` for the others'
 
 export async function checkLeaks(fleet: FleetProbe): Promise<readonly Finding[]> {

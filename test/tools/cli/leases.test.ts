@@ -146,13 +146,13 @@ describe('inspect', () => {
 })
 
 describe('release', () => {
-  it('refuses without --force where there is no terminal, and changes nothing', async () => {
+  it('refuses without --yes where there is no terminal, and changes nothing', async () => {
     const redlock = await fixture.redlock(LONG)
     const lease = await granted(redlock, 'customer:42')
     const said = await cli(['release', 'customer:42'], { env: env() })
     expect(said.code).toBe(2)
     expect(said.err).toContain('A holder keeps running and is not notified')
-    expect(said.err).toContain('Not a terminal. Re-run with --force to confirm.')
+    expect(said.err).toContain('Not a terminal. Re-run with --yes to confirm.')
     await lease.extend()
     expect(lease.signal.aborted).toBe(false)
   })
@@ -161,7 +161,7 @@ describe('release', () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
     const lease = await granted(redlock, 'customer:42')
     await fixture.fleet.masters[0]?.kill()
-    const said = await cli(['release', 'customer:42', '--force', '--json'], { env: env() })
+    const said = await cli(['release', 'customer:42', '--yes', '--json'], { env: env() })
     expect(said.code).toBe(0)
     const done = said.json<ForcedRelease>()
     expect(done.free).toBe(true)

@@ -47,9 +47,7 @@ async function cancel(cli: Cli, queue: string, flags: CancelFlags): Promise<Exit
     throw new UsageError('Name either --job or --resource')
   }
   const timeoutMs = waitMs === undefined ? WAIT_MS : numberFlag('--wait-ms', waitMs, 0, MAX_WAIT_MS)
-  const view = await cli.requiredQueue()
-  const problem = await view.missing(queue)
-  if (problem !== undefined) throw new Error(problem)
+  const view = await cli.requiredQueue(queue)
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
   const warning = `This cancels ${what} in queue ${queue}, also while running.`
   if (!(await confirmed(cli, warning, 'Cancel?', yes))) return EXIT.attention

@@ -22,9 +22,7 @@ export function leaveLinesCommand(): Command {
 }
 
 async function leaveLines(cli: Cli, queue: string, { yes }: LeaveLinesFlags): Promise<ExitCode> {
-  const view = await cli.requiredQueue()
-  const problem = await view.missing(queue)
-  if (problem !== undefined) throw new Error(problem)
+  const view = await cli.requiredQueue(queue)
   const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
   if (!(await confirmed(cli, warning, 'Let all jobs leave their lines?', yes)))
     return EXIT.attention
