@@ -29,6 +29,7 @@ test('the public names are these and no others', () => {
       "ValueTooLargeError",
       "WaitedTooLongError",
       "batchProcessor",
+      "listen",
       "lockedProcessor",
       "openTelemetry",
       "silentLogger",
