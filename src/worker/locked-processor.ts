@@ -157,7 +157,8 @@ export function jobRuns<Data, Result, Name extends string>(
 }
 
 function callbacks<Data>({ onRequeued, onLeaseLost }: LockedProcessorOptions<Data>): Listener {
-  // What is told of a job is the job that BullMQ gave.
+  /* eslint-disable @typescript-eslint/no-unsafe-class-instance-assignment --
+     What is told of a job is the job that BullMQ gave, and the error that its lease ended with. */
   return {
     on: {
       'job:requeued': ({ job, why }) => onRequeued?.(job as Job<Data>, why as Requeue),
@@ -165,6 +166,7 @@ function callbacks<Data>({ onRequeued, onLeaseLost }: LockedProcessorOptions<Dat
         onLeaseLost?.(job as Job<Data>, error as LeaseLostError),
     },
   }
+  /* eslint-enable @typescript-eslint/no-unsafe-class-instance-assignment */
 }
 
 /** @internal @throws TypeError for a bad option. */
