@@ -1,23 +1,80 @@
 import eslint from '@eslint/js'
+import imports from 'eslint-plugin-import-x'
 import tseslint from 'typescript-eslint'
 
-/** A room may import from the rooms below it and from the leaves clock, errors and logger. */
-const forbid = (from, layers, why) => ({
-  files: [`src/${from}/**/*.ts`],
-  rules: {
-    'no-restricted-imports': [
-      'error',
-      { patterns: [{ group: layers.flatMap((layer) => [`**/${layer}/**`, layer]), message: why }] },
-    ],
-  },
+/**
+ * The rooms of `src`, and which of them each may import. The four of the core come first; they
+ * import nothing from below them. What stands in `src` itself is for all.
+ */
+const ROOMS = {
+  lock: [],
+  redlock: ['lock'],
+  line: [],
+  worker: ['lock', 'line'],
+  fenced: [],
+  // An entry of a service joins OpenTelemetry to the channel.
+  services: ['lock', 'telemetry'],
+  telemetry: [],
+  testing: ['lock', 'redlock', 'tools/verify'],
+  'tools/verify': [],
+  'tools/operator': ['lock', 'redlock', 'line', 'worker', 'services'],
+  'tools/dashboard': ['lock', 'redlock', 'tools/operator'],
+  'tools/cli': [
+    ...['lock', 'redlock', 'line', 'worker', 'telemetry'],
+    ...['tools/operator', 'tools/dashboard', 'tools/verify'],
+  ],
+}
+
+/** Packages that only these rooms know. */
+const PACKAGES = {
+  bullmq: ['line', 'worker', 'tools/operator', 'tools/cli', 'tools/dashboard'],
+  ioredis: ['redlock', 'line', 'testing', 'tools/operator'],
+  commander: ['tools/cli'],
+  '@opentelemetry/api': ['telemetry', 'tools/cli'],
+}
+
+const rooms = Object.entries(ROOMS).map(([room, allowed]) => {
+  const others = Object.keys(ROOMS).filter((one) => one !== room && !allowed.includes(one))
+  const packages = Object.keys(PACKAGES).filter((name) => !PACKAGES[name].includes(room))
+  return {
+    files: [`src/${room}/**/*.ts`],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [
+            {
+              group: others.flatMap((one) => [`**/${one}/**`]),
+              message: `${room}/ may import ${allowed.join(', ') || 'no other room'}`,
+            },
+            ...(packages.length > 0
+              ? [{ group: packages, message: `${room}/ does not know this package` }]
+              : []),
+          ],
+        },
+      ],
+    },
+  }
 })
 
-const ABOVE = ['worker', 'operator', 'dashboard', 'cli', 'testing']
-/**
- * Lock services beside Redlock, and stores that check its tokens: each an entry that knows its
- * server.
- */
-const ENTRIES = ['postgres', 'etcd', 'zookeeper', 'fenced']
+/** Names of types and interfaces of `src`, with the file that declares each. */
+const declared = new Map()
+
+const local = {
+  rules: {
+    'one-declaration': {
+      create(context) {
+        const check = ({ id }) => {
+          const before = declared.get(id.name)
+          if (before !== undefined && before !== context.filename) {
+            context.report({ node: id, message: `${id.name} is declared in ${before} too` })
+          } else declared.set(id.name, context.filename)
+        }
+        return { TSInterfaceDeclaration: check, TSTypeAliasDeclaration: check }
+      },
+    },
+  },
+}
 
 export default tseslint.config(
   { ignores: ['dist', 'coverage', 'examples/nestjs'] },
@@ -56,54 +113,13 @@ export default tseslint.config(
       ],
     },
   },
-  forbid(
-    'redis',
-    ['lock', 'redlock', 'telemetry', ...ABOVE, 'bullmq'],
-    'redis/ knows ioredis and nothing above it',
-  ),
-  forbid(
-    'telemetry',
-    ['lock', 'redlock', 'redis', ...ABOVE, 'bullmq', 'ioredis'],
-    'telemetry/ knows only what it is told',
-  ),
-  forbid(
-    'lock',
-    ['redlock', 'redis', ...ENTRIES, ...ABOVE, 'bullmq', 'ioredis'],
-    'lock/ is the contract of every lock service and knows none of them',
-  ),
-  forbid(
-    'redlock',
-    [...ABOVE, 'bullmq', 'ioredis'],
-    'redlock/ knows time and votes, not BullMQ or ioredis',
-  ),
-  ...ENTRIES.map((room) =>
-    forbid(
-      room,
-      ['redlock', 'redis', ...ENTRIES.filter((one) => one !== room), ...ABOVE, 'bullmq', 'ioredis'],
-      `${room}/ knows lock/ and its own server`,
-    ),
-  ),
-  forbid(
-    'worker',
-    ['redlock', ...ENTRIES, 'operator', 'dashboard', 'cli', 'testing', 'ioredis'],
-    'worker/ knows BullMQ, and a lock service only by its contract in lock/',
-  ),
-  forbid(
-    'operator',
-    ['dashboard', 'cli', 'testing', 'ioredis', 'commander'],
-    'operator/ finds out, and cli/ and dashboard/ show it; connections belong to redis/',
-  ),
-  forbid(
-    'dashboard',
-    ['cli', 'testing', 'ioredis', 'bullmq', 'commander'],
-    'dashboard/ shows what operator/ finds out',
-  ),
-  forbid(
-    'testing',
-    ['worker', 'operator', 'dashboard', 'cli', 'bullmq', 'commander'],
-    'testing/ gives users a fleet of lock masters and nothing else',
-  ),
-  forbid('cli', ['testing', 'ioredis'], 'cli/ shows what operator/ finds out'),
+  ...rooms,
+  {
+    files: ['src/**/*.ts'],
+    plugins: { local, import: imports },
+    settings: { 'import-x/resolver-next': [imports.createNodeResolver({ extensions: ['.ts'] })] },
+    rules: { 'local/one-declaration': 'error', 'import/no-cycle': 'error' },
+  },
   {
     files: ['src/**/*.ts'],
     ignores: ['src/clock.ts', 'src/testing/**'],

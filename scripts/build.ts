@@ -61,7 +61,8 @@ async function buildCode(): Promise<void> {
   const bundle = await rollup({
     input: inputs({ ...ENTRIES, ...PROGRAM }, (source) => join(ROOT, source)),
     plugins: [sources],
-    treeshake: { moduleSideEffects: 'no-external' },
+    // Only joining OpenTelemetry to the channel does something when it is loaded.
+    treeshake: { moduleSideEffects: (id) => id.endsWith('telemetry/join.ts') },
   })
   await bundle.write(OUTPUT)
   await bundle.close()
@@ -102,7 +103,7 @@ function declareSources(): void {
   ) as { readonly config: { readonly compilerOptions: object } }
   const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT, {
     ...{ noEmit: false, noCheck: true, emitDeclarationOnly: true, declaration: true },
-    ...{ stripInternal: true, rootDir: ROOT, outDir: TYPES },
+    ...{ isolatedDeclarations: true, stripInternal: true, rootDir: ROOT, outDir: TYPES },
   })
   const roots = Object.values(ENTRIES).map((source) => join(ROOT, source))
   const { diagnostics } = ts.createProgram(roots, options).emit(undefined, (path, text) => {

@@ -227,8 +227,7 @@ type Listeners = Map<string | symbol, Listener>
 
 function everywhere(): Listeners {
   const shared = globalThis as { [LISTENERS]?: Listeners }
-  shared[LISTENERS] ??= new Map()
-  return shared[LISTENERS]
+  return (shared[LISTENERS] ??= new Map<string | symbol, Listener>())
 }
 
 /**

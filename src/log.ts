@@ -21,7 +21,15 @@ const OF_LEASE = [
   ...['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs'],
 ] as const
 
-const KINDS = {
+export type LineName =
+  | ('master:connecting' | 'master:enrolled' | 'master:quarantined' | 'master:refused')
+  | ('master:clock-jump' | 'master:clock-skew' | 'fleet:even' | 'queue:is-master')
+  | ('lease:granted' | 'lease:extended' | 'lease:released' | 'lease:handed-over' | 'lease:lost')
+  | ('listener:threw' | 'breaker:open' | 'breaker:closed')
+  | ('job:started' | 'job:ended' | 'job:requeued' | 'job:given-back' | 'job:server-refused')
+  | ('job:lease-lost' | 'job:lock-lost' | 'step:ended')
+
+export const LINES: Readonly<Record<LineName, Kind>> = {
   'master:connecting': {
     level: 'warn',
     message: 'master does not vote',
@@ -130,10 +138,7 @@ const KINDS = {
     message: 'step ended',
     fields: [...OF_JOB, 'step', 'outcome', 'tookMs'],
   },
-} satisfies Record<string, Kind>
-
-export type LineName = keyof typeof KINDS
-export const LINES: Readonly<Record<LineName, Kind>> = KINDS
+}
 
 /** Writes lines to a user's logger. */
 export class Log {

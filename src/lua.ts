@@ -2,8 +2,8 @@
  * A Lua file of this package as it runs in Redis: without its comments, and with the files that
  * it includes.
  *
- * A script begins with a header, `--[[ … ]]`: what it does, KEYS, ARGV, what it returns, and what it
- * keeps. Where it says `--- @include "name"`, the text of that file of its folder stands. An
+ * A script begins with a header, `--[[ … ]]`: what it does, KEYS, ARGV, what it returns, and what
+ * it keeps. Where it says `--- @include "name"`, the text of that file of its folder stands. An
  * included file includes none.
  */
 import { luaFile } from './lua-files.ts'

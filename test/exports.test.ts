@@ -38,7 +38,7 @@ test('the public names are these and no others', () => {
     [
       "FakeClock",
       "lockServiceCases",
-      "memoryFleet",
+      "memoryLocks",
       "startFleet",
       "startServer",
       "verifyHistory",

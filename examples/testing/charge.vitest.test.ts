@@ -1,10 +1,10 @@
 /**
- * Unit tests with vitest, a fleet in memory and a clock that stands still: no Redis, no waiting.
+ * Unit tests with vitest, locks in memory and a clock that stands still: no Redis, no waiting.
  */
 import type { Job } from 'bullmq'
 import { expect, test } from 'vitest'
 import { LeaseLostError, lockedProcessor } from '../../src/index.ts' // 'bullmq-redlock'
-import { FakeClock, memoryFleet } from '../../src/testing/index.ts' // 'bullmq-redlock/testing'
+import { FakeClock, memoryLocks } from '../../src/testing/index.ts' // 'bullmq-redlock/testing'
 import { chargeWith, resource, type Charge } from './charge.ts'
 
 /** As much of a job as is read. */
@@ -14,10 +14,10 @@ function job(customer: string): Job<Charge, string> {
 }
 
 test('a charge is captured under a fencing token', async () => {
-  await using fleet = memoryFleet()
+  await using locks = memoryLocks()
   const captured: number[] = []
   const processor = lockedProcessor<Charge, string>(
-    await fleet.redlock(),
+    await locks.open(),
     { resource },
     chargeWith({
       reserve: () => Promise.resolve('r-1'),
@@ -31,17 +31,18 @@ test('a charge is captured under a fencing token', async () => {
   expect(captured).toHaveLength(1)
 })
 
-test('nothing is captured when the masters go away in between and the lease runs out', async () => {
+test('nothing is captured when the lock service goes away in between and the lease runs out', async () => {
   const clock = new FakeClock()
-  await using fleet = memoryFleet({ clock })
+  await using locks = memoryLocks({ clock })
   let captures = 0
   const processor = lockedProcessor<Charge, string>(
-    await fleet.redlock({ leaseMs: 1_000 }),
+    await locks.open({ leaseMs: 1_000 }),
     { resource },
     chargeWith({
       reserve: async () => {
-        for (const master of fleet.masters.slice(0, 3)) master.kill()
+        await locks.network.cut()
         await clock.advance(1_000)
+        await locks.network.heal()
         return 'r-1'
       },
       capture: () => {

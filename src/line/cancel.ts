@@ -9,8 +9,8 @@ import { JobCancelledError } from '../errors.ts'
 import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
 import { keyScript } from './bullmq/composed-script.ts'
 import { LineBackend } from './line-backend.ts'
+import { membersOf } from './members.ts'
 import { resourceName } from './resource.ts'
-import { membersOf } from '../worker/inspection.ts'
 import { skipJob } from './leave-lines.ts'
 
 /** What `queue.cancel` takes. */

@@ -1,8 +1,8 @@
 /** What a scrape asks about the lines of a worker's queue. */
 import { systemClock, withinMs } from '../clock.ts'
 import type { LineCensus } from '../channel.ts'
-import type { LineBackend } from './line-backend.ts'
 import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
 
 /** A scrape waits this long at most, and looks at this many lines for the longest. */
 const LIMIT_MS = 500
@@ -11,10 +11,10 @@ const LINES = 1_000
 const censusScript = lineScript('census')
 
 /** Undefined when the queue's Redis does not answer soon. */
-export async function lineCensus(backend: LineBackend): Promise<LineCensus | undefined> {
-  const args = [backend.toKey('delayed'), LINES, backend.toKey('')]
+export async function lineCensus(runner: LineRunner): Promise<LineCensus | undefined> {
+  const args = [runner.toKey('delayed'), LINES, runner.toKey('')]
   try {
-    const request = backend.run(censusScript, 'sleeping-lines', args)
+    const request = runner.run(censusScript, 'sleeping-lines', args)
     const reply = (await withinMs(systemClock, LIMIT_MS, request)) as number[] | undefined
     if (reply === undefined) return undefined
     const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0] = reply

@@ -11,7 +11,7 @@ export interface LastTrip {
 
 type Send = (trips: readonly LastTrip[], sent: () => void) => Promise<readonly unknown[]>
 
-interface Waiting extends LastTrip {
+interface WaitingTrip extends LastTrip {
   readonly resolve: (reply: unknown) => void
   readonly reject: (error: unknown) => void
 }
@@ -21,7 +21,7 @@ export class EndingGroup {
   readonly sent: Promise<void>
   readonly #open: Set<string>
   readonly #send: Send
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: WaitingTrip[] = []
   #isSent: () => void = () => undefined
 
   constructor(ids: readonly string[], send: Send) {
@@ -51,7 +51,7 @@ export class EndingGroup {
     if (this.#open.delete(id) && this.#open.size === 0) void this.#end(this.#waiting)
   }
 
-  async #end(trips: readonly Waiting[]): Promise<void> {
+  async #end(trips: readonly WaitingTrip[]): Promise<void> {
     try {
       if (trips.length === 0) return
       const replies = await this.#send(trips, this.#isSent)

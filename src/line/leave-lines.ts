@@ -1,6 +1,6 @@
 /** Jobs that leave their lines otherwise than by running. */
-import type { LineBackend } from './line-backend.ts'
 import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
 
 const skipScript = lineScript('skip')
 
@@ -12,26 +12,26 @@ const forgetScript = lineScript('forget-tenants')
 const LIMIT = 1_000
 
 /** A failed job lets its lines go on, and stays failed. @returns false where it held none. */
-export async function skipJob(backend: LineBackend, jobId: string): Promise<boolean> {
-  const args = [backend.toKey(''), jobId]
-  return (await backend.runOn(skipScript, backend.toKey(jobId), args)) === 1
+export async function skipJob(runner: LineRunner, jobId: string): Promise<boolean> {
+  const args = [runner.toKey(''), jobId]
+  return (await runner.runOn(skipScript, runner.toKey(jobId), args)) === 1
 }
 
 /** Makes all jobs that sleep ordinary waiting jobs. @returns how many they were. */
-export async function leaveLines(backend: LineBackend): Promise<number> {
+export async function leaveLines(runner: LineRunner): Promise<number> {
   let moved = 0
   let found: number
   do {
-    const reply = await backend.run(leaveLinesScript, 'shares', [backend.toKey(''), LIMIT])
+    const reply = await runner.run(leaveLinesScript, 'shares', [runner.toKey(''), LIMIT])
     const [sleepers, woken] = reply as readonly [number, number]
     found = sleepers
     moved += woken
   } while (found === LIMIT)
-  await forgetTenants(backend)
+  await forgetTenants(runner)
   return moved
 }
 
 /** All jobs of the queue are gone. */
-export async function forgetTenants(backend: LineBackend): Promise<void> {
-  await backend.run(forgetScript, 'shares', [backend.toKey('')])
+export async function forgetTenants(runner: LineRunner): Promise<void> {
+  await runner.run(forgetScript, 'shares', [runner.toKey('')])
 }

@@ -6,7 +6,7 @@
 import { hostname } from 'node:os'
 import { systemClock } from '../clock.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
-import type { LineBackend } from './line-backend.ts'
+import type { LineRunner } from './line-runner.ts'
 import { resourceName } from './resource.ts'
 import { keyScript, lineScript } from './bullmq/composed-script.ts'
 
@@ -81,10 +81,10 @@ const limitScript = lineScript('change-limit')
 const limitsScript = keyScript('line/lua/read-limits')
 
 /** What is stored of a limit. */
-type Entry = Readonly<Record<string, unknown>>
+type LimitEntry = Readonly<Record<string, unknown>>
 
 /** @throws TypeError for a bad option. */
-function limitEntry(options: LimitOptions): Entry {
+function limitEntry(options: LimitOptions): LimitEntry {
   knownOptions({ ...options }, OPTIONS)
   const { until, reason, by = `${hostname()}:${process.pid}` } = options
   for (const [name, text] of Object.entries({ reason, by })) {
@@ -114,10 +114,10 @@ export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
 
 /** The limits of resources, in the queue's Redis. */
 export class LineLimits {
-  readonly #backend: LineBackend
+  readonly #runner: LineRunner
 
-  constructor(backend: LineBackend) {
-    this.#backend = backend
+  constructor(runner: LineRunner) {
+    this.#runner = runner
   }
 
   async pause(resource: string, options: LimitOptions): Promise<void> {
@@ -155,7 +155,7 @@ export class LineLimits {
   /** What is set for a resource, or for all of which something is set. */
   async get(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
     const args = resource === undefined ? [] : [resource]
-    const found = (await this.#backend.run(limitsScript, 'limits', args)) as readonly string[]
+    const found = (await this.#runner.run(limitsScript, 'limits', args)) as readonly string[]
     const all = new Map<string, ResourceLimits>()
     for (let index = 0; index + 1 < found.length; index += 2) {
       const limits = limitsFrom(found[index + 1] ?? '{}')
@@ -165,7 +165,7 @@ export class LineLimits {
   }
 
   /** Ends the limit where there is no `entry`. @throws TypeError for what names no resource. */
-  async #set(resource: string, kind: LimitKind, entry?: Entry): Promise<void> {
+  async #set(resource: string, kind: LimitKind, entry?: LimitEntry): Promise<void> {
     if (resourceName(resource).endsWith('*')) {
       refuse('resource', 'the name of one resource, not a pattern', resource)
     }
@@ -173,9 +173,9 @@ export class LineLimits {
   }
 
   /** @returns when it ends (ms), or '' for no end. */
-  #run(resource: string, kind: LimitKind, entry?: Entry, forMs?: number): Promise<unknown> {
+  #run(resource: string, kind: LimitKind, entry?: LimitEntry, forMs?: number): Promise<unknown> {
     const text = entry === undefined ? '' : JSON.stringify(entry)
-    return this.#backend.run(limitScript, 'limits', [resource, kind, text, forMs ?? ''])
+    return this.#runner.run(limitScript, 'limits', [resource, kind, text, forMs ?? ''])
   }
 }
 

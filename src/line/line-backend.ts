@@ -14,6 +14,7 @@ import { lineScripts, type LineScripts } from './line-scripts.ts'
 import { forgetTenants } from './leave-lines.ts'
 import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
+import type { LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import { EndingGroup, type LastTrip } from './ending-group.ts'
@@ -32,11 +33,11 @@ export interface LineSettings {
   /** BullMQ writes it to the jobs that a worker of this name is given. */
   readonly workerName?: string | undefined
   /** How a job that is added here stands in line, by its data; undefined for a worker. */
-  readonly placement?: (data: unknown) => Placement
+  readonly placement?: (data: unknown) => LinePlacement
 }
 
 /** How a job that is added stands in line. */
-export interface Placement {
+export interface LinePlacement {
   readonly resources: readonly string[]
   /** Of its resource; undefined where the job says none. */
   readonly slots: number | undefined
@@ -150,8 +151,13 @@ interface Join {
 
 /** A job of which nothing is known yet. */
 export const NO_TURN: Turn = {
-  ...{ turn: 'none', lines: '', usedMs: 0, isFollowed: false },
-  ...{ slots: undefined, share: '', chargedMs: 0 },
+  turn: 'none',
+  lines: '',
+  usedMs: 0,
+  isFollowed: false,
+  slots: undefined,
+  share: '',
+  chargedMs: 0,
 }
 /** Replies of the park script. */
 const ITS_TURN = -100
@@ -169,7 +175,7 @@ const REFUSED_PAUSE_MS = 250
 const Backend: typeof RedisQueueBackend =
   (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
 
-export class LineBackend extends Backend {
+export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
   readonly #slots: string
   readonly #scripts: LineScripts
@@ -398,13 +404,11 @@ export class LineBackend extends Backend {
     return this.#space + key
   }
 
-  /** Runs a script of ours on BullMQ's connection; `key` follows the space of our keys. */
   async run(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
     const client = await this.#client() // The space is known then.
     return this.#run(client, script, this.keyOf(key), args)
   }
 
-  /** As {@link run}, with the whole name of a key. */
   async runOn(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
     return this.#run(await this.#client(), script, key, args)
   }

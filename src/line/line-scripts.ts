@@ -57,11 +57,13 @@ function defineAll(): LineScripts {
     park: composedScript('moveToDelayed', 'park', { variant: ':park' }),
     cancel: composedScript('moveToFinished', 'cancel', { variant: ':cancel' }),
     take: composedScript('moveToActive', 'take', {
-      ...{ variant: ':take', repeats: true },
+      variant: ':take',
+      repeats: true,
       watched: ['RPOPLPUSH', 'ZRANGEBYSCORE', 'ZPOPMIN', 'ZADD', 'DEL', 'HMGET', 'HMSET'],
     }),
     finishMany: composedScript('moveToFinished', 'finish-many', {
-      ...{ variant: ':many', repeats: true },
+      variant: ':many',
+      repeats: true,
       watched: [...MOVES, 'EXISTS', 'GET', 'DEL', 'SREM', 'HGET', 'XTRIM', 'LLEN'],
     }),
   }

@@ -1,7 +1,7 @@
 /** A job's place in its line, how many are ahead of it, and how long it will wait. */
-import type { LineBackend } from './line-backend.ts'
-import { membersOf, type Member } from '../worker/inspection.ts'
 import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
+import { membersOf, type Member } from './members.ts'
 
 /** The place of a job in its line, and when it may start. */
 export interface LinePosition {
@@ -32,7 +32,7 @@ const MAX_BEFORE = 100
 
 const positionScript = lineScript('position')
 
-type Line = readonly [
+type LineFacts = readonly [
   resource: string,
   ahead: number,
   length: number,
@@ -44,17 +44,17 @@ type Line = readonly [
 
 /** Undefined for a job that has ended, does not exist, or has no place in a line. */
 export async function positionOf(
-  backend: LineBackend,
+  runner: LineRunner,
   jobId: string,
 ): Promise<LinePosition | undefined> {
-  const key = backend.toKey(jobId)
-  const args = [backend.toKey(''), jobId, RECENT]
-  const reply = await backend.runOn(positionScript, key, args)
-  const [lines, own, all] = reply as readonly [Line[], number[], number[]]
+  const key = runner.toKey(jobId)
+  const args = [runner.toKey(''), jobId, RECENT]
+  const reply = await runner.runOn(positionScript, key, args)
+  const [lines, own, all] = reply as readonly [LineFacts[], number[], number[]]
   const [line] = [...lines].sort((a, b) => b[1] - a[1])
   if (line === undefined) return undefined
   const [resource, ahead, length, slots, opensInMs, intervalMs] = line
-  const { members } = await membersOf(resource, backend, Math.min(ahead, MAX_BEFORE))
+  const { members } = await membersOf(resource, runner, Math.min(ahead, MAX_BEFORE))
   const before = members.map(({ queue, jobId: id, state }) => ({ queue, jobId: id, state }))
   const place = { resource, ahead, length, before }
   const holds = own.length >= MIN_OWN ? own : all

@@ -1,7 +1,7 @@
 /** Whose job one is, and how much of the work that tenant may have while all are busy. */
 import { numberOption, refuse } from '../options.ts'
-import type { LineBackend } from './line-backend.ts'
 import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
 
 export interface Share {
   readonly tenant: string
@@ -40,9 +40,9 @@ const chargeScript = lineScript('charge')
 
 /** Counts work for the tenant of a share, also of a job that has not ended. */
 export async function chargeShare(
-  backend: LineBackend,
+  runner: LineRunner,
   share: string,
   workedMs: number,
 ): Promise<void> {
-  await backend.run(chargeScript, 'shares', [backend.toKey(''), share, workedMs])
+  await runner.run(chargeScript, 'shares', [runner.toKey(''), share, workedMs])
 }

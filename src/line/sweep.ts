@@ -3,9 +3,9 @@
  * while no job of its line ran, and for deadlines. One worker at a time does it, for a bounded
  * number of lines, so its cost does not grow with the number of waiting jobs.
  */
-import { sleep, type Clock } from '../clock.ts'
-import type { LineBackend } from './line-backend.ts'
+import { sleep, systemClock } from '../clock.ts'
 import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
 
 const EVERY_MS = 1_000
 /** Lines that one call takes. */
@@ -16,8 +16,7 @@ const sweepScript = lineScript('sweep')
 
 /** Sweeps until `signal` aborts. */
 export async function keepSweeping(
-  backend: LineBackend,
-  clock: Clock,
+  runner: LineRunner,
   signal: AbortSignal,
   onError: (error: unknown) => void,
 ): Promise<void> {
@@ -25,28 +24,28 @@ export async function keepSweeping(
     if (!signal.aborted) onError(error)
   }
   while (!signal.aborted) {
-    await sleep(clock, EVERY_MS * (0.75 + clock.random() / 2), signal)
-      .then(() => sweep(backend, Math.ceil(EVERY_MS * 0.7), ''))
+    await sleep(systemClock, EVERY_MS * (0.75 + systemClock.random() / 2), signal)
+      .then(() => sweep(runner, Math.ceil(EVERY_MS * 0.7), ''))
       .catch(report)
   }
 }
 
 /** Looks at all lines in which jobs sleep, now. */
-export async function sweepAll(backend: LineBackend): Promise<void> {
+export async function sweepAll(runner: LineRunner): Promise<void> {
   let before = ''
   for (let tries = 0; tries < MAX_SWEEPS; tries++) {
-    const [lines, sweepNumber] = await sweep(backend, '', before)
+    const [lines, sweepNumber] = await sweep(runner, '', before)
     if (before === '') before = String(sweepNumber)
     if (lines < LIMIT) return
   }
 }
 
 async function sweep(
-  backend: LineBackend,
+  runner: LineRunner,
   everyMs: number | '',
   before: string,
 ): Promise<readonly [lines: number, sweepNumber: number]> {
-  const reply = await backend.run(sweepScript, 'sleeping-lines', [LIMIT, everyMs, before])
+  const reply = await runner.run(sweepScript, 'sleeping-lines', [LIMIT, everyMs, before])
   const [lines, , sweepNumber] = reply as [number, number, number]
   return [lines, sweepNumber]
 }

@@ -16,11 +16,11 @@ import { instant, type Instant } from '../clock.ts'
 import type { NotGranted } from '../lock/outcome.ts'
 import { labelOf } from '../lock/resources.ts'
 import { remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
-import type { Fleet } from './fleet/fleet.ts'
+import type { LockFleet } from './fleet/fleet.ts'
 import { explain, explainConfirm, holderBy, tooLate } from './quorum/explain.ts'
 import { Poll } from './quorum/poll.ts'
-import { Acquire, type ProposalClock, type Wish } from './verbs/acquire.ts'
-import type { Claim } from './verbs/claim.ts'
+import { Acquire, type ProposalClock } from './verbs/acquire.ts'
+import type { Attempt } from './verbs/attempt.ts'
 import { Confirm } from './verbs/confirm.ts'
 import { Release } from './verbs/release.ts'
 import type { AcquireVote } from './verbs/votes.ts'
@@ -35,9 +35,7 @@ export interface Granted {
 
 /** What the lease keeps of it, as long as it is held. */
 export interface Grant {
-  readonly claim: Claim
-  /** By what name it may have waited, and has a place until it is released; '' for none. */
-  readonly waiter: string
+  readonly attempt: Attempt
   /** What a quorum has for it: the first fencing token of the grant. */
   readonly counter: number
   /** On the monotonic clock, before the first command left. */
@@ -48,28 +46,28 @@ export interface Grant {
   /** Still being filled in: a master that has not answered may yet grant. */
   readonly votes: readonly (AcquireVote | undefined)[]
   /** Of the masters, when they were asked. */
-  readonly states: Fleet['states']
+  readonly states: LockFleet['states']
 }
 
-export async function attempt(
-  fleet: Fleet,
+export async function take(
+  fleet: LockFleet,
   proposals: ProposalClock,
-  resources: readonly string[],
-  wish: Wish,
+  asked: Omit<Attempt, 'token'>,
 ): Promise<Granted | NotGranted> {
   const { clock, driftFactor, owner } = fleet.settings
-  const { leaseMs, waiter } = wish
+  const { resources, leaseMs, waitMs, waiter } = asked
   const start: Instant = instant(clock)
   const trust = trustFrom(start, leaseMs, driftFactor)
   // rule: fresh-token-per-attempt
-  const claim: Claim = { resources, token: `${randomUUID()}@${owner}` }
+  const token = `${randomUUID()}@${owner}`
+  const attempt: Attempt = { resources, token, leaseMs, waitMs, waiter }
   const proposal = proposals.next()
-  const acquire = new Acquire(fleet, claim, wish, proposal)
+  const acquire = new Acquire(fleet, attempt, proposal)
   const poll = new Poll(fleet, acquire)
   const answers = { votes: poll.votes, states: fleet.states }
 
   if ((await poll.verdict) === 'against') {
-    abandon(fleet, claim, leaseMs, answers)
+    abandon(fleet, attempt, answers)
     if (holderBy(poll.votes) === undefined) await poll.complete
     return explain(labelOf(resources), poll.votes, fleet.names)
   }
@@ -77,9 +75,9 @@ export async function attempt(
   if (counter !== proposal) proposals.observe(counter)
   // rule: a-quorum-has-exactly-the-token
   if (acquire.atCounter < fleet.quorum) {
-    const confirm = new Poll(fleet, new Confirm(fleet, claim, counter))
+    const confirm = new Poll(fleet, new Confirm(fleet, attempt, counter))
     if ((await confirm.verdict) === 'against') {
-      abandon(fleet, claim, leaseMs, answers)
+      abandon(fleet, attempt, answers)
       await confirm.complete
       return explainConfirm(labelOf(resources), confirm.votes, fleet.names)
     }
@@ -89,18 +87,18 @@ export async function attempt(
   const leftMs = remainingMs(trust, end)
   // rule: too-late-after-the-votes
   if (leftMs <= 0) {
-    abandon(fleet, claim, leaseMs, answers)
+    abandon(fleet, attempt, answers)
     return tooLate(labelOf(resources), leaseMs, tookMs, fleet.names)
   }
   // rule: trust-from-before-the-first-command
-  const grant = { claim, waiter, counter, startedAt: start.now, tookMs, trust, ...answers }
+  const grant = { attempt, counter, startedAt: start.now, tookMs, trust, ...answers }
   return { status: 'granted', grant, leftMs }
 }
 
 /** Releases on every master what the attempt may have been granted. */
-function abandon(fleet: Fleet, claim: Claim, leaseMs: number, answers: Answers): void {
+function abandon(fleet: LockFleet, attempt: Attempt, answers: Answers): void {
   const isUnsettled = (index: number): boolean => mayStillGrant(fleet, answers, index)
-  new Poll(fleet, new Release(fleet, { claim, leaseMs, isUnsettled, graceMs: 0, waiter: '' }))
+  new Poll(fleet, new Release(fleet, { attempt, isUnsettled, graceMs: 0, waiter: '' }))
 }
 
 type Answers = Pick<Grant, 'votes' | 'states'>
@@ -111,7 +109,7 @@ type Answers = Pick<Grant, 'votes' | 'states'>
  * comes behind the question, because a server runs in order what arrives on one.
  */
 export function mayStillGrant(
-  { masters }: Fleet,
+  { masters }: LockFleet,
   { votes, states }: Answers,
   index: number,
 ): boolean {

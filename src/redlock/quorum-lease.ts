@@ -5,18 +5,17 @@ import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-option.ts'
 import { trustFrom } from '../lock/trust.ts'
 import { mayStillGrant, type Grant } from './attempt.ts'
-import type { Fleet } from './fleet/fleet.ts'
+import type { LockFleet } from './fleet/fleet.ts'
 import { answersOf } from './quorum/explain.ts'
 import { Poll } from './quorum/poll.ts'
 import { TOKENS_PER_GRANT } from './verbs/acquire.ts'
-import type { Claim } from './verbs/claim.ts'
 import { Extend } from './verbs/extend.ts'
 import { heal } from './verbs/heal.ts'
 import { Release, turnMs } from './verbs/release.ts'
 import type { ExtendVote } from './verbs/votes.ts'
 
 export class QuorumLease extends HeldLease {
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #grant: Grant
   /** How often it was passed on before. */
   readonly #passes: number
@@ -24,7 +23,13 @@ export class QuorumLease extends HeldLease {
   #healing: Set<number> | undefined
 
   /** @internal `leftMs` is what is left of its trust; `before` is the lease that it continues. */
-  constructor(fleet: Fleet, grant: Grant, terms: LeaseTerms, leftMs: number, before?: QuorumLease) {
+  constructor(
+    fleet: LockFleet,
+    grant: Grant,
+    terms: LeaseTerms,
+    leftMs: number,
+    before?: QuorumLease,
+  ) {
     // rule: handed-over-lease-is-no-longer
     super(fleet.leases, terms, grant.startedAt, before?.trust ?? grant.trust)
     this.#fleet = fleet
@@ -35,18 +40,18 @@ export class QuorumLease extends HeldLease {
   }
 
   get resources(): readonly string[] {
-    return this.#claim.resources
+    return this.#grant.attempt.resources
   }
 
   get token(): string {
-    return this.#claim.token
+    return this.#grant.attempt.token
   }
 
   get fencingToken(): number {
     return this.#grant.counter + this.#passes
   }
 
-  belongsTo(fleet: Fleet): boolean {
+  belongsTo(fleet: LockFleet): boolean {
     return this.#fleet === fleet
   }
 
@@ -70,11 +75,11 @@ export class QuorumLease extends HeldLease {
 
   /** Deletes the keys on every master. */
   protected async free(): Promise<void> {
-    const { claim, tookMs, waiter } = this.#grant
+    const { attempt, tookMs } = this.#grant
     const isUnsettled = (index: number): boolean =>
       mayStillGrant(this.#fleet, this.#grant, index) || this.#healing?.has(index) === true
     const graceMs = Math.min(this.#fleet.settings.masterTimeoutMs, turnMs(tookMs))
-    const terms = { claim, leaseMs: this.leaseMs, isUnsettled, graceMs, waiter }
+    const terms = { attempt, isUnsettled, graceMs, waiter: attempt.waiter }
     await new Poll(this.#fleet, new Release(this.#fleet, terms)).verdict
   }
 
@@ -84,8 +89,8 @@ export class QuorumLease extends HeldLease {
   protected async renew(startedAt: Instant, leftMs: number): Promise<Renewed> {
     const { driftFactor, masterTimeoutMs } = this.#fleet.settings
     const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
-    const { counter } = this.#grant
-    const verb = new Extend(this.#fleet, this.#claim, counter, this.leaseMs, timeoutMs)
+    const { attempt, counter } = this.#grant
+    const verb = new Extend(this.#fleet, attempt, counter, timeoutMs)
     const poll = new Poll(this.#fleet, verb)
     // rule: heal-only-after-a-quorum
     if ((await poll.verdict) === 'against') {
@@ -100,10 +105,6 @@ export class QuorumLease extends HeldLease {
       }),
     )
     return { status: 'extended', trust: trustFrom(startedAt, this.leaseMs, driftFactor) }
-  }
-
-  get #claim(): Claim {
-    return this.#grant.claim
   }
 
   #notExtended(votes: readonly (ExtendVote | undefined)[]): Renewed {
@@ -123,7 +124,7 @@ export class QuorumLease extends HeldLease {
       tried.add(index)
       const healing = (this.#healing ??= new Set())
       healing.add(index)
-      const healed = heal(this.#fleet, master, this.#claim, this.#grant.counter, this.leaseMs)
+      const healed = heal(this.#fleet, master, this.#grant.attempt, this.#grant.counter)
       this.#fleet.inBackground(
         healed.then((answer) => {
           if (answer.kind !== 'failed' || !answer.mayHaveRun) healing.delete(index)

@@ -14,11 +14,12 @@ import {
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
-import { attempt } from './attempt.ts'
-import { ProposalClock, type Wish } from './verbs/acquire.ts'
+import { take } from './attempt.ts'
+import { ProposalClock } from './verbs/acquire.ts'
+import type { Attempt } from './verbs/attempt.ts'
 import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
-import { Fleet } from './fleet/fleet.ts'
+import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
 import type { Lease } from '../lock/lease.ts'
@@ -76,7 +77,7 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #settings: Settings
   readonly #channel: Channel
   readonly #told: ToldLock
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #proposals: ProposalClock
   readonly #announcements: Announcements
   /** Of a call without options. */
@@ -97,7 +98,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
     const { log, namespace } = this.#settings
     this.#channel = loggedChannel(log, namespace, [leaseLog(this.#settings)])
-    this.#fleet = new Fleet(this.#settings, leaseLibrary, this.#channel)
+    this.#fleet = new LockFleet(this.#settings, leaseLibrary, this.#channel)
     const { masters, keys, quorum } = this.#fleet
     this.#told = { namespace, quorum, status: () => this.status() }
     this.#channel.tell('lock:opened', this.#told)
@@ -335,8 +336,8 @@ export class Redlock implements LockService, AsyncDisposable {
   ): Promise<AcquireOutcome> {
     const { clock } = this.#settings
     const startedAt = clock.now()
-    const wish = { leaseMs: terms.leaseMs, waitMs, waiter }
-    const result = await attempt(this.#fleet, this.#proposals, resources, wish)
+    const asked = { resources, leaseMs: terms.leaseMs, waitMs, waiter }
+    const result = await take(this.#fleet, this.#proposals, asked)
     const { status } = result
     const durationMs = clock.now() - startedAt
     if (status !== 'unreachable') this.#roundTripMs = durationMs
@@ -377,6 +378,6 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 }
 
-type Waiting = Pick<Wish, 'waitMs' | 'waiter'>
+type Waiting = Pick<Attempt, 'waitMs' | 'waiter'>
 
 const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }

@@ -74,18 +74,18 @@ const KINDS = {
   },
 } as const
 
-type Kind = keyof typeof KINDS
-type NameOf<K extends Kind> = K extends Kind ? keyof (typeof KINDS)[K] : never
+type Instrument = keyof typeof KINDS
+type NameOf<K extends Instrument> = K extends Instrument ? keyof (typeof KINDS)[K] : never
 
 interface Metric {
-  readonly kind: Kind
-  readonly name: NameOf<Kind>
+  readonly kind: Instrument
+  readonly name: NameOf<Instrument>
   readonly options: { readonly unit: string; readonly description: string }
 }
 
 export const METRICS: readonly Metric[] = Object.entries(KINDS).flatMap(([kind, metrics]) =>
   Object.entries<readonly [string, string]>(metrics).map(([name, [unit, description]]) => ({
-    ...{ kind: kind as Kind, name: name as NameOf<Kind> },
+    ...{ kind: kind as Instrument, name: name as NameOf<Instrument> },
     options: { unit, description },
   })),
 )
@@ -101,7 +101,7 @@ const MASTER_STATES: readonly MasterStatus['state'][] = [
 ]
 
 /** What is open now, and is asked at each scrape. */
-interface Sources {
+export interface Sources {
   readonly locks: ReadonlySet<ToldLock>
   readonly workers: ReadonlySet<ToldWorker>
 }

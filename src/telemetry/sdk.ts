@@ -11,7 +11,7 @@ import {
   type TracerProvider,
 } from '@opentelemetry/api'
 import { getOrInsert } from '../get-or-insert.ts'
-import { Instruments } from './instruments.ts'
+import { Instruments, type Sources } from './instruments.ts'
 
 const SCOPE = 'bullmq-redlock'
 
@@ -19,9 +19,6 @@ interface StandIn extends TracerProvider {
   /** Undefined until a provider is registered. */
   getDelegateTracer(name: string): Tracer | undefined
 }
-
-/** What its meters are given. */
-type Sources = ConstructorParameters<typeof Instruments>[1]
 
 export class Sdk {
   readonly #sources: Sources

@@ -1,7 +1,6 @@
 /** Which of the two ways to run servers this machine offers. Nothing is installed here. */
-
-import { type EngineAnswer, findContainerEngine } from './container-engine.ts'
-import { type BinarySearch, findServerBinary, type ServerBinary } from './find-binary.ts'
+import { engineProblem } from './container-server.ts'
+import { findServerBinary, type BinarySearch, type ServerBinary } from './find-binary.ts'
 import type { Backend } from './test-server.ts'
 
 export type BackendChoice =
@@ -13,7 +12,8 @@ export interface Machine {
   /** The value of `FLEET`, which overrides the automatic choice. */
   readonly wish: string | undefined
   findBinary(): Promise<BinarySearch>
-  findEngine(): Promise<EngineAnswer>
+  /** Why no container can be started; undefined where one can. */
+  engineProblem(): Promise<string | undefined>
 }
 
 export const thisMachine: Machine = {
@@ -21,7 +21,7 @@ export const thisMachine: Machine = {
     return process.env['FLEET']
   },
   findBinary: () => findServerBinary(),
-  findEngine: findContainerEngine,
+  engineProblem,
 }
 
 /** A server program on the PATH, else a Docker engine. */
@@ -37,9 +37,9 @@ export async function chooseBackend(
     reasons.push('no redis-server or valkey-server (7.0 or newer) on the PATH', ...search.rejected)
   }
   if (wish !== 'processes') {
-    const engine = await machine.findEngine()
-    if (engine.status === 'ready') return { backend: 'containers' }
-    reasons.push(engine.reason)
+    const problem = await machine.engineProblem()
+    if (problem === undefined) return { backend: 'containers' }
+    reasons.push(problem)
   }
   throw new NoBackendError(wish, reasons)
 }

@@ -1,75 +1,62 @@
-import type { ContainerRuntimeClient } from 'testcontainers'
+/**
+ * A Redis server in a container, for machines without a server program. testcontainers finds the
+ * engine, and removes the containers of a process that has ended.
+ */
+import type { StartedTestContainer } from 'testcontainers'
+import { systemClock, withinMs } from '../clock.ts'
+import { messageOf } from '../message-of.ts'
 import { firstAnswer } from './first-answer.ts'
 import { returnPort, takePort } from './free-port.ts'
-import { loadTestcontainers } from './load-testcontainers.ts'
 import { configText, passwordOf, serverUrl } from './server-config.ts'
 import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 
-const DEFAULT_IMAGE = 'redis:7-alpine'
-const LOOPBACK = '127.0.0.1'
-const ANY_INTERFACE = '0.0.0.0'
+const IMAGE = 'redis:7-alpine'
 const INNER_PORT = 6379
-const DATA = '/data'
-/** On every container and volume, with the id of the process that started them. */
-export const FLEET_LABEL = 'bullmq-redlock.fleet'
-
+const CONFIG_FILE = '/etc/fleet.conf'
+const ANY_INTERFACE = '0.0.0.0'
+const ENGINE_LIMIT_MS = 10_000
 const START_LIMIT_MS = 60_000
-const MAX_PORTS = 5
 
-/** The configuration travels in the environment: a file would have to exist on the Docker host. */
-const COMMAND = 'printf %s "$FLEET_CONFIG" >/tmp/fleet.conf && exec redis-server /tmp/fleet.conf'
-
-type ContainerClient = ContainerRuntimeClient['container']
-type Container = ReturnType<ContainerClient['getById']>
-type Volume = Awaited<ReturnType<ContainerClient['dockerode']['createVolume']>>
-
-/** The part of the engine that belongs to this process, labelled for testcontainers' own reaper. */
+/** As much of dockerode's container as is used. */
 interface Engine {
-  readonly client: ContainerRuntimeClient
-  readonly image: string
-  readonly labels: Record<string, string>
+  kill(): Promise<unknown>
+  pause(): Promise<unknown>
+  unpause(): Promise<unknown>
+  start(): Promise<unknown>
+  wait(): Promise<unknown>
 }
 
-/**
- * A Redis server in its own container, published on a fixed port of the Docker host. Every
- * start makes a new container; the data stay in a volume. What a dead process leaves behind is
- * removed by testcontainers' reaper, unless that is disabled.
- */
+/** A kill and a restart keep the container, and with it the port and the data. */
 export class ContainerServer implements TestServer {
   readonly name: string
-  readonly host: string
   readonly port: number
-  readonly #engine: Engine
   #config: ServerConfig
-  #volume: Volume | undefined
-  #container: Container | undefined
-  #exited: Promise<void> | undefined
+  #container: StartedTestContainer | undefined
+  #engine: Engine | undefined
+  #exited: Promise<unknown> | undefined
   #frozen = false
   #closed = false
 
-  /** Starts a server on a free port, and on another one if another program was faster. */
   static async start(name: string, config: ServerConfig): Promise<ContainerServer> {
-    const engine = await openEngine()
-    for (let attempt = 1; ; attempt += 1) {
-      const server = new ContainerServer(name, config, engine, await takePort(ANY_INTERFACE))
-      try {
-        await server.#launch()
-        return server
-      } catch (error) {
-        await server.close()
-        const portWasTaken = /already (in use|allocated)/.test(String(error))
-        if (!portWasTaken || attempt === MAX_PORTS) throw error
-      }
+    const server = new ContainerServer(name, config, await takePort(ANY_INTERFACE))
+    try {
+      await server.#create()
+      return server
+    } catch (error) {
+      await server.close()
+      throw error
     }
   }
 
-  private constructor(name: string, config: ServerConfig, engine: Engine, port: number) {
-    const { host } = engine.client.info.containerRuntime
+  private constructor(name: string, config: ServerConfig, port: number) {
     this.name = name
     this.port = port
-    this.host = host === 'localhost' ? LOOPBACK : host
     this.#config = config
-    this.#engine = engine
+  }
+
+  get host(): string {
+    const host = this.#container?.getHost() ?? 'localhost'
+    return host === 'localhost' ? '127.0.0.1' : host
   }
 
   get url(): string {
@@ -102,18 +89,22 @@ export class ContainerServer implements TestServer {
   async restart({ keepData = true, config = {} }: RestartOptions = {}): Promise<void> {
     if (this.#closed) throw new Error(`${this.name} is closed, it cannot be restarted`)
     await this.kill()
-    await this.#removeContainer()
-    if (!keepData) await this.#removeVolume()
     this.#config = { ...this.#config, ...config }
-    await this.#launch()
+    if (keepData) {
+      await this.#container?.copyContentToContainer([this.#configFile()])
+      await this.#engine?.start()
+      await this.#started()
+    } else {
+      await this.#container?.stop()
+      await this.#create()
+    }
   }
 
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     await this.kill()
-    await this.#removeContainer()
-    await this.#removeVolume()
+    await this.#container?.stop()
     returnPort(this.port)
   }
 
@@ -121,85 +112,68 @@ export class ContainerServer implements TestServer {
     return this.close()
   }
 
-  /** Where the port is published. On this machine no other program needs to reach it. */
-  get #interface(): string {
-    return this.host === LOOPBACK ? LOOPBACK : ANY_INTERFACE
-  }
-
-  #living(): Container {
-    if (this.#exited === undefined || this.#container === undefined) {
+  #living(): Engine {
+    if (this.#exited === undefined || this.#engine === undefined) {
       throw new Error(`${this.name} on port ${this.port} is not running`)
     }
-    return this.#container
+    return this.#engine
   }
 
-  async #launch(): Promise<void> {
-    const { client, labels } = this.#engine
-    this.#volume ??= await client.container.dockerode.createVolume({ Labels: labels })
-    const container = await client.container.create(this.#description(this.#volume.name))
-    this.#container = container
-    await container.start()
+  #configFile(): { readonly content: string; readonly target: string } {
+    const config = { 'protected-mode': 'no', ...this.#config }
+    const placement = { bind: ANY_INTERFACE, port: INNER_PORT, dir: '/data' }
+    return { content: configText(placement, config), target: CONFIG_FILE }
+  }
 
-    const ended = new AbortController()
-    this.#exited = (container.wait() as Promise<unknown>).then(
-      () => undefined,
-      // The container is gone, which is what was waited for.
-      () => undefined,
-    )
-    void this.#exited.then(() => {
+  async #create(): Promise<void> {
+    const { GenericContainer, getContainerRuntimeClient } = await loadTestcontainers()
+    this.#container = await new GenericContainer(process.env['FLEET_IMAGE'] ?? IMAGE)
+      .withExposedPorts({ container: INNER_PORT, host: this.port })
+      .withCopyContentToContainer([this.#configFile()])
+      .withCommand(['redis-server', CONFIG_FILE])
+      .withStartupTimeout(START_LIMIT_MS)
+      .start()
+    const { container } = await getContainerRuntimeClient()
+    this.#engine = container.getById(this.#container.getId())
+    await this.#started()
+  }
+
+  async #started(): Promise<void> {
+    const { host, port } = this
+    const timeUp = AbortSignal.timeout(START_LIMIT_MS)
+    this.#exited = this.#engine?.wait().finally(() => {
       this.#exited = undefined
       this.#frozen = false
-      ended.abort()
     })
-    const expected = { host: this.host, port: this.port, password: passwordOf(this.#config) }
-    const timeUp = AbortSignal.timeout(START_LIMIT_MS)
-    if (await firstAnswer(expected, AbortSignal.any([ended.signal, timeUp]))) return
-    const why = ended.signal.aborted ? 'it ended' : `no answer within ${START_LIMIT_MS} ms`
-    const log = await container.logs({ stdout: true, stderr: true, follow: false })
-    throw new Error(
-      `${this.#engine.image} did not start on port ${this.port}: ${why}\n${log.toString()}`,
-    )
-  }
-
-  #description(volume: string): Parameters<ContainerClient['create']>[0] {
-    const inner = `${INNER_PORT}/tcp`
-    const config = { 'protected-mode': 'no', ...this.#config }
-    const text = configText({ bind: ANY_INTERFACE, port: INNER_PORT, dir: DATA }, config)
-    return {
-      Image: this.#engine.image,
-      Entrypoint: ['sh', '-c', COMMAND],
-      Env: [`FLEET_CONFIG=${text}`],
-      Labels: this.#engine.labels,
-      ExposedPorts: { [inner]: {} },
-      HostConfig: {
-        PortBindings: { [inner]: [{ HostIp: this.#interface, HostPort: `${this.port}` }] },
-        Binds: [`${volume}:${DATA}`],
-      },
-      // With a terminal the engine hands out the log as it was written.
-      Tty: true,
-    }
-  }
-
-  async #removeContainer(): Promise<void> {
-    await this.#container?.remove({ force: true })
-    this.#container = undefined
-  }
-
-  async #removeVolume(): Promise<void> {
-    await this.#volume?.remove()
-    this.#volume = undefined
+    const expected = { host, port, password: passwordOf(this.#config) }
+    if (await firstAnswer(expected, timeUp)) return
+    throw new Error(`${this.name} on port ${port}: no answer within ${START_LIMIT_MS} ms`)
   }
 }
 
-async function openEngine(): Promise<Engine> {
-  const library = await loadTestcontainers()
-  const client = await library.getContainerRuntimeClient()
-  const image = library.ImageName.fromString(process.env['FLEET_IMAGE'] ?? DEFAULT_IMAGE)
-  await client.image.pull(image)
-  const reaper = await library.getReaper(client)
-  const labels = {
-    [library.LABEL_TESTCONTAINERS_SESSION_ID]: reaper.sessionId,
-    [FLEET_LABEL]: `${process.pid}`,
+/** Why no container can be started, in a form that can follow a colon; undefined where one can. */
+export async function engineProblem(): Promise<string | undefined> {
+  let library: Awaited<ReturnType<typeof loadTestcontainers>>
+  try {
+    library = await loadTestcontainers()
+  } catch (error) {
+    return messageOf(error)
   }
-  return { client, image: image.string, labels }
+  const asked = library.getContainerRuntimeClient().then(
+    () => 'ready',
+    () => 'no Docker engine answers',
+  )
+  const answer = await withinMs(systemClock, ENGINE_LIMIT_MS, asked)
+  if (answer === 'ready') return undefined
+  return answer ?? `the Docker engine did not answer within ${ENGINE_LIMIT_MS} ms`
+}
+
+/** Loaded only when containers are asked for: the package does not depend on it. */
+async function loadTestcontainers() {
+  try {
+    return await import('testcontainers')
+  } catch (cause) {
+    const message = 'the package testcontainers is not installed: npm install -D testcontainers'
+    throw new Error(message, { cause })
+  }
 }

@@ -65,33 +65,20 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     await closeAll(servers)
     throw failed.reason
   }
-  return new RunningFleet(servers.slice(0, size), servers[size])
-}
-
-class RunningFleet implements Fleet {
-  readonly masters: readonly TestServer[]
-  readonly #queue: TestServer | undefined
-
-  constructor(masters: readonly TestServer[], queue: TestServer | undefined) {
-    this.masters = masters
-    this.#queue = queue
-  }
-
-  get queue(): TestServer {
-    if (this.#queue === undefined) throw new Error('This fleet was started with `queue: false`')
-    return this.#queue
-  }
-
-  get urls(): readonly string[] {
-    return this.masters.map((master) => master.url)
-  }
-
-  async close(): Promise<void> {
-    await closeAll(this.#queue === undefined ? this.masters : [...this.masters, this.#queue])
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
+  const close = (): Promise<void> => closeAll(servers)
+  const masters = servers.slice(0, size)
+  return {
+    masters,
+    get queue() {
+      const last = servers[size]
+      if (last === undefined) throw new Error('This fleet was started with `queue: false`')
+      return last
+    },
+    get urls() {
+      return masters.map(({ url }) => url)
+    },
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
 

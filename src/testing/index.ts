@@ -1,5 +1,5 @@
 /**
- * For tests: real Redis servers to start, kill, freeze and bring back; a fleet in memory with a
+ * For tests: real Redis servers to start, kill, freeze and bring back; a lock in memory with a
  * clock to move, for tests that need no server; and a judge of what processes have logged about
  * their leases.
  */
@@ -8,8 +8,7 @@ export { type Fleet, type FleetOptions, startFleet } from './fleet.ts'
 export { type ServerOptions, startServer } from './start-server.ts'
 export type { Backend, RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 export { FakeClock } from './fake-clock.ts'
-export { type MemoryFleet, type MemoryFleetOptions, memoryFleet } from './memory-fleet.ts'
-export type { MemoryMaster } from './memory-master.ts'
+export { type MemoryLocks, type MemoryLocksOptions, memoryLocks } from './memory-locks.ts'
 export {
   type LockServiceCase,
   type LockServiceUnderTest,

@@ -12,7 +12,7 @@ const DEFAULTS: ServerConfig = {
 const RESERVED = new Set(['port', 'bind', 'dir', 'daemonize', 'pidfile', 'logfile', 'unixsocket'])
 
 /** Where the server listens and writes. */
-export interface Placement {
+export interface ServerPlacement {
   readonly bind: string
   readonly port: number
   readonly dir: string
@@ -23,7 +23,7 @@ export interface Placement {
  *
  * @throws TypeError for a directive that the fleet decides, or one that is not a single line
  */
-export function configText(placement: Placement, config: ServerConfig): string {
+export function configText(placement: ServerPlacement, config: ServerConfig): string {
   for (const [directive, value] of Object.entries(config)) {
     if (RESERVED.has(directive.toLowerCase())) {
       throw new TypeError(`The directive \`${directive}\` belongs to the fleet, it cannot be set`)

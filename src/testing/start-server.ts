@@ -1,4 +1,6 @@
 import { type BackendChoice, chooseBackend } from './choose-backend.ts'
+import { ContainerServer } from './container-server.ts'
+import { ProcessServer } from './process-server.ts'
 import type { Backend, ServerConfig, TestServer } from './test-server.ts'
 
 /** How to start one server. */
@@ -43,9 +45,7 @@ export async function startOn(
   config: ServerConfig,
 ): Promise<TestServer> {
   if (choice.backend === 'processes') {
-    const { ProcessServer } = await import('./process-server.ts')
     return ProcessServer.start(name, config, choice.binary.path)
   }
-  const { ContainerServer } = await import('./container-server.ts')
   return ContainerServer.start(name, config)
 }

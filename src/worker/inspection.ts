@@ -4,9 +4,9 @@ import { systemClock } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import type { LineBackend } from '../line/line-backend.ts'
-import { limitsFrom, type ResourceLimits } from '../line/limits.ts'
-import { lineScript } from '../line/bullmq/composed-script.ts'
-import { shareFrom, type Share } from '../line/shares.ts'
+import type { ResourceLimits } from '../line/limits.ts'
+import { membersOf } from '../line/members.ts'
+import type { Share } from '../line/shares.ts'
 
 /** One job in a line. */
 export interface LineEntry {
@@ -34,51 +34,6 @@ export interface ResourceInspection {
   readonly line: readonly LineEntry[]
   /** What is set for it: a pause, slots, a rate. */
   readonly limits: ResourceLimits
-}
-
-/** Jobs of a line that are looked at. */
-const MAX_ENTRIES = 100
-const FIELDS = 5
-
-const placesScript = lineScript('places')
-
-/** A job that has a place in a line. */
-export interface Member {
-  readonly queue: string
-  readonly jobId: string
-  readonly addedAtMs: number
-  readonly state: string
-  /** Its state is `delayed`, and its delay is over. */
-  readonly isDue: boolean
-  readonly share: Share | undefined
-}
-
-interface Members {
-  readonly length: number
-  readonly limits: ResourceLimits
-  readonly members: readonly Member[]
-}
-
-/** How many places a line has, its limits, and the jobs at its head. */
-export async function membersOf(
-  resource: string,
-  backend: LineBackend,
-  limit: number = MAX_ENTRIES,
-): Promise<Members> {
-  const reply = await backend.run(placesScript, `line:${resource}`, [limit, resource])
-  const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
-  const members: Member[] = []
-  for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
-    const [base = '', jobId = '', timestamp, share = '', state = ''] = fields.slice(
-      index,
-      index + FIELDS,
-    )
-    const queue = base.slice(base.lastIndexOf(':', base.length - 2) + 1, -1)
-    const isDue = state === 'due'
-    const own = { queue, jobId, state: isDue ? 'delayed' : state, isDue }
-    members.push({ ...own, addedAtMs: Number(timestamp), share: shareFrom(share) })
-  }
-  return { length, limits: limitsFrom(limits), members }
 }
 
 export async function inspectResource(

@@ -4,7 +4,6 @@
  */
 import type { Job } from 'bullmq'
 import type { Listener } from '../channel.ts'
-import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../errors.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
@@ -146,7 +145,6 @@ export function jobRuns<Data, Result, Name extends string>(
       ...(options.leaseMs !== undefined && { leaseMs: options.leaseMs }),
       ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
     }),
-    clock: systemClock,
     resource: options.resource,
     processor,
     maxWaitMs: options.maxWaitMs ?? Infinity,
@@ -159,12 +157,11 @@ export function jobRuns<Data, Result, Name extends string>(
 }
 
 function callbacks<Data>({ onRequeued, onLeaseLost }: LockedProcessorOptions<Data>): Listener {
-  // What is told of a job is the job that BullMQ gave.
+  // What is told of a job is the job that BullMQ gave, and its own error.
   return {
     on: {
-      'job:requeued': ({ job, why }) => onRequeued?.(job as Job<Data>, why as Requeue),
-      'job:lease-lost': ({ job, error }) =>
-        onLeaseLost?.(job as Job<Data>, error as LeaseLostError),
+      'job:requeued': ({ job, why }) => onRequeued?.(job as never, why as Requeue),
+      'job:lease-lost': ({ job, error }) => onLeaseLost?.(job as never, error as never),
     },
   }
 }

@@ -15,7 +15,7 @@ import {
   objectOption,
   refuse,
 } from '../options.ts'
-import { LineBackend, type Placement } from '../line/line-backend.ts'
+import { LineBackend, type LinePlacement } from '../line/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
 import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import {
@@ -31,6 +31,7 @@ import { positionOf, type LinePosition } from '../line/position.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { checkedTenant, checkedWeight, type Share } from '../line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from '../line/resource.ts'
+import { bullmqOptions } from './bullmq-options.ts'
 
 /** BullMQ's queue options, and the lines of its jobs. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -90,7 +91,7 @@ const START_MS = 1_000
 /** A queue whose Redis is away closes without an answer. */
 const COMPARE_LIMIT_MS = 500
 
-interface NewJob<Data, Name extends string> {
+interface JobToAdd<Data, Name extends string> {
   name: Name
   data: Data
   opts?: JobsOptions
@@ -117,7 +118,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   Result,
   Name
 > {
-  readonly #placement: (data: Data, jobId: string | undefined) => Placement
+  readonly #placement: (data: Data, jobId: string | undefined) => LinePlacement
   readonly #lines: LineBackend
   readonly #limits: LineLimits
   readonly #settings: SharedSettings
@@ -135,8 +136,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       )
     }
     knownOptions(options, KNOWN)
-    const { resource, namespace = 'redlock', slots = 1, within = 'added', ...rest } = options
-    const { maxWaitMs, rate, tenant, weight, ...queueOptions } = rest
+    const { resource, namespace = 'redlock', slots = 1, within = 'added' } = options
+    const { maxWaitMs, rate, tenant, weight } = options
     nameOption('namespace', namespace)
     const base = typeof slots === 'function' ? 1 : checkedSlots(slots)
     choiceOption('within', within, ['added', 'priority'])
@@ -154,7 +155,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
       weight: weight === undefined ? 1 : checkedWeight(weight(data)),
     })
-    const placement = (data: Data, jobId: string | undefined): Placement => {
+    const placement = (data: Data, jobId: string | undefined): LinePlacement => {
       const resources = resourcesOf(resource, data, jobId)
       const share = hasShares ? shareOf(data, resources) : undefined
       const ownSlots = typeof slots === 'function' ? checkedSlots(slots(data)) : undefined
@@ -163,10 +164,14 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       return { resources, share, slots: ownSlots, rate: ownRate }
     }
     const factory = LineBackend.factory({
-      ...{ namespace, slots: base, within, maxWaitMs: maxWaitMs ?? Infinity },
-      ...{ onFailure: 'continue', placement: (data) => placement(data as Data, undefined) },
+      namespace,
+      slots: base,
+      within,
+      maxWaitMs: maxWaitMs ?? Infinity,
+      onFailure: 'continue',
+      placement: (data) => placement(data as Data, undefined),
     })
-    super(name, queueOptions, factory)
+    super(name, bullmqOptions(options, KNOWN) as unknown as QueueOptions, factory)
     this.#placement = placement
     this.#lines = LineBackend.of(this)
     this.#limits = new LineLimits(this.#lines)
@@ -183,7 +188,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /** @throws ResourceError when `resource` names nothing for a job: then none is added. */
-  override async addBulk(jobs: NewJob<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
+  override async addBulk(jobs: JobToAdd<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
     for (const { data, opts } of jobs) this.#check(data, opts)
     return super.addBulk(jobs)
   }

@@ -2,6 +2,7 @@
 import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
+import { bullmqOptions } from './bullmq-options.ts'
 import type { Dedupe } from './run/result-store.ts'
 import type { LockedProcessorOptions } from './locked-processor.ts'
 
@@ -82,10 +83,10 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
 } {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
   knownOptions(options, KNOWN)
-  const { redlock, resource, leaseMs, maxHoldMs, maxWaitMs, logger, jobLogLevel, ...rest } = options
-  const { order = 'strict', onFailure = 'continue', slots = 1, ...others } = rest
-  const { dedupe, checkpoints = false, burstMs = BURST_MS, ...more } = others
-  const { maxValueBytes = MAX_VALUE_BYTES, ...bullmq } = more
+  const { redlock, resource, dedupe } = options
+  const { order = 'strict', onFailure = 'continue', slots = 1, maxWaitMs = Infinity } = options
+  const { checkpoints = false, burstMs = BURST_MS, maxValueBytes = MAX_VALUE_BYTES } = options
+  const bullmq = bullmqOptions(options, KNOWN) as unknown as WorkerOptions
   refuseUnsafe(bullmq)
   choiceOption('order', order, ['strict', 'relaxed'])
   choiceOption('onFailure', onFailure, ['continue', 'block'])
@@ -102,7 +103,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
     )
   }
   const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints }
-  return { ours: { ...ours, maxValueBytes, burstMs, maxWaitMs: maxWaitMs ?? Infinity }, bullmq }
+  return { ours: { ...ours, maxValueBytes, burstMs, maxWaitMs }, bullmq }
 }
 
 function refuseUnsafe(options: WorkerOptions): void {

@@ -22,7 +22,7 @@ import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-p
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import type { Taken } from './run/batch-members.ts'
+import type { OpenedJob } from './run/batch-members.ts'
 import type { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from '../line/resource.ts'
@@ -131,7 +131,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       (job, token) => this.#runs.run(job, token),
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
-        ...{ namespace, slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name },
+        namespace,
+        slots,
+        within: 'added',
+        maxWaitMs,
+        onFailure,
+        workerName: bullmq.name,
       }),
     )
     const lines = LineBackend.of(this)
@@ -159,11 +164,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#redlock = redlock
     this.#resource = options.resource
     this.#lines = lines
-    if (order === 'strict')
-      void keepSweeping(lines, systemClock, this.#closing.signal, this.#onError)
+    if (order === 'strict') void keepSweeping(lines, this.#closing.signal, this.#onError)
     this.#breaker = new Breaker({
       locks: redlock,
-      clock: systemClock,
       probeResource: `probe:${this.id}`,
       signal: this.#closing.signal,
       onOpen: () => {
@@ -372,8 +375,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   async #openTaken(
     found: readonly TakenJob[],
     token: string,
-  ): Promise<readonly Taken<Data, Result, Name>[]> {
-    const taken: Taken<Data, Result, Name>[] = []
+  ): Promise<readonly OpenedJob<Data, Result, Name>[]> {
+    const taken: OpenedJob<Data, Result, Name>[] = []
     for (const [data, id] of found) {
       // Undefined where the next job of its scheduler could not be added. Then it stalls.
       const member = (await this.nextJobFromJobData(data, id, token)) as

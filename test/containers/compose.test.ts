@@ -78,7 +78,7 @@ describe.skipIf(obstacle !== undefined)('docker-compose.yml', () => {
     const network = process.env['BUILD_NETWORK']
     const through = network === undefined ? [] : ['--network', network]
     await output(docker('build', ...through, '--tag', OWN_IMAGE, '.'))
-    const wanted = ['worker', 'enqueue', ...monitoring]
+    const wanted = ['worker', 'strikes', ...monitoring]
     await output(compose('up', '--detach', '--no-build', '--scale', 'worker=2', ...wanted))
   })
   afterAll(async () => {

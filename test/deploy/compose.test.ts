@@ -33,7 +33,7 @@ describe('docker-compose.yml', () => {
     const urls = masters.map((name) => `redis://${name}:6379`).join(',')
     expect(masters).toHaveLength(5)
     expect(services['worker']?.environment?.['BULLMQ_REDLOCK_MASTERS']).toBe(urls)
-    for (const program of ['enqueue', 'audit']) {
+    for (const program of ['strikes', 'audit']) {
       expect(services[program]?.environment?.['BULLMQ_REDLOCK_MASTERS']).toBe(urls)
     }
   })

@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 import { Redis, type RedisOptions } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { dashboardHandler } from '../../src/tools/dashboard/index.ts'
-import { Redlock, silentLogger } from '../../src/index.ts'
+import { LockedQueue, Redlock, silentLogger } from '../../src/index.ts'
 import { findServerBinary } from '../../src/testing/find-binary.ts'
 import { startServer } from '../../src/testing/index.ts'
 import { cli } from '../tools/cli/run-cli.ts'
@@ -126,15 +126,16 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
     const file = join(directory, 'queue.json')
     await writeFile(file, JSON.stringify({ masters, queueRedis, timeoutMs: 10_000 }))
     const config = ['--config', file, '--json']
-    const input = '{"id":"a","customer":42}\n'
-    const field = ['--resource-field', 'customer', '--id-field', 'id']
-    const added = await cli(['enqueue', 'invoices', '-', ...field, ...config], { input })
-    expect(added.err).toBe('')
-    expect(added.json()).toMatchObject({ added: 1 })
+    const jobs = new LockedQueue<{ customer: number }>('invoices', {
+      connection: queueRedis,
+      resource: ({ customer }) => String(customer),
+    })
+    await jobs.add('post', { customer: 42 }, { jobId: 'a' })
+    await jobs.close()
     const said = await cli(['inspect', '42', ...config])
-    expect(said.json()).toMatchObject({ line: [{ queue: 'invoices', jobId: 'id-a' }] })
+    expect(said.json()).toMatchObject({ line: [{ queue: 'invoices', jobId: 'a' }] })
     const handler = dashboardHandler({ masters, queueRedis })
-    expect(await handler.why('invoices', 'id-a')).toContain('is first in line for `42`')
+    expect(await handler.why('invoices', 'a')).toContain('is first in line for `42`')
     await handler.close()
   })
 

@@ -18,7 +18,15 @@ function pages(): readonly string[] {
   return listed.split('\n').filter((name) => name !== '' && !IGNORED.test(name))
 }
 
-function anchorsOf(text: string): ReadonlySet<string> {
+const known = new Map<string, ReadonlySet<string>>()
+
+function anchorsOf(page: string): ReadonlySet<string> {
+  const anchors = known.get(page) ?? headingsOf(readFileSync(page, 'utf8'))
+  known.set(page, anchors)
+  return anchors
+}
+
+function headingsOf(text: string): ReadonlySet<string> {
   const prose = text.replaceAll(/^```[^]*?^```/gm, '')
   const anchors = new Set<string>()
   for (const [, heading = ''] of prose.matchAll(/^#{1,6} +(.+?) *$/gm)) {
@@ -40,7 +48,7 @@ function brokenLinksOf(page: string): readonly string[] {
     const target = file === '' ? join(ROOT, page) : join(ROOT, dirname(page), decodeURI(file))
     if (!existsSync(target)) return true
     if (anchor === undefined || !target.endsWith('.md')) return false
-    return !anchorsOf(readFileSync(target, 'utf8')).has(anchor)
+    return !anchorsOf(target).has(anchor)
   })
 }
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { writeFileSync } from 'node:fs'
 import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import { cli, fleetEnv } from '../tools/cli/run-cli.ts'
+import { Program } from '../workers/program.ts'
 import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { ask } from '../testing/ask.ts'
@@ -65,16 +65,11 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
 
   test("a producer's clock is an hour ahead: its line is served, and restarted by the sweep", async () => {
     const { namespace } = fixture
-    const env = {
-      ...fleetEnv(fixture.fleet.urls, namespace, server.url),
-      ...shim.environment('producer'),
-    }
+    const env = shim.environment('producer')
     writeFileSync(env['CLOCK_SHIM'] ?? '', Buffer.alloc(32))
     shim.clock('producer').step(HOUR_MS)
-    const lines = [0, 1, 2].map((nr) => JSON.stringify({ nr, customer: '1' }))
-    const more = ['--resource-field', 'customer', '--resource-prefix', 'customer:']
-    const said = await cli(['enqueue', namespace, '-', ...more], { env, input: lines.join('\n') })
-    expect(said).toMatchObject({ code: 0 })
+    const producer = new Program('test/line/adding-child.ts', [server.url, namespace, '3'], env)
+    expect((await producer.end()).code).toBe(0)
     const waiting = await makeQueue().getWaiting()
     const first = waiting.find(({ data }) => data.nr === 0)
     expect(first?.timestamp).toBeGreaterThan(Date.now() + HOUR_MS / 2)

@@ -80,7 +80,7 @@ test('pause, slots and a rate hold while a worker is killed, and nothing is left
   const SLOTS = 4
   const queue = makeQueue({ slots: ({ customer }: Call) => (customer === 'many' ? SLOTS : 1) })
   await queue.pauseResource('paused')
-  await queue.setSlots('wid*', SLOTS)
+  await queue.setSlots('wide', SLOTS)
   await queue.setRate('api', { limit: LIMIT, perMs: 1_000, burst: BURST })
   await queue.addBulk([...calls('paused', 3), ...calls('wide', 60), ...calls('api', 150)])
   await queue.addBulk(calls('many', 60))
@@ -109,7 +109,7 @@ test('pause, slots and a rate hold while a worker is killed, and nothing is left
   await queue.resumeResource('paused')
   await until('the paused ones ran', async () => (await queue.getCompletedCount()) === 273, 60_000)
   expect(started('paused').map(({ nr }) => nr)).toEqual([0, 1, 2])
-  await queue.resetSlots('wid*')
+  await queue.resetSlots('wide')
   await queue.resetRate('api')
   expect(await queue.getAllLimits()).toEqual(new Map())
 }, 240_000)

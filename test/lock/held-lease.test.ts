@@ -1,22 +1,25 @@
 /** The life of a lease on a clock that a test moves. */
 import { describe, expect, test } from 'vitest'
-import { LeaseLostError, RedlockClosedError, type Lease, type Redlock } from '../../src/index.ts'
-import { FakeClock, memoryFleet, type MemoryFleet } from '../../src/testing/index.ts'
+import {
+  LeaseLostError,
+  RedlockClosedError,
+  type Lease,
+  type LockService,
+} from '../../src/index.ts'
+import { FakeClock, memoryLocks } from '../../src/testing/index.ts'
 import { useClosers } from '../fixtures.ts'
 
 const LEASE_MS = 1_000
 const closers = useClosers()
 
 async function held(
-  options: Parameters<Redlock['acquire']>[1] = {},
-): Promise<{ clock: FakeClock; fleet: MemoryFleet; redlock: Redlock; lease: Lease }> {
+  options: Parameters<LockService['acquire']>[1] = {},
+): Promise<{ clock: FakeClock; locked: LockService; lease: Lease }> {
   const clock = new FakeClock()
-  const fleet = memoryFleet({ clock, masters: 3 })
-  closers.add(async () => {
-    await fleet[Symbol.asyncDispose]()
-  })
-  const redlock = await fleet.redlock({ leaseMs: LEASE_MS })
-  return { clock, fleet, redlock, lease: await redlock.acquire('r', options) }
+  const locks = memoryLocks({ clock })
+  closers.add(() => locks.close())
+  const locked = await locks.open({ leaseMs: LEASE_MS })
+  return { clock, locked, lease: await locked.acquire('r', options) }
 }
 
 /** Why it is not held. */
@@ -52,9 +55,9 @@ describe('the signal', () => {
   })
 
   test('says that the lock service was closed, where that is the cause', async () => {
-    const { clock, redlock, lease } = await held()
+    const { clock, locked, lease } = await held()
     const { signal } = lease
-    await redlock.close()
+    await locked.close()
     expect((signal.reason as Error).cause).toBeInstanceOf(RedlockClosedError)
     const { clock: other, lease: lapsed } = await held()
     await other.advance(LEASE_MS)
@@ -75,16 +78,10 @@ describe('limits', () => {
   })
 
   test('maxHoldMs counts from the attempt, also on a machine that was up for months', async () => {
-    const { clock, redlock, lease: earlier } = await held()
+    const { clock, locked, lease: earlier } = await held()
     await earlier.release()
     await clock.advance(100 * LEASE_MS)
-    const lease = await redlock.acquire('r', { maxHoldMs: 2 * LEASE_MS })
+    const lease = await locked.acquire('r', { maxHoldMs: 2 * LEASE_MS })
     expect(await lease.extend()).toMatchObject({ status: 'extended' })
   })
-})
-
-test('a lease that is over cannot be handed over', async () => {
-  const { clock, redlock, lease } = await held()
-  await clock.advance(LEASE_MS)
-  expect(() => redlock.handOver(lease)).toThrow(LeaseLostError)
 })

@@ -4,11 +4,51 @@ import { LockClient } from '../../src/lock/lock-client.ts'
 import { lockSettings } from '../../src/lock/lock-settings.ts'
 import { silentLogger, type Lease, type LockService } from '../../src/index.ts'
 import type { LockServiceUnderTest } from '../../src/testing/index.ts'
-import { MemoryLockServer, type Wrong } from './memory-lock-server.ts'
+import type { LockDriver } from '../../src/lock/lock-driver.ts'
+import { MemoryNetwork, MemoryServer, type MemoryClaim } from '../../src/testing/memory-server.ts'
 
 const LEASE_MS = 300
 
-const opened: LockClient[] = []
+/** What one wrong server does otherwise. */
+interface Wrong {
+  readonly grantsAlways?: boolean
+  /** Ends leases after this part of their time. */
+  readonly endsAfter?: number
+  readonly sameToken?: boolean
+  readonly ignoresOwner?: boolean
+  readonly grantsSome?: boolean
+  /** The client's trust counts from the reply. */
+  readonly fromReply?: boolean
+}
+
+function wrongDriver(
+  server: MemoryServer,
+  { grantsAlways, endsAfter = 1, sameToken, ignoresOwner, grantsSome, fromReply }: Wrong,
+): LockDriver<MemoryClaim> {
+  const held = new Map<string, MemoryClaim>()
+  return but<LockDriver<MemoryClaim>>(server, {
+    acquire: async (wish) => {
+      const startedAt = performance.now()
+      const { resources, leaseMs } = wish
+      const answer = await server.acquire({ ...wish, leaseMs: leaseMs * endsAfter })
+      const isGrant = grantsAlways === true || (grantsSome === true && resources.length > 1)
+      if (answer.status !== 'granted' && !isGrant) return answer
+      const fencingToken = answer.status === 'granted' ? answer.claim.fencingToken : 1
+      const ageMs = fromReply === true ? startedAt - performance.now() : 0
+      const token = sameToken === true ? 1 : fencingToken
+      const claim = { wish, leaseMs, fencingToken: token, ageMs }
+      for (const name of resources) held.set(name, claim)
+      return { status: 'granted', claim }
+    },
+    release: async (claim) => {
+      await server.release(claim)
+      if (ignoresOwner !== true) return
+      for (const name of claim.wish.resources) await server.release(held.get(name) ?? claim)
+    },
+  })
+}
+
+const opened: LockClient<MemoryClaim>[] = []
 
 /** A wrong service may not close its client: its leases would be kept alive beside later tests. */
 export async function closeMemoryServices(): Promise<void> {
@@ -28,17 +68,18 @@ function but<Thing extends object>(thing: Thing, changed: Partial<Thing>): Thing
 
 export function memoryService(
   wrong: Wrong = {},
-  change: (client: LockClient) => LockService = (client) => client,
+  change: (client: LockClient<MemoryClaim>) => LockService = (client) => client,
 ): LockServiceUnderTest {
-  const server = new MemoryLockServer(wrong)
+  const network = new MemoryNetwork()
+  const driver = wrongDriver(new MemoryServer(network), wrong)
   return {
-    network: server.network,
+    network,
     open: () => {
       const settings = lockSettings(
         { leaseMs: LEASE_MS, requestTimeoutMs: LEASE_MS, logger: silentLogger },
         [],
       )
-      const client = new LockClient(settings, server.driver())
+      const client = new LockClient(settings, driver)
       opened.push(client)
       return Promise.resolve(change(client))
     },
@@ -58,8 +99,9 @@ function withLeases(change: (lease: Lease) => Lease): LockServiceUnderTest {
   )
 }
 
-const withClient = (change: (client: LockClient) => Partial<LockService>): LockServiceUnderTest =>
-  memoryService({}, (client) => but<LockService>(client, change(client)))
+const withClient = (
+  change: (client: LockClient<MemoryClaim>) => Partial<LockService>,
+): LockServiceUnderTest => memoryService({}, (client) => but<LockService>(client, change(client)))
 
 const neverAborts = (): AbortSignal => new AbortController().signal
 

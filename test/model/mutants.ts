@@ -216,7 +216,7 @@ const line: readonly Mutant[] = [
 ]
 
 const worker: readonly Mutant[] = [
-  mutant('crashed-job-runs-again-soon', 'removed', 'worker/crash'),
+  mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
     'stopped-job-uses-no-attempt',
     ['isGivenBack(signal.reason)', 'false'],
@@ -232,14 +232,10 @@ const worker: readonly Mutant[] = [
     'removed',
     "worker/locked-worker: aborts when BullMQ's lock on the job is lost",
   ),
-  mutant('first-reason-counts', ['??=', '='], 'worker/pure: aborts for the first of its sources'),
+  mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-instance', 'always', `${LIMITS}: stops no other job that has the same id`),
   mutant('cancel-does-not-stop-its-batch', 'always', `${BATCH}: one of its jobs is cancelled`),
-  mutant(
-    'cancelled-job-is-not-retried',
-    'removed',
-    `${LIMITS}: says of each job what became of it`,
-  ),
+  mutant('cancelled-job-is-not-retried', 'removed', `${LIMITS}: stops the one that runs`),
   mutant(
     'stale-holder-claims-nothing',
     'removed',

@@ -2,16 +2,17 @@
 import { expect, test } from 'vitest'
 import { USUAL } from '../../src/redlock/wire/batch.ts'
 import type { Master } from '../../src/redlock/wire/master.ts'
-import type { Fleet } from '../../src/redlock/fleet/fleet.ts'
+import type { LockFleet } from '../../src/redlock/fleet/fleet.ts'
 import { Acquire } from '../../src/redlock/verbs/acquire.ts'
 
 test('is no vote', () => {
   let suspendedMs = 0
   const clocks = { suspendedMs: () => suspendedMs }
-  const fleet = { clocks, settings: { masterTimeoutMs: 50, maxLeaseMs: 1_000 } } as unknown as Fleet
+  const settings = { masterTimeoutMs: 50, maxLeaseMs: 1_000 }
+  const fleet = { clocks, settings } as unknown as LockFleet
   const master = {} as Master
-  const wish = { leaseMs: 500, waitMs: 0, waiter: '' }
-  const acquire = new Acquire(fleet, { resources: ['r'], token: 'a' }, wish, 1)
+  const attempt = { resources: ['r'], token: 'a', leaseMs: 500, waitMs: 0, waiter: '' }
+  const acquire = new Acquire(fleet, attempt, 1)
   const reply = { ok: true, reply: USUAL, serverMs: 0 } as const
   expect(acquire.read(master, reply)).toEqual({ kind: 'granted', counter: 1 })
   suspendedMs = 5

@@ -1,7 +1,7 @@
 /**
  * A memory whose last writes a crash may lose, as an AOF that is synced once a second does.
  */
-import { SimulatedMemory, type MemoryEntry } from '../../src/testing/simulated-memory.ts'
+import { SimulatedMemory, type MemoryEntry } from './simulated-memory.ts'
 
 interface Undo {
   /** True time of the write. */

@@ -22,12 +22,8 @@ import { constantsFor } from '../../src/redlock/settings.ts'
 import { leaseLibrary } from '../../src/redlock/verbs/library.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import {
-  simulateProcedure,
-  simulateScript,
-  type Reply,
-} from '../../src/testing/simulated-scripts.ts'
-import { SimulatedMemory } from '../../src/testing/simulated-memory.ts'
+import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
+import { SimulatedMemory } from './simulated-memory.ts'
 
 const SCRIPTS = new Map(
   [enrolScript, waitedScript, bootstrapScript].map((script) => [script.name, script]),

@@ -7,11 +7,7 @@
  */
 import type { SeededRandom } from './seeded-random.ts'
 import type { Call, Constants, Entry } from '../../src/redlock/wire/batch.ts'
-import {
-  simulateProcedure,
-  simulateScript,
-  type Reply,
-} from '../../src/testing/simulated-scripts.ts'
+import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
 import { JournaledMemory } from './journaled-memory.ts'
 import type { WallClock } from './wall-clock.ts'
 

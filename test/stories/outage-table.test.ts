@@ -26,10 +26,8 @@ type Command =
   | 'leases'
   | 'inspect'
   | 'release'
-  | 'leaks'
   | 'why'
   | 'bootstrap'
-  | 'enqueue'
   | 'pause'
   | 'limit'
   | 'limits'
@@ -37,28 +35,27 @@ type Command =
   | 'cancel'
   | 'leave-lines'
   | 'verify'
-  | 'completion'
 
 type Codes = Readonly<Record<Command, number>>
 
-/** They ask no server. `verify` is given no line about a lease. */
-const ALONE = { verify: 2, completion: 0 }
+/** It asks no server. `verify` is given no line about a lease. */
+const ALONE = { verify: 2 }
 
 // `doctor` ends with 1 also where all is well: the queue of a test writes nothing to disk.
 // `bootstrap` is refused by a master that holds a lease.
 // `cancel` is asked for a job that is missing.
 const GOOD: Codes = {
   ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0 },
-  ...{ doctor: 1, leases: 0, inspect: 0, release: 0, leaks: 0, why: 0 },
-  ...{ bootstrap: 1, enqueue: 0, ...ALONE },
+  ...{ doctor: 1, leases: 0, inspect: 0, release: 0, why: 0 },
+  ...{ bootstrap: 1, ...ALONE },
 }
 const NO_QUORUM: Codes = {
-  ...{ doctor: 3, leases: 3, inspect: 3, release: 3, leaks: 3, why: 3 },
-  ...{ bootstrap: 3, enqueue: 0 },
+  ...{ doctor: 3, leases: 3, inspect: 3, release: 3, why: 3 },
+  ...{ bootstrap: 3 },
   ...{ pause: 0, limit: 0, limits: 0, resume: 0, cancel: 1, 'leave-lines': 0, ...ALONE },
 }
 const NO_QUEUE: Codes = {
-  ...{ ...GOOD, inspect: 1, why: 1, enqueue: 1 },
+  ...{ ...GOOD, inspect: 1, why: 1 },
   ...{ pause: 1, limit: 1, limits: 1, resume: 1, cancel: 1, 'leave-lines': 1 },
 }
 
@@ -72,7 +69,7 @@ const CODES: Readonly<Record<OutageName, Codes>> = {
   'one master refused': GOOD,
   "the queue's Redis dead": NO_QUEUE,
   "the queue's Redis silent": NO_QUEUE,
-  "the queue's Redis at maxmemory": { ...GOOD, enqueue: 1, pause: 1, limit: 1 },
+  "the queue's Redis at maxmemory": { ...GOOD, pause: 1, limit: 1 },
 }
 
 const QUEUE_PROBLEMS = { dead: 'ECONNREFUSED', silent: 'no reply within' } as const
@@ -100,11 +97,9 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     doctor: ['doctor'],
     leases: ['leases'],
     inspect: ['inspect', 'customer:42'],
-    release: ['release', 'unused', '--force'],
-    leaks: ['leaks'],
+    release: ['release', 'unused', '--yes'],
     why: ['why', queue, 'a'],
     bootstrap: ['bootstrap', '--yes'],
-    enqueue: ['enqueue', queue, '-', '--run-id', 'r'],
     pause: ['pause', 'unused'],
     limit: ['limit', 'unused', '--slots', '2'],
     limits: ['limits'],
@@ -112,11 +107,10 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     cancel: ['cancel', queue, '--job', 'missing', '--yes'],
     'leave-lines': ['leave-lines', queue, '--yes'],
     verify: ['verify', '-'],
-    completion: ['completion', 'bash'],
   }
   const all: Partial<Record<Command, Said>> = {}
   for (const [command, args] of Object.entries(commands) as [Command, readonly string[]][]) {
-    all[command] = await cli(args, { env, input: command === 'enqueue' ? '{"n":1}\n' : '' })
+    all[command] = await cli(args, { env })
   }
   const said = all as Record<Command, Said>
   const codes = Object.fromEntries(Object.entries(said).map(([each, { code }]) => [each, code]))
@@ -126,14 +120,12 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     expect(said.inspect.out).toContain('customer:42 is held by')
     expect(said.release.out).toContain('unused is free')
     expect(said.bootstrap.err).toContain('this fleet is in use')
-    expect(said.leaks.out).toMatch(/^no leaks/)
   } else {
     expect(said.leases.out).toContain('The holders are not known')
     expect(said.inspect.out).toContain('The holder of customer:42 is not known')
     expect(said.release.out).toContain('may still be held')
     expect(said.why.out).toMatch(/waits for a lease, whose holder is not known: only \d of 5/)
     expect(said.why.err).toContain('does not answer')
-    expect(said.leaks.out).not.toBe('no leaks\n')
     expect(said.bootstrap.err).toMatch(/fewer than 3 of 5/i)
   }
   if (outage.queue === 'dead' || outage.queue === 'silent') {
@@ -142,13 +134,12 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     expect(said.inspect.out).toMatch(new RegExp(`its line is not known: .*${problem}`))
     expect(said.leases.err).toMatch(new RegExp(`Jobs are not shown: .*${problem}`))
     expect(said.why.err).toMatch(new RegExp(`the queue's Redis .* does not answer: .*${problem}`))
-    expect(said.enqueue.err).toMatch(new RegExp(`does not answer: .*${problem}`))
   } else if (hasQuorum(outage)) {
     expect(said.why.out).toContain('is first in line for `customer:42` and waits for the lease')
   }
   if (outage.queue === 'full') {
     expect(said.doctor.out).toMatch(/error +queue .* is full and refuses writes/)
-    expect(said.enqueue.err).toContain('The server is full and refuses writes. Raise its maxmemory')
+    expect(said.pause.err).toContain('The server is full and refuses writes. Raise its maxmemory')
   }
 })
 

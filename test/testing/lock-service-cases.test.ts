@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { Redlock, silentLogger } from '../../src/index.ts'
-import { lockServiceCases, memoryFleet, type LockServiceCase } from '../../src/testing/index.ts'
+import { Redlock, silentLogger, type LockService } from '../../src/index.ts'
+import { lockServiceCases, memoryLocks, type LockServiceCase } from '../../src/testing/index.ts'
 import { useFleet } from '../fixtures.ts'
 import { closeMemoryServices, memoryService, WRONG } from '../lock/wrong-services.ts'
 import { networkOf, startProxy, type FaultProxy } from '../support/proxy.ts'
@@ -49,14 +49,11 @@ describe('the cases for lock services pass with', () => {
     lockServiceCases({ open, network: networkOf(() => proxies) }).forEach(pass)
   })
 
-  describe('a fleet in memory', () => {
-    const fleet = memoryFleet()
-    const open = (): Promise<Redlock> => fleet.redlock({ leaseMs: LEASE_MS, maxLeaseMs: 1_500 })
-    lockServiceCases({ open }).forEach(pass)
-  })
-
-  describe('a LockClient over a server in memory', () => {
-    lockServiceCases(memoryService()).forEach(pass)
+  describe('locks in memory', () => {
+    const locks = memoryLocks()
+    const open = (): Promise<LockService> =>
+      locks.open({ leaseMs: LEASE_MS, requestTimeoutMs: LEASE_MS })
+    lockServiceCases({ open, network: locks.network }).forEach(pass)
   })
 })
 

@@ -62,12 +62,8 @@ function machine(searchPath: string, engine: 'ready' | 'absent', wish?: string):
   return {
     wish,
     findBinary: () => findServerBinary(searchPath),
-    findEngine: () =>
-      Promise.resolve(
-        engine === 'ready'
-          ? { status: 'ready' }
-          : { status: 'absent', reason: 'no Docker engine answers' },
-      ),
+    engineProblem: () =>
+      Promise.resolve(engine === 'ready' ? undefined : 'no Docker engine answers'),
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { FakeClock, memoryFleet } from '../../src/testing/index.ts'
+import { FakeClock, memoryLocks } from '../../src/testing/index.ts'
 import { useFleet } from '../fixtures.ts'
 import { NeverExcused, neverTwoHolders, undisturbed } from '../support/undisturbed.ts'
 
@@ -72,14 +72,14 @@ describe('a failure', () => {
 
 test('a rival that was granted is never excused while the lease still counts as held', async () => {
   const clock = new FakeClock()
-  await using fleet = memoryFleet({ clock, masters: 3 })
-  const redlock = await fleet.redlock({ leaseMs: 1_000 })
-  const lease = await redlock.acquire('a')
-  const granted = await redlock.tryAcquire('b')
+  await using locks = memoryLocks({ clock })
+  const locked = await locks.open({ leaseMs: 1_000 })
+  const lease = await locked.acquire('a')
+  const granted = await locked.tryAcquire('b')
   expect(() => {
     neverTwoHolders(lease, granted)
   }).toThrow(NeverExcused)
-  neverTwoHolders(lease, await redlock.tryAcquire('a'))
+  neverTwoHolders(lease, await locked.tryAcquire('a'))
   await clock.advance(1_000)
   neverTwoHolders(lease, granted)
 })

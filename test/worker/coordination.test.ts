@@ -276,6 +276,7 @@ describe('checkpoints', () => {
     await results.keep('store', older, 60_000, 'old', 'step')
     expect((await results.claimAll('store', later, 60_000)).get('step')).toBe('old')
     await expect(results.keep('store', older, 60_000, 'stale', 'step')).rejects.toThrow(/is lost/)
+    await expect(results.claimAll('store', older, 60_000)).rejects.toThrow(/is lost/)
     await results.keep('store', later, 60_000, 'new', 'step')
     expect((await results.claimAll('store', later, 60_000)).get('step')).toBe('new')
   })

@@ -1,16 +1,14 @@
-/**
- * The example workers as the image runs them: modules for `work`, their jobs added by `enqueue`.
- */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+/** The example workers as the image runs them: modules for `work`. */
 import { Queue } from 'bullmq'
 import { expect, test, vi } from 'vitest'
-import { cli, fleetEnv, runningCli } from '../tools/cli/run-cli.ts'
+import { fleetEnv, runningCli } from '../tools/cli/run-cli.ts'
+import { LockedQueue } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { Program } from './program.ts'
 import { startEmbeddedPostgres } from '../../workers/embedded-postgres.ts'
 import { isRight } from '../../workers/ledger-audit.ts'
 import { Ledger } from '../../workers/ledger.ts'
+import type { Strike } from '../../workers/strike.ts'
 import { readStrikes, REAL_STRIKES } from '../../workers/strikes-file.ts'
 
 // PostgreSQL and processes of their own take their time on a busy machine.
@@ -25,16 +23,15 @@ async function env(): Promise<NodeJS.ProcessEnv> {
   return fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
 }
 
-/** Adds the first strikes of the file as the README says. Returns their operators. */
-async function enqueue(queue: string, prefix: string, env: NodeJS.ProcessEnv): Promise<number> {
-  const directory = await mkdtemp(join(tmpdir(), 'bullmq-redlock-modules-'))
-  fixture.defer(() => rm(directory, { recursive: true }))
+/** Adds the first strikes of the file. Returns how many operators they have. */
+async function addStrikes(name: string, prefix: string): Promise<number> {
   const strikes = (await readStrikes(REAL_STRIKES)).slice(0, STRIKES)
-  const file = join(directory, 'strikes.ndjson')
-  await writeFile(file, strikes.map((strike) => JSON.stringify(strike)).join('\n'))
-  const resource = ['--resource-field', 'customer', '--resource-prefix', prefix]
-  const added = await cli(['enqueue', queue, file, '--id-field', 'id', ...resource], { env })
-  expect(added.code).toBe(0)
+  const queue = new LockedQueue<Strike>(name, {
+    ...{ connection: { url: fixture.fleet.queue.url }, namespace: fixture.namespace },
+    resource: ({ customer }) => prefix + customer,
+  })
+  await queue.addBulk(strikes.map((data) => ({ name: 'post', data, opts: { jobId: data.id } })))
+  await queue.close()
   return new Set(strikes.map(({ customer }) => customer)).size
 }
 
@@ -44,7 +41,7 @@ test('customer-ledger posts every strike once and in turn, and ends on a signal'
   const ledger = await Ledger.connect(postgres.url)
   fixture.defer(() => ledger.close())
   const variables = { ...(await env()), DATABASE_URL: postgres.url }
-  await enqueue('customer-ledger', 'customer:', variables)
+  await addStrikes('customer-ledger', 'customer:')
   const worker = runningCli(['work', 'workers/customer-ledger.ts', ...HEALTH], variables)
   const [, base = ''] = await worker.line(/health at (http:\/\/[\d.:]+)\/healthz/)
   await until('all are posted', async () => (await ledger.audit()).jobsPosted === STRIKES)
@@ -56,7 +53,7 @@ test('customer-ledger posts every strike once and in turn, and ends on a signal'
 
 test('reports builds each report once in two processes with many requests', async () => {
   const variables = await env()
-  const operators = await enqueue('reports', 'report:', variables)
+  const operators = await addStrikes('reports', 'report:')
   expect(operators).toBeLessThan(STRIKES)
   const queue = new Queue('reports', { connection: { url: fixture.fleet.queue.url } })
   fixture.defer(() => queue.close())
@@ -69,4 +66,19 @@ test('reports builds each report once in two processes with many requests', asyn
   expect(logs.filter(({ logs }) => logs.includes('built'))).toHaveLength(operators)
   for (const worker of workers) worker.kill('SIGTERM')
   for (const worker of workers) expect((await worker.end()).code).toBe(0)
+})
+
+test('add-strikes adds every strike of the file once, and names their number', async () => {
+  const variables = await env()
+  const queue = new Queue('added-strikes', { connection: { url: fixture.fleet.queue.url } })
+  fixture.defer(() => queue.close())
+  for (let run = 0; run < 2; run++) {
+    const adding = new Program('workers/add-strikes.ts', ['added-strikes', 'customer:'], variables)
+    expect(await adding.end()).toMatchObject({
+      code: 0,
+      out: ['602 strikes are in the queue added-strikes'],
+    })
+    const counts = await queue.getJobCounts('waiting', 'delayed', 'prioritized')
+    expect(Object.values(counts).reduce((sum, count) => sum + count)).toBe(602)
+  }
 })

@@ -32,7 +32,9 @@ interface Composition {
   readonly repeats?: boolean
 }
 
-/** @param file in `lua/`: what it returns is the reply. It may call `bullmq(redis, KEYS, theirs)`. */
+/**
+ * @param file in `lua/`: what it returns is the reply. It may call `bullmq(redis, KEYS, theirs)`.
+ */
 export function composedScript(
   replaces: string,
   file: string,

@@ -30,7 +30,7 @@ import { Quarantines } from './quarantines.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { driftMs, quarantineMs } from '../../lock/trust.ts'
 
-export class Fleet {
+export class LockFleet {
   readonly settings: Settings
   readonly keys: Keyspace
   readonly masters: readonly Master[]

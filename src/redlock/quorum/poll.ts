@@ -6,7 +6,7 @@ import type { Deadline, Expiring } from '../../clock.ts'
 import type { Call } from '../wire/batch.ts'
 import { noReply, type Asker, type CallResult, type Master, type Request } from '../wire/master.ts'
 import type { Question } from '../../channel.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import type { Vote } from '../verbs/votes.ts'
 
 export type Verdict = 'for' | 'against'
@@ -26,7 +26,7 @@ export class Poll<V extends Vote> implements Asker, Expiring {
   readonly votes: readonly (V | undefined)[]
   /** As early as the outstanding votes cannot change it. */
   readonly verdict: Promise<Verdict>
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #verb: Verb<V>
   readonly #deadline: Deadline
   readonly #isHeard: boolean
@@ -37,7 +37,7 @@ export class Poll<V extends Vote> implements Asker, Expiring {
   #complete: Promise<void> | undefined
   #completed: (() => void) | undefined
 
-  constructor(fleet: Fleet, verb: Verb<V>) {
+  constructor(fleet: LockFleet, verb: Verb<V>) {
     const { masters, deadlines, channel, polls } = fleet
     this.#fleet = fleet
     this.#verb = verb

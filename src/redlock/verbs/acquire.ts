@@ -2,10 +2,10 @@
 import type { Clock } from '../../clock.ts'
 import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
 import type { CallResult, Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import { RESERVED } from '../quorum/quorum.ts'
 import type { Verb } from '../quorum/poll.ts'
-import type { Claim } from './claim.ts'
+import type { Attempt } from './attempt.ts'
 import { isCount, readVote, type AcquireVote } from './votes.ts'
 
 /**
@@ -108,15 +108,6 @@ return tonumber(fence)
   },
 }
 
-/** What an attempt asks for. */
-export interface Wish {
-  readonly leaseMs: number
-  /** The caller goes on waiting this long when it is not granted: it hears of releases. */
-  readonly waitMs: number
-  /** By what name it waits; '' for none. */
-  readonly waiter: string
-}
-
 const NOT_SENT: CallResult = {
   ok: false,
   reason: 'not-ready',
@@ -130,16 +121,12 @@ export class Acquire implements Verb<AcquireVote> {
   /** The largest counter that a master granted, and how many granted exactly it. */
   counter = 0
   atCounter = 0
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #call: Call
   readonly #granted: AcquireVote
 
-  constructor(
-    fleet: Fleet,
-    { resources, token }: Claim,
-    { leaseMs, waitMs, waiter }: Wish,
-    proposal: number,
-  ) {
+  constructor(fleet: LockFleet, attempt: Attempt, proposal: number) {
+    const { resources, token, leaseMs, waitMs, waiter } = attempt
     // An answer that comes after the lease would be over is none.
     this.timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
     this.#fleet = fleet

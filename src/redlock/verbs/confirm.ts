@@ -1,9 +1,9 @@
 /** Raises the counter to the largest one that a quorum granted, where the key is still mine. */
 import { callOf, type Call, type Procedure } from '../wire/batch.ts'
 import type { CallResult, Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
-import type { Claim } from './claim.ts'
+import type { Attempt } from './attempt.ts'
 import { isCount, readVote, type ConfirmVote } from './votes.ts'
 
 /**
@@ -35,7 +35,7 @@ export class Confirm implements Verb<ConfirmVote> {
   readonly #call: Call
   readonly #fencingToken: number
 
-  constructor(fleet: Fleet, { resources, token }: Claim, fencingToken: number) {
+  constructor(fleet: LockFleet, { resources, token }: Attempt, fencingToken: number) {
     this.timeoutMs = fleet.settings.masterTimeoutMs
     this.#fencingToken = fencingToken
     this.#call = callOf(confirmProcedure, [resources, token, String(fencingToken)])

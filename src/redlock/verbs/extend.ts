@@ -1,9 +1,9 @@
 /** Asks every master to keep the lease for its full length again. */
 import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
 import type { CallResult, Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
-import type { Claim } from './claim.ts'
+import type { Attempt } from './attempt.ts'
 import { readVote, type ExtendVote } from './votes.ts'
 
 /**
@@ -68,13 +68,12 @@ export class Extend implements Verb<ExtendVote> {
   readonly timeoutMs: number
   readonly #call: Call
 
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
 
   constructor(
-    fleet: Fleet,
-    { resources, token }: Claim,
+    fleet: LockFleet,
+    { resources, token, leaseMs }: Attempt,
     counter: number,
-    leaseMs: number,
     timeoutMs: number,
   ) {
     this.#fleet = fleet

@@ -1,8 +1,8 @@
 /** Gives the key back to one master that lost it, once a quorum has confirmed an extension. */
 import { callOf, type Procedure } from '../wire/batch.ts'
 import { callMaster, type CallResult, type Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
-import type { Claim } from './claim.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
+import type { Attempt } from './attempt.ts'
 import { readVote, type HealVote } from './votes.ts'
 
 /**
@@ -43,11 +43,10 @@ return {'healed'}
 }
 
 export async function heal(
-  fleet: Fleet,
+  fleet: LockFleet,
   master: Master,
-  { resources, token }: Claim,
+  { resources, token, leaseMs }: Attempt,
   counter: number,
-  leaseMs: number,
 ): Promise<HealVote> {
   const { clock, masterTimeoutMs } = fleet.settings
   const call = callOf(healProcedure, [resources, token, leaseMs, String(counter)])

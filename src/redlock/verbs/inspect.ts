@@ -3,7 +3,7 @@ import { QuorumUnreachableError } from '../../errors.ts'
 import type { Inspection, MasterView } from '../../lock/inspection.ts'
 import { callOf, type Procedure } from '../wire/batch.ts'
 import { callMaster, type Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
 import { describeToken } from '../../lock/describe-token.ts'
 
@@ -24,7 +24,7 @@ export interface Seen extends MasterView {
   readonly token?: string
 }
 
-export async function inspect(fleet: Fleet, resource: string): Promise<Inspection> {
+export async function inspect(fleet: LockFleet, resource: string): Promise<Inspection> {
   const seen = await Promise.all(
     fleet.masters.map((master) => inspectMaster(fleet, master, resource)),
   )
@@ -37,7 +37,7 @@ export async function inspect(fleet: Fleet, resource: string): Promise<Inspectio
   return { resource, masters, ...(holder !== undefined && { holder }) }
 }
 
-async function inspectMaster(fleet: Fleet, master: Master, resource: string): Promise<Seen> {
+async function inspectMaster(fleet: LockFleet, master: Master, resource: string): Promise<Seen> {
   const call = callOf(inspectProcedure, [resource])
   const { clock, masterTimeoutMs } = fleet.settings
   const result = await callMaster(master, clock, call, masterTimeoutMs)

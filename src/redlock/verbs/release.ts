@@ -1,10 +1,10 @@
-/** Deletes a claim's keys on every master, whatever each of them answered before. */
+/** Deletes the keys of an attempt on every master, whatever each of them answered before. */
 import { sleep } from '../../clock.ts'
 import { callOf, type Call, USUAL, type Procedure } from '../wire/batch.ts'
 import { callMaster, type CallResult, type Master } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
-import type { Claim } from './claim.ts'
+import type { Attempt } from './attempt.ts'
 import { isCount, readVote, type ReleaseVote } from './votes.ts'
 
 /** This many waiters are named when a resource is released, and may have it for a moment. */
@@ -89,8 +89,7 @@ const RELEASE_RETRY_MS = 25
 
 /** What is released, and what its holder knows of the masters. */
 export interface ReleaseTerms {
-  readonly claim: Claim
-  readonly leaseMs: number
+  readonly attempt: Attempt
   /**
    * Whether a grant or a heal may still arrive at a master: then it refuses the token from now on.
    */
@@ -107,12 +106,12 @@ const RELEASED: ReleaseVote = { kind: 'released' }
 export class Release implements Verb<ReleaseVote> {
   readonly question = 'release'
   readonly timeoutMs: number
-  readonly #fleet: Fleet
+  readonly #fleet: LockFleet
   readonly #terms: ReleaseTerms
   readonly #call: Call
   #callForGood: Call | undefined
 
-  constructor(fleet: Fleet, terms: ReleaseTerms) {
+  constructor(fleet: LockFleet, terms: ReleaseTerms) {
     this.timeoutMs = fleet.settings.masterTimeoutMs
     this.#fleet = fleet
     this.#terms = terms
@@ -127,7 +126,7 @@ export class Release implements Verb<ReleaseVote> {
   read(master: Master, result: CallResult): ReleaseVote {
     const vote = readReleaseVote(result)
     if (vote.kind === 'failed') {
-      const { leaseMs } = this.#terms
+      const { leaseMs } = this.#terms.attempt
       this.#fleet.inBackground(releaseLater(this.#fleet, master, this.#forGood, leaseMs))
     }
     return vote
@@ -143,13 +142,13 @@ export class Release implements Verb<ReleaseVote> {
   }
 }
 
-function releaseCall({ claim, graceMs, waiter }: ReleaseTerms, tombstoneMs: number): Call {
-  return callOf(releaseProcedure, [claim.resources, claim.token, tombstoneMs, graceMs, waiter])
+function releaseCall({ attempt, graceMs, waiter }: ReleaseTerms, tombstoneMs: number): Call {
+  return callOf(releaseProcedure, [attempt.resources, attempt.token, tombstoneMs, graceMs, waiter])
 }
 
 /** The key is gone at the latest when the lease would have ended, so that bounds the effort. */
 async function releaseLater(
-  fleet: Fleet,
+  fleet: LockFleet,
   master: Master,
   call: Call,
   leaseMs: number,

@@ -1,7 +1,7 @@
 /** A waiter that stops waiting leaves its place; where that is not heard, its place expires. */
 import { callOf, type Procedure } from '../wire/batch.ts'
 import { callMaster } from '../wire/master.ts'
-import type { Fleet } from '../fleet/fleet.ts'
+import type { LockFleet } from '../fleet/fleet.ts'
 
 /** Returns  withdrawn */
 export const withdrawProcedure: Procedure = {
@@ -14,7 +14,7 @@ return {'withdrawn'}
 }
 
 export async function withdraw(
-  { masters, settings }: Fleet,
+  { masters, settings }: LockFleet,
   resources: readonly string[],
   waiter: string,
 ): Promise<void> {

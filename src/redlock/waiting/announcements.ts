@@ -15,19 +15,10 @@ import type { Master, Subscription } from '../wire/master.ts'
  */
 export type OnTurn = (place: number) => void
 
-export interface Listening {
-  /** A quorum of masters would be heard. */
-  readonly live: boolean
-  /** What is heard from now on, and what was heard since the last `forget`. */
-  onTurn(react: OnTurn): void
-  forget(): void
-  readonly stop: () => void
-}
-
 /** This many announcements are kept for those that begin to listen a moment later. */
 const RECENT = 64
 
-interface Heard {
+interface Announcement {
   readonly at: number
   readonly master: Master
   readonly round: string
@@ -43,9 +34,9 @@ export class Announcements {
   readonly #channel: string
   readonly #quorum: number
   readonly #clock: Clock
-  readonly #waiters = new Set<Waiter>()
+  readonly #waiters = new Set<TurnWatch>()
   /** For those that begin to listen after the attempt that made them wait. */
-  readonly #recent: Heard[] = []
+  readonly #recent: Announcement[] = []
   #subscriptions: readonly Subscription[] | undefined
 
   constructor(masters: readonly Master[], channel: string, quorum: number, clock: Clock) {
@@ -56,8 +47,8 @@ export class Announcements {
   }
 
   /** Hears also what was announced after `since`, the start of the attempt that has to wait. */
-  listen(name: string, resources: readonly string[], since: number): Listening {
-    const waiter = new Waiter(name, new Set(resources), this.#quorum, this.#subscribe(), () =>
+  listen(name: string, resources: readonly string[], since: number): TurnWatch {
+    const waiter = new TurnWatch(name, new Set(resources), this.#quorum, this.#subscribe(), () =>
       this.#waiters.delete(waiter),
     )
     this.#waiters.add(waiter)
@@ -81,7 +72,8 @@ export class Announcements {
   }
 }
 
-class Waiter implements Listening {
+/** What one waiter hears. */
+export class TurnWatch {
   readonly stop: () => void
   readonly #name: string
   readonly #resources: ReadonlySet<string>
@@ -106,10 +98,12 @@ class Waiter implements Listening {
     this.stop = stop
   }
 
+  /** A quorum of masters would be heard. */
   get live(): boolean {
     return this.#subscriptions.filter(({ active }) => active).length >= this.#quorum
   }
 
+  /** What is heard from now on, and what was heard since the last `forget`. */
   onTurn(react: OnTurn): void {
     this.#react = react
     if (this.#place !== undefined) react(this.#place)

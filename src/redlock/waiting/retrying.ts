@@ -9,7 +9,7 @@ import { jitteredMs } from '../../backoff.ts'
 import type { Clock } from '../../clock.ts'
 import { ResourceTakenError } from '../../errors.ts'
 import { turnMs } from '../verbs/release.ts'
-import type { Listening } from './announcements.ts'
+import type { TurnWatch } from './announcements.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { outcomeError, type AcquireOutcome } from '../../lock/outcome.ts'
 
@@ -25,7 +25,7 @@ export interface RetryOptions {
   attempt(waitMs: number): Promise<AcquireOutcome>
   /** The duration of the last attempt. */
   roundTripMs(): number
-  listen(): Listening
+  listen(): TurnWatch
   /** Had to wait, and waits no longer. */
   readonly stopped: (granted: boolean) => void
 }
@@ -101,7 +101,7 @@ export async function acquireWithin(options: RetryOptions): Promise<Lease> {
 function untilTurn(
   clock: Clock,
   delayMs: number,
-  listening: Listening | undefined,
+  listening: TurnWatch | undefined,
   roundTripMs: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {

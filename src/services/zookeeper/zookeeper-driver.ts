@@ -29,15 +29,15 @@ export interface ZooKeeperClaim extends Claim {
   readonly paths: readonly string[]
 }
 
-interface Waiter {
+interface NodeWaiter {
   wake: (() => void) | undefined
-  watching?: Set<Waiter>
+  watching?: Set<NodeWaiter>
   session?: Session
   paths?: readonly string[]
 }
 
 /** Waiters by the node that each waits for. A reconnected library sets its watches again. */
-type Watches = Map<string, Set<Waiter>>
+type Watches = Map<string, Set<NodeWaiter>>
 
 interface MultiResult {
   readonly path?: string
@@ -53,7 +53,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   readonly #options: SessionOptions
   readonly #root: string
   readonly #clock: Clock
-  readonly #waiters = new Map<string, Waiter>()
+  readonly #waiters = new Map<string, NodeWaiter>()
   readonly #watches = new WeakMap<Session, Watches>()
   #session: Session
   #isClosed = false
@@ -127,7 +127,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 
   listen(_resources: readonly string[], id: string): Listening {
-    const waiter: Waiter = { wake: undefined }
+    const waiter: NodeWaiter = { wake: undefined }
     this.#waiters.set(id, waiter)
     return {
       changed: () =>
@@ -258,7 +258,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     session: Session,
     { resources }: Wish,
     paths: readonly string[],
-    waiter: Waiter | undefined,
+    waiter: NodeWaiter | undefined,
   ): Promise<{ readonly resource: string; readonly path: string } | undefined> {
     for (let tries = 0; tries < MAX_PREDECESSOR_TRIES; tries++) {
       const found = await this.#before(session, resources, paths)
@@ -269,8 +269,8 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 
   /** One watch a node, however many waiters come and go. Returns whether the node is there. */
-  async #watch(session: Session, path: string, waiter: Waiter): Promise<boolean> {
-    const watches: Watches = this.#watches.get(session) ?? new Map<string, Set<Waiter>>()
+  async #watch(session: Session, path: string, waiter: NodeWaiter): Promise<boolean> {
+    const watches: Watches = this.#watches.get(session) ?? new Map<string, Set<NodeWaiter>>()
     this.#watches.set(session, watches)
     waiter.watching?.delete(waiter)
     const others = watches.get(path)

@@ -17,7 +17,7 @@ import {
   queueRedisOf,
   readSettings,
   type SettingFlags,
-  type Settings,
+  type CliSettings,
 } from './settings.ts'
 import { messageOf } from '../../message-of.ts'
 
@@ -27,13 +27,13 @@ export interface SharedFlags extends SettingFlags {
 
 /** What a command works with. What it opens is closed after it. */
 export class Cli {
-  readonly settings: Settings
+  readonly settings: CliSettings
   readonly out: Output
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
   readonly #closers: (() => unknown)[] = []
 
-  constructor(settings: Settings, out: Output, signal: AbortSignal) {
+  constructor(settings: CliSettings, out: Output, signal: AbortSignal) {
     this.settings = settings
     this.out = out
     this.signal = signal
@@ -88,13 +88,16 @@ export class Cli {
 
   /**
    * The queue's Redis. Asks it first: BullMQ would wait for a server that is not there.
-   * @throws UsageError when none is configured; Error when it does not answer.
+   * @param queue that it must have.
+   * @throws UsageError when none is configured; Error when it does not answer or lacks the queue.
    */
-  async requiredQueue(): Promise<QueueView> {
+  async requiredQueue(queue?: string): Promise<QueueView> {
     const view = this.#queueAt(queueRedisOf(this.settings))
     await view.server.command('PING').catch((error: unknown) => {
       throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
     })
+    const missing = queue === undefined ? undefined : await view.missing(queue)
+    if (missing !== undefined) throw new Error(missing)
     return view
   }
 
@@ -151,7 +154,7 @@ async function runTask(
   return code
 }
 
-function inspectionOptions({ maxLeaseMs = 0, timeoutMs }: Settings): LockOptions {
+function inspectionOptions({ maxLeaseMs = 0, timeoutMs }: CliSettings): LockOptions {
   return {
     maxLeaseMs: Math.max(maxLeaseMs, timeoutMs, MAX_LEASE_MS),
     // Only ZooKeeper needs one to be asked: it is the length of the session.

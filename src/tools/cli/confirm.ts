@@ -5,20 +5,19 @@ import type { Cli } from './cli.ts'
 
 /**
  * Says what the command does and breaks, and asks; notes a no.
- * @param agreed `flag` was given, which answers yes.
- * @throws UsageError where there is no terminal and the flag was not given.
+ * @param agreed `--yes` was given.
+ * @throws UsageError where there is no terminal and no `--yes`.
  */
 export async function confirmed(
   { out, signal }: Cli,
   warning: string,
   question: string,
   agreed = false,
-  flag = '--yes',
 ): Promise<boolean> {
   out.note(warning, { event: 'warning', message: warning })
   if (agreed) return true
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    throw new UsageError(`Not a terminal. Re-run with ${flag} to confirm.`)
+    throw new UsageError('Not a terminal. Re-run with --yes to confirm.')
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   try {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { UsageError } from './exit-code.ts'
 
 /** A server that listens. */
-export interface Listening {
+export interface OpenPort {
   readonly port: number
   close(): Promise<void>
 }
@@ -13,7 +13,7 @@ export interface Listening {
 export async function listen(
   server: Server,
   { host, port, flag }: { readonly host: string; readonly port: number; readonly flag: string },
-): Promise<Listening> {
+): Promise<OpenPort> {
   server.listen(port, host)
   try {
     await once(server, 'listening')

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The program `bullmq-redlock`. */
+import '../../telemetry/join.ts'
 import { CommanderError } from 'commander'
 import { EXIT } from './exit-code.ts'
 import { buildProgram } from './program.ts'

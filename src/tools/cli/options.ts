@@ -4,7 +4,7 @@ import { CONFIG, SETTINGS } from './settings.ts'
 
 export const EXIT_CODES_HELP = `Exit codes:
   0    done, healthy
-  1    it ran, and something needs attention: a finding, a bad line, an error
+  1    it ran, and something needs attention: a finding, a violation, an error
   2    the command line or the configuration cannot be used
   3    fewer than a quorum of the masters answer or vote; the lock service grants no lease
   130  stopped with Ctrl-C`

@@ -16,7 +16,7 @@ export class Output {
   }
 
   /** Standard error is a terminal, and the output is for people. */
-  get progressBar(): boolean {
+  get isWatched(): boolean {
     return process.stderr.isTTY && !this.json
   }
 

@@ -2,12 +2,9 @@
 import { Command } from 'commander'
 import { bootstrapCommand } from './commands/bootstrap.ts'
 import { cancelCommand } from './commands/cancel.ts'
-import { completionCommand } from './commands/completion.ts'
 import { dashboardCommand } from './commands/dashboard.ts'
 import { doctorCommand } from './commands/doctor.ts'
-import { enqueueCommand } from './commands/enqueue.ts'
 import { inspectCommand } from './commands/inspect.ts'
-import { leaksCommand } from './commands/leaks.ts'
 import { leasesCommand } from './commands/leases.ts'
 import { leaveLinesCommand } from './commands/leave-lines.ts'
 import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
@@ -24,7 +21,6 @@ const COMMANDS = [
   leasesCommand,
   inspectCommand,
   whyCommand,
-  leaksCommand,
   releaseCommand,
   pauseCommand,
   resumeCommand,
@@ -33,7 +29,6 @@ const COMMANDS = [
   cancelCommand,
   leaveLinesCommand,
   dashboardCommand,
-  enqueueCommand,
   workCommand,
   bootstrapCommand,
   verifyCommand,
@@ -59,7 +54,6 @@ ${EXIT_CODES_HELP}
 Every setting can be a flag, else an environment variable, else a key of the --config file.`,
     )
   for (const make of COMMANDS) program.addCommand(make())
-  program.addCommand(completionCommand(program))
   for (const one of [program, ...program.commands]) {
     one.exitOverride().configureOutput({
       writeErr: (text) => process.stderr.write(redacted(text)),

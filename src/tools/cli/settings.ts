@@ -7,7 +7,7 @@ import { shortened } from '../../options.ts'
 import { printable } from './printable.ts'
 import { redacted } from '../../redact.ts'
 
-export interface Settings {
+export interface CliSettings {
   readonly masters: readonly MasterAddress[]
   /** The address of another lock service; then there are no masters. */
   readonly locks: string | undefined
@@ -18,7 +18,7 @@ export interface Settings {
   readonly timeoutMs: number
 }
 
-type Key = keyof Settings
+type Key = keyof CliSettings
 
 /** A value and the name under which it was given. */
 interface Given {
@@ -42,7 +42,7 @@ const MAX_MASTERS = 99
 const DAY_MS = 86_400_000
 
 /** By their keys in the file, in the order of the help. */
-export const SETTINGS: { readonly [K in Key]: Setting<Settings[K]> } = {
+export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
   masters: {
     flag: '--master <url>',
     variable: 'BULLMQ_REDLOCK_MASTERS',
@@ -108,7 +108,7 @@ export type Environment = Readonly<Record<string, string | undefined>>
 export const CONFIG = { flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' }
 
 /** @throws UsageError for the first setting that cannot be used. */
-export function readSettings(flags: SettingFlags, env: Environment): Settings {
+export function readSettings(flags: SettingFlags, env: Environment): CliSettings {
   const path = flags.config ?? (env[CONFIG.variable] || undefined)
   const file = path === undefined ? {} : readFile(path)
   const find = (key: Key): Given | undefined => {
@@ -127,11 +127,11 @@ export function readSettings(flags: SettingFlags, env: Environment): Settings {
     throw new UsageError(`Both ${masters.source} and ${locks.source} are given: give one of them.`)
   }
   const found = KEYS.map((key) => [key, SETTINGS[key].read(find(key))])
-  return Object.fromEntries(found) as Settings
+  return Object.fromEntries(found) as CliSettings
 }
 
 /** @throws UsageError that says how to name them. */
-export function mastersOf({ masters, locks }: Settings): readonly MasterAddress[] {
+export function mastersOf({ masters, locks }: CliSettings): readonly MasterAddress[] {
   if (masters.length > 0) return masters
   if (locks !== undefined) {
     throw new UsageError(
@@ -146,7 +146,7 @@ export function mastersOf({ masters, locks }: Settings): readonly MasterAddress[
 }
 
 /** @throws UsageError that says how to name it. */
-export function queueRedisOf({ queueRedis }: Settings): MasterAddress {
+export function queueRedisOf({ queueRedis }: CliSettings): MasterAddress {
   if (queueRedis !== undefined) return queueRedis
   throw new UsageError(
     `The queue's Redis is not given. Give --queue-redis redis://queue:6379, or ${SETTINGS.queueRedis.variable}, ` +

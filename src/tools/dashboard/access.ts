@@ -28,7 +28,7 @@ export interface AccessOptions {
   readonly allowedHosts?: readonly string[]
 }
 
-export type Verdict = 'allowed' | 'wrong host' | 'foreign page' | 'login' | 'denied'
+export type AccessVerdict = 'allowed' | 'wrong host' | 'foreign page' | 'login' | 'denied'
 
 export const MIN_TOKEN_LENGTH = 16
 const COOKIE = 'bullmq-redlock-dashboard'
@@ -58,7 +58,7 @@ export class Access {
     this.#allowedHosts = allowedHosts.map((host) => host.toLowerCase())
   }
 
-  async of(request: IncomingMessage): Promise<Verdict> {
+  async of(request: IncomingMessage): Promise<AccessVerdict> {
     if (!this.#isHostAllowed(request)) return 'wrong host'
     if (isFromForeignPage(request)) return 'foreign page'
     if (this.#authorize !== undefined)

@@ -48,7 +48,7 @@ export function routedRequest(
   }
 }
 
-export interface Answer {
+export interface HttpAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
@@ -56,7 +56,7 @@ export interface Answer {
 
 export function give(
   { request, response }: Pick<RoutedRequest, 'request' | 'response'>,
-  { status, headers, body }: Answer,
+  { status, headers, body }: HttpAnswer,
 ): void {
   response.writeHead(status, headers)
   response.end(request.method === 'HEAD' ? undefined : body)
@@ -66,17 +66,21 @@ export function makeSafe(response: ServerResponse): void {
   for (const [name, value] of Object.entries(SAFE_HEADERS)) response.setHeader(name, value)
 }
 
-export function text(status: number, words: string, headers: Answer['headers'] = {}): Answer {
+export function text(
+  status: number,
+  words: string,
+  headers: HttpAnswer['headers'] = {},
+): HttpAnswer {
   const contentType = { 'content-type': 'text/plain; charset=utf-8' }
   return { status, headers: { ...contentType, ...headers }, body: `${words}\n` }
 }
 
-export function json(value: object, status = 200): Answer {
+export function json(value: object, status = 200): HttpAnswer {
   const headers = { 'content-type': 'application/json' }
   return { status, headers, body: `${JSON.stringify(value)}\n` }
 }
 
-export function redirect(status: 302 | 303, location: string, headers = {}): Answer {
+export function redirect(status: 302 | 303, location: string, headers = {}): HttpAnswer {
   return { status, headers: { location, ...headers }, body: '' }
 }
 

@@ -1,5 +1,5 @@
 /** The files of the page. */
-import type { Answer } from './answers.ts'
+import type { HttpAnswer } from './answers.ts'
 import { pageFile } from './page-files.ts'
 
 /** What the page loads beside itself. It is the same for every viewer. */
@@ -14,7 +14,7 @@ export function isPublic(name: string): boolean {
   return PUBLIC.has(name)
 }
 
-export async function file(name: string): Promise<Answer> {
+export async function file(name: string): Promise<HttpAnswer> {
   const headers = { 'content-type': PUBLIC.get(name) ?? 'text/html; charset=utf-8' }
   return { status: 200, headers, body: await pageFile(name) }
 }

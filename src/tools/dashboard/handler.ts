@@ -16,7 +16,7 @@ import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
 import { detailOf } from '../operator/resource-detail.ts'
-import { RunningJobs } from '../operator/running-jobs.ts'
+import { JobsUnderLeases } from '../operator/running-jobs.ts'
 import { Access } from './access.ts'
 import {
   routedRequest,
@@ -26,7 +26,7 @@ import {
   makeSafe,
   redirect,
   text,
-  type Answer,
+  type HttpAnswer,
   type RoutedRequest,
 } from './answers.ts'
 import { file, isPublic } from './assets.ts'
@@ -90,7 +90,7 @@ export function dashboardHandler(options: DashboardOptions): DashboardHandler {
   })
 }
 
-type Page = (to: RoutedRequest) => Promise<Answer | undefined>
+type Page = (to: RoutedRequest) => Promise<HttpAnswer | undefined>
 
 class Dashboard {
   readonly #options: ResolvedOptions
@@ -100,7 +100,7 @@ class Dashboard {
   readonly #queue: QueueView | undefined
   readonly #snapshots: Snapshots
   readonly #activity: ProcessActivity
-  readonly #jobs: RunningJobs | undefined
+  readonly #jobs: JobsUnderLeases | undefined
   readonly #wrongTokens = new WrongTokens()
   readonly #streams = new Set<EventStream>()
   readonly #pages: Readonly<Record<string, Page>> = {
@@ -122,7 +122,7 @@ class Dashboard {
     }
     if (queueRedis !== undefined) {
       this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs })
-      this.#jobs = new RunningJobs(this.#queue)
+      this.#jobs = new JobsUnderLeases(this.#queue)
     }
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
     this.#activity = new ProcessActivity(namespace)
@@ -160,7 +160,7 @@ class Dashboard {
   }
 
   /** Undefined when the answer has been begun. */
-  async #answer(to: RoutedRequest): Promise<Answer | undefined> {
+  async #answer(to: RoutedRequest): Promise<HttpAnswer | undefined> {
     const { path, request, mount } = to
     const verdict = await this.#access.of(request)
     if (verdict === 'wrong host') return text(421, REFUSALS[verdict])
@@ -182,19 +182,19 @@ class Dashboard {
     return verdict === 'allowed' ? this.#pages[path]?.(to) : this.#refusal(path, verdict)
   }
 
-  async #refusal(path: string, verdict: 'denied' | 'login'): Promise<Answer> {
+  async #refusal(path: string, verdict: 'denied' | 'login'): Promise<HttpAnswer> {
     if (verdict === 'denied') return text(403, REFUSALS.denied)
     if (path === '/') return this.#loginPage('')
     return text(401, 'A token is needed: `Authorization: Bearer …`.', BEARER)
   }
 
-  async #loginPage(problem: string): Promise<Answer> {
+  async #loginPage(problem: string): Promise<HttpAnswer> {
     const page = await file('login.html')
     const body = page.body.replace('<!-- problem -->', problem)
     return { status: 401, headers: { ...page.headers, ...BEARER }, body }
   }
 
-  async #login({ request, mount }: RoutedRequest): Promise<Answer> {
+  async #login({ request, mount }: RoutedRequest): Promise<HttpAnswer> {
     // A form that is too long ends the request, and with it its socket.
     const { remoteAddress } = request.socket
     if (!this.#access.accepts((await formOf(request)).get('token') ?? '')) {
@@ -205,7 +205,7 @@ class Dashboard {
     return redirect(303, './', { 'set-cookie': this.#access.cookie(`${mount}/`, secure) })
   }
 
-  #stream(to: RoutedRequest): Answer | undefined {
+  #stream(to: RoutedRequest): HttpAnswer | undefined {
     const { request, response } = to
     if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
     if (this.#snapshots.viewers >= MAX_VIEWERS) {
@@ -229,7 +229,7 @@ class Dashboard {
     return undefined
   }
 
-  async #resource(to: RoutedRequest): Promise<Answer> {
+  async #resource(to: RoutedRequest): Promise<HttpAnswer> {
     const name = to.query.get('name') ?? ''
     if (name === '' || name.length > MAX_NAME) {
       return text(400, `Expected \`name\` to have 1 to ${MAX_NAME} characters.`)

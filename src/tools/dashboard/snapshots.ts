@@ -41,7 +41,7 @@ interface Problem {
 }
 
 /** What is searched for, in leases and lines. */
-export interface Found {
+export interface SearchResult {
   readonly leases: LiveLeases
   readonly lines: Snapshot['lines']
 }
@@ -62,7 +62,7 @@ export class Snapshots {
   #loop: AbortController | undefined
   #last: { readonly snapshot: Snapshot; readonly takenAt: number } | undefined
   #taking: Promise<Snapshot> | undefined
-  #searches = new Map<string, Promise<Found>>()
+  #searches = new Map<string, Promise<SearchResult>>()
 
   constructor(options: SnapshotsOptions) {
     this.#options = options
@@ -96,7 +96,7 @@ export class Snapshots {
   }
 
   /** Whose resource contains the text. Asks the servers only where the snapshot was cut off. */
-  async search(snapshot: Snapshot, text: string): Promise<Found> {
+  async search(snapshot: Snapshot, text: string): Promise<SearchResult> {
     const { leases, lines } = snapshot
     if (text === '') return { leases, lines }
     return getOrInsert(this.#searches, text, () => this.#search(snapshot, text))
@@ -152,7 +152,7 @@ export class Snapshots {
     return snapshot
   }
 
-  async #search({ leases }: Snapshot, text: string): Promise<Found> {
+  async #search({ leases }: Snapshot, text: string): Promise<SearchResult> {
     const { locks } = this.#options
     const match = `*${globEscape(text)}*`
     const found = leases.truncated

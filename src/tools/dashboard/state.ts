@@ -10,7 +10,7 @@ import type { RunningJob } from '../operator/running-jobs.ts'
 import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../../redact.ts'
 import type { ResolvedOptions } from './options.ts'
-import type { Found, Snapshot } from './snapshots.ts'
+import type { SearchResult, Snapshot } from './snapshots.ts'
 import type { ProcessActivity, ProcessReport } from './process-activity.ts'
 
 export interface DashboardState {
@@ -86,10 +86,10 @@ export function leasePage({ leases }: LiveLeases, { sort, page }: View): LeasePa
   return { leases: sorted.slice((shown - 1) * ROWS, shown * ROWS), page: shown, pages }
 }
 
-type Order = (a: LiveLease, b: LiveLease) => number
+type LeaseOrder = (a: LiveLease, b: LiveLease) => number
 
 /** The one that needs attention comes first. */
-const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, Order>> = {
+const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, LeaseOrder>> = {
   holder: (a, b) => (a.holder < b.holder ? -1 : a.holder > b.holder ? 1 : 0),
   left: (a, b) => a.freeInMs - b.freeInMs,
   votes: (a, b) => a.votes - b.votes,
@@ -97,7 +97,7 @@ const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, Order>> = {
 
 export function stateOf(
   { at, diagnosis, changes, queues, history }: Snapshot,
-  { leases: found, lines }: Found,
+  { leases: found, lines }: SearchResult,
   { leases, page, pages }: LeasePage,
   jobs: ReadonlyMap<string, RunningJob>,
   activity: ProcessActivity,

@@ -1,6 +1,6 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
 import { quorumOf } from '../../redlock/quorum/quorum.ts'
-import { valuesOf, type Answer } from './fleet-probe.ts'
+import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import type { Finding } from '../../lock/finding.ts'
 import { duration } from './duration.ts'
 import { findingsOf } from './findings.ts'
@@ -62,21 +62,33 @@ export function diagnose(
   const margin = voting - quorum
   findings.push(...checkOwnClock(commonOffsetMs), ...checkFleet(masters.length, voting, quorum))
   if (queue !== undefined) findings.push(...checkQueue(queue, masters))
+  const diagnosis = { findings: [], masters: health, quorum, voting, margin, healthy: true }
+  return withFindings(diagnosis, findings)
+}
+
+/** With more findings, in their order. */
+export function withFindings<Found extends Diagnosis>(
+  diagnosis: Found,
+  more: readonly Finding[],
+): Found {
   const rank = ({ severity }: Finding): number => SEVERITIES.indexOf(severity)
-  findings.sort((a, b) => rank(a) - rank(b))
-  const healthy = findings.every(({ severity }) => severity === 'note')
-  return { findings, masters: health, quorum, voting, margin, healthy }
+  const findings = [...diagnosis.findings, ...more].sort((a, b) => rank(a) - rank(b))
+  const healthy = diagnosis.healthy && more.every(({ severity }) => severity === 'note')
+  return { ...diagnosis, findings, healthy }
 }
 
 /** This machine's clock counts as one among the masters': it may be the one that is wrong. */
-function commonOffset(masters: readonly Answer<MasterSurvey>[]): number {
+function commonOffset(masters: readonly ServerAnswer<MasterSurvey>[]): number {
   const offsets = valuesOf(masters).map(({ clockOffsetMs }) => clockOffsetMs)
   const sorted = [...offsets, 0].sort((a, b) => a - b)
   const middle = (sorted.length - 1) / 2
   return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
 }
 
-function duplicateOf(masters: readonly Answer<MasterSurvey>[], index: number): string | undefined {
+function duplicateOf(
+  masters: readonly ServerAnswer<MasterSurvey>[],
+  index: number,
+): string | undefined {
   const own = masters[index]
   if (own?.ok !== true || own.value.runId === '') return undefined
   const first = masters.find((other) => other.ok && other.value.runId === own.value.runId)

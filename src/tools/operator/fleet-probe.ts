@@ -25,7 +25,7 @@ export interface FleetProbeOptions {
 }
 
 /** What one master answered, or why it gave no answer. */
-export type Answer<Value> =
+export type ServerAnswer<Value> =
   | { readonly master: string; readonly ok: true; readonly value: Value }
   | { readonly master: string; readonly ok: false; readonly problem: string }
 
@@ -49,7 +49,7 @@ export class FleetProbe {
   }
 
   /** Asks all masters at once; the answers are in the order of the masters. */
-  each<Value>(question: (probe: Probe) => Promise<Value>): Promise<readonly Answer<Value>[]> {
+  each<Value>(question: (probe: Probe) => Promise<Value>): Promise<readonly ServerAnswer<Value>[]> {
     return Promise.all(this.#probes.map((probe) => answerOf(probe, question)))
   }
 
@@ -62,7 +62,7 @@ export class FleetProbe {
   }
 
   /** How complete these answers are. */
-  coverage(...rounds: readonly (readonly Answer<unknown>[])[]): Coverage {
+  coverage(...rounds: readonly (readonly ServerAnswer<unknown>[])[]): Coverage {
     return { masters: this.size, quorum: this.quorum, unreachable: unreachableMasters(rounds) }
   }
 
@@ -74,7 +74,7 @@ export class FleetProbe {
 export async function answerOf<Value>(
   probe: Probe,
   question: (probe: Probe) => Promise<Value>,
-): Promise<Answer<Value>> {
+): Promise<ServerAnswer<Value>> {
   try {
     return { master: probe.name, ok: true, value: await question(probe) }
   } catch (error) {
@@ -84,12 +84,12 @@ export async function answerOf<Value>(
 }
 
 /** What the masters that answered said. */
-export function valuesOf<Value>(answers: readonly Answer<Value>[]): readonly Value[] {
+export function valuesOf<Value>(answers: readonly ServerAnswer<Value>[]): readonly Value[] {
   return answers.flatMap((answer) => (answer.ok ? [answer.value] : []))
 }
 
 /** A master that gave no answer, and why. */
-export interface Unreachable {
+export interface UnreachableMaster {
   readonly master: string
   readonly problem: string
 }
@@ -98,7 +98,7 @@ export interface Unreachable {
 export interface Coverage {
   readonly masters: number
   readonly quorum: number
-  readonly unreachable: readonly Unreachable[]
+  readonly unreachable: readonly UnreachableMaster[]
 }
 
 export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
@@ -112,8 +112,8 @@ export function fewAnswer({ masters, unreachable }: Coverage): string {
 
 /** The first problem of each master. */
 function unreachableMasters(
-  rounds: readonly (readonly Answer<unknown>[])[],
-): readonly Unreachable[] {
+  rounds: readonly (readonly ServerAnswer<unknown>[])[],
+): readonly UnreachableMaster[] {
   const problems = new Map<string, string>()
   for (const answer of rounds.flat()) {
     if (!answer.ok && !problems.has(answer.master)) problems.set(answer.master, answer.problem)

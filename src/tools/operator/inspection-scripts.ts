@@ -36,13 +36,15 @@ return found
 /**
  * KEYS  any
  * ARGV  none
- * Returns  PTTL ms of each: -1 for a key without a time to live, -2 for one that is gone
+ * Returns  those without a time to live
  */
-export const lifetimesScript: Script = defineScript(
-  'lifetimes',
+export const immortalScript: Script = defineScript(
+  'immortal',
   `
 local found = {}
-for i, key in ipairs(KEYS) do found[i] = redis.call('PTTL', key) end
+for _, key in ipairs(KEYS) do
+  if redis.call('PTTL', key) == -1 then table.insert(found, key) end
+end
 return found
 `,
 )

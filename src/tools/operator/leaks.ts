@@ -1,101 +1,45 @@
-/** Keys without a time to live that must have one: restored, or persisted by hand. */
-import type { Probe } from './probe.ts'
+/** Keys of this package without a time to live: a restored backup, or PERSIST, leaves them. */
+import type { Finding } from '../../lock/finding.ts'
+import { findingsOf } from './findings.ts'
+import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape } from './glob.ts'
-import { valuesOf, type Coverage, type FleetProbe } from './fleet-probe.ts'
-import { lifetimesScript } from './inspection-scripts.ts'
-
-export interface Leak {
-  readonly master: string
-  readonly key: string
-  readonly kind: 'lease' | 'fence' | 'wait' | 'next' | 'tomb' | 'flag' | 'foreign'
-  readonly harm: string
-  readonly fix: string
-}
-
-export interface Leaks extends Coverage {
-  readonly leaks: readonly Leak[]
-  /** Some master has more keys than were looked at, or more leaks than were asked for. */
-  readonly truncated: boolean
-}
-
-export interface LeakSearch {
-  /** The most leaks to report of each master. */
-  readonly limit: number
-}
+import { immortalScript } from './inspection-scripts.ts'
+import type { Probe } from './probe.ts'
 
 /** The most keys that are looked at on each master. */
-const MAX_SCANNED = 1_000_000
-const PAGE = 500
-const DAY_MS = 86_400_000
+const MAX_SCANNED = 100_000
+/** The most keys that are named of each master. */
+const MAX_NAMED = 5
+const FIX =
+  '`bullmq-redlock release NAME --yes` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +
+  '`DEL KEY` for the others'
 
-export async function findLeaks(fleet: FleetProbe, search: LeakSearch): Promise<Leaks> {
-  const answers = await fleet.each((probe) => leaksOn(probe, fleet.namespace, search))
-  return {
-    leaks: valuesOf(answers).flatMap(({ leaks }) => leaks),
-    ...fleet.coverage(answers),
-    truncated: valuesOf(answers).some(({ complete }) => !complete),
+export async function checkLeaks(fleet: FleetProbe): Promise<readonly Finding[]> {
+  const answers = await fleet.each((probe) => immortalKeys(probe, fleet.namespace))
+  return answers.flatMap((answer) =>
+    findingsOf(answer.master, (report) => {
+      if (answer.ok) {
+        const keys = answer.value
+        if (keys.length === 0) return
+        const named = keys.slice(0, MAX_NAMED).join(', ')
+        const more = keys.length > MAX_NAMED ? `, and ${keys.length - MAX_NAMED} more` : ''
+        report('warning', 'no-expiry', `keys that never expire: ${named}${more}`, FIX)
+      } else if (answer.problem.startsWith('NOPERM')) {
+        const fact = `keys that never expire were not looked for: ${answer.problem}`
+        report('note', 'no-scan', fact, 'give this user the rights to SCAN and PTTL')
+      }
+    }),
+  )
+}
+
+/** All but the enrolment, the one key that lives as long as its master. */
+async function immortalKeys(probe: Probe, namespace: string): Promise<readonly string[]> {
+  const own = /^(?:(?:lease|fence|wait|next|tomb):|flag$)/
+  const found = new Set<string>()
+  for await (const page of probe.scan(`${globEscape(namespace)}:*`, MAX_SCANNED)) {
+    const keys = page.filter((key) => own.test(key.slice(namespace.length + 1)))
+    if (keys.length === 0) continue
+    for (const key of (await probe.run(immortalScript, keys, [])) as string[]) found.add(key)
   }
-}
-
-async function leaksOn(
-  probe: Probe,
-  namespace: string,
-  { limit }: LeakSearch,
-): Promise<{ readonly leaks: readonly Leak[]; readonly complete: boolean }> {
-  const leaks = new Map<string, Leak>()
-  const pages = probe.scan(`${globEscape(namespace)}:*`, MAX_SCANNED)
-  for (;;) {
-    const page = await pages.next()
-    if (page.done === true) return { leaks: [...leaks.values()], complete: page.value }
-    for (const key of await immortal(probe, page.value)) {
-      const leak = leakOf(probe.name, namespace, key)
-      if (leak !== undefined) leaks.set(key, leak)
-      if (leaks.size > limit) return { leaks: [...leaks.values()].slice(0, limit), complete: false }
-    }
-  }
-}
-
-async function immortal(probe: Probe, keys: readonly string[]): Promise<readonly string[]> {
-  const found: string[] = []
-  for (let start = 0; start < keys.length; start += PAGE) {
-    const page = keys.slice(start, start + PAGE)
-    const lifetimes = (await probe.run(lifetimesScript, page, [])) as readonly number[]
-    found.push(...page.filter((_, index) => lifetimes[index] === -1))
-  }
-  return found
-}
-
-/** Undefined for the enrolment, the one key that lives as long as its master. */
-function leakOf(master: string, namespace: string, key: string): Leak | undefined {
-  const rest = key.slice(namespace.length + 1)
-  if (rest === 'master') return undefined
-  const [word = ''] = rest.split(':', 1)
-  const kind = Object.hasOwn(KINDS, word) ? (word as Leak['kind']) : 'foreign'
-  const { harm, fix } = KINDS[kind]
-  const name = rest.slice(word.length + 1)
-  const filled = (text: string): string =>
-    text.replace(/NAME|KEY/g, (part) => (part === 'NAME' ? name : key))
-  return { master, key, kind, harm: filled(harm), fix: filled(fix) }
-}
-
-const DELETE = "DEL 'KEY'"
-
-/** NAME stands for the resource, KEY for the key. */
-const KINDS: Readonly<Record<Leak['kind'], Pick<Leak, 'harm' | 'fix'>>> = {
-  lease: {
-    harm: 'this master refuses `NAME` until the key is deleted',
-    fix: "bullmq-redlock release 'NAME' --force",
-  },
-  fence: {
-    harm: 'only memory: the counter never expires',
-    fix: `PEXPIRE 'KEY' ${DAY_MS}`,
-  },
-  wait: { harm: 'every release is announced, also when no client waits', fix: DELETE },
-  next: { harm: 'this master reserves `NAME` for the clients that the key names', fix: DELETE },
-  flag: { harm: 'only time: every call looks for waiters and tombstones', fix: DELETE },
-  tomb: { harm: 'only memory: its token is used once', fix: DELETE },
-  foreign: {
-    harm: 'not written by this version of bullmq-redlock',
-    fix: 'find out which program shares this namespace',
-  },
+  return [...found].sort()
 }

@@ -4,7 +4,7 @@ import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { heldBy, type HolderKey } from '../../redlock/quorum/quorum.ts'
 import { describeToken } from '../../lock/describe-token.ts'
-import { valuesOf, type Answer, type Coverage, type FleetProbe } from './fleet-probe.ts'
+import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
 import { leasesScript } from './inspection-scripts.ts'
 
 export interface LiveLease {
@@ -112,7 +112,7 @@ async function readLeases(
 
 /** Counts votes by resource and token. Pure. */
 export function mergeLeases(
-  answers: readonly Answer<readonly KeyView[]>[],
+  answers: readonly ServerAnswer<readonly KeyView[]>[],
   quorum: number,
 ): readonly LiveLease[] {
   const groups = new Map<string, KeyView[]>()

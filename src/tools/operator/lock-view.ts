@@ -1,4 +1,5 @@
 /** The locks as an operator looks at them: a fleet of masters, or a lock service besides Redis. */
+import type { Finding } from '../../lock/finding.ts'
 import type { ServiceHealth } from '../../lock/inspection.ts'
 import type { LockClient } from '../../lock/lock-client.ts'
 import { messageOf } from '../../message-of.ts'
@@ -7,6 +8,7 @@ import type { Probe } from './probe.ts'
 import { diagnose, type Diagnosis, type MasterHealth } from './diagnosis.ts'
 import { answerOf, type FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
+import { checkLeaks } from './leaks.ts'
 import {
   liveLeases,
   MAX_SLOTS,
@@ -25,6 +27,8 @@ export interface LockView {
    * @param maxLeaseMs as clients have it; by default, as most masters have it stored.
    */
   diagnose(queue?: Probe, maxLeaseMs?: number): Promise<Diagnosis | ServiceDiagnosis>
+  /** Keys that never expire. It scans, so it is not for every look. */
+  leaks(): Promise<readonly Finding[]>
   leases(search: LeaseSearch): Promise<LiveLeases>
   resource(resource: string): Promise<ResourceView>
   /** The slots of a resource that are held. */
@@ -34,6 +38,7 @@ export interface LockView {
 export function fleetView(fleet: FleetProbe): LockView {
   return {
     diagnose: async (queue, maxLeaseMs) => diagnose(await surveyFleet(fleet, queue), maxLeaseMs),
+    leaks: () => checkLeaks(fleet),
     leases: (search) => liveLeases(fleet, search),
     resource: (resource) => viewResource(fleet, resource),
     slots: (resource) => slotsOf(fleet, resource),
@@ -53,6 +58,7 @@ export function serviceView(locks: InspectedLocks): LockView {
   const leases = (search: LeaseSearch): Promise<LiveLeases> => leasesOf(locks, search)
   return {
     diagnose: (queue) => diagnoseService(locks, queue),
+    leaks: () => Promise.resolve([]),
     leases,
     resource: (resource) => resourceOf(locks, resource),
     slots: async (resource) => {

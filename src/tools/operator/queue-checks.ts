@@ -1,6 +1,6 @@
 /** What can be wrong with the queue's Redis. Pure. */
 import type { ServerSurvey } from './server-survey.ts'
-import type { Answer } from './fleet-probe.ts'
+import type { ServerAnswer } from './fleet-probe.ts'
 import type { Finding } from '../../lock/finding.ts'
 import { findingsOf, type Report } from './findings.ts'
 import { unreachable } from './master-checks.ts'
@@ -11,8 +11,8 @@ const MIN_VERSION = 5
 const RECOMMENDED_VERSION = 6.2
 
 export function checkQueue(
-  queue: Answer<ServerSurvey>,
-  masters: readonly Answer<MasterSurvey>[],
+  queue: ServerAnswer<ServerSurvey>,
+  masters: readonly ServerAnswer<MasterSurvey>[],
 ): readonly Finding[] {
   const where = `queue ${queue.master}`
   if (!queue.ok) return [unreachable(queue.problem, where)]

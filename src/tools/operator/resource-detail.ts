@@ -10,11 +10,11 @@ export interface ResourceDetail extends ResourceView {
   /** Of a resource with slots: which have a key. */
   readonly slots: readonly LiveLease[]
   /** Undefined where no queue is named. */
-  readonly line: Line | undefined
+  readonly line: ResourceLine | undefined
 }
 
 /** What the masters say stands for itself, so a queue that is away does not hide it. */
-export type Line = readonly DetailEntry[] | { readonly problem: string }
+export type ResourceLine = readonly DetailEntry[] | { readonly problem: string }
 
 interface DetailEntry extends LineEntry {
   /** Of a running job, as far as its worker keeps checkpoints. */

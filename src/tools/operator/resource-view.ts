@@ -3,7 +3,7 @@ import type { Inspection } from '../../lock/inspection.ts'
 import { holderAmong, inspectProcedure, type Seen } from '../../redlock/verbs/inspect.ts'
 import { describeToken } from '../../lock/describe-token.ts'
 import { callOf } from '../../redlock/wire/batch.ts'
-import { fewAnswer, type FleetProbe, type Unreachable } from './fleet-probe.ts'
+import { fewAnswer, type FleetProbe, type UnreachableMaster } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {
   /**
@@ -14,7 +14,7 @@ export interface ResourceView extends Inspection {
   readonly quorum: number
   /** How many masters answered. */
   readonly answered: number
-  readonly unreachable: readonly Unreachable[]
+  readonly unreachable: readonly UnreachableMaster[]
 }
 
 export async function viewResource(fleet: FleetProbe, resource: string): Promise<ResourceView> {

@@ -16,7 +16,7 @@ export interface RunningJob {
 /** The most leases that are looked at. */
 const MAX_LEASES = 200
 
-export class RunningJobs {
+export class JobsUnderLeases {
   readonly #queue: QueueView
   #known: ReadonlyMap<string, RunningJob> = new Map()
 

@@ -2,11 +2,11 @@
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import type { Probe } from './probe.ts'
 import type { ServerSurvey } from './server-survey.ts'
-import { answerOf, valuesOf, type Answer, type FleetProbe } from './fleet-probe.ts'
+import { answerOf, valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
 import { enrolmentScript } from './inspection-scripts.ts'
 
 /** What a master knows of its place in the fleet. */
-export interface Enrolment {
+export interface EnrolmentSurvey {
   /** Of the server process that was enrolled. */
   readonly runId: string
   readonly maxLeaseMs: number
@@ -18,14 +18,14 @@ export interface Enrolment {
 
 export interface MasterSurvey extends ServerSurvey {
   /** Undefined when no client has enrolled this master under the namespace. */
-  readonly enrolment: Enrolment | undefined
+  readonly enrolment: EnrolmentSurvey | undefined
 }
 
 export interface FleetSurvey {
   readonly namespace: string
-  readonly masters: readonly Answer<MasterSurvey>[]
+  readonly masters: readonly ServerAnswer<MasterSurvey>[]
   /** Undefined when no queue was named. */
-  readonly queue: Answer<ServerSurvey> | undefined
+  readonly queue: ServerAnswer<ServerSurvey> | undefined
 }
 
 export async function surveyFleet(fleet: FleetProbe, queue?: Probe): Promise<FleetSurvey> {
@@ -47,7 +47,7 @@ async function surveyMaster(probe: Probe, keys: Keyspace): Promise<MasterSurvey>
 }
 
 /** The fleet's `maxLeaseMs`, as most of its masters have it stored; undefined where none has. */
-export function maxLeaseOf(masters: readonly Answer<MasterSurvey>[]): number | undefined {
+export function maxLeaseOf(masters: readonly ServerAnswer<MasterSurvey>[]): number | undefined {
   const counts = new Map<number, number>()
   for (const { enrolment } of valuesOf(masters)) {
     if (enrolment === undefined) continue

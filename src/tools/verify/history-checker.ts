@@ -5,9 +5,9 @@
  * with the number of lines.
  */
 import { getOrInsert } from '../../get-or-insert.ts'
-import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
+import type { GrantedEvent, EndingKind, LeaseEvent } from './lease-event.ts'
 import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
-import { Timeline, type Conflict, type Entry } from './timeline.ts'
+import { Timeline, type Conflict, type TimelineEntry } from './timeline.ts'
 
 export interface HistoryOptions {
   /**
@@ -23,7 +23,7 @@ export interface HistoryOptions {
 export type Violation = Conflict | 'revived'
 export type Gap = 'lines' | 'grant' | 'end' | 'late' | 'unreadable'
 
-export interface Finding {
+export interface HistoryFinding {
   readonly kind: Violation | `missing-${Gap}`
   /** In words, with the evidence. */
   readonly text: string
@@ -44,7 +44,7 @@ export interface HistoryVerdict {
   /** How often a lease was extended. */
   readonly extensions: number
   /** `unended`: their process stopped logging while it held them. */
-  readonly endings: Readonly<Record<LeaseEnd | 'unended', number>>
+  readonly endings: Readonly<Record<EndingKind | 'unended', number>>
   /** How many of each kind. */
   readonly violations: Readonly<Record<Violation, number>>
   /** How many gaps of each kind. */
@@ -57,7 +57,7 @@ export interface HistoryVerdict {
   /** The longest time for which two leases overlapped. */
   readonly longestOverlapMs: number
   /** The first ones of each kind. */
-  readonly findings: readonly Finding[]
+  readonly findings: readonly HistoryFinding[]
   /** The option, or its default. */
   readonly clockSkewMs: number
 }
@@ -116,7 +116,7 @@ export class HistoryChecker {
       ...{ 'token-order': 0, 'token-repeated': 0, revived: 0 },
     },
     missing: { lines: 0, grant: 0, end: 0, late: 0, unreadable: 0 },
-    findings: [] as Finding[],
+    findings: [] as HistoryFinding[],
   }
 
   constructor({ clockSkewMs = CLOCK_SKEW_MS, windowMs = WINDOW_MS }: HistoryOptions = {}) {
@@ -297,7 +297,12 @@ export class HistoryChecker {
   }
 
   readonly #report = {
-    conflict: (kind: Conflict, first: Entry, second: Entry, overlapMs: number): void => {
+    conflict: (
+      kind: Conflict,
+      first: TimelineEntry,
+      second: TimelineEntry,
+      overlapMs: number,
+    ): void => {
       this.#found.longestOverlapMs = Math.max(this.#found.longestOverlapMs, overlapMs)
       const how = overlapMs > 0 ? ` for ${overlapMs.toFixed(3)} ms` : ''
       const text = `${WORDS[kind]}${how}: ${describe(first.record)}, ${describe(second.record)}`

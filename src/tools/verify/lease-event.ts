@@ -30,10 +30,10 @@ interface ExtendedEvent extends EventBase {
   readonly trustedForMs: number
 }
 
-export type LeaseEnd = 'released' | 'handed-over' | 'lost'
+export type EndingKind = 'released' | 'handed-over' | 'lost'
 
 interface EndedEvent extends EventBase {
-  readonly kind: LeaseEnd
+  readonly kind: EndingKind
 }
 
 export type LeaseEvent = GrantedEvent | ExtendedEvent | EndedEvent

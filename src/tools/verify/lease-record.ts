@@ -1,5 +1,5 @@
 /** One lease as its events tell it. */
-import type { GrantedEvent, LeaseEnd, LeaseEvent } from './lease-event.ts'
+import type { GrantedEvent, EndingKind, LeaseEvent } from './lease-event.ts'
 
 export interface LeaseRecord extends Pick<
   GrantedEvent,
@@ -16,7 +16,7 @@ export interface LeaseRecord extends Pick<
   /** The same on the machine's wall clock, for comparison with other machines. */
   readonly grantedWallMs: number
   trustedUntilWallMs: number
-  end: LeaseEnd | undefined
+  end: EndingKind | undefined
 }
 
 export function newRecord(event: GrantedEvent): LeaseRecord {

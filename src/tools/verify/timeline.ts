@@ -16,14 +16,14 @@ export interface TimelineSettings {
 }
 
 /** A lease on one name: the resource, or one slot of it. */
-export interface Entry {
+export interface TimelineEntry {
   readonly name: string
   readonly record: LeaseRecord
 }
 
 export interface TimelineReport {
   /** `overlapMs` is 0 for a conflict of tokens. */
-  conflict(kind: Conflict, first: Entry, second: Entry, overlapMs: number): void
+  conflict(kind: Conflict, first: TimelineEntry, second: TimelineEntry, overlapMs: number): void
   /** Two leases of different machines, too close together for their clocks. */
   uncertain(): void
 }
@@ -31,14 +31,14 @@ export interface TimelineReport {
 /** The fencing tokens of one name, of leases that are settled. */
 interface Tokens {
   /** The highest of those that surely ended before the leases to come. */
-  highest: Entry | undefined
-  recent: readonly Entry[]
+  highest: TimelineEntry | undefined
+  recent: readonly TimelineEntry[]
 }
 
 export class Timeline {
   readonly #settings: TimelineSettings
   /** Ordered by grant. */
-  #entries: Entry[] = []
+  #entries: TimelineEntry[] = []
   readonly #tokens = new Map<string, Tokens>()
   /** The latest end of a lease that is forgotten. */
   #forgottenUntilMs = -Infinity
@@ -48,7 +48,7 @@ export class Timeline {
   }
 
   /** False where it is too late: what it could conflict with may have been forgotten. */
-  add(entry: Entry): boolean {
+  add(entry: TimelineEntry): boolean {
     const grantedMs = this.#start(entry)
     const after = this.#entries.findLastIndex((other) => this.#start(other) <= grantedMs)
     this.#entries.splice(after + 1, 0, entry)
@@ -69,20 +69,20 @@ export class Timeline {
     if (done > 0) this.#entries = this.#entries.slice(done)
   }
 
-  #start({ record }: Entry): number {
+  #start({ record }: TimelineEntry): number {
     return this.#settings.clock === 'machine' ? record.grantedMs : record.grantedWallMs
   }
 
-  #end({ record }: Entry): number {
+  #end({ record }: TimelineEntry): number {
     return this.#settings.clock === 'machine' ? record.trustedUntilMs : record.trustedUntilWallMs
   }
 
   /** Leases of one machine are compared on its own clock, which is exact. */
-  #comparable(a: Entry, b: Entry): boolean {
+  #comparable(a: TimelineEntry, b: TimelineEntry): boolean {
     return this.#settings.clock === 'machine' || a.record.machine !== b.record.machine
   }
 
-  #compare(entry: Entry, from: number, report: TimelineReport): void {
+  #compare(entry: TimelineEntry, from: number, report: TimelineReport): void {
     const { uncertaintyMs } = this.#settings
     const endMs = this.#end(entry)
     for (let index = from; index < this.#entries.length; index++) {
@@ -97,7 +97,7 @@ export class Timeline {
     }
   }
 
-  #checkToken(entry: Entry, report: TimelineReport): void {
+  #checkToken(entry: TimelineEntry, report: TimelineReport): void {
     const tokens = getOrInsert(this.#tokens, entry.name, () => ({
       highest: undefined,
       recent: [],
@@ -105,7 +105,7 @@ export class Timeline {
     this.#forgetRecent(tokens, this.#start(entry))
     const { highest, recent } = tokens
     const mine = entry.record.fencingToken
-    const isRival = (other: Entry): boolean => this.#comparable(other, entry)
+    const isRival = (other: TimelineEntry): boolean => this.#comparable(other, entry)
     const ended = highest !== undefined && isRival(highest) ? [highest] : []
     const rivals = [...ended, ...recent.filter(isRival)]
     const same = rivals.find(({ record }) => record.fencingToken === mine)
@@ -119,7 +119,7 @@ export class Timeline {
    * Of those that ended before `startMs`, also by another clock, only the highest token matters.
    */
   #forgetRecent(tokens: Tokens, startMs: number): void {
-    const isOver = (entry: Entry): boolean =>
+    const isOver = (entry: TimelineEntry): boolean =>
       this.#end(entry) + this.#settings.uncertaintyMs <= startMs
     for (const entry of tokens.recent.filter(isOver)) {
       const highest = tokens.highest?.record.fencingToken ?? -Infinity
@@ -130,7 +130,7 @@ export class Timeline {
 }
 
 /** What it is when both are trusted at one moment. */
-function conflictOf(a: Entry, b: Entry): Conflict | undefined {
+function conflictOf(a: TimelineEntry, b: TimelineEntry): Conflict | undefined {
   if (a.name === b.name) return 'overlap'
   return a.record.slots === b.record.slots ? undefined : 'slots-differ'
 }

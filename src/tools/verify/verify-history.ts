@@ -1,6 +1,7 @@
 /** Reads the logs of several processes side by side, in the order of time, and judges them. */
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { HistoryChecker, type HistoryOptions, type HistoryVerdict } from './history-checker.ts'
 import { readLeaseEvent, type LeaseEvent } from './lease-event.ts'
 
@@ -30,14 +31,14 @@ export async function verifyHistoryFiles(
   options: VerifyOptions = {},
 ): Promise<HistoryVerdict> {
   return verifyHistory(
-    paths.map((path) => ({ name: path, lines: linesOf(path) })),
+    paths.map((path) => ({ name: path, lines: linesOf(() => createReadStream(path)) })),
     options,
   )
 }
 
 /** Opened when it is read: readline drops the lines that come before they are read. */
-async function* linesOf(path: string): AsyncGenerator<string, void, undefined> {
-  yield* createInterface({ input: createReadStream(path), crlfDelay: Infinity })
+export async function* linesOf(open: () => Readable): AsyncGenerator<string, void, undefined> {
+  yield* createInterface({ input: open(), crlfDelay: Infinity })
 }
 
 /** A source, its next event about a lease, and when that was. */

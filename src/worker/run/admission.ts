@@ -1,6 +1,6 @@
 /** How a job that may run comes by its lease, unless the job before it has left it one. */
 import { jitteredMs } from '../../backoff.ts'
-import { sleep, type Clock } from '../../clock.ts'
+import { sleep, systemClock } from '../../clock.ts'
 import type { LeaseOptions } from '../../lock/acquire-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
@@ -15,7 +15,6 @@ const TAKEN_RETRIES_MS = [2, 2, 4, 8, 16]
 export interface AdmissionOptions {
   readonly locks: LockService
   readonly leaseOptions: LeaseOptions
-  readonly clock: Clock
   /** No job of its line is ahead of it, so a holder is about to end. */
   readonly isTurn: boolean
   /** Those that are set for its resource, in place of those of the worker. */
@@ -26,7 +25,7 @@ export async function leaseFor(
   resources: readonly string[],
   options: AdmissionOptions,
 ): Promise<AcquireOutcome> {
-  const { locks, leaseOptions, clock, isTurn, slots } = options
+  const { locks, leaseOptions, isTurn, slots } = options
   const hasOwnSlots = slots !== undefined && resources.length === 1
   let splits = 0
   for (let tries = 0; ; tries++) {
@@ -36,10 +35,10 @@ export async function leaseFor(
     const takenMs = TAKEN_RETRIES_MS[tries]
     if (takenMs === undefined) return outcome
     if (outcome.status === 'taken' && isTurn) {
-      await sleep(clock, takenMs)
+      await sleep(systemClock, takenMs)
     } else if (outcome.status === 'split' && splits < SPLIT_TRIES) {
       const { min, max } = SPLIT_RETRY_MS
-      await sleep(clock, jitteredMs(splits, min, max, clock.random()))
+      await sleep(systemClock, jitteredMs(splits, min, max, systemClock.random()))
       splits++
     } else {
       return outcome
@@ -55,12 +54,12 @@ export async function leaseFor(
 async function acquireSlot(
   resources: readonly string[],
   slots: number,
-  { locks, leaseOptions, clock }: AdmissionOptions,
+  { locks, leaseOptions }: AdmissionOptions,
 ): Promise<AcquireOutcome> {
   const { slots: own = 1, ...rest } = leaseOptions
   const names = claimsFor(resources, Math.max(2, slots), 0).slice(0, slots)
   const claims = own === 1 ? [resources, ...names.slice(1)] : names
-  const first = Math.floor(clock.random() * claims.length)
+  const first = Math.floor(systemClock.random() * claims.length)
   return tryEach([...claims.slice(first), ...claims.slice(0, first)], (claim) =>
     locks.tryAcquire(claim, rest),
   )

@@ -5,7 +5,7 @@
 import type { Job } from 'bullmq'
 import type { Lease } from '../../lock/lease.ts'
 import type { LineBackend, TakenJob, Taking } from '../../line/line-backend.ts'
-import type { Members } from './batch.ts'
+import type { BatchMembers } from './batch.ts'
 import type { Insist } from './checkpoints.ts'
 import type { Running } from './running-jobs.ts'
 
@@ -13,10 +13,10 @@ import type { Running } from './running-jobs.ts'
 export type OpenTaken<Data, Result, Name extends string> = (
   found: readonly TakenJob[],
   token: string,
-) => Promise<readonly Taken<Data, Result, Name>[]>
+) => Promise<readonly OpenedJob<Data, Result, Name>[]>
 
 /** A job that was taken for a batch. */
-export interface Taken<Data, Result, Name extends string> {
+export interface OpenedJob<Data, Result, Name extends string> {
   readonly job: Job<Data, Result, Name>
   /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
   readonly run: () => Promise<void>
@@ -62,7 +62,7 @@ export class Batches<Data, Result, Name extends string> {
     resources: readonly string[],
     lease: Lease,
     insist: Insist,
-  ): Members<Data, Result, Name> | undefined {
+  ): BatchMembers<Data, Result, Name> | undefined {
     const lines = this.#lines
     const { job } = first
     const taking = this.takingOf(resources, job.token)

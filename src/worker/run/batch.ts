@@ -5,7 +5,7 @@
  * the first one last: its trip hands the line on.
  */
 import type { Job } from 'bullmq'
-import { sleep, type Clock } from '../../clock.ts'
+import { sleep, systemClock } from '../../clock.ts'
 import { integerOption, knownOptions, refuse } from '../../options.ts'
 import type { JobLease } from './job-lease.ts'
 
@@ -89,7 +89,7 @@ export function batchedOf<Data, Result, Name extends string>(
 }
 
 /** The jobs of a batch behind its first one. */
-export interface Members<Data, Result, Name extends string> {
+export interface BatchMembers<Data, Result, Name extends string> {
   /** The next jobs that sleep in the line, in their order. */
   take(most: number): Promise<readonly Job<Data, Result, Name>[]>
   /**
@@ -104,18 +104,17 @@ export async function runBatch<Data, Result, Name extends string>(
   { size, waitMs, run }: Batched<Data, Result, Name>,
   first: Job<Data, Result, Name>,
   lease: JobLease & string,
-  members: Members<Data, Result, Name>,
-  clock: Clock,
+  members: BatchMembers<Data, Result, Name>,
 ): Promise<Result> {
   const jobs = [first]
-  const until = clock.now() + waitMs
+  const until = systemClock.now() + waitMs
   const gather = async (): Promise<void> => {
     for (;;) {
       jobs.push(...(await members.take(size - jobs.length)))
-      const leftMs = until - clock.now()
+      const leftMs = until - systemClock.now()
       if (jobs.length >= size || leftMs <= 0 || lease.signal.aborted) return
       const pollMs = Math.max(MIN_POLL_MS, waitMs / POLLS)
-      await sleep(clock, Math.min(leftMs, pollMs), lease.signal)
+      await sleep(systemClock, Math.min(leftMs, pollMs), lease.signal)
     }
   }
   let outcomes: readonly PromiseSettledResult<Result>[]

@@ -2,12 +2,11 @@
  * Keeps a worker from fetching jobs that it would only give back: open while the lock masters have
  * no quorum. A probe finds out when they have one again.
  */
-import { sleep, type Clock } from '../../clock.ts'
+import { sleep, systemClock } from '../../clock.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 
 export interface BreakerOptions {
   readonly locks: LockService
-  readonly clock: Clock
   /** A resource that no other client asks for. */
   readonly probeResource: string
   readonly signal: AbortSignal
@@ -38,10 +37,10 @@ export class Breaker {
   }
 
   async #untilReachable(): Promise<void> {
-    const { clock, signal } = this.#options
+    const { signal } = this.#options
     while (!signal.aborted) {
       try {
-        await sleep(clock, PROBE_MS.min + clock.random() * PROBE_MS.spread, signal)
+        await sleep(systemClock, PROBE_MS.min + systemClock.random() * PROBE_MS.spread, signal)
         if (await this.#isReachable()) break
       } catch {
         return // The worker or the lock service is closing.

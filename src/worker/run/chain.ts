@@ -10,7 +10,7 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
-import { Deadlines, type Clock, type Deadline, type Expiring } from '../../clock.ts'
+import { Deadlines, systemClock, type Deadline, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/acquire-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
@@ -32,7 +32,6 @@ export interface Reserved {
 export interface ChainOptions {
   readonly locks: LockService
   readonly leaseOptions: LeaseOptions
-  readonly clock: Clock
   /** Milliseconds of work that a line may do in front of others. */
   readonly burstMs: number
 }
@@ -64,19 +63,16 @@ const BUSY = 0.5
 
 export class Chain {
   readonly #options: ChainOptions
-  readonly #load: LoopLoad
-  readonly #finishing: Deadlines
-  readonly #starting: Deadlines
+  readonly #load = new LoopLoad()
+  readonly #finishing = new Deadlines(systemClock)
+  readonly #starting = new Deadlines(systemClock)
   readonly #reserved = new Map<string, Link>()
   /** Jobs whose last trip is under way. */
   #ending = 0
 
-  constructor({ locks, leaseOptions, clock, burstMs }: ChainOptions) {
+  constructor({ locks, leaseOptions, burstMs }: ChainOptions) {
     const { slots: _, ...rest } = leaseOptions
-    this.#options = { locks, leaseOptions: Object.freeze(rest), clock, burstMs }
-    this.#load = new LoopLoad(clock)
-    this.#finishing = new Deadlines(clock)
-    this.#starting = new Deadlines(clock)
+    this.#options = { locks, leaseOptions: Object.freeze(rest), burstMs }
   }
 
   /** What was kept for a job, for the worker that runs it now. */
@@ -113,7 +109,7 @@ export class Chain {
       offers: isSpent && isOneOfMany && this.#isBusy(workedMs),
       takes,
     }
-    const link = new Link(this, lease, move, this.#options.clock.now())
+    const link = new Link(this, lease, move, systemClock.now())
     link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
     this.#ending++
     return link

@@ -7,7 +7,7 @@ import { RateLimitError } from 'bullmq'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { isFresh } from '../../lock/trust.ts'
 import type { Channel } from '../../channel.ts'
-import type { Clock } from '../../clock.ts'
+import { systemClock } from '../../clock.ts'
 import { ofJob } from '../../log.ts'
 import { childLogger, type Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
@@ -82,7 +82,6 @@ export interface JobLease {
 /** Where a job's steps are told, and its lines logged. */
 interface Told {
   readonly channel: Channel
-  readonly clock: Clock
   readonly logger: Logger
 }
 
@@ -158,14 +157,14 @@ export class SteppedLease extends String implements JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
-    const { channel, clock } = this.#told
+    const { channel } = this.#told
     const about = { job: this.#running.job, lease: this.#lease, step: name }
     channel.tell('step:started', about)
-    const startedAt = clock.now()
+    const startedAt = systemClock.now()
     const running = channel.within({ kind: 'step', ...about }, () => this.#step(name, fn))
     if (!channel.hears('step:ended')) return running
     const ended = (outcome: 'done' | 'failed') => (): void => {
-      channel.tell('step:ended', { ...about, outcome, tookMs: clock.now() - startedAt })
+      channel.tell('step:ended', { ...about, outcome, tookMs: systemClock.now() - startedAt })
     }
     running.then(ended('done'), ended('failed'))
     return running

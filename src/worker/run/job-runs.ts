@@ -17,7 +17,7 @@
 import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
 import { messageOf } from '../../message-of.ts'
 import pRetry from 'p-retry'
-import { withinMs, type Clock } from '../../clock.ts'
+import { systemClock, withinMs } from '../../clock.ts'
 import {
   LeaseLostError,
   RedlockClosedError,
@@ -56,7 +56,6 @@ import {
 export interface JobRunsOptions<Data, Result, Name extends string> {
   readonly locks: LockService
   readonly leaseOptions: LeaseOptions
-  readonly clock: Clock
   readonly resource: ResourceOf<Data>
   readonly processor: (
     job: Job<Data, Result, Name>,
@@ -229,10 +228,10 @@ export class JobRuns<Data, Result, Name extends string> {
     slots: number | undefined,
   ): Promise<Lease> {
     if (this.#isStopping()) throw new NotStarted()
-    const { locks, leaseOptions, clock, ordered, lines } = this.#options
+    const { locks, leaseOptions, ordered, lines } = this.#options
     const isTurn = lines !== undefined && ordered === true
     const outcome = await this.#untilDone(running, () =>
-      leaseFor(resources, { locks, leaseOptions, clock, isTurn, slots }),
+      leaseFor(resources, { locks, leaseOptions, isTurn, slots }),
     )
     if (outcome.status !== 'granted') return this.#requeue(running, resources, outcome)
     // rule: no-job-starts-while-its-worker-stops
@@ -247,13 +246,11 @@ export class JobRuns<Data, Result, Name extends string> {
     outcome: NotGranted,
   ): Promise<never> {
     const { job, token } = running
-    const { clock, maxWaitMs, maxUnreachableMs } = this.#options
-    if (job.timestamp + maxWaitMs <= clock.wallNow()) throw this.#waitedTooLong(resources)
-    const startedAt = clock.now()
-    const why = await this.#untilDone(running, () =>
-      requeue(job, token, outcome, clock, maxUnreachableMs),
-    )
-    throw this.#requeued(job, why, clock.now() - startedAt)
+    const { maxWaitMs, maxUnreachableMs } = this.#options
+    if (job.timestamp + maxWaitMs <= systemClock.wallNow()) throw this.#waitedTooLong(resources)
+    const startedAt = systemClock.now()
+    const why = await this.#untilDone(running, () => requeue(job, token, outcome, maxUnreachableMs))
+    throw this.#requeued(job, why, systemClock.now() - startedAt)
   }
 
   /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
@@ -273,13 +270,13 @@ export class JobRuns<Data, Result, Name extends string> {
     running: Running<Data, Result, Name>,
     start: Start,
   ): Promise<Result> {
-    const { clock, channel, lines } = this.#options
+    const { channel, lines } = this.#options
     const { job, token, signal } = running
     const { resources, turn, reserved } = start
     signal.follow(lease)
     this.#tellStarted(job, lease, reserved?.endedAt)
     running.lease = lease
-    const startedAt = clock.now()
+    const startedAt = systemClock.now()
     let isDone = false
     try {
       const result = await this.#process(lease, running, start)
@@ -297,7 +294,7 @@ export class JobRuns<Data, Result, Name extends string> {
     } finally {
       signal.end()
       const lost = lossOf(lease)
-      const workedMs = clock.now() - startedAt
+      const workedMs = systemClock.now() - startedAt
       if (lines === undefined) await lease.release()
       else if (isDone && lost === undefined && start.lines !== '' && !this.#isStopping()) {
         const end = this.#chain.end({
@@ -328,7 +325,7 @@ export class JobRuns<Data, Result, Name extends string> {
     { resources, shared }: Start,
   ): Promise<Result> {
     const { job, signal } = running
-    const { processor, checkpoints, results, clock, channel } = this.#options
+    const { processor, checkpoints, results, channel } = this.#options
     // Another job may have stored a result between the first read and the lease.
     const stored = shared && (await this.#untilDone(running, () => shared.claim(lease)))
     if (stored !== undefined) return stored.value as Result
@@ -348,7 +345,7 @@ export class JobRuns<Data, Result, Name extends string> {
       const result =
         batched === undefined || members === undefined
           ? await processor(job, given, ...args)
-          : await runBatch(batched, job, given, members, clock)
+          : await runBatch(batched, job, given, members)
       if (shared !== undefined) await insist(() => shared.keep(lease, result))
       return result
     } catch (error) {
@@ -364,11 +361,11 @@ export class JobRuns<Data, Result, Name extends string> {
     running: Running<Data, Result, Name>,
   ): Promise<Result> {
     const { job } = running
-    const { clock, lines: backend } = this.#options
+    const { lines: backend } = this.#options
     running.batch = first.signal
     running.lease = lease
     this.#tellStarted(job, lease, undefined)
-    const startedAt = clock.now()
+    const startedAt = systemClock.now()
     let isDone = false
     try {
       const result = settledValue(await outcome)
@@ -382,13 +379,13 @@ export class JobRuns<Data, Result, Name extends string> {
     } finally {
       running.signal.end()
       backend?.ends(job, plainEnding(job, lines))
-      this.#tellEnded(job, lease, isDone, clock.now() - startedAt)
+      this.#tellEnded(job, lease, isDone, systemClock.now() - startedAt)
     }
   }
 
   /** @param handedOverAt when the job before it on this worker had done its work. */
   #tellStarted(job: Job, lease: Lease, handedOverAt: number | undefined): void {
-    const { channel, clock } = this.#options
+    const { channel } = this.#options
     if (!channel.hears('job:started')) return
     const dueAt = job.timestamp + (job.opts.delay ?? 0)
     const isFirst = job.attemptsMade === 0 && job.stalledCounter === 0
@@ -396,8 +393,8 @@ export class JobRuns<Data, Result, Name extends string> {
       job,
       lease,
       attempt: job.attemptsMade + 1,
-      waitedMs: isFirst ? Math.max(0, clock.wallNow() - dueAt) : undefined,
-      handOffMs: handedOverAt === undefined ? undefined : clock.now() - handedOverAt,
+      waitedMs: isFirst ? Math.max(0, systemClock.wallNow() - dueAt) : undefined,
+      handOffMs: handedOverAt === undefined ? undefined : systemClock.now() - handedOverAt,
     })
   }
 
@@ -463,10 +460,10 @@ export class JobRuns<Data, Result, Name extends string> {
     { job, token }: Running<Data, Result, Name>,
     reserved: Reserved | undefined,
   ): Promise<never> {
-    const { clock, channel } = this.#options
+    const { channel } = this.#options
     await reserved?.lease.release()
     // A queue that does not answer finds the job stalled later: no attempt is used either way.
-    await withinMs(clock, GIVE_BACK_LIMIT_MS, giveBack(job, token, clock)).catch(() => undefined)
+    await withinMs(systemClock, GIVE_BACK_LIMIT_MS, giveBack(job, token)).catch(() => undefined)
     channel.tell('job:given-back', { job })
     throw new DelayedError('requeued: it could not run here')
   }

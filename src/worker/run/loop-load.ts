@@ -1,6 +1,6 @@
 /** How busy this process is: the part of its time in which its event loop does not wait. */
 import { performance } from 'node:perf_hooks'
-import type { Clock } from '../../clock.ts'
+import { systemClock } from '../../clock.ts'
 
 type Utilization = ReturnType<typeof performance.eventLoopUtilization>
 
@@ -9,18 +9,13 @@ const MIN_WINDOW_MS = 25
 const MAX_WINDOW_MS = 1_000
 
 export class LoopLoad {
-  readonly #clock: Clock
   #readAt = -Infinity
   #read: Utilization | undefined
   #load = 0
 
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
   /** Between 0 and 1, since the reading before; 0 where that is long ago. */
   get(): number {
-    const now = this.#clock.now()
+    const now = systemClock.now()
     const windowMs = now - this.#readAt
     if (windowMs < MIN_WINDOW_MS) return this.#load
     const read = performance.eventLoopUtilization()

@@ -4,7 +4,7 @@
  */
 import type { Job } from 'bullmq'
 import { jitteredMs } from '../../backoff.ts'
-import type { Clock } from '../../clock.ts'
+import { systemClock } from '../../clock.ts'
 import { outcomeError, type NotGranted } from '../../lock/outcome.ts'
 
 /** Why and for how long a job was requeued. */
@@ -67,20 +67,19 @@ export async function requeue(
   job: Job,
   token: string | undefined,
   outcome: NotGranted,
-  clock: Clock,
   maxUnreachableMs: number,
 ): Promise<Requeue> {
   const tries = earlierRequeues(job)
-  const delayMs = requeueDelayMs(outcome, tries, clock.random(), maxUnreachableMs)
+  const delayMs = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
   const reason = outcomeError(outcome).message
   if (isMilestone(tries)) await job.log(`waits ${delayMs} ms: ${reason}`)
-  await job.moveToDelayed(clock.wallNow() + delayMs, token)
+  await job.moveToDelayed(systemClock.wallNow() + delayMs, token)
   return { status: outcome.status, resource: outcome.resource, delayMs, reason }
 }
 
 /** Gives back a job that must stop here; it may start elsewhere once this worker takes none. */
-export async function giveBack(job: Job, token: string | undefined, clock: Clock): Promise<void> {
-  await job.moveToDelayed(clock.wallNow() + GIVEN_BACK_MS, token)
+export async function giveBack(job: Job, token: string | undefined): Promise<void> {
+  await job.moveToDelayed(systemClock.wallNow() + GIVEN_BACK_MS, token)
 }
 
 /** The 1st, 2nd, 4th, 8th, … time, so that a long wait does not fill the queue's memory. */

@@ -28,9 +28,9 @@ const peekScript = keyScript('worker/lua/peek-result')
 const dropScript = keyScript('worker/lua/drop-result')
 
 /** The place of a job that takes no result of a computation that began before it was added. */
-type Asker = readonly [line: string, place: string]
+type PlaceInLine = readonly [line: string, place: string]
 /** A job that takes any result. */
-const ANY: Asker = ['', '']
+const ANY: PlaceInLine = ['', '']
 
 /** The holder that writes: the lease's resource and fencing token. */
 export interface Writer {
@@ -51,7 +51,10 @@ export class ResultStore {
   }
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
-  async peek(store: string, asker: Asker = ANY): Promise<{ readonly value: unknown } | undefined> {
+  async peek(
+    store: string,
+    asker: PlaceInLine = ANY,
+  ): Promise<{ readonly value: unknown } | undefined> {
     const text = await this.#backend.run(peekScript, store, asker)
     return typeof text === 'string' ? { value: this.#parse(store, text) } : undefined
   }
@@ -64,7 +67,7 @@ export class ResultStore {
     store: string,
     writer: Writer,
     ttlMs: number,
-    asker: Asker = ANY,
+    asker: PlaceInLine = ANY,
   ): Promise<ReadonlyMap<string, unknown>> {
     const args = [writer.fencingToken, Math.ceil(ttlMs), ...asker]
     const fields = fieldsOf(await this.#backend.run(claimScript, store, args), writer)
@@ -154,7 +157,7 @@ export function stepsKey(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string 
 function askerOf(
   job: Pick<Job, 'id' | 'prefix' | 'queueName' | 'timestamp'>,
   [line = '']: readonly string[],
-): Asker {
+): PlaceInLine {
   const base = `${job.prefix}:${job.queueName}:`
   return [line, `${base}${job.id ?? ''} ${Buffer.byteLength(base)} ${job.timestamp}`]
 }

@@ -5,7 +5,7 @@
 import type { Job } from 'bullmq'
 import { JobCancelledError, JobLockLostError } from '../../errors.ts'
 import type { Channel } from '../../channel.ts'
-import type { Clock } from '../../clock.ts'
+import { systemClock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { cancelRequests } from '../../line/cancel.ts'
@@ -31,7 +31,6 @@ export interface Running<Data = any, Result = any, Name extends string = string>
 }
 
 export interface RunningJobsOptions {
-  readonly clock: Clock
   readonly lines?: LineBackend | undefined
   readonly channel: Channel
 }
@@ -60,7 +59,7 @@ export class RunningJobs {
       job,
       token,
       signal: new JobSignal(signal),
-      startedAt: this.#options.clock.now(),
+      startedAt: systemClock.now(),
       lease: undefined,
     }
     this.#jobs.add(running)
@@ -81,7 +80,7 @@ export class RunningJobs {
    * elsewhere.
    */
   loseLocksBefore(renewedAt: number, lockMs: number): void {
-    const now = this.#options.clock.now()
+    const now = systemClock.now()
     for (const run of this.#jobs) {
       if (now - Math.max(renewedAt, run.startedAt) > lockMs) this.#stop(run)
     }

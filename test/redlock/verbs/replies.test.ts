@@ -1,6 +1,6 @@
 /** Which reply is which vote, for every verb, and what grants that differ add up to. */
 import { describe, expect, test } from 'vitest'
-import type { Fleet } from '../../../src/redlock/fleet/fleet.ts'
+import type { LockFleet } from '../../../src/redlock/fleet/fleet.ts'
 import { Acquire } from '../../../src/redlock/verbs/acquire.ts'
 import { Confirm } from '../../../src/redlock/verbs/confirm.ts'
 import { Extend } from '../../../src/redlock/verbs/extend.ts'
@@ -14,8 +14,7 @@ import { FakeClock } from '../../../src/testing/index.ts'
 const MAX_LEASE_MS = 1_000
 const PROPOSAL = 1_800_000
 const COUNTER = 1_700_000
-const claim = { resources: ['r'], token: 'token@owner' }
-const wish = { leaseMs: 500, waitMs: 0, waiter: '' }
+const attempt = { resources: ['r'], token: 'token@owner', leaseMs: 500, waitMs: 0, waiter: '' }
 
 interface Clocks {
   readonly suspendedMs?: number
@@ -23,36 +22,36 @@ interface Clocks {
 }
 
 /** A fleet of which no server is asked: what a verb reads is given by the test. */
-function fleetWith({ suspendedMs = 0, isOutOfLine = false }: Clocks = {}): Fleet {
+function fleetWith({ suspendedMs = 0, isOutOfLine = false }: Clocks = {}): LockFleet {
   return {
     settings: { clock: new FakeClock(), masterTimeoutMs: 50, maxLeaseMs: MAX_LEASE_MS },
     clocks: { suspendedMs: () => suspendedMs, isOutOfLine: () => isOutOfLine },
     voted: () => undefined,
     inBackground: () => undefined,
-  } as unknown as Fleet
+  } as unknown as LockFleet
 }
 
 /** It is not enrolled, so no release is repeated. */
 const master = { whenEnrolled: () => Promise.resolve(false) } as Partial<Master> as Master
 const replied = (reply: unknown): CallResult => ({ ok: true, reply }) as CallResult
-const acquire = (clocks?: Clocks): Acquire => new Acquire(fleetWith(clocks), claim, wish, PROPOSAL)
+const acquire = (clocks?: Clocks): Acquire => new Acquire(fleetWith(clocks), attempt, PROPOSAL)
 
 type Read = (result: CallResult) => Vote | Promise<Vote>
 
 const READS: Readonly<Record<string, Read>> = {
   acquire: (result) => acquire().read(master, result),
-  confirm: (result) => new Confirm(fleetWith(), claim, COUNTER).read(master, result),
-  extend: (result) => new Extend(fleetWith(), claim, COUNTER, 500, 50).read(master, result),
+  confirm: (result) => new Confirm(fleetWith(), attempt, COUNTER).read(master, result),
+  extend: (result) => new Extend(fleetWith(), attempt, COUNTER, 50).read(master, result),
   heal: (result) => {
     const answering = {
       ask: (request: Request) => {
         request.asker.hear(request, result)
       },
     } as Partial<Master> as Master
-    return heal(fleetWith(), answering, claim, COUNTER, 500)
+    return heal(fleetWith(), answering, attempt, COUNTER)
   },
   release: (result) => {
-    const terms = { claim, leaseMs: 500, isUnsettled: () => false, graceMs: 0, waiter: '' }
+    const terms = { attempt, isUnsettled: () => false, graceMs: 0, waiter: '' }
     return new Release(fleetWith(), terms).read(master, result)
   },
 }
@@ -139,9 +138,9 @@ describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([
 })
 
 test('which vote counts for a verb', () => {
-  const confirm = new Confirm(fleetWith(), claim, COUNTER)
-  const extend = new Extend(fleetWith(), claim, COUNTER, 500, 50)
-  const terms = { claim, leaseMs: 500, isUnsettled: () => false, graceMs: 0, waiter: '' }
+  const confirm = new Confirm(fleetWith(), attempt, COUNTER)
+  const extend = new Extend(fleetWith(), attempt, COUNTER, 50)
+  const terms = { attempt, isUnsettled: () => false, graceMs: 0, waiter: '' }
   const release = new Release(fleetWith(), terms)
   expect(acquire().isFor({ kind: 'granted', counter: COUNTER })).toBe(true)
   expect(acquire().isFor({ kind: 'abandoned' })).toBe(false)
@@ -186,7 +185,7 @@ describe('a master whose clock is not trusted', () => {
   })
 
   test('has no vote for an extension', () => {
-    const verb = new Extend(fleetWith({ isOutOfLine: true }), claim, COUNTER, 500, 50)
+    const verb = new Extend(fleetWith({ isOutOfLine: true }), attempt, COUNTER, 50)
     expect(verb.isFor(verb.read(master, replied(USUAL)))).toBe(false)
     expect(verb.read(master, replied(['missing']))).toEqual({ kind: 'missing' })
   })

@@ -1,10 +1,8 @@
 /** `docs/cli.md` names every command, option, setting and exit code; `--help` works everywhere. */
-import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { describe, expect, it, vi } from 'vitest'
-import { completionScript } from '../../../src/tools/cli/completion.ts'
 import { EXIT } from '../../../src/tools/cli/exit-code.ts'
 import { buildProgram } from '../../../src/tools/cli/program.ts'
 import { CONFIG, SETTINGS } from '../../../src/tools/cli/settings.ts'
@@ -75,37 +73,4 @@ it('help and version go to standard output, with exit code 0', async () => {
   const version = await cli(['--version'])
   expect(version).toMatchObject({ code: 0, err: '' })
   expect(version.out).toMatch(/^\d+\.\d+\.\d+\n$/)
-})
-
-describe('completion', () => {
-  const complete = (...words: readonly string[]): readonly string[] => {
-    const script = completionScript(program, 'bash')
-    const line = ['bullmq-redlock', ...words].map((word) => `'${word}'`).join(' ')
-    const ask = `COMP_WORDS=(${line}); COMP_CWORD=${words.length}; _bullmq_redlock`
-    const said = spawnSync('bash', ['-c', `${script}\n${ask}; echo "\${COMPREPLY[@]}"`])
-    expect(said.stderr.toString()).toBe('')
-    return said.stdout.toString().trim().split(' ')
-  }
-
-  it('bash completes commands, the options of one, and the choices of an option', async () => {
-    expect((await cli(['completion', 'bash'])).out).toBe(`${completionScript(program, 'bash')}\n`)
-    expect(complete('le')).toEqual(['leases', 'leaks', 'leave-lines'])
-    expect(complete('leases', '--m')).toEqual(['--master', '--max-lease-ms', '--match'])
-    expect(complete('enqueue', 'q', 'f', '--on-bad-line', '')).toEqual(['skip', 'stop'])
-  })
-
-  it.each(['zsh', 'fish'])('%s has every command and option', async (shell) => {
-    const { out, code } = await cli(['completion', shell])
-    expect(code).toBe(0)
-    for (const command of program.commands) {
-      expect(out).toContain(command.name())
-      for (const { long = '' } of command.options) expect(out).toContain(long.slice(2))
-    }
-  })
-
-  it('a shell that it does not know is refused by name', async () => {
-    const said = await cli(['completion', 'tcsh'])
-    expect(said.code).toBe(2)
-    expect(said.err).toContain('bash, zsh, fish')
-  })
 })

@@ -207,6 +207,36 @@ describe('doctor', () => {
     expect(await look(fleet.urls[0] ?? '')).toEqual(['persistence', 'same-server'])
   })
 
+  it('keys that never expire: the first few of each master and their count, with the fix', async () => {
+    const fleet = await bootstrapped(3)
+    const env = fleetEnv(fleet.urls, NAMESPACE)
+    const [, url = ''] = fleet.urls
+    const kinds = ['lease', 'fence', 'wait', 'next', 'tomb']
+    await ask(url, (redis) =>
+      redis.mset(
+        ...kinds.flatMap((kind) => [`${NAMESPACE}:${kind}:x`, '1']),
+        ...[`${NAMESPACE}:flag`, '1', `${NAMESPACE}:another`, '1', `${NAMESPACE}x:lease:x`, '1'],
+      ),
+    )
+    await ask(url, (redis) => redis.set(`${NAMESPACE}:lease:y`, '1', 'PX', 60_000))
+    const said = await cli(['doctor', '--json'], { env })
+    expect(said.code).toBe(1)
+    const named = ['fence:x', 'flag', 'lease:x', 'next:x', 'tomb:x'].map(
+      (key) => `${NAMESPACE}:${key}`,
+    )
+    expect(said.json<Diagnosis>()).toMatchObject({ healthy: false, voting: 3 })
+    expect(said.json<Diagnosis>().findings[0]).toEqual({
+      ...{ severity: 'warning', code: 'no-expiry', where: hostOf(url) },
+      fact: `keys that never expire: ${named.join(', ')}, and 1 more`,
+      fix: expect.stringContaining('`bullmq-redlock release NAME --yes` for a lease') as string,
+    })
+    expect((await cli(['release', 'x', '--yes'], { env })).code).toBe(0)
+    await ask(url, (redis) => redis.pexpire(`${NAMESPACE}:fence:x`, 60_000))
+    const others = ['wait:x', 'next:x', 'tomb:x', 'flag'].map((key) => `${NAMESPACE}:${key}`)
+    await ask(url, (redis) => redis.del(...others))
+    expect((await cli(['doctor'], { env })).code).toBe(0)
+  })
+
   it('a new fleet: says that it must be used or bootstrapped, and `bootstrap` does it', async () => {
     const fleet = await fleetOf(3)
     const env = fleetEnv(fleet.urls, NAMESPACE)

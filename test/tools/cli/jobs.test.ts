@@ -1,9 +1,9 @@
-/** The commands around jobs: `work`, `why`, `inspect` with a line, `enqueue`. */
+/** The commands around jobs: `work`, `why`, and `inspect` with a line. */
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { FlowProducer, Queue, Worker } from 'bullmq'
+import { FlowProducer, Queue } from 'bullmq'
 import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   LockedQueue,
@@ -61,17 +61,6 @@ function openPlain(): Queue {
   return plain
 }
 
-async function file(lines: readonly string[]): Promise<string> {
-  const path = join(directory, 'input.ndjson')
-  await writeFile(path, lines.map((line) => `${line}\n`).join(''))
-  return path
-}
-
-const rows = (count: number): readonly string[] =>
-  Array.from({ length: count }, (_, index) =>
-    JSON.stringify({ id: `r${index}`, customerId: index % 7, index }),
-  )
-
 describe('why and inspect', () => {
   it('finds the lines of a job without the function that names its resource', async () => {
     const redlock: Redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
@@ -98,6 +87,13 @@ describe('why and inspect', () => {
     expect(line.map(({ jobId }) => jobId)).toEqual([first?.id, second?.id])
     expect(line[1]?.waitsFor).toBe('its turn: 1 ahead of it')
     expect((await cli(['inspect', 'customer:1'], { env: env() })).out).toContain('PLACE')
+  })
+
+  it('a job whose workers have another namespace: why names the namespaces of the queue', async () => {
+    const other = openQueue({ namespace: 'other' })
+    await other.add('post', { customerId: 1 })
+    const why = await cli(['why', queue, '1'], { env: env() })
+    expect(why.out).toContain('or use another --namespace (recently seen: `other`)')
   })
 
   it('a job that is in no line, one that does not exist, a queue that does not answer', async () => {
@@ -162,204 +158,6 @@ describe('a delay', () => {
     const child = { name: 'part', queueName: queue, data }
     const { job } = await flows.add({ name: 'whole', queueName: queue, data, children: [child] })
     expect(await why(job.id)).toContain('(waiting-children) waits for its children to end.')
-  })
-})
-
-describe('enqueue', () => {
-  it('adds every line once, in line for its resource; running it again adds nothing', async () => {
-    const path = await file(rows(50))
-    const args = ['enqueue', queue, path, '--resource-field', 'customerId']
-    const more = ['--resource-prefix', 'customer:', '--batch', '20', '--json']
-    const first = await cli([...args, ...more], { env: env() })
-    expect(first).toMatchObject({ code: 0 })
-    expect(first.json()).toMatchObject({ end: 'done', added: 50, lines: 50, bad: 0 })
-    const again = await cli([...args, ...more], { env: env() })
-    expect(again.json()).toMatchObject({ added: 0, alreadyThere: 50 })
-    const plain = openPlain()
-    // The first of each customer is awake, the others wait for their turn.
-    expect(await plain.getJobCounts('wait', 'delayed')).toEqual({ wait: 7, delayed: 43 })
-    const said = await cli(['inspect', 'customer:3', '--json'], { env: env() })
-    expect(said.json<{ line: readonly LineEntry[] }>().line).toHaveLength(7)
-    const anew = await cli([...args, ...more, '--run-id', 'b'], { env: env() })
-    expect(anew.json()).toMatchObject({ added: 50 })
-  })
-
-  it('says that the workers use another resource for these jobs, and exits with 1', async () => {
-    const other = new LockedQueue<Data>(queue, {
-      ...{ connection: { url: fixture.fleet.queue.url }, namespace: 'other' },
-      resource: ({ customerId }) => `customer:${customerId}`,
-    })
-    fixture.defer(() => other.close())
-    await other.add('post', { customerId: 1 })
-    const path = await file(rows(3))
-    const args = [
-      'enqueue',
-      queue,
-      path,
-      '--resource-field',
-      'customerId',
-      '--slots',
-      '2',
-      '--json',
-    ]
-    const said = await cli(args, { env: env() })
-    expect(said).toMatchObject({ code: 1 })
-    expect(said.json()).toMatchObject({ end: 'done', added: 3 })
-    const why = await cli(['why', queue, '1'], { env: env() })
-    expect(why.out).toContain('or use another --namespace (recently seen: `other`)')
-    expect(said.err).toContain(
-      `\`namespace\` is ${fixture.namespace} in this LockedQueue and other in a LockedQueue, \`slots\` is 2`,
-    )
-  })
-
-  it('bad lines are reported with their number; it stops there, and adds the rest when the line is mended', async () => {
-    const good = rows(3)
-    const path = await file([good[0] ?? '', '', '{"id": ', good[1] ?? '', '[1]', '{"a":1}'])
-    const args = ['enqueue', queue, path, '--id-field', 'id']
-    const stopped = await cli(args, { env: env() })
-    expect(stopped.code).toBe(1)
-    expect(stopped.err).toContain('line 3 is not JSON')
-    expect(stopped.out).toContain('1 added')
-    expect(stopped.out).toContain('stopped after line 2 (bad line); run it again to continue')
-    await writeFile(path, (await readFile(path, 'utf8')).replace('{"id": ', good[2] ?? ''))
-    const skipping = await cli([...args, '--on-bad-line', 'skip'], { env: env() })
-    expect(skipping.code).toBe(1)
-    expect(skipping.err).toContain('line 5 is not a JSON object')
-    expect(skipping.err).toContain('line 6 has no usable `id` for its job id')
-    expect(skipping.out).toContain('2 added')
-    expect(skipping.out).toContain('1 had been added before')
-    const jobs = await openPlain().getJobs(['wait'])
-    expect(jobs.map(({ id }) => id).sort()).toEqual(['id-r0', 'id-r1', 'id-r2'])
-  })
-
-  it('a line that is too long is a bad line, and is not held in memory', async () => {
-    const path = await file(['{"a":1}', JSON.stringify({ a: 'x'.repeat(500) }), '{"a":2}'])
-    const said = await cli(
-      ['enqueue', queue, path, '--max-line-bytes', '100', '--on-bad-line', 'skip', '--json'],
-      { env: env() },
-    )
-    expect(said.err).toContain('"event":"bad-line","line":2')
-    expect(said.json()).toMatchObject({ added: 2, bad: 1, lines: 3 })
-  })
-
-  it('a line that is nested too deeply is a bad line, and the import continues', async () => {
-    const nested = (depth: number): string => `${'{"a":'.repeat(depth)}"]}"${'}'.repeat(depth)}`
-    const path = await file(['{"a":1}', nested(6_000), nested(100_000), nested(400), '{"a":"[["}'])
-    const said = await cli(['enqueue', queue, path, '--on-bad-line', 'skip', '--json'], {
-      env: env(),
-    })
-    expect(said.json()).toMatchObject({ end: 'done', added: 3, bad: 2, lines: 5 })
-    expect(said.err).toContain('has more than 500 levels of brackets')
-  })
-
-  it('ids that equal keys of the queue, or differ by a prefix, are separate jobs', async () => {
-    const ids = ['wait', 'completed', 'meta', 'id', 5, 'id-5', '5']
-    const path = await file(ids.map((id) => JSON.stringify({ id })))
-    const said = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
-    expect(said.code).toBe(0)
-    // The number 5 and the text 5 are one id.
-    expect(said.json()).toMatchObject({ end: 'done', added: 6, alreadyThere: 1 })
-    const plain = openPlain()
-    expect(await plain.getJobCounts('wait', 'completed')).toEqual({ wait: 6, completed: 0 })
-    const jobs = await plain.getJobs(['wait'])
-    expect(jobs.map(({ id }) => id).sort()).toEqual(
-      ['completed', 'id', 'id-5', 'meta', 'wait', '5'].map((id) => `id-${id}`).sort(),
-    )
-  })
-
-  it('a byte order mark before the first line is left out', async () => {
-    const path = await file(['\uFEFF{"id":"a"}', '{"id":"b"}'])
-    const said = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
-    expect(said.json()).toMatchObject({ end: 'done', added: 2, bad: 0 })
-    expect((await openPlain().getJob('id-a'))?.data).toEqual({ id: 'a' })
-    await writeFile(path, '{"id":"c"}\n', { flag: 'a' })
-    const more = await cli(['enqueue', queue, path, '--id-field', 'id', '--json'], { env: env() })
-    expect(more.json()).toMatchObject({ added: 1, alreadyThere: 2, lines: 3 })
-  })
-
-  it('100 lines of 1 MB fit into a small heap', async () => {
-    const text = 'x'.repeat(1_000_000)
-    const path = await file(Array.from({ length: 100 }, (_, id) => JSON.stringify({ id, text })))
-    const small = { ...env(), NODE_OPTIONS: '--max-old-space-size=64' }
-    const said = await cli(['enqueue', queue, path, '--json'], { env: small })
-    expect(said.err).not.toContain('heap')
-    expect(said.json()).toMatchObject({ end: 'done', added: 100 })
-    await openPlain().obliterate({ force: true })
-  }, 240_000)
-
-  it("shows a terminal's control characters in a bad line as text", async () => {
-    const path = await file(['\u001b]0;title\u0007\u001b[2J{'])
-    for (const json of [[], ['--json']]) {
-      const said = await cli(['enqueue', queue, path, ...json], { env: env() })
-      expect(said.code).toBe(1)
-      expect(said.err).toContain('is not JSON')
-      // eslint-disable-next-line no-control-regex -- these are what must not come through
-      expect(said.err).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)
-    }
-  })
-
-  it('Ctrl-C ends it with 130 after its batch, with progress shown; running it again adds the rest', async () => {
-    const count = 10_000
-    const path = await file(rows(count))
-    const args = ['enqueue', queue, path, '--batch', '50', '--json']
-    const plain = openPlain()
-    await using running = runningCli(args, env())
-    await until('some have been added', async () => (await plain.getWaitingCount()) > 1_000)
-    running.interrupt()
-    const ended = await running.end()
-    expect(ended.code).toBe(130)
-    const result = JSON.parse(ended.out.at(-1) ?? '{}') as { end: string; added: number }
-    expect(result.end).toBe('interrupted')
-    expect(result.added).toBe(await plain.getWaitingCount())
-    expect(result.added).toBeLessThan(count)
-    const rest = await cli(args, { env: env() })
-    expect(rest.code).toBe(0)
-    expect(rest.err).toContain('"event":"progress"')
-    expect(rest.json()).toMatchObject({
-      end: 'done',
-      added: count - result.added,
-      alreadyThere: result.added,
-    })
-    expect(await plain.getWaitingCount()).toBe(count)
-  })
-
-  it('killed while a worker takes the jobs and they are removed: none is added twice', async () => {
-    const count = 6_000
-    const path = await file(rows(count))
-    const args = ['enqueue', queue, path, '--batch', '200', '--json']
-    const seen = new Map<number, number>()
-    const worker = new Worker<{ index: number }>(
-      queue,
-      ({ data: { index } }) => Promise.resolve(seen.set(index, (seen.get(index) ?? 0) + 1).size),
-      {
-        connection: { url: fixture.fleet.queue.url },
-        concurrency: 50,
-        removeOnComplete: { count: 0 },
-      },
-    )
-    fixture.defer(() => worker.close())
-    for (let kills = 0; kills < 5; kills++) {
-      await using running = runningCli(args, env())
-      const before = seen.size
-      await until('it has added some', () => seen.size > before)
-      running.kill('SIGKILL')
-      await running.end()
-    }
-    expect(seen.size).toBeLessThan(count)
-    const end = await cli(args, { env: env() })
-    expect(end.json()).toMatchObject({ end: 'done' })
-    await until('all have run', () => seen.size === count)
-    expect([...seen.values()].every((times) => times === 1)).toBe(true)
-  })
-
-  it('standard input; a second run with the same name adds what is new', async () => {
-    const input = rows(30).join('\n')
-    const named = ['enqueue', queue, '-', '--json', '--run-id', 'monday']
-    expect((await cli(named, { env: env(), input })).json()).toMatchObject({ added: 30, lines: 30 })
-    const again = await cli(named, { env: env(), input: `${input}\n${rows(31).at(-1) ?? ''}` })
-    expect(again.json()).toMatchObject({ added: 1, alreadyThere: 30, lines: 31 })
-    const nameless = await cli(['enqueue', queue, '-', '--json'], { env: env(), input })
-    expect(nameless.json()).toMatchObject({ added: 30 })
   })
 })
 

@@ -8,7 +8,6 @@ import {
   mergeLeases,
   type LiveLeases,
 } from '../../../src/tools/operator/live-leases.ts'
-import type { Leaks } from '../../../src/tools/operator/leaks.ts'
 import type { ForcedRelease } from '../../../src/tools/operator/force-release.ts'
 import { granted, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
@@ -147,13 +146,13 @@ describe('inspect', () => {
 })
 
 describe('release', () => {
-  it('refuses without --force where there is no terminal, and changes nothing', async () => {
+  it('refuses without --yes where there is no terminal, and changes nothing', async () => {
     const redlock = await fixture.redlock(LONG)
     const lease = await granted(redlock, 'customer:42')
     const said = await cli(['release', 'customer:42'], { env: env() })
     expect(said.code).toBe(2)
     expect(said.err).toContain('A holder keeps running and is not notified')
-    expect(said.err).toContain('Not a terminal. Re-run with --force to confirm.')
+    expect(said.err).toContain('Not a terminal. Re-run with --yes to confirm.')
     await lease.extend()
     expect(lease.signal.aborted).toBe(false)
   })
@@ -162,7 +161,7 @@ describe('release', () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
     const lease = await granted(redlock, 'customer:42')
     await fixture.fleet.masters[0]?.kill()
-    const said = await cli(['release', 'customer:42', '--force', '--json'], { env: env() })
+    const said = await cli(['release', 'customer:42', '--yes', '--json'], { env: env() })
     expect(said.code).toBe(0)
     const done = said.json<ForcedRelease>()
     expect(done.free).toBe(true)
@@ -180,31 +179,5 @@ describe('release', () => {
   it('a free resource needs nothing', async () => {
     const said = await cli(['release', 'unused'], { env: env() })
     expect(said).toMatchObject({ code: 0, out: 'unused is free: nothing to do\n' })
-  })
-})
-
-describe('leaks', () => {
-  it('finds keys without a time to live, says what each harms, and no others', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'healthy')
-    const redis = openRedis(url(2), fixture)
-    const { namespace } = fixture
-    expect((await cli(['leaks'], { env: env() })).out).toBe('no leaks\n')
-    for (const kind of ['lease', 'fence', 'wait', 'next', 'tomb'])
-      await redis.set(`${namespace}:${kind}:x`, '1')
-    await redis.mset(`${namespace}:flag`, '1', `${namespace}:other`, '1')
-    await redis.set(`${namespace}x:lease:x`, '1') // Another namespace.
-    const said = await cli(['leaks', '--json'], { env: env() })
-    expect(said.code).toBe(1)
-    const found = said.json<Leaks>()
-    expect(found.leaks.map(({ kind }) => kind).sort()).toEqual([
-      ...['fence', 'flag', 'foreign', 'lease', 'next', 'tomb', 'wait'],
-    ])
-    expect(found.leaks.every(({ master }) => master === new URL(url(2)).host)).toBe(true)
-    const people = await cli(['leaks'], { env: env() })
-    expect(people.out).toContain("bullmq-redlock release 'x' --force")
-    expect((await cli(['release', 'x', '--force'], { env: env() })).code).toBe(0)
-    expect(await redis.exists(`${namespace}:lease:x`)).toBe(0)
-    await redis.unlink(`${namespace}x:lease:x`)
   })
 })

@@ -12,7 +12,6 @@ import { nameOption } from '../../../src/options.ts'
 import { printable } from '../../../src/tools/cli/printable.ts'
 import { redacted } from '../../../src/redact.ts'
 import { table } from '../../../src/tools/cli/table.ts'
-import { linesOf, type Line } from '../../../src/tools/cli/enqueue/ndjson-lines.ts'
 import { cli } from './run-cli.ts'
 
 // Every command is a process of its own, and this machine may be busy.
@@ -162,29 +161,5 @@ describe('text', () => {
     expect(table(['A', 'B'], [['\u001b[32mlong\u001b[39m', 'x'], ['s']])).toBe(
       'A     B\n\u001b[32mlong\u001b[39m  x\ns',
     )
-  })
-})
-
-describe('lines', () => {
-  async function read(chunks: readonly string[]): Promise<Line[]> {
-    const bytes = (async function* () {
-      for (const chunk of chunks) yield await Promise.resolve(Buffer.from(chunk))
-    })()
-    const lines: Line[] = []
-    for await (const line of linesOf(bytes, 10)) lines.push(line)
-    return lines
-  }
-
-  it('have the same numbers and offsets wherever the chunks end', async () => {
-    const text = 'one\n\nthrée\nthis one is too long\nlast'
-    const whole = await read([text])
-    expect(whole).toEqual([
-      { number: 1, start: 0, end: 4, text: 'one' },
-      { number: 2, start: 4, end: 5, text: '' },
-      { number: 3, start: 5, end: 12, text: 'thrée' },
-      { number: 4, start: 12, end: 33, text: undefined },
-      { number: 5, start: 33, end: 37, text: 'last' },
-    ])
-    expect(await read(Array.from(text))).toEqual(whole)
   })
 })

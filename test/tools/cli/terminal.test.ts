@@ -1,8 +1,6 @@
 /** What people see in a terminal, in a real one: `script` gives the command a pseudo-terminal. */
 import { spawn, spawnSync, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { granted, until, useFleet } from '../../fixtures.ts'
@@ -82,16 +80,5 @@ describe.skipIf(!hasScript)('in a terminal', () => {
       expect(await asked.ended).toBe(code)
     }
     expect((await redlock.inspect('customer:42')).holder).toBeUndefined()
-  })
-
-  it('`enqueue` draws a bar', async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'bullmq-redlock-bar-'))
-    fixture.defer(() => rm(directory, { recursive: true }))
-    const path = join(directory, 'input.ndjson')
-    await writeFile(path, Array.from({ length: 20_000 }, (_, i) => `{"i":${i}}\n`).join(''))
-    const adding = terminal(['enqueue', `q-${fixture.namespace}`, path])
-    expect(await adding.ended).toBe(0)
-    expect(adding.screen()).toMatch(/\[█+░*\] \d+ %, line \d+, \d+ added/)
-    expect(adding.screen()).toContain('20000 added')
   })
 })

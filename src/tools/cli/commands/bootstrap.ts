@@ -7,7 +7,7 @@ import { command } from '../options.ts'
 import { mastersOf } from '../settings.ts'
 import { silentLogger } from '../../../logger.ts'
 
-interface Flags extends SharedFlags {
+interface BootstrapFlags extends SharedFlags {
   readonly yes?: boolean
 }
 
@@ -26,7 +26,7 @@ export function bootstrapCommand(): Command {
     .action(running(bootstrap))
 }
 
-async function bootstrap(cli: Cli, { yes }: Flags): Promise<ExitCode> {
+async function bootstrap(cli: Cli, { yes }: BootstrapFlags): Promise<ExitCode> {
   const { out, settings } = cli
   const masters = mastersOf(settings)
   const maxLeaseMs = (await cli.maxLeaseMs()) ?? DEFAULT_MAX_LEASE_MS

@@ -8,7 +8,7 @@ import { printable } from '../printable.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
 
-interface Flags extends SharedFlags {
+interface CancelFlags extends SharedFlags {
   readonly job?: string
   readonly resource?: string
   readonly reason?: string
@@ -41,15 +41,13 @@ export function cancelCommand(): Command {
     .action(running(cancel))
 }
 
-async function cancel(cli: Cli, queue: string, flags: Flags): Promise<ExitCode> {
+async function cancel(cli: Cli, queue: string, flags: CancelFlags): Promise<ExitCode> {
   const { job, resource, reason, waitMs, yes } = flags
   if ((job === undefined) === (resource === undefined)) {
     throw new UsageError('Name either --job or --resource')
   }
   const timeoutMs = waitMs === undefined ? WAIT_MS : numberFlag('--wait-ms', waitMs, 0, MAX_WAIT_MS)
-  const view = await cli.requiredQueue()
-  const problem = await view.missing(queue)
-  if (problem !== undefined) throw new Error(problem)
+  const view = await cli.requiredQueue(queue)
   const what = job === undefined ? `all jobs of ${resource ?? ''}` : `job ${job}`
   const warning = `This cancels ${what} in queue ${queue}, also while running.`
   if (!(await confirmed(cli, warning, 'Cancel?', yes))) return EXIT.attention

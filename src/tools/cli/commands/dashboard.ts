@@ -9,7 +9,7 @@ import { listen } from '../listen.ts'
 import { appended, command } from '../options.ts'
 import { mastersOf, numberFlag } from '../settings.ts'
 
-interface Flags extends SharedFlags {
+interface DashboardFlags extends SharedFlags {
   readonly host: string
   readonly port: string
   readonly token?: string
@@ -45,7 +45,7 @@ export function dashboardCommand(): Command {
     .action(running(dashboard, { graceful: true }))
 }
 
-async function dashboard(cli: Cli, flags: Flags): Promise<ExitCode> {
+async function dashboard(cli: Cli, flags: DashboardFlags): Promise<ExitCode> {
   const { out, signal } = cli
   const { host } = flags
   const port = numberFlag('--port', flags.port, 0, 65_535)
@@ -59,7 +59,10 @@ async function dashboard(cli: Cli, flags: Flags): Promise<ExitCode> {
   return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
 }
 
-async function optionsOf(cli: Cli, flags: Flags): Promise<Parameters<typeof dashboardHandler>[0]> {
+async function optionsOf(
+  cli: Cli,
+  flags: DashboardFlags,
+): Promise<Parameters<typeof dashboardHandler>[0]> {
   const { settings } = cli
   const locks = await cli.locks()
   const { namespace, prefix, timeoutMs, maxLeaseMs, queueRedis } = settings
@@ -77,7 +80,7 @@ async function optionsOf(cli: Cli, flags: Flags): Promise<Parameters<typeof dash
 }
 
 /** @throws UsageError for one that is too short, and where others could look without one. */
-function tokenOf({ token: flag, host }: Flags): string | undefined {
+function tokenOf({ token: flag, host }: DashboardFlags): string | undefined {
   const token = flag ?? (process.env[TOKEN_ENV] || undefined)
   if (token === undefined) {
     if (isLoopback(host)) return undefined

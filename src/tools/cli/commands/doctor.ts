@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Diagnosis, MasterHealth } from '../../operator/diagnosis.ts'
+import { withFindings, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
 import type { Finding } from '../../../lock/finding.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
@@ -15,7 +15,7 @@ export function doctorCommand(): Command {
     summary: 'what is wrong with the masters, and what to do',
     description:
       "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
-      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency. Changes nothing. ' +
+      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Changes nothing. ' +
       'Notes do not make a fleet unhealthy.',
     servers: 'both',
     examples: [
@@ -28,7 +28,11 @@ export function doctorCommand(): Command {
 async function doctor(cli: Cli): Promise<ExitCode> {
   const { maxLeaseMs, namespace } = cli.settings
   const locks = await cli.view()
-  const found = await locks.diagnose(cli.queue()?.server, maxLeaseMs)
+  const [diagnosis, leaks] = await Promise.all([
+    locks.diagnose(cli.queue()?.server, maxLeaseMs),
+    locks.leaks(),
+  ])
+  const found = withFindings(diagnosis, leaks)
   cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
   if (found.voting < found.quorum) return EXIT.noQuorum
   return found.healthy ? EXIT.done : EXIT.attention

@@ -3,7 +3,7 @@ import type { MasterView } from '../../../lock/inspection.ts'
 import { hasQuorum } from '../../operator/fleet-probe.ts'
 import type { LiveLease } from '../../operator/live-leases.ts'
 import type { ResourceView } from '../../operator/resource-view.ts'
-import { detailOf, type Line } from '../../operator/resource-detail.ts'
+import { detailOf, type ResourceLine } from '../../operator/resource-detail.ts'
 import { duration } from '../../operator/duration.ts'
 import { running, type Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -90,7 +90,7 @@ function mastersTable(masters: readonly MasterView[]): string {
   )
 }
 
-function describeLine(line: Line): string {
+function describeLine(line: ResourceLine): string {
   if ('problem' in line) return `its line is not known: ${printable(line.problem)}`
   if (line.length === 0) return 'no jobs waiting'
   return table(

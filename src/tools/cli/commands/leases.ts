@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { LiveLease } from '../../operator/live-leases.ts'
-import { RunningJobs } from '../../operator/running-jobs.ts'
+import { JobsUnderLeases } from '../../operator/running-jobs.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
 import type { ExitCode } from '../exit-code.ts'
 import { countLeases, leaseTable, type Jobs } from '../lease-table.ts'
@@ -10,7 +10,7 @@ import { answeredByQuorum } from '../quorum.ts'
 import { numberFlag } from '../settings.ts'
 import { messageOf } from '../../../message-of.ts'
 
-interface Flags extends SharedFlags {
+interface LeasesFlags extends SharedFlags {
   readonly match: string
   readonly limit: string
 }
@@ -32,7 +32,7 @@ export function leasesCommand(): Command {
     .action(running(leases))
 }
 
-async function leases(cli: Cli, { match, limit }: Flags): Promise<ExitCode> {
+async function leases(cli: Cli, { match, limit }: LeasesFlags): Promise<ExitCode> {
   const { out } = cli
   const search = { match, limit: numberFlag('--limit', limit, 1, MAX_LIMIT) }
   const found = await (await cli.view()).leases(search)
@@ -51,7 +51,7 @@ async function jobsUnder(cli: Cli, held: readonly LiveLease[]): Promise<Jobs> {
   const queue = cli.queue()
   if (queue === undefined) return undefined
   try {
-    return await new RunningJobs(queue).under(held)
+    return await new JobsUnderLeases(queue).under(held)
   } catch (error) {
     const problem = messageOf(error)
     const event = { event: 'unreachable', queueRedis: queue.server.name, problem }

@@ -4,7 +4,7 @@ import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { command } from '../options.ts'
 
-interface Flags extends SharedFlags {
+interface LeaveLinesFlags extends SharedFlags {
   readonly yes?: boolean
 }
 
@@ -21,10 +21,8 @@ export function leaveLinesCommand(): Command {
     .action(running(leaveLines))
 }
 
-async function leaveLines(cli: Cli, queue: string, { yes }: Flags): Promise<ExitCode> {
-  const view = await cli.requiredQueue()
-  const problem = await view.missing(queue)
-  if (problem !== undefined) throw new Error(problem)
+async function leaveLines(cli: Cli, queue: string, { yes }: LeaveLinesFlags): Promise<ExitCode> {
+  const view = await cli.requiredQueue(queue)
   const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
   if (!(await confirmed(cli, warning, 'Let all jobs leave their lines?', yes)))
     return EXIT.attention

@@ -14,12 +14,12 @@ import { table } from '../table.ts'
 /** 31 years, as milliseconds. */
 const MOST = 1e12
 
-interface Flags extends SharedFlags {
+interface LimitsFlags extends SharedFlags {
   readonly forMs?: string
   readonly reason?: string
 }
 
-interface LimitFlags extends Flags {
+interface LimitFlags extends LimitsFlags {
   readonly slots?: string
   readonly rate?: string
   readonly burst?: string
@@ -82,7 +82,7 @@ function limitOptions(made: Command): Command {
     .option('--reason <text>', 'shown by why, limits and the dashboard')
 }
 
-function said({ forMs, reason }: Flags): LimitOptions {
+function said({ forMs, reason }: LimitsFlags): LimitOptions {
   const ms = forMs === undefined ? undefined : positive('--for-ms', forMs)
   return {
     by: `${userInfo().username}@${hostname()}`,
@@ -95,7 +95,7 @@ function positive(flag: string, value: string): number {
   return numberFlag(flag, value, 1, MOST)
 }
 
-function pause(cli: Cli, resource: string, flags: Flags): Promise<ExitCode> {
+function pause(cli: Cli, resource: string, flags: LimitsFlags): Promise<ExitCode> {
   return change(cli, resource, (limits) => limits.pause(resource, said(flags)))
 }
 

@@ -14,8 +14,7 @@ import { shortened } from '../../../options.ts'
 import { table } from '../table.ts'
 import { holderLine, slotsLine } from './inspect.ts'
 
-interface Flags extends SharedFlags {
-  readonly force?: boolean
+interface ReleaseFlags extends SharedFlags {
   readonly yes?: boolean
 }
 
@@ -31,14 +30,13 @@ export function releaseCommand(): Command {
       "tokens refuses the old one's writes. Usually waiting is better: a dead holder's lease ends by itself within " +
       'maxLeaseMs. One slot of a resource is named gpu#1.',
     servers: 'masters',
-    examples: ['release customer:42', 'release customer:42 --force --json'],
+    examples: ['release customer:42', 'release customer:42 --yes --json'],
   })
-    .option('--force', 'do not ask')
-    .option('--yes', 'the same as --force')
+    .option('--yes', 'do not ask')
     .action(running(release))
 }
 
-async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCode> {
+async function release(cli: Cli, resource: string, flags: ReleaseFlags): Promise<ExitCode> {
   const { out } = cli
   const fleet = cli.fleet()
   const [view, slots] = await Promise.all([viewResource(fleet, resource), slotsOf(fleet, resource)])
@@ -58,13 +56,12 @@ async function release(cli: Cli, resource: string, flags: Flags): Promise<ExitCo
     out.result({ resource, masters: [], free: true }, () => `${name} is free: nothing to do`)
     return EXIT.done
   }
-  const agreed = flags.force === true || flags.yes === true
   const warning =
     `${holderLine(view)}.\n` +
     'A holder keeps running and is not notified. Until it next extends its lease, another client may work on the resource at the\n' +
     'same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
-  if (!(await confirmed(cli, warning, question, agreed, '--force'))) return EXIT.attention
+  if (!(await confirmed(cli, warning, question, flags.yes))) return EXIT.attention
   const maxLeaseMs = (await cli.maxLeaseMs()) ?? UNKNOWN_MAX_LEASE_MS
   const done = await forceRelease(fleet, resource, maxLeaseMs)
   out.result({ resource, ...done }, () => describe(resource, done))

@@ -1,23 +1,26 @@
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { addAbortSignal } from 'node:stream'
 import type { Command } from 'commander'
+import { systemClock } from '../../../clock.ts'
+import { messageOf } from '../../../message-of.ts'
 import type { HistoryVerdict } from '../../verify/history-checker.ts'
-import { verifyHistory, type HistorySource } from '../../verify/verify-history.ts'
+import { linesOf, verifyHistory, type HistorySource } from '../../verify/verify-history.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
-import { openSource, type Source } from '../enqueue/source.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { command } from '../options.ts'
 import type { Output } from '../output.ts'
 import { printable } from '../printable.ts'
-import { ProgressLine } from '../progress-line.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
 
-interface Flags extends SharedFlags {
+interface VerifyFlags extends SharedFlags {
   readonly clockSkewMs: string
   readonly windowMs: string
   readonly allowMissing?: boolean
 }
 
-const MAX_LINE_BYTES = 1_048_576
+const IN_PLACE_EVERY_MS = 100
 const LINE_EVERY_MS = 5_000
 const DAY_MS = 86_400_000
 
@@ -38,59 +41,64 @@ export function verifyCommand(): Command {
     .action(running(verify))
 }
 
-async function verify(cli: Cli, files: readonly string[], flags: Flags): Promise<ExitCode> {
+async function verify(cli: Cli, files: readonly string[], flags: VerifyFlags): Promise<ExitCode> {
   const { out, signal } = cli
   const clockSkewMs = numberFlag('--clock-skew-ms', flags.clockSkewMs, 0, DAY_MS)
   const windowMs = numberFlag('--window-ms', flags.windowMs, 0, DAY_MS)
   if (new Set(files).size < files.length) throw new UsageError('A file is named twice')
-  const opened = await Promise.all(files.map(openSource))
-  const progress = new ReadingProgress(out, opened)
-  const sources = opened.map((source, index): HistorySource => ({
-    name: files[index] === '-' ? 'standard input' : (files[index] ?? ''),
-    lines: textOf(source, signal, progress),
-  }))
-  const verdict = await verifyHistory(sources, { clockSkewMs, windowMs })
+  const sources = await Promise.all(files.map((file) => sourceOf(file, signal)))
+  const progress = new ReadingProgress(out)
+  const verdict = await verifyHistory(sources, {
+    ...{ clockSkewMs, windowMs },
+    onLine: () => {
+      progress.read()
+    },
+  })
   progress.end()
-  out.result({ ...verdict, lines: progress.lines, files: files.length }, () =>
-    describe(out, verdict, progress.lines),
-  )
+  const { lines } = progress
+  out.result({ ...verdict, lines, files: files.length }, () => describe(out, verdict, lines))
   const isAllowed = verdict.verdict === 'incomplete' && flags.allowMissing === true
   return isAllowed ? EXIT.done : VERDICTS[verdict.verdict][1]
 }
 
-async function* textOf(
-  source: Source,
-  signal: AbortSignal,
-  progress: ReadingProgress,
-): AsyncGenerator<string, void, undefined> {
-  for await (const { text, start, end } of source.lines(MAX_LINE_BYTES, signal)) {
-    progress.read(end - start)
-    // A line about a lease is never that long.
-    yield text ?? ''
+/** @throws UsageError when there is no such file. */
+async function sourceOf(path: string, signal: AbortSignal): Promise<HistorySource> {
+  if (path === '-') {
+    return { name: 'standard input', lines: linesOf(() => addAbortSignal(signal, process.stdin)) }
   }
+  const found = await stat(path).catch((error: unknown) => {
+    throw new UsageError(`cannot read ${path}: ${messageOf(error)}`)
+  })
+  if (!found.isFile()) throw new UsageError(`${path} is not a file; - reads standard input`)
+  return { name: path, lines: linesOf(() => addAbortSignal(signal, createReadStream(path))) }
 }
 
-/** How much has been read. */
-class ReadingProgress extends ProgressLine {
-  #bytes = 0
+/** How much has been read: in place where people watch, a line now and then otherwise. */
+class ReadingProgress {
+  readonly #out: Output
+  #shownAt = systemClock.now()
+  #isDrawn = false
   lines = 0
 
-  constructor(out: Output, sources: readonly Source[]) {
-    // NaN where a source does not know how long it is.
-    const total = sources.reduce((sum, { totalBytes = NaN }) => sum + totalBytes, 0)
-    super(out, LINE_EVERY_MS, Number.isNaN(total) ? undefined : total)
+  constructor(out: Output) {
+    this.#out = out
   }
 
-  read(count: number): void {
-    this.#bytes += count
+  read(): void {
     if (++this.lines % 1_000 !== 0) return
-    const { lines, totalBytes } = this
-    const share = this.share(this.#bytes)
-    const percent = share === undefined ? '' : `, ${Math.floor(100 * share)} %`
-    this.show(
-      () => `${lines} lines read${percent}`,
-      () => ({ lines, bytes: this.#bytes, totalBytes }),
-    )
+    const now = systemClock.now()
+    const inPlace = this.#out.isWatched
+    if (now - this.#shownAt < (inPlace ? IN_PLACE_EVERY_MS : LINE_EVERY_MS)) return
+    this.#shownAt = now
+    this.#isDrawn ||= inPlace
+    const { lines } = this
+    if (inPlace) this.#out.progress(`${lines} lines read`)
+    else this.#out.note(`${lines} lines read`, { event: 'progress', lines })
+  }
+
+  /** The line is free again. */
+  end(): void {
+    if (this.#isDrawn) this.#out.progress('')
   }
 }
 

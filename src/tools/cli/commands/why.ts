@@ -10,7 +10,7 @@ import { appended, command } from '../options.ts'
 import { printable } from '../printable.ts'
 import { answeredByQuorum, coverageOf } from '../quorum.ts'
 
-interface Flags extends SharedFlags {
+interface WhyFlags extends SharedFlags {
   readonly resource?: readonly string[]
 }
 
@@ -31,7 +31,7 @@ export function whyCommand(): Command {
     .action(running(why))
 }
 
-async function why(cli: Cli, queue: string, jobId: string, flags: Flags): Promise<ExitCode> {
+async function why(cli: Cli, queue: string, jobId: string, flags: WhyFlags): Promise<ExitCode> {
   const { out } = cli
   const view = await cli.requiredQueue()
   const seen: ResourceView[] = []

@@ -19,7 +19,7 @@ import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
 import { messageOf } from '../../../message-of.ts'
 import { Repeats } from '../../../repeats.ts'
 
-interface Flags extends SharedFlags {
+interface WorkFlags extends SharedFlags {
   readonly drainMs: string
   readonly healthPort?: string
   readonly healthHost: string
@@ -49,7 +49,7 @@ export function workCommand(): Command {
     .action(running(work, { graceful: true, foreignCode: true }))
 }
 
-async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise<ExitCode> {
+async function work(cli: Cli, modules: readonly string[], flags: WorkFlags): Promise<ExitCode> {
   const { out, signal } = cli
   const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
   const metrics = await metricsFor(flags)
@@ -87,7 +87,7 @@ async function work(cli: Cli, modules: readonly string[], flags: Flags): Promise
 }
 
 /** @throws UsageError where metrics were asked for and cannot be served. */
-async function metricsFor({ healthPort, metrics }: Flags): Promise<Metrics | undefined> {
+async function metricsFor({ healthPort, metrics }: WorkFlags): Promise<Metrics | undefined> {
   if (healthPort === undefined) {
     if (metrics) throw new UsageError('--metrics needs --health-port <n>, where they are served')
     return undefined
@@ -128,7 +128,7 @@ async function serveHealth(
   workers: readonly RunnableWorker[],
   metrics: Metrics,
   locks: LockClient | undefined,
-  { healthPort = '0', healthHost: host }: Flags,
+  { healthPort = '0', healthHost: host }: WorkFlags,
 ): Promise<void> {
   const { out, signal } = cli
   const port = numberFlag('--health-port', healthPort, 0, 65_535)

@@ -5,20 +5,20 @@
  */
 import { systemClock } from '../../../clock.ts'
 import { messageOf } from '../../../message-of.ts'
-import { json, type Answer } from '../../dashboard/answers.ts'
+import { json, type HttpAnswer } from '../../dashboard/answers.ts'
 import type { Diagnosis } from '../../operator/diagnosis.ts'
 import type { Pages } from './http-pages.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
 /** As much of a diagnosis as readiness needs. */
-export type Votes = Pick<Diagnosis, 'voting' | 'quorum'>
+export type VoteCount = Pick<Diagnosis, 'voting' | 'quorum'>
 
 export interface HealthOptions {
   readonly workers: readonly RunnableWorker[]
   /** Aborts when the process begins to drain. */
   readonly signal: AbortSignal
   /** Asks the masters. Undefined where only the modules know them. */
-  readonly votes: (() => Promise<Votes>) | undefined
+  readonly votes: (() => Promise<VoteCount>) | undefined
   /** Asks the queue's Redis. Undefined where the modules connect to it themselves. */
   readonly asksQueue: (() => Promise<unknown>) | undefined
 }
@@ -28,7 +28,7 @@ type State = 'running' | 'starting' | 'paused' | 'draining'
 export function healthPages({ workers, signal, votes, asksQueue }: HealthOptions): Pages {
   const states = (): readonly { readonly queue: string; readonly state: State }[] =>
     workers.map((worker) => ({ queue: worker.name, state: stateOf(worker, signal) }))
-  return new Map<string, () => Answer | Promise<Answer>>([
+  return new Map<string, () => HttpAnswer | Promise<HttpAnswer>>([
     ['/healthz', () => json({ status: 'alive', workers: states() })],
     [
       '/readyz',

@@ -6,14 +6,14 @@
  * no SDK is installed, the page says what to install.
  */
 import { createNoopMeter, metrics } from '@opentelemetry/api'
-import { text, type Answer } from '../../dashboard/answers.ts'
+import { text, type HttpAnswer } from '../../dashboard/answers.ts'
 import { messageOf } from '../../../message-of.ts'
 import { installed, NotInstalledError } from '../../operator/installed.ts'
 
 export interface Metrics {
   /** What to do for there to be metrics. */
   readonly problem?: string
-  page(): Promise<Answer>
+  page(): Promise<HttpAnswer>
   close(): Promise<void>
 }
 

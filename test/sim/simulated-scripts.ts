@@ -2,10 +2,10 @@
  * What `src/redlock` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts`
  * holds each of them against the Lua on a real server, reply by reply and key by key.
  */
-import { keyspace, type Keyspace } from '../redlock/keyspace.ts'
-import { RESERVED } from '../redlock/quorum/quorum.ts'
-import { TOKENS_PER_GRANT } from '../redlock/verbs/acquire.ts'
-import type { Argument, Constants } from '../redlock/wire/batch.ts'
+import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
+import { RESERVED } from '../../src/redlock/quorum/quorum.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
+import type { Argument, Constants } from '../../src/redlock/wire/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 
 export type Reply = number | readonly (string | number | null)[]

@@ -1,0 +1,50 @@
+/** The jobs that have places in the line of a resource. */
+import { limitsFrom, type ResourceLimits } from './limits.ts'
+import { lineScript } from './bullmq/composed-script.ts'
+import type { LineRunner } from './line-runner.ts'
+import { shareFrom, type Share } from './shares.ts'
+
+/** Jobs of a line that are looked at. */
+const MAX_MEMBERS = 100
+const FIELDS = 5
+
+const placesScript = lineScript('places')
+
+/** A job that has a place in a line. */
+export interface Member {
+  readonly queue: string
+  readonly jobId: string
+  readonly addedAtMs: number
+  readonly state: string
+  /** Its state is `delayed`, and its delay is over. */
+  readonly isDue: boolean
+  readonly share: Share | undefined
+}
+
+interface Members {
+  readonly length: number
+  readonly limits: ResourceLimits
+  readonly members: readonly Member[]
+}
+
+/** How many places a line has, its limits, and the jobs at its head. */
+export async function membersOf(
+  resource: string,
+  runner: LineRunner,
+  limit: number = MAX_MEMBERS,
+): Promise<Members> {
+  const reply = await runner.run(placesScript, `line:${resource}`, [limit, resource])
+  const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
+  const members: Member[] = []
+  for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
+    const [base = '', jobId = '', timestamp, share = '', state = ''] = fields.slice(
+      index,
+      index + FIELDS,
+    )
+    const queue = base.slice(base.lastIndexOf(':', base.length - 2) + 1, -1)
+    const isDue = state === 'due'
+    const own = { queue, jobId, state: isDue ? 'delayed' : state, isDue }
+    members.push({ ...own, addedAtMs: Number(timestamp), share: shareFrom(share) })
+  }
+  return { length, limits: limitsFrom(limits), members }
+}
