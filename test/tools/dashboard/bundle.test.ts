@@ -36,12 +36,17 @@ server.listen(0, '127.0.0.1', async () => {
 })
 `
 
+/** What the packages that are CommonJS need in an ES module. */
+const REQUIRE =
+  "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);"
+
 test.each(['esm', 'cjs'] as const)('as %s it serves the page and its files', async (format) => {
   await writeFile(join(directory, 'app.js'), APPLICATION)
   const outfile = join(directory, format, 'app.' + (format === 'esm' ? 'mjs' : 'cjs'))
   await build({
     ...{ entryPoints: [join(directory, 'app.js')], bundle: true, platform: 'node', format },
     ...{ outfile, logLevel: 'silent', external: ['ioredis', 'bullmq', 'pino'] },
+    banner: format === 'esm' ? { js: REQUIRE } : {},
   })
   const said = spawnSync(process.execPath, [outfile], { encoding: 'utf8', timeout: 30_000 })
   expect(said.stderr).toBe('')
