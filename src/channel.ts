@@ -58,7 +58,9 @@ export interface ToldLock {
 
 /** How many lines there are, and how many jobs sleep in them. */
 export interface LineCensus {
+  /** Lines in which jobs sleep. */
   readonly lines: number
+  /** Jobs of the worker's queue that sleep. */
   readonly parked: number
   /** Jobs that sleep in the longest line. */
   readonly longest: number
@@ -70,8 +72,11 @@ export interface LineCensus {
 
 /** A worker from its construction to its close. */
 export interface ToldWorker {
+  /** The name of its queue. */
   readonly queue: string
+  /** That of its lock. */
   readonly namespace: string
+  /** It fetches nothing, because the masters have no quorum. */
   breakerOpen(): boolean
   /** Undefined where the worker keeps no lines, or the queue's Redis does not answer in time. */
   readonly census: (() => Promise<LineCensus | undefined>) | undefined
@@ -79,18 +84,23 @@ export interface ToldWorker {
 
 /** A lease, as far as a listener may know it: its token is secret. */
 export interface ToldLease {
+  /** Its label. */
   readonly resource: string
   /** What the lease covers, sorted. */
   readonly resources: readonly string[]
   /** Larger than that of every earlier lease on the resources. */
   readonly fencingToken: number
+  /** Milliseconds for which it may still be trusted. */
   remainingMs(): number
 }
 
 /** A job, as far as a listener may know it. */
 export interface ToldJob {
+  /** BullMQ's id of the job. */
   readonly id?: string | undefined
+  /** The queue that has it. */
   readonly queueName: string
+  /** Where BullMQ carries the trace of its producer. */
   readonly opts: { readonly telemetry?: { readonly metadata?: string } }
 }
 
@@ -101,19 +111,28 @@ interface OfJob {
 
 /** Every fact, by its name. Durations are milliseconds. */
 export interface Facts {
+  /** A lock was made. */
   'lock:opened': ToldLock
+  /** A lock was closed. */
   'lock:closed': ToldLock
+  /** A master does not vote. */
   'master:connecting': { readonly master: string; readonly detail: string; readonly times?: number }
+  /** A master votes. */
   'master:enrolled': { readonly master: string }
+  /** New or restarted masters grant nothing yet. */
   'master:quarantined': { readonly masters: readonly string[]; readonly votesInMs: number }
+  /** A master cannot be used. */
   'master:refused': {
     readonly master: string
     readonly problem: string
     readonly fix: string
     readonly times?: number
   }
+  /** The clock of a master jumped. */
   'master:clock-jump': { readonly master: string; readonly jumpedMs: number }
+  /** The clocks of a master and of this machine differ. */
   'master:clock-skew': { readonly master: string; readonly clockOffsetMs: number }
+  /** The fleet has an even number of masters. */
   'fleet:even': { readonly masters: number }
   /** A master answered, or failed to. */
   'master:voted': {
@@ -156,11 +175,17 @@ export interface Facts {
   }
   /** A quorum has confirmed the release, or one `masterTimeoutMs` is over. */
   'lease:freed': { readonly lease: ToldLease; readonly tookMs: number }
+  /** A worker was made. */
   'worker:opened': ToldWorker
+  /** A worker was closed. */
   'worker:closed': ToldWorker
+  /** The queue's Redis is a lock master too. */
   'queue:is-master': { readonly queue: string; readonly master: string }
+  /** A worker fetches no jobs: the masters have no quorum. */
   'breaker:open': { readonly queue: string }
+  /** A worker fetches jobs again. */
   'breaker:closed': { readonly queue: string }
+  /** A job runs under its lease. */
   'job:started': OfJob & {
     readonly attempt: number
     /** Since it could first have run; undefined for a later attempt. */
@@ -168,12 +193,14 @@ export interface Facts {
     /** Since the job before it on this worker had done its work. */
     readonly handOffMs: number | undefined
   }
+  /** The processor has ended. */
   'job:ended': OfJob & { readonly outcome: 'done' | 'failed'; readonly tookMs: number }
   /** BullMQ has moved it. */
   'job:finished': {
     readonly queue: string
     readonly outcome: 'completed' | 'failed' | 'retried'
   }
+  /** A job may not run yet. */
   'job:requeued': {
     readonly job: ToldJob
     readonly why: {
@@ -184,13 +211,19 @@ export interface Facts {
     }
     readonly tookMs: number
   }
+  /** A job could not run here. */
   'job:given-back': { readonly job: ToldJob }
+  /** A server refused a command of a job, which is sent again. */
   'job:server-refused': { readonly job: string | undefined; readonly reason: string }
+  /** A job lost its lease while it ran. */
   'job:lease-lost': OfJob & { readonly error: { readonly reason: string } }
+  /** A job lost BullMQ's lock while it ran. */
   'job:lock-lost': OfJob
   /** A batch begins, with this job as its first. */
   'batch:started': { readonly job: ToldJob }
+  /** A step begins. */
   'step:started': OfJob & { readonly step: string }
+  /** A step has ended. */
   'step:ended': OfJob & {
     readonly step: string
     readonly outcome: 'done' | 'failed'
@@ -236,7 +269,7 @@ function everywhere(): Listeners {
  * @returns how to end it.
  * @example
  * ```ts
- * const stop = listen({ on: { 'lease:ended': ({ how }) => how === 'lost' && page('lease lost') } })
+ * const stop = listen({ on: { 'job:lease-lost': ({ job }) => console.error(job.id) } })
  * ```
  */
 export function listen(listener: Listener, name: string | symbol = Symbol('listener')): () => void {
