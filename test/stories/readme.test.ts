@@ -52,13 +52,7 @@ it('the pages contain the examples that run here', () => {
 })
 
 it('the tarball has what runs and its types, and nothing that only tests need', () => {
-  for (const name of [
-    'dist/index.js',
-    'dist/index.d.ts',
-    'dist/cli.js',
-    'README.md',
-    'LICENSE',
-  ]) {
+  for (const name of ['dist/index.js', 'dist/index.d.ts', 'dist/cli.js', 'README.md', 'LICENSE']) {
     expect(made().tarball).toContain(name)
   }
   const unwanted = made().tarball.filter((path) =>

@@ -18,8 +18,9 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { build } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { embeddedModule } from '../../../scripts/embed-files.ts'
 import { isKnownVersion } from '../../../src/redlock/wire/batch-sender.ts'
 import { startFleet, type Fleet } from '../../../src/testing/index.ts'
 import { installIn } from '../../support/npm-ci.ts'
@@ -45,6 +46,17 @@ const LIFE = {
   increasing: true,
 }
 
+/** The Lua files stay where they are, so the child needs their texts. */
+const embedded: Plugin = {
+  name: 'embedded',
+  setup(bundle) {
+    bundle.onLoad({ filter: /-files\.ts$/ }, ({ path }) => {
+      const contents = embeddedModule(path)
+      return contents === undefined ? undefined : { contents, loader: 'js' }
+    })
+  },
+}
+
 let fleet: Fleet
 let compiled: string
 
@@ -55,6 +67,7 @@ beforeAll(async () => {
     entryPoints: [join(import.meta.dirname, 'ioredis-versions-child.ts')],
     outfile: join(compiled, 'child.mjs'),
     ...{ bundle: true, packages: 'external', platform: 'node', format: 'esm' },
+    plugins: [embedded],
   })
 })
 
