@@ -33,15 +33,3 @@ export function keyspace(namespace: string): Keyspace {
     leasePattern: `${namespace.replace(/[\\*?[\]]/g, '\\$&')}:lease:*`,
   }
 }
-
-/**
- * The same in Lua, for a `namespace`. A call names resources, not keys: that is half of its bytes.
- */
-export const luaKeys = `
-local releasesChannel = namespace .. ':released'
-local function leaseKey(resource) return namespace .. ':lease:' .. resource end
-local function fenceKey(resource) return namespace .. ':fence:' .. resource end
-local function waitersKey(resource) return namespace .. ':wait:' .. resource end
-local function nextKey(resource) return namespace .. ':next:' .. resource end
-local function tombstoneKey(token) return namespace .. ':tomb:' .. token end
-`

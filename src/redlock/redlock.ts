@@ -17,7 +17,6 @@ import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acq
 import { take } from './attempt.ts'
 import { ProposalClock } from './verbs/acquire.ts'
 import type { Attempt } from './verbs/attempt.ts'
-import { leaseLibrary } from './verbs/library.ts'
 import { withdraw } from './verbs/withdraw.ts'
 import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
@@ -98,7 +97,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
     const { log, namespace } = this.#settings
     this.#channel = loggedChannel(log, namespace, [leaseLog(this.#settings)])
-    this.#fleet = new LockFleet(this.#settings, leaseLibrary, this.#channel)
+    this.#fleet = new LockFleet(this.#settings, this.#channel)
     const { masters, keys, quorum } = this.#fleet
     this.#told = { namespace, quorum, status: () => this.status() }
     this.#channel.tell('lock:opened', this.#told)

@@ -19,16 +19,27 @@ import {
   waitedScript,
 } from '../../src/redlock/fleet/enrol-scripts.ts'
 import { constantsFor } from '../../src/redlock/settings.ts'
-import { leaseLibrary } from '../../src/redlock/verbs/library.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
+import { acquireProcedure } from '../../src/redlock/verbs/acquire.ts'
+import { confirmProcedure } from '../../src/redlock/verbs/confirm.ts'
+import { extendProcedure } from '../../src/redlock/verbs/extend.ts'
+import { healProcedure } from '../../src/redlock/verbs/heal.ts'
+import { inspectProcedure } from '../../src/redlock/verbs/inspect.ts'
+import { releaseProcedure } from '../../src/redlock/verbs/release.ts'
+import { withdrawProcedure } from '../../src/redlock/verbs/withdraw.ts'
 import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
 
 const SCRIPTS = new Map(
   [enrolScript, waitedScript, bootstrapScript].map((script) => [script.name, script]),
 )
-const PROCEDURES = new Map(leaseLibrary.procedures.map((procedure) => [procedure.name, procedure]))
+const PROCEDURES = new Map(
+  [
+    ...[acquireProcedure, confirmProcedure, extendProcedure, healProcedure],
+    ...[releaseProcedure, withdrawProcedure, inspectProcedure],
+  ].map((procedure) => [procedure.name, procedure]),
+)
 const RUN_IDS = ['run-1', 'run-2']
 const MAX_LEASE_MS = 600_000
 const LONG_MS = [200_000, 400_000, 600_000]
@@ -179,11 +190,7 @@ async function onBoth(memory: SimulatedMemory, step: Asked | Sent): Promise<unkn
   const limits = { maxLeaseMs: longestMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
   const constants = constantsFor({ namespace: 'twin', ...limits }, fleetSize)
   const call = callOf(procedure, args)
-  const answer = await redis.eval(
-    batchScript(leaseLibrary, constants).lua,
-    0,
-    ...batchArgs([call], run),
-  )
+  const answer = await redis.eval(batchScript(constants).lua, 0, ...batchArgs([call], run))
   const publish = (): void => undefined
   const simulated = simulateProcedure(name, { memory, args, runId: run, constants, nowUs, publish })
   const [real] = readBatch(answer, [call])

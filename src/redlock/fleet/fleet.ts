@@ -7,7 +7,7 @@
  * on the master itself, so that all clients agree on whether it may vote again.
  */
 import { randomUUID } from 'node:crypto'
-import type { Library } from '../wire/batch.ts'
+import { batchScript } from '../wire/batch.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import {
   describeState,
@@ -59,7 +59,7 @@ export class LockFleet {
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
 
-  constructor(settings: Settings, library: Library, channel: Channel) {
+  constructor(settings: Settings, channel: Channel) {
     this.settings = settings
     this.channel = channel
     this.leases = new LeaseRegistry(settings.clock, channel)
@@ -83,6 +83,7 @@ export class LockFleet {
       },
     })
     const constants = constantsFor(settings, settings.addresses.length)
+    const script = batchScript(constants)
     this.deadlines = new Deadlines(settings.clock)
     this.#quarantines = new Quarantines(settings.clock, lengthMs, this.keys.master)
     this.#masterLog = new MasterLog(channel, settings.clock)
@@ -91,7 +92,7 @@ export class LockFleet {
         address,
         limits,
         clock: settings.clock,
-        library,
+        script,
         constants,
         admit: (master, facts) => this.#admit(master, facts),
         onState: (master, state) => {

@@ -1,3 +1,5 @@
+import { luaConstant } from '../../lua.ts'
+
 /** What a majority is, and who holds a resource by it: the only place that says so. Pure. */
 
 /** The smallest majority of `masters`: any two quorums share at least one master. */
@@ -7,7 +9,7 @@ export function quorumOf(masters: number): number {
 }
 
 /** Stands in a reply in place of a holder: the resource is free, and reserved for waiters. */
-export const RESERVED = 'reserved@waiting clients'
+export const RESERVED: string = luaConstant('redlock/lua/batch', 'RESERVED')
 
 /**
  * Who holds a resource: the token that a quorum of the masters names. `tokens` has one entry for

@@ -7,17 +7,8 @@ import type { LockFleet } from '../fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
 import { describeToken } from '../../lock/describe-token.ts'
 
-/**
- * Returns  the holder's token or nil, its PTTL ms, the counter or nil
- * Keeps: changes nothing.
- */
-export const inspectProcedure: Procedure = {
-  name: 'inspect',
-  parameters: ['resource'],
-  lua: `
-return {redis.call('GET', leaseKey(resource)), redis.call('PTTL', leaseKey(resource)), redis.call('GET', fenceKey(resource))}
-`,
-}
+/** `lua/inspect.lua` */
+export const inspectProcedure: Procedure = { name: 'inspect' }
 
 /** A view with the whole token, which is not shown to people. */
 export interface Seen extends MasterView {

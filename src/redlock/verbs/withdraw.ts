@@ -3,15 +3,8 @@ import { callOf, type Procedure } from '../wire/batch.ts'
 import { callMaster } from '../wire/master.ts'
 import type { LockFleet } from '../fleet/fleet.ts'
 
-/** Returns  withdrawn */
-export const withdrawProcedure: Procedure = {
-  name: 'withdraw',
-  parameters: ['resources', 'waiter'],
-  lua: `
-for _, resource in ipairs(resources) do redis.call('ZREM', waitersKey(resource), waiter) end
-return {'withdrawn'}
-`,
-}
+/** `lua/withdraw.lua` */
+export const withdrawProcedure: Procedure = { name: 'withdraw' }
 
 export async function withdraw(
   { masters, settings }: LockFleet,

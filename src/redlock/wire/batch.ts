@@ -1,6 +1,5 @@
 /**
- * Many calls in one trip: one script that knows every procedure of a library and runs those that
- * its entries name. Each entry has its own arguments and reply, and fails alone.
+ * Many calls in one trip: one script that knows every verb and runs those that its entries name. Each entry has its own arguments and reply, and fails alone.
  *
  * A usual call has a short form: its arguments end with NUL and are decoded by one
  * `struct.unpack`, and its usual reply is one character. Other calls travel as JSON and are
@@ -8,36 +7,23 @@
  * making them costs more than running a short form. What all calls of one client have in common is
  * part of the script's text, not of every batch.
  */
+import { luaConstant, luaText } from '../../lua.ts'
 import { defineScript, type Script } from './script.ts'
 
-/** A Lua function on a server. It sees its parameters, and what the library defines. */
+/** A verb of `lua/batch.lua`. */
 export interface Procedure {
   readonly name: string
-  readonly parameters: readonly string[]
-  readonly lua: string
   readonly short?: ShortForm
 }
 
 /** How a call for one resource travels when nothing about it is unusual. */
 export interface ShortForm {
-  /** Unique in the library, and not `J`. */
+  /** Its own, and not `J`. */
   readonly letter: string
-  /** The procedure's first parameters, all text, with `resource` in the place of `resources`. */
-  readonly parameters: readonly string[]
-  /** Returns true for the usual outcome, else a reply. `procedure(name)` is any long form. */
-  readonly lua: string
+  /** How many arguments it has, all text; the first is the resource. */
+  readonly parameters: number
   /** What the long form replies in the usual outcome. */
   readonly usualReply: (args: readonly Argument[]) => unknown
-}
-
-export interface Library {
-  /** Names of the constants that a client gives, each as text or nil. */
-  readonly constants: readonly string[]
-  /** Runs once a batch. It sees `call`, `runId` and the constants, and declares `nowMs`. */
-  readonly prelude: string
-  /** Runs before the first long form of a batch. */
-  readonly longPrelude: string
-  readonly procedures: readonly Procedure[]
 }
 
 export type Constants = Readonly<Record<string, string>>
@@ -70,7 +56,7 @@ function shortEntry(
   args: readonly Argument[],
 ): string | undefined {
   const [resources] = args
-  if (args.length !== parameters.length) return undefined
+  if (args.length !== parameters) return undefined
   if (typeof resources !== 'object' || resources.length !== 1) return undefined
   let entry = letter
   for (const arg of args) {
@@ -82,91 +68,18 @@ function shortEntry(
 }
 
 /** The word that begins the reply of an entry that failed; the server's message follows. */
-const FAILED = 'failed:'
+const FAILED = luaConstant('redlock/lua/batch', 'FAILED')
+/** What all calls of one client have in common, each as text or nil. */
+const CONSTANTS = ['namespace', 'maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize'] as const
 
-/**
- * ARGV  1 the entries, one behind the other and each ended by NUL: the letter of a short form and
- *       its parameters, or `J` and [name of the procedure, its arguments …] as JSON
- *       2 run id of the server that the caller enrolled
- * Returns  the server's time in ms where an entry read it, a space, and one mark for each entry:
- *          `+` usual, `*` not. Where there is a `*`: a list of this text and of their replies,
- *          what the procedure returned | failed:, error message
- * Keeps: an entry that fails does not keep the others from running. A lock master is never a
- * cluster, so no keys are named.
- */
-export function batchScript(library: Library, constants: Constants): Script {
-  const { prelude, longPrelude, procedures } = library
-  return defineScript(
-    'batch',
-    `
-local call, sub, unpackText = redis.call, string.sub, struct.unpack
-local entries, runId = ARGV[1], ARGV[2]
-${library.constants.map((name) => `local ${name} = ${luaText(constants[name])}`).join('\n')}
-${prelude}
-local procedures
-local function procedure(name)
-  if not procedures then
-    ${longPrelude}
-    procedures = {
-    ${procedures.map(longForm).join('\n')}
-    }
-  end
-  return procedures[name]
-end
-local at, size = 1, #entries
-local function run()
-  local letter = sub(entries, at, at)
-  ${procedures.map(shortForm).join('')}
-  if letter ~= 'J' then error('unknown entry') end
-  local text
-  text, at = unpackText('s', entries, at + 1)
-  local entry = cjson.decode(text)
-  return procedure(entry[1])(unpack(entry, 2))
-end
-local count, marks, replies = 0, nil, nil
-while at <= size do
-  local from = at
-  local ok, reply = pcall(run)
-  local usual = ok and reply == true
-  count = count + 1
-  if not ok then
-    reply = {'${FAILED}', type(reply) == 'table' and reply.err or tostring(reply)}
-    if at == from then at = size + 1 end
-  end
-  if not usual then
-    if not marks then
-      marks, replies = {}, {false}
-      for i = 1, count - 1 do marks[i] = '+' end
-    end
-    replies[#replies + 1] = reply
-  end
-  if marks then marks[count] = usual and '+' or '*' end
-end
-if not marks then return (nowMs or '') .. ' ' .. string.rep('+', count) end
-replies[1] = (nowMs or '') .. ' ' .. table.concat(marks)
-return replies
-`,
-  )
-}
-
-function longForm({ name, parameters, lua }: Procedure): string {
-  return `${name} = function(${parameters.join(', ')})${lua}end,`
-}
-
-function shortForm({ short }: Procedure): string {
-  if (short === undefined) return ''
-  const { letter, parameters, lua } = short
-  const names = parameters.join(', ')
-  return `if letter == '${letter}' then
-    local ${names}
-    ${names}, at = unpackText('${'s'.repeat(parameters.length)}', entries, at + 1)
-    ${lua}
-  end
-  `
+/** `lua/batch.lua`, for one client. A lock master is never a cluster, so no keys are named. */
+export function batchScript(constants: Constants): Script {
+  const own = CONSTANTS.map((name) => `local ${name} = ${quoted(constants[name])}`)
+  return defineScript('batch', [...own, luaText('redlock/lua/batch')].join('\n'))
 }
 
 /** Any text as a Lua string: bytes that could end or change it are written as numbers. */
-function luaText(text: string | undefined): string {
+function quoted(text: string | undefined): string {
   if (text === undefined) return 'nil'
   const bytes = [...Buffer.from(text)].map((byte) =>
     byte > 0x7e || byte < 0x20 || byte === 0x22 || byte === 0x5c

@@ -3,7 +3,6 @@
  * whenever it might not be the server that was enrolled.
  */
 import type { Redis } from 'ioredis'
-import { batchScript } from './batch.ts'
 import { batchSender } from './batch-sender.ts'
 import { CallQueue } from './call-queue.ts'
 import {
@@ -43,14 +42,13 @@ export class MasterConnection implements Master {
     this.#redis = openConnection(options.address, options.limits)
     this.#tls = new TlsCheck(this.#redis.options)
     const { clock, limits } = options
-    const script = batchScript(options.library, options.constants)
-    const sender = batchSender(this.#redis, script)
+    const sender = batchSender(this.#redis, options.script)
     this.#enrolment = new Enrolment({
       clock,
       readFacts: () => readServerFacts(this.#redis, clock),
       admit: (facts) => options.admit(this, facts),
       loadScripts: async () => {
-        await this.#redis.script('LOAD', script.lua)
+        await this.#redis.script('LOAD', options.script.lua)
       },
       onState: (state) => {
         options.onState(this, state)

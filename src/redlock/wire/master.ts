@@ -4,7 +4,7 @@
  */
 import { messageOf } from '../../message-of.ts'
 import type { Clock, Instant } from '../../clock.ts'
-import type { Call, Constants, Entry, Library } from './batch.ts'
+import type { Call, Constants, Entry } from './batch.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { ServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
@@ -103,9 +103,9 @@ export interface MasterConnectionOptions {
   readonly address: MasterAddress
   readonly limits: ConnectionLimits
   readonly clock: Clock
-  /** Loaded into the server once it is enrolled. */
-  readonly library: Library
-  /** What all calls have in common; the library names them. */
+  /** Carries its calls; loaded into the server once it is enrolled. */
+  readonly script: Script
+  /** What all calls have in common, as the script has it. */
   readonly constants: Constants
   admit(master: Master, facts: ServerFacts): Promise<Admission>
   onState(master: Master, state: MasterState): void

@@ -4,7 +4,6 @@
 import { systemClock } from '../../clock.ts'
 import { keyspace, type Keyspace } from '../../redlock/keyspace.ts'
 import { quorumOf } from '../../redlock/quorum/quorum.ts'
-import { leaseLibrary } from '../../redlock/verbs/library.ts'
 import {
   batchArgs,
   batchScript,
@@ -38,7 +37,7 @@ export class FleetProbe {
 
   constructor({ masters, namespace, timeoutMs }: FleetProbeOptions) {
     this.namespace = namespace
-    this.#batch = batchScript(leaseLibrary, { namespace })
+    this.#batch = batchScript({ namespace })
     this.keys = keyspace(namespace)
     this.quorum = quorumOf(masters.length)
     this.#probes = masters.map((address) => new Probe(address, { timeoutMs, clock: systemClock }))

@@ -9,7 +9,7 @@ import type { Master, Request } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 
 const TIME = '1763838000123'
-const echo: Procedure = { name: 'echo', parameters: ['word'], lua: 'return {word}' }
+const echo: Procedure = { name: 'echo' }
 
 interface Sent {
   readonly names: readonly string[]

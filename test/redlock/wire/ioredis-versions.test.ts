@@ -22,6 +22,7 @@ import { build, type Plugin } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { embeddedModule } from '../../../scripts/embed-files.ts'
 import { isKnownVersion } from '../../../src/redlock/wire/batch-sender.ts'
+import { embeddedModule } from '../../../scripts/embed-files.ts'
 import { startFleet, type Fleet } from '../../../src/testing/index.ts'
 import { installIn } from '../../support/npm-ci.ts'
 
@@ -46,7 +47,7 @@ const LIFE = {
   increasing: true,
 }
 
-/** The Lua files stay where they are, so the child needs their texts. */
+/** As the build: modules that read files of `src` have their texts. */
 const embedded: Plugin = {
   name: 'embedded',
   setup(bundle) {

@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { systemClock } from '../../../src/clock.ts'
 import { callOf, type Procedure } from '../../../src/redlock/wire/batch.ts'
 import type { MasterAddress } from '../../../src/redlock/wire/connection-settings.ts'
+import { defineScript } from '../../../src/redlock/wire/script.ts'
 import { MasterConnection } from '../../../src/redlock/wire/master-connection.ts'
 import { callMaster, type Admission } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
@@ -16,18 +17,21 @@ import { startProxy } from '../../support/proxy.ts'
 import { LIMITS } from './connection.ts'
 
 const leaks = watchLeaks()
-const countProcedure: Procedure = {
-  name: 'count',
-  parameters: ['key'],
-  lua: `return redis.call('INCR', key)`,
-}
+const countProcedure: Procedure = { name: 'count' }
 const count = callOf(countProcedure, ['runs'])
-const library = {
-  constants: [],
-  prelude: 'local nowMs = 0',
-  longPrelude: '',
-  procedures: [countProcedure],
-}
+/** Answers as the lock's script does; each call counts up the key that it names. */
+const script = defineScript(
+  'batch',
+  `
+local replies, marks = {''}, '0 '
+for entry in string.gmatch(ARGV[1], 'J(%Z+)%z') do
+  replies[#replies + 1] = redis.call('INCR', cjson.decode(entry)[2])
+  marks = marks .. '*'
+end
+replies[1] = marks
+return replies
+`,
+)
 const NO_HURRY_MS = 10_000
 
 let server: TestServer
@@ -63,7 +67,7 @@ function connect(address: MasterAddress): Connected {
     address,
     limits: LIMITS,
     clock: systemClock,
-    library,
+    script,
     constants: {},
     admit: (_master, { runId }): Promise<Admission> => {
       admitted.push(runId)

@@ -11,7 +11,6 @@ import { confirmProcedure } from '../../../src/redlock/verbs/confirm.ts'
 import { extendProcedure } from '../../../src/redlock/verbs/extend.ts'
 import { healProcedure } from '../../../src/redlock/verbs/heal.ts'
 import { constantsFor } from '../../../src/redlock/settings.ts'
-import { leaseLibrary } from '../../../src/redlock/verbs/library.ts'
 import { releaseProcedure } from '../../../src/redlock/verbs/release.ts'
 import { withdrawProcedure } from '../../../src/redlock/verbs/withdraw.ts'
 import {
@@ -222,7 +221,7 @@ export class ScriptBench {
   ): Promise<readonly Entry[]> {
     const terms = { maxLeaseMs, fenceTtlMs, maxClockSkewMs: skewMs }
     const constants = constantsFor({ namespace: this.#namespace, ...terms }, fleetSize)
-    const { lua } = batchScript(leaseLibrary, constants)
+    const { lua } = batchScript(constants)
     return readBatch(await this.redis.eval(lua, 0, ...batchArgs(calls, runId)), calls)
   }
 }

@@ -1,0 +1,37 @@
+--[[
+  KEYS  1 master
+  ARGV  1 runId · 2 maxLeaseMs · 3 quarantineMs · 4 durable, 1 or 0
+        5 fleetSize, of how many masters it is one
+        6 1 where the caller may be the first, 0 where other masters refuse it
+        7 the client's id, by which it knows whether it was the first
+        8 a fresh name for a quarantine that begins now · 9 fenceTtlMs
+  Returns  enrolled, ms left of the quarantine, its name or '', id of the first client, TIME in ms
+           | mismatch, name of a setting, what it is for the fleet | foreign
+  Keeps: a server process that is new to the fleet grants nothing until every lease that an earlier
+  memory may have held is over. Only memory that was durable before and after needs no wait.
+  Clients that count another number of masters are refused, because two quorums of them need not
+  meet. A client that other masters refuse is not the first to write the record. Counters live
+  equally long for all clients.
+]]
+local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'fleetSize', 'fenceTtlMs',
+  'durable', 'founder', 'quarantine', 'votesInMs')
+if known[2] and known[2] ~= ARGV[2] then return {'mismatch', 'maxLeaseMs', known[2]} end
+-- rule: fleets-of-one-size
+if known[3] and known[3] ~= ARGV[5] then return {'mismatch', 'fleetSize', known[3]} end
+if known[4] and known[4] ~= ARGV[9] then return {'mismatch', 'fenceTtlMs', known[4]} end
+-- rule: refused-client-founds-no-fleet
+if not known[1] and ARGV[6] == '0' then return {'foreign'} end
+local founder = known[6] or ''
+if not known[1] then founder = ARGV[7] end
+local quarantine, votesInMs = known[7] or '', known[8] or '0'
+-- rule: new-run-id-is-quarantined
+if known[1] ~= ARGV[1] then
+  local survives = known[1] and known[5] == '1' and ARGV[4] == '1'
+  if not survives then quarantine, votesInMs = ARGV[8], ARGV[3] end
+end
+redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'fleetSize', ARGV[5],
+  'fenceTtlMs', ARGV[9], 'durable', ARGV[4], 'founder', founder, 'quarantine', quarantine,
+  'votesInMs', votesInMs)
+local time = redis.call('TIME')
+local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
+return {'enrolled', tonumber(votesInMs), quarantine, founder, nowMs}
