@@ -22,7 +22,6 @@ import { build, type Plugin } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { embeddedModule } from '../../../scripts/embed-files.ts'
 import { isKnownVersion } from '../../../src/redlock/wire/batch-sender.ts'
-import { embeddedModule } from '../../../scripts/embed-files.ts'
 import { startFleet, type Fleet } from '../../../src/testing/index.ts'
 import { installIn } from '../../support/npm-ci.ts'
 
