@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import * as api from '../src/index.ts'
+import * as queue from '../src/queue.ts'
 import * as testing from '../src/testing/index.ts'
 
 test('the public names are these and no others', () => {
@@ -33,6 +34,15 @@ test('the public names are these and no others', () => {
       "lockedProcessor",
       "openTelemetry",
       "silentLogger",
+    ]
+  `)
+  expect(Object.keys(queue).sort()).toMatchInlineSnapshot(`
+    [
+      "LockedQueue",
+      "PlainWorkerError",
+      "RedlockError",
+      "ResourceError",
+      "SettingsDifferError",
     ]
   `)
   expect(Object.keys(testing).sort()).toMatchInlineSnapshot(`

@@ -20,8 +20,8 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { build, type Plugin } from 'esbuild'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { isKnownVersion } from '../../../src/redlock/wire/batch-sender.ts'
 import { embeddedModule } from '../../../scripts/embed-files.ts'
+import { isKnownVersion } from '../../../src/redlock/wire/batch-sender.ts'
 import { startFleet, type Fleet } from '../../../src/testing/index.ts'
 import { installIn } from '../../support/npm-ci.ts'
 
@@ -49,8 +49,8 @@ const LIFE = {
 /** As the build: modules that read files of `src` have their texts. */
 const embedded: Plugin = {
   name: 'embedded',
-  setup: ({ onLoad }) => {
-    onLoad({ filter: /-files\.ts$/ }, ({ path }) => {
+  setup(bundle) {
+    bundle.onLoad({ filter: /-files\.ts$/ }, ({ path }) => {
       const contents = embeddedModule(path)
       return contents === undefined ? undefined : { contents, loader: 'js' }
     })
