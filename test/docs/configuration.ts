@@ -78,7 +78,7 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: 'openTelemetry(options)',
-    intro: 'The default `observer` of a `Redlock` ([telemetry.md](telemetry.md)).',
+    intro: 'How locks and workers report to OpenTelemetry ([telemetry.md](telemetry.md)).',
     file: 'telemetry/resource-classes.ts',
     types: ['ResourceClassOptions'],
   },

@@ -75,7 +75,7 @@ test('a listener is told the end of each lease and the vote of each master', asy
   await redlock.close()
   const own = told.filter(([event]) => event.startsWith('lease:'))
   expect(own.map(([event]) => event)).toEqual([
-    ...['lease:granted', 'lease:attempted', 'lease:extended', 'lease:ended'],
+    ...['lease:attempted', 'lease:granted', 'lease:extended', 'lease:ended'],
     ...['lease:granted', 'lease:attempted', 'lease:ended', 'lease:freed'],
   ])
   const ends = own.filter(([event]) => event === 'lease:ended').map(([, { how }]) => how)
