@@ -1,6 +1,6 @@
 /**
- * What telemetry costs an acquire and a release: the client's CPU for each, without a
- * listener, with OpenTelemetry's and nothing registered, and with an OpenTelemetry SDK for metrics, and for
+ * What telemetry costs an acquire and a release: the client's CPU for each, without a listener,
+ * with OpenTelemetry's and nothing registered, and with an OpenTelemetry SDK for metrics, and for
  * metrics and traces. The variants take turns, so that a busy machine meets them all alike; the
  * median of each is shown.
  */

@@ -41,10 +41,10 @@ function expanded(file: string): readonly Line[] {
   })
 }
 
-function check(lines: readonly Line[]): readonly string[] {
+function check(luacheck: string, lines: readonly Line[]): readonly string[] {
   const input = lines.map(({ text }) => text).join('\n')
   const args = ['-', '--config', '.luacheckrc', '--formatter', 'plain', '--codes']
-  const { stdout, stderr, status } = spawnSync('luacheck', args, { input, encoding: 'utf8' })
+  const { stdout, stderr, status } = spawnSync(luacheck, args, { input, encoding: 'utf8' })
   if (status === 0) return []
   const found = stdout.split('\n').flatMap((said) => {
     const [, number, rest] = /^stdin:(\d+):\d+: (.*)$/.exec(said) ?? []
@@ -67,13 +67,14 @@ function unused(): readonly string[] {
   )
 }
 
-if (findProgram('luacheck') === undefined) {
+const luacheck = findProgram('luacheck')
+if (luacheck === undefined) {
   console.log('lint:lua: luacheck is not installed: apt-get install lua-check (skipped)')
 } else {
   const scripts = paths.map((path) => ({ path, lines: expanded(path) }))
   const own = scripts.filter(({ path }) => !included.has(path))
   // A file that several scripts include is told of once.
-  const faults = new Set([...own.flatMap(({ lines }) => check(lines)), ...unused()])
+  const faults = new Set([...own.flatMap(({ lines }) => check(luacheck, lines)), ...unused()])
   for (const fault of faults) console.error(fault)
   const folders = new Set(paths.map((path) => basename(dirname(dirname(path)))))
   console.log(

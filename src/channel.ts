@@ -260,7 +260,11 @@ type Listeners = Map<string | symbol, Listener>
 
 function everywhere(): Listeners {
   const shared = globalThis as { [LISTENERS]?: Listeners }
-  return (shared[LISTENERS] ??= new Map<string | symbol, Listener>())
+  const known = shared[LISTENERS]
+  if (known !== undefined) return known
+  const made: Listeners = new Map()
+  shared[LISTENERS] = made
+  return made
 }
 
 /**

@@ -152,9 +152,15 @@ describe('a resource class', () => {
 
   test('bad options are refused by name', () => {
     const bad = { resourceClass: 'customer' } as never
-    expect(() => openTelemetry(bad)).toThrow(/`resourceClass`/)
+    expect(() => {
+      openTelemetry(bad)
+    }).toThrow(/`resourceClass`/)
     const mistyped = { resourceClas: String }
-    expect(() => openTelemetry(mistyped as never)).toThrow('Is it `resourceClass`?')
-    expect(() => openTelemetry({ maxResourceClasses: -1 })).toThrow(/`maxResourceClasses`/)
+    expect(() => {
+      openTelemetry(mistyped as never)
+    }).toThrow('Is it `resourceClass`?')
+    expect(() => {
+      openTelemetry({ maxResourceClasses: -1 })
+    }).toThrow(/`maxResourceClasses`/)
   })
 })

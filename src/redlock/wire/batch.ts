@@ -1,5 +1,6 @@
 /**
- * Many calls in one trip: one script that knows every verb and runs those that its entries name. Each entry has its own arguments and reply, and fails alone.
+ * Many calls in one trip: one script that knows every verb and runs those that its entries name.
+ * Each entry has its own arguments and reply, and fails alone.
  *
  * A usual call has a short form: its arguments end with NUL and are decoded by one
  * `struct.unpack`, and its usual reply is one character. Other calls travel as JSON and are
