@@ -117,7 +117,11 @@ export default tseslint.config(
   {
     files: ['src/**/*.ts'],
     plugins: { local, import: imports },
-    settings: { 'import-x/resolver-next': [imports.createNodeResolver({ extensions: ['.ts'] })] },
+    settings: {
+      'import-x/extensions': ['.ts'],
+      'import-x/parsers': { '@typescript-eslint/parser': ['.ts'] },
+      'import-x/resolver-next': [imports.createNodeResolver({ extensions: ['.ts'] })],
+    },
     rules: { 'local/one-declaration': 'error', 'import/no-cycle': 'error' },
   },
   {
