@@ -1,9 +1,9 @@
 -- What Redis gives a script; in the scripts of a line also what comes before them: BullMQ's texts as
 -- functions, and BullMQ's arguments; in those of the lock what a client's calls have in common.
 std = {
-  globals = {'ARGV', 'theirs'},
+  globals = {'ARGV', 'KEYS', 'theirs'},
   read_globals = {
-    'redis', 'cjson', 'cmsgpack', 'struct', 'KEYS', 'math', 'string', 'table', 'pcall', 'error',
+    'redis', 'cjson', 'cmsgpack', 'struct', 'math', 'string', 'table', 'pcall', 'error',
     'ipairs', 'pairs', 'next', 'select', 'tonumber', 'tostring', 'type', 'unpack',
     'bullmq', 'bullmqWith', 'bullmqPromote',
     'namespace', 'maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize',

@@ -8,7 +8,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { findProgram } from './find-program.ts'
 
-const INCLUDE = /^ *--- @include "([\w-]+)"$/
+const INCLUDE = /^ *--- @include "([\w/-]+)"$/
 const DEFINED = /^local function (\w+)/gm
 
 interface Line {
@@ -34,7 +34,7 @@ function expanded(file: string): readonly Line[] {
   return linesOf(file).flatMap((line) => {
     const name = INCLUDE.exec(line.text)?.[1]
     if (name === undefined) return [line]
-    const path = join(dirname(file), `${name}.lua`)
+    const path = join(name.includes('/') ? 'src' : dirname(file), `${name}.lua`)
     included.add(path)
     const mark = (text: string): Line => ({ ...line, text })
     return [mark('-- luacheck: push ignore 211'), ...linesOf(path), mark('-- luacheck: pop')]

@@ -3,23 +3,24 @@
  * it includes.
  *
  * A script begins with a header, `--[[ … ]]`: what it does, KEYS, ARGV, what it returns, and what
- * it keeps. Where it says `--- @include "name"`, the text of that file of its folder stands. An
- * included file includes none.
+ * it keeps. Where it says `--- @include "name"`, the text of that file of its folder stands, or of
+ * a file of another folder, named from `src/` on. An included file includes none.
  */
 import { luaFile } from './lua-files.ts'
 
 const HEADER = /^--\[\[[^]*?\]\]\n+/
 /** A line that is a comment, or empty. */
 const COMMENT = /^ *(?:--(?!- @include).*)?\n/gm
-const INCLUDE = /^ *--- @include "([\w-]+)"$/gm
+const INCLUDE = /^ *--- @include "([\w/-]+)"$/gm
 
 /** @param path from `src/` on, without `.lua`: `line/lua/finish`. */
 export function luaText(path: string): string {
   const folder = path.slice(0, path.lastIndexOf('/') + 1)
   return bodyOf(path).replace(INCLUDE, (_, name: string) => {
-    const included = bodyOf(folder + name)
+    const file = name.includes('/') ? name : folder + name
+    const included = bodyOf(file)
     if (included.search(INCLUDE) === -1) return included
-    throw new Error(`${folder}${name}.lua is included, so it may include no file`)
+    throw new Error(`${file}.lua is included, so it may include no file`)
   })
 }
 

@@ -1,9 +1,9 @@
-/** The numbers of a sleeping job, which `lua/asleep.lua` and `lua/shares.lua` define. */
+/** The numbers of a sleeping job, which `lua/keys.lua` and `lua/shares.lua` define. */
 import { luaConstant } from '../lua.ts'
 
 /** What a sleeping job's hash has for `delay`. */
-export const ASLEEP_DELAY_MS: number = Number(luaConstant('line/lua/asleep', 'ASLEEP_DELAY'))
+export const ASLEEP_DELAY_MS: number = Number(luaConstant('line/lua/keys', 'ASLEEP_DELAY'))
 /** The first score of sleeping jobs in `delayed`. */
-export const ASLEEP: string = luaConstant('line/lua/asleep', 'ASLEEP')
+export const ASLEEP: string = luaConstant('line/lua/keys', 'ASLEEP')
 /** The field of BullMQ's `meta` hash that says how far tenants are served. */
 export const VIRTUAL_TIME: string = luaConstant('line/lua/shares', 'TIME_FIELD')

@@ -59,7 +59,7 @@ export async function cancelJobs(
   }
   const backend = LineBackend.of(queue)
   const deadline = systemClock.now() + timeoutMs
-  const ids = typeof target === 'string' ? [target] : await idsOf(queue, backend, target.resource)
+  const ids = typeof target === 'string' ? [target] : await idsOf(backend, target.resource)
   const done: Cancelled[] = []
   for (let from = 0; from < ids.length; from += AT_ONCE) {
     const some = ids.slice(from, from + AT_ONCE)
@@ -69,12 +69,9 @@ export async function cancelJobs(
 }
 
 /** From the end of the line on: else the next job would start when the first one has failed. */
-async function idsOf(queue: Queue, backend: LineBackend, name: string): Promise<readonly string[]> {
+async function idsOf(backend: LineBackend, name: string): Promise<readonly string[]> {
   const { members } = await membersOf(resourceName(name), backend, MAX_JOBS)
-  return members
-    .filter((member) => member.queue === queue.name)
-    .map(({ jobId }) => jobId)
-    .reverse()
+  return members.map(({ jobId }) => jobId).reverse()
 }
 
 async function cancelOne(
@@ -91,7 +88,7 @@ async function cancelOne(
     const outcome = job === undefined ? 'missing' : await backend.cancel(job, error, reason)
     if (outcome !== 'running') {
       if (!wasRunning) return { jobId, outcome }
-      await backend.run(withdrawScript, 'cancelled', [backend.toKey(jobId)])
+      await backend.run(withdrawScript, { id: jobId })
       if (outcome === 'failed') return { jobId, outcome }
       const ended = await Job.fromId(queue, jobId)
       if (ended !== undefined && (await ended.isCompleted())) return { jobId, outcome: 'completed' }
@@ -117,8 +114,7 @@ export async function cancelRequests(
   backend: LineBackend,
   jobIds: readonly string[],
 ): Promise<readonly CancelRequest[]> {
-  const keys = jobIds.map((id) => backend.toKey(id))
-  const found = (await backend.run(cancelledScript, 'cancelled', keys)) as (string | null)[]
+  const found = (await backend.run(cancelledScript, { ids: jobIds })) as (string | null)[]
   return found.flatMap((text, index) => {
     if (text === null) return []
     const [timestamp, reason] = JSON.parse(text) as [string, string]

@@ -12,9 +12,8 @@ const censusScript = lineScript('census')
 
 /** Undefined when the queue's Redis does not answer soon. */
 export async function lineCensus(runner: LineRunner): Promise<LineCensus | undefined> {
-  const args = [runner.toKey('delayed'), LINES, runner.toKey('')]
   try {
-    const request = runner.run(censusScript, 'sleeping-lines', args)
+    const request = runner.run(censusScript, { most: LINES })
     const reply = (await withinMs(systemClock, LIMIT_MS, request)) as number[] | undefined
     if (reply === undefined) return undefined
     const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0] = reply

@@ -6,15 +6,12 @@ const skipScript = lineScript('skip')
 
 const leaveLinesScript = lineScript('leave-lines')
 
-const forgetScript = lineScript('forget-tenants')
-
 /** Jobs that leave their lines in one call. */
 const LIMIT = 1_000
 
 /** A failed job lets its lines go on, and stays failed. @returns false where it held none. */
 export async function skipJob(runner: LineRunner, jobId: string): Promise<boolean> {
-  const args = [runner.toKey(''), jobId]
-  return (await runner.runOn(skipScript, runner.toKey(jobId), args)) === 1
+  return (await runner.run(skipScript, { id: jobId })) === 1
 }
 
 /** Makes all jobs that sleep ordinary waiting jobs. @returns how many they were. */
@@ -22,16 +19,10 @@ export async function leaveLines(runner: LineRunner): Promise<number> {
   let moved = 0
   let found: number
   do {
-    const reply = await runner.run(leaveLinesScript, 'shares', [runner.toKey(''), LIMIT])
+    const reply = await runner.run(leaveLinesScript, { most: LIMIT })
     const [sleepers, woken] = reply as readonly [number, number]
     found = sleepers
     moved += woken
   } while (found === LIMIT)
-  await forgetTenants(runner)
   return moved
-}
-
-/** All jobs of the queue are gone. */
-export async function forgetTenants(runner: LineRunner): Promise<void> {
-  await runner.run(forgetScript, 'shares', [runner.toKey('')])
 }

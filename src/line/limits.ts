@@ -154,8 +154,7 @@ export class LineLimits {
 
   /** What is set for a resource, or for all of which something is set. */
   async get(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    const args = resource === undefined ? [] : [resource]
-    const found = (await this.#runner.run(limitsScript, 'limits', args)) as readonly string[]
+    const found = (await this.#runner.run(limitsScript, { resource })) as readonly string[]
     const all = new Map<string, ResourceLimits>()
     for (let index = 0; index + 1 < found.length; index += 2) {
       const limits = limitsFrom(found[index + 1] ?? '{}')
@@ -174,8 +173,7 @@ export class LineLimits {
 
   /** @returns when it ends (ms), or '' for no end. */
   #run(resource: string, kind: LimitKind, entry?: LimitEntry, forMs?: number): Promise<unknown> {
-    const text = entry === undefined ? '' : JSON.stringify(entry)
-    return this.#runner.run(limitScript, 'limits', [resource, kind, text, forMs ?? ''])
+    return this.#runner.run(limitScript, { resource, kind, entry, forMs })
   }
 }
 

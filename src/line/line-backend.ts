@@ -4,25 +4,30 @@
  * change in the same trip.
  */
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
-import type { Writable } from 'node:stream'
 import * as bullmq from 'bullmq'
-import type { BackendFactory, Job, JobJson, QueueBaseOptions, RedisQueueBackend } from 'bullmq'
+import type {
+  BackendFactory,
+  Job,
+  JobJson,
+  QueueBaseOptions,
+  RedisQueueBackend,
+  WorkerOptions,
+} from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
-import { forgetTenants } from './leave-lines.ts'
 import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
-import type { LineRunner } from './line-runner.ts'
+import type { Arguments, LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
-import { EndingGroup, type LastTrip } from './ending-group.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
+import { finishOptions, workerOptions } from './bullmq/finish-options.ts'
+import { TurnGroup } from './turn-group.ts'
 
 /** What a queue and its workers agree on. */
 export interface LineSettings {
-  readonly namespace: string
   readonly slots: number
   /** The order inside a line: that of adding, or BullMQ's order of waiting jobs. */
   readonly within: 'added' | 'priority'
@@ -80,15 +85,11 @@ export interface Move {
   readonly chargeMs: number
   /** The next job is left to other workers, if it is the only one that waits. */
   readonly offers: boolean
-  /** What the batch of the next job takes, behind this trip; undefined for none. */
-  readonly takes?: Taking | undefined
 }
 
 /** The end of a job. */
 export interface Ending {
   readonly move: Move
-  /** What the batch of the next job has taken; once the trip is under way. */
-  taken?: Promise<TakenJobs | undefined> | undefined
   /** The trip is under way. */
   sent(): void
   /** The trip is back with the job that it fetched, if any. */
@@ -115,16 +116,8 @@ export interface Taking {
 /** A job as BullMQ knows it, and its id. */
 export type TakenJob = readonly [job: JobJson, id: string]
 
-/** Jobs of a batch behind its first one. */
-interface TakenJobs {
-  readonly firstId: string
-  readonly jobs: readonly TakenJob[]
-}
-
 interface Client {
   readonly isCluster?: boolean
-  /** The socket of an ioredis client. */
-  readonly stream?: Partial<Pick<Writable, 'cork' | 'uncork'>>
   hget(key: string, field: string): Promise<string | null | undefined>
   zscore(key: string, member: string): Promise<string | null | undefined>
   runCommand(name: string, args: unknown[]): Promise<unknown>
@@ -141,8 +134,33 @@ type Completed = Awaited<Method<'moveToCompleted'>['reply']>
 /** What the script that cancels a job found: see its text. */
 export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing'
 
-/** Of a script: ours, or BullMQ's. */
-type Arguments = readonly (string | number)[]
+type Cancelling = (
+  client: Client,
+  script: ComposedScript,
+  args: readonly unknown[],
+) => Promise<unknown>
+
+/** A job that ends in this turn of the event loop. */
+interface End {
+  /** As `lua/finish.lua` has it. */
+  readonly job: Arguments
+  /** What it returned, or failed with. */
+  readonly value: string
+  readonly ending: Ending | undefined
+  readonly settle: (reply: unknown, finishedOn: number) => void
+  readonly fail: (error: unknown) => void
+}
+
+/** A job that is added in this turn of the event loop. */
+interface Addition {
+  readonly script: ComposedScript
+  /** BullMQ's keys and arguments. */
+  readonly args: readonly unknown[]
+  /** As `lua/add.lua` has it. */
+  readonly job: Arguments
+  readonly settle: (reply: unknown) => void
+  readonly fail: (error: unknown) => void
+}
 
 interface Join {
   readonly earlier: Promise<unknown>
@@ -159,12 +177,13 @@ export const NO_TURN: Turn = {
   share: '',
   chargedMs: 0,
 }
+const NO_JOB = { id: '', opts: {} } as Job
 /** Replies of the park script. */
 const ITS_TURN = -100
 const TOO_LATE = -101
-const COMMANDS_PER_WRITE = 4
-/** Of BullMQ's arguments of `moveToFinished`: what the job returned, or failed with. */
-const RETURN_VALUE = 3
+/** The server and its clients wait for each other where more leave together. */
+const ENDS_TOGETHER = { items: 8, bytes: 100_000 }
+const ADDED_TOGETHER = { items: 16, bytes: 100_000 }
 /** A worker whose clock is ahead is given a held job early, and gives it back: not more often. */
 const HELD_AGAIN_MS = 10
 /** A job waits this long at most for jobs that this worker was given before it. */
@@ -177,24 +196,25 @@ const Backend: typeof RedisQueueBackend =
 
 export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
-  readonly #slots: string
   readonly #scripts: LineScripts
   readonly #turns = new Map<string, Turn>()
-  readonly #endingIds = new Map<string, Ending>()
   /** What is sent in place of the last trip of a job that is cancelled here now. */
-  readonly #cancelling = new Map<string, (client: Client, args: unknown[]) => Promise<unknown>>()
-  /** Taken for the batch of a job that was fetched in the trip before. By the id of that job. */
-  readonly #ahead = new Map<string, Promise<TakenJobs | undefined>>()
-  /** Of jobs whose last trips become one. */
-  readonly #groups = new Map<string, EndingGroup>()
+  readonly #cancelling = new Map<string, Cancelling>()
   readonly #defined = new Set<string>()
-  /** Commands of this turn of the event loop. */
-  #unsent = 0
   /** Jobs without a place take theirs in the order in which this worker was given them. */
   readonly #joins = new Map<string, Join>()
   #lastJoin: Promise<unknown> = Promise.resolve()
-  /** What the names of our keys begin with. On a cluster they share the queue's hash tag. */
-  #space: string
+  readonly #ends = new TurnGroup<End>(ENDS_TOGETHER, (ends) => {
+    this.#finish(ends)
+  })
+  readonly #additions = new TurnGroup<Addition>(ADDED_TOGETHER, (all) => {
+    this.#addAll(all)
+  })
+  readonly #options: QueueBaseOptions & Partial<WorkerOptions>
+  /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
+  readonly #finishKeys: readonly unknown[]
+  /** Once it is connected: before anything is sent. */
+  #ready: Client | undefined
 
   /**
    * What `Queue` and `Worker` take as their backend.
@@ -226,9 +246,10 @@ export class LineBackend extends Backend implements LineRunner {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.#settings = settings
-    this.#slots = String(settings.slots)
+    this.#options = queue.opts
     this.#scripts = lineScripts()
-    this.#space = `${settings.namespace}:`
+    const { numberOfKeys } = this.#scripts.finish
+    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, numberOfKeys)
     // What BullMQ waits for before it sends anything. Private in its types.
     const waiting = connection as unknown as { initializing: Promise<Client> }
     const prepared = waiting.initializing.then((client) => {
@@ -270,52 +291,17 @@ export class LineBackend extends Backend implements LineRunner {
   /** The next jobs that sleep behind the first job of a batch, locked with the same token. */
   async take(
     { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
-    taking: Taking,
-  ): Promise<readonly TakenJob[]> {
-    const ahead = await this.takenAhead(id)
-    return ahead ?? (await this.#take(taking, id, timestamp)).jobs
-  }
-
-  /** What was taken for the batch of a job before it began. Known once. */
-  takenAhead(jobId: string): Promise<readonly TakenJob[] | undefined> | undefined {
-    const ahead = this.#ahead.get(jobId)
-    this.#ahead.delete(jobId)
-    return ahead?.then((taken) => (taken?.firstId === jobId ? taken.jobs : undefined))
-  }
-
-  async #take(
     { resource, token, most, before }: Taking,
-    id: string,
-    timestamp: number | '',
-  ): Promise<TakenJobs> {
-    // BullMQ's own keys, arguments and decoding, around another script.
-    const asBullmq = (
-      execCommand: (client: Client, name: string, args: unknown[]) => unknown,
-    ): Method<'moveToActive'>['reply'] =>
-      super.moveToActive.call(
-        Object.create(this, { execCommand: { value: execCommand } }),
-        token,
-        this.#settings.workerName,
-      )
-    let found: readonly unknown[] = []
-    await asBullmq(async (client, _name, args) => {
-      const ours = [resource, most, before, token, id, timestamp]
-      found = (await this.#send(client, this.#scripts.take, args, ours)) as readonly unknown[]
-    })
-    const [firstId = '', ...others] = found
-    const jobs = others.map((job) => bullmq.raw2NextJobData(job as unknown[]) as unknown)
-    return { firstId: String(firstId), jobs: jobs as readonly TakenJob[] }
-  }
-
-  /** The last trips of these jobs become one. `remove` takes out a job that has ended otherwise. */
-  endTogether(ids: readonly string[]): Pick<EndingGroup, 'remove' | 'sent'> {
-    const group = new EndingGroup(ids, (trips, sent) => this.#finishMany(trips, sent))
-    for (const id of ids) this.#groups.set(id, group)
-    const remove = (id: string): void => {
-      this.#groups.delete(id)
-      group.remove(id)
+  ): Promise<readonly TakenJob[]> {
+    // BullMQ's own keys and arguments, for another script.
+    let found: unknown
+    const execCommand = async (client: Client, _name: string, args: unknown[]): Promise<void> => {
+      const ours = { resource, token, most, before, id, timestamp: String(timestamp) }
+      found = await this.#send(client, this.#scripts.take, args, ours)
     }
-    return { remove, sent: group.sent }
+    const recorder = Object.create(this, { execCommand: { value: execCommand } }) as this
+    await super.moveToActive.call(recorder, token, this.#settings.workerName)
+    return (found as unknown[][]).map((job) => bullmq.raw2NextJobData(job) as unknown as TakenJob)
   }
 
   /** The job takes no place, or has sent for it: those behind it need not wait for it. */
@@ -338,20 +324,19 @@ export class LineBackend extends Backend implements LineRunner {
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
     const due = timestamp + this.#settings.maxWaitMs
-    const ours = [
+    const ours = {
       id,
-      timestamp,
-      JSON.stringify(resources),
-      due <= now ? 'late' : deadlineOf(due),
-      this.keys['limiter'],
-      now + HELD_AGAIN_MS,
-    ]
+      timestamp: String(timestamp),
+      resources: JSON.stringify(resources),
+      deadline: due <= now ? 'late' : deadlineOf(due),
+      notBefore: now + HELD_AGAIN_MS,
+    }
     const client = await this.#client()
     const earlier = this.#joins.get(id)?.earlier
     if (earlier !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, earlier)
-    const sent = this.#heard(this.#send(client, this.#scripts.park, args, ours))
+    const sent = this.#send(client, this.#scripts.park, args, ours)
     this.joined(id)
-    const reply = await sent
+    const reply = this.#heard(await sent)
     if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsOf(reply[1]) }
     if (reply === TOO_LATE) return 'late'
     if (typeof reply === 'number' && reply < 0) {
@@ -378,8 +363,8 @@ export class LineBackend extends Backend implements LineRunner {
   async cancel(job: Job, error: Error, reason: string): Promise<CancelOutcome> {
     const id = job.id ?? ''
     let outcome: CancelOutcome = 'missing'
-    this.#cancelling.set(id, async (client, args) => {
-      const reply = await this.#send(client, this.#scripts.cancel, args, [id, reason])
+    this.#cancelling.set(id, async (client, script, args) => {
+      const reply = await this.#send(client, script, args, { id, reason })
       outcome = reply as CancelOutcome
       return 0
     })
@@ -399,23 +384,19 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  /** The whole name of one of our keys. */
+  get queueName(): string {
+    return this.name
+  }
+
   keyOf(key: string): string {
-    return this.#space + key
+    return `${this.toKey('redlock')}:${key}`
   }
 
-  async run(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
-    const client = await this.#client() // The space is known then.
-    return this.#run(client, script, this.keyOf(key), args)
-  }
-
-  async runOn(script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
-    return this.#run(await this.#client(), script, key, args)
-  }
-
-  #run(client: Client, script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
+  async run(script: ComposedScript, args: Arguments): Promise<unknown> {
+    const client = await this.#client()
     this.#define(client, script)
-    return client.runCommand(script.command, [key, this.#space, this.#settings.slots, ...args])
+    // A key on the queue's slot of a cluster.
+    return client.runCommand(script.command, [this.keys['meta'], this.#named(args)])
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -430,37 +411,61 @@ export class LineBackend extends Backend implements LineRunner {
       case 'addDelayedJob':
       case 'addParentJob':
         return this.#add(to, script, args, String(argv[1]))
-      case 'moveToFinished':
-        return this.#finish(to, script, args, argv)
+      case 'moveToFinished': // What ends here passes `#end`; this is a cancel.
+        return this.#cancelling.get(String(argv[0]))?.(to, script, args)
       case 'moveToActive':
-        return this.#heard(this.#send(to, script, args, [])).catch(refusedLater)
+        return this.#fetch(to, script, args).catch(refusedLater)
       case 'moveToDelayed':
-        return this.#heard(this.#send(to, script, args, []))
+        return this.#fetch(to, script, args)
       case 'promote':
-        return this.#send(to, script, args, [argv[1]])
+        return this.#send(to, script, args, { id: argv[1] })
       case 'removeJob':
-        return this.#send(to, script, args, [argv[0]])
+        return this.#send(to, script, args, { id: argv[0] })
       case 'moveToWaitingChildren':
-        return this.#send(to, script, args, [argv[3]])
+        return this.#send(to, script, args, { id: argv[3] })
       case 'changePriority':
-        return this.#send(to, script, args, [argv[2], argv[0], argv[3], this.#settings.within])
+        return this.#send(to, script, args, {
+          id: argv[2],
+          priority: argv[0],
+          lifo: argv[3] === 1,
+          within: this.#settings.within,
+        })
       case 'drain':
-        return this.#send(to, script, args, ['both'])
+        return this.#send(to, script, args, { which: 'both' })
       case 'cleanJobsInSet':
         return this.#clean(to, script, args, String(argv[3]))
       default:
-        return this.#send(to, script, args, [])
+        return this.#send(to, script, args, {})
     }
   }
 
   override moveToCompleted(
-    ...args: Method<'moveToCompleted'>['args']
+    ...[job, value, remove, token, fetches]: Method<'moveToCompleted'>['args']
   ): Method<'moveToCompleted'>['reply'] {
-    return this.#trip(args[0], () => super.moveToCompleted(...args))
+    return this.#end(job, JSON.stringify(value), token, fetches, {
+      target: 'completed',
+      opts: finishOptions(job.opts, this.getKeepJobs(remove, this.#options.removeOnComplete)),
+    })
   }
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
-    return this.#trip(args[0], () => super.moveToFailed(...args))
+    const [job, reason, remove, token, fetches, fields = {}] = args
+    if (this.#cancelling.has(job.id ?? '')) return super.moveToFailed(...args)
+    return this.#end(job, reason, token, fetches, {
+      target: 'failed',
+      opts: finishOptions(job.opts, this.getKeepJobs(remove, this.#options.removeOnFail)),
+      holds: this.#settings.onFailure === 'block' ? true : undefined,
+      fields: Object.entries(fields).flatMap(([name, value]) =>
+        value === undefined ? [] : [name, value as unknown],
+      ),
+    })
+  }
+
+  override addJobs(entries: Method<'addJobs'>['args'][0]): Method<'addJobs'>['reply'] {
+    if (this.#settings.placement === undefined) return super.addJobs(entries)
+    return Promise.all(
+      entries.map(({ job, jobId, parentKeyOpts }) => this.addJob(job, jobId, parentKeyOpts)),
+    )
   }
 
   override async drain(delayed: boolean): Promise<void> {
@@ -474,14 +479,6 @@ export class LineBackend extends Backend implements LineRunner {
     const removed = await super.cleanJobsByState(...args)
     if (removed.length > 0) await sweepAll(this)
     return removed
-  }
-
-  override async obliterate(...args: Method<'obliterate'>['args']): Method<'obliterate'>['reply'] {
-    const cursor = await super.obliterate(...args)
-    if (cursor !== 0) return cursor
-    await forgetTenants(this)
-    await sweepAll(this)
-    return cursor
   }
 
   override async getQueueMeta(): Method<'getQueueMeta'>['reply'] {
@@ -508,120 +505,114 @@ export class LineBackend extends Backend implements LineRunner {
       return super.execCommand(client as never, name, args) as Promise<unknown>
     }
     const { resources, slots, rate, share } = placement(JSON.parse(data))
-    const mayStart = name === 'addStandardJob' || name === 'addPrioritizedJob'
-    const ours = [
-      JSON.stringify(resources),
-      within,
-      deadlineOf(systemClock.wallNow() + maxWaitMs),
-      mayStart ? '1' : '',
-      rate === undefined ? '' : JSON.stringify([rate.limit, rate.perMs, rate.burst, rate.cost]),
-      share === undefined ? '' : shareText(share),
-      slots ?? '',
-    ]
-    return client.runCommand(script.command, this.#arguments(script, args, ours))
+    const job = {
+      resources: JSON.stringify(resources),
+      deadline: deadlineOf(systemClock.wallNow() + maxWaitMs),
+      mayStart: name === 'addStandardJob' || name === 'addPrioritizedJob',
+      rate: rate && JSON.stringify([rate.limit, rate.perMs, rate.burst, rate.cost]),
+      share: share && shareText(share),
+      slots: slots?.toString(),
+    }
+    // The replies of a transaction come together.
+    if (client !== this.#ready) return this.#send(client, script, args, { within, job })
+    return new Promise((settle, fail) => {
+      this.#additions.add({ script, args, job, settle, fail }, data.length)
+    })
   }
 
   #clean(client: Client, script: ComposedScript, args: unknown[], state: string): Promise<unknown> {
     const { cleanWaiting } = this.#scripts
-    if (state === 'prioritized') return this.#send(client, cleanWaiting, args, [state])
-    if (state !== 'wait' && state !== 'paused') return this.#send(client, script, args, [])
-    return this.#send(client, cleanWaiting, args, ['wait'])
+    if (state === 'prioritized') return this.#send(client, cleanWaiting, args, { which: state })
+    if (state !== 'wait' && state !== 'paused') return this.#send(client, script, args, {})
+    return this.#send(client, cleanWaiting, args, { which: 'wait' })
   }
 
-  #finish(
-    client: Client,
-    script: ComposedScript,
-    args: unknown[],
-    argv: Arguments,
-  ): Promise<unknown> {
-    const id = String(argv[0])
-    const cancel = this.#cancelling.get(id)
-    if (cancel !== undefined) return cancel(client, args)
-    const ending = this.#endingIds.get(id)
-    const group = this.#groups.get(id)
-    this.#groups.delete(id)
-    const isDone = argv[4] === 'completed'
-    const leaving = isDone || this.#settings.onFailure === 'continue' ? 'leave' : 'hold'
-    if (group?.has(id) === true) {
-      const { lines = '', timestamp = '' } = ending?.move ?? {}
-      return group.add(id, { args, ours: [id, leaving, lines, timestamp] })
+  /** Adds jobs in their order: of one kind at a time. */
+  #addAll(additions: readonly Addition[]): void {
+    const { within } = this.#settings
+    for (let from = 0, to = 0; from < additions.length; from = to) {
+      const { script, args } = additions[from] as Addition
+      while (additions[to]?.script === script) to++
+      const some = additions.slice(from, to)
+      const { numberOfKeys } = script
+      const jobs = some.map(({ job }) => job)
+      const ours = { within, count: args.length - numberOfKeys, jobs }
+      const all = [...args.slice(0, numberOfKeys)]
+      for (const each of some) all.push(...each.args.slice(numberOfKeys))
+      const sent = this.#send(this.#ready as Client, script, all, ours)
+      void settleAll(some, sent, undefined)
     }
-    if (ending === undefined) {
-      const ours = [id, '', leaving, 'back', '', '', '', '', 0]
-      return this.#heard(this.#send(client, script, args, ours))
-    }
-    const { offers, next, lines, timestamp, usedMs, share, chargeMs, takes } = ending.move
-    const offer = offers ? '1' : ''
-    const burstMs = Math.round(usedMs)
-    const ours = [id, offer, leaving, next, lines || '-', timestamp, burstMs, share, chargeMs]
-    const reply = this.#heard(this.#send(client, script, args, ours))
-    if (takes !== undefined) {
-      // A reply that is lost is as that of any fetch: the jobs are found stalled.
-      ending.taken = this.#take(takes, '', '').catch(() => undefined)
-    }
-    ending.sent()
-    return reply
   }
 
-  async #finishMany(trips: readonly LastTrip[], sent: () => void): Promise<readonly unknown[]> {
-    const client = await this.#client()
-    const { finishMany } = this.#scripts
-    const { numberOfKeys } = finishMany
-    const [{ args } = { args: [] }] = trips
-    const values = trips.map((trip) => trip.args[numberOfKeys + RETURN_VALUE])
-    const shared: unknown[] = []
-    const first = 1 + numberOfKeys + trips.length // As Lua counts.
-    const jobs = trips.map(({ ours, args: own }) => {
-      const [, at, property, , target, fetches, prefix, opts, fields] = own.slice(numberOfKeys)
-      const theirs = [at, property, target, fetches, prefix].map(String)
-      return [...ours, ...theirs, first + indexIn(shared, opts), first + indexIn(shared, fields)]
-    })
-    const ours = [JSON.stringify(jobs), numberOfKeys]
-    const keys = args.slice(0, numberOfKeys)
-    const all = [...keys, ...keys, ...values, ...shared]
-    const replies = this.#send(client, finishMany, all, ours)
-    this.#flush(client) // The server works on them while the first job's trip is prepared.
-    sent()
-    return (await replies) as readonly unknown[]
-  }
-
-  /** Tells a job's ending what became of the trip that ends it. */
-  async #trip(job: EndingJob, trip: () => Promise<Completed>): Promise<Completed> {
-    const { id, [ENDING]: ending } = job
-    if (ending === undefined || id === undefined) return trip()
+  /** The end of a job. It leaves its lines as `ends` has said; without a word it just leaves them. */
+  #end(
+    job: EndingJob & Pick<Job, 'opts'>,
+    value: string | undefined,
+    token: string,
+    fetches: boolean | undefined,
+    more: Arguments,
+  ): Promise<Completed> {
+    const { id = '', [ENDING]: ending } = job
     // BullMQ tries again after a broken connection: it is an ordinary ending then.
     job[ENDING] = undefined
-    this.#endingIds.set(id, ending)
-    let jobId: string | undefined
-    try {
-      const completed = await trip()
-      jobId = (completed.result as readonly [unknown, string?] | undefined)?.[1]
-      return completed
-    } finally {
-      this.#endingIds.delete(id)
-      if (jobId !== undefined && ending.taken !== undefined) this.#ahead.set(jobId, ending.taken)
-      ending.returned(jobId, jobId === undefined ? undefined : this.#turns.get(jobId))
-    }
+    const fetchesNext = fetches === true && !this.queue.closing
+    const own = { id, token, fetches: fetchesNext, ...more, ...(ending && movedBy(ending.move)) }
+    return new Promise((resolve, reject) => {
+      const settle = (reply: unknown, finishedOn: number): void => {
+        if (typeof reply === 'number' && reply < 0) {
+          const state = { command: 'moveToFinished', state: 'active' }
+          fail(this.finishedErrors({ code: reply, jobId: id, ...state }))
+          return
+        }
+        const result = bullmq.raw2NextJobData(this.#heard(reply) as unknown[])
+        const [, jobId] = result as unknown as readonly [unknown, string?]
+        ending?.returned(jobId, jobId === undefined ? undefined : this.#turns.get(jobId))
+        resolve({ result, finishedOn })
+      }
+      const fail = (error: unknown): void => {
+        ending?.returned(undefined, undefined)
+        reject(error as Error)
+      }
+      const bytes = value?.length ?? 0
+      this.#ends.add({ job: own, value: value ?? 'null', ending, settle, fail }, bytes)
+    })
+  }
+
+  #finish(ends: readonly End[]): void {
+    const at = systemClock.wallNow()
+    const { finish } = this.#scripts
+    const values = ends.map(({ value }) => value)
+    const worker = workerOptions(this.#options)
+    const ours = { at: String(at), worker, ends: ends.map(({ job }) => job) }
+    const sent = this.#send(this.#ready as Client, finish, [...this.#finishKeys, ...values], ours)
+    for (const { ending } of ends) ending?.sent()
+    void settleAll(
+      ends,
+      sent.then((text) => JSON.parse(text as string) as unknown[]),
+      at,
+    )
+  }
+
+  async #fetch(client: Client, script: ComposedScript, args: readonly unknown[]): Promise<unknown> {
+    return this.#heard(await this.#send(client, script, args, {}))
   }
 
   /** Keeps what a reply says about the turn of the job that it brings. */
-  async #heard(sent: Promise<unknown>): Promise<unknown> {
-    const reply = await sent
-    if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      const [, jobId, , , turn, lines, burst, followed, slots, share, charged] = reply as readonly (
-        string | undefined
-      )[]
-      this.#turns.set(String(jobId), {
-        turn: (turn ?? 'none') as Turn['turn'],
-        lines: lines ?? '',
-        usedMs: Number(burst ?? 0),
-        isFollowed: followed === '1',
-        slots: slotsOf(slots),
-        share: share ?? '',
-        chargedMs: Number(charged ?? 0),
-      })
-      if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
-    }
+  #heard(reply: unknown): unknown {
+    if (!Array.isArray(reply) || !Array.isArray(reply[0])) return reply
+    const [, jobId, , , turn, lines, burst, followed, slots, share, charged] = reply as readonly (
+      string | undefined
+    )[]
+    this.#turns.set(String(jobId), {
+      turn: (turn ?? 'none') as Turn['turn'],
+      lines: lines ?? '',
+      usedMs: Number(burst ?? 0),
+      isFollowed: followed === '1',
+      slots: slotsOf(slots),
+      share: share ?? '',
+      chargedMs: Number(charged ?? 0),
+    })
+    if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     return reply
   }
 
@@ -634,50 +625,18 @@ export class LineBackend extends Backend implements LineRunner {
     this.#joins.set(jobId, { earlier, done })
   }
 
+  /** BullMQ's keys, our arguments as one, BullMQ's arguments. */
   #send(
     client: Client,
-    script: ComposedScript,
+    { command, numberOfKeys }: ComposedScript,
     args: readonly unknown[],
-    ours: readonly (string | number | undefined)[],
+    ours: Arguments,
   ): Promise<unknown> {
-    this.#coalesce(client)
-    const all = this.#arguments(script, args, [this.keys[''], ...ours])
-    return client.runCommand(script.command, all)
+    return client.runCommand(command, args.toSpliced(numberOfKeys, 0, this.#named(ours)))
   }
 
-  /**
-   * Commands that are sent in one turn of the event loop leave in few writes. In several, so that
-   * the server works on the first while the others are prepared.
-   */
-  #coalesce(client: Client): void {
-    const { stream } = client
-    if (stream?.cork === undefined || stream.uncork === undefined) return
-    this.#unsent++
-    if (this.#unsent === 1) {
-      stream.cork()
-      process.nextTick(() => {
-        this.#flush(client)
-      })
-    } else if (this.#unsent % COMMANDS_PER_WRITE === 0) {
-      stream.uncork()
-      stream.cork()
-    }
-  }
-
-  #flush({ stream }: Client): void {
-    this.#unsent = 0
-    stream?.uncork?.()
-  }
-
-  /** BullMQ's keys, our arguments as one, BullMQ's arguments. */
-  #arguments(
-    { numberOfKeys }: ComposedScript,
-    args: readonly unknown[],
-    ours: readonly (string | number | undefined)[],
-  ): unknown[] {
-    const texts = ours.map(String)
-    texts.unshift(this.#space, this.#slots)
-    return args.toSpliced(numberOfKeys, 0, JSON.stringify(texts))
+  #named(ours: Arguments): string {
+    return JSON.stringify({ base: this.keys[''], slots: this.#settings.slots, ...ours })
   }
 
   async #client(): Promise<Client> {
@@ -686,9 +645,7 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** Pipelines and transactions know only what was defined before they were made. */
   #prepare(client: Client): void {
-    const { namespace } = this.#settings
-    const tag = /\{[^}]+\}/.exec(this.keys[''] ?? '')?.[0]
-    if (client.isCluster === true && tag !== undefined) this.#space = `${tag}:${namespace}:`
+    this.#ready = client
     const { composed, ...others } = this.#scripts
     for (const script of [...composed.values(), ...Object.values(others)]) {
       this.#define(client, script)
@@ -703,22 +660,51 @@ export class LineBackend extends Backend implements LineRunner {
   }
 }
 
-/** Where an argument is among those of which several jobs have the same; it is added if new. */
-function indexIn(shared: unknown[], argument: unknown): number {
-  const isSame = (other: unknown): boolean =>
-    other === argument ||
-    (Buffer.isBuffer(other) && Buffer.isBuffer(argument) && other.equals(argument))
-  const known = shared.findIndex(isSame)
-  return known === -1 ? shared.push(argument) - 1 : known
+/** As `lua/finish.lua` has them. */
+function movedBy({ timestamp, lines, next, usedMs, share, chargeMs, offers }: Move): Arguments {
+  return {
+    timestamp: String(timestamp),
+    lines: lines || '[]',
+    front: next === 'front' || undefined,
+    offers: offers || undefined,
+    burst: Math.round(usedMs),
+    share: share || undefined,
+    chargeMs,
+  }
+}
+
+/** Each has its own reply. The script says of an error by its text alone. */
+async function settleAll<Extra>(
+  all: readonly {
+    readonly settle: (reply: unknown, extra: Extra) => void
+    readonly fail: (error: unknown) => void
+  }[],
+  sent: Promise<unknown>,
+  extra: Extra,
+): Promise<void> {
+  try {
+    const replies = (await sent) as readonly unknown[]
+    all.forEach(({ settle, fail }, index) => {
+      const reply = replies[index]
+      const message: unknown = Array.isArray(reply) ? reply[0] : undefined
+      if (typeof message === 'string') {
+        fail(Object.assign(new Error(message), { name: 'ReplyError' }))
+      } else {
+        settle(reply, extra)
+      }
+    })
+  } catch (error) {
+    for (const { fail } of all) fail(error)
+  }
 }
 
 function slotsOf(text: unknown): number | undefined {
   return typeof text === 'string' && text !== '' ? Number(text) : undefined
 }
 
-/** When a job has waited too long; '' for never. */
-function deadlineOf(due: number): number | '' {
-  return due > Number.MAX_SAFE_INTEGER ? '' : due
+/** When a job has waited too long; undefined for never. */
+function deadlineOf(due: number): number | undefined {
+  return due > Number.MAX_SAFE_INTEGER ? undefined : due
 }
 
 async function refusedLater(error: unknown): Promise<never> {

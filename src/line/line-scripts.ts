@@ -10,16 +10,14 @@ export interface LineScripts {
   readonly park: ComposedScript
   /** Takes the place of `cleanJobsInSet` for jobs that wait. */
   readonly cleanWaiting: ComposedScript
-  /** Takes the place of `moveToFinished` for a job that is cancelled. */
-  readonly cancel: ComposedScript
   /** Takes the place of `moveToActive` for the jobs of a batch. */
   readonly take: ComposedScript
-  /** Takes the place of `moveToFinished` for several jobs. */
-  readonly finishMany: ComposedScript
+  /** Takes the place of `moveToFinished`, for the jobs that end together. */
+  readonly finish: ComposedScript
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
-const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HSET']
+const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HSET', 'HGETALL']
 /** What the add script sees. */
 const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
 
@@ -40,9 +38,10 @@ export function lineScripts(): LineScripts {
 
 function defineAll(): LineScripts {
   const composed = [
-    ...ADDS.map((name) => composedScript(name, 'add', { watched: ADDING })),
+    ...ADDS.map((name) => composedScript(name, 'add', { watched: ADDING, replaced: [] })),
     composedScript('promote', 'promote'),
-    composedScript('moveToFinished', 'finish', { watched: MOVES }),
+    composedScript('moveToFinished', 'cancel'),
+    composedScript('obliterate', 'obliterate'),
     composedScript('moveToActive', 'fetch', { watched: MOVES }),
     composedScript('moveToDelayed', 'fetch', { watched: MOVES }),
     composedScript('removeJob', 'remove', { watched: ['XADD'] }),
@@ -55,16 +54,15 @@ function defineAll(): LineScripts {
     composed: new Map(composed.map((script) => [script.replaces, script])),
     cleanWaiting: composedScript('cleanJobsInSet', 'remove-waiting', { variant: ':waiting' }),
     park: composedScript('moveToDelayed', 'park', { variant: ':park' }),
-    cancel: composedScript('moveToFinished', 'cancel', { variant: ':cancel' }),
     take: composedScript('moveToActive', 'take', {
       variant: ':take',
-      repeats: true,
-      watched: ['RPOPLPUSH', 'ZRANGEBYSCORE', 'ZPOPMIN', 'ZADD', 'DEL', 'HMGET', 'HMSET'],
+      watched: MOVES,
+      replaced: ['fetchNextJob'],
     }),
-    finishMany: composedScript('moveToFinished', 'finish-many', {
-      variant: ':many',
-      repeats: true,
-      watched: [...MOVES, 'EXISTS', 'GET', 'DEL', 'SREM', 'HGET', 'XTRIM', 'LLEN'],
+    finish: composedScript('moveToFinished', 'finish', {
+      variant: ':together',
+      watched: MOVES,
+      replaced: ['fetchNextJob', 'trimEvents'],
     }),
   }
 }

@@ -6,13 +6,12 @@ import { shareFrom, type Share } from './shares.ts'
 
 /** Jobs of a line that are looked at. */
 const MAX_MEMBERS = 100
-const FIELDS = 5
+const FIELDS = 4
 
 const placesScript = lineScript('places')
 
 /** A job that has a place in a line. */
 export interface Member {
-  readonly queue: string
   readonly jobId: string
   readonly addedAtMs: number
   readonly state: string
@@ -33,17 +32,13 @@ export async function membersOf(
   runner: LineRunner,
   limit: number = MAX_MEMBERS,
 ): Promise<Members> {
-  const reply = await runner.run(placesScript, `line:${resource}`, [limit, resource])
+  const reply = await runner.run(placesScript, { most: limit, resource })
   const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
   const members: Member[] = []
   for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
-    const [base = '', jobId = '', timestamp, share = '', state = ''] = fields.slice(
-      index,
-      index + FIELDS,
-    )
-    const queue = base.slice(base.lastIndexOf(':', base.length - 2) + 1, -1)
+    const [jobId = '', timestamp, share = '', state = ''] = fields.slice(index, index + FIELDS)
     const isDue = state === 'due'
-    const own = { queue, jobId, state: isDue ? 'delayed' : state, isDue }
+    const own = { jobId, state: isDue ? 'delayed' : state, isDue }
     members.push({ ...own, addedAtMs: Number(timestamp), share: shareFrom(share) })
   }
   return { length, limits: limitsFrom(limits), members }

@@ -12,7 +12,7 @@ export interface LinePosition {
   /** Jobs in the line. */
   readonly length: number
   /** The jobs before it, from the head of the line on: 100 at most. */
-  readonly before: readonly Pick<Member, 'queue' | 'jobId' | 'state'>[]
+  readonly before: readonly Pick<Member, 'jobId' | 'state'>[]
   /**
    * From the times that the last completed jobs of the queue took: those of its resources, where
    * there are five or more, else all. Undefined where the queue keeps no completed jobs, and while
@@ -47,15 +47,13 @@ export async function positionOf(
   runner: LineRunner,
   jobId: string,
 ): Promise<LinePosition | undefined> {
-  const key = runner.toKey(jobId)
-  const args = [runner.toKey(''), jobId, RECENT]
-  const reply = await runner.runOn(positionScript, key, args)
+  const reply = await runner.run(positionScript, { id: jobId, most: RECENT })
   const [lines, own, all] = reply as readonly [LineFacts[], number[], number[]]
   const [line] = [...lines].sort((a, b) => b[1] - a[1])
   if (line === undefined) return undefined
   const [resource, ahead, length, slots, opensInMs, intervalMs] = line
   const { members } = await membersOf(resource, runner, Math.min(ahead, MAX_BEFORE))
-  const before = members.map(({ queue, jobId: id, state }) => ({ queue, jobId: id, state }))
+  const before = members.map(({ jobId: id, state }) => ({ jobId: id, state }))
   const place = { resource, ahead, length, before }
   const holds = own.length >= MIN_OWN ? own : all
   if (holds.length === 0 || Number(opensInMs) < 0) return place

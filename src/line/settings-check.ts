@@ -24,14 +24,6 @@ const COMPARED = ['namespace', 'order', 'slots'] as const
 
 const compareScript = keyScript('line/lua/compare-settings')
 
-/**
- * Where they are. Not under the namespace, which may be what differs.
- * @param base what BullMQ's keys of the queue begin with.
- */
-export function settingsKey(base: string): string {
-  return `redlock:settings:${base.slice(0, -1)}`
-}
-
 /** The settings that were in use before, and what differs from them. */
 export async function compareSettings(
   runner: LineRunner,
@@ -43,8 +35,7 @@ export async function compareSettings(
   readonly hadWorker: boolean
 }> {
   const text = JSON.stringify({ ...mine, at: systemClock.wallNow() })
-  const args = [mine.by, text]
-  const found = (await runner.runOn(compareScript, settingsKey(runner.toKey('')), args)) as string[]
+  const found = (await runner.run(compareScript, { by: mine.by, settings: text })) as string[]
   const others = found.map((each) => JSON.parse(each) as SharedSettings & { readonly at: number })
   const differences = others.flatMap((theirs) => {
     const differ = COMPARED.flatMap((name) => {

@@ -44,5 +44,5 @@ export async function chargeShare(
   share: string,
   workedMs: number,
 ): Promise<void> {
-  await runner.run(chargeScript, 'shares', [runner.toKey(''), share, workedMs])
+  await runner.run(chargeScript, { share, workedMs })
 }

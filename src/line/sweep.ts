@@ -25,27 +25,27 @@ export async function keepSweeping(
   }
   while (!signal.aborted) {
     await sleep(systemClock, EVERY_MS * (0.75 + systemClock.random() / 2), signal)
-      .then(() => sweep(runner, Math.ceil(EVERY_MS * 0.7), ''))
+      .then(() => sweep(runner, Math.ceil(EVERY_MS * 0.7)))
       .catch(report)
   }
 }
 
 /** Looks at all lines in which jobs sleep, now. */
 export async function sweepAll(runner: LineRunner): Promise<void> {
-  let before = ''
+  let before: string | undefined
   for (let tries = 0; tries < MAX_SWEEPS; tries++) {
-    const [lines, sweepNumber] = await sweep(runner, '', before)
-    if (before === '') before = String(sweepNumber)
+    const [lines, sweepNumber] = await sweep(runner, undefined, before)
+    before ??= String(sweepNumber)
     if (lines < LIMIT) return
   }
 }
 
 async function sweep(
   runner: LineRunner,
-  everyMs: number | '',
-  before: string,
+  everyMs: number | undefined,
+  before?: string,
 ): Promise<readonly [lines: number, sweepNumber: number]> {
-  const reply = await runner.run(sweepScript, 'sleeping-lines', [LIMIT, everyMs, before])
+  const reply = await runner.run(sweepScript, { most: LIMIT, everyMs, before })
   const [lines, , sweepNumber] = reply as [number, number, number]
   return [lines, sweepNumber]
 }

@@ -42,11 +42,13 @@ export async function inspectResource(
   backend: LineBackend,
   limit?: number,
 ): Promise<ResourceInspection> {
+  const queue = backend.queueName
+
   const [lease, { members, limits }] = await Promise.all([
     locks.inspect?.(resource),
     membersOf(resource, backend, limit),
   ])
-  const line = members.map(({ queue, jobId, addedAtMs, state, isDue, share }, ahead) => ({
+  const line = members.map(({ jobId, addedAtMs, state, isDue, share }, ahead) => ({
     queue,
     jobId,
     state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,

@@ -164,7 +164,6 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       return { resources, share, slots: ownSlots, rate: ownRate }
     }
     const factory = LineBackend.factory({
-      namespace,
       slots: base,
       within,
       maxWaitMs: maxWaitMs ?? Infinity,

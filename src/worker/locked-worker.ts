@@ -131,7 +131,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       (job, token) => this.#runs.run(job, token),
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
-        namespace,
         slots,
         within: 'added',
         maxWaitMs,

@@ -2,8 +2,8 @@
  * Runs BullMQ's own script text and ours as one Lua script. BullMQ's text becomes a function whose
  * `redis` we may replace, so that its reads and writes can be answered by our rules.
  *
- * KEYS are BullMQ's. ARGV[1] is a JSON array of our arguments, which our text sees as ARGV; what
- * follows it are BullMQ's.
+ * KEYS are BullMQ's. ARGV[1] has our arguments as JSON, which our text sees as ARGV, by name; what
+ * follows it are BullMQ's (`theirs`).
  */
 import { luaText } from '../../lua.ts'
 import { bullmqScripts, type BullmqScript } from './bullmq-scripts.ts'
@@ -18,7 +18,9 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 7
+const REVISION = 8
+
+const OUR_ARGUMENTS = 'local ARGV = cjson.decode(ARGV[1])'
 
 interface Composition {
   /** Commands of BullMQ that the replaced `redis` looks at; without it, all. */
@@ -26,10 +28,24 @@ interface Composition {
   /** Tells two scripts apart that take the place of the same one. */
   readonly variant?: string
   /**
-   * The file runs BullMQ's text for several jobs: `bullmqWith(redis)` returns a function of
-   * `(KEYS, theirs)`.
+   * The file runs BullMQ's text for several jobs: `bullmqWith(redis, own)` returns a function of
+   * `(KEYS, theirs)`. These functions of BullMQ's text call ours of the same name in `own`, with a
+   * table of {@link BULLMQ_FUNCTIONS} before their arguments.
    */
-  readonly repeats?: boolean
+  readonly replaced?: readonly string[]
+}
+
+/** Functions of BullMQ's scripts that ours call, and the parameters that are relied upon. */
+export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
+  getQueueMetadata: 'queueMetaKey, activeKey, waitKey',
+  getRateLimitTTL: 'maxJobs, rateLimiterKey',
+  prepareJobForProcessing:
+    'keyPrefix, rateLimiterKey, eventStreamKey, jobId, processedOn, maxJobs, limiterDuration, markerKey, opts',
+  promoteDelayedJobs:
+    'delayedKey, markerKey, targetKey, prioritizedKey, eventStreamKey, prefix, timestamp, priorityCounterKey, isPaused',
+  /** Its last ones are `timestamp, opts`. */
+  fetchNextJob: '',
+  trimEvents: 'metaKey, eventStreamKey',
 }
 
 /**
@@ -38,7 +54,7 @@ interface Composition {
 export function composedScript(
   replaces: string,
   file: string,
-  { watched, variant = '', repeats = false }: Composition = {},
+  { watched, variant = '', replaced }: Composition = {},
 ): ComposedScript {
   const { numberOfKeys, lua } = scriptOf(replaces)
   const text = watched === undefined ? lua : passing(lua, watched)
@@ -49,9 +65,9 @@ export function composedScript(
     lua: [
       'local direct = redis.call',
       asFunction('bullmqPromote', scriptOf('promote').lua),
-      repeats ? asRepeated('bullmqWith', text) : asFunction('bullmq', text),
+      replaced === undefined ? asFunction('bullmq', text) : asRepeated(text, replaced),
       'local theirs = {unpack(ARGV, 2)}',
-      'local ARGV = cjson.decode(ARGV[1])',
+      OUR_ARGUMENTS,
       luaText(`line/lua/${file}`),
     ].join('\n'),
   }
@@ -75,6 +91,7 @@ export function lineScript(file: string): ComposedScript {
     get lua() {
       return [
         asFunction('bullmqPromote', scriptOf('promote').lua),
+        OUR_ARGUMENTS,
         luaText(`line/lua/${file}`),
       ].join('\n')
     },
@@ -82,11 +99,12 @@ export function lineScript(file: string): ComposedScript {
 }
 
 /**
- * A script of ours that touches no job. Its ARGV begin with the space of our keys and the slots.
+ * A script of ours that touches no job.
  * @param path from `src/` on.
  */
 export function keyScript(path: string): ComposedScript {
-  return { ...ofOneKey(path.slice(path.lastIndexOf('/') + 1)), lua: luaText(path) }
+  const name = path.slice(path.lastIndexOf('/') + 1)
+  return { ...ofOneKey(name), lua: `${OUR_ARGUMENTS}\n${luaText(path)}` }
 }
 
 function ofOneKey(name: string): Omit<ComposedScript, 'lua'> {
@@ -104,24 +122,33 @@ function asFunction(name: string, lua: string): string {
 }
 
 /**
- * The functions of the text are made once, not in every call, and what it unpacks is kept: several
- * jobs have the same options.
+ * The functions of the text are made once, not for every job. Where BullMQ unpacks options, ours may
+ * give it a table.
  */
-function asRepeated(name: string, lua: string): string {
+function asRepeated(lua: string, replaced: readonly string[]): string {
   const functions: string[] = []
   const rest = lua.replace(/^local (?:rcall = redis\.call$|function [^]*?^end$)/gm, (text) => {
     functions.push(text)
     return ''
   })
-  return `local function ${name}(redis)
-local unpacked = {}
+  const named = Object.keys(BULLMQ_FUNCTIONS).filter((name) => hasFunction(lua, name))
+  return `local function bullmqWith(redis, own)
 local cmsgpack = {pack = cmsgpack.pack, unpack = function(packed)
-  unpacked[packed] = unpacked[packed] or cmsgpack.unpack(packed)
-  return unpacked[packed]
+  return type(packed) == 'table' and packed or cmsgpack.unpack(packed)
 end}
 ${functions.join('\n')}
+local functions = {${named.map((name) => `${name} = ${name}`).join(', ')}}
+${replaced.map((name) => `local function ${name}(...) return own.${name}(functions, ...) end`).join('\n')}
 return function(KEYS, ARGV)
 ${rest}
 end
 end`
+}
+
+/** Whether a text defines a function of BullMQ as it is known. */
+export function hasFunction(lua: string, name: string): boolean {
+  const [, found] = new RegExp(`^local function ${name}\\(([^)]*)\\)`, 'm').exec(lua) ?? []
+  const parameters = found?.replace(/\s+/g, ' ')
+  const known = BULLMQ_FUNCTIONS[name] ?? ''
+  return known === '' ? parameters?.endsWith('timestamp, opts') === true : parameters === known
 }

@@ -1,86 +1,99 @@
 --[[
-  Takes the place of BullMQ's scripts that add a job.
+  Takes the place of BullMQ's scripts that add a job, for the jobs that are added in one turn of the
+  event loop.
 
-  ARGV  1 space · 2 slots · 3 resources (JSON) · 4 'added' | 'priority' · 5 deadline ms or ''
-        6 '1' for a job that may start at once, '' for one that waits for a delay or for children
-        7 its rate (JSON) or '' · 8 its share or '' · 9 its slots or ''
-  Returns  as BullMQ's
+  ARGV  slots · within: 'added' | 'priority' · job, or jobs and count: BullMQ's arguments of each
+        resources: JSON · deadline: ms, or nil
+        mayStart: at once, and not when a delay or its children have ended
+        rate: JSON · share · slots: of the job, each or nil
+  `theirs` has BullMQ's arguments of all jobs.
+  Returns  as BullMQ's script; for each of several jobs so, or [error]
   Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
   are ahead of it, or where the limits of its line do not let it start. BullMQ decides whether a
   job is stored, with its rules for ids and deduplication.
 ]]
---- @include "asleep"
+ARGV.base = cmsgpack.unpack(theirs[1])[1] -- A flow adds jobs to several queues.
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
 --- @include "asleep-view"
-local added = cmsgpack.unpack(theirs[1])
-local base, timestamp = added[1], string.format('%.17g', added[4])
-local resources, rate, behind, heldUntil = cjson.decode(ARGV[3]), ARGV[7] ~= '' and ARGV[7], false, nil
-local share = ARGV[8] ~= '' and ARGV[8]
-local seq = ARGV[6] == '1' and nextSeq()
-for _, resource in ipairs(ARGV[6] == '1' and resources or {}) do
-  local heads, _, slots, limits = headsOf(resource)
-  if #heads >= slots then
-    behind = true
-    wakeAll(heads, limits, false, '') -- The one ahead of it was removed.
-    if #heads == 0 then heldUntil = limits.closedUntil end
-  end
-end
-if ARGV[6] == '1' and not behind then
-  heldUntil = rateOpensAt(ARGV[3], rate)
-  behind = heldUntil ~= nil
-end
-local sleeps = behind or share and ARGV[6] == '1'
+local asleepView = viewOf()
+local own -- The job that is added now.
 
 -- The score of a place. 'priority': as BullMQ orders waiting jobs.
-local function rank(number)
+local function rank(number, packedOpts)
   -- rule: priority-orders-a-line
-  if ARGV[4] ~= 'priority' then return number end
-  local opts = cmsgpack.unpack(theirs[3])
+  if ARGV.within ~= 'priority' then return number end
+  local opts = cmsgpack.unpack(packedOpts)
   local priority = opts['priority'] or 0
   if priority == 0 and opts['lifo'] then return -number end
   return priority * 0x100000000 + number % 0x100000000
 end
 
-local stored
+-- BullMQ stores the job.
 local function store(...)
-  local fields = {...}
-  stored = fields[2]
-  fields[#fields + 1], fields[#fields + 2] = 'redlock:lines', ARGV[3]
-  if rate then fields[#fields + 1], fields[#fields + 2] = 'redlock:rate', rate end
-  if share then fields[#fields + 1], fields[#fields + 2] = 'redlock:share', share end
-  if ARGV[9] ~= '' then fields[#fields + 1], fields[#fields + 2] = 'redlock:slots', ARGV[9] end
-  if sleeps then fields[#fields + 1], fields[#fields + 2] = 'delay', ASLEEP_DELAY end
+  local fields, job = {...}, own.job
+  own.jobKey = fields[2]
+  local more = {['redlock:lines'] = job.resources, ['redlock:rate'] = job.rate, ['redlock:share'] = job.share,
+    ['redlock:slots'] = job.slots, delay = own.sleeps and ASLEEP_DELAY or nil}
+  for name, value in pairs(more) do fields[#fields + 1], fields[#fields + 2] = name, value end
   return redis.call(unpack(fields))
 end
+
+-- BullMQ puts a job among those that wait: this one takes its places, and sleeps where it has to.
 local function enqueue(id, ...)
-  if base .. id ~= stored then return redis.call(...) end
-  local place = placeOf(base, id, timestamp)
-  seq = seq or nextSeq()
-  local score = string.format('%.0f', rank(seq))
-  for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), score, place) end
-  if not sleeps then return redis.call(...) end
+  local job = own.job
+  if BASE .. id ~= own.jobKey then return redis.call(...) end
+  local place, seq = placeOf(id, own.timestamp), own.seq or nextSeq()
+  local score = string.format('%.0f', rank(seq, own.opts))
+  for _, resource in ipairs(own.resources) do redis.call('ZADD', lineKey(resource), score, place) end
+  if not own.sleeps then return redis.call(...) end
   local command, _, priority = ...
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
-  redis.call('ZADD', base .. 'delayed', asleepScore(seq, priority), id)
-  for _, resource in ipairs(resources) do
-    redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
-  end
-  if ARGV[5] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[5], place) end
-  if heldUntil then hold({base = base, id = id, jobKey = base .. id, lines = ARGV[3]}, heldUntil)
-  elseif not behind then makeReady(base, id, share, priority, '') end
+  redis.call('ZADD', DELAYED, asleepScore(seq, priority), id)
+  for _, resource in ipairs(own.resources) do redis.call('ZADD', SLEEPING_LINES, 'NX', seq, resource) end
+  if job.deadline then redis.call('ZADD', DEADLINES, job.deadline, place) end
+  if own.heldUntil then hold({id = id, jobKey = own.jobKey, lines = job.resources}, own.heldUntil)
+  elseif not own.behind then makeReady(id, job.share, priority, '') end
 end
 
-local wait, prioritized, marker = base .. 'wait', base .. 'prioritized', base .. 'marker'
-local adding = {pcall = redis.pcall, call = function(...)
+local bullmq = bullmqWith({pcall = redis.pcall, call = function(...)
   local command, key, first, second = ...
-  if command == 'HMSET' then return store(...)
-  elseif (command == 'LPUSH' or command == 'RPUSH') and key == wait then return enqueue(first, ...)
-  elseif command == 'ZADD' and key == prioritized then return enqueue(second, ...)
-  elseif command == 'ZADD' and key == marker and sleeps then return 0
-  elseif command == 'ZREM' or command == 'ZSCORE' then return viewOf(base).call(...) end
+  if command == 'HMSET' and first == 'name' then return store(...)
+  elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then return enqueue(first, ...)
+  elseif command == 'ZADD' and key == PRIORITIZED then return enqueue(second, ...)
+  elseif command == 'ZADD' and key == MARKER and own.sleeps then return 0
+  elseif command == 'ZREM' or command == 'ZSCORE' then return asleepView.call(...) end
   return redis.call(...)
-end}
-return bullmq(adding, KEYS, theirs)
+end}, {})
+
+local function add(job, args)
+  own = {
+    job = job, resources = resourcesOf(job.resources), opts = args[3], seq = job.mayStart and nextSeq(),
+    timestamp = string.format('%.17g', cmsgpack.unpack(args[1])[4]),
+  }
+  for _, resource in ipairs(job.mayStart and own.resources or {}) do
+    local heads, _, slots, limits = headsOf(resource)
+    if #heads >= slots then
+      own.behind = true
+      wakeAll(heads, limits, false, '') -- The one ahead of it was removed.
+      if #heads == 0 then own.heldUntil = limits.closedUntil end
+    end
+  end
+  if job.mayStart and not own.behind then
+    own.heldUntil = rateOpensAt(job.resources, job.rate)
+    own.behind = own.heldUntil ~= nil
+  end
+  own.sleeps = own.behind or job.share and job.mayStart
+  return bullmq(KEYS, args)
+end
+
+if ARGV.job then return add(ARGV.job, theirs) end
+local replies = {}
+for i, job in ipairs(ARGV.jobs) do
+  local from = (i - 1) * ARGV.count
+  local isDone, reply = pcall(add, job, {unpack(theirs, from + 1, from + ARGV.count)})
+  replies[i] = isDone and reply or {type(reply) == 'table' and reply.err or tostring(reply)}
+end
+return replies

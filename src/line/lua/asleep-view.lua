@@ -2,8 +2,8 @@
   How BullMQ's scripts see a queue in which jobs sleep in line: a sleeping job waits. It stands in
   `wait` or `prioritized` behind the jobs that could start, and is not in `delayed`.
 ]]
-local function viewOf(base)
-  local wait, delayed, prioritized = base .. 'wait', base .. 'delayed', base .. 'prioritized'
+local function viewOf()
+  local wait, delayed, prioritized = WAIT, DELAYED, PRIORITIZED
   local W, P = string.format('%.0f', ASLEEP), string.format('%.0f', ASLEEP_PRIORITIZED)
   local function delayedCount() return redis.call('ZCOUNT', delayed, '-inf', '(' .. W) end
   local function asleepCount() return redis.call('ZCOUNT', delayed, W, '(' .. P) end

@@ -1,7 +1,7 @@
 --[[
-  KEYS  1 cancelled
-  ARGV  3… job keys
+  ARGV  base · ids: of jobs
   Returns  the request for each, or false
 ]]
-if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
-return redis.call('HMGET', KEYS[1], unpack(ARGV, 3))
+--- @include "keys"
+if redis.call('EXISTS', CANCELLED) == 0 then return {} end
+return redis.call('HMGET', CANCELLED, unpack(ARGV.ids))

@@ -1,21 +1,19 @@
 --[[
   Sets or ends a limit of a resource, and wakes the jobs that may start by it.
 
-  KEYS  1 limits
-  ARGV  1 space · 2 slots · 3 resource · 4 kind · 5 what is set (JSON), '' to end it
-        6 ms after which it ends; '' where 5 says when, if it ends
+  ARGV  base · slots · resource · kind · entry: what is set; absent to end it
+        forMs: after which it ends; absent where the entry says when, if it ends
   Returns  when it ends (ms), or '' for no end
 ]]
---- @include "asleep"
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
 --- @include "set-limit"
-local resource, kind, entry = ARGV[3], ARGV[4], ARGV[5] ~= '' and cjson.decode(ARGV[5]) or nil
-if entry and ARGV[6] ~= '' then entry['until'] = math.ceil(nowMs() + ARGV[6]) end
+local resource, kind, entry = ARGV.resource, ARGV.kind, ARGV.entry
+if entry and ARGV.forMs then entry['until'] = math.ceil(nowMs() + ARGV.forMs) end
 local ends = setLimit(resource, kind, entry)
 local heads, _, _, limits = headsOf(resource)
-redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
+redis.call('ZADD', SLEEPING_LINES, 'XX', 0, resource) -- The next sweep looks at it.
 wakeAll(heads, limits, false, '')
 return ends

@@ -1,98 +1,91 @@
 --[[
-  Takes the place of `moveToFinished`.
+  Takes the place of `moveToFinished`, for the jobs that end in one turn of the event loop.
 
-  ARGV  1 space · 2 slots · 3 base · 4 job id · 5 '1': the next job is offered · 6 'leave' | 'hold'
-        7 the next goes to the 'front' | 'back' · 8 lines (JSON), '' to look them up, '-' for none
-        9 timestamp of the job · 10 burst of the line · 11 its share or '' · 12 ms to count for it
-  Returns  as BullMQ's, a fetched job with its turn
-  Keeps: a job that another worker owns leaves nothing. Where a job is offered and fewer jobs wait
-  than run, none is fetched. The bursts of a process end together, so most of those were offered.
+  KEYS  BullMQ's, for a completed job; 11 to 13 are other ones for each job
+  ARGV  base · slots · at: ms · worker: name, lockDuration, limiter, maxMetricsSize · ends: of each job
+        id · token · target: 'completed' | 'failed' · fetches: the next job · opts: further ones of BullMQ's
+        lines: JSON; absent where the queue's Redis has to say · timestamp: of the job
+        holds: it keeps its places if it is not removed
+        front: the next goes before the jobs that wait · offers: it is left to other workers
+        burst: of the line · share: its own · chargeMs: what to count for it · fields: to update
+  `theirs` has what each job returned, or failed with.
+  Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
+  Keeps: a job that another worker owns leaves nothing. The error of a job harms no other. Where a job
+  is offered and fewer jobs wait than run, none is fetched: the bursts of a process end together, so
+  most of those were offered.
 ]]
---- @include "asleep"
-local function whole(resumes)
-  --- @include "keys"
-  --- @include "limits"
-  --- @include "shares"
-  --- @include "line"
-local base, id, ending, lines, timestamp = ARGV[3], ARGV[4], ARGV[6], ARGV[8], ARGV[9]
-local jobKey, front, resources = base .. id, ARGV[7] == 'front', nil
--- What follows BullMQ's part.
-local function ended(result, woken, place)
+--- @include "keys"
+--- @include "limits"
+--- @include "shares"
+--- @include "line"
+--- @include "fetch-sleeping"
+local view, isTrimmed, isPromoted, owesMark = joining(), false, false, false
+local bullmq = bullmqWith(view, {
+  trimEvents = function(functions, ...)
+    if isTrimmed then return end
+    isTrimmed = true
+    functions.trimEvents(...)
+  end,
+  fetchNextJob = function(functions, ...)
+    local at, opts = select(select('#', ...) - 1, ...)
+    if view.next and not isPromoted then
+      isPromoted = true
+      functions.promoteDelayedJobs(DELAYED, MARKER, WAIT, PRIORITIZED, BASE .. 'events', BASE, at, BASE .. 'pc',
+        false)
+    end
+    return view.next and fetchSleeping(functions, view.next, at, opts) or functions.fetchNextJob(...)
+  end,
+})
+
+local function optionsOf(job)
+  local all = job.opts or {}
+  for name, value in pairs(ARGV.worker) do all[name] = value end
+  all.token = job.token
+  return all
+end
+
+local function finish(job, value)
+  local id, lines, timestamp = job.id, job.lines, job.timestamp
+  local jobKey, fetches, woken, place = BASE .. id, job.fetches, {}, nil
+  if not lines then
+    local own = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
+    lines, timestamp = own[1] or '[]', own[2]
+  end
+  local resources = resourcesOf(lines)
+  if job.share then charge(job.share, job.chargeMs) end
+  if not job.holds and resources[1] then
+    place = placeOf(id, timestamp)
+    if job.offers and redis.call('LLEN', WAIT) < redis.call('LLEN', ACTIVE)
+      and not (job.share and redis.call('EXISTS', READY) == 1) then fetches = false end
+    woken = wakeHeads(resources, job.front, job.burst, place, job.front and fetches)
+  end
+  view.next = woken.next
+  KEYS[11], KEYS[12], KEYS[13] = BASE .. job.target, jobKey, BASE .. 'metrics:' .. job.target
+  local property = job.target == 'completed' and 'returnvalue' or 'failedReason'
+  local result = bullmq(KEYS, {id, ARGV.at, property, value, job.target, fetches and '1' or '0', BASE,
+    optionsOf(job), job.fields})
   local isFinished, next = type(result) == 'table' or result == 0 or result == -1, woken.next
-  resources = resources or lines ~= '-' and cjson.decode(lines) or {}
   if isFinished and place then
     for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
-  elseif isFinished and ending == 'hold' and redis.call('EXISTS', jobKey) == 1 then
+  elseif isFinished and job.holds and redis.call('EXISTS', jobKey) == 1 then
     -- rule: failed-job-holds-its-line
     redis.call('HSET', jobKey, 'redlock:holds', 1)
   end
-  if next and next.isFetched then woken[next.jobKey] = next
-  elseif next and isFinished then woken = wakeHeads(resources, front, ARGV[10], base) end
-  local fetched = type(result) == 'table' and type(result[1]) == 'table'
-  if not fetched then mark(woken, base) end -- A fetch leaves a mark by itself.
-  return withTurn(result, base, woken)
-end
-if resumes then return joining, ended end
-
-local woken, place = {}, nil
-if lines == '' then
-  local job = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
-  lines, timestamp = job[1] or '-', job[2]
-end
-if ARGV[11] ~= '' then charge(base, ARGV[11], tonumber(ARGV[12])) end
-resources = lines ~= '-' and cjson.decode(lines) or {}
-if ending == 'leave' and #resources > 0 then
-  place = placeOf(base, id, timestamp)
-  if ARGV[5] == '1' and redis.call('LLEN', base .. 'wait') < redis.call('LLEN', base .. 'active')
-    and (ARGV[11] == '' or redis.call('ZCARD', readyKey(base)) == 0) then theirs[6] = '0' end
-  woken = wakeHeads(resources, front, ARGV[10], base, place, front and theirs[6] == '1')
-end
-return ended(bullmq(joining(base, woken.next), KEYS, theirs), woken, place)
-end
---- @include "usual-fetch"
--- The sleeping job of a place in the same line; nil for a dead or an unusual one.
-local function sleeping(place, lines)
-  if string.sub(place, 1, #base) ~= base then return nil end
-  local id, length, timestamp = string.match(place, '^(.*) (%d+) (%S+)$', #base + 1)
-  if tonumber(length) ~= #base then return nil end
-  local jobKey = base .. id
-  local job = redis.call('HMGET', jobKey, 'timestamp', 'delay', 'redlock:lines', 'priority',
-    'finishedOn', 'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots')
-  if job[1] ~= timestamp or job[2] ~= ASLEEP_DELAY or job[3] ~= lines or job[4] ~= '0' then return nil end
-  if job[5] or job[6] or job[7] or job[8] or job[9] then return nil end
-  return {place = place, jobKey = jobKey, base = base, id = id, asleep = true, priority = 0, lines = lines}
+  if next and next.isFetched then
+    woken[next.jobKey] = next
+    owesMark = true
+  elseif next and isFinished then woken = wakeHeads(resources, job.front, job.burst) end
+  if type(result) ~= 'table' or type(result[1]) ~= 'table' then mark(woken) end -- A fetch leaves one by itself.
+  return withTurn(result, woken)
 end
 
-local function usual()
-  local lines, place, line = ARGV[8], nil, nil
-  if ARGV[2] ~= '1' or ARGV[5] == '1' or ARGV[6] ~= 'leave' or ARGV[11] ~= '' then return nil end
-  if lines ~= '-' then
-    local resource = only(lines)
-    if not resource then return nil end
-    line, place = lineOf(resource), base .. ARGV[4] .. ' ' .. #base .. ' ' .. ARGV[9]
-    local places = redis.call('ZRANGE', line, 0, 2)
-    if places[1] ~= place then return nil end
-    if places[2] then
-      if ARGV[7] ~= 'front' or theirs[6] ~= '1' then return nil end
-      next = sleeping(places[2], lines)
-      if not next then return nil end
-      next.followed = places[3] ~= nil
-    end
-  end
-  local result = bullmq({pcall = redis.pcall, call = call}, KEYS, theirs)
-  if joined or next and not next.isFetched then
-    if not joined then unusual() end
-    return goOn(result, {burst = ARGV[10], next = next}, place)
-  end
-  if place and (type(result) == 'table' or result == 0 or result == -1) then redis.call('ZREM', line, place) end
-  if not next then
-    local reply = usualTurn(result)
-    if reply then return reply end
-    unusual()
-    return goOn(result, {burst = ARGV[10]}, place)
-  end
-  result[5], result[6], result[7], result[8] = 'woken', lines, ARGV[10], next.followed and '1' or ''
-  result[9], result[10], result[11] = '', '', 0
-  return result
+local replies = {}
+for i, job in ipairs(ARGV.ends) do
+  -- rule: error-of-one-job-harms-no-other
+  local isDone, reply = pcall(finish, job, theirs[i])
+  view.next = nil
+  replies[i] = isDone and reply or {type(reply) == 'table' and reply.err or tostring(reply)}
 end
-return usual() or whole()
+-- The fetch of a sleeping job leaves no mark, by which idle workers look for jobs: often there are none.
+if owesMark and (redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0) then mark({true}) end
+return cjson.encode(replies)

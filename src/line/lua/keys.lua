@@ -1,14 +1,37 @@
 --[[
-  ARGV  1 the space of our keys · 2 slots, where no others are set
+  The names of a queue's keys. All of ours begin with SPACE, so they are on the queue's slot of a
+  cluster.
+
+  A job that waits for its turn sleeps in BullMQ's `delayed` set, in a band of scores that no delay
+  of a user reaches: from the year 2109 on. Its hash says `delay` = ASLEEP_DELAY, 2^42 ms.
+
+  ASLEEP, 2^54, is the first score of the band: scores are exact in steps of four. Jobs with a
+  priority begin at ASLEEP_PRIORITIZED.
+
+  ARGV  base: what BullMQ's keys of the queue begin with · slots: where no others are set
 ]]
-local SPACE, SLOTS = ARGV[1], tonumber(ARGV[2])
+local ASLEEP_DELAY = '4398046511104'
+local ASLEEP = 18014398509481984
+local ASLEEP_PRIORITIZED = 27021597764222976
+local BASE, SLOTS = ARGV.base, ARGV.slots
+local SPACE = BASE .. 'redlock:'
+local WAIT, ACTIVE, DELAYED, PRIORITIZED = BASE .. 'wait', BASE .. 'active', BASE .. 'delayed', BASE .. 'prioritized'
+local META, MARKER = BASE .. 'meta', BASE .. 'marker'
+local SLEEPING_LINES, DEADLINES = SPACE .. 'sleeping-lines', SPACE .. 'deadlines'
+local LIMITS, LIMITS_UNTIL, CANCELLED = SPACE .. 'limits', SPACE .. 'limits-until', SPACE .. 'cancelled'
+local SEQ, SWEEPER, SETTINGS, STORES = SPACE .. 'seq', SPACE .. 'sweeper', SPACE .. 'settings', SPACE .. 'stores'
 local MAX_DEAD = 5000
 
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
 -- rule: place-of-one-instance
-local function placeOf(base, id, timestamp) return base .. id .. ' ' .. #base .. ' ' .. timestamp end
+local function placeOf(id, timestamp) return id .. ' ' .. timestamp end
 local function asleepScore(seq, priority)
   local score = ASLEEP + seq * 4
   if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end
   return string.format('%.0f', score)
+end
+-- The resources of a job, as its hash has them. Most jobs have one, with a plain name.
+local function resourcesOf(lines)
+  local only = string.match(lines, '^%["([^"\\]+)"%]$')
+  return only and {only} or cjson.decode(lines)
 end

@@ -30,13 +30,13 @@ local function nowMs()
 end
 
 -- A number that only grows.
-local function nextSeq() return redis.call('INCR', SPACE .. 'line-seq') end
+local function nextSeq() return redis.call('INCR', SEQ) end
 
 -- What is in force for a resource whose line is marked; kept for this script.
 local function limitsOf(resource)
   if limited[resource] then return limited[resource] end
   local limits = {slots = SLOTS}
-  local set = redis.call('HGET', SPACE .. 'limits', resource)
+  local set = redis.call('HGET', LIMITS, resource)
   for kind, entry in pairs(set and cjson.decode(set) or {}) do
     local ends = entry['until'] or math.huge
     if ends > nowMs() then
@@ -60,7 +60,7 @@ local function rateOpensAt(lines, own, counts)
   if own then limit, perMs, burst, cost = unpack(cjson.decode(own)) end
   cost = cost or 1
   local opensAt, starts = 0, {}
-  for _, resource in ipairs(cjson.decode(lines)) do
+  for _, resource in ipairs(resourcesOf(lines)) do
     local set = limited[resource] and limited[resource].rate
     if set then limit, perMs, burst = set.limit, set.perMs, set.burst end
     if limit then
@@ -87,7 +87,7 @@ local CLOSED_RECHECK_MS = 60000
 local function closeLine(lines, at)
   if at < nowMs() + CLOSED_SOON_MS or string.find(lines, '","', 1, true) then return end
   local score = CLOSED + math.floor(math.min(at, nowMs() + CLOSED_RECHECK_MS))
-  redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', string.format('%.0f', score), cjson.decode(lines)[1])
+  redis.call('ZADD', SLEEPING_LINES, 'XX', string.format('%.0f', score), resourcesOf(lines)[1])
 end
 
 -- Puts a sleeping job where BullMQ takes it at a time, if that is known. A worker whose clock is ahead
@@ -96,10 +96,9 @@ local notBefore = 0
 local function hold(head, at)
   closeLine(head.lines, at)
   if at == math.huge then return end
-  local delayed = head.base .. 'delayed'
   at = math.max(math.ceil(at), notBefore)
-  if redis.call('ZADD', delayed, 'XX', 'CH', string.format('%.0f', at * 0x1000), head.id) == 0 then return end
+  if redis.call('ZADD', DELAYED, 'XX', 'CH', string.format('%.0f', at * 0x1000), head.id) == 0 then return end
   redis.call('HSET', head.jobKey, 'delay', math.max(1, at - math.floor(nowMs())), 'redlock:held', 1)
-  local first = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
-  redis.call('ZADD', head.base .. 'marker', first[2] / 0x1000, '1')
+  local first = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')
+  redis.call('ZADD', MARKER, first[2] / 0x1000, '1')
 end

@@ -2,27 +2,36 @@
   The rules of a line.
 
   A line is a sorted set of places, `{space}line:{resource}`. A place is bound to one instance of a
-  job: `<job key> <length of the queue's base> <timestamp of the job>`. Its score is a number that
-  only grows, so clocks cannot change an order. A job's hash names its lines (`redlock:lines`).
+  job: `<id> <timestamp of the job>`. Its score is a number that only grows, so clocks cannot change
+  an order. A job's hash names its lines (`redlock:lines`).
 
   The job is the truth and a place only a hint: a place whose job is gone, finished, or another
   instance is dead. The script that meets a dead place drops it and goes on.
 
   Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
 ]]
--- The job of a place, or nil for a dead one.
-local function jobAt(place)
-  local jobKey, length, timestamp = string.match(place, '^(.*) (%d+) (%S+)$')
-  if not jobKey then return nil end
-  local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'delay', 'priority',
-    'redlock:lines', 'redlock:holds', 'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots')
+local FIELDS = {'timestamp', 'finishedOn', 'delay', 'priority', 'redlock:lines', 'redlock:holds',
+  'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots'}
+
+-- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch.
+local function jobAt(place, isWhole)
+  local id, timestamp = string.match(place, '^(.*) (%S+)$')
+  if not id then return nil end
+  local jobKey, job, fields = BASE .. id, {}, nil
+  if isWhole then
+    fields = redis.call('HGETALL', jobKey)
+    for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
+  else
+    for i, value in ipairs(redis.call('HMGET', jobKey, unpack(FIELDS))) do job[FIELDS[i]] = value or nil end
+  end
   -- rule: dead-places-are-dropped
-  if job[1] ~= timestamp or (job[2] and not job[6]) then return nil end
+  if job.timestamp ~= timestamp or (job.finishedOn and not job['redlock:holds']) then return nil end
+  local held = job['redlock:held']
   return {
-    place = place, jobKey = jobKey, base = string.sub(jobKey, 1, length),
-    id = string.sub(jobKey, length + 1), asleep = job[3] == ASLEEP_DELAY or job[7],
-    priority = tonumber(job[4]) or 0, lines = job[5] or '[]', finished = job[2],
-    held = job[7], rate = job[8], share = job[9], slots = tonumber(job[10] or nil),
+    place = place, jobKey = jobKey, id = id, fields = fields, asleep = job.delay == ASLEEP_DELAY or held,
+    priority = tonumber(job.priority or 0), lines = job['redlock:lines'] or '[]', finished = job.finishedOn,
+    held = held, rate = job['redlock:rate'], share = job['redlock:share'],
+    slots = tonumber(job['redlock:slots'] or nil), starts = job.ats,
   }
 end
 
@@ -31,7 +40,7 @@ end
 -- Slots are what is set, else what the first job was added with, else what the worker has.
 -- Of a closed line, which has no slots, the first job.
 -- Drops the dead places that it meets, MAX_DEAD at most.
-local function headsOf(resource, leaving)
+local function headsOf(resource, leaving, isWhole)
   local line, slots, from, limits = lineKey(resource), SLOTS, 0, nil
   local dead, ahead = 0, leaving and 1 or 0
   while true do
@@ -45,7 +54,7 @@ local function headsOf(resource, leaving)
       for _, place in ipairs(places) do
         if place ~= leaving then
           -- rule: as-many-heads-as-slots
-          local head = #heads < most and jobAt(place)
+          local head = #heads < most and jobAt(place, isWhole)
           if head then heads[#heads + 1] = head
           elseif head == nil then dropped[#dropped + 1] = place
           else more = true end
@@ -68,7 +77,7 @@ end
 -- that the first job of its line was added with.
 local function isTurn(lines, place, leaving, own)
   local followed = false
-  for _, resource in ipairs(cjson.decode(lines)) do
+  for _, resource in ipairs(resourcesOf(lines)) do
     local first = redis.call('ZRANGE', lineKey(resource), 0, 1)
     if first[1] == place then followed = followed or first[2] ~= nil
     else
@@ -88,25 +97,25 @@ end
 -- share goes on sleeping, and is ready.
 -- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
-local function wake(head, front, burst, base, leaving)
+local function wake(head, front, burst, leaving)
   local several = string.find(head.lines, '","', 1, true)
   -- rule: woken-at-the-head-of-all-lines
   if several and not isTurn(head.lines, head.place, leaving) then return false end
-  local b, id = head.base, head.id
-  if head.share then makeReady(b, id, head.share, head.priority, burst)
-  elseif b == base and head.priority == 0 then
+  local id = head.id
+  if head.share then makeReady(id, head.share, head.priority, burst)
+  elseif head.priority == 0 then
     -- rule: first-write-needs-no-memory
-    if redis.call('ZREM', b .. 'delayed', id) == 0 then return false end
-    redis.call(front and 'RPUSH' or 'LPUSH', b .. 'wait', id)
+    if redis.call('ZREM', DELAYED, id) == 0 then return false end
+    redis.call(front and 'RPUSH' or 'LPUSH', WAIT, id)
     redis.call('HSET', head.jobKey, 'delay', 0, 'redlock:burst', burst)
   else
     local keys = {}
     for i, name in ipairs({'delayed', 'wait', 'paused', 'meta', 'prioritized', 'active', 'pc', 'events', 'marker'}) do
-      keys[i] = b .. name
+      keys[i] = BASE .. name
     end
-    if bullmqPromote(redis, keys, {b, id}) ~= 0 then return false end
-    if front and head.priority > 0 then
-      redis.call('ZADD', b .. 'prioritized', 'XX', string.format('%.0f', head.priority * 0x100000000), id)
+    if bullmqPromote(redis, keys, {BASE, id}) ~= 0 then return false end
+    if front then
+      redis.call('ZADD', PRIORITIZED, 'XX', string.format('%.0f', head.priority * 0x100000000), id)
     end
   end
   if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
@@ -135,20 +144,20 @@ end
 
 -- Wakes the sleeping heads of lines; returns their job keys. The first that could go before the jobs
 -- that wait is left asleep where `direct`: the fetch of the same script takes it (woken.next).
-local function wakeHeads(lines, front, burst, base, leaving, direct)
+local function wakeHeads(lines, front, burst, leaving, direct)
   local woken = {burst = burst}
   for _, resource in ipairs(lines) do
-    local heads, more, _, limits = headsOf(resource, leaving)
+    local heads, more, _, limits = headsOf(resource, leaving, direct)
     for i, head in ipairs(heads) do
       head.followed = more
-      if direct and head.asleep and head.base == base and head.priority == 0
+      if direct and head.asleep and head.priority == 0
         and not string.find(head.lines, '","', 1, true) and not opensAt(head, limits) then
         direct, woken.next = false, head
         if head.rate or limits and limits.rate then heads = {} else table.remove(heads, i) end
         break
       end
     end
-    for _, head in ipairs(wakeAll(heads, limits, front, burst, base, leaving)) do
+    for _, head in ipairs(wakeAll(heads, limits, front, burst, leaving)) do
       woken[#woken + 1] = head.jobKey
       woken[head.jobKey] = head
     end
@@ -157,92 +166,97 @@ local function wakeHeads(lines, front, burst, base, leaving, direct)
 end
 
 -- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
--- delay or its children have ended, takes its places now.
--- BullMQ is given `next`, a sleeping job, in place of the first job that waits; unless a job that
--- may stand before it joins a line. Behind the jobs that wait, it is given a job that is ready.
-local taken, ready = {}, {}
-local function joining(base, next)
-  local wait, prioritized = base .. 'wait', base .. 'prioritized'
-  local function join(id)
-    local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'redlock:since',
+-- delay or its children have ended, takes its places now. Behind the jobs that wait, BullMQ is given
+-- a job that is ready.
+-- `next` is a sleeping job that is about to be given to the worker, unless a job that may stand before
+-- it joins a line.
+local charged, ready = {}, {}
+local function joining()
+  local view = {pcall = redis.pcall}
+  function view.join(id)
+    local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
       'redlock:share', 'priority')
     if not job[1] then return end
-    next = nil
+    view.next = nil
     local score = job[3] or nextSeq()
-    for _, resource in ipairs(cjson.decode(job[1])) do
-      redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(base, id, job[2]))
+    for _, resource in ipairs(resourcesOf(job[1])) do
+      redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
     end
     return job
   end
   -- Whether the job has a share, and so does not go among the jobs that wait.
   local function joinsAsReady(id)
-    local job = join(id)
+    local job = view.join(id)
     if not job or not job[4] then return false end
-    local jobKey, priority = base .. id, tonumber(job[5]) or 0
+    local jobKey, priority = BASE .. id, tonumber(job[5]) or 0
     ready[jobKey] = true
-    redis.call('ZADD', base .. 'delayed', asleepScore(nextSeq(), priority), id)
+    redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
     redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
     redis.call('HDEL', jobKey, 'redlock:held')
-    if isTurn(job[1], placeOf(base, id, job[2])) then makeReady(base, id, job[4], priority, '') end
+    if isTurn(job[1], placeOf(id, job[2])) then makeReady(id, job[4], priority, '') end
     return true
   end
-  return {pcall = redis.pcall, join = join, call = function(...)
+  function view.call(...)
     local command, key, first, second = ...
-    if (command == 'LPUSH' or command == 'RPUSH') and key == wait then
-      if joinsAsReady(first) then return 0 end
-    elseif command == 'ZADD' and key == prioritized then
-      if joinsAsReady(second) then return 0 end
-    elseif command == 'HSET' and ready[key] and first == 'delay' then return 0
-    elseif command == 'RPOPLPUSH' and key == wait then
-      if next and redis.call('ZREM', base .. 'delayed', next.id) == 1 then
-        redis.call('LPUSH', first, next.id)
-        next.isFetched = true
-        taken[next.jobKey] = {held = next.held}
-        return next.id
+    local next = view.next
+    if next and key == next.jobKey then
+      if command == 'HMSET' then
+        for _, each in ipairs({'delay', '0', select(3, ...)}) do next.fields[#next.fields + 1] = each end
+        return redis.call('HMSET', key, 'delay', 0, select(3, ...))
+      elseif command == 'HGETALL' then
+        next.fields[#next.fields + 1], next.fields[#next.fields + 2] = 'ats', (next.starts or 0) + 1 .. ''
+        return next.fields
       end
+    elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
+      if joinsAsReady(first) then return 0 end
+    elseif command == 'ZADD' then
+      if key == PRIORITIZED and joinsAsReady(second) then return 0 end
+      if key == MARKER and next and next.isFetched then return 0 end -- See `mark`.
+    elseif command == 'HSET' and ready[key] and first == 'delay' then return 0
+    elseif command == 'RPOPLPUSH' and key == WAIT then
       local id = redis.call(...)
-      local time = not id and virtualTime(base)
+      local time = not id and virtualTime()
       if not time then return id end
-      id = takeReady(base, first, time)
-      if id then taken[base .. id] = {charged = QUANTUM} end
+      id = takeReady(time)
+      if id then charged[BASE .. id] = QUANTUM end
       return id or false
-    elseif command == 'HMSET' and taken[key] then
-      if taken[key].held then redis.call('HDEL', key, 'redlock:held') end
+    elseif command == 'HMSET' and charged[key] then
       return redis.call('HMSET', key, 'delay', 0, select(3, ...))
     end
     return redis.call(...)
-  end}
+  end
+  return view
 end
 
 -- Jobs were woken that nothing fetches in this script: an idle worker has to look.
-local function mark(woken, base)
-  if #woken > 0 then redis.call('ZADD', base .. 'marker', 0, '0') end
+local function mark(woken)
+  if #woken > 0 then redis.call('ZADD', MARKER, 0, '0') end
 end
 
 -- A job leaves its lines, and the next is woken; returns the score of its place.
-local function leave(base, id, lines, timestamp)
-  local resources, place, score = cjson.decode(lines), placeOf(base, id, timestamp), nil
+local function leave(id, lines, timestamp)
+  local resources, place, score = resourcesOf(lines), placeOf(id, timestamp), nil
   for _, resource in ipairs(resources) do
     score = redis.call('ZSCORE', lineKey(resource), place) or score
     redis.call('ZREM', lineKey(resource), place)
   end
   -- rule: job-that-leaves-wakes-the-next
-  mark(wakeHeads(resources, false, '', base), base)
+  mark(wakeHeads(resources, false, ''))
   return score
 end
 
 -- The slots of a job's resource, where they are set for it, or its line's jobs were added with some.
 local function slotsSet(lines, own)
   if not lines then return '' end
-  local limits = next(limited) and limited[cjson.decode(lines)[1]]
+  local limits = next(limited) and limited[resourcesOf(lines)[1]]
   return limits and limits.areSet and limits.slots .. '' or own and own .. '' or ''
 end
 
 -- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
-local function startNext(lines, base, own)
-  for _, resource in ipairs(cjson.decode(lines)) do
+local function startNext(lines, own)
+  for _, resource in ipairs(resourcesOf(lines)) do
     local limits = limited[resource]
-    if (limits and limits.areSet and limits.slots or own or SLOTS) > 1 then wakeHeads({resource}, false, '', base) end
+    if (limits and limits.areSet and limits.slots or own or SLOTS) > 1 then wakeHeads({resource}, false, '') end
   end
 end
 
@@ -250,9 +264,10 @@ end
 -- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] its line's burst
 --       [8] '1' where jobs seem to wait behind it · [9] the slots of its resource, where they are set
 --       [10] its share · [11] ms that its start has counted for its tenant
-local function withTurn(result, base, woken)
+local function withTurn(result, woken)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
-  local own = woken and woken[base .. result[2]]
+  local jobKey = BASE .. result[2]
+  local own = woken and woken[jobKey]
   local turn, lines, rate, share, slots, burst, followed = 'none', nil, nil, nil, nil, '', false
   if own then
     turn, lines, rate, share = 'woken', own.lines, own.rate, own.share
@@ -266,24 +281,25 @@ local function withTurn(result, base, woken)
       elseif job[i] == 'redlock:rate' then rate = job[i + 1]
       elseif job[i] == 'redlock:share' then share = job[i + 1]
       elseif job[i] == 'redlock:slots' then slots = tonumber(job[i + 1])
-      elseif job[i] == 'redlock:held' then redis.call('HDEL', base .. result[2], 'redlock:held') end
+      elseif job[i] == 'redlock:held' then redis.call('HDEL', jobKey, 'redlock:held') end
     end
     if lines then
-      turn, followed, slots = isTurn(lines, placeOf(base, result[2], timestamp), nil, slots)
+      turn, followed, slots = isTurn(lines, placeOf(result[2], timestamp), nil, slots)
+      -- rule: fetched-job-is-at-the-head
       turn = turn and 'yes' or 'no'
     end
   end
   if turn == 'yes' or turn == 'woken' then
     if rateOpensAt(lines, rate, true) then turn = 'no'
-    elseif rate or next(limited) then startNext(lines, base, slots) end
+    elseif rate or next(limited) then startNext(lines, slots) end
   end
   result[5], result[6], result[7], result[8] = turn, lines or '', burst, followed and '1' or ''
   result[9], result[10] = slotsSet(lines, slots), share or ''
-  local charged = taken[base .. result[2]] and taken[base .. result[2]].charged or 0
-  if charged > 0 and turn == 'no' then
-    charge(base, share, -charged)
-    charged = 0
+  local chargedMs = charged[jobKey] or 0
+  if chargedMs > 0 and turn == 'no' then
+    charge(share, -chargedMs)
+    chargedMs = 0
   end
-  result[11] = charged
+  result[11] = chargedMs
   return result
 end

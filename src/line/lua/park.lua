@@ -1,27 +1,26 @@
 --[[
   Takes the place of `moveToDelayed` for a job that has to wait for its turn, if it has to.
 
-  ARGV  1 space · 2 slots · 3 base · 4 job id · 5 timestamp of the job · 6 resources (JSON)
-        7 deadline ms, 'late' where it has passed, or '' · 8 limiter key
-        9 ms before which this worker is not given the job again, where its limits hold it
+  ARGV  base · slots · id, timestamp: of the job · resources: JSON
+        deadline: ms, 'late' where it has passed, or nil
+        notBefore: ms before which this worker is not given the job again, where its limits hold it
   Returns  -100 and the slots that are set: it is its turn | -101 it is not, and too late to wait |
   as BullMQ's
   Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
   leaves before it: both looks are in one script.
 ]]
---- @include "asleep"
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
-local base, id = ARGV[3], ARGV[4]
-local jobKey, place = base .. id, placeOf(base, id, ARGV[5])
-notBefore = tonumber(ARGV[9])
+local id = ARGV.id
+local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
+notBefore = ARGV.notBefore
 local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp',
   'redlock:rate', 'redlock:slots')
 if not job[4] then return -1 end
-local lines = job[1] or ARGV[6]
-local resources = cjson.decode(lines)
+local lines = job[1] or ARGV.resources
+local resources = resourcesOf(lines)
 local seq = nextSeq()
 for _, resource in ipairs(resources) do
   redis.call('ZADD', lineKey(resource), 'NX', job[2] or seq, place)
@@ -44,27 +43,27 @@ if not overtaken then isItsTurn, _, own = isTurn(lines, place, nil, tonumber(job
 if isItsTurn then
   heldUntil = rateOpensAt(lines, job[5], true)
   if not heldUntil then
-    if job[5] or next(limited) then startNext(lines, base, own) end
+    if job[5] or next(limited) then startNext(lines, own) end
     return {-100, slotsSet(lines, own)}
   end
 end
-if ARGV[7] == 'late' then return -101 end
+if ARGV.deadline == 'late' then return -101 end
 local result = bullmq(redis, KEYS, theirs)
 if type(result) == 'number' and result < 0 then return result end
-redis.call('ZADD', base .. 'delayed', 'XX', asleepScore(seq, tonumber(job[3]) or 0), id)
+redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, tonumber(job[3]) or 0), id)
 redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
 for _, resource in ipairs(resources) do
-  redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
+  redis.call('ZADD', SLEEPING_LINES, 'NX', seq, resource)
 end
-if ARGV[7] ~= '' then redis.call('ZADD', SPACE .. 'line-deadlines', ARGV[7], place) end
+if ARGV.deadline then redis.call('ZADD', DEADLINES, ARGV.deadline, place) end
 -- A start in vain uses no token of a rate limit.
-local used = tonumber(redis.call('GET', ARGV[8]) or 0)
-if used > 0 and used < 9007199254740991 then redis.call('DECR', ARGV[8]) end
-if heldUntil then hold({base = base, id = id, jobKey = jobKey, lines = lines}, heldUntil)
+local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
+if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end
+if heldUntil then hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
 elseif not overtaken then
   for _, resource in ipairs(resources) do
     local heads, _, _, limits = headsOf(resource)
     wakeAll(heads, limits, false, '')
   end
 end
-return withTurn(result, base)
+return withTurn(result)

@@ -1,18 +1,17 @@
 --[[
-  KEYS  1 job
-  ARGV  1 space · 2 slots · 3 base · 4 job id · 5 the most completed jobs
+  ARGV  base · slots · id: of the job · most: completed jobs to look at
   Returns  for each line: resource, places before the job, places, slots, ms until it opens (-1: it
   is not known), ms between two starts · ms that completed jobs of these lines took · of all jobs
 ]]
---- @include "asleep"
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
-local job = redis.call('HMGET', KEYS[1], 'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate', 'redlock:slots')
+local job = redis.call('HMGET', BASE .. ARGV.id,
+  'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate', 'redlock:slots')
 if not job[1] or job[3] then return {{}, {}, {}} end
-local place, lines, own, all = placeOf(ARGV[3], ARGV[4], job[2]), {}, {}, {}
-for _, resource in ipairs(cjson.decode(job[1])) do
+local place, lines, own, all = placeOf(ARGV.id, job[2]), {}, {}, {}
+for _, resource in ipairs(resourcesOf(job[1])) do
   local line = lineKey(resource)
   local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
   local limits = isMarked and limitsOf(resource) or {slots = SLOTS}
@@ -26,8 +25,8 @@ for _, resource in ipairs(cjson.decode(job[1])) do
       math.max(1, limits.closedUntil and SLOTS or slots), opensIn .. '', interval[2] / interval[1] .. ''}
   end
 end
-for _, id in ipairs(redis.call('ZREVRANGE', ARGV[3] .. 'completed', 0, ARGV[5] - 1)) do
-  local done = redis.call('HMGET', ARGV[3] .. id, 'processedOn', 'finishedOn', 'redlock:lines')
+for _, id in ipairs(redis.call('ZREVRANGE', BASE .. 'completed', 0, ARGV.most - 1)) do
+  local done = redis.call('HMGET', BASE .. id, 'processedOn', 'finishedOn', 'redlock:lines')
   if done[1] and done[2] then
     all[#all + 1] = done[2] - done[1]
     if done[3] == job[1] then own[#own + 1] = done[2] - done[1] end

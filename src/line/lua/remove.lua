@@ -1,17 +1,16 @@
 --[[
   Takes the place of `removeJob`.
 
-  ARGV  1 space · 2 slots · 3 base · 4 job id
+  ARGV  base · slots · id: of the job
   Returns  as BullMQ's
   Keeps: who is removed leaves its lines, and the next is woken.
 ]]
---- @include "asleep"
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
-local base, id = ARGV[3], ARGV[4]
-local job = redis.call('HMGET', base .. id, 'redlock:lines', 'timestamp', 'delay', 'priority')
+local id = ARGV.id
+local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'delay', 'priority')
 local view = {pcall = redis.pcall, call = function(...)
   local fields = {...}
   local last = #fields
@@ -22,5 +21,5 @@ local view = {pcall = redis.pcall, call = function(...)
 end}
 local result = bullmq(view, KEYS, theirs)
 -- rule: removed-job-leaves
-if result == 1 and job[1] then leave(base, id, job[1], job[2]) end
+if result == 1 and job[1] then leave(id, job[1], job[2]) end
 return result

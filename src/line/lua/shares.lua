@@ -21,77 +21,74 @@
 local TIME_FIELD = 'redlock:time'
 local QUANTUM = 50
 local FORGOTTEN_AFTER_MS = 600000
-local function sharesKey(base) return SPACE .. 'shares:' .. base end
-local function readyKey(base) return SPACE .. 'ready:' .. base end
-local function readyJobsKey(base, tenant) return SPACE .. 'ready-jobs:' .. #base .. ':' .. base .. tenant end
+local SHARES, READY = SPACE .. 'shares', SPACE .. 'ready'
+local function readyJobsKey(tenant) return SPACE .. 'ready-jobs:' .. tenant end
 local function exactly(number) return string.format('%.17g', number) end
 local function partsOf(share)
   local weight, tenant = string.match(share, '^(%S+) (.*)$')
   return tonumber(weight), tenant
 end
-local function virtualTime(base) return tonumber(redis.call('HGET', base .. 'meta', TIME_FIELD)) end
+local function virtualTime() return tonumber(redis.call('HGET', META, TIME_FIELD)) end
 
 -- The sleeping job may start: a worker is given it when it is the turn of its tenant.
-local function makeReady(base, id, share, priority, burst)
+local function makeReady(id, share, priority, burst)
   local _, tenant = partsOf(share)
-  local jobs = readyJobsKey(base, tenant)
+  local jobs = readyJobsKey(tenant)
   if redis.call('ZSCORE', jobs, id) then return end
   local seq = nextSeq()
   redis.call('ZADD', jobs, string.format('%.0f', priority * 0x100000000 + seq % 0x100000000), id)
-  if not redis.call('ZSCORE', readyKey(base), tenant) then
-    local time = virtualTime(base)
-    if not time then redis.call('HSET', base .. 'meta', TIME_FIELD, 0) end
-    local used = tonumber(redis.call('ZSCORE', sharesKey(base), tenant) or 0)
+  if not redis.call('ZSCORE', READY, tenant) then
+    local time = virtualTime()
+    if not time then redis.call('HSET', META, TIME_FIELD, 0) end
+    local used = tonumber(redis.call('ZSCORE', SHARES, tenant) or 0)
     -- rule: tenant-comes-back-without-credit
-    redis.call('ZADD', readyKey(base), exactly(math.max(used, time or 0)), tenant)
+    redis.call('ZADD', READY, exactly(math.max(used, time or 0)), tenant)
   end
-  if burst ~= '' then redis.call('HSET', base .. id, 'redlock:burst', burst) end
-  redis.call('ZADD', base .. 'marker', 0, '0')
+  if burst ~= '' then redis.call('HSET', BASE .. id, 'redlock:burst', burst) end
+  redis.call('ZADD', MARKER, 0, '0')
 end
 
 -- Work that was done for a tenant; less than 0 where a start has counted more.
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
-local function charge(base, share, workedMs)
+local function charge(share, workedMs)
   local weight, tenant = partsOf(share)
-  local shares = sharesKey(base)
-  redis.call('ZREM', shares, '')
-  local time = virtualTime(base)
-  if not time then redis.call('HSET', base .. 'meta', TIME_FIELD, 0) end
-  local used = tonumber(redis.call('ZSCORE', shares, tenant) or math.max(0, (time or 0) - FORGOTTEN_AFTER_MS))
+  redis.call('ZREM', SHARES, '')
+  local time = virtualTime()
+  if not time then redis.call('HSET', META, TIME_FIELD, 0) end
+  local used = tonumber(redis.call('ZSCORE', SHARES, tenant) or math.max(0, (time or 0) - FORGOTTEN_AFTER_MS))
   -- rule: work-counts-by-weight
   used = exactly(used + workedMs / weight)
-  redis.call('ZADD', shares, used, tenant)
-  redis.call('ZADD', readyKey(base), 'XX', used, tenant)
+  redis.call('ZADD', SHARES, used, tenant)
+  redis.call('ZADD', READY, 'XX', used, tenant)
 end
 
 -- Puts the first job of the ready tenant that has used least among the active ones; nil if none is ready.
-local function takeReady(base, active, time)
-  local ready, shares = readyKey(base), sharesKey(base)
+local function takeReady(time)
   for _ = 1, MAX_DEAD do
-    local first = redis.call('ZRANGE', ready, 0, 0, 'WITHSCORES')
+    local first = redis.call('ZRANGE', READY, 0, 0, 'WITHSCORES')
     local tenant, used = first[1], tonumber(first[2])
     if not tenant then
-      if redis.call('LLEN', active) == 0 then
-        redis.call('DEL', shares)
-        redis.call('HDEL', base .. 'meta', TIME_FIELD)
+      if redis.call('LLEN', ACTIVE) == 0 then
+        redis.call('DEL', SHARES)
+        redis.call('HDEL', META, TIME_FIELD)
       end
       return nil
     end
-    local jobs = redis.call('ZRANGE', readyJobsKey(base, tenant), 0, 1)
+    local jobs = redis.call('ZRANGE', readyJobsKey(tenant), 0, 1)
     local id = jobs[1]
-    if id then redis.call('ZREM', readyJobsKey(base, tenant), id) end
-    if not jobs[2] then redis.call('ZREM', ready, tenant) end
-    if id and redis.call('ZREM', base .. 'delayed', id) == 1 then
-      local weight = partsOf(redis.call('HGET', base .. id, 'redlock:share') or '1 ')
+    if id then redis.call('ZREM', readyJobsKey(tenant), id) end
+    if not jobs[2] then redis.call('ZREM', READY, tenant) end
+    if id and redis.call('ZREM', DELAYED, id) == 1 then
+      local weight = partsOf(redis.call('HGET', BASE .. id, 'redlock:share') or '1 ')
       local now = exactly(used + QUANTUM / weight)
-      redis.call('ZADD', shares, now, tenant)
+      redis.call('ZADD', SHARES, now, tenant)
       -- rule: start-counts-for-its-tenant
-      if jobs[2] then redis.call('ZADD', ready, now, tenant) end
+      if jobs[2] then redis.call('ZADD', READY, now, tenant) end
       if used > time then
-        redis.call('HSET', base .. 'meta', TIME_FIELD, exactly(used))
-        redis.call('ZREMRANGEBYSCORE', shares, '-inf', exactly(used - FORGOTTEN_AFTER_MS))
+        redis.call('HSET', META, TIME_FIELD, exactly(used))
+        redis.call('ZREMRANGEBYSCORE', SHARES, '-inf', exactly(used - FORGOTTEN_AFTER_MS))
       end
-      redis.call('LPUSH', active, id)
+      redis.call('LPUSH', ACTIVE, id)
       return id
     end
   end

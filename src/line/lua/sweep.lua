@@ -3,50 +3,47 @@
   heads that sleep and jobs whose deadline has passed. At a line that is closed for long it looks
   when it opens, and now and then: see `closeLine`.
 
-  KEYS  1 sleeping-lines
-  ARGV  1 space · 2 slots · 3 the most lines · 4 everyMs, '' for now and closed lines too · 5 only
-  lines before this sweep
+  ARGV  base · slots · most: lines to look at · everyMs: absent for now, and closed lines too
+        before: only lines before this sweep
   Returns  lines looked at, jobs woken, number of this sweep; -1 lines where another worker did it
   less than everyMs ago
 ]]
---- @include "asleep"
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
 --- @include "set-limit"
-local limit, isAll = tonumber(ARGV[3]), ARGV[4] == ''
-if not isAll and not redis.call('SET', SPACE .. 'line-sweeper', '1', 'NX', 'PX', ARGV[4]) then
+local limit, isAll = ARGV.most, ARGV.everyMs == nil
+if not isAll and not redis.call('SET', SWEEPER, '1', 'NX', 'PX', ARGV.everyMs) then
   return {-1, 0, 0}
 end
 local sweepNumber = nextSeq()
 local function linesBetween(from, to, most)
-  return redis.call('ZRANGEBYSCORE', KEYS[1], from, to, 'LIMIT', 0, most)
+  return redis.call('ZRANGEBYSCORE', SLEEPING_LINES, from, to, 'LIMIT', 0, most)
 end
 local due = isAll and '+inf' or string.format('%.0f', CLOSED + nowMs())
 local lines = linesBetween(CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
-local before = ARGV[5] == '' and CLOSED_TEXT or ARGV[5]
+local before = ARGV.before or CLOSED_TEXT
 for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
 local woken = 0
 local function sweepLine(resource)
-  if not isAll then redis.call('ZADD', KEYS[1], 'XX', sweepNumber, resource) end
+  if not isAll then redis.call('ZADD', SLEEPING_LINES, 'XX', sweepNumber, resource) end
   local heads, _, slots, limits = headsOf(resource)
   woken = woken + #wakeAll(heads, limits, false, '')
-  if isAll then redis.call('ZADD', KEYS[1], 'XX', sweepNumber, resource) end
+  if isAll then redis.call('ZADD', SLEEPING_LINES, 'XX', sweepNumber, resource) end
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
   -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
   local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
-  if places <= (isRated and math.min(slots, 1) or slots) then redis.call('ZREM', KEYS[1], resource) end
+  if places <= (isRated and math.min(slots, 1) or slots) then redis.call('ZREM', SLEEPING_LINES, resource) end
 end
 for _, resource in ipairs(lines) do sweepLine(resource) end
-local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
+local ended = redis.call('ZRANGEBYSCORE', LIMITS_UNTIL, '-inf', nowMs(), 'LIMIT', 0, limit)
 for _, resource in ipairs(ended) do
   setLimit(resource)
   sweepLine(resource)
 end
-local deadlines = SPACE .. 'line-deadlines'
-for _, place in ipairs(redis.call('ZRANGEBYSCORE', deadlines, '-inf', nowMs(), 'LIMIT', 0, limit)) do
-  redis.call('ZREM', deadlines, place)
+for _, place in ipairs(redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', nowMs(), 'LIMIT', 0, limit)) do
+  redis.call('ZREM', DEADLINES, place)
   local job = jobAt(place)
   if job and job.asleep then
     job.lines = '[]' -- Its turn does not matter: it is too late.

@@ -1,12 +1,11 @@
 --[[
   Takes the place of scripts that show or move waiting jobs.
 
-  ARGV  1 space · 2 slots · 3 base. Returns as BullMQ's, with sleeping jobs among those that wait.
+  ARGV  base · slots
 ]]
---- @include "asleep"
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
 --- @include "asleep-view"
-return bullmq(viewOf(ARGV[3]), KEYS, theirs)
+return bullmq(viewOf(), KEYS, theirs)

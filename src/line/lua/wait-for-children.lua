@@ -1,23 +1,22 @@
 --[[
   Takes the place of `moveToWaitingChildren`.
 
-  ARGV  1 space · 2 slots · 3 base · 4 job id
+  ARGV  base · slots · id: of the job
   Returns  as BullMQ's
   Keeps: a job that waits for its children is not ahead of them. It takes its old place again
   when it goes on.
 ]]
---- @include "asleep"
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
-local base, id = ARGV[3], ARGV[4]
-local jobKey = base .. id
+local id = ARGV.id
+local jobKey = BASE .. id
 local result = bullmq(redis, KEYS, theirs)
 local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
 -- rule: parent-leaves-while-it-waits
 if job and job[1] then
-  local since = leave(base, id, job[1], job[2])
+  local since = leave(id, job[1], job[2])
   if since then redis.call('HSET', jobKey, 'redlock:since', since) end
 end
 return result

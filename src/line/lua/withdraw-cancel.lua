@@ -1,5 +1,5 @@
 --[[
-  KEYS  1 cancelled
-  ARGV  3 job key
+  ARGV  base · id: of a job
 ]]
-return redis.call('HDEL', KEYS[1], ARGV[3])
+--- @include "keys"
+return redis.call('HDEL', CANCELLED, ARGV.id)

@@ -1,17 +1,21 @@
 --[[
-  KEYS  1 store
-  ARGV  1 space · 2 slots · 3 fencing token · 4 ttlMs · 5 line, or '' · 6 place of the job in it
+  ARGV  base · store · fencingToken · ttlMs · line, id, timestamp: see `mayTake`
   Returns  kept, all fields and values | stale, the token that was seen
-  Keeps: who reads claims with its token first, so an older holder cannot write behind its back.
+  Keeps: who reads claims with its token first, so an older holder cannot write behind its back. STORES
+  has all stores with the times at which they end, for `obliterate`.
 ]]
+--- @include "line/lua/keys"
 --- @include "may-take"
-local seen = redis.call('HMGET', KEYS[1], 'fencingToken', 'resultBegan')
+local store = ARGV.store
+local seen = redis.call('HMGET', store, 'fencingToken', 'resultBegan')
 -- rule: stale-holder-claims-nothing
-if seen[1] and tonumber(seen[1]) > tonumber(ARGV[3]) then return {'stale', seen[1]} end
-if not mayTake(ARGV[5], ARGV[6], seen[2]) then redis.call('HDEL', KEYS[1], 'value:result') end
-local fields = redis.call('HGETALL', KEYS[1])
-local began = redis.call('GET', ARGV[1] .. 'line-seq') or 0
+if seen[1] and tonumber(seen[1]) > tonumber(ARGV.fencingToken) then return {'stale', seen[1]} end
+if not mayTake(seen[2]) then redis.call('HDEL', store, 'value:result') end
+local fields = redis.call('HGETALL', store)
 -- rule: who-reads-claims
-redis.call('HSET', KEYS[1], 'fencingToken', ARGV[3], 'began', began)
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('HSET', store, 'fencingToken', ARGV.fencingToken, 'began', redis.call('GET', SEQ) or 0)
+redis.call('PEXPIRE', store, ARGV.ttlMs)
+local nowMs = redis.call('TIME')[1] * 1000
+redis.call('ZREMRANGEBYSCORE', STORES, '-inf', nowMs)
+redis.call('ZADD', STORES, nowMs + ARGV.ttlMs + 1000, store)
 return {'kept', fields}

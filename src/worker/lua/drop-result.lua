@@ -1,4 +1,6 @@
 --[[
-  KEYS  1 store
+  ARGV  base · store
 ]]
-return redis.call('DEL', KEYS[1])
+--- @include "line/lua/keys"
+redis.call('ZREM', STORES, ARGV.store)
+return redis.call('DEL', ARGV.store)

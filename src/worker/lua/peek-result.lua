@@ -1,8 +1,8 @@
 --[[
-  KEYS  1 store
-  ARGV  1 space · 2 slots · 3 line, or '' · 4 place of the job in it
+  ARGV  base · store · line, id, timestamp: see `mayTake`
   Returns  the result | false
 ]]
+--- @include "line/lua/keys"
 --- @include "may-take"
-local found = redis.call('HMGET', KEYS[1], 'value:result', 'resultBegan')
-return found[1] and mayTake(ARGV[3], ARGV[4], found[2]) and found[1]
+local found = redis.call('HMGET', ARGV.store, 'value:result', 'resultBegan')
+return found[1] and mayTake(found[2]) and found[1]

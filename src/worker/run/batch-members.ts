@@ -4,7 +4,7 @@
  */
 import type { Job } from 'bullmq'
 import type { Lease } from '../../lock/lease.ts'
-import type { LineBackend, TakenJob, Taking } from '../../line/line-backend.ts'
+import type { LineBackend, TakenJob } from '../../line/line-backend.ts'
 import type { BatchMembers } from './batch.ts'
 import type { Insist } from './checkpoints.ts'
 import type { Running } from './running-jobs.ts'
@@ -28,16 +28,16 @@ export interface Membership<Result> {
   readonly lease: Lease
   readonly lines: string
   readonly first: Running
+  /** To be called when its last trip is under way. */
+  readonly sent: () => void
 }
 
 export class Batches<Data, Result, Name extends string> {
-  readonly #size: number
   readonly #lines: LineBackend
   readonly #openTaken: OpenTaken<Data, Result, Name>
   readonly #members = new Map<string, Membership<Result>>()
 
-  constructor(size: number, lines: LineBackend, openTaken: OpenTaken<Data, Result, Name>) {
-    this.#size = size
+  constructor(lines: LineBackend, openTaken: OpenTaken<Data, Result, Name>) {
     this.#lines = lines
     this.#openTaken = openTaken
   }
@@ -49,13 +49,6 @@ export class Batches<Data, Result, Name extends string> {
     return membership
   }
 
-  /** What a batch takes behind its first job; undefined for a job of several resources. */
-  takingOf(resources: readonly string[], token = '0'): Taking | undefined {
-    const [resource = '', ...more] = resources
-    if (more.length > 0) return undefined
-    return { resource, token, most: this.#size - 1, before: 0 }
-  }
-
   /** How the batch of a job gets its other jobs; undefined for a job of several resources. */
   membersOf(
     first: Running<Data, Result, Name>,
@@ -63,25 +56,20 @@ export class Batches<Data, Result, Name extends string> {
     lease: Lease,
     insist: Insist,
   ): BatchMembers<Data, Result, Name> | undefined {
-    const lines = this.#lines
     const { job } = first
-    const taking = this.takingOf(resources, job.token)
-    if (taking === undefined) return undefined
+    const [resource = '', ...more] = resources
+    if (more.length > 0) return undefined
+    const taking = { resource, token: job.token ?? '0' }
     /** Of those that have not ended. */
     const settling = new Map<string, (outcome: PromiseSettledResult<Result>) => void>()
-    let group: ReturnType<LineBackend['endTogether']> | undefined
-    const ended = (id: string): void => {
-      settling.delete(id)
-      this.#members.delete(id) // BullMQ may have failed it without running it.
-      group?.remove(id)
-    }
+    const sending: Promise<void>[] = []
     first.batch = first.signal
     let before = 0
     return {
       take: async (most) => {
         if (most <= 0) return []
         const found = await insist(async () =>
-          this.#openTaken(await lines.take(job, { ...taking, most, before }), taking.token),
+          this.#openTaken(await this.#lines.take(job, { ...taking, most, before }), taking.token),
         )
         before += found.length
         return found.map(({ job: member, run }) => {
@@ -89,17 +77,21 @@ export class Batches<Data, Result, Name extends string> {
           const outcome = new Promise<PromiseSettledResult<Result>>((resolve) => {
             settling.set(id, resolve)
           })
-          this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first })
-          void run().finally(() => {
-            ended(id)
+          const ended = new Promise<void>((sent) => {
+            this.#members.set(id, { outcome, lease, lines: JSON.stringify(resources), first, sent })
+            void run().finally(() => {
+              settling.delete(id)
+              this.#members.delete(id) // BullMQ may have failed it without running it.
+              sent()
+            })
           })
+          sending.push(ended)
           return member
         })
       },
       settle: async (outcomes) => {
-        group = lines.endTogether([...settling.keys()])
         for (const [id, outcome] of outcomes) settling.get(id)?.(outcome)
-        await group.sent
+        await Promise.all(sending)
       },
     }
   }

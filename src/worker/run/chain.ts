@@ -14,7 +14,7 @@ import { Deadlines, systemClock, type Deadline, type Expiring } from '../../cloc
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/acquire-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import type { Ending, Move, Taking, Turn } from '../../line/line-backend.ts'
+import type { Ending, Move, Turn } from '../../line/line-backend.ts'
 import { shareFrom } from '../../line/shares.ts'
 import { isWithin } from './admission.ts'
 import { LoopLoad } from './loop-load.ts'
@@ -47,7 +47,6 @@ export interface Done {
   readonly workedMs: number
   /** Other jobs run here too. */
   readonly isOneOfMany: boolean
-  readonly takes: Taking | undefined
 }
 
 /** An empty job counts as this much work: else empty jobs would never end a burst. */
@@ -91,7 +90,7 @@ export class Chain {
    * same worker is given that job, and is released if not.
    */
   end(done: Done): Ending {
-    const { timestamp, lines, lease, turn, workedMs, takes } = done
+    const { timestamp, lines, lease, turn, workedMs } = done
     const { share, chargedMs } = turn
     const burstMs = this.#options.burstMs * (shareFrom(share)?.weight ?? 1)
     const workMs = Math.max(MIN_JOB_MS, workedMs)
@@ -107,7 +106,6 @@ export class Chain {
       share,
       chargeMs: workMs - chargedMs,
       offers: isSpent && isOneOfMany && this.#isBusy(workedMs),
-      takes,
     }
     const link = new Link(this, lease, move, systemClock.now())
     link.deadline = this.#finishing.in(FINISH_LIMIT_MS, link)
@@ -168,7 +166,6 @@ class Link extends AsyncResource implements Ending, Expiring, Reserved {
   readonly endedAt: number
   /** Of the job that ends, and then of the next one. */
   lease: Lease
-  taken: Ending['taken']
   deadline: Deadline | undefined
   readonly #chain: Chain
   #isOver = false

@@ -114,7 +114,7 @@ export class JobRuns<Data, Result, Name extends string> {
     this.#batched = batchedOf(options.processor)
     const { lines, openTaken } = options
     const { size = 1 } = this.#batched ?? {}
-    if (size > 1 && lines && openTaken) this.#batches = new Batches(size, lines, openTaken)
+    if (size > 1 && lines && openTaken) this.#batches = new Batches(lines, openTaken)
   }
 
   #isStopping(): boolean {
@@ -145,14 +145,7 @@ export class JobRuns<Data, Result, Name extends string> {
       return await this.#options.channel.within({ kind: 'job', job }, () => this.#run(running))
     } finally {
       this.running.end(running)
-      const { lines, openTaken } = this.#options
-      lines?.joined(job.id ?? '')
-      const ahead = lines?.takenAhead(job.id ?? '')
-      if (ahead !== undefined) {
-        // Its batch did not begin. They run as other jobs do, and so go back to their places.
-        const taken = await openTaken?.((await ahead) ?? [], token ?? '0')
-        await Promise.all(taken?.map((each) => each.run()) ?? [])
-      }
+      this.#options.lines?.joined(job.id ?? '')
     }
   }
 
@@ -272,7 +265,7 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Promise<Result> {
     const { channel, lines } = this.#options
     const { job, token, signal } = running
-    const { resources, turn, reserved } = start
+    const { turn, reserved } = start
     signal.follow(lease)
     this.#tellStarted(job, lease, reserved?.endedAt)
     running.lease = lease
@@ -305,7 +298,6 @@ export class JobRuns<Data, Result, Name extends string> {
           usedMs: reserved?.move.usedMs ?? turn.usedMs,
           workedMs,
           isOneOfMany: this.running.size > 1,
-          takes: turn.isFollowed ? this.#batches?.takingOf(resources, token) : undefined,
         })
         lines.ends(job, end)
       } else {
@@ -357,7 +349,7 @@ export class JobRuns<Data, Result, Name extends string> {
 
   /** A job of a batch that is not its first: waits for what becomes of it. */
   async #runMember(
-    { outcome, lease, lines, first }: Membership<Result>,
+    { outcome, lease, lines, first, sent }: Membership<Result>,
     running: Running<Data, Result, Name>,
   ): Promise<Result> {
     const { job } = running
@@ -378,7 +370,7 @@ export class JobRuns<Data, Result, Name extends string> {
       throw failureOf(error, first.signal, running.cancelled)
     } finally {
       running.signal.end()
-      backend?.ends(job, plainEnding(job, lines))
+      backend?.ends(job, { ...plainEnding(job, lines), sent })
       this.#tellEnded(job, lease, isDone, systemClock.now() - startedAt)
     }
   }

@@ -28,9 +28,11 @@ const peekScript = keyScript('worker/lua/peek-result')
 const dropScript = keyScript('worker/lua/drop-result')
 
 /** The place of a job that takes no result of a computation that began before it was added. */
-type PlaceInLine = readonly [line: string, place: string]
-/** A job that takes any result. */
-const ANY: PlaceInLine = ['', '']
+interface PlaceInLine {
+  readonly line: string
+  readonly id: string
+  readonly timestamp: string
+}
 
 /** The holder that writes: the lease's resource and fencing token. */
 export interface Writer {
@@ -51,11 +53,8 @@ export class ResultStore {
   }
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
-  async peek(
-    store: string,
-    asker: PlaceInLine = ANY,
-  ): Promise<{ readonly value: unknown } | undefined> {
-    const text = await this.#backend.run(peekScript, store, asker)
+  async peek(store: string, asker?: PlaceInLine): Promise<{ readonly value: unknown } | undefined> {
+    const text = await this.#backend.run(peekScript, { store: this.#keyOf(store), ...asker })
     return typeof text === 'string' ? { value: this.#parse(store, text) } : undefined
   }
 
@@ -67,10 +66,11 @@ export class ResultStore {
     store: string,
     writer: Writer,
     ttlMs: number,
-    asker: PlaceInLine = ANY,
+    asker?: PlaceInLine,
   ): Promise<ReadonlyMap<string, unknown>> {
-    const args = [writer.fencingToken, Math.ceil(ttlMs), ...asker]
-    const fields = fieldsOf(await this.#backend.run(claimScript, store, args), writer)
+    const own = { fencingToken: String(writer.fencingToken), ttlMs: Math.ceil(ttlMs) }
+    const args = { store: this.#keyOf(store), ...own, ...asker }
+    const fields = fieldsOf(await this.#backend.run(claimScript, args), writer)
     const values = new Map<string, unknown>()
     for (let index = 0; index + 1 < fields.length; index += 2) {
       const field = fields[index] ?? ''
@@ -92,12 +92,17 @@ export class ResultStore {
     const text = JSON.stringify(value ?? null)
     const bytes = Buffer.byteLength(text)
     if (bytes > this.#maxBytes) throw new ValueTooLargeError(name, bytes, this.#maxBytes)
-    const args = [writer.fencingToken, Math.ceil(ttlMs), FIELD_PREFIX + name, text]
-    fieldsOf(await this.#backend.run(writeScript, store, args), writer)
+    const own = { fencingToken: String(writer.fencingToken), ttlMs: Math.ceil(ttlMs) }
+    const args = { store: this.#keyOf(store), ...own, field: FIELD_PREFIX + name, value: text }
+    fieldsOf(await this.#backend.run(writeScript, args), writer)
   }
 
   async drop(store: string): Promise<void> {
-    await this.#backend.run(dropScript, store, [])
+    await this.#backend.run(dropScript, { store: this.#keyOf(store) })
+  }
+
+  #keyOf(store: string): string {
+    return this.#backend.keyOf(store)
   }
 
   /** @throws TypeError, which fails the job. Another try would read the same. */
@@ -105,7 +110,7 @@ export class ResultStore {
     try {
       return JSON.parse(text)
     } catch (cause) {
-      const key = this.#backend.keyOf(store)
+      const key = this.#keyOf(store)
       throw new TypeError(`The stored result in \`${key}\` is not JSON: delete this key`, { cause })
     }
   }
@@ -136,8 +141,8 @@ export function sharedResultOf<Data>(
 ): SharedResult {
   const { key, fresh = false, resultTtlMs } = dedupe
   const what = key === undefined ? resources : key(job)
-  const store = `{result:${JSON.stringify([job.prefix, job.queueName, job.name, what])}}:values`
-  const asker = fresh ? askerOf(job, resources) : ANY
+  const store = `result:${JSON.stringify([job.name, what])}`
+  const asker = fresh ? askerOf(job, resources) : undefined
   return {
     peek: () => results.peek(store, asker),
     async claim(writer) {
@@ -149,15 +154,14 @@ export function sharedResultOf<Data>(
 }
 
 /** Where the results of a job's steps are. */
-export function stepsKey(job: Pick<Job, 'id' | 'prefix' | 'queueName'>): string {
-  return `{steps:${JSON.stringify([job.prefix, job.queueName, job.id ?? ''])}}:values`
+export function stepsKey({ id = '' }: Pick<Job, 'id'>): string {
+  return `steps:${id}`
 }
 
 /** For a job that takes only results of computations that began after it was added. */
 function askerOf(
-  job: Pick<Job, 'id' | 'prefix' | 'queueName' | 'timestamp'>,
+  { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
   [line = '']: readonly string[],
 ): PlaceInLine {
-  const base = `${job.prefix}:${job.queueName}:`
-  return [line, `${base}${job.id ?? ''} ${Buffer.byteLength(base)} ${job.timestamp}`]
+  return { line, id, timestamp: String(timestamp) }
 }

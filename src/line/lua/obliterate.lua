@@ -1,0 +1,28 @@
+--[[
+  Takes the place of `obliterate`.
+
+  ARGV  base · slots
+  Returns  as BullMQ's: 0 when nothing is left
+  Keeps: the lines of a job go with it, and the rest of our keys at the end.
+]]
+--- @include "keys"
+--- @include "limits"
+--- @include "shares"
+local function drop(resources)
+  for _, resource in ipairs(resources) do redis.call('DEL', lineKey(resource)) end
+end
+local view = {pcall = redis.pcall, call = function(...)
+  local command, key = ...
+  local lines = command == 'DEL' and redis.pcall('HGET', key, 'redlock:lines') -- It may be no hash.
+  if type(lines) == 'string' then drop(resourcesOf(lines)) end
+  return redis.call(...)
+end}
+local result = bullmq(view, KEYS, theirs)
+if result ~= 0 then return result end
+drop(redis.call('HKEYS', LIMITS))
+drop(redis.call('ZRANGE', SLEEPING_LINES, 0, -1))
+for _, tenant in ipairs(redis.call('ZRANGE', READY, 0, -1)) do redis.call('DEL', readyJobsKey(tenant)) end
+for _, store in ipairs(redis.call('ZRANGE', STORES, 0, -1)) do redis.call('DEL', store) end
+redis.call('DEL', READY, SHARES, SLEEPING_LINES, DEADLINES, LIMITS, LIMITS_UNTIL, CANCELLED, SEQ, SWEEPER,
+  SETTINGS, STORES)
+return result
