@@ -12,8 +12,9 @@ import { leaveLines } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
-import { settingsKey, type SharedSettings } from '../../line/settings-check.ts'
+import type { SharedSettings } from '../../line/settings-check.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
+import { globEscape } from './glob.ts'
 import { bullmqConnection } from './queue-address.ts'
 
 export interface QueueViewOptions {
@@ -39,6 +40,7 @@ export interface WaitingLines {
 }
 
 export interface WaitingLine {
+  readonly queue: string
   readonly resource: string
   /** Jobs in it, also the one whose turn it is. */
   readonly jobs: number
@@ -70,8 +72,13 @@ const LOG_LINES = 5
 const MAX_HEADS = 100
 /** As checkpoints are kept. */
 const STEP_FIELD = 'value:'
-/** The most lines that are looked at to find the longest. */
+/** The most lines of a queue that are looked at to find the longest. */
 const MAX_LINES = 500
+/** How often new queues are looked for. */
+const FIND_EVERY_MS = 60_000
+/** The most keys that are looked at to find them. */
+const MAX_SCANNED = 100_000
+const MAX_QUEUES = 50
 /** A question takes a few round trips, each of which may take `timeoutMs`. */
 const MAX_TRIPS = 5
 const CLOSE_LIMIT_MS = 500
@@ -92,6 +99,8 @@ export class QueueView {
   readonly prefix: string
   readonly #options: QueueViewOptions
   readonly #queues = new Map<string, Queue>()
+  #names: readonly string[] = []
+  #foundAt = -Infinity
 
   constructor(options: QueueViewOptions) {
     this.#options = options
@@ -107,12 +116,30 @@ export class QueueView {
     return `There is no queue \`${queue}\` with the prefix \`${this.prefix}\`. Check the name and --prefix.`
   }
 
-  /** The jobs in the line of a resource, from its head on, and what each waits for. */
+  /** The queues of this prefix, 50 at most. */
+  async names(): Promise<readonly string[]> {
+    if (systemClock.now() - this.#foundAt < FIND_EVERY_MS) return this.#names
+    const names = new Set<string>()
+    // Every queue has a key with its settings.
+    const [before, after] = [`${this.prefix}:`, ':meta']
+    for await (const page of this.server.scan(`${globEscape(before)}*${after}`, MAX_SCANNED)) {
+      for (const key of page) names.add(key.slice(before.length, -after.length))
+    }
+    this.#names = [...names].sort().slice(0, MAX_QUEUES)
+    // A server with no queue yet is asked again at once.
+    if (this.#names.length > 0) this.#foundAt = systemClock.now()
+    return this.#names
+  }
+
+  /** The jobs in the lines of a resource, queue by queue, and what each waits for. */
   async line(resource: string, inspect: Inspect): Promise<readonly LineEntry[]> {
-    const { line } = await this.#within(() =>
-      inspectResource(resource, { inspect }, this.#lines(), MAX_HEADS),
+    const names = await this.names()
+    const found = await this.#within(() =>
+      Promise.all(
+        names.map((queue) => inspectResource(resource, { inspect }, this.#lines(queue), MAX_HEADS)),
+      ),
     )
-    return line
+    return found.flatMap(({ line }) => line)
   }
 
   /** Where jobs wait, and what for. A line is found here when a job sleeps in it. */
@@ -121,40 +148,46 @@ export class QueueView {
   }
 
   async #waiting({ text, limit, heads }: LineSearch, inspect: Inspect): Promise<WaitingLines> {
-    const index = `${this.#options.namespace}:sleeping-lines`
-    const [total, names] = (await Promise.all([
-      this.server.command('ZCARD', index),
-      this.server.command('ZRANGE', index, 0, MAX_LINES - 1),
-    ])) as [number, string[]]
-    const lines = this.#lines()
+    const ofQueues = await Promise.all(
+      (await this.names()).map(async (queue) => {
+        const index = this.#lines(queue).keyOf('sleeping-lines')
+        const [total, resources] = (await Promise.all([
+          this.server.command('ZCARD', index),
+          this.server.command('ZRANGE', index, 0, MAX_LINES - 1),
+        ])) as [number, string[]]
+        return { queue, total, resources }
+      }),
+    )
     const lengths = await Promise.all(
-      names
-        .filter((resource) => resource.includes(text))
-        .map(async (resource) => {
-          const { length } = await membersOf(resource, lines, 0)
-          return { resource, jobs: length }
-        }),
+      ofQueues.flatMap(({ queue, resources }) =>
+        resources
+          .filter((resource) => resource.includes(text))
+          .map(async (resource) => {
+            const { length } = await membersOf(resource, this.#lines(queue), 0)
+            return { queue, resource, jobs: length }
+          }),
+      ),
     )
     const longest = lengths
       .filter(({ jobs }) => jobs > 0)
       .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
     return {
       lines: await Promise.all(
-        longest.slice(0, limit).map(async ({ resource, jobs }) => {
+        longest.slice(0, limit).map(async ({ queue, resource, jobs }) => {
+          const lines = this.#lines(queue)
           const found = await inspectResource(resource, { inspect }, lines, heads)
-          return { resource, jobs, first: found.line, limits: found.limits }
+          return { queue, resource, jobs, first: found.line, limits: found.limits }
         }),
       ),
-      total,
-      truncated: total > names.length,
+      total: sum(ofQueues.map(({ total }) => total)),
+      truncated: ofQueues.some(({ total, resources }) => total > resources.length),
     }
   }
 
   /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
   async completedSteps(queue: string, jobId: string): Promise<readonly string[]> {
-    const { namespace, prefix } = this.#options
-    const store = stepsKey({ id: jobId, prefix, queueName: queue })
-    const fields = await this.server.command('HKEYS', `${namespace}:${store}`)
+    const store = this.#lines(queue).keyOf(stepsKey({ id: jobId }))
+    const fields = await this.server.command('HKEYS', store)
     return (fields as string[]).flatMap((field) =>
       field.startsWith(STEP_FIELD) ? [field.slice(STEP_FIELD.length)] : [],
     )
@@ -174,7 +207,7 @@ export class QueueView {
     if (job === undefined) return undefined
     const lines = resources ?? (await this.#linesOf(queue, jobId))
     const state = await this.#within(() => job.getState())
-    const waits = await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines()))
+    const waits = await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines(queue)))
     const why = waits ?? (await this.#whyInNoLine(job, state))
     return { state, resources: lines, why }
   }
@@ -197,19 +230,19 @@ export class QueueView {
     return (await this.server.command('LRANGE', key, -LOG_LINES, -1)) as string[]
   }
 
-  /** What is set for a resource, or for all of which something is set. */
-  async limits(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    return this.#within(() => this.#limits().get(resource))
+  /** What is set for a resource of a queue, or for all of which something is set. */
+  async limits(queue: string, resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
+    return this.#within(() => this.#limits(queue).get(resource))
   }
 
   /** Sets or ends limits of a resource. */
-  async changeLimits(change: (limits: LineLimits) => Promise<void>): Promise<void> {
-    await this.#within(() => change(this.#limits()))
+  async changeLimits(queue: string, change: (limits: LineLimits) => Promise<void>): Promise<void> {
+    await this.#within(() => change(this.#limits(queue)))
   }
 
   /** A job's place in its line, and an estimate of its wait, as for workers with one slot. */
   async position(queue: string, jobId: string): Promise<LinePosition | undefined> {
-    return this.#within(() => positionOf(LineBackend.of(this.#queue(queue)), jobId))
+    return this.#within(() => positionOf(this.#lines(queue), jobId))
   }
 
   /** Cancels a job, or all jobs of the queue in the line of a resource. */
@@ -224,14 +257,13 @@ export class QueueView {
 
   /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
   async leaveLines(queue: string): Promise<number> {
-    const backend = LineBackend.of(this.#queue(queue))
-    return this.#within(() => leaveLines(backend), LEAVE_LINES_LIMIT_MS)
+    return this.#within(() => leaveLines(this.#lines(queue)), LEAVE_LINES_LIMIT_MS)
   }
 
   /** The other namespaces that the queue's last worker and producer had. */
   async #otherNamespaces(queue: string): Promise<readonly string[]> {
-    const { prefix, namespace } = this.#options
-    const reply = this.server.command('HVALS', settingsKey(`${prefix}:${queue}:`))
+    const { namespace } = this.#options
+    const reply = this.server.command('HVALS', this.#lines(queue).keyOf('settings'))
     const said = (await reply.catch(() => [])) as string[] // Where that may not be read: none.
     const names = said.map((text) => (JSON.parse(text) as SharedSettings).namespace)
     return [...new Set(names)].filter((name) => name !== namespace)
@@ -284,22 +316,23 @@ export class QueueView {
   }
 
   #opened(name: string): Queue {
-    const { url, prefix, namespace } = this.#options
+    const { url, prefix } = this.#options
     const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
     const connection = { ...bullmqConnection(url), ...retry }
-    const lines = { namespace, slots: 1, within: 'added', maxWaitMs: Infinity } as const
+    const lines = { slots: 1, within: 'added', maxWaitMs: Infinity } as const
     const factory = LineBackend.factory({ ...lines, onFailure: 'continue' })
     const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true }, factory)
     queue.on('error', () => undefined) // The question that failed rejects.
     return queue
   }
 
-  #limits(): LineLimits {
-    return new LineLimits(this.#lines())
+  #limits(queue: string): LineLimits {
+    return new LineLimits(this.#lines(queue))
   }
 
-  /** Any queue will do: lines belong to no queue. */
-  #lines(): LineBackend {
-    return LineBackend.of(this.#queue('any'))
+  #lines(queue: string): LineBackend {
+    return LineBackend.of(this.#queue(queue))
   }
 }
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0)

@@ -27,37 +27,40 @@ interface LimitFlags extends LimitsFlags {
 }
 
 export function pauseCommand(): Command {
-  const made = command('pause <resource>', {
+  const made = command('pause <queue> <resource>', {
     summary: 'start no job of a resource',
     description:
-      'Starts no job of a resource until you resume it; running jobs finish. The resource need not have jobs. ' +
-      'Jobs of other resources are not affected.',
+      'Starts no job of a resource in a queue until you resume it; running jobs finish. The resource need not have jobs. ' +
+      'Jobs of other resources and queues are not affected.',
     servers: 'queue',
-    examples: ['pause customer:42 --reason migration', 'pause customer:42 --for-ms 3600000'],
+    examples: [
+      'pause invoices customer:42 --reason migration',
+      'pause invoices customer:42 --for-ms 3600000',
+    ],
   })
   return limitOptions(made).action(running(pause))
 }
 
 export function resumeCommand(): Command {
-  return command('resume <resource>', {
+  return command('resume <queue> <resource>', {
     summary: 'end a pause',
     description: 'Ends a pause, or the rest that a job set with lease.rateLimit.',
     servers: 'queue',
-    examples: ['resume customer:42'],
+    examples: ['resume invoices customer:42'],
   }).action(running(resume))
 }
 
 export function limitCommand(): Command {
-  const made = command('limit <resource>', {
+  const made = command('limit <queue> <resource>', {
     summary: 'set how many jobs of a resource run, or start in a time',
     description:
       'Sets the slots or the rate of a resource at once for all workers, in place of their options; ' +
       'or resets them to the options. Without one of these flags it shows the limits.',
     servers: 'queue',
     examples: [
-      'limit customer:42 --slots 8 --for-ms 3600000',
-      'limit api:eu --rate 100/1000 --burst 10',
-      'limit api:eu --reset rate',
+      'limit invoices customer:42 --slots 8 --for-ms 3600000',
+      'limit invoices api:eu --rate 100/1000 --burst 10',
+      'limit invoices api:eu --reset rate',
     ],
   })
     .option('--slots <n>', 'how many jobs of it run at once')
@@ -68,11 +71,12 @@ export function limitCommand(): Command {
 }
 
 export function limitsCommand(): Command {
-  return command('limits', {
-    summary: 'every resource that is paused or limited',
-    description: 'Lists every resource that is paused or asleep, or whose slots or rate are set.',
+  return command('limits <queue>', {
+    summary: 'every resource of a queue that is paused or limited',
+    description:
+      'Lists every resource of a queue that is paused or asleep, or whose slots or rate are set.',
     servers: 'queue',
-    examples: ['limits', 'limits --json'],
+    examples: ['limits invoices', 'limits invoices --json'],
   }).action(running(limits))
 }
 
@@ -95,25 +99,30 @@ function positive(flag: string, value: string): number {
   return numberFlag(flag, value, 1, MOST)
 }
 
-function pause(cli: Cli, resource: string, flags: LimitsFlags): Promise<ExitCode> {
-  return change(cli, resource, (limits) => limits.pause(resource, said(flags)))
+function pause(cli: Cli, queue: string, resource: string, flags: LimitsFlags): Promise<ExitCode> {
+  return change(cli, queue, resource, (limits) => limits.pause(resource, said(flags)))
 }
 
-function resume(cli: Cli, resource: string): Promise<ExitCode> {
-  return change(cli, resource, (limits) => limits.resume(resource))
+function resume(cli: Cli, queue: string, resource: string): Promise<ExitCode> {
+  return change(cli, queue, resource, (limits) => limits.resume(resource))
 }
 
-type Change = Parameters<QueueView['changeLimits']>[0]
+type Change = Parameters<QueueView['changeLimits']>[1]
 
-async function change(cli: Cli, resource: string, made: Change): Promise<ExitCode> {
-  const view = await cli.requiredQueue()
-  await view.changeLimits(made)
-  const set = (await view.limits(resource)).get(resource) ?? {}
-  cli.out.result({ resource, ...set }, () => printable(`${resource}: ${describe(set)}`))
+async function change(cli: Cli, queue: string, resource: string, made: Change): Promise<ExitCode> {
+  const view = await cli.requiredQueue(queue)
+  await view.changeLimits(queue, made)
+  const set = (await view.limits(queue, resource)).get(resource) ?? {}
+  cli.out.result({ queue, resource, ...set }, () => printable(`${resource}: ${describe(set)}`))
   return EXIT.done
 }
 
-async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<ExitCode> {
+async function limit(
+  cli: Cli,
+  queue: string,
+  resource: string,
+  flags: LimitFlags,
+): Promise<ExitCode> {
   const { slots, rate, burst, reset } = flags
   if (reset !== undefined && reset !== 'slots' && reset !== 'rate') {
     throw new UsageError('--reset takes slots or rate')
@@ -131,7 +140,7 @@ async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<Exi
     perMs: positive('--rate', perMs ?? ''),
     ...(burst !== undefined && { burst: positive('--burst', burst) }),
   }
-  return change(cli, resource, async (limits) => {
+  return change(cli, queue, resource, async (limits) => {
     if (reset === 'slots') await limits.resetSlots(resource)
     if (reset === 'rate') await limits.resetRate(resource)
     if (count !== undefined) await limits.setSlots(resource, count, said(flags))
@@ -139,9 +148,9 @@ async function limit(cli: Cli, resource: string, flags: LimitFlags): Promise<Exi
   })
 }
 
-async function limits(cli: Cli): Promise<ExitCode> {
-  const view = await cli.requiredQueue()
-  const all = [...(await view.limits())].sort(([a], [b]) => (a < b ? -1 : 1))
+async function limits(cli: Cli, queue: string): Promise<ExitCode> {
+  const view = await cli.requiredQueue(queue)
+  const all = [...(await view.limits(queue))].sort(([a], [b]) => (a < b ? -1 : 1))
   const result = all.map(([resource, set]) => ({ resource, ...set }))
   cli.out.result({ limits: result }, () => {
     if (all.length === 0) return 'no resource is paused or limited'
