@@ -57,7 +57,7 @@ function defineAll(): LineScripts {
     take: composedScript('moveToActive', 'take', {
       variant: ':take',
       watched: MOVES,
-      replaced: ['fetchNextJob'],
+      replaced: [],
     }),
     finish: composedScript('moveToFinished', 'finish', {
       variant: ':together',

@@ -29,8 +29,8 @@ interface Composition {
   readonly variant?: string
   /**
    * The file runs BullMQ's text for several jobs: `bullmqWith(redis, own)` returns a function of
-   * `(KEYS, theirs)`. These functions of BullMQ's text call ours of the same name in `own`, with a
-   * table of {@link BULLMQ_FUNCTIONS} before their arguments.
+   * `(KEYS, theirs)`, and a table of {@link BULLMQ_FUNCTIONS}. These functions of BullMQ's text call
+   * ours of the same name in `own`, with that table before their arguments.
    */
   readonly replaced?: readonly string[]
 }
@@ -141,7 +141,7 @@ local functions = {${named.map((name) => `${name} = ${name}`).join(', ')}}
 ${replaced.map((name) => `local function ${name}(...) return own.${name}(functions, ...) end`).join('\n')}
 return function(KEYS, ARGV)
 ${rest}
-end
+end, functions
 end`
 }
 

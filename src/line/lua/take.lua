@@ -16,10 +16,8 @@ local rank = redis.call('ZRANK', line, placeOf(ARGV.id, ARGV.timestamp))
 if not rank then return found end
 local _, _, slots, limits = headsOf(ARGV.resource)
 if slots == 0 then return found end
-local bullmq = bullmqWith(view, {fetchNextJob = function(functions, ...)
-  local at, opts = select(select('#', ...) - 1, ...)
-  return fetchSleeping(functions, view.next, at, opts)
-end})
+local _, functions = bullmqWith(view, {})
+local at, opts = theirs[2], cmsgpack.unpack(theirs[3])
 local function isTaken(job)
   return ARGV.before > 0 and not job.asleep and redis.call('GET', job.jobKey .. ':lock') == ARGV.token
 end
@@ -30,8 +28,8 @@ for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV.before +
     -- rule: batch-ends-at-a-job-that-may-not-start
     if areSeveral or #found == ARGV.most or not job.asleep or job.held or opensAt(job, limits) then break end
     view.next = job
-    local result = bullmq(KEYS, theirs)
-    if type(result) ~= 'table' or type(result[1]) ~= 'table' then break end
+    local result = fetchSleeping(functions, job, at, opts)
+    if not result then break end
     rateOpensAt(job.lines, job.rate, true) -- It counts.
     found[#found + 1] = {result[1], result[2]}
   end
