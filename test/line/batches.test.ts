@@ -87,7 +87,7 @@ describe('a batch', () => {
     })
     const redis = new Redis(connection().url)
     fixture.defer(() => redis.quit())
-    expect(await redis.keys(`${fixture.namespace}:line:*`)).toEqual([])
+    expect(await redis.keys(`bull:${fixture.namespace}:redlock:line:*`)).toEqual([])
     expect(await redis.keys(`bull:${fixture.namespace}:*:lock`)).toEqual([])
   })
 
@@ -233,27 +233,6 @@ describe('a batch', () => {
     expect(seen).toEqual([[0]])
     await queue.resumeResource('customer:a')
     await until('both are done', async () => (await queue.getCompletedCount()) === 2)
-  })
-
-  test('has jobs of one queue alone, also where queues share a line', async () => {
-    const { namespace } = fixture
-    const queue = openQueue()
-    const other = new LockedQueue<Charge>(`${namespace}-other`, {
-      ...{ connection: connection(), namespace, resource },
-    })
-    fixture.defer(() => other.close())
-    await queue.addBulk(jobs(2))
-    await other.addBulk(jobs(1))
-    await queue.addBulk(jobs(1))
-    const seen: number[] = []
-    await work({ size: 10 }, (batch) => {
-      seen.push(batch.length)
-      return allDone(batch)
-    })
-    await until('those before are done', async () => (await queue.getCompletedCount()) === 2)
-    await delay(300)
-    expect(seen).toEqual([2])
-    expect(await queue.getCompletedCount()).toBe(2)
   })
 
   test('has no more starts than its rate admits', async () => {

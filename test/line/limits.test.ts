@@ -90,18 +90,18 @@ const jobs = (customer: string, ...nrs: number[]): { name: string; data: Call }[
   nrs.map((nr) => ({ name: 'call', data: { customer, nr } }))
 /** Only what opens a line moves it: no worker looks for lines that nothing moved. */
 async function turnSweepsOff(): Promise<void> {
-  await redis().set(`${fixture.namespace}:line-sweeper`, 'none of them', 'PX', 600_000)
+  await redis().set(`bull:${fixture.namespace}:redlock:sweeper`, 'none of them', 'PX', 600_000)
 }
 
 async function turnSweepsOn(): Promise<void> {
-  await redis().del(`${fixture.namespace}:line-sweeper`)
+  await redis().del(`bull:${fixture.namespace}:redlock:sweeper`)
 }
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, nr) => nr)
 
 /** What is left in the queue's Redis of lines and limits. */
 async function leftovers(): Promise<readonly string[]> {
-  const keys = await redis().keys(`${fixture.namespace}:*`)
+  const keys = await redis().keys(`bull:${fixture.namespace}:redlock:*`)
   return keys.filter((key) => /:(?:line:|limits|rate:)/.test(key))
 }
 
@@ -161,7 +161,7 @@ describe('a paused resource', () => {
     const queue = makeQueue()
     const client = redis()
     const nextLook = async (): Promise<number> =>
-      Number(await client.zscore(`${fixture.namespace}:sleeping-lines`, 'a'))
+      Number(await client.zscore(`bull:${fixture.namespace}:redlock:sleeping-lines`, 'a'))
     const seen = await work()
     await queue.addBulk(jobs('a', 0, 1, 2))
     await until('all ran', () => seen.ended.length === 3)
@@ -517,7 +517,7 @@ describe('cancel', () => {
     // Its processor does not listen.
     const cancelling = queue.cancel(id, { reason: 'again' })
     await until('it is told again', async () =>
-      Object.values(await redis().hgetall(`${fixture.namespace}:cancelled`))
+      Object.values(await redis().hgetall(`bull:${fixture.namespace}:redlock:cancelled`))
         .join()
         .includes('again'),
     )
@@ -575,9 +575,7 @@ describe('position', () => {
     const id = waiting[3]?.id ?? ''
     expect(await queue.position(id)).toEqual({
       ...{ resource: 'a', ahead: 3, length: 4 },
-      before: waiting
-        .slice(0, 3)
-        .map((job) => ({ queue: queue.name, jobId: job.id, state: 'asleep' })),
+      before: waiting.slice(0, 3).map((job) => ({ jobId: job.id, state: 'asleep' })),
     })
     await queue.pauseResource('a', { until: Date.now() + 60_000 })
     const late = await queue.position(id)

@@ -93,7 +93,7 @@ const jobs = (customer: Charge['customer'], ...nrs: number[]): { name: string; d
 
 /** Only what wakes a job moves its line: no worker looks for lines that nothing moved. */
 async function turnSweepsOff(): Promise<void> {
-  await redis().set(`${fixture.namespace}:line-sweeper`, 'none of them', 'PX', 600_000)
+  await redis().set(`bull:${fixture.namespace}:redlock:sweeper`, 'none of them', 'PX', 600_000)
 }
 
 function gate(): { readonly passed: Promise<void>; open(): void } {
@@ -179,7 +179,7 @@ describe('a place is dead', () => {
     expect(order).toEqual([1, 5_000])
     await until(
       'no line is left',
-      async () => (await client.keys(`${fixture.namespace}:line:*`)).length === 0,
+      async () => (await client.keys(`bull:${fixture.namespace}:redlock:line:*`)).length === 0,
     )
   })
 })
@@ -230,22 +230,31 @@ describe('turns', () => {
     expect(ofA).toEqual([...ofA].sort((x, y) => x - y))
   })
 
-  test('jobs of one resource in two queues share one line', async () => {
-    const other = `${fixture.namespace}-other`
-    const [one, two] = [makeQueue(), makeQueue({}, other)]
-    for (let nr = 0; nr < 20; nr += 2) {
-      await one.addBulk(jobs('a', nr))
-      await two.addBulk(jobs('a', nr + 1))
-    }
-    const order: number[] = []
-    const record = async ({ data }: Job<Charge>): Promise<void> => {
-      await pause(2)
-      order.push(data.nr)
-    }
-    await work({}, record)
-    await work({}, record, other)
-    await until('all ran', () => order.length === 20)
-    expect(order).toEqual(Array.from({ length: 20 }, (_, nr) => nr))
+  test('jobs of one resource in two queues run one at a time, in the order of their queue', async () => {
+    const names = ['one', 'two'].map((name) => `${fixture.namespace}-${name}`)
+    const numbers = Array.from({ length: 20 }, (_, nr) => nr)
+    const idle = makeQueue({}, `${fixture.namespace}-without-workers`)
+    await idle.addBulk(jobs('a', ...numbers))
+    let running = 0
+    const orders = await Promise.all(
+      names.map(async (name) => {
+        await makeQueue({}, name).addBulk(jobs('a', ...numbers))
+        const order: number[] = []
+        await work(
+          {},
+          async ({ data }: Job<Charge>) => {
+            expect(++running).toBe(1)
+            await pause(2)
+            running--
+            order.push(data.nr)
+          },
+          name,
+        )
+        return order
+      }),
+    )
+    await until('all ran', () => orders.every((order) => order.length === 20))
+    expect(orders).toEqual([numbers, numbers])
   })
 
   test('with slots: as many at once, in order', async () => {
@@ -315,7 +324,7 @@ describe('the lines of a job', () => {
     const client = redis()
     await until(
       'no line is left',
-      async () => (await client.keys(`${fixture.namespace}:line:*`)).length === 0,
+      async () => (await client.keys(`bull:${fixture.namespace}:redlock:line:*`)).length === 0,
     )
   })
 

@@ -140,7 +140,7 @@ function expectFair(found: readonly number[]): void {
 async function leftovers(): Promise<readonly string[]> {
   const client = new Redis(connection())
   fixture.defer(() => client.quit())
-  const keys = await client.keys(`${fixture.namespace}:*`)
+  const keys = await client.keys(`bull:${fixture.namespace}:redlock:*`)
   const meta = await client.hkeys(`bull:${fixture.namespace}:meta`)
   return [...keys, ...meta].filter((key) => /:(?:line:|shares|ready|time)/.test(key))
 }
@@ -272,7 +272,7 @@ describe('tenants', () => {
     const client = new Redis(connection())
     fixture.defer(() => client.quit())
     const { namespace } = fixture
-    const used = await client.zmscore(`${namespace}:shares:bull:${namespace}:`, 'busy', 'paused')
+    const used = await client.zmscore(`bull:${namespace}:redlock:shares`, 'busy', 'paused')
     expect(Number(used[0])).toBeGreaterThan(0)
     expect(Number(used[1])).toBe(0)
   })

@@ -12,7 +12,6 @@ import {
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
-import { settingsKey } from '../../src/line/settings-check.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Charge {
@@ -75,7 +74,7 @@ function producer(options: Partial<LockedQueueOptions<Charge>> = {}): Producer {
 
 /** Waits until one has written what it has. */
 async function said(by: 'LockedQueue' | 'LockedWorker'): Promise<void> {
-  const key = settingsKey(`bull:${fixture.namespace}:`)
+  const key = `bull:${fixture.namespace}:redlock:settings`
   await until(`a ${by} has said it`, async () => (await redis().hexists(key, by)) === 1)
 }
 

@@ -9,14 +9,18 @@ import { claimsFor, tryEach } from '../../lock/slots.ts'
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
 const SPLIT_TRIES = 3
 const SPLIT_RETRY_MS = { min: 3, max: 40 }
-/** The lease of the job before it may be on its way out. */
-const TAKEN_RETRIES_MS = [2, 2, 4, 8, 16]
+/** Where slots are set, no lock service tells when one is free. */
+const SLOT_RETRIES_MS = [2, 2, 4, 8, 16]
 
 export interface AdmissionOptions {
   readonly locks: LockService
   readonly leaseOptions: LeaseOptions
-  /** No job of its line is ahead of it, so a holder is about to end. */
-  readonly isTurn: boolean
+  /**
+   * No job of its line is ahead of it. The lease may be on its way out, or a job of another queue
+   * has it: it is waited for this long, in the order of arrival. 0 for no waiting.
+   */
+  readonly waitMs: number
+  readonly signal: AbortSignal
   /** Those that are set for its resource, in place of those of the worker. */
   readonly slots: number | undefined
 }
@@ -25,17 +29,23 @@ export async function leaseFor(
   resources: readonly string[],
   options: AdmissionOptions,
 ): Promise<AcquireOutcome> {
-  const { locks, leaseOptions, isTurn, slots } = options
+  const { locks, leaseOptions, waitMs, signal, slots } = options
   const hasOwnSlots = slots !== undefined && resources.length === 1
-  let splits = 0
-  for (let tries = 0; ; tries++) {
+  let [splits, waits] = [0, 0]
+  for (;;) {
     const outcome = hasOwnSlots
       ? await acquireSlot(resources, slots, options)
       : await locks.tryAcquire(resources, leaseOptions)
-    const takenMs = TAKEN_RETRIES_MS[tries]
-    if (takenMs === undefined) return outcome
-    if (outcome.status === 'taken' && isTurn) {
-      await sleep(systemClock, takenMs)
+    const mayWait = outcome.status === 'taken' && waitMs > 0
+    const slotMs = SLOT_RETRIES_MS[waits]
+    if (mayWait && hasOwnSlots && slotMs !== undefined) {
+      await sleep(systemClock, slotMs)
+      waits++
+    } else if (mayWait && !hasOwnSlots && waits === 0) {
+      const waiting = locks.acquire(resources, { ...leaseOptions, waitMs, signal })
+      const lease = await waiting.catch(() => undefined) // The next attempt says why.
+      if (lease !== undefined) return { status: 'granted', lease }
+      waits++
     } else if (outcome.status === 'split' && splits < SPLIT_TRIES) {
       const { min, max } = SPLIT_RETRY_MS
       await sleep(systemClock, jitteredMs(splits, min, max, systemClock.random()))

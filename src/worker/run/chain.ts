@@ -189,10 +189,15 @@ class Link extends AsyncResource implements Ending, Expiring, Reserved {
     this.#isOver = true
     this.#chain.ended()
     this.deadline?.leave(this)
+    // rule: spent-burst-releases-its-lease
+    // Jobs of other queues may wait for it.
+    const isInBurst = this.move.next === 'front'
     const isNext = jobId !== '' && turn?.turn === 'woken' && turn.lines === this.move.lines
     this.runInAsyncScope(() => {
       const next =
-        isNext && mayHandOver(this.lease, turn) ? this.#chain.handOver(this.lease) : undefined
+        isInBurst && isNext && mayHandOver(this.lease, turn)
+          ? this.#chain.handOver(this.lease)
+          : undefined
       if (next === undefined) {
         void this.lease.release()
         return

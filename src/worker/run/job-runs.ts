@@ -95,6 +95,8 @@ interface Start {
 }
 
 const RETRY_MS = { min: 50, max: 2_000 }
+/** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
+const MIN_WAIT_MS = 100
 /** A queue that does not take a job back in this time gets it when BullMQ finds it stalled. */
 const GIVE_BACK_LIMIT_MS = 1_000
 
@@ -221,10 +223,12 @@ export class JobRuns<Data, Result, Name extends string> {
     slots: number | undefined,
   ): Promise<Lease> {
     if (this.#isStopping()) throw new NotStarted()
-    const { locks, leaseOptions, ordered, lines } = this.#options
+    const { locks, leaseOptions, ordered, lines, burstMs } = this.#options
     const isTurn = lines !== undefined && ordered === true
+    const waitMs = isTurn ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0
+    const { signal } = running.signal
     const outcome = await this.#untilDone(running, () =>
-      leaseFor(resources, { locks, leaseOptions, isTurn, slots }),
+      leaseFor(resources, { locks, leaseOptions, waitMs, signal, slots }),
     )
     if (outcome.status !== 'granted') return this.#requeue(running, resources, outcome)
     // rule: no-job-starts-while-its-worker-stops
