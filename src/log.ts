@@ -56,7 +56,7 @@ export const LINES = {
   'job:lease-lost': ['warn', 'job lost its lease while it ran'],
   'job:lock-lost': ['warn', "job lost BullMQ's lock while it ran"],
   'step:ended': ['debug', 'step ended'],
-} as const satisfies Readonly<Record<string, readonly [Level, string]>>
+} as const
 
 export type LineName = keyof typeof LINES
 

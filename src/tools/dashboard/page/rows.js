@@ -136,7 +136,7 @@ function syncCells(row, columns, cells) {
 const NOTHING = '–'
 
 /** On a phone these have a line of their own. */
-const WIDE = ['Holder', 'Job', 'First jobs', 'Waits for', 'Reason']
+const WIDE = ['Holder', 'Job', 'First jobs', 'Waits for']
 
 export function drawRates(target, counts, overMs) {
   const wanted = Object.entries(counts)
