@@ -405,19 +405,6 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(buttons?.height).toBeGreaterThanOrEqual(44)
   })
 
-  test('moves nothing for a user who asks for reduced motion', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'customer:1')
-    const page = await open(await serve(fixture), '/', { ...DESK, reducedMotion: 'reduce' })
-    await page.getByRole('link', { name: 'customer:1' }).waitFor()
-    await granted(redlock, 'customer:2')
-    await page.locator('tr.fresh').first().waitFor()
-    const animation = await page.evaluate<string>(
-      "getComputedStyle(document.querySelector('tr.fresh')).animationName",
-    )
-    expect(animation).toBe('none')
-  })
-
   // DASHBOARD_SCREENSHOTS=docs/images npx vitest run test/tools/dashboard/page.test.ts -t pictures
   test('takes the pictures of the pages', { timeout: 180_000 }, async () => {
     await mkdir(PICTURES, { recursive: true })

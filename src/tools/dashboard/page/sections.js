@@ -66,14 +66,9 @@ function findings(group) {
     'li',
     { 'data-severity': severity },
     ...group.map(({ where, fact }) =>
-      element(
-        'span',
-        { className: 'fact' },
-        element('strong', { textContent: severity }),
-        ` ${where}: ${fact}`,
-      ),
+      element('span', {}, element('strong', { textContent: severity }), ` ${where}: ${fact}`),
     ),
-    element('span', { className: 'fix', textContent: `Fix: ${fix}` }),
+    element('span', { className: 'quiet', textContent: `Fix: ${fix}` }),
   )
 }
 
