@@ -12,8 +12,7 @@ export { type MemoryLocks, type MemoryLocksOptions, memoryLocks } from './memory
 export type { TestNetwork } from './memory-server.ts'
 export {
   type HistorySource,
-  type VerifyOptions,
   verifyHistory,
   verifyHistoryFiles,
 } from '../tools/verify/verify-history.ts'
-export type { HistoryVerdict } from '../tools/verify/history-checker.ts'
+export type { HistoryVerdict, VerifyOptions } from '../tools/verify/history-checker.ts'
