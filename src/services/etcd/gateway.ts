@@ -196,7 +196,7 @@ export class EtcdGateway {
           try {
             resolve(resultOf(parts.join('')))
           } catch (error) {
-            reject(asError(error))
+            reject(error as Error)
           }
         })
       })
@@ -239,8 +239,4 @@ function resultOf(text: string): Reply {
 function isUnauthenticated(error: unknown): boolean {
   if (!(error instanceof EtcdError)) return false
   return error.code === UNAUTHENTICATED_CODE || UNAUTHENTICATED.test(error.message)
-}
-
-function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }

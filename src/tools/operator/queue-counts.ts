@@ -1,7 +1,7 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
 import { luaText } from '../../lua.ts'
 import { systemClock } from '../../clock.ts'
-import { defineScript, type Script } from '../../redlock/wire/script.ts'
+import { defineScript } from '../../redlock/wire/script.ts'
 import { ASLEEP } from '../../line/asleep.ts'
 import { globEscape } from './glob.ts'
 import type { QueueView } from './queue-view.ts'
@@ -25,8 +25,7 @@ const FIND_EVERY_MS = 60_000
 const MAX_SCANNED = 100_000
 const MAX_QUEUES = 50
 
-/** `lua/counts.lua` */
-const countsScript: Script = defineScript('counts', luaText('tools/operator/lua/counts'))
+const countsScript = defineScript('counts', luaText('tools/operator/lua/counts'))
 
 const KEYS = ['wait', 'prioritized', 'paused', 'delayed', 'active', 'failed', 'completed'] as const
 
