@@ -4,10 +4,22 @@
  * come in any order; memory grows with the number of leases.
  */
 import { getOrInsert } from '../../get-or-insert.ts'
-import { readLeaseEvent } from './lease-event.ts'
-import type { GrantedEvent, EndingKind, LeaseEvent } from './lease-event.ts'
+import { messageOf } from '../../message-of.ts'
+import {
+  readLeaseEvent,
+  type GrantedEvent,
+  type EndingKind,
+  type LeaseEvent,
+} from './lease-event.ts'
 import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
-import { judge, MACHINE_CLOCK, wallClock, type Conflict, type TimelineEntry } from './timeline.ts'
+import {
+  conflictsOf,
+  MACHINE_CLOCK,
+  wallClock,
+  type Conflict,
+  type FoundConflict,
+  type TimelineEntry,
+} from './timeline.ts'
 
 /** How logs are judged. */
 export interface VerifyOptions {
@@ -104,10 +116,11 @@ export class HistoryChecker {
   /** `where` names the line in messages. */
   read(line: string | object, where: string): void {
     this.#found.lines++
-    const reading = readLeaseEvent(line)
-    if (reading.status === 'event') this.#add(reading.event)
-    else if (reading.status === 'unreadable') {
-      this.#gap('unreadable', `${where} cannot be read: ${reading.problem}`)
+    try {
+      const event = readLeaseEvent(line)
+      if (event !== undefined) this.#add(event)
+    } catch (error) {
+      this.#gap('unreadable', `${where} cannot be read: ${messageOf(error)}`)
     }
   }
 
@@ -121,9 +134,9 @@ export class HistoryChecker {
     for (const entries of this.#groups.values()) {
       for (const machine of new Set(entries.map(({ record }) => record.machine))) {
         const own = entries.filter(({ record }) => record.machine === machine)
-        judge(own, MACHINE_CLOCK, this.#report)
+        for (const conflict of conflictsOf(own, MACHINE_CLOCK)) this.#conflict(conflict)
       }
-      judge(entries, wall, this.#report)
+      for (const conflict of conflictsOf(entries, wall)) this.#conflict(conflict)
     }
     const { violations, missing, leases } = this.#found
     const violated = Object.values(violations).some((count) => count > 0)
@@ -210,21 +223,15 @@ export class HistoryChecker {
     } else this.#found.endings.unended++
   }
 
-  readonly #report = {
-    conflict: (
-      kind: Conflict,
-      first: TimelineEntry,
-      second: TimelineEntry,
-      overlapMs: number,
-    ): void => {
-      this.#found.longestOverlapMs = Math.max(this.#found.longestOverlapMs, overlapMs)
-      const how = overlapMs > 0 ? ` for ${overlapMs.toFixed(3)} ms` : ''
-      const text = `${WORDS[kind]}${how}: ${describe(first.record)}, ${describe(second.record)}`
-      this.#violation(kind, text)
-    },
-    uncertain: (): void => {
+  #conflict({ kind, first, second, overlapMs }: FoundConflict): void {
+    if (kind === 'uncertain') {
       this.#found.uncertain++
-    },
+      return
+    }
+    this.#found.longestOverlapMs = Math.max(this.#found.longestOverlapMs, overlapMs)
+    const how = overlapMs > 0 ? ` for ${overlapMs.toFixed(3)} ms` : ''
+    const text = `${WORDS[kind]}${how}: ${describe(first.record)}, ${describe(second.record)}`
+    this.#violation(kind, text)
   }
 
   #violation(kind: Violation, text: string): void {

@@ -39,45 +39,45 @@ export function wallClock(uncertaintyMs: number): TimelineClock {
   }
 }
 
-export interface TimelineReport {
-  /** `overlapMs` is 0 for a conflict of tokens. */
-  conflict(kind: Conflict, first: TimelineEntry, second: TimelineEntry, overlapMs: number): void
-  /** Two leases of different machines, too close together for their clocks. */
-  uncertain(): void
+export interface FoundConflict {
+  /** `uncertain`: leases of different machines, too close together for their clocks. */
+  readonly kind: Conflict | 'uncertain'
+  readonly first: TimelineEntry
+  readonly second: TimelineEntry
+  /** 0 for a conflict of tokens. */
+  readonly overlapMs: number
 }
 
-export function judge(
+export function* conflictsOf(
   leases: readonly TimelineEntry[],
   clock: TimelineClock,
-  report: TimelineReport,
-): void {
+): Generator<FoundConflict> {
   const entries = [...leases].sort((a, b) => clock.start(a.record) - clock.start(b.record))
   const byName = new Map<string, TimelineEntry[]>()
   for (const [index, entry] of entries.entries()) {
-    compareWithLater(entry, entries, index + 1, clock, report)
+    yield* withLater(entry, entries, index + 1, clock)
     getOrInsert(byName, entry.name, () => []).push(entry)
   }
-  for (const ofName of byName.values()) checkTokens(ofName, clock, report)
+  for (const ofName of byName.values()) yield* ofTokens(ofName, clock)
 }
 
-function compareWithLater(
-  entry: TimelineEntry,
+function* withLater(
+  first: TimelineEntry,
   entries: readonly TimelineEntry[],
   from: number,
   clock: TimelineClock,
-  report: TimelineReport,
-): void {
+): Generator<FoundConflict> {
   const { uncertaintyMs } = clock
-  const endMs = clock.end(entry.record)
+  const endMs = clock.end(first.record)
   for (let index = from; index < entries.length; index++) {
-    const other = entries[index]
-    if (other === undefined || clock.start(other.record) >= endMs + uncertaintyMs) return
-    if (!clock.compares(entry.record, other.record)) continue
-    const kind = conflictOf(entry, other)
+    const second = entries[index]
+    if (second === undefined || clock.start(second.record) >= endMs + uncertaintyMs) return
+    if (!clock.compares(first.record, second.record)) continue
+    const kind = conflictOf(first, second)
     if (kind === undefined) continue
-    const overlapMs = Math.min(endMs, clock.end(other.record)) - clock.start(other.record)
-    if (overlapMs > uncertaintyMs) report.conflict(kind, entry, other, overlapMs)
-    else if (overlapMs > -uncertaintyMs) report.uncertain()
+    const overlapMs = Math.min(endMs, clock.end(second.record)) - clock.start(second.record)
+    if (overlapMs > uncertaintyMs) yield { kind, first, second, overlapMs }
+    else if (overlapMs > -uncertaintyMs) yield { kind: 'uncertain', first, second, overlapMs }
   }
 }
 
@@ -88,28 +88,30 @@ function conflictOf(a: TimelineEntry, b: TimelineEntry): Conflict | undefined {
 }
 
 /** Of the leases that ended before the next one began, only the highest token matters. */
-function checkTokens(
+function* ofTokens(
   entries: readonly TimelineEntry[],
   clock: TimelineClock,
-  report: TimelineReport,
-): void {
+): Generator<FoundConflict> {
   let ended: readonly TimelineEntry[] = []
   let recent: readonly TimelineEntry[] = []
-  for (const entry of entries) {
-    const startMs = clock.start(entry.record)
+  for (const second of entries) {
+    const startMs = clock.start(second.record)
     const isOver = ({ record }: TimelineEntry): boolean =>
       clock.end(record) + clock.uncertaintyMs <= startMs
     ended = highestOf([...ended, ...recent.filter(isOver)])
     recent = recent.filter((other) => !isOver(other))
-    const mine = entry.record.fencingToken
+    const mine = second.record.fencingToken
     const rivals = [...ended, ...recent].filter(({ record }) =>
-      clock.compares(record, entry.record),
+      clock.compares(record, second.record),
     )
     const same = rivals.find(({ record }) => record.fencingToken === mine)
     const higher = rivals.find((other) => ended.includes(other) && other.record.fencingToken > mine)
-    if (same !== undefined) report.conflict('token-repeated', same, entry, 0)
-    else if (higher !== undefined) report.conflict('token-order', higher, entry, 0)
-    recent = [...recent, entry]
+    if (same !== undefined) {
+      yield { kind: 'token-repeated', first: same, second, overlapMs: 0 }
+    } else if (higher !== undefined) {
+      yield { kind: 'token-order', first: higher, second, overlapMs: 0 }
+    }
+    recent = [...recent, second]
   }
 }
 

@@ -64,9 +64,14 @@ function findings(group) {
   const [{ severity, fix }] = group
   return element(
     'li',
-    { 'data-severity': severity },
+    {},
     ...group.map(({ where, fact }) =>
-      element('span', {}, element('strong', { textContent: severity }), ` ${where}: ${fact}`),
+      element(
+        'span',
+        {},
+        element('strong', { 'data-state': severity, textContent: severity }),
+        ` ${where}: ${fact}`,
+      ),
     ),
     element('span', { className: 'quiet', textContent: `Fix: ${fix}` }),
   )
