@@ -1,6 +1,6 @@
 /**
- * The one channel. Locks and workers tell here what happens, once each. Logs, metrics, spans, the
- * page and the events of a worker listen.
+ * The one channel. Locks and workers tell here what happens, once each. Logs, metrics, spans and
+ * the events of a worker listen.
  *
  * A fact is told after it happened, at once, in the asynchronous context of its user. A listener
  * can neither delay nor change it, and one that throws harms nobody. Nothing is prepared that

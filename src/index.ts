@@ -10,7 +10,7 @@ export type { Lease, ExtendOutcome } from './lock/lease.ts'
 export type { AcquireOutcome, NotGranted, Split, Taken, Unreachable } from './lock/outcome.ts'
 export type { MasterAddress } from './redlock/wire/connection-settings.ts'
 export { openTelemetry } from './telemetry/open-telemetry.ts'
-export type { TelemetryOptions } from './telemetry/open-telemetry.ts'
+export type { TelemetryOptions } from './telemetry/resource-classes.ts'
 export { listen } from './channel.ts'
 export type {
   AttemptStatus,

@@ -1,7 +1,7 @@
 /**
  * The log listens to the channel: one line a fact, with a stable name, its fields, and a level. The
- * names are kept as other public names are, and docs/logging.md lists them. Lines never carry a
- * password of a URL, and a logger that throws stops nothing.
+ * names are kept as other public names are, and docs/logging.md lists them with their fields. Lines
+ * never carry a password of a URL, and a logger that throws stops nothing.
  */
 import { Channel, type FactName, type Facts, type Listener } from './channel.ts'
 import { silentLogger, type Logger } from './logger.ts'
@@ -9,136 +9,56 @@ import { redacted } from './redact.ts'
 
 export type Level = 'debug' | 'info' | 'warn' | 'error'
 
-interface Kind {
-  readonly level: Level
-  readonly message: string
-  /** Beside `event`, and beside the fields that the logger adds to all lines of a job. */
-  readonly fields: readonly string[]
-}
+/** Each with its level and its message. */
+export const LINES = {
+  'master:connecting': ['warn', 'master does not vote'],
+  'master:enrolled': ['info', 'master votes'],
+  'master:quarantined': [
+    'warn',
+    'new or restarted masters grant nothing yet, because they may have forgotten leases. If this fleet is new, run: bullmq-redlock bootstrap',
+  ],
+  'master:refused': ['error', 'master refused'],
+  'master:clock-jump': [
+    'error',
+    'clock of the master jumped: it may have dropped leases, and does not vote for one maxLeaseMs. Check NTP',
+  ],
+  'master:clock-skew': [
+    'error',
+    'clocks of this machine and the master differ by more than maxClockSkewMs: check NTP',
+  ],
+  'fleet:even': [
+    'warn',
+    'an even number of masters survives no more failures than one master fewer: use an odd number',
+  ],
+  'queue:is-master': [
+    'warn',
+    "the queue's Redis is also a lock master: one failure takes both. Use separate servers",
+  ],
+  'lease:granted': ['debug', 'lease granted'],
+  'lease:extended': ['debug', 'lease extended'],
+  'lease:released': ['debug', 'lease released'],
+  'lease:handed-over': ['debug', 'lease handed over to the next job of its resource'],
+  'lease:lost': ['debug', 'lease lost'],
+  'listener:threw': [
+    'error',
+    'a listener threw: its errors are ignored from now on. Fix the listener',
+  ],
+  'breaker:open': ['warn', 'the lock masters have no quorum: this worker fetches no jobs'],
+  'breaker:closed': ['info', 'the lock masters have a quorum again: this worker fetches jobs'],
+  'job:started': ['debug', 'job runs under its lease'],
+  'job:ended': ['debug', 'job ended'],
+  'job:requeued': ['debug', 'job requeued'],
+  'job:given-back': ['debug', 'job requeued: it could not run here'],
+  'job:server-refused': [
+    'warn',
+    'a server refused a command of the job: the command is sent again',
+  ],
+  'job:lease-lost': ['warn', 'job lost its lease while it ran'],
+  'job:lock-lost': ['warn', "job lost BullMQ's lock while it ran"],
+  'step:ended': ['debug', 'step ended'],
+} as const
 
-const OF_JOB = ['queue', 'job', 'resource', 'fencingToken'] as const
-const OF_LEASE = [
-  ...['resource', 'fencingToken', 'lock', 'lease', 'seq', 'monotonicMs', 'wallMs'],
-] as const
-
-export type LineName =
-  | ('master:connecting' | 'master:enrolled' | 'master:quarantined' | 'master:refused')
-  | ('master:clock-jump' | 'master:clock-skew' | 'fleet:even' | 'queue:is-master')
-  | ('lease:granted' | 'lease:extended' | 'lease:released' | 'lease:handed-over' | 'lease:lost')
-  | ('listener:threw' | 'breaker:open' | 'breaker:closed')
-  | ('job:started' | 'job:ended' | 'job:requeued' | 'job:given-back' | 'job:server-refused')
-  | ('job:lease-lost' | 'job:lock-lost' | 'step:ended')
-
-export const LINES: Readonly<Record<LineName, Kind>> = {
-  'master:connecting': {
-    level: 'warn',
-    message: 'master does not vote',
-    fields: ['master', 'detail', 'times'],
-  },
-  'master:enrolled': { level: 'info', message: 'master votes', fields: ['master'] },
-  'master:quarantined': {
-    level: 'warn',
-    message:
-      'new or restarted masters grant nothing yet, because they may have forgotten leases. If this fleet is new, run: bullmq-redlock bootstrap',
-    fields: ['masters', 'votesInMs'],
-  },
-  'master:refused': {
-    level: 'error',
-    message: 'master refused',
-    fields: ['master', 'problem', 'fix', 'times'],
-  },
-  'master:clock-jump': {
-    level: 'error',
-    message:
-      'clock of the master jumped: it may have dropped leases, and does not vote for one maxLeaseMs. Check NTP',
-    fields: ['master', 'jumpedMs'],
-  },
-  'master:clock-skew': {
-    level: 'error',
-    message: 'clocks of this machine and the master differ by more than maxClockSkewMs: check NTP',
-    fields: ['master', 'clockOffsetMs'],
-  },
-  'fleet:even': {
-    level: 'warn',
-    message:
-      'an even number of masters survives no more failures than one master fewer: use an odd number',
-    fields: ['masters'],
-  },
-  'queue:is-master': {
-    level: 'warn',
-    message:
-      "the queue's Redis is also a lock master: one failure takes both. Use separate servers",
-    fields: ['queue', 'master'],
-  },
-  'lease:granted': {
-    level: 'debug',
-    message: 'lease granted',
-    fields: [...OF_LEASE, 'namespace', 'owner', 'slots', 'machine', 'resources', 'trustedForMs'],
-  },
-  'lease:extended': {
-    level: 'debug',
-    message: 'lease extended',
-    fields: [...OF_LEASE, 'trustedForMs'],
-  },
-  'lease:released': { level: 'debug', message: 'lease released', fields: OF_LEASE },
-  'lease:handed-over': {
-    level: 'debug',
-    message: 'lease handed over to the next job of its resource',
-    fields: OF_LEASE,
-  },
-  'lease:lost': { level: 'debug', message: 'lease lost', fields: [...OF_LEASE, 'reason'] },
-  'listener:threw': {
-    level: 'error',
-    message: 'a listener threw: its errors are ignored from now on. Fix the listener',
-    fields: ['error'],
-  },
-  'breaker:open': {
-    level: 'warn',
-    message: 'the lock masters have no quorum: this worker fetches no jobs',
-    fields: ['queue'],
-  },
-  'breaker:closed': {
-    level: 'info',
-    message: 'the lock masters have a quorum again: this worker fetches jobs',
-    fields: ['queue'],
-  },
-  'job:started': {
-    level: 'debug',
-    message: 'job runs under its lease',
-    fields: [...OF_JOB, 'attempt'],
-  },
-  'job:ended': { level: 'debug', message: 'job ended', fields: [...OF_JOB, 'outcome', 'tookMs'] },
-  'job:requeued': {
-    level: 'debug',
-    message: 'job requeued',
-    fields: ['queue', 'job', 'resource', 'status', 'delayMs', 'reason'],
-  },
-  'job:given-back': {
-    level: 'debug',
-    message: 'job requeued: it could not run here',
-    fields: ['queue', 'job'],
-  },
-  'job:server-refused': {
-    level: 'warn',
-    message: 'a server refused a command of the job: the command is sent again',
-    fields: ['job', 'reason'],
-  },
-  'job:lease-lost': {
-    level: 'warn',
-    message: 'job lost its lease while it ran',
-    fields: [...OF_JOB, 'reason'],
-  },
-  'job:lock-lost': {
-    level: 'warn',
-    message: "job lost BullMQ's lock while it ran",
-    fields: OF_JOB,
-  },
-  'step:ended': {
-    level: 'debug',
-    message: 'step ended',
-    fields: [...OF_JOB, 'step', 'outcome', 'tookMs'],
-  },
-}
+export type LineName = keyof typeof LINES
 
 /** Writes lines to a user's logger. */
 export class Log {
@@ -155,7 +75,8 @@ export class Log {
   /** False where a line would go nowhere, so that nothing is prepared for it. */
   hears(line: LineName): boolean {
     const logger = this.#logger
-    const level = this.#levels[LINES[line].level]
+    const [own] = LINES[line]
+    const level = this.#levels[own]
     try {
       return logger[level] !== silentLogger[level] && logger.isLevelEnabled?.(level) !== false
     } catch {
@@ -165,7 +86,7 @@ export class Log {
 
   write(line: LineName, fields: object): void {
     if (!this.hears(line)) return
-    const { level, message } = LINES[line]
+    const [level, message] = LINES[line]
     try {
       this.#logger[this.#levels[level]]({ event: line, ...safe(fields) }, message)
     } catch {

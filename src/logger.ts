@@ -59,20 +59,11 @@ function pinoLogger(): Logger {
 /** `logger.child(fields)` for loggers that have no children too. */
 export function childLogger(logger: Logger, fields: Record<string, unknown>): Logger {
   if (logger.child !== undefined) return logger.child(fields)
-  const merged = (own: object): object => ({ ...fields, ...own })
+  const at = (level: 'debug' | 'info' | 'warn' | 'error') => (own: object, message: string) => {
+    logger[level]({ ...fields, ...own }, message)
+  }
   return {
     isLevelEnabled: (level) => logger.isLevelEnabled?.(level) !== false,
-    debug: (own, message) => {
-      logger.debug(merged(own), message)
-    },
-    info: (own, message) => {
-      logger.info(merged(own), message)
-    },
-    warn: (own, message) => {
-      logger.warn(merged(own), message)
-    },
-    error: (own, message) => {
-      logger.error(merged(own), message)
-    },
+    ...{ debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
   }
 }

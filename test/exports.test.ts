@@ -48,7 +48,6 @@ test('the public names are these and no others', () => {
   expect(Object.keys(testing).sort()).toMatchInlineSnapshot(`
     [
       "FakeClock",
-      "lockServiceCases",
       "memoryLocks",
       "startFleet",
       "startServer",

@@ -12,7 +12,7 @@ export type Capability = 'slots' | 'announcements'
 
 /**
  * What a `LockedWorker` takes leases from: `Redlock`, `PostgresLocks`, `EtcdLocks`,
- * `ZooKeeperLocks`, or your own. `lockServiceCases` tests it.
+ * `ZooKeeperLocks`, or your own.
  */
 export interface LockService {
   /** Resources of different namespaces have nothing to do with each other. */

@@ -7,23 +7,16 @@ import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentel
 import type { Facts, MasterStatus, ToldLock, ToldWorker } from '../channel.ts'
 import { getOrInsert } from '../get-or-insert.ts'
 
-/** By kind: the unit of each, and what it says. */
+/** By kind: the unit of each, and what it says. Histograms are all of seconds. */
 const KINDS = {
   histogram: {
-    'redlock.lease.acquire.duration': ['s', 'One attempt to acquire a lease, by its outcome'],
-    'redlock.lease.wait.duration': [
-      's',
+    'redlock.lease.acquire.duration': 'One attempt to acquire a lease, by its outcome',
+    'redlock.lease.wait.duration':
       'A whole acquire(), with all its attempts, until it was granted or gave up',
-    ],
-    'redlock.lease.hold.duration': ['s', 'How long a lease was held, by how it ended'],
-    'redlock.job.wait.duration': [
-      's',
-      'From when a job could first have run until its first lease',
-    ],
-    'redlock.job.handoff.duration': [
-      's',
+    'redlock.lease.hold.duration': 'How long a lease was held, by how it ended',
+    'redlock.job.wait.duration': 'From when a job could first have run until its first lease',
+    'redlock.job.handoff.duration':
       'From the end of a job until the next of its line had its lease, on the same worker',
-    ],
   },
   counter: {
     'redlock.lease.extensions': ['{extension}', 'Attempts to extend a lease, by their outcome'],
@@ -84,10 +77,13 @@ interface Metric {
 }
 
 export const METRICS: readonly Metric[] = Object.entries(KINDS).flatMap(([kind, metrics]) =>
-  Object.entries<readonly [string, string]>(metrics).map(([name, [unit, description]]) => ({
-    ...{ kind: kind as Instrument, name: name as NameOf<Instrument> },
-    options: { unit, description },
-  })),
+  Object.entries<string | readonly [string, string]>(metrics).map(([name, told]) => {
+    const [unit, description] = typeof told === 'string' ? ['s', told] : told
+    return {
+      ...{ kind: kind as Instrument, name: name as NameOf<Instrument> },
+      options: { unit, description },
+    }
+  }),
 )
 
 /** From a fast local vote to a long wait in a line. */

@@ -25,7 +25,7 @@ import {
   type ToldWorker,
 } from '../channel.ts'
 import { messageOf } from '../message-of.ts'
-import { ResourceClasses, type ResourceClassOptions } from './resource-classes.ts'
+import { ResourceClasses, type TelemetryOptions } from './resource-classes.ts'
 import { Sdk } from './sdk.ts'
 import { spanned } from './spans.ts'
 
@@ -33,9 +33,6 @@ import { spanned } from './spans.ts'
 const locks = new Set<ToldLock>()
 const workers = new Set<ToldWorker>()
 const sdk = new Sdk({ locks, workers })
-
-/** How resources become labels. */
-export type TelemetryOptions = ResourceClassOptions
 
 /**
  * Reports the locks and workers of this process to OpenTelemetry with these options, in place of

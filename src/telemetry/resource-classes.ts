@@ -4,7 +4,8 @@
  */
 import { integerOption, knownOptions, refuse } from '../options.ts'
 
-export interface ResourceClassOptions {
+/** How resources become labels. */
+export interface TelemetryOptions {
   /**
    * The class of a resource. Whatever it returns becomes a label of metrics and an attribute of
    * spans; of several resources under one lease the first by name is asked for.
@@ -25,7 +26,7 @@ export class ResourceClasses {
   readonly #known = new Set<string>()
 
   /** @throws TypeError for a bad option. */
-  constructor(options: ResourceClassOptions = {}) {
+  constructor(options: TelemetryOptions = {}) {
     knownOptions({ ...options }, { resourceClass: true, maxResourceClasses: true })
     const { resourceClass = beforeColon, maxResourceClasses } = options
     if (typeof resourceClass !== 'function') {

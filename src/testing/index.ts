@@ -9,16 +9,10 @@ export { type ServerOptions, startServer } from './start-server.ts'
 export type { Backend, RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 export { FakeClock } from './fake-clock.ts'
 export { type MemoryLocks, type MemoryLocksOptions, memoryLocks } from './memory-locks.ts'
-export {
-  type LockServiceCase,
-  type LockServiceUnderTest,
-  lockServiceCases,
-  type TestNetwork,
-} from './lock-service-cases.ts'
+export type { TestNetwork } from './memory-server.ts'
 export {
   type HistorySource,
-  type VerifyOptions,
   verifyHistory,
   verifyHistoryFiles,
 } from '../tools/verify/verify-history.ts'
-export type { HistoryVerdict } from '../tools/verify/history-checker.ts'
+export type { HistoryVerdict, VerifyOptions } from '../tools/verify/history-checker.ts'

@@ -7,8 +7,7 @@ import { lockSettings, type LockOptions } from '../lock/lock-settings.ts'
 import { silentLogger } from '../logger.ts'
 import { knownOptions } from '../options.ts'
 import type { FakeClock } from './fake-clock.ts'
-import type { TestNetwork } from './lock-service-cases.ts'
-import { MemoryNetwork, MemoryServer } from './memory-server.ts'
+import { MemoryNetwork, MemoryServer, type TestNetwork } from './memory-server.ts'
 
 /** Whose time. */
 export interface MemoryLocksOptions {

@@ -10,7 +10,16 @@ import type {
   Renewal,
   Wish,
 } from '../lock/lock-driver.ts'
-import type { TestNetwork } from './lock-service-cases.ts'
+
+/** Faults between clients and servers. */
+export interface TestNetwork {
+  /** Replies arrive this much later; 0 ends it. */
+  delayReplies(delayMs: number): void
+  /** Nothing arrives in either direction, and no connection is closed. */
+  cut(): Promise<void>
+  /** As before. Broken connections may have to be made anew. */
+  heal(): Promise<void>
+}
 
 /** What is between clients and a {@link MemoryServer}. */
 export class MemoryNetwork implements TestNetwork {

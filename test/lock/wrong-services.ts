@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { LockClient } from '../../src/lock/lock-client.ts'
 import { lockSettings } from '../../src/lock/lock-settings.ts'
 import { silentLogger, type Lease, type LockService } from '../../src/index.ts'
-import type { LockServiceUnderTest } from '../../src/testing/index.ts'
+import type { LockServiceUnderTest } from '../services/lock-service-cases.ts'
 import type { LockDriver } from '../../src/lock/lock-driver.ts'
 import { MemoryNetwork, MemoryServer, type MemoryClaim } from '../../src/testing/memory-server.ts'
 

@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { Redlock, silentLogger, type LockService } from '../../src/index.ts'
-import { lockServiceCases, memoryLocks, type LockServiceCase } from '../../src/testing/index.ts'
+import { memoryLocks } from '../../src/testing/index.ts'
 import { useFleet } from '../fixtures.ts'
 import { closeMemoryServices, memoryService, WRONG } from '../lock/wrong-services.ts'
+import { lockServiceCases, type LockServiceCase } from '../services/lock-service-cases.ts'
 import { networkOf, startProxy, type FaultProxy } from '../support/proxy.ts'
 
 const LEASE_MS = 600

@@ -3,6 +3,7 @@
  */
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { text as textOf } from 'node:stream/consumers'
 import type { Clock } from '../../clock.ts'
 
 /** Certificates, as `node:tls` takes them. */
@@ -176,7 +177,7 @@ export class EtcdGateway {
     token: string | undefined,
     timeoutMs: number,
   ): Promise<Reply> {
-    return new Promise((resolve, reject) => {
+    const answered = new Promise<string>((resolve, reject) => {
       const request = this.#request(endpoint, path, token, true)
       const late = this.#options.clock.after(timeoutMs, () => {
         request.destroy(new Error(`${endpoint} did not answer within ${Math.round(timeoutMs)} ms`))
@@ -188,20 +189,11 @@ export class EtcdGateway {
         reject(new Error(error.message, { cause: error }))
       })
       request.on('response', (response) => {
-        const parts: string[] = []
-        response.setEncoding('utf8')
-        response.on('error', reject)
-        response.on('data', (part: string) => parts.push(part))
-        response.on('end', () => {
-          try {
-            resolve(resultOf(parts.join('')))
-          } catch (error) {
-            reject(asError(error))
-          }
-        })
+        textOf(response).then(resolve, reject)
       })
       request.end(text)
     })
+    return answered.then(resultOf)
   }
 
   #request(
@@ -239,8 +231,4 @@ function resultOf(text: string): Reply {
 function isUnauthenticated(error: unknown): boolean {
   if (!(error instanceof EtcdError)) return false
   return error.code === UNAUTHENTICATED_CODE || UNAUTHENTICATED.test(error.message)
-}
-
-function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }

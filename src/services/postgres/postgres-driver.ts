@@ -91,7 +91,8 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
       await this.#on(this.#statements.insert, wish)
       outcome = this.#outcome(await grant(), wish)
     }
-    if (this.listen !== undefined && wish.waiter !== undefined && isTaken(outcome)) {
+    const isTaken = outcome !== 'missing' && outcome.status === 'taken'
+    if (this.listen !== undefined && wish.waiter !== undefined && isTaken) {
       // From here on a release announces itself; it may have come before.
       await this.#on(this.#statements.await, wish, [AWAITED_MS])
       outcome = this.#outcome(await grant(), wish)
@@ -226,10 +227,6 @@ function findingsOf({ exists, standby, commit }: Server): readonly Finding[] {
     found.push({ severity: 'note', code: 'no-table', where, fact, fix })
   }
   return found
-}
-
-function isTaken(outcome: ClaimOutcome<PostgresClaim> | 'missing'): boolean {
-  return outcome !== 'missing' && outcome.status === 'taken'
 }
 
 function listed({ resource, holder, fencing_token, left_ms }: Listed): ListedLease {

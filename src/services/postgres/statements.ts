@@ -10,20 +10,11 @@
  * UPDATE. So renewals go on during a transaction of the holder, and no one acquires before its end.
  */
 
-export interface Statements {
-  readonly create: string
-  readonly insert: string
-  readonly acquire: string
-  readonly extend: string
-  readonly release: string
-  readonly abandon: string
-  readonly await: string
-  readonly inspect: string
-  readonly leases: string
-  readonly prune: string
-  readonly hold: string
-  readonly claim: string
-}
+type Name =
+  | ('create' | 'insert' | 'acquire' | 'extend' | 'release' | 'abandon' | 'await')
+  | ('inspect' | 'leases' | 'prune' | 'hold' | 'claim')
+
+export type Statements = Readonly<Record<Name, string>>
 
 export const CHANNEL = 'bullmq_redlock_released'
 

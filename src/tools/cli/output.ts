@@ -15,11 +15,6 @@ export class Output {
     this.#colours = process.stdout.isTTY && !json && NO_COLOR === '' && TERM !== 'dumb'
   }
 
-  /** Standard error is a terminal, and the output is for people. */
-  get isWatched(): boolean {
-    return process.stderr.isTTY && !this.json
-  }
-
   /** The result: one JSON value on one line, or the text. */
   result(value: object, text: () => string): void {
     process.stdout.write(`${this.json ? jsonText(value) : text()}\n`)
@@ -29,11 +24,6 @@ export class Output {
   note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
     const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
     process.stderr.write(`${redacted(line)}\n`)
-  }
-
-  /** Over the last line of progress, without ending it. */
-  progress(text: string): void {
-    process.stderr.write(`\r\u001b[2K${text}`)
   }
 
   paint(style: Style, text: string): string {

@@ -33,7 +33,6 @@ import { file, isPublic } from './assets.ts'
 import { EventStream } from './event-stream.ts'
 import { Snapshots, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
-import { ProcessActivity } from './process-activity.ts'
 import { LEASE_SORTS, leasePage, stateOf, type DashboardState, type View } from './state.ts'
 import { WrongTokens } from './wrong-tokens.ts'
 
@@ -99,7 +98,6 @@ class Dashboard {
   readonly #locks: LockView
   readonly #queue: QueueView | undefined
   readonly #snapshots: Snapshots
-  readonly #activity: ProcessActivity
   readonly #jobs: JobsUnderLeases | undefined
   readonly #wrongTokens = new WrongTokens()
   readonly #streams = new Set<EventStream>()
@@ -125,7 +123,6 @@ class Dashboard {
       this.#jobs = new JobsUnderLeases(this.#queue)
     }
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
-    this.#activity = new ProcessActivity(namespace)
   }
 
   async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
@@ -148,7 +145,6 @@ class Dashboard {
   }
 
   async close(): Promise<void> {
-    this.#activity.close()
     this.#snapshots.close()
     for (const stream of this.#streams) stream.end()
     this.#fleet?.close()
@@ -243,7 +239,7 @@ class Dashboard {
     // The page shows why the queue's Redis does not answer, where it shows the lines.
     const jobs = await this.#jobs?.under(shown.leases).catch(() => undefined)
     const options = { ...this.#options, ...view }
-    return stateOf(snapshot, found, shown, jobs ?? new Map(), this.#activity, options)
+    return stateOf(snapshot, found, shown, jobs ?? new Map(), options)
   }
 }
 

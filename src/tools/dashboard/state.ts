@@ -11,7 +11,6 @@ import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../../redact.ts'
 import type { ResolvedOptions } from './options.ts'
 import type { SearchResult, Snapshot } from './snapshots.ts'
-import type { ProcessActivity, ProcessReport } from './process-activity.ts'
 
 export interface DashboardState {
   /** When the servers were looked at, milliseconds since 1970. */
@@ -43,16 +42,12 @@ export interface DashboardState {
   readonly queues: Snapshot['queues'] | null
   readonly history: Snapshot['history']
   readonly changes: LeaseChanges
-  /** Of the process that serves the page; null when nothing that is watched has happened in it. */
-  readonly process: ProcessReport | null
 }
 
 type MasterRow = Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> &
   Partial<Pick<MasterSurvey, 'version' | 'roundTripMs' | 'uptimeMs'>>
 
 interface LeaseRow extends LiveLease {
-  /** That the lease is at, where its holder is the process that serves the page. */
-  readonly step: string | undefined
   readonly job: RunningJob | undefined
 }
 
@@ -100,7 +95,6 @@ export function stateOf(
   { leases: found, lines }: SearchResult,
   { leases, page, pages }: LeasePage,
   jobs: ReadonlyMap<string, RunningJob>,
-  activity: ProcessActivity,
   { namespace, everyMs, search, sort, bullBoard }: StateOptions,
 ): DashboardState {
   const { quorum, voting, margin, healthy, masters, findings } = diagnosis
@@ -112,16 +106,11 @@ export function stateOf(
       findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
     leases: {
-      rows: leases.map((lease) => ({
-        ...lease,
-        step: activity.stepOf(lease.fencingToken),
-        job: jobs.get(lease.resource),
-      })),
+      rows: leases.map((lease) => ({ ...lease, job: jobs.get(lease.resource) })),
       ...{ sort, page, pages, matching: found.leases.length },
       ...{ known: hasQuorum(found), truncated: found.truncated, masters: found.masters },
     },
     ...{ lines: lines ?? null, queues: queues ?? null, history, changes },
-    process: activity.report() ?? null,
   }
 }
 

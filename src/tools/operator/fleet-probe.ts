@@ -1,7 +1,6 @@
 /**
  * All masters of a fleet as an operator looks at them: in whatever state they are, each by itself.
  */
-import { systemClock } from '../../clock.ts'
 import { keyspace, type Keyspace } from '../../redlock/keyspace.ts'
 import { quorumOf } from '../../redlock/quorum/quorum.ts'
 import {
@@ -40,7 +39,7 @@ export class FleetProbe {
     this.#batch = batchScript({ namespace })
     this.keys = keyspace(namespace)
     this.quorum = quorumOf(masters.length)
-    this.#probes = masters.map((address) => new Probe(address, { timeoutMs, clock: systemClock }))
+    this.#probes = masters.map((address) => new Probe(address, timeoutMs))
   }
 
   get size(): number {

@@ -1,9 +1,10 @@
 /** Keys of this package without a time to live: a restored backup, or PERSIST, leaves them. */
+import { luaText } from '../../lua.ts'
 import type { Finding } from '../../lock/finding.ts'
+import { defineScript } from '../../redlock/wire/script.ts'
 import { findingsOf } from './findings.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape } from './glob.ts'
-import { immortalScript } from './inspection-scripts.ts'
 import type { Probe } from './probe.ts'
 
 /** The most keys that are looked at on each master. */
@@ -13,6 +14,8 @@ const MAX_NAMED = 5
 const FIX =
   '`bullmq-redlock release NAME --yes` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +
   '`DEL KEY` for the others'
+
+const immortalScript = defineScript('immortal', luaText('tools/operator/lua/immortal'))
 
 export async function checkLeaks(fleet: FleetProbe): Promise<readonly Finding[]> {
   const answers = await fleet.each((probe) => immortalKeys(probe, fleet.namespace))

@@ -1,11 +1,12 @@
 /** The leases of a fleet: names by a bounded scan of each master, then votes of all masters. */
+import { luaText } from '../../lua.ts'
+import { defineScript } from '../../redlock/wire/script.ts'
 import type { Probe } from './probe.ts'
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { heldBy, type HolderKey } from '../../redlock/quorum/quorum.ts'
 import { describeToken } from '../../lock/describe-token.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
-import { leasesScript } from './inspection-scripts.ts'
 
 export interface LiveLease {
   readonly resource: string
@@ -49,6 +50,8 @@ export interface KeyView extends HolderKey {
 const MAX_SCANNED = 1_000_000
 /** How many resources are read in one script call: well under a millisecond of the server. */
 const PAGE = 200
+
+const leasesScript = defineScript('leases', luaText('tools/operator/lua/leases'))
 
 export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promise<LiveLeases> {
   const found = await fleet.each((probe) => findNames(probe, fleet.keys, search))

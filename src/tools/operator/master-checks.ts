@@ -2,6 +2,7 @@
 import type { Finding } from '../../lock/finding.ts'
 import { duration } from './duration.ts'
 import { findingsOf, type Report } from './findings.ts'
+import type { ServerSurvey } from './server-survey.ts'
 import type { MasterSurvey } from './survey.ts'
 
 /** What the other masters and this machine say. */
@@ -49,7 +50,7 @@ export function silences({ severity, code }: Finding): boolean {
 }
 
 function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: Report): void {
-  const { runId, version, role, maxmemoryPolicy, writesRefused } = master
+  const { runId, version, role } = master
   if (runId === '') {
     const fix = 'give this user the right to INFO'
     report('error', 'no-run-id', 'does not report its run id', fix)
@@ -67,8 +68,17 @@ function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: 
     const fix = 'list only independent masters; to make it one, run `REPLICAOF NO ONE`'
     report('error', 'replica', `is a ${role === 'slave' ? 'replica' : role}`, fix)
   }
+  checkMemory(master, 'leases', report)
+}
+
+/** Whether the server keeps what is written to it: the `kept`. */
+export function checkMemory(
+  { maxmemoryPolicy, writesRefused }: ServerSurvey,
+  kept: string,
+  report: Report,
+): void {
   if (maxmemoryPolicy !== 'noeviction') {
-    const fact = `may evict leases: maxmemory-policy is ${maxmemoryPolicy}`
+    const fact = `may evict ${kept}: maxmemory-policy is ${maxmemoryPolicy}`
     const fix = '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf'
     report('error', 'evicts', fact, fix)
   }

@@ -4,7 +4,7 @@
  * after it was cut off, and every question has a deadline.
  */
 import type { Redis } from 'ioredis'
-import type { Clock } from '../../clock.ts'
+import { systemClock } from '../../clock.ts'
 import { messageOf } from '../../message-of.ts'
 import {
   connectionSettings,
@@ -15,12 +15,6 @@ import { ioredis } from '../../redlock/wire/ioredis.ts'
 import type { Script } from '../../redlock/wire/script.ts'
 import { TlsCheck } from '../../tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'
-
-export interface ProbeOptions {
-  /** How long a server may take to connect, and to answer one question. */
-  readonly timeoutMs: number
-  readonly clock: Clock
-}
 
 /** The most keys that a server looks at in one step of a scan. */
 const SCAN_COUNT = 1_000
@@ -33,14 +27,13 @@ export class Probe {
   readonly #redis: Redis
   readonly #tls: TlsCheck
   readonly #timeoutMs: number
-  readonly #clock: Clock
   #connecting: Promise<void> | undefined
   #lastError = CLOSED
 
-  constructor(address: MasterAddress, { timeoutMs, clock }: ProbeOptions) {
+  /** @param timeoutMs how long a server may take to connect, and to answer one question. */
+  constructor(address: MasterAddress, timeoutMs: number) {
     this.name = masterName(address)
     this.#timeoutMs = timeoutMs
-    this.#clock = clock
     const limits = { connectTimeoutMs: timeoutMs, socketTimeoutMs: Math.max(1_000, timeoutMs) }
     const settings = {
       ...connectionSettings(limits),
@@ -61,7 +54,7 @@ export class Probe {
   }
 
   survey(): Promise<ServerSurvey> {
-    return this.#ask((redis) => surveyServer(redis, this.#clock))
+    return this.#ask((redis) => surveyServer(redis))
   }
 
   run(
@@ -129,7 +122,7 @@ export class Probe {
 
   async #within<Reply>(reply: Promise<Reply>): Promise<Reply> {
     return new Promise((resolve, reject) => {
-      const deadline = this.#clock.after(this.#timeoutMs, () => {
+      const deadline = systemClock.after(this.#timeoutMs, () => {
         this.#lastError = `no reply within ${this.#timeoutMs} ms`
         reject(new Error(this.#lastError))
         // What still comes on this connection would answer a question that has been given up.

@@ -3,7 +3,7 @@ import type { ServerSurvey } from './server-survey.ts'
 import type { ServerAnswer } from './fleet-probe.ts'
 import type { Finding } from '../../lock/finding.ts'
 import { findingsOf, type Report } from './findings.ts'
-import { unreachable } from './master-checks.ts'
+import { checkMemory, unreachable } from './master-checks.ts'
 import type { MasterSurvey } from './survey.ts'
 
 /** BullMQ refuses servers below the first and recommends the second. */
@@ -35,19 +35,7 @@ function checkServer(server: ServerSurvey, report: Report): void {
   if (server.role !== 'master') {
     report('error', 'replica', 'is a replica', 'give the address of its master: BullMQ writes')
   }
-  if (server.maxmemoryPolicy !== 'noeviction') {
-    const fact = `may evict jobs and lines: maxmemory-policy is ${server.maxmemoryPolicy}`
-    report(
-      'error',
-      'evicts',
-      fact,
-      '`CONFIG SET maxmemory-policy noeviction`, and in its redis.conf',
-    )
-  }
-  if (server.writesRefused !== undefined) {
-    const fact = `may refuse writes: ${server.writesRefused}`
-    report('error', 'refuses-writes', fact, 'read its log and free disk space')
-  }
+  checkMemory(server, 'jobs and lines', report)
   const { usedBytes, maxBytes } = server
   if (maxBytes > 0 && usedBytes >= maxBytes) {
     const fact = 'is full and refuses writes: jobs are neither added nor started'

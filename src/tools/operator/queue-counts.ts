@@ -1,6 +1,6 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
 import { luaText } from '../../lua.ts'
-import { defineScript, type Script } from '../../redlock/wire/script.ts'
+import { defineScript } from '../../redlock/wire/script.ts'
 import { ASLEEP } from '../../line/asleep.ts'
 import type { QueueView } from './queue-view.ts'
 
@@ -17,8 +17,7 @@ export interface QueueCounts {
   readonly done: number
 }
 
-/** `lua/counts.lua` */
-const countsScript: Script = defineScript('counts', luaText('tools/operator/lua/counts'))
+const countsScript = defineScript('counts', luaText('tools/operator/lua/counts'))
 
 const KEYS = ['wait', 'prioritized', 'paused', 'delayed', 'active', 'failed', 'completed'] as const
 

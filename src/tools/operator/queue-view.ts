@@ -15,7 +15,6 @@ import { positionOf, type LinePosition } from '../../line/position.ts'
 import type { SharedSettings } from '../../line/settings-check.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 import { globEscape } from './glob.ts'
-import { bullmqConnection } from './queue-address.ts'
 
 export interface QueueViewOptions {
   /** `redis://`, `rediss://`, or ioredis options. */
@@ -105,7 +104,7 @@ export class QueueView {
   constructor(options: QueueViewOptions) {
     this.#options = options
     const { url, prefix, timeoutMs } = options
-    this.server = new Probe(url, { timeoutMs, clock: systemClock })
+    this.server = new Probe(url, timeoutMs)
     this.prefix = prefix
   }
 
@@ -336,3 +335,11 @@ export class QueueView {
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0)
+
+/** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */
+export function bullmqConnection(address: MasterAddress): { readonly url: string } {
+  if (typeof address === 'string') return { url: address }
+  const { host = '127.0.0.1', port = 6379, path } = address
+  const name = host.includes(':') ? `[${host}]` : host
+  return { ...address, url: path ?? `redis://${name}:${port}` }
+}

@@ -3,7 +3,8 @@
  * by one.
  */
 import type { Redis } from 'ioredis'
-import { identity, parseInfo, readClock, type FactsClock } from '../../redlock/wire/server-facts.ts'
+import { systemClock } from '../../clock.ts'
+import { identity, parseInfo, readClock } from '../../redlock/wire/server-facts.ts'
 
 export interface ServerSurvey {
   /** As in {@link ServerFacts.runId}. */
@@ -29,12 +30,12 @@ export interface ServerSurvey {
 const ROUND_TRIPS = 5
 
 /** @throws Error for a server that still loads its data; what ioredis throws. */
-export async function surveyServer(redis: Redis, clock: FactsClock): Promise<ServerSurvey> {
+export async function surveyServer(redis: Redis): Promise<ServerSurvey> {
   const info = parseInfo(await redis.info())
   // It answers INFO, and nothing else of what follows.
   if (info.get('loading') === '1') throw new Error('LOADING it reads its data from disk')
   const [appendfsync, save] = [await setting(redis, 'appendfsync'), await setting(redis, 'save')]
-  const { clockOffsetMs, roundTripsMs } = await readClock(redis, clock, ROUND_TRIPS)
+  const { clockOffsetMs, roundTripsMs } = await readClock(redis, systemClock, ROUND_TRIPS)
   const number = (field: string): number => Number(info.get(field) ?? 0)
   return {
     runId: identity(info),

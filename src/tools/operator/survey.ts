@@ -3,7 +3,8 @@ import type { Keyspace } from '../../redlock/keyspace.ts'
 import type { Probe } from './probe.ts'
 import type { ServerSurvey } from './server-survey.ts'
 import { answerOf, valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
-import { enrolmentScript } from './inspection-scripts.ts'
+import { luaText } from '../../lua.ts'
+import { defineScript } from '../../redlock/wire/script.ts'
 
 /** What a master knows of its place in the fleet. */
 export interface EnrolmentSurvey {
@@ -35,6 +36,8 @@ export async function surveyFleet(fleet: FleetProbe, queue?: Probe): Promise<Fle
   ])
   return { namespace: fleet.namespace, masters, queue: queueAnswer }
 }
+
+const enrolmentScript = defineScript('enrolment', luaText('tools/operator/lua/enrolment'))
 
 async function surveyMaster(probe: Probe, keys: Keyspace): Promise<MasterSurvey> {
   const server = await probe.survey()

@@ -1,27 +1,38 @@
 /**
  * Judges the leases of a whole system by what its processes have logged: whether two trusted leases
  * of a resource ever overlapped, whether fencing tokens rose, and which lines are missing. Lines
- * come roughly in the order of time; memory grows with the number of resources and instances, not
- * with the number of lines.
+ * come in any order; memory grows with the number of leases.
  */
 import { getOrInsert } from '../../get-or-insert.ts'
-import type { GrantedEvent, EndingKind, LeaseEvent } from './lease-event.ts'
+import { messageOf } from '../../message-of.ts'
+import {
+  readLeaseEvent,
+  type GrantedEvent,
+  type EndingKind,
+  type LeaseEvent,
+} from './lease-event.ts'
 import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
-import { Timeline, type Conflict, type TimelineEntry } from './timeline.ts'
+import {
+  conflictsOf,
+  MACHINE_CLOCK,
+  wallClock,
+  type Conflict,
+  type FoundConflict,
+  type TimelineEntry,
+} from './timeline.ts'
 
-export interface HistoryOptions {
+/** How logs are judged. */
+export interface VerifyOptions {
   /**
    * By how much the wall clocks of two machines may differ at one moment. Leases of different
    * machines overlap for sure when they do for longer than this.
    * @defaultValue 250
    */
   readonly clockSkewMs?: number
-  /** How far lines may be out of order. @defaultValue 60 000 */
-  readonly windowMs?: number
 }
 
 export type Violation = Conflict | 'revived'
-export type Gap = 'lines' | 'grant' | 'end' | 'late' | 'unreadable'
+export type Gap = 'lines' | 'grant' | 'end' | 'unreadable'
 
 export interface HistoryFinding {
   readonly kind: Violation | `missing-${Gap}`
@@ -33,6 +44,8 @@ export interface HistoryFinding {
 export interface HistoryVerdict {
   /** `incomplete`: no violation in what is there, but lines are missing. */
   readonly verdict: 'clean' | 'violated' | 'incomplete' | 'empty'
+  /** How many lines were read, also about other things. */
+  readonly lines: number
   /** How many leases were granted. */
   readonly leases: number
   /** How many resources they were on. */
@@ -63,9 +76,6 @@ export interface HistoryVerdict {
 }
 
 const CLOCK_SKEW_MS = 250
-const WINDOW_MS = 60_000
-/** Events between two looks for leases that can be settled. */
-const SETTLE_EVERY = 256
 const MAX_FINDINGS_OF_A_KIND = 20
 /**
  * An instance that goes on logging this long after a lease was over has lost the line of its end.
@@ -75,7 +85,6 @@ const END_LINE_MS = 5_000
 /** One instance of `Redlock`. */
 interface Lock {
   readonly name: string
-  machine: string | undefined
   readonly records: Map<number, LeaseRecord>
   /** The number of the line that comes next, and those that came before it. */
   nextSeq: number
@@ -83,70 +92,52 @@ interface Lock {
   lastMs: number
 }
 
-/** The latest that was read of a machine. */
-interface Times {
-  monotonicMs: number
-  wallMs: number
-}
-
-/** A resource. */
-interface Group {
-  readonly machines: Map<string, Timeline>
-  readonly wall: Timeline
-}
-
 export class HistoryChecker {
   readonly #clockSkewMs: number
-  readonly #windowMs: number
   readonly #locks = new Map<string, Lock>()
-  /** Those that have lines ahead. */
-  readonly #waiting = new Set<Lock>()
-  readonly #groups = new Map<string, Group>()
-  readonly #machines = new Map<string, Times>()
-  /** The latest that was read, of any machine. */
-  #latestWallMs = -Infinity
-  /** Leases that are not settled, in the order of their grants. */
-  readonly #open: LeaseRecord[] = []
-  #events = 0
+  readonly #machines = new Set<string>()
+  /** By resource. */
+  readonly #groups = new Map<string, TimelineEntry[]>()
   readonly #found = {
-    ...{ leases: 0, extensions: 0, uncertain: 0, longestOverlapMs: 0 },
+    ...{ lines: 0, leases: 0, extensions: 0, uncertain: 0, longestOverlapMs: 0 },
     endings: { released: 0, 'handed-over': 0, lost: 0, unended: 0 },
     violations: {
       ...{ overlap: 0, 'slots-differ': 0 },
       ...{ 'token-order': 0, 'token-repeated': 0, revived: 0 },
     },
-    missing: { lines: 0, grant: 0, end: 0, late: 0, unreadable: 0 },
+    missing: { lines: 0, grant: 0, end: 0, unreadable: 0 },
     findings: [] as HistoryFinding[],
   }
 
-  constructor({ clockSkewMs = CLOCK_SKEW_MS, windowMs = WINDOW_MS }: HistoryOptions = {}) {
+  constructor({ clockSkewMs = CLOCK_SKEW_MS }: VerifyOptions = {}) {
     this.#clockSkewMs = clockSkewMs
-    this.#windowMs = windowMs
   }
 
-  add(event: LeaseEvent): void {
-    const lock = this.#lockOf(event)
-    if (event.seq < lock.nextSeq) return // It was read before.
-    lock.ahead.set(event.seq, event)
-    if (event.kind === 'granted') lock.machine = event.machine
-    this.#latestWallMs = Math.max(this.#latestWallMs, event.wallMs)
-    if (lock.machine !== undefined) {
-      const times = this.#timesOf(lock.machine)
-      times.monotonicMs = Math.max(times.monotonicMs, event.monotonicMs)
-      times.wallMs = Math.max(times.wallMs, event.wallMs)
+  /** `where` names the line in messages. */
+  read(line: string | object, where: string): void {
+    this.#found.lines++
+    try {
+      const event = readLeaseEvent(line)
+      if (event !== undefined) this.#add(event)
+    } catch (error) {
+      this.#gap('unreadable', `${where} cannot be read: ${messageOf(error)}`)
     }
-    this.#takeInOrder(lock)
-    if (++this.#events % SETTLE_EVERY === 0) this.#settleSome()
-  }
-
-  /** A line that says it is about a lease and cannot be read. */
-  unreadable(where: string, problem: string): void {
-    this.#gap('unreadable', `${where} cannot be read: ${problem}`)
   }
 
   /** When all has been read. */
   verdict(): HistoryVerdict {
-    this.#settleAll()
+    for (const lock of this.#locks.values()) {
+      this.#skipMissing(lock)
+      for (const record of lock.records.values()) this.#checkEnd(lock, record)
+    }
+    const wall = wallClock(this.#clockSkewMs)
+    for (const entries of this.#groups.values()) {
+      for (const machine of new Set(entries.map(({ record }) => record.machine))) {
+        const own = entries.filter(({ record }) => record.machine === machine)
+        for (const conflict of conflictsOf(own, MACHINE_CLOCK)) this.#conflict(conflict)
+      }
+      for (const conflict of conflictsOf(entries, wall)) this.#conflict(conflict)
+    }
     const { violations, missing, leases } = this.#found
     const violated = Object.values(violations).some((count) => count > 0)
     const incomplete = Object.values(missing).some((count) => count > 0)
@@ -161,14 +152,17 @@ export class HistoryChecker {
     }
   }
 
-  #lockOf({ lock: name }: LeaseEvent): Lock {
-    return getOrInsert(this.#locks, name, () => ({
-      ...{ name, machine: undefined, records: new Map(), lastMs: 0 },
-      ...{ nextSeq: 1, ahead: new Map() },
+  /** The lines of one instance are numbered, in whichever order they come. */
+  #add(event: LeaseEvent): void {
+    const name = event.lock
+    const lock = getOrInsert(this.#locks, name, () => ({
+      ...{ name, records: new Map(), lastMs: 0, nextSeq: 1, ahead: new Map() },
     }))
+    if (event.seq < lock.nextSeq) return // It was read before.
+    lock.ahead.set(event.seq, event)
+    this.#takeInOrder(lock)
   }
 
-  /** The lines of one instance are numbered, in whichever order they come. */
   #takeInOrder(lock: Lock): void {
     for (;;) {
       const event = lock.ahead.get(lock.nextSeq)
@@ -176,8 +170,6 @@ export class HistoryChecker {
       lock.ahead.delete(lock.nextSeq++)
       this.#take(lock, event)
     }
-    if (lock.ahead.size > 0) this.#waiting.add(lock)
-    else this.#waiting.delete(lock)
   }
 
   #take(lock: Lock, event: LeaseEvent): void {
@@ -186,17 +178,14 @@ export class HistoryChecker {
     else this.#change(lock, event)
   }
 
-  /** Goes on after lines that are missing, where those behind them were logged before `untilMs`. */
-  #skipMissing(untilMs: number): void {
-    for (const lock of this.#waiting) {
-      while (lock.ahead.size > 0) {
-        const seq = Math.min(...lock.ahead.keys())
-        if ((lock.ahead.get(seq)?.wallMs ?? 0) >= untilMs) break
-        const count = seq - lock.nextSeq
-        this.#gap('lines', `${count} lines of lock ${lock.name} before line ${seq}`, count)
-        lock.nextSeq = seq
-        this.#takeInOrder(lock)
-      }
+  /** Goes on after lines that are missing. */
+  #skipMissing(lock: Lock): void {
+    for (const seq of [...lock.ahead.keys()].sort((a, b) => a - b)) {
+      if (seq < lock.nextSeq) continue
+      const count = seq - lock.nextSeq
+      this.#gap('lines', `${count} lines of lock ${lock.name} before line ${seq}`, count)
+      lock.nextSeq = seq
+      this.#takeInOrder(lock)
     }
   }
 
@@ -204,21 +193,10 @@ export class HistoryChecker {
     const record = newRecord(event)
     lock.records.set(event.lease, record)
     this.#found.leases++
-    this.#open.push(record)
-    let inTime = true
+    this.#machines.add(record.machine)
     for (const name of record.names) {
-      const entry = { name, record }
-      const { machines, wall } = this.#groupOf(record, name)
-      const machine = getOrInsert(
-        machines,
-        record.machine,
-        () => new Timeline({ clock: 'machine', uncertaintyMs: 0 }),
-      )
-      inTime = machine.add(entry) && inTime
-      inTime = (wall.add(entry) || machines.size === 1) && inTime
+      getOrInsert(this.#groups, groupOf(record, name), () => []).push({ name, record })
     }
-    if (!inTime)
-      this.#gap('late', `${describe(record)} was logged after later leases had been judged`)
   }
 
   #change(lock: Lock, event: Exclude<LeaseEvent, GrantedEvent>): void {
@@ -238,79 +216,22 @@ export class HistoryChecker {
     else this.#found.endings[event.kind]++
   }
 
-  #groupOf(record: LeaseRecord, name: string): Group {
-    return getOrInsert(this.#groups, groupOf(record, name), () => ({
-      machines: new Map(),
-      wall: new Timeline({ clock: 'wall', uncertaintyMs: this.#clockSkewMs }),
-    }))
-  }
-
-  #timesOf(machine: string): Times {
-    const never = { monotonicMs: -Infinity, wallMs: -Infinity }
-    return getOrInsert(this.#machines, machine, () => never)
-  }
-
-  /** Until when all has been read of a machine. What logs nothing any more has nothing to come. */
-  #readUntilMs(machine: string): number {
-    const { monotonicMs, wallMs } = this.#timesOf(machine)
-    const silent = wallMs + 2 * this.#windowMs < this.#latestWallMs
-    return silent ? Infinity : monotonicMs - 2 * this.#windowMs
-  }
-
-  /** Settles what ended so long ago that no line about it is to come. */
-  #settleSome(): void {
-    this.#skipMissing(this.#latestWallMs - this.#windowMs)
-    const wallUntilMs = this.#latestWallMs - 2 * this.#windowMs
-    let done = 0
-    for (const record of this.#open) {
-      if (record.trustedUntilWallMs >= wallUntilMs) break
-      if (record.trustedUntilMs >= this.#readUntilMs(record.machine)) break
-      done++
-      this.#closed(record)
-      for (const name of record.names) {
-        const { machines, wall } = this.#groupOf(record, name)
-        for (const [machine, timeline] of machines) {
-          timeline.settle(this.#readUntilMs(machine), this.#report)
-        }
-        wall.settle(wallUntilMs, this.#report)
-      }
-    }
-    if (done > 0) this.#open.splice(0, done)
-  }
-
-  #settleAll(): void {
-    this.#skipMissing(Infinity)
-    for (const record of this.#open.splice(0)) this.#closed(record)
-    for (const { machines, wall } of this.#groups.values()) {
-      for (const timeline of machines.values()) timeline.settle(Infinity, this.#report)
-      wall.settle(Infinity, this.#report)
-    }
-  }
-
-  /** Its trust is over, and no line about it is to come. */
-  #closed(record: LeaseRecord): void {
+  #checkEnd(lock: Lock, record: LeaseRecord): void {
     if (record.end !== undefined) return
-    const lock = this.#locks.get(record.lock)
-    if (lock !== undefined && lock.lastMs > record.trustedUntilMs + END_LINE_MS) {
+    if (lock.lastMs > record.trustedUntilMs + END_LINE_MS) {
       this.#gap('end', `${describe(record)} has no end, although its lock logged later lines`)
     } else this.#found.endings.unended++
   }
 
-  readonly #report = {
-    conflict: (
-      kind: Conflict,
-      first: TimelineEntry,
-      second: TimelineEntry,
-      overlapMs: number,
-    ): void => {
-      this.#found.longestOverlapMs = Math.max(this.#found.longestOverlapMs, overlapMs)
-      const how = overlapMs > 0 ? ` for ${overlapMs.toFixed(3)} ms` : ''
-      const text = `${WORDS[kind]}${how}: ${describe(first.record)}, ${describe(second.record)}`
-      this.#violation(kind, text)
-    },
-    uncertain: (): void => {
+  #conflict({ kind, first, second, overlapMs }: FoundConflict): void {
+    if (kind === 'uncertain') {
       this.#found.uncertain++
-    },
+      return
+    }
+    this.#found.longestOverlapMs = Math.max(this.#found.longestOverlapMs, overlapMs)
+    const how = overlapMs > 0 ? ` for ${overlapMs.toFixed(3)} ms` : ''
+    const text = `${WORDS[kind]}${how}: ${describe(first.record)}, ${describe(second.record)}`
+    this.#violation(kind, text)
   }
 
   #violation(kind: Violation, text: string): void {

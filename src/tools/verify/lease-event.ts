@@ -38,36 +38,32 @@ interface EndedEvent extends EventBase {
 
 export type LeaseEvent = GrantedEvent | ExtendedEvent | EndedEvent
 
-export type Reading =
-  | { readonly status: 'event'; readonly event: LeaseEvent }
-  /** A line about something else. */
-  | { readonly status: 'other' }
-  | { readonly status: 'unreadable'; readonly problem: string }
-
 const NUMBERS = ['fencingToken', 'lease', 'seq', 'monotonicMs', 'wallMs'] as const
 const TEXTS = ['resource', 'lock'] as const
 /** In every line of a lease, so that most others need not be parsed. */
 const MARK = '"lease:'
 
-/** Reads a line, or the object that it is of. */
-export function readLeaseEvent(line: string | object): Reading {
-  if (typeof line === 'string' && !line.includes(MARK)) return { status: 'other' }
-  const value = typeof line === 'string' ? parsed(line) : line
-  if (value === undefined) return { status: 'unreadable', problem: 'it is not whole JSON' }
-  const fields = value as Readonly<Record<string, unknown>>
+/**
+ * Reads a line, or the object that it is of; undefined where it is about something else.
+ * @throws Error that says why a line about a lease cannot be read.
+ */
+export function readLeaseEvent(line: string | object): LeaseEvent | undefined {
+  if (typeof line === 'string' && !line.includes(MARK)) return undefined
+  const fields = (typeof line === 'string' ? parsed(line) : line) as Readonly<
+    Record<string, unknown>
+  >
   const kind = KINDS.find((each) => fields['event'] === `lease:${each}`)
-  if (kind === undefined) return { status: 'other' }
+  if (kind === undefined) return undefined
   const problem = problemOf(kind, fields)
-  if (problem !== undefined) return { status: 'unreadable', problem }
-  return { status: 'event', event: { ...fields, kind } as unknown as LeaseEvent }
+  if (problem !== undefined) throw new Error(problem)
+  return { ...fields, kind } as unknown as LeaseEvent
 }
 
-function parsed(line: string): object | undefined {
+function parsed(line: string): object {
   try {
-    const value: unknown = JSON.parse(line)
-    return typeof value === 'object' && value !== null ? value : undefined
+    return Object(JSON.parse(line)) as object
   } catch {
-    return undefined
+    throw new Error('it is not whole JSON')
   }
 }
 

@@ -1,19 +1,11 @@
 /**
- * The leases of one resource in the order of their grants, on one clock: the monotonic clock of a
- * machine, or the wall clocks of several. A lease is settled when every line that could concern it
- * has been read: then it is compared with those granted before its end, and forgotten, but for the
- * highest fencing token.
+ * The leases of one resource on one clock: the monotonic clock of a machine, or the wall clocks of
+ * several. Each lease is compared with those that were granted before its end.
  */
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { LeaseRecord } from './lease-record.ts'
 
 export type Conflict = 'overlap' | 'slots-differ' | 'token-order' | 'token-repeated'
-
-export interface TimelineSettings {
-  readonly clock: 'machine' | 'wall'
-  /** By how much two readings of the clock may differ at one moment. */
-  readonly uncertaintyMs: number
-}
 
 /** A lease on one name: the resource, or one slot of it. */
 export interface TimelineEntry {
@@ -21,111 +13,71 @@ export interface TimelineEntry {
   readonly record: LeaseRecord
 }
 
-export interface TimelineReport {
-  /** `overlapMs` is 0 for a conflict of tokens. */
-  conflict(kind: Conflict, first: TimelineEntry, second: TimelineEntry, overlapMs: number): void
-  /** Two leases of different machines, too close together for their clocks. */
-  uncertain(): void
+export interface TimelineClock {
+  start(record: LeaseRecord): number
+  end(record: LeaseRecord): number
+  /** By how much two readings of the clock may differ at one moment. */
+  readonly uncertaintyMs: number
+  /** Whether leases are compared on this clock. */
+  compares(a: LeaseRecord, b: LeaseRecord): boolean
 }
 
-/** The fencing tokens of one name, of leases that are settled. */
-interface Tokens {
-  /** The highest of those that surely ended before the leases to come. */
-  highest: TimelineEntry | undefined
-  recent: readonly TimelineEntry[]
+/** Leases of one machine are compared on its own clock, which is exact. */
+export const MACHINE_CLOCK: TimelineClock = {
+  start: ({ grantedMs }) => grantedMs,
+  end: ({ trustedUntilMs }) => trustedUntilMs,
+  uncertaintyMs: 0,
+  compares: () => true,
 }
 
-export class Timeline {
-  readonly #settings: TimelineSettings
-  /** Ordered by grant. */
-  #entries: TimelineEntry[] = []
-  readonly #tokens = new Map<string, Tokens>()
-  /** The latest end of a lease that is forgotten. */
-  #forgottenUntilMs = -Infinity
-
-  constructor(settings: TimelineSettings) {
-    this.#settings = settings
+export function wallClock(uncertaintyMs: number): TimelineClock {
+  return {
+    start: ({ grantedWallMs }) => grantedWallMs,
+    end: ({ trustedUntilWallMs }) => trustedUntilWallMs,
+    uncertaintyMs,
+    compares: (a, b) => a.machine !== b.machine,
   }
+}
 
-  /** False where it is too late: what it could conflict with may have been forgotten. */
-  add(entry: TimelineEntry): boolean {
-    const grantedMs = this.#start(entry)
-    const after = this.#entries.findLastIndex((other) => this.#start(other) <= grantedMs)
-    this.#entries.splice(after + 1, 0, entry)
-    return grantedMs >= this.#forgottenUntilMs
+export interface FoundConflict {
+  /** `uncertain`: leases of different machines, too close together for their clocks. */
+  readonly kind: Conflict | 'uncertain'
+  readonly first: TimelineEntry
+  readonly second: TimelineEntry
+  /** 0 for a conflict of tokens. */
+  readonly overlapMs: number
+}
+
+export function* conflictsOf(
+  leases: readonly TimelineEntry[],
+  clock: TimelineClock,
+): Generator<FoundConflict> {
+  const entries = [...leases].sort((a, b) => clock.start(a.record) - clock.start(b.record))
+  const byName = new Map<string, TimelineEntry[]>()
+  for (const [index, entry] of entries.entries()) {
+    yield* withLater(entry, entries, index + 1, clock)
+    getOrInsert(byName, entry.name, () => []).push(entry)
   }
+  for (const ofName of byName.values()) yield* ofTokens(ofName, clock)
+}
 
-  /**
-   * Settles the leases that ended before `untilMs`; nothing that is read later began before that.
-   */
-  settle(untilMs: number, report: TimelineReport): void {
-    let done = 0
-    for (const entry of this.#entries) {
-      if (this.#end(entry) >= untilMs) break
-      this.#compare(entry, ++done, report)
-      this.#checkToken(entry, report)
-      this.#forgottenUntilMs = Math.max(this.#forgottenUntilMs, this.#end(entry))
-    }
-    if (done > 0) this.#entries = this.#entries.slice(done)
-  }
-
-  #start({ record }: TimelineEntry): number {
-    return this.#settings.clock === 'machine' ? record.grantedMs : record.grantedWallMs
-  }
-
-  #end({ record }: TimelineEntry): number {
-    return this.#settings.clock === 'machine' ? record.trustedUntilMs : record.trustedUntilWallMs
-  }
-
-  /** Leases of one machine are compared on its own clock, which is exact. */
-  #comparable(a: TimelineEntry, b: TimelineEntry): boolean {
-    return this.#settings.clock === 'machine' || a.record.machine !== b.record.machine
-  }
-
-  #compare(entry: TimelineEntry, from: number, report: TimelineReport): void {
-    const { uncertaintyMs } = this.#settings
-    const endMs = this.#end(entry)
-    for (let index = from; index < this.#entries.length; index++) {
-      const other = this.#entries[index]
-      if (other === undefined || this.#start(other) >= endMs + uncertaintyMs) return
-      if (!this.#comparable(entry, other)) continue
-      const kind = conflictOf(entry, other)
-      if (kind === undefined) continue
-      const overlapMs = Math.min(endMs, this.#end(other)) - this.#start(other)
-      if (overlapMs > uncertaintyMs) report.conflict(kind, entry, other, overlapMs)
-      else if (overlapMs > -uncertaintyMs) report.uncertain()
-    }
-  }
-
-  #checkToken(entry: TimelineEntry, report: TimelineReport): void {
-    const tokens = getOrInsert(this.#tokens, entry.name, () => ({
-      highest: undefined,
-      recent: [],
-    }))
-    this.#forgetRecent(tokens, this.#start(entry))
-    const { highest, recent } = tokens
-    const mine = entry.record.fencingToken
-    const isRival = (other: TimelineEntry): boolean => this.#comparable(other, entry)
-    const ended = highest !== undefined && isRival(highest) ? [highest] : []
-    const rivals = [...ended, ...recent.filter(isRival)]
-    const same = rivals.find(({ record }) => record.fencingToken === mine)
-    const higher = ended.find(({ record }) => record.fencingToken > mine)
-    if (same !== undefined) report.conflict('token-repeated', same, entry, 0)
-    else if (higher !== undefined) report.conflict('token-order', higher, entry, 0)
-    tokens.recent = [...recent, entry]
-  }
-
-  /**
-   * Of those that ended before `startMs`, also by another clock, only the highest token matters.
-   */
-  #forgetRecent(tokens: Tokens, startMs: number): void {
-    const isOver = (entry: TimelineEntry): boolean =>
-      this.#end(entry) + this.#settings.uncertaintyMs <= startMs
-    for (const entry of tokens.recent.filter(isOver)) {
-      const highest = tokens.highest?.record.fencingToken ?? -Infinity
-      if (entry.record.fencingToken > highest) tokens.highest = entry
-    }
-    tokens.recent = tokens.recent.filter((entry) => !isOver(entry))
+function* withLater(
+  first: TimelineEntry,
+  entries: readonly TimelineEntry[],
+  from: number,
+  clock: TimelineClock,
+): Generator<FoundConflict> {
+  const { uncertaintyMs } = clock
+  const endMs = clock.end(first.record)
+  for (let index = from; index < entries.length; index++) {
+    const second = entries[index]
+    if (second === undefined || clock.start(second.record) >= endMs + uncertaintyMs) return
+    if (!clock.compares(first.record, second.record)) continue
+    const kind = conflictOf(first, second)
+    if (kind === undefined) continue
+    const overlapMs = Math.min(endMs, clock.end(second.record)) - clock.start(second.record)
+    if (overlapMs > uncertaintyMs) yield { kind, first, second, overlapMs }
+    else if (overlapMs > -uncertaintyMs) yield { kind: 'uncertain', first, second, overlapMs }
   }
 }
 
@@ -133,4 +85,37 @@ export class Timeline {
 function conflictOf(a: TimelineEntry, b: TimelineEntry): Conflict | undefined {
   if (a.name === b.name) return 'overlap'
   return a.record.slots === b.record.slots ? undefined : 'slots-differ'
+}
+
+/** Of the leases that ended before the next one began, only the highest token matters. */
+function* ofTokens(
+  entries: readonly TimelineEntry[],
+  clock: TimelineClock,
+): Generator<FoundConflict> {
+  let ended: readonly TimelineEntry[] = []
+  let recent: readonly TimelineEntry[] = []
+  for (const second of entries) {
+    const startMs = clock.start(second.record)
+    const isOver = ({ record }: TimelineEntry): boolean =>
+      clock.end(record) + clock.uncertaintyMs <= startMs
+    ended = highestOf([...ended, ...recent.filter(isOver)])
+    recent = recent.filter((other) => !isOver(other))
+    const mine = second.record.fencingToken
+    const rivals = [...ended, ...recent].filter(({ record }) =>
+      clock.compares(record, second.record),
+    )
+    const same = rivals.find(({ record }) => record.fencingToken === mine)
+    const higher = rivals.find((other) => ended.includes(other) && other.record.fencingToken > mine)
+    if (same !== undefined) {
+      yield { kind: 'token-repeated', first: same, second, overlapMs: 0 }
+    } else if (higher !== undefined) {
+      yield { kind: 'token-order', first: higher, second, overlapMs: 0 }
+    }
+    recent = [...recent, second]
+  }
+}
+
+function highestOf(entries: readonly TimelineEntry[]): readonly TimelineEntry[] {
+  const most = Math.max(...entries.map(({ record }) => record.fencingToken))
+  return entries.filter(({ record }) => record.fencingToken === most).slice(0, 1)
 }

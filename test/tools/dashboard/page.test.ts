@@ -70,7 +70,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
   }
 
   /**
-   * Leases of two workers, of which one is in this process, and two lines. Ends when it is told.
+   * Leases of two workers, and two lines. Ends when it is told.
    */
   async function busy(): Promise<Gate> {
     const other = await fixture.redlock(LONG)
@@ -78,10 +78,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
       await granted(other, name, { autoExtend: true })
     }
     const work = gate()
-    await invoiceWorker(fixture, async (lease) => {
-      await lease.step('load', () => 1)
-      await lease.step('charge', () => work.opened)
-    })
+    await invoiceWorker(fixture, () => work.opened)
     const queue = invoices(fixture)
     for (const customer of ['42', '42', '7', '42', '7', '42', '42', '1']) {
       await queue.add('invoice', { customer })
@@ -129,12 +126,12 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     work.open()
   })
 
-  test('shows masters, leases with holder, step, votes and time left, and lines with reasons', async () => {
+  test('shows masters, leases with holder, job, votes and time left, and lines with reasons', async () => {
     const served = await serve(fixture, { prefix: fixture.namespace })
     const work = await busy()
     const page = await open(served)
     await live(page)
-    await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('charge').waitFor()
+    await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('invoices').waitFor()
     expect(await page.locator('#fleet-summary').innerText()).toBe(
       '5 of 5 masters vote, 3 needed. 2 more may fail.',
     )
@@ -146,7 +143,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     )
     const row = await page.locator('#leases tr', { hasText: 'customer:42' }).innerText()
     expect(row).toMatch(
-      /held\s+worker-1:4711 \(.{6}…\)\s+invoices \d+, for [\d.]+ m?s\s+charge\s+[\d.]+ s\s+5 of 5\s+\d{16}/,
+      /held\s+worker-1:4711 \(.{6}…\)\s+invoices \d+, for [\d.]+ m?s\s+[\d.]+ s\s+5 of 5\s+\d{16}/,
     )
     const line = page.locator('#lines tr', { hasText: 'customer:42' })
     await line.getByText('is running').waitFor()
@@ -408,19 +405,6 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(buttons?.height).toBeGreaterThanOrEqual(44)
   })
 
-  test('moves nothing for a user who asks for reduced motion', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'customer:1')
-    const page = await open(await serve(fixture), '/', { ...DESK, reducedMotion: 'reduce' })
-    await page.getByRole('link', { name: 'customer:1' }).waitFor()
-    await granted(redlock, 'customer:2')
-    await page.locator('tr.fresh').first().waitFor()
-    const animation = await page.evaluate<string>(
-      "getComputedStyle(document.querySelector('tr.fresh')).animationName",
-    )
-    expect(animation).toBe('none')
-  })
-
   // DASHBOARD_SCREENSHOTS=docs/images npx vitest run test/tools/dashboard/page.test.ts -t pictures
   test('takes the pictures of the pages', { timeout: 180_000 }, async () => {
     await mkdir(PICTURES, { recursive: true })
@@ -438,7 +422,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     ] as const) {
       for (const colorScheme of ['light', 'dark'] as const) {
         const page = await open(served, '/', { ...size, colorScheme })
-        await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('charge').waitFor()
+        await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('invoices').waitFor()
         await page.locator('#seen-rates dd').first().waitFor()
         const path = join(PICTURES, `dashboard-${width}-${colorScheme}.png`)
         const shot = await page.screenshot({ path, fullPage: width === 1280 })

@@ -1,6 +1,5 @@
 /**
- * What the page is told: leases, lines, changes and this process's own numbers, from real servers,
- * within bounds.
+ * What the page is told: leases, lines and changes, from real servers, within bounds.
  */
 import { describe, expect, test } from 'vitest'
 import { Redis } from 'ioredis'
@@ -10,7 +9,6 @@ import type { DashboardState } from '../../../src/tools/dashboard/state.ts'
 import { gate, invoices, invoiceWorker, serve } from './harness.ts'
 
 const fixture = useFleet({ masters: 5 })
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const LONG = { leaseMs: 15_000, maxLeaseMs: 20_000 }
 
 test('the fleet, and live leases with holder, time left and votes', async () => {
@@ -40,56 +38,6 @@ test('masters that are away are named, and passwords are not', async () => {
   expect(state.fleet.masters[1]?.state).toBe('unreachable')
   expect(state.fleet.findings.map(({ code }) => code)).toContain('unreachable')
   expect(JSON.stringify(state)).not.toContain('secret-word')
-})
-
-test('the step that each lease of this process is at, and how many were granted, extended, lost', async () => {
-  const served = await serve(fixture)
-  const [charging, mailing] = [gate(), gate()]
-  await invoiceWorker(fixture, async (lease) => {
-    await lease.step('charge', () => charging.opened)
-    await lease.step('mail', () => mailing.opened)
-  })
-  await invoices(fixture).add('x', { customer: '42' })
-  const step = async (): Promise<string | undefined> => (await served.state()).leases.rows[0]?.step
-  await until('it charges', async () => (await step()) === 'charge')
-  charging.open()
-  await until('it mails', async () => (await step()) === 'mail')
-  // Whoever deletes the keys of a lease takes it away.
-  for (const { url } of fixture.fleet.masters) {
-    const redis = new Redis(url)
-    await redis.del(`${fixture.namespace}:lease:customer:42`)
-    redis.disconnect()
-  }
-  await until('the loss is seen', async () => (await served.state()).process?.losses.length === 1)
-  const { process } = await served.state()
-  expect(process?.counts).toMatchObject({ granted: 1, lost: 1 })
-  expect(process?.losses[0]).toMatchObject({ resources: ['customer:42'], reason: 'majority-gone' })
-  mailing.open()
-})
-
-test('shows the step of a job that runs under the lease of the one before it', async () => {
-  const served = await serve(fixture)
-  const charging = gate()
-  const tokens: number[] = []
-  // Before the worker comes, and each long enough to know who follows: else nothing is passed on.
-  const data = { customer: '42' }
-  await invoices(fixture).addBulk(['a', 'b', 'c'].map((name) => ({ name, data })))
-  await invoiceWorker(fixture, async (lease) => {
-    tokens.push(lease.fencingToken)
-    await pause(100)
-    if (tokens.length === 3) await lease.step('charge', () => charging.opened)
-  })
-  await until('it charges', async () => (await served.state()).leases.rows[0]?.step === 'charge')
-  const [row] = (await served.state()).leases.rows
-  charging.open()
-  // What the masters know is the token of the grant.
-  const granted = tokens[0] ?? 0
-  expect(row?.fencingToken).toBe(granted)
-  expect(tokens).toEqual([granted, granted + 1, granted + 2])
-})
-
-test('says that steps are unknown in a process without a Redlock', async () => {
-  expect((await (await serve(fixture)).state()).process).toBeNull()
 })
 
 describe('lines', () => {
@@ -269,7 +217,7 @@ describe('the command', () => {
     await using program = runningCli(['dashboard', '--port', '0'], env)
     const [, base = ''] = await program.line(/dashboard at (http:\/\/127\.0\.0\.1:\d+)\//)
     const answer = await fetch(`${base}/state`)
-    expect(await answer.json()).toMatchObject({ fleet: { voting: 5 }, process: null })
+    expect(await answer.json()).toMatchObject({ fleet: { voting: 5 } })
     program.interrupt()
     expect((await program.end()).code).toBe(130)
   })

@@ -2,7 +2,6 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { addAbortSignal } from 'node:stream'
 import type { Command } from 'commander'
-import { systemClock } from '../../../clock.ts'
 import { messageOf } from '../../../message-of.ts'
 import type { HistoryVerdict } from '../../verify/history-checker.ts'
 import { linesOf, verifyHistory, type HistorySource } from '../../verify/verify-history.ts'
@@ -16,12 +15,9 @@ import { table } from '../table.ts'
 
 interface VerifyFlags extends SharedFlags {
   readonly clockSkewMs: string
-  readonly windowMs: string
   readonly allowMissing?: boolean
 }
 
-const IN_PLACE_EVERY_MS = 100
-const LINE_EVERY_MS = 5_000
 const DAY_MS = 86_400_000
 
 export function verifyCommand(): Command {
@@ -36,7 +32,6 @@ export function verifyCommand(): Command {
     examples: ['verify worker-1.ndjson worker-2.ndjson', 'verify --json - < all.ndjson'],
   })
     .option('--clock-skew-ms <n>', 'how far wall clocks of machines may be apart', '250')
-    .option('--window-ms <n>', 'how far lines may be out of order', '60000')
     .option('--allow-missing', 'exit code 0 if lines are missing and the others are right')
     .action(running(verify))
 }
@@ -44,19 +39,10 @@ export function verifyCommand(): Command {
 async function verify(cli: Cli, files: readonly string[], flags: VerifyFlags): Promise<ExitCode> {
   const { out, signal } = cli
   const clockSkewMs = numberFlag('--clock-skew-ms', flags.clockSkewMs, 0, DAY_MS)
-  const windowMs = numberFlag('--window-ms', flags.windowMs, 0, DAY_MS)
   if (new Set(files).size < files.length) throw new UsageError('A file is named twice')
   const sources = await Promise.all(files.map((file) => sourceOf(file, signal)))
-  const progress = new ReadingProgress(out)
-  const verdict = await verifyHistory(sources, {
-    ...{ clockSkewMs, windowMs },
-    onLine: () => {
-      progress.read()
-    },
-  })
-  progress.end()
-  const { lines } = progress
-  out.result({ ...verdict, lines, files: files.length }, () => describe(out, verdict, lines))
+  const verdict = await verifyHistory(sources, { clockSkewMs })
+  out.result({ ...verdict, files: files.length }, () => describe(out, verdict))
   const isAllowed = verdict.verdict === 'incomplete' && flags.allowMissing === true
   return isAllowed ? EXIT.done : VERDICTS[verdict.verdict][1]
 }
@@ -73,35 +59,6 @@ async function sourceOf(path: string, signal: AbortSignal): Promise<HistorySourc
   return { name: path, lines: linesOf(() => addAbortSignal(signal, createReadStream(path))) }
 }
 
-/** How much has been read: in place where people watch, a line now and then otherwise. */
-class ReadingProgress {
-  readonly #out: Output
-  #shownAt = systemClock.now()
-  #isDrawn = false
-  lines = 0
-
-  constructor(out: Output) {
-    this.#out = out
-  }
-
-  read(): void {
-    if (++this.lines % 1_000 !== 0) return
-    const now = systemClock.now()
-    const inPlace = this.#out.isWatched
-    if (now - this.#shownAt < (inPlace ? IN_PLACE_EVERY_MS : LINE_EVERY_MS)) return
-    this.#shownAt = now
-    this.#isDrawn ||= inPlace
-    const { lines } = this
-    if (inPlace) this.#out.progress(`${lines} lines read`)
-    else this.#out.note(`${lines} lines read`, { event: 'progress', lines })
-  }
-
-  /** The line is free again. */
-  end(): void {
-    if (this.#isDrawn) this.#out.progress('')
-  }
-}
-
 const VERDICTS = {
   clean: ['green', EXIT.done, 'clean: no violation, and no line is missing'],
   violated: ['red', EXIT.attention, 'VIOLATED'],
@@ -113,8 +70,8 @@ const VERDICTS = {
   ],
 } as const
 
-function describe(out: Output, verdict: HistoryVerdict, lines: number): string {
-  const { leases, resources, locks, machines, endings, extensions, uncertain } = verdict
+function describe(out: Output, verdict: HistoryVerdict): string {
+  const { lines, leases, resources, locks, machines, endings, extensions, uncertain } = verdict
   const [style, , words] = VERDICTS[verdict.verdict]
   if (verdict.verdict === 'empty') return `${lines} lines read\n\n${out.paint(style, words)}`
   const notJudged = `${uncertain} pairs on different machines were within ${verdict.clockSkewMs} ms: not judged`

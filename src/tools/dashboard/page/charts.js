@@ -1,6 +1,6 @@
 /** Small charts of the last minutes: what each number is now, and how it came there. */
 import { byId, element, setText } from './rows.js'
-import { clockTime, whole } from './words.js'
+import { whole } from './words.js'
 
 const SVG = 'http://www.w3.org/2000/svg'
 const WIDTH = 160
@@ -34,19 +34,14 @@ function makeChart() {
 
 function drawChart(chart, name, history, valueOf, words) {
   const points = history.map((sample) => ({ at: sample.at, value: valueOf(sample) ?? null }))
-  const known = points.filter(({ value }) => value !== null)
   const last = points.at(-1)?.value ?? null
   const [text] = chart.querySelectorAll('span')
   setText(chart.querySelector('dt'), name)
   setText(text, last === null ? 'not known' : words(last))
-  const most = Math.max(1, ...known.map(({ value }) => value))
+  const most = Math.max(1, ...points.map(({ value }) => value ?? 0))
   const from = history[0]?.at ?? 0
   const span = Math.max(1, (history.at(-1)?.at ?? 0) - from)
   chart.querySelector('path').setAttribute('d', pathOf(points, from, span, most))
-  chart.title =
-    known.length < 2
-      ? ''
-      : `${name} since ${clockTime(from)}: at most ${words(Math.max(...known.map(({ value }) => value)))}`
 }
 
 /** A line with a gap wherever the number is not known. */

@@ -2,7 +2,7 @@
 import { drawCharts } from './charts.js'
 import { drawResource, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'
-import { drawFleet, drawLeases, drawLines, drawProcess, drawQueues, drawSeen } from './sections.js'
+import { drawFleet, drawLeases, drawLines, drawQueues, drawSeen } from './sections.js'
 import { clockTime, count, duration } from './words.js'
 
 /** After this many snapshot periods without news, and at least this time, what is shown is old. */
@@ -32,10 +32,9 @@ function draw(state) {
   drawCharts(history)
   drawQueues(queues)
   drawLines(lines, search)
-  drawLeases(leases, state.process !== null, state)
+  drawLeases(leases, state)
   page.number = leases.page
   drawSeen(changes)
-  drawProcess(state.process)
   document.title = `${fleet.healthy ? '' : '⚠ '}${fleet.voting}/${fleet.masters.length} – bullmq-redlock`
   if (search !== '') say(`search ${search}`, `${count(leases.matching, 'lease')} found`)
 }

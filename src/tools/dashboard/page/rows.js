@@ -92,7 +92,6 @@ export function syncRows(id, items, keyOf, cellsOf) {
   table.hidden = items.length === 0
   const wanted = new Set(items.map(keyOf))
   const rows = new Map([...body.children].map((row) => [row.dataset.key, row]))
-  const hadRows = rows.size > 0
   for (const [key, row] of rows) {
     if (wanted.has(key)) continue
     // The focus of a row that goes moves to the heading above it, and not to the top of the page.
@@ -103,7 +102,6 @@ export function syncRows(id, items, keyOf, cellsOf) {
   for (const item of items) {
     const key = keyOf(item)
     const row = rows.get(key) ?? element('tr', { role: 'row', 'data-key': key })
-    if (!rows.has(key) && hadRows) row.className = 'fresh'
     syncCells(row, columns, cellsOf(item))
     if (place === row) place = row.nextElementSibling
     else body.insertBefore(row, place)
@@ -136,7 +134,7 @@ function syncCells(row, columns, cells) {
 const NOTHING = '–'
 
 /** On a phone these have a line of their own. */
-const WIDE = ['Holder', 'Job', 'First jobs', 'Waits for', 'Reason']
+const WIDE = ['Holder', 'Job', 'First jobs', 'Waits for']
 
 export function drawRates(target, counts, overMs) {
   const wanted = Object.entries(counts)

@@ -12,7 +12,7 @@ import {
   syncRows,
   tableOf,
 } from './rows.js'
-import { clockTime, count, duration, known, limitsInWords, REASONS, whole } from './words.js'
+import { clockTime, count, duration, known, limitsInWords, whole } from './words.js'
 
 export function drawFleet({ quorum, voting, margin, masters, findings: found }) {
   const spare =
@@ -64,20 +64,20 @@ function findings(group) {
   const [{ severity, fix }] = group
   return element(
     'li',
-    { 'data-severity': severity },
+    {},
     ...group.map(({ where, fact }) =>
       element(
         'span',
-        { className: 'fact' },
-        element('strong', { textContent: severity }),
+        {},
+        element('strong', { 'data-state': severity, textContent: severity }),
         ` ${where}: ${fact}`,
       ),
     ),
-    element('span', { className: 'fix', textContent: `Fix: ${fix}` }),
+    element('span', { className: 'quiet', textContent: `Fix: ${fix}` }),
   )
 }
 
-export function drawLeases(leases, withSteps, { search, lines, bullBoard }) {
+export function drawLeases(leases, { search, lines, bullBoard }) {
   const { rows, matching, truncated, masters, sort, page, pages } = leases
   const which = search === '' ? '' : ` with “${search}” in the name`
   const more = truncated
@@ -93,25 +93,16 @@ export function drawLeases(leases, withSteps, { search, lines, bullBoard }) {
   byId('leases-summary').dataset.state = leases.known ? '' : 'bad'
   drawPager(page, pages)
   byId('sort').value = sort
-  const { dataset } = tableOf('leases')
-  dataset.steps = withSteps ? 'known' : 'unknown'
-  dataset.jobs = lines === null ? 'unknown' : 'known'
-  setText(
-    byId('steps-note'),
-    withSteps
-      ? 'Steps are shown for the leases of this process.'
-      : 'Only a worker’s own process knows the step of a job. Mount this page there to see it.',
-  )
+  tableOf('leases').dataset.jobs = lines === null ? 'unknown' : 'known'
   syncRows(
     'leases',
     rows,
     ({ resource, holder }) => `${resource}\n${holder}`,
-    ({ resource, state, holder, fencingToken, freeInMs, votes, step, job }) => [
+    ({ resource, state, holder, fencingToken, freeInMs, votes, job }) => [
       resourceLink(resource),
       stateOf(state),
       holder,
       known(job, (its) => jobCell(its, bullBoard)),
-      step,
       duration(freeInMs),
       `${votes} of ${masters}`,
       known(fencingToken, String),
@@ -216,32 +207,4 @@ function seenSummary(overMs, unknown) {
   if (unknown !== undefined) return `Rates are not known: ${unknown}.`
   if (overMs === 0) return 'Rates are known after the second look.'
   return `Leases over the last ${duration(overMs)}. A lease that began and ended between two looks was not seen.`
-}
-
-export function drawProcess(report) {
-  const losses = report?.losses ?? []
-  setText(byId('process-summary'), processSummary(report))
-  drawRates(byId('process-rates'), report?.counts ?? {}, report?.overMs ?? 0)
-  syncRows(
-    'losses',
-    losses,
-    ({ fencingToken, at }) => `${fencingToken} ${at}`,
-    ({ resources, reason, fencingToken, at }) => [
-      resources.join(' + '),
-      REASONS[reason] ?? reason,
-      String(fencingToken),
-      clockTime(at),
-    ],
-  )
-  say('losses', losses.length === 0 ? '' : `A lease was lost: ${losses[0].resources.join(' + ')}`)
-}
-
-function processSummary(report) {
-  if (report === null) {
-    return (
-      'No Redlock or worker runs in the process that serves this page. Only the workers’ processes know exact rates, and why a ' +
-      'lease was lost: mount this page there, or scrape their /metrics.'
-    )
-  }
-  return `Attempts, leases and jobs over the last ${duration(report.overMs)}.`
 }

@@ -40,10 +40,3 @@ export function limitsInWords({ paused, asleepUntil, slots, rate }) {
   }
   return words.length === 0 ? undefined : words.join('; ')
 }
-
-export const REASONS = {
-  lapsed: 'its time ran out before it could be extended',
-  'majority-gone': 'a majority of the masters no longer had it',
-  'max-hold': 'it was held for as long as maxHoldMs allows',
-  'max-extensions': 'it was extended as often as maxExtensions allows',
-}

@@ -5,9 +5,10 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Lease } from '../lock/lease.ts'
-import type { LeaseOptions } from '../lock/acquire-options.ts'
-import type { Capability, LockService } from '../lock/lock-service.ts'
+import type { Lease } from '../../src/lock/lease.ts'
+import type { LeaseOptions } from '../../src/lock/acquire-options.ts'
+import type { Capability, LockService } from '../../src/lock/lock-service.ts'
+import type { TestNetwork } from '../../src/testing/index.ts'
 
 /** The lock service that is tested. */
 export interface LockServiceUnderTest {
@@ -21,16 +22,6 @@ export interface LockServiceUnderTest {
    * out.
    */
   readonly network?: TestNetwork
-}
-
-/** Faults between clients and servers. */
-export interface TestNetwork {
-  /** Replies arrive this much later; 0 ends it. */
-  delayReplies(delayMs: number): void
-  /** Nothing arrives in either direction, and no connection is closed. */
-  cut(): Promise<void>
-  /** As before. Broken connections may have to be made anew. */
-  heal(): Promise<void>
 }
 
 /** One case: what must hold, and a function that finds out. */
@@ -83,13 +74,8 @@ const CASES: readonly {
 ]
 
 /**
- * What every lock service must do, as cases for any test runner. A case passes where the service
- * `lacks` what it needs. Without `network`, cases that need a fault are left out.
- * @example
- * ```ts
- * const open = async (): Promise<LockService> => new Redlock({ masters, leaseMs: 1_000 })
- * for (const { name, run } of lockServiceCases({ open })) test(name, run)
- * ```
+ * A case passes where the service `lacks` what it needs. Without `network`, cases that need a fault
+ * are left out.
  */
 export function lockServiceCases(service: LockServiceUnderTest): readonly LockServiceCase[] {
   return CASES.filter(({ needs }) => needs !== 'network' || service.network !== undefined).map(
