@@ -10,7 +10,7 @@ import { compileShim } from '../../faults/shimmed-clock.ts'
 import { ask } from '../../testing/ask.ts'
 import { cli, fleetEnv } from './run-cli.ts'
 
-// Every command is a process of its own, and this machine may be busy.
+// This machine may be busy.
 vi.setConfig({ testTimeout: 60_000 })
 
 const NAMESPACE = 'doctor'

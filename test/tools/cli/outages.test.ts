@@ -12,7 +12,7 @@ import { watchLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
 import { cli, fleetEnv, runningCli } from './run-cli.ts'
 
-// Every command is a process of its own, and this machine may be busy.
+// This machine may be busy.
 vi.setConfig({ testTimeout: 90_000 })
 
 const leaks = watchLeaks()
