@@ -75,13 +75,13 @@ class Exited extends Error {}
 /** Shows a command its surroundings, and the test its own. Returns how to end that. */
 function surround(): () => void {
   const restores = [show('env'), show('stdin'), capture('stdout', 'out'), capture('stderr', 'err')]
-  const { exit } = process
-  process.exit = (code) => {
-    process.exitCode = code
-    throw new Exited()
-  }
+  restores.push(
+    replace(process, 'exit', (code) => {
+      process.exitCode = code
+      throw new Exited()
+    }),
+  )
   return () => {
-    process.exit = exit
     for (const restore of restores) restore()
   }
 }
@@ -94,15 +94,24 @@ function show(name: 'env' | 'stdin'): () => void {
 }
 
 function capture(name: 'stdout' | 'stderr', as: 'out' | 'err'): () => void {
-  const { [name]: stream } = process
-  const { write } = stream
-  stream.write = (...args: unknown[]) => {
+  const stream = process[name]
+  const write = stream.write.bind(stream) as (...args: unknown[]) => boolean
+  return replace(stream, 'write', (...args: unknown[]) => {
     const seen = surroundings.getStore()
-    if (seen === undefined) return Reflect.apply(write, stream, args) as boolean
+    if (seen === undefined) return write(...args)
     seen[as] += String(args[0])
     return true
-  }
-  return () => (stream.write = write)
+  })
+}
+
+function replace<Owner, Name extends keyof Owner>(
+  owner: Owner,
+  name: Name,
+  by: Owner[Name],
+): () => void {
+  const own = owner[name]
+  owner[name] = by
+  return () => (owner[name] = own)
 }
 
 /** The command line's program as a shell would start it. */
