@@ -1,5 +1,5 @@
 /** BullMQ workers in processes of their own, to be killed and replaced while their jobs run. */
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
@@ -9,6 +9,7 @@ import { storeDisorder } from './checkers/fenced-store.ts'
 import type { WriteRecord } from './history.ts'
 import type { CustomerJob, JobState, Sighting, Stop, WorkerSetup } from './job-states.ts'
 import { FencedStore } from './store.ts'
+import { forkProgram } from '../support/programs.ts'
 
 const LEAVE_LIMIT_MS = 15_000
 const MAX_ADD_TRIES = 50
@@ -102,8 +103,8 @@ export class WorkerProcesses {
   }
 
   #startWorker(): ChildProcess {
-    const child = fork(new URL('worker-child.ts', import.meta.url), [JSON.stringify(this.#setup)], {
-      execArgv: ['--import', import.meta.resolve('tsx')],
+    const program = new URL('worker-child.ts', import.meta.url)
+    const child = forkProgram(program, [JSON.stringify(this.#setup)], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     child.on('message', (message) => {

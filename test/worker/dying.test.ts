@@ -1,5 +1,5 @@
 /** kill -9 at every point of a job's way: the line goes on, in order, and nothing is lost. */
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
@@ -7,14 +7,14 @@ import { LockedQueue } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import type { DyingSetup, Point } from './dying-child.ts'
 import type { ProducingSetup } from './producing-child.ts'
+import { forkProgram } from '../support/programs.ts'
 
 const fixture = useFleet({ masters: 3 })
 const LEASE_MS = 800
 const READY_LIMIT_MS = 20_000
 
 async function start(setup: DyingSetup): Promise<ChildProcess> {
-  const child = fork(new URL('dying-child.ts', import.meta.url), [JSON.stringify(setup)], {
-    execArgv: ['--import', import.meta.resolve('tsx')],
+  const child = forkProgram(new URL('dying-child.ts', import.meta.url), [JSON.stringify(setup)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   fixture.defer(async () => {
@@ -70,9 +70,7 @@ test('a producer: each job that it has stored has its place', async () => {
   const connection = { host: fleet.queue.host, port: fleet.queue.port }
   // With a place in a second trip, about half of the producers would die before it.
   const setup: ProducingSetup = { queue: namespace, connection, producers: 20 }
-  const child = fork(new URL('producing-child.ts', import.meta.url), [JSON.stringify(setup)], {
-    execArgv: ['--import', import.meta.resolve('tsx')],
-  })
+  const child = forkProgram(new URL('producing-child.ts', import.meta.url), [JSON.stringify(setup)])
   const died = once(child, 'exit')
   fixture.defer(async () => {
     child.kill('SIGKILL')

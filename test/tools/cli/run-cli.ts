@@ -3,19 +3,14 @@
  * a process each. What stays, `work` and the dashboard, is a process.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { readdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { CommanderError } from 'commander'
 import { EXIT } from '../../../src/tools/cli/exit-code.ts'
 import { buildProgram } from '../../../src/tools/cli/program.ts'
-import { nodeArgs, Program } from '../../workers/program.ts'
+import { nodeArgs } from '../../support/programs.ts'
+import { Program } from '../../workers/program.ts'
 
-const ROOT = join(import.meta.dirname, '..', '..', '..')
-const SOURCE = 'src/tools/cli/main.ts'
-export const COMPILED = 'dist/cli.js'
-/** Compiled, where that is newer than every source: it starts in a third of the time. */
-const MAIN = isBuilt(COMPILED) ? COMPILED : SOURCE
+const MAIN = 'src/tools/cli/main.ts'
 
 export interface Said {
   readonly code: number
@@ -77,7 +72,7 @@ function surround(): () => void {
   const restores = [show('env'), show('stdin'), capture('stdout', 'out'), capture('stderr', 'err')]
   restores.push(
     replace(process, 'exit', (code) => {
-      process.exitCode = code
+      process.exitCode = code ?? undefined
       throw new Exited()
     }),
   )
@@ -120,9 +115,13 @@ export function cliInShell(args: readonly string[]): string {
 }
 
 /** A command that is still running: wait for its lines, send it signals. */
-export function runningCli(args: readonly string[], env: NodeJS.ProcessEnv = {}): Program {
-  // The modules of `work` are TypeScript here, and import the sources.
-  return new Program(args[0] === 'work' ? SOURCE : MAIN, args, env)
+export function runningCli(
+  [command = '', ...args]: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Program {
+  const [module = '', ...flags] = args
+  const compiled = command === 'work' ? [nodeArgs(module).at(-1) ?? '', ...flags] : args
+  return new Program(MAIN, [command, ...compiled], env)
 }
 
 /** The environment that names a fleet. On a busy machine a healthy server may answer late. */
@@ -137,13 +136,4 @@ export function fleetEnv(
     BULLMQ_REDLOCK_TIMEOUT_MS: '5000',
     ...(queueUrl !== undefined && { BULLMQ_REDLOCK_QUEUE: queueUrl }),
   }
-}
-
-/** Whether a compiled program is newer than every source. */
-export function isBuilt(program: string): boolean {
-  const changedAt = (path: string): number =>
-    statSync(join(ROOT, path), { throwIfNoEntry: false })?.mtimeMs ?? 0
-  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
-  const newest = Math.max(...sources.map((path) => changedAt(join('src', path))))
-  return changedAt(program) > newest
 }
