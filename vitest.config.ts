@@ -24,7 +24,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'tests',
-          include: ['test/**/*.test.ts', 'examples/testing/**/*.test.ts'],
+          include: ['{test,bench,examples/testing}/**/*.test.ts'],
           exclude: [
             ...['**/node_modules/**', 'test/compatibility/**'],
             ...[...SERVICES, ...OUTAGES, ...MODEL, ...PACKAGE],

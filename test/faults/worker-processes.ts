@@ -7,7 +7,7 @@ import { LockedQueue } from '../../src/index.ts'
 import { lostUpdates } from './checkers/lost-updates.ts'
 import { storeDisorder } from './checkers/fenced-store.ts'
 import type { WriteRecord } from './history.ts'
-import type { CustomerJob, JobState, Sighting, Stop, WorkerSetup } from './job-states.ts'
+import type { CustomerJob, Sighting, Stop, WorkerSetup } from './job-states.ts'
 import { FencedStore } from './store.ts'
 import { forkProgram } from '../support/programs.ts'
 
@@ -19,8 +19,6 @@ export class WorkerProcesses {
   readonly #seen: (sighting: Sighting) => void
   readonly #ready = new Set<ChildProcess>()
   readonly #children: ChildProcess[] = []
-  readonly #watchers = new Set<(state: JobState, child: ChildProcess) => void>()
-  readonly states = new Map<JobState, number>()
 
   /** `seen` is told where each job is. */
   constructor(
@@ -40,22 +38,6 @@ export class WorkerProcesses {
 
   get pids(): readonly number[] {
     return this.#children.flatMap(({ pid }) => (pid === undefined ? [] : [pid]))
-  }
-
-  /** Kills the worker that is the next to have a job in this state, and starts another one. */
-  async killAt(state: JobState, signal: AbortSignal): Promise<void> {
-    const doomed = await new Promise<ChildProcess>((resolve, reject) => {
-      const watch = (reached: JobState, child: ChildProcess): void => {
-        if (reached !== state) return
-        this.#watchers.delete(watch)
-        resolve(child)
-      }
-      this.#watchers.add(watch)
-      signal.addEventListener('abort', () => {
-        reject(new Error(`No job was ${state} in time`))
-      })
-    })
-    await this.#replace(doomed)
   }
 
   async killOne(random: number): Promise<void> {
@@ -110,13 +92,7 @@ export class WorkerProcesses {
     child.on('message', (message) => {
       const sighting = message as Sighting
       this.#seen(sighting)
-      const { state } = sighting
-      if (state === 'ready') {
-        this.#ready.add(child)
-        return
-      }
-      this.states.set(state, (this.states.get(state) ?? 0) + 1)
-      for (const watch of this.#watchers) watch(state, child)
+      if (sighting.state === 'ready') this.#ready.add(child)
     })
     return child
   }
