@@ -14,7 +14,7 @@ import {
   type ResourceOf,
   silentLogger,
 } from '../../src/index.ts'
-import { startServer } from '../../src/testing/index.ts'
+import { startFleet, startServer } from '../../src/testing/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { item, Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'

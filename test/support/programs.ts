@@ -1,5 +1,5 @@
 /**
- * Programs that tests start as processes. Before the tests they are compiled, all at once: a process
+ * Programs that tests start as processes. They are compiled before the tests, all at once: a process
  * then starts in a third of the time that it takes through tsx.
  */
 import { fork, type ChildProcess, type ForkOptions } from 'node:child_process'
