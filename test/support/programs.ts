@@ -1,6 +1,6 @@
 /**
- * Programs that tests start as processes. They are compiled before the tests, all at once: a process
- * then starts in a third of the time that it takes through tsx.
+ * Programs that tests start as processes. They are compiled before the tests, all at once: through
+ * tsx a process takes three times as long to start.
  */
 import { fork, type ChildProcess, type ForkOptions } from 'node:child_process'
 import { readFileSync } from 'node:fs'

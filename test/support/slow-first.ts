@@ -16,7 +16,6 @@ const SLOW = [
   'test/stories/tutorial.test.ts',
   'test/worker/dying.test.ts',
   'test/faults/network.test.ts',
-  'test/deploy/promtool.test.ts',
   'test/testing/lock-service-cases.test.ts',
   'test/faults/masters-forget.test.ts',
   'test/compatibility/producers.test.ts',
