@@ -13,7 +13,7 @@ import { until } from '../fixtures.ts'
 import { ask, ping } from '../testing/ask.ts'
 import { examplesOf, packedApp, ROOT, succeeded, type PackedApp } from './packed-app.ts'
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 300_000 })
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 const README = join(ROOT, 'README.md')
 const PAGES = ['README.md', 'docs/recipes.md', 'docs/migration.md']

@@ -11,7 +11,9 @@ import { forkProgram } from '../support/programs.ts'
 
 const fixture = useFleet({ masters: 3 })
 const LEASE_MS = 800
-const READY_LIMIT_MS = 20_000
+/** Nothing here is promised within a time; a busy machine starts a process late. */
+const READY_LIMIT_MS = 60_000
+const LIMIT_MS = 60_000
 
 async function start(setup: DyingSetup): Promise<ChildProcess> {
   const child = forkProgram(new URL('dying-child.ts', import.meta.url), [JSON.stringify(setup)], {
@@ -54,7 +56,7 @@ test.each(points)(
     await queue.addBulk([1, 2, 3, 4].map((nr) => ({ name: 'charge', data: { nr } })))
     expect((await died)[1]).toBe('SIGKILL')
     await start({ ...setup, point: 'never' })
-    await until('all are done', async () => (await queue.getCompletedCount()) === 4, 20_000)
+    await until('all are done', async () => (await queue.getCompletedCount()) === 4, LIMIT_MS)
     const redis = new Redis({ ...connection })
     const starts = (await redis.lrange(`${namespace}:starts`, 0, -1)).map(Number)
     redis.disconnect()
@@ -62,7 +64,7 @@ test.each(points)(
     expect(starts).toEqual([...starts].sort((a, b) => a - b))
     expect([...new Set(starts)]).toEqual([1, 2, 3, 4])
   },
-  45_000,
+  4 * LIMIT_MS,
 )
 
 test('a producer: each job that it has stored has its place', async () => {
@@ -93,4 +95,4 @@ test('a producer: each job that it has stored has its place', async () => {
   expect(jobs.length).toBeGreaterThanOrEqual(stored)
   const places = await Promise.all(jobs.map(({ id }) => queue.position(id ?? '')))
   expect(places.filter((place) => place === undefined)).toEqual([])
-})
+}, 4 * LIMIT_MS)
