@@ -67,32 +67,38 @@ test.each(points)(
   4 * LIMIT_MS,
 )
 
-test('a producer: each job that it has stored has its place', async () => {
-  const { namespace, fleet } = fixture
-  const connection = { host: fleet.queue.host, port: fleet.queue.port }
-  // With a place in a second trip, about half of the producers would die before it.
-  const setup: ProducingSetup = { queue: namespace, connection, producers: 20 }
-  const child = forkProgram(new URL('producing-child.ts', import.meta.url), [JSON.stringify(setup)])
-  const died = once(child, 'exit')
-  fixture.defer(async () => {
+test(
+  'a producer: each job that it has stored has its place',
+  async () => {
+    const { namespace, fleet } = fixture
+    const connection = { host: fleet.queue.host, port: fleet.queue.port }
+    // With a place in a second trip, about half of the producers would die before it.
+    const setup: ProducingSetup = { queue: namespace, connection, producers: 20 }
+    const child = forkProgram(new URL('producing-child.ts', import.meta.url), [
+      JSON.stringify(setup),
+    ])
+    const died = once(child, 'exit')
+    fixture.defer(async () => {
+      child.kill('SIGKILL')
+      await died
+    })
+    let stored = 0
+    child.on('message', (message) => {
+      stored = Number(message)
+    })
+    await until('it adds jobs', () => stored >= 100, READY_LIMIT_MS)
     child.kill('SIGKILL')
     await died
-  })
-  let stored = 0
-  child.on('message', (message) => {
-    stored = Number(message)
-  })
-  await until('it adds jobs', () => stored >= 100, READY_LIMIT_MS)
-  child.kill('SIGKILL')
-  await died
 
-  const queue = new LockedQueue<{ nr: number }>(namespace, {
-    ...{ connection, namespace },
-    resource: () => 'customer:none',
-  })
-  fixture.defer(() => queue.close())
-  const jobs = await queue.getJobs(['waiting', 'delayed', 'prioritized'])
-  expect(jobs.length).toBeGreaterThanOrEqual(stored)
-  const places = await Promise.all(jobs.map(({ id }) => queue.position(id ?? '')))
-  expect(places.filter((place) => place === undefined)).toEqual([])
-}, 4 * LIMIT_MS)
+    const queue = new LockedQueue<{ nr: number }>(namespace, {
+      ...{ connection, namespace },
+      resource: () => 'customer:none',
+    })
+    fixture.defer(() => queue.close())
+    const jobs = await queue.getJobs(['waiting', 'delayed', 'prioritized'])
+    expect(jobs.length).toBeGreaterThanOrEqual(stored)
+    const places = await Promise.all(jobs.map(({ id }) => queue.position(id ?? '')))
+    expect(places.filter((place) => place === undefined)).toEqual([])
+  },
+  4 * LIMIT_MS,
+)
