@@ -24,7 +24,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'tests',
-          include: ['test/**/*.test.ts', 'examples/testing/**/*.test.ts'],
+          include: ['{test,bench,examples/testing}/**/*.test.ts'],
           exclude: [
             ...['**/node_modules/**', 'test/compatibility/**'],
             ...[...SERVICES, ...OUTAGES, ...MODEL, ...PACKAGE],
@@ -49,7 +49,7 @@ export default defineConfig({
     reporters: ['default', './test/support/closing-line.ts'],
     sequence: { sequencer: SlowFirst },
     testTimeout: 20_000,
-    hookTimeout: 60_000,
+    hookTimeout: 180_000,
     // Three for each core of CI: tests wait for servers and timers most of the time. Four took
     // 246 s where six take 205 s.
     maxWorkers: 6,

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import {
   LockedWorker,
   QuorumUnreachableError,
@@ -14,22 +14,14 @@ import {
   type ResourceOf,
   silentLogger,
 } from '../../src/index.ts'
-import { startFleet, startServer, type Fleet } from '../../src/testing/index.ts'
-import { until } from '../fixtures.ts'
+import { startFleet, startServer } from '../../src/testing/index.ts'
+import { until, useFleet } from '../fixtures.ts'
 import { item, Harness } from '../hazards/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
 const leaks = watchLeaks()
-let fleet: Fleet
-
-beforeAll(async () => {
-  fleet = await startFleet({ masters: 3 })
-})
-
-afterAll(async () => {
-  await fleet.close()
-  await leaks.assertNone()
-})
+afterAll(() => leaks.assertNone())
+const fixture = useFleet({ masters: 3 })
 
 interface Bench extends AsyncDisposable {
   readonly queue: Queue
@@ -41,7 +33,7 @@ interface Bench extends AsyncDisposable {
 }
 
 async function bench(name: string, redlock: Redlock, resource: ResourceOf): Promise<Bench> {
-  const connection = { host: fleet.queue.host, port: fleet.queue.port }
+  const connection = { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
   const queue = new Queue(name, { connection })
   const activations = new Map<string, number>()
   const ran: string[] = []
@@ -88,7 +80,7 @@ function thrown(value: unknown): never {
 }
 
 it('a wrong resource function: each job fails with that, after its attempts; others run', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const redlock = await harness.client({ direct: true })
   const resource = ({ data }: Job<number>): unknown =>
     wrongResources[data]?.[0]() ?? (data in wrongResources ? undefined : 'customer:1')
@@ -136,7 +128,7 @@ it('no quorum at the start: the worker says so and takes no job, until there is 
 })
 
 it('no quorum in mid-work: jobs wait without an attempt and without spinning, and are done when it is back', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const redlock = await harness.client()
   await using jobs = await bench(harness.namespace, redlock, (job) => `customer:${job.id ?? ''}`)
   const requeues: Requeue[] = []
@@ -160,7 +152,7 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
 })
 
 it('a queue whose Redis does not answer: the worker reports it, and continues when it answers', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   await using away = await startServer({ name: 'queue-away' })
   await away.kill()
   const connection = { host: away.host, port: away.port }
@@ -190,10 +182,10 @@ it('a queue whose Redis does not answer: the worker reports it, and continues wh
 })
 
 it('a queue whose Redis speaks no TLS: the worker says what to write', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const redlock = await harness.client({ direct: true })
   const worker = new LockedWorker(harness.namespace, () => Promise.resolve('done'), {
-    connection: { url: fleet.queue.url.replace('redis:', 'rediss:') },
+    connection: { url: fixture.fleet.queue.url.replace('redis:', 'rediss:') },
     ...{ redlock, resource: () => 'customer:1' },
   })
   const errors: Error[] = []
@@ -206,9 +198,9 @@ it('a queue whose Redis speaks no TLS: the worker says what to write', async () 
 })
 
 it('a worker whose Redlock was closed requeues its jobs without an attempt', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const redlock = new Redlock({
-    masters: fleet.urls,
+    masters: fixture.fleet.urls,
     namespace: harness.namespace,
     logger: silentLogger,
   })

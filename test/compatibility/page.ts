@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { markdown } from '../support/markdown.ts'
+import { markdown } from '../../scripts/docs/markdown.ts'
 import { differentialTests } from './differential-tests.ts'
 import { ROWS, type Row, type RowSection, type Verdict } from './rows.ts'
 import { bullmqVersion, SECTIONS } from './surface.ts'

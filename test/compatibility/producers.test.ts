@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { sameAlone, useSides } from './differential.ts'
 import type { ProducerSetup } from './producer-child.ts'
 import { pause, range, type Side } from './side.ts'
+import { nodeArgs } from '../support/programs.ts'
 
 useSides()
 
@@ -26,7 +27,7 @@ async function killedProducers(side: Side, bulk: boolean): Promise<object> {
         namespace: side.redlock.namespace,
         from: number * 1_000,
       }
-      const child = spawn(process.execPath, ['--import', 'tsx', CHILD, JSON.stringify(setup)], {
+      const child = spawn(process.execPath, [...nodeArgs(CHILD), JSON.stringify(setup)], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })
       const exited = new Promise((resolve) => child.once('exit', resolve))

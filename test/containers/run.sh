@@ -2,7 +2,7 @@
 # npm run test:containers: everything that needs a Docker engine.
 #
 # Takes the engine that answers. Without one, as root on Debian, it starts one of its own with stand-ins for the images
-# (test/support/docker-stand-in.sh) and ends it afterwards. Where neither can be had it says why, and that is no failure.
+# (scripts/docker-stand-in.sh) and ends it afterwards. Where neither can be had it says why, and that is no failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -16,8 +16,8 @@ if ! docker info >/dev/null 2>&1; then
   command -v apt-get >/dev/null || skip 'no Docker engine answers, and this is no Debian on which one could be started'
   DOCKER_STAND_IN=$(mktemp -d)
   export DOCKER_STAND_IN
-  trap 'test/support/docker-stand-in.sh stop' EXIT
-  variables=$(test/support/docker-stand-in.sh start compose) ||
+  trap 'scripts/docker-stand-in.sh stop' EXIT
+  variables=$(scripts/docker-stand-in.sh start compose) ||
     skip 'no Docker engine answers, and none could be started; the reason stands above'
   eval "$variables"
 fi

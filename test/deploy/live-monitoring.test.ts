@@ -1,6 +1,7 @@
 /**
  * What the dashboard asks and the alerts look at, of a real Prometheus that scrapes a real worker.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { until, useFleet } from '../fixtures.ts'
 import { startPrometheus, type PrometheusServer } from '../telemetry/prometheus-server.ts'
@@ -9,21 +10,24 @@ import { alerts, dashboard } from './files.ts'
 
 const fixture = useFleet({ masters: 5 })
 
+/** A busy machine scrapes and starts late; nothing here is promised within a time. */
+const LIMIT_MS = 60_000
+const LOOK_MS = 100
+
 /** A worker that does `jobs` jobs for one customer, and a Prometheus that has seen them all. */
 async function scraped(jobs: number): Promise<PrometheusServer> {
   const worker = await startScrapedWorker(fixture)
   const server = await startPrometheus(prometheus ?? '', worker.address)
   fixture.defer(() => server.close())
-  await until('the worker is scraped', async () => {
-    return (await server.query('redlock_quorum_margin')).length === 1
-  })
   // One at a time: a rate needs a counter that was seen before it grew.
   for (let job = 1; job <= jobs; job++) {
     await worker.finish(1)
-    await until('the job is scraped', async () => {
+    const isScraped = async (): Promise<boolean> => {
+      await delay(LOOK_MS)
       const [sample] = await server.query('sum(redlock_job_wait_duration_count)')
       return sample?.value[1] === `${job}`
-    })
+    }
+    await until('the job is scraped', isScraped, LIMIT_MS)
   }
   return server
 }
@@ -39,7 +43,7 @@ const asked = (expr: string): string =>
     .replaceAll('$__range', '1h')
 
 test.skipIf(prometheus === undefined)(
-  'every panel has data, and no alert is broken',
+  'every panel has data and no alert is broken; killed masters raise the alerts in their order',
   async () => {
     const server = await scraped(3)
     const queries = dashboard().panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
@@ -51,15 +55,9 @@ test.skipIf(prometheus === undefined)(
       for (const { value } of samples) expect(Number(value[1]), expr).not.toBeNaN()
     }
     for (const { alert, expr } of alerts()) expect(await server.query(expr), alert).toEqual([])
-  },
-  60_000,
-)
 
-test.skipIf(prometheus === undefined)(
-  'masters that are killed one after the other raise the alerts in their order',
-  async () => {
-    const server = await scraped(1)
     const bad = async (): Promise<readonly string[]> => {
+      await delay(LOOK_MS)
       const found: string[] = []
       for (const { alert, expr } of alerts()) {
         if ((await server.query(expr)).length > 0) found.push(alert)
@@ -74,16 +72,13 @@ test.skipIf(prometheus === undefined)(
     const [first, second, third] = fixture.fleet.masters
     for (const [index, master] of [first, second, third].entries()) {
       await master?.kill()
-      const alarm = expected[index] ?? []
-      await until(`${alarm.join(' and ')} look bad`, async () => {
-        return JSON.stringify(await bad()) === JSON.stringify(alarm)
-      })
+      const alarm = JSON.stringify(expected[index])
+      await until(alarm, async () => JSON.stringify(await bad()) === alarm, LIMIT_MS)
     }
     // Back, and empty: quarantined for 20 seconds.
     await first?.restart()
-    await until('the quarantine is seen', async () => {
-      return (await bad()).includes('RedlockMasterQuarantined')
-    })
+    const seen = async (): Promise<boolean> => (await bad()).includes('RedlockMasterQuarantined')
+    await until('the quarantine is seen', seen, LIMIT_MS)
   },
-  60_000,
+  300_000,
 )

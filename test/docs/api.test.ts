@@ -12,7 +12,7 @@ import {
   sharedHost,
   usersOf,
   type Exported,
-} from './api.ts'
+} from '../../scripts/docs/api.ts'
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { optionsOf, page, PAGE } from './configuration.ts'
+import { optionsOf, page, PAGE } from '../../scripts/docs/configuration.ts'
 
 test('docs/configuration.md equals the option types (npm run docs:configuration writes it)', async () => {
   expect(readFileSync(PAGE, 'utf8')).toBe(await page())

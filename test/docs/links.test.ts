@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import { anchorOf } from '../support/markdown.ts'
+import { anchorOf } from '../../scripts/docs/markdown.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const IGNORED = /(^|\/)(node_modules|dist)\//

@@ -1,9 +1,10 @@
 /** The members' processes, and the one history that they write together. */
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { History } from './history.ts'
 import type { Command, Orders, Report } from './orders.ts'
+import { forkProgram } from '../support/programs.ts'
 
 /** A busy machine starts a process slowly. */
 const START_LIMIT_MS = 90_000
@@ -97,8 +98,7 @@ class MemberProcess {
   #lives = 1
 
   static async start(env: NodeJS.ProcessEnv): Promise<MemberProcess> {
-    const child = fork(new URL('member-child.ts', import.meta.url), [], {
-      execArgv: ['--import', import.meta.resolve('tsx')],
+    const child = forkProgram(new URL('member-child.ts', import.meta.url), [], {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })

@@ -1,8 +1,8 @@
-/** Where a job is, in the order in which it gets there. */
-export const JOB_STATES = ['admitted', 'read', 'worked', 'written'] as const
-
-/** `fetched` before it asks for its lease; `requeued` when the job has to wait instead. */
-export type JobState = (typeof JOB_STATES)[number] | 'fetched' | 'requeued'
+/**
+ * Where a job is, in the order in which it gets there: `fetched` before it asks for its lease.
+ * `requeued` when the job has to wait instead.
+ */
+export type JobState = 'fetched' | 'admitted' | 'read' | 'worked' | 'written' | 'requeued'
 
 export interface CustomerJob {
   readonly customer: string

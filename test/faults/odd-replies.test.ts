@@ -2,24 +2,16 @@
  * Matrix row 10: a master that answers anything but what it should has not voted, and nothing
  * crashes.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
-import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
 import { bulk, FakeMaster } from './fake-master.ts'
 
 const leaks = watchLeaks()
-let fleet: Fleet
-
-beforeAll(async () => {
-  fleet = await startFleet({ masters: 3, queue: false })
-})
-
-afterAll(async () => {
-  await fleet.close()
-  await leaks.assertNone()
-})
+afterAll(() => leaks.assertNone())
+const fixture = useFleet({ masters: 3, queue: false })
 
 let runs = 0
 function redlockOn(masters: readonly string[]): Redlock {
@@ -73,7 +65,7 @@ const nonsense: readonly (readonly [string, string])[] = [
 async function judge(reply: string): Promise<void> {
   const fakes = await Promise.all(Array.from({ length: 3 }, () => FakeMaster.start(reply)))
   try {
-    const real = fleet.urls
+    const real = fixture.fleet.urls
     const [minority, majority] = [
       redlockOn([...real.slice(0, 3), ...fakes.slice(0, 2).map(({ url }) => url)]),
       redlockOn([...real.slice(0, 2), ...fakes.map(({ url }) => url)]),
@@ -103,7 +95,7 @@ describe('from a server that answers every script call with', () => {
     ...nonsense,
   ]
   it.each(cases)('%s', (_, reply) => {
-    const bystander = fleet.masters[0]
+    const bystander = fixture.fleet.masters[0]
     if (bystander === undefined) throw new Error('the fleet has no master')
     return undisturbed({ bystander }, () => judge(reply))
   })

@@ -1,5 +1,5 @@
 /** BullMQ workers in processes of their own, to be killed and replaced while their jobs run. */
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
@@ -7,8 +7,9 @@ import { LockedQueue } from '../../src/index.ts'
 import { lostUpdates } from './checkers/lost-updates.ts'
 import { storeDisorder } from './checkers/fenced-store.ts'
 import type { WriteRecord } from './history.ts'
-import type { CustomerJob, JobState, Sighting, Stop, WorkerSetup } from './job-states.ts'
+import type { CustomerJob, Sighting, Stop, WorkerSetup } from './job-states.ts'
 import { FencedStore } from './store.ts'
+import { forkProgram } from '../support/programs.ts'
 
 const LEAVE_LIMIT_MS = 15_000
 const MAX_ADD_TRIES = 50
@@ -18,8 +19,6 @@ export class WorkerProcesses {
   readonly #seen: (sighting: Sighting) => void
   readonly #ready = new Set<ChildProcess>()
   readonly #children: ChildProcess[] = []
-  readonly #watchers = new Set<(state: JobState, child: ChildProcess) => void>()
-  readonly states = new Map<JobState, number>()
 
   /** `seen` is told where each job is. */
   constructor(
@@ -39,22 +38,6 @@ export class WorkerProcesses {
 
   get pids(): readonly number[] {
     return this.#children.flatMap(({ pid }) => (pid === undefined ? [] : [pid]))
-  }
-
-  /** Kills the worker that is the next to have a job in this state, and starts another one. */
-  async killAt(state: JobState, signal: AbortSignal): Promise<void> {
-    const doomed = await new Promise<ChildProcess>((resolve, reject) => {
-      const watch = (reached: JobState, child: ChildProcess): void => {
-        if (reached !== state) return
-        this.#watchers.delete(watch)
-        resolve(child)
-      }
-      this.#watchers.add(watch)
-      signal.addEventListener('abort', () => {
-        reject(new Error(`No job was ${state} in time`))
-      })
-    })
-    await this.#replace(doomed)
   }
 
   async killOne(random: number): Promise<void> {
@@ -102,20 +85,14 @@ export class WorkerProcesses {
   }
 
   #startWorker(): ChildProcess {
-    const child = fork(new URL('worker-child.ts', import.meta.url), [JSON.stringify(this.#setup)], {
-      execArgv: ['--import', import.meta.resolve('tsx')],
+    const program = new URL('worker-child.ts', import.meta.url)
+    const child = forkProgram(program, [JSON.stringify(this.#setup)], {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     child.on('message', (message) => {
       const sighting = message as Sighting
       this.#seen(sighting)
-      const { state } = sighting
-      if (state === 'ready') {
-        this.#ready.add(child)
-        return
-      }
-      this.states.set(state, (this.states.get(state) ?? 0) + 1)
-      for (const watch of this.#watchers) watch(state, child)
+      if (sighting.state === 'ready') this.#ready.add(child)
     })
     return child
   }

@@ -1,25 +1,16 @@
 /** A grant counts from before its first command left; one that comes too late is none. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import type { AcquireOutcome } from '../../src/index.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
-import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { until } from '../fixtures.ts'
+import { until, useFleet } from '../fixtures.ts'
 import { neverTwoHolders, undisturbed } from '../support/undisturbed.ts'
 import { item, Harness } from './harness.ts'
 
 const leaks = watchLeaks()
-let fleet: Fleet
-
-beforeAll(async () => {
-  fleet = await startFleet({ masters: 5 })
-})
-
-afterAll(async () => {
-  await fleet.close()
-  await leaks.assertNone()
-})
+afterAll(() => leaks.assertNone())
+const fixture = useFleet({ masters: 5 })
 
 /**
  * What every test here ends with: the masters did grant, the client did not believe it, and the
@@ -37,14 +28,14 @@ async function expectRefused(harness: Harness, outcome: AcquireOutcome): Promise
 }
 
 it('E2: replies that come after the lease are no grant (node-redlock, redis-semaphore hold it)', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const redlock = await harness.client({ leaseMs: 200 })
   for (const proxy of harness.proxies) proxy.delay({ repliesMs: 400 })
   await expectRefused(harness, await redlock.tryAcquire('r'))
 })
 
 it('E2: a quorum of replies inside their deadline and after the trust is no grant either', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   // Trusted for half of the lease; the deadline of a master is the whole of it.
   const redlock = await harness.client({ leaseMs: 1_600, masterTimeoutMs: 1_600, driftFactor: 0.5 })
   for (const proxy of harness.proxies) proxy.delay({ repliesMs: 1_000 })
@@ -54,7 +45,7 @@ it('E2: a quorum of replies inside their deadline and after the trust is no gran
 })
 
 it('E2: the trust may also run out in the round that fixes the fencing token', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const options = { leaseMs: 1_600, masterTimeoutMs: 1_600, driftFactor: 0.5 }
   // Different counters, so that no quorum reports the highest one and a second round is needed.
   const aheadUs = (Date.now() + 3_000) * 1_000
@@ -100,7 +91,7 @@ async function keptUntil(harness: Harness, resource: string): Promise<number> {
 }
 
 it('E2: the time that replies take is taken from the lease, also when it is extended', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const redlock = await harness.client({ leaseMs: 6_000, masterTimeoutMs: 3_000 })
   // Far more than the allowance for drift, which is 1 % of the lease.
   for (const proxy of harness.proxies) proxy.delay({ repliesMs: 500 })
@@ -115,8 +106,8 @@ it('E2: the time that replies take is taken from the lease, also when it is exte
 })
 
 it('E2b: a lease that was granted after a wait longer than its length has all its time (node-redlock: expired at once)', async () => {
-  await undisturbed({ bystander: fleet.queue }, async () => {
-    await using harness = await Harness.open(fleet)
+  await undisturbed({ bystander: fixture.fleet.queue }, async () => {
+    await using harness = await Harness.open(fixture.fleet)
     const leaseMs = 1_000
     const holder = await harness.client({ leaseMs, masterTimeoutMs: leaseMs, direct: true })
     const waiter = await harness.client({ leaseMs, masterTimeoutMs: leaseMs })

@@ -2,29 +2,21 @@
  * What the work returned or threw is what the caller gets, and when it is over the lease is silent.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import type { Lease, Logger } from '../../src/index.ts'
-import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
 import { Harness } from './harness.ts'
 import { silentLogger } from '../../src/index.ts'
 
 const leaks = watchLeaks()
-let fleet: Fleet
-
-beforeAll(async () => {
-  fleet = await startFleet({ masters: 5 })
-})
-
-afterAll(async () => {
-  await fleet.close()
-  await leaks.assertNone()
-})
+afterAll(() => leaks.assertNone())
+const fixture = useFleet({ masters: 5 })
 
 it('E8: an extension in flight at the end reports no loss (sesamecare: a false "lock lost")', async () => {
-  await undisturbed({ bystander: fleet.queue }, async () => {
-    await using harness = await Harness.open(fleet)
+  await undisturbed({ bystander: fixture.fleet.queue }, async () => {
+    await using harness = await Harness.open(fixture.fleet)
     const said: string[] = []
     const note = (_fields: object, message: string): void => {
       said.push(message)
@@ -56,7 +48,7 @@ it('E8: an extension in flight at the end reports no loss (sesamecare: a false "
 }, 60_000)
 
 it('F3: keeping a lease alive costs three rounds a lease (redlock-universal: 27,291 commands in 500 ms)', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const leaseMs = 1_000
   // A renewal that a busy machine delays is late, not failed: the tries after a failure are not
   // counted here.

@@ -1,22 +1,14 @@
 /** Masters that are gone: a minority must not be noticed, and a majority ends the lease in time. */
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import { LeaseLostError, type Lease, type Redlock } from '../../src/index.ts'
-import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import type { FaultProxy } from '../support/proxy.ts'
+import { useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { abortsInTime, item, Harness } from './harness.ts'
 
 const leaks = watchLeaks()
-let fleet: Fleet
-
-beforeAll(async () => {
-  fleet = await startFleet({ masters: 5, queue: false })
-})
-
-afterAll(async () => {
-  await fleet.close()
-  await leaks.assertNone()
-})
+afterAll(() => leaks.assertNone())
+const fixture = useFleet({ masters: 5, queue: false })
 
 /** The end of a lease whose holder lost a majority of the masters in the middle of its work. */
 async function expectSignalInTime(
@@ -55,7 +47,7 @@ const faults: readonly (readonly [string, (proxy: FaultProxy) => Promise<void>])
 ]
 
 it.each(faults)('E4: a majority that %s ends the lease in time', async (_how, fault) => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   await expectSignalInTime(harness, fault)
   for (const { counters } of harness.proxies.slice(0, 3)) {
     expect(counters.requests.lost + counters.resets).toBeGreaterThan(0)
@@ -78,7 +70,7 @@ async function expectUnnoticed(redlock: Redlock): Promise<void> {
 }
 
 it('F1: does not wait for one silent master of five (redlock 4.2.0: 15 s and more)', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const redlock = await harness.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
   const hole = item(harness.proxies, 2)
   await hole.drop()
@@ -87,7 +79,7 @@ it('F1: does not wait for one silent master of five (redlock 4.2.0: 15 s and mor
 })
 
 it('F2: does not wait for one of five that refuses connections (redis-semaphore: 10 s)', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   await item(harness.proxies, 2).refuse()
   const redlock = await harness.client({ leaseMs: 2 * PATIENCE_MS, masterTimeoutMs: PATIENCE_MS })
   expect(item(redlock.status().masters, 2).state).toBe('connecting')

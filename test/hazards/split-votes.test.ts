@@ -1,25 +1,16 @@
 /** Contenders that defeat each other. */
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import { SplitVoteError } from '../../src/index.ts'
-import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { until } from '../fixtures.ts'
+import { until, useFleet } from '../fixtures.ts'
 import { item, Harness } from './harness.ts'
 
 const leaks = watchLeaks()
-let fleet: Fleet
-
-beforeAll(async () => {
-  fleet = await startFleet({ masters: 5, queue: false })
-})
-
-afterAll(async () => {
-  await fleet.close()
-  await leaks.assertNone()
-})
+afterAll(() => leaks.assertNone())
+const fixture = useFleet({ masters: 5, queue: false })
 
 it('E1: a split vote does not block its own retries (node-redlock and its forks do)', async () => {
-  await using harness = await Harness.open(fleet)
+  await using harness = await Harness.open(fixture.fleet)
   const redlock = await harness.client({ leaseMs: 8_000 })
   await item(harness.proxies, 4).refuse()
   await until('one master is down', () => item(redlock.status().masters, 4).state === 'connecting')
@@ -42,7 +33,7 @@ it('E1: a split vote does not block its own retries (node-redlock and its forks 
 })
 
 it('E3: one vote for and one against of two masters is an answer (node-redlock never settles)', async () => {
-  await using harness = await Harness.open(fleet, { masters: 2 })
+  await using harness = await Harness.open(fixture.fleet, { masters: 2 })
   const redlock = await harness.client()
   await harness.occupy('r', [0], 60_000)
   const outcome = await redlock.tryAcquire('r')

@@ -1,5 +1,5 @@
 /** Limits and batches hold over several processes, of which one is killed in the middle. */
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
@@ -7,6 +7,7 @@ import { until, useFleet } from '../fixtures.ts'
 import { NeverExcused } from '../support/undisturbed.ts'
 import { countStarts, ranUncounted, tooEarly } from './counted-starts.ts'
 import type { ChildReport, ChildSetup } from './limited-child.ts'
+import { forkProgram } from '../support/programs.ts'
 
 interface Call {
   readonly customer: string
@@ -51,9 +52,7 @@ async function startChildren(
   }
   const seen: Seen[] = []
   const children = Array.from({ length: processes }, (_, index) => {
-    const child = fork(new URL('limited-child.ts', import.meta.url), [JSON.stringify(setup)], {
-      execArgv: ['--import', 'tsx'],
-    })
+    const child = forkProgram(new URL('limited-child.ts', import.meta.url), [JSON.stringify(setup)])
     child.on('message', (message) => seen.push({ ...(message as ChildReport), child: index }))
     fixture.defer(async () => {
       if (child.exitCode !== null || child.signalCode !== null) return

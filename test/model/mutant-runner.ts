@@ -13,6 +13,7 @@ const COPIED = [
   'src',
   'test',
   'scripts',
+  'workers',
   'package.json',
   'tsconfig.json',
   'vitest.config.ts',

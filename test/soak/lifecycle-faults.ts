@@ -1,8 +1,8 @@
 /** What operators and dying producers do to jobs that wait and run. */
-import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Fault, Strike } from './fault.ts'
 import { patiently, type ScratchQueue } from './scratch-queue.ts'
+import { forkProgram } from '../support/programs.ts'
 
 const ADDED = 20
 const MAX_REMOVED = 8
@@ -59,8 +59,7 @@ export const lifecycleFaults: readonly Fault[] = [
     weight: 3,
     async strike({ harness, random }) {
       const setup = JSON.stringify(harness.producerSetup(random.chance(0.5) ? 1 : 10))
-      const producer = fork(new URL('producer-child.ts', import.meta.url), [setup], {
-        execArgv: ['--import', import.meta.resolve('tsx')],
+      const producer = forkProgram(new URL('producer-child.ts', import.meta.url), [setup], {
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       })
       const exited = once(producer, 'exit')

@@ -16,6 +16,7 @@ import type { LockCluster } from '../../scripts/lock-servers/lock-cluster.ts'
 import { KINDS, LOCK_SERVERS } from '../../scripts/lock-servers/lock-servers.ts'
 import { describeService } from '../support/describe-service.ts'
 import { openStory } from './lock-services.ts'
+import { nodeArgs } from '../support/programs.ts'
 
 interface Task {
   readonly customer: string
@@ -115,7 +116,7 @@ for (const kind of KINDS) {
       const child = spawn(
         process.execPath,
         [
-          ...['--import', 'tsx', join(import.meta.dirname, 'lock-services-child.ts')],
+          ...nodeArgs(join(import.meta.dirname, 'lock-services-child.ts')),
           ...[service.address, redis.url, name],
         ],
         { stdio: ['ignore', 'pipe', 'inherit'] },

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { COMPILED, isBuilt } from '../tools/cli/run-cli.ts'
+import { isBuilt } from '../support/compiled.ts'
 
 export const ROOT = join(import.meta.dirname, '..', '..')
 const PACKED = ['src', 'scripts', 'package.json', 'tsconfig.json']
@@ -32,7 +32,7 @@ export function packedApp(tools: readonly string[] = []): PackedApp {
   const workplace = mkdtempSync(join(tmpdir(), 'bullmq-redlock-app-'))
   const source = join(workplace, 'source')
   // A copy is packed: packing builds, unless `npm test` has just done so, and other tests use that.
-  const built = isBuilt(COMPILED) ? ['dist'] : []
+  const built = isBuilt() ? ['dist'] : []
   for (const name of [...PACKED, ...ALSO_PACKED, ...built]) {
     cpSync(join(ROOT, name), join(source, name), { recursive: true })
   }

@@ -1,10 +1,10 @@
 /** The package compiled, for tests of what is published. */
 import { execFile } from 'node:child_process'
+import { readdirSync, statSync } from 'node:fs'
 import { cp, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { COMPILED, isBuilt } from '../tools/cli/run-cli.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json']
@@ -15,7 +15,7 @@ const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json']
  */
 export async function compileInto(directory: string): Promise<void> {
   const dist = join(directory, 'dist')
-  if (isBuilt(COMPILED)) return cp(join(ROOT, 'dist'), dist, { recursive: true })
+  if (isBuilt()) return cp(join(ROOT, 'dist'), dist, { recursive: true })
   const copy = await mkdtemp(join(tmpdir(), 'bullmq-redlock-compiled-'))
   try {
     for (const name of SOURCES) await cp(join(ROOT, name), join(copy, name), { recursive: true })
@@ -26,4 +26,13 @@ export async function compileInto(directory: string): Promise<void> {
   } finally {
     await rm(copy, { recursive: true, force: true })
   }
+}
+
+/** Whether `dist` is newer than every source. */
+export function isBuilt(): boolean {
+  const changedAt = (path: string): number =>
+    statSync(join(ROOT, path), { throwIfNoEntry: false })?.mtimeMs ?? 0
+  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  const newest = Math.max(...sources.map((path) => changedAt(join('src', path))))
+  return changedAt('dist/cli.js') > newest
 }

@@ -24,7 +24,7 @@ export async function startPrometheus(binary: string, target: string): Promise<P
   const directory = await mkdtemp(join(tmpdir(), 'prometheus-'))
   const port = await takePort('127.0.0.1')
   const config = `
-global: { scrape_interval: 200ms, scrape_timeout: 200ms }
+global: { scrape_interval: 1s, scrape_timeout: 1s }
 scrape_configs:
   - job_name: work
     static_configs: [{ targets: ['${target}'] }]
@@ -59,7 +59,7 @@ scrape_configs:
         ({ ok }) => ok,
         () => false,
       )
-    await until('Prometheus is ready', isReady)
+    await until('Prometheus is ready', isReady, 60_000)
     return server
   } catch (error) {
     await server.close()

@@ -1,10 +1,11 @@
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Fleet, startFleet, startServer, type TestServer } from '../../src/testing/index.ts'
 import { DIRECTORY_PREFIX } from '../../src/testing/reaper.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { ask, ping } from './ask.ts'
+import { serverCases } from './server-cases.ts'
 
 const leaks = watchLeaks()
 
@@ -75,80 +76,14 @@ it('leaves no server and no directory when one of the fleet does not start', asy
 })
 
 describe('a server', () => {
-  let server: TestServer
+  serverCases()
+})
 
-  afterEach(() => server.close())
+it('leaves no directory of a server that was closed', () => {
+  expect(ownDirectories()).toEqual([])
+})
 
-  const write = (): Promise<unknown> => ask(server.url, (redis) => redis.set('key', 'value'))
-  const read = (): Promise<unknown> => ask(server.url, (redis) => redis.get('key'))
-
-  it('is gone when killed, and comes back empty on its port', async () => {
-    server = await startServer()
-    const { port } = server
-    await write()
-    await server.kill()
-    expect(server.running).toBe(false)
-    await expect(ping(server.url)).rejects.toThrow()
-    await server.restart()
-    expect(server.running).toBe(true)
-    expect(server.port).toBe(port)
-    expect(await read()).toBeNull()
-  })
-
-  it('comes back with what it had written to disk', async () => {
-    server = await startServer({ config: { appendonly: 'yes', appendfsync: 'always' } })
-    await write()
-    await server.kill()
-    await server.restart()
-    expect(await read()).toBe('value')
-    await server.restart({ keepData: false })
-    expect(await read()).toBeNull()
-  })
-
-  it('restarts while it runs, with further directives that stay', async () => {
-    server = await startServer()
-    await server.restart({ config: { appendonly: 'yes', appendfsync: 'always' } })
-    await write()
-    await server.restart()
-    expect(await read()).toBe('value')
-  })
-
-  it('answers nothing while frozen, and everything once thawed', async () => {
-    server = await startServer()
-    await using other = await startServer({ name: 'other' })
-    await ask(server.url, async (redis) => {
-      const answered: string[] = []
-      await server.freeze()
-      const late = redis.ping().then(() => answered.push('frozen'))
-      // Many round trips of a server that is not frozen.
-      for (let round = 0; round < 50; round += 1) await ping(other.url)
-      answered.push('other')
-      await server.thaw()
-      await late
-      expect(answered).toEqual(['other', 'frozen'])
-    })
-  })
-
-  it('is closed while frozen, twice, and does not come back', async () => {
-    server = await startServer()
-    await server.freeze()
-    expect(server.running).toBe(true)
-    await server.close()
-    await server.close()
-    expect(server.running).toBe(false)
-    await expect(server.restart()).rejects.toThrow('closed')
-    await expect(server.freeze()).rejects.toThrow('not running')
-    expect(ownDirectories()).toEqual([])
-  })
-
-  it('asks for the password of its configuration, which is in its URL', async () => {
-    server = await startServer({ config: { requirepass: 'open/sesame' } })
-    expect(await ping(server.url)).toBe('PONG')
-    await expect(ping(`redis://${server.host}:${server.port}`)).rejects.toThrow()
-  })
-
-  it('keeps its port and its directory out of reach of the directives', async () => {
-    await expect(startServer({ config: { port: '6379' } })).rejects.toThrow(TypeError)
-    await expect(startServer({ config: { save: '1 1\nport 6379' } })).rejects.toThrow(TypeError)
-  })
+it('a server keeps its port and its directory out of reach of the directives', async () => {
+  await expect(startServer({ config: { port: '6379' } })).rejects.toThrow(TypeError)
+  await expect(startServer({ config: { save: '1 1\nport 6379' } })).rejects.toThrow(TypeError)
 })

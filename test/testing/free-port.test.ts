@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { nodeArgs } from '../workers/program.ts'
+import { nodeArgs } from '../support/programs.ts'
 
 const CHILD = join(import.meta.dirname, 'ports-child.ts')
 

@@ -10,8 +10,9 @@ import { DIRECTORY_PREFIX, takeDirectory } from '../../src/testing/reaper.ts'
 import { findServerBinary } from '../../src/testing/find-binary.ts'
 import { watchLeaks, type LeakWatch } from '../support/leaks.ts'
 import { ping } from './ask.ts'
+import { nodeArgs } from '../support/programs.ts'
 
-const HOLDER = join(import.meta.dirname, 'fleet-holder.ts')
+const HOLDER = join(import.meta.dirname, 'fleet-holder-child.ts')
 const GONE_LIMIT = { timeout: 10_000, interval: 20 }
 
 let leaks: LeakWatch
@@ -32,7 +33,7 @@ afterEach(async () => {
 
 /** Starts the program; the result gives its lines. Its own process group is like a terminal's. */
 function hold(ending: string): AsyncIterator<string, undefined> {
-  holder = spawn(process.execPath, ['--import', 'tsx', HOLDER, ending], {
+  holder = spawn(process.execPath, [...nodeArgs(HOLDER), ending], {
     detached: true,
     stdio: ['ignore', 'pipe', 'ignore'],
   })

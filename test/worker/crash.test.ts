@@ -1,8 +1,9 @@
-import { fork, type ChildProcess } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { Queue } from 'bullmq'
 import { expect, test } from 'vitest'
 import { until, useFleet } from '../fixtures.ts'
+import { forkProgram } from '../support/programs.ts'
 
 const fixture = useFleet({ masters: 5 })
 const LEASE_MS = 2_000
@@ -25,9 +26,7 @@ async function startWorker(
     leaseMs: LEASE_MS,
     hang,
   }
-  const child = fork(new URL('crash-child.ts', import.meta.url), [JSON.stringify(setup)], {
-    execArgv: ['--import', 'tsx'],
-  })
+  const child = forkProgram(new URL('crash-child.ts', import.meta.url), [JSON.stringify(setup)])
   fixture.defer(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
     child.kill('SIGTERM')

@@ -2,7 +2,7 @@
 import { runProgram } from './program.ts'
 
 export const DEMO = 'workers/demo/main.ts'
-export const DEMO_LIMIT_MS = 120_000
+export const DEMO_LIMIT_MS = 240_000
 
 interface DemoResult {
   readonly right: boolean

@@ -3,13 +3,9 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { join } from 'node:path'
+import { nodeArgs } from '../support/programs.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-
-/** How node runs a program: TypeScript through tsx. */
-export function nodeArgs(path: string): readonly string[] {
-  return path.endsWith('.ts') ? ['--import', 'tsx', path] : [path]
-}
 
 export interface Ended {
   readonly code: number | null

@@ -29,7 +29,7 @@ export interface Stage {
   say(event: string): void
 }
 
-const SEEN_WITHIN_MS = 45_000
+const SEEN_WITHIN_MS = 90_000
 const POLL_MS = 20
 
 /** kill -9 a worker in the middle of a job, and start another in its place. */

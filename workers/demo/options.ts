@@ -45,8 +45,9 @@ export interface Plan {
 
 const SIZES = {
   full: { jobs: Infinity, leaseMs: 2_000, maxLeaseMs: 3_000, workMs: 60, limitMs: 120_000 },
-  // A quarantine lasts for one `maxLeaseMs`: long enough to be seen on a busy machine.
-  fast: { jobs: 150, leaseMs: 600, maxLeaseMs: 2_000, workMs: 15, limitMs: 90_000 },
+  // Long enough that a lease does not lapse on a busy machine, and a quarantine of one `maxLeaseMs`
+  // is seen there.
+  fast: { jobs: 150, leaseMs: 1_000, maxLeaseMs: 2_000, workMs: 15, limitMs: 180_000 },
 } as const
 
 /** etcd grants no shorter lease by default. */

@@ -2,13 +2,15 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, extname, join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { takeDirectory } from '../../src/testing/reaper.ts'
 import { HOLD_FD, type Order, type Report, type WorkerConfig } from './messages.ts'
 
-const PROGRAM = join(import.meta.dirname, 'worker.ts')
+/** Beside the program that runs, in its language. */
+const [, MAIN = ''] = process.argv
+const PROGRAM = join(dirname(MAIN), `worker${extname(MAIN)}`)
 const STOP_LIMIT_MS = 5_000
 
 export type MemberState = 'starting' | 'working' | 'frozen' | 'dead'
@@ -28,7 +30,7 @@ export class Member {
 
   constructor(config: WorkerConfig) {
     this.name = config.name
-    const args = ['--import', 'tsx', PROGRAM, JSON.stringify(config)]
+    const args = [...process.execArgv, PROGRAM, JSON.stringify(config)]
     this.#process = spawn(process.execPath, args, {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc', 'pipe'],
     })

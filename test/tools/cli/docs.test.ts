@@ -8,7 +8,7 @@ import { buildProgram } from '../../../src/tools/cli/program.ts'
 import { CONFIG, SETTINGS } from '../../../src/tools/cli/settings.ts'
 import { cli } from './run-cli.ts'
 
-// Every command is a process of its own, and this machine may be busy.
+// This machine may be busy.
 vi.setConfig({ testTimeout: 60_000 })
 
 const doc = readFileSync(join(import.meta.dirname, '..', '..', '..', 'docs', 'cli.md'), 'utf8')

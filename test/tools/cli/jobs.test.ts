@@ -16,7 +16,7 @@ import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv, runningCli } from './run-cli.ts'
 
-// Every command is a process of its own, and this machine may be busy.
+// This machine may be busy.
 vi.setConfig({ testTimeout: 60_000 })
 
 const leaks = watchLeaks()
@@ -228,8 +228,9 @@ describe('work', () => {
     await writeFile(path, 'export const something = 1\n')
     const none = await cli(['work', path], { env: env() })
     expect(none.err).toContain('exports none of `default`, `worker`, `workers`')
-    await writeFile(path, 'export default 1\n')
-    expect((await cli(['work', path], { env: env() })).err).toContain('expected a LockedWorker')
+    const other = join(directory, 'other.mjs')
+    await writeFile(other, 'export default 1\n')
+    expect((await cli(['work', other], { env: env() })).err).toContain('expected a LockedWorker')
   })
 })
 

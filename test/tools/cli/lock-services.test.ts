@@ -9,7 +9,7 @@ import { describeService } from '../../support/describe-service.ts'
 import { openStory } from '../../stories/lock-services.ts'
 import { cli, runningCli } from './run-cli.ts'
 
-// Every command is a process of its own, and this machine may be busy.
+// This machine may be busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const MODULE = 'test/tools/cli/ledger-worker-child.ts'

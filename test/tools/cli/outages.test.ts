@@ -1,18 +1,16 @@
 /**
- * What commands say, and how they end, when masters or the queue do not answer: never more than is
- * known.
+ * What commands say when masters or the queue do not answer: never more than is known.
+ * `test/stories/outage-table.test.ts` has every command under every outage.
  */
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { LockedQueue, LockedWorker } from '../../../src/index.ts'
-import type { LiveLeases } from '../../../src/tools/operator/live-leases.ts'
-import type { ForcedRelease } from '../../../src/tools/operator/force-release.ts'
 import type { RunningJob } from '../../../src/tools/operator/running-jobs.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
-import { cli, fleetEnv, runningCli } from './run-cli.ts'
+import { cli, fleetEnv } from './run-cli.ts'
 
-// Every command is a process of its own, and this machine may be busy.
+// This machine may be busy.
 vi.setConfig({ testTimeout: 90_000 })
 
 const leaks = watchLeaks()
@@ -26,48 +24,6 @@ const env = (): NodeJS.ProcessEnv =>
 async function kill(count: number): Promise<void> {
   for (const master of fixture.fleet.masters.slice(0, count)) await master.kill()
 }
-
-describe('three of five masters are dead', () => {
-  it('`leases` shows what the others have, says that it is not all, and ends with 3', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'customer:42')
-    await kill(3)
-    const said = await cli(['leases'], { env: env() })
-    expect(said.code).toBe(3)
-    expect(said.out).toContain('The holders are not known. Only 2 of 5 masters answer')
-    expect(said.out).toMatch(/customer:42 +unknown/)
-    const none = await cli(['leases', '--match', 'none'], { env: env() })
-    expect(none.code).toBe(3)
-    expect(none.out).not.toMatch(/^no leases/)
-    const json = await cli(['leases', '--match', 'none', '--json'], { env: env() })
-    expect(json.json<LiveLeases>().unreachable).toHaveLength(3)
-  })
-
-  it('`release` does what it can, does not call the resource free, and ends with 3', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'customer:42')
-    await kill(3)
-    const said = await cli(['release', 'customer:42', '--yes'], { env: env() })
-    expect(said.code).toBe(3)
-    expect(said.err).toContain('The holder of customer:42 is not known. Only 2 of 5 masters answer')
-    expect(said.out).toContain('may still be held: 2 of 5 masters answer and 3 are needed')
-    expect(said.out.match(/ released /g)).toHaveLength(2)
-    const again = await cli(['release', 'customer:42', '--yes', '--json'], { env: env() })
-    expect(again.code).toBe(3)
-    const { free, masters } = again.json<ForcedRelease>()
-    expect(free).toBe(false)
-    expect(masters.filter(({ outcome }) => outcome === 'unreachable')).toHaveLength(3)
-  })
-
-  it('`inspect` says how many answered, and ends with 3', async () => {
-    await fixture.redlock(LONG)
-    await kill(3)
-    const inspect = await cli(['inspect', 'customer:42'], { env: env() })
-    expect(inspect.code).toBe(3)
-    expect(inspect.out).toContain('The holder of customer:42 is not known')
-    expect(inspect.out).not.toContain('is free')
-  })
-})
 
 describe('two of five masters are dead', () => {
   it('a key on two of the others may be a lease: `inspect` does not call it free', async () => {
@@ -160,38 +116,5 @@ describe('the job under a lease', () => {
     expect(alone.code).toBe(0)
     expect(alone.out).toMatch(/customer:42 +held/)
     expect(alone.err).toContain("Jobs are not shown: the queue's Redis 127.0.0.1:1 does not answer")
-  })
-})
-
-describe('/readyz of `work`', () => {
-  it('is 503 for an idle worker without a quorum, and 200 again with one', async () => {
-    await fixture.redlock(LONG)
-    const queue = `q-${fixture.namespace}`
-    await using working = runningCli(
-      [
-        'work',
-        'test/tools/cli/ledger-worker-child.ts',
-        '--health-port',
-        '0',
-        '--health-host',
-        '::1',
-      ],
-      { ...env(), QUEUE: queue, BULLMQ_REDLOCK_MAX_LEASE_MS: '20000' },
-    )
-    const [, port = ''] = await working.line(/health at http:\/\/\S+:(\d+)\/healthz/)
-    const ready = (): Promise<Response> => fetch(`http://[::1]:${port}/readyz`)
-    await until('it is ready', async () => (await ready()).status === 200)
-    const [, , frozen] = fixture.fleet.masters
-    fixture.defer(async () => frozen?.thaw())
-    await frozen?.freeze()
-    await kill(2)
-    await until('a master too few votes', async () => (await ready()).status === 503)
-    expect(await (await ready()).json()).toMatchObject({
-      ...{ status: 'not ready', workers: [{ queue }] },
-      masters: { quorum: 3 },
-    })
-    expect((await fetch(`http://[::1]:${port}/healthz`)).status).toBe(200)
-    working.kill('SIGTERM')
-    await working.end()
   })
 })

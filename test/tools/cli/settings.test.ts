@@ -14,7 +14,7 @@ import { redacted } from '../../../src/redact.ts'
 import { table } from '../../../src/tools/cli/table.ts'
 import { cli } from './run-cli.ts'
 
-// Every command is a process of its own, and this machine may be busy.
+// This machine may be busy.
 vi.setConfig({ testTimeout: 60_000 })
 
 const directories: string[] = []

@@ -7,7 +7,7 @@ import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { cliInShell, fleetEnv } from './run-cli.ts'
 
-// Every command is a process of its own, and this machine may be busy.
+// This machine may be busy.
 vi.setConfig({ testTimeout: 60_000 })
 
 const leaks = watchLeaks()

@@ -1,8 +1,8 @@
 /** Runs the rows of one library, one after the other, on masters of its own. */
-import type { Library } from '../../bench/peers/libraries.ts'
+import type { Library } from '../peers/libraries.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import type { ClockShim } from '../faults/shimmed-clock.ts'
-import { RemoteProcess } from '../../bench/peers/remote.ts'
+import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
+import { RemoteProcess } from '../peers/remote.ts'
 import { Bench, FaultNotSeenError, type LibraryProcess } from './bench.ts'
 import { fail, type Cell, type Hazard } from './hazard.ts'
 

@@ -2,17 +2,17 @@
 # A Docker engine and images, for a Debian machine that has no engine and cannot pull. The images are stand-ins: programs of
 # this machine, the libraries they link to, and busybox.
 #
-#   eval "$(sudo test/support/docker-stand-in.sh start)"            an engine and Redis; prints the variables for the tests
-#   eval "$(sudo test/support/docker-stand-in.sh start compose)"    and what Dockerfile and docker-compose.yml are made of
+#   eval "$(sudo scripts/docker-stand-in.sh start)"            an engine and Redis; prints the variables for the tests
+#   eval "$(sudo scripts/docker-stand-in.sh start compose)"    and what Dockerfile and docker-compose.yml are made of
 #   FLEET=containers npm test
-#   sudo test/support/docker-stand-in.sh stop
+#   sudo scripts/docker-stand-in.sh stop
 #
 # Everything lies in one directory (DOCKER_STAND_IN, or one in /tmp), and `stop` ends only the engine in there.
 set -euo pipefail
 
 root=${DOCKER_STAND_IN:-/tmp/bullmq-redlock-docker}
 socket=$root/docker.sock
-project=$(cd "$(dirname "$0")/../.." && pwd)
+project=$(cd "$(dirname "$0")/.." && pwd)
 # The names that docker-compose.yml and the Dockerfile give, whatever versions they say.
 image_of() {
   grep -ohP "(image:|^FROM) \K$1\S*" "$project/docker-compose.yml" "$project/Dockerfile" | head -n 1

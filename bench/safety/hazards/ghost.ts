@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { sum } from '../../../bench/statistics.ts'
+import { sum } from '../../statistics.ts'
 import { fail, milliseconds, notApplicable, pass, type Hazard } from '../hazard.ts'
 
 const TIMEOUT_MS = 50

@@ -1,4 +1,4 @@
-import { sum } from '../../../bench/statistics.ts'
+import { sum } from '../../statistics.ts'
 import { fail, milliseconds, pass, type Hazard } from '../hazard.ts'
 
 const TTL_MS = 200

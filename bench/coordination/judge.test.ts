@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { judge, judgeLines, type Event } from '../../bench/coordination/judge.ts'
-import { verdictOf } from '../../bench/coordination/row.ts'
-import { percentile } from '../../bench/statistics.ts'
+import { judge, judgeLines, type Event } from './judge.ts'
+import { verdictOf } from './row.ts'
+import { percentile } from '../statistics.ts'
 
 type Start = Extract<Event, { readonly key: string }>
 

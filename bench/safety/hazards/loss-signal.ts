@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { sum } from '../../../bench/statistics.ts'
+import { sum } from '../../statistics.ts'
 import type { Bench, RemoteClient } from '../bench.ts'
-import { monotonicMs } from '../../faults/monotonic.ts'
+import { monotonicMs } from '../../../test/faults/monotonic.ts'
 import {
   fail,
   milliseconds,

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import ts from 'typescript'
-import { markdown } from '../support/markdown.ts'
+import { markdown } from './markdown.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 export const PAGE = join(ROOT, 'docs/configuration.md')

@@ -10,10 +10,10 @@
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../../scripts/provision-server.ts'
-import { compileShim } from '../faults/shimmed-clock.ts'
+import { compileShim } from '../../test/faults/shimmed-clock.ts'
 import { hazards } from './hazards/index.ts'
-import { installPeers } from '../../bench/peers/install.ts'
-import { libraries, OURS, type Library } from '../../bench/peers/libraries.ts'
+import { installPeers } from '../peers/install.ts'
+import { libraries, OURS, type Library } from '../peers/libraries.ts'
 import { runColumn, type Column } from './matrix.ts'
 import { document, evidenceList, verdictTable, type Report } from './report.ts'
 

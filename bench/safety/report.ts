@@ -1,5 +1,5 @@
 /** The matrix as a document, and as data. */
-import { markdownTable } from '../../bench/table.ts'
+import { markdownTable } from '../table.ts'
 import type { Hazard } from './hazard.ts'
 import type { Column } from './matrix.ts'
 

@@ -1,6 +1,6 @@
 /** A lease is on three of five masters, and one of the three loses its key. */
 import { stat, truncate } from 'node:fs/promises'
-import { aofOf } from '../../support/aof.ts'
+import { aofOf } from '../../../test/support/aof.ts'
 import type { Bench } from '../bench.ts'
 import { fail, milliseconds, notApplicable, pass, type Cell, type Hazard } from '../hazard.ts'
 

@@ -7,8 +7,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import ts from 'typescript'
-import { ENTRIES } from '../../scripts/entries.ts'
-import { anchorOf, markdown } from '../support/markdown.ts'
+import { ENTRIES } from '../entries.ts'
+import { anchorOf, markdown } from './markdown.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const SRC = join(ROOT, 'src/')

@@ -1,5 +1,5 @@
 /** What the comparison asks a library's process to do, over IPC. */
-import type { Reason, Setup } from '../../bench/peers/adapter.ts'
+import type { Reason, Setup } from '../peers/adapter.ts'
 
 export type AcquireResult =
   | {
