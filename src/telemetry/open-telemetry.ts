@@ -65,9 +65,15 @@ function reporter(classes: ResourceClasses): Listener {
       sdk.tracer() !== undefined,
 
     on: {
-      'lock:opened': (lock) => void locks.add(lock),
+      'lock:opened': (lock) => {
+        locks.add(lock)
+        sdk.instruments() // They are there for the first scrape, also of an idle process.
+      },
       'lock:closed': (lock) => void locks.delete(lock),
-      'worker:opened': (worker) => void workers.add(worker),
+      'worker:opened': (worker) => {
+        workers.add(worker)
+        sdk.instruments()
+      },
       'worker:closed': (worker) => void workers.delete(worker),
 
       'master:voted': (vote, namespace = '') => {

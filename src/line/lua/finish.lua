@@ -57,7 +57,7 @@ local function finish(job, value)
     place = placeOf(id, timestamp)
     if job.offers and redis.call('LLEN', WAIT) < redis.call('LLEN', ACTIVE)
       and not (job.share and redis.call('EXISTS', READY) == 1) then fetches = false end
-    woken = wakeHeads(resources, job.front, job.burst, place, job.front and fetches)
+    woken = wakeHeads(resources, job.front, job.burst or '', place, job.front and fetches)
   end
   view.next = woken.next
   KEYS[11], KEYS[12], KEYS[13] = BASE .. job.target, jobKey, BASE .. 'metrics:' .. job.target
@@ -74,7 +74,7 @@ local function finish(job, value)
   if next and next.isFetched then
     woken[next.jobKey] = next
     owesMark = true
-  elseif next and isFinished then woken = wakeHeads(resources, job.front, job.burst) end
+  elseif next and isFinished then woken = wakeHeads(resources, job.front, job.burst or '') end
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then mark(woken) end -- A fetch leaves one by itself.
   return withTurn(result, woken)
 end
