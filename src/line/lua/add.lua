@@ -77,7 +77,7 @@ local function add(job, args)
     local heads, _, slots, limits = headsOf(resource)
     if #heads >= slots then
       own.behind = true
-      wakeAll(heads, limits, false, '') -- The one ahead of it was removed.
+      mark(wakeAll(heads, limits, false, '')) -- The one ahead of it was removed.
       if #heads == 0 then own.heldUntil = limits.closedUntil end
     end
   end

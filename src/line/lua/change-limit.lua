@@ -15,5 +15,5 @@ if entry and ARGV.forMs then entry['until'] = math.ceil(nowMs() + ARGV.forMs) en
 local ends = setLimit(resource, kind, entry)
 local heads, _, _, limits = headsOf(resource)
 redis.call('ZADD', SLEEPING_LINES, 'XX', 0, resource) -- The next sweep looks at it.
-wakeAll(heads, limits, false, '')
+mark(wakeAll(heads, limits, false, ''))
 return ends

@@ -24,4 +24,5 @@ for _, id in ipairs(sleepers) do
   if job[1] and wake(own, false, '') then woken = woken + 1
   else redis.call('ZREM', DELAYED, id) end
 end
+if woken > 0 then mark({true}) end
 return {#sleepers, woken}

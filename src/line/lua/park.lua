@@ -63,7 +63,7 @@ if heldUntil then hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
 elseif not overtaken then
   for _, resource in ipairs(resources) do
     local heads, _, _, limits = headsOf(resource)
-    wakeAll(heads, limits, false, '')
+    mark(wakeAll(heads, limits, false, ''))
   end
 end
 return withTurn(result)

@@ -50,4 +50,5 @@ for _, place in ipairs(redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', nowMs(), '
     if wake(job, false, '') then woken = woken + 1 end
   end
 end
+if woken > 0 then mark({true}) end
 return {#lines, woken, sweepNumber}
