@@ -9,6 +9,7 @@ import type {
   BackendFactory,
   Job,
   JobJson,
+  MinimalJob,
   QueueBaseOptions,
   RedisQueueBackend,
   WorkerOptions,
@@ -148,7 +149,7 @@ interface End {
   readonly value: string
   readonly ending: Ending | undefined
   readonly settle: (reply: unknown, finishedOn: number) => void
-  readonly fail: (error: unknown) => void
+  readonly fail: (error: Error) => void
 }
 
 /** A job that is added in this turn of the event loop. */
@@ -159,7 +160,7 @@ interface Addition {
   /** As `lua/add.lua` has it. */
   readonly job: Arguments
   readonly settle: (reply: unknown) => void
-  readonly fail: (error: unknown) => void
+  readonly fail: (error: Error) => void
 }
 
 interface Join {
@@ -177,7 +178,7 @@ export const NO_TURN: Turn = {
   share: '',
   chargedMs: 0,
 }
-const NO_JOB = { id: '', opts: {} } as Job
+const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
 const ITS_TURN = -100
 const TOO_LATE = -101
@@ -544,7 +545,7 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  /** The end of a job. It leaves its lines as `ends` has said; without a word it just leaves them. */
+  /** A job ends. It leaves its lines as `ends` has said; without a word it just leaves them. */
   #end(
     job: EndingJob & Pick<Job, 'opts'>,
     value: string | undefined,
@@ -556,7 +557,8 @@ export class LineBackend extends Backend implements LineRunner {
     // BullMQ tries again after a broken connection: it is an ordinary ending then.
     job[ENDING] = undefined
     const fetchesNext = fetches === true && !this.queue.closing
-    const own = { id, token, fetches: fetchesNext, ...more, ...(ending && movedBy(ending.move)) }
+    const moved = ending && movedBy(ending.move)
+    const own = { id, token, fetches: fetchesNext, ...more, ...moved }
     return new Promise((resolve, reject) => {
       const settle = (reply: unknown, finishedOn: number): void => {
         if (typeof reply === 'number' && reply < 0) {
@@ -569,9 +571,9 @@ export class LineBackend extends Backend implements LineRunner {
         ending?.returned(jobId, jobId === undefined ? undefined : this.#turns.get(jobId))
         resolve({ result, finishedOn })
       }
-      const fail = (error: unknown): void => {
+      const fail = (error: Error): void => {
         ending?.returned(undefined, undefined)
-        reject(error as Error)
+        reject(error)
       }
       const bytes = value?.length ?? 0
       this.#ends.add({ job: own, value: value ?? 'null', ending, settle, fail }, bytes)
@@ -677,7 +679,7 @@ function movedBy({ timestamp, lines, next, usedMs, share, chargeMs, offers }: Mo
 async function settleAll<Extra>(
   all: readonly {
     readonly settle: (reply: unknown, extra: Extra) => void
-    readonly fail: (error: unknown) => void
+    readonly fail: (error: Error) => void
   }[],
   sent: Promise<unknown>,
   extra: Extra,
@@ -694,7 +696,7 @@ async function settleAll<Extra>(
       }
     })
   } catch (error) {
-    for (const { fail } of all) fail(error)
+    for (const { fail } of all) fail(error as Error)
   }
 }
 

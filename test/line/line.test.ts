@@ -257,6 +257,25 @@ describe('turns', () => {
     expect(orders).toEqual([numbers, numbers])
   })
 
+  test('two queues of one resource take turns, burst by burst', async () => {
+    const numbers = Array.from({ length: 40 }, (_, nr) => nr)
+    const ran: string[] = []
+    for (const name of ['one', 'two']) {
+      await makeQueue({}, `${fixture.namespace}-${name}`).addBulk(jobs('a', ...numbers))
+    }
+    for (const name of ['one', 'two']) {
+      const record = async (): Promise<void> => {
+        await pause(5)
+        ran.push(name)
+      }
+      await work({}, record, `${fixture.namespace}-${name}`)
+    }
+    await until('all ran', () => ran.length === 80)
+    // When the first queue has done all, the other one has done a good part.
+    const rest = ran.length - 1 - ran.lastIndexOf(ran.at(-1) === 'one' ? 'two' : 'one')
+    expect(rest).toBeLessThan(30)
+  })
+
   test('with slots: as many at once, in order', async () => {
     const queue = makeQueue({ slots: 3 })
     await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
@@ -456,6 +475,28 @@ describe('jobs that leave their lines', () => {
       expect(await queue.leaveLines()).toBe(0)
     },
   )
+})
+
+test('the error of one job harms no other that ends with it', async () => {
+  const queue = makeQueue()
+  await queue.addBulk([...jobs('a', 1), ...jobs('b', 2)])
+  const both = gate()
+  let started = 0
+  const seen = await work({ concurrency: 2, runRetryDelay: 20 }, async () => {
+    if (++started === 2) both.open()
+    await both.passed
+    await pause(50)
+  })
+  const errors: Error[] = []
+  seen.worker.on('error', (error) => errors.push(error))
+  await until('both run', () => started === 2)
+  const line = `bull:${fixture.namespace}:redlock:line:a`
+  await redis().set(line, 'no line')
+  await until('the other is done', async () => (await queue.getCompletedCount()) === 1)
+  expect(await queue.getActiveCount()).toBe(1)
+  await redis().del(line)
+  await until('all are done', async () => (await queue.getCompletedCount()) === 2)
+  expect(errors.join()).toContain('WRONGTYPE')
 })
 
 test('a job that was promoted behind one that runs is put back in line, and asks no master', async () => {

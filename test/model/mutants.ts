@@ -168,18 +168,22 @@ const line: readonly Mutant[] = [
   mutant('place-of-one-instance', ['timestamp end', '0 end'], LINE),
   mutant(
     'dead-places-are-dropped',
-    ['job[1] ~= timestamp or', 'not job[1] or'],
+    ['job.timestamp ~= timestamp or', 'not job.timestamp or'],
     `${LINE}: when its id belongs to another job now`,
   ),
   mutant(
     'dead-places-are-dropped',
-    [' or (job[2] and not job[6])', ''],
+    [" or (job.finishedOn and not job['redlock:holds'])", ''],
     `${LINE}: when a plain worker has finished its job`,
   ),
   mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
   mutant('turn-only-at-the-head', 'removed', LINE),
   mutant('woken-at-the-head-of-all-lines', 'removed', LINE),
-  mutant('fetched-job-is-at-the-head', ['first[1] ~=', 'nil =='], `${LINE}: is put back in line`),
+  mutant(
+    'fetched-job-is-at-the-head',
+    ["and 'yes' or 'no'", "and 'yes' or 'yes'"],
+    `${LINE}: is put back in line`,
+  ),
   mutant('parked-only-behind-others', 'always', LINE),
   mutant(
     'first-write-needs-no-memory',
@@ -192,21 +196,25 @@ const line: readonly Mutant[] = [
   mutant('failed-job-holds-its-line', 'removed', `${LINE}: holds the line until the failed job`),
   mutant('priority-orders-a-line', 'always', `${LINE}: within a line by priority`),
   mutant(
-    'batch-of-the-worker-that-has-its-first-job',
-    [' or not isLocked(head)', ''],
-    `${BATCH}: that another worker may get`,
-  ),
-  mutant(
     'batch-ends-at-a-job-that-may-not-start',
     [' or not job.asleep or job.held', ' or job.held'],
     `${BATCH}: before a job that is delayed`,
   ),
   mutant(
     'batch-ends-at-a-job-that-may-not-start',
-    ['isOther or ', ''],
+    ['areSeveral or ', ''],
     `${BATCH}: before one of several resources`,
   ),
-  mutant('locks-of-a-batch-are-removed', 'removed', `${BATCH}: has the next jobs of its line`),
+  mutant(
+    'error-of-one-job-harms-no-other',
+    ['pcall(finish, job, theirs[i])', 'true, finish(job, theirs[i])'],
+    `${LINE}: the error of one job`,
+  ),
+  mutant(
+    'spent-burst-releases-its-lease',
+    ["=== 'front'", "!== ''"],
+    `${LINE}: two queues of one resource`,
+  ),
   mutant('slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS'], LIMITS),
   mutant('closed-line-starts-nothing', 'removed', `${LIMITS}: keeps jobs that were awake already`),
   mutant('start-counts-for-the-rate', 'removed', `${LIMITS}: is used up to its end`),
@@ -248,7 +256,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'who-reads-claims',
-    ["'fencingToken', ARGV[3], ", ''],
+    ["'fencingToken', ARGV.fencingToken, ", ''],
     'worker/coordination: an older holder cannot overwrite',
   ),
   mutant(

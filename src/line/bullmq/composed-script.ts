@@ -29,8 +29,8 @@ interface Composition {
   readonly variant?: string
   /**
    * The file runs BullMQ's text for several jobs: `bullmqWith(redis, own)` returns a function of
-   * `(KEYS, theirs)`, and a table of {@link BULLMQ_FUNCTIONS}. These functions of BullMQ's text call
-   * ours of the same name in `own`, with that table before their arguments.
+   * `(KEYS, theirs)`, and a table of {@link BULLMQ_FUNCTIONS}. These functions of BullMQ's text
+   * call ours of the same name in `own`, with that table before their arguments.
    */
   readonly replaced?: readonly string[]
 }
@@ -39,10 +39,14 @@ interface Composition {
 export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
   getQueueMetadata: 'queueMetaKey, activeKey, waitKey',
   getRateLimitTTL: 'maxJobs, rateLimiterKey',
-  prepareJobForProcessing:
-    'keyPrefix, rateLimiterKey, eventStreamKey, jobId, processedOn, maxJobs, limiterDuration, markerKey, opts',
-  promoteDelayedJobs:
-    'delayedKey, markerKey, targetKey, prioritizedKey, eventStreamKey, prefix, timestamp, priorityCounterKey, isPaused',
+  prepareJobForProcessing: [
+    'keyPrefix, rateLimiterKey, eventStreamKey, jobId, processedOn, maxJobs, limiterDuration',
+    'markerKey, opts',
+  ].join(', '),
+  promoteDelayedJobs: [
+    'delayedKey, markerKey, targetKey, prioritizedKey, eventStreamKey, prefix, timestamp',
+    'priorityCounterKey, isPaused',
+  ].join(', '),
   /** Its last ones are `timestamp, opts`. */
   fetchNextJob: '',
   trimEvents: 'metaKey, eventStreamKey',
@@ -122,8 +126,8 @@ function asFunction(name: string, lua: string): string {
 }
 
 /**
- * The functions of the text are made once, not for every job. Where BullMQ unpacks options, ours may
- * give it a table.
+ * The functions of the text are made once, not for every job. Where BullMQ unpacks options, ours
+ * may give it a table.
  */
 function asRepeated(lua: string, replaced: readonly string[]): string {
   const functions: string[] = []

@@ -4,6 +4,8 @@
  */
 import * as bullmq from 'bullmq'
 import { bullmqScripts } from './bullmq-scripts.ts'
+import { BULLMQ_FUNCTIONS, hasFunction } from './composed-script.ts'
+import { FINISH_OPTIONS } from './finish-options.ts'
 
 /** Scripts of BullMQ that are composed, and text on which the composition relies. */
 const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
@@ -17,12 +19,21 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
     /^local rcall = redis\.call$/m,
     /rcall\("RPOPLPUSH", waitKey, activeKey\)/,
     /rcall\("HMSET", jobKey, "processedOn"/,
+    /return \{rcall\("HGETALL", jobKey\), jobId, 0, 0\}/,
+    /cmsgpack\.unpack\(ARGV\[8\]\)/,
   ],
   moveToActive: [/^local rcall = redis\.call$/m, /rcall\("RPOPLPUSH", waitKey, activeKey\)/],
   moveToDelayed: [/rcall\("ZADD", delayedKey, score, jobId\)/],
+  obliterate: [/rcall\("DEL", jobKey/],
   promote: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
   changeDelay: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
   moveJobsToWait: [/rcall\('ZRANGEBYSCORE', KEYS\[3\]/],
+}
+
+/** Functions of BullMQ's scripts that ours call or replace. */
+const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
+  moveToFinished: Object.keys(BULLMQ_FUNCTIONS),
+  moveToActive: ['getQueueMetadata', 'getRateLimitTTL', 'prepareJobForProcessing'],
 }
 
 type Args = readonly unknown[] | undefined
@@ -56,6 +67,10 @@ function findProblem(): string | undefined {
     const missing = texts.find((text) => !text.test(script.lua))
     if (missing !== undefined) return `its script \`${name}\` does not contain ${String(missing)}`
   }
+  for (const [script, names] of Object.entries(FUNCTIONS)) {
+    const changed = names.find((name) => !hasFunction(scripts.get(script)?.lua ?? '', name))
+    if (changed !== undefined) return `its script \`${script}\` has another function \`${changed}\``
+  }
   for (const [name, args, positions] of argumentsOf(new RedisQueueBackend(...nowhere()))) {
     const keys = scripts.get(name)?.numberOfKeys ?? 0
     for (const [at, value] of Object.entries(positions)) {
@@ -63,8 +78,16 @@ function findProblem(): string | undefined {
         return `argument ${Number(at) + 1} of its script \`${name}\` is not as expected`
       }
     }
+    if (name === 'moveToFinished' && entriesOf(args?.[keys + 7]) > FINISH_OPTIONS) {
+      return 'its script `moveToFinished` has further options'
+    }
   }
   return undefined
+}
+
+/** How many entries a map has as MessagePack writes one, or more than any where it is another. */
+function entriesOf(packed: unknown): number {
+  return Buffer.isBuffer(packed) && packed[0] === 0xde ? packed.readUInt16BE(1) : Infinity
 }
 
 /** What the backend would send for a known job, and where the composed scripts look for what. */
@@ -78,7 +101,7 @@ function argumentsOf(
   const yielded = build['moveToWaitingChildrenArgs']?.('7', 't', {})
   const changed = build['changePriorityArgs']?.('7', 3, true)
   return [
-    ['moveToFinished', finished, { 0: '7', 4: 'completed', 5: 1 }],
+    ['moveToFinished', finished, { [-3]: 'bull:q:7', 0: '7', 4: 'completed', 5: 1 }],
     ['moveToDelayed', parked, { 0: 'bull:q:', 2: '7' }],
     ['moveToWaitingChildren', yielded, { 3: '7' }],
     ['removeJob', build['removeArgs']?.('7', false), { 0: '7' }],
