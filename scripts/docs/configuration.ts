@@ -80,7 +80,7 @@ const SECTIONS: readonly Section[] = [
     title: 'openTelemetry(options)',
     intro: 'How locks and workers report to OpenTelemetry ([telemetry.md](telemetry.md)).',
     file: 'telemetry/resource-classes.ts',
-    types: ['ResourceClassOptions'],
+    types: ['TelemetryOptions'],
   },
 ]
 

@@ -208,12 +208,12 @@ const line: readonly Mutant[] = [
   mutant(
     'error-of-one-job-harms-no-other',
     ['pcall(finish, job, theirs[i])', 'true, finish(job, theirs[i])'],
-    `${LINE}: the error of one job`,
+    `${LINE}: the error of one job harms no other`,
   ),
   mutant(
     'spent-burst-releases-its-lease',
     ["=== 'front'", "!== ''"],
-    `${LINE}: two queues of one resource`,
+    `${LINE}: two queues of one resource take turns`,
   ),
   mutant('slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS'], LIMITS),
   mutant('closed-line-starts-nothing', 'removed', `${LIMITS}: keeps jobs that were awake already`),

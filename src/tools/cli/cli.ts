@@ -102,8 +102,8 @@ export class Cli {
   }
 
   #queueAt(url: MasterAddress, timeoutMs = this.settings.timeoutMs): QueueView {
-    const { namespace, prefix } = this.settings
-    const view = new QueueView({ url, namespace, prefix, timeoutMs })
+    const { prefix } = this.settings
+    const view = new QueueView({ url, prefix, timeoutMs })
     this.defer(() => view.close())
     return view
   }

@@ -110,7 +110,7 @@ class Dashboard {
 
   constructor(options: ResolvedOptions) {
     this.#options = options
-    const { namespace, prefix, timeoutMs, queueRedis } = options
+    const { prefix, timeoutMs, queueRedis } = options
     this.#access = new Access(options)
     if (options.locks === undefined) {
       this.#fleet = new FleetProbe(options)
@@ -119,7 +119,7 @@ class Dashboard {
       this.#locks = serviceView(options.locks)
     }
     if (queueRedis !== undefined) {
-      this.#queue = new QueueView({ url: queueRedis, namespace, prefix, timeoutMs })
+      this.#queue = new QueueView({ url: queueRedis, prefix, timeoutMs })
       this.#jobs = new JobsUnderLeases(this.#queue)
     }
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })

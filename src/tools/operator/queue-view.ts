@@ -12,14 +12,12 @@ import { leaveLines } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
-import type { SharedSettings } from '../../line/settings-check.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 import { globEscape } from './glob.ts'
 
 export interface QueueViewOptions {
   /** `redis://`, `rediss://`, or ioredis options. */
   readonly url: MasterAddress
-  readonly namespace: string
   /** BullMQ's. */
   readonly prefix: string
   readonly timeoutMs: number
@@ -207,19 +205,17 @@ export class QueueView {
     const lines = resources ?? (await this.#linesOf(queue, jobId))
     const state = await this.#within(() => job.getState())
     const waits = await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines(queue)))
-    const why = waits ?? (await this.#whyInNoLine(job, state))
+    const why = waits ?? this.#whyInNoLine(job, state)
     return { state, resources: lines, why }
   }
 
-  async #whyInNoLine({ id = '', queueName, failedReason }: Job, state: string): Promise<string> {
+  #whyInNoLine({ id = '', failedReason }: Job, state: string): string {
     if (state === 'completed' || state === 'failed') {
       return `Job ${id} has ${state}.${failedReason ? ` ${failedReason}` : ''}`
     }
-    const others = (await this.#otherNamespaces(queueName)).map((name) => `\`${name}\``)
-    const lately = others.length === 0 ? '' : ` (recently seen: ${others.join(', ')})`
     return (
-      `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has not been started, ` +
-      `or its workers keep no lines (order: 'relaxed'), or use another --namespace${lately}.`
+      `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has ` +
+      "not been started, or its workers keep no lines (order: 'relaxed')."
     )
   }
 
@@ -257,15 +253,6 @@ export class QueueView {
   /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
   async leaveLines(queue: string): Promise<number> {
     return this.#within(() => leaveLines(this.#lines(queue)), LEAVE_LINES_LIMIT_MS)
-  }
-
-  /** The other namespaces that the queue's last worker and producer had. */
-  async #otherNamespaces(queue: string): Promise<readonly string[]> {
-    const { namespace } = this.#options
-    const reply = this.server.command('HVALS', this.#lines(queue).keyOf('settings'))
-    const said = (await reply.catch(() => [])) as string[] // Where that may not be read: none.
-    const names = said.map((text) => (JSON.parse(text) as SharedSettings).namespace)
-    return [...new Set(names)].filter((name) => name !== namespace)
   }
 
   /** The resources in whose lines the job stands. */

@@ -189,8 +189,8 @@ class Link extends AsyncResource implements Ending, Expiring, Reserved {
     this.#isOver = true
     this.#chain.ended()
     this.deadline?.leave(this)
-    // rule: spent-burst-releases-its-lease
     // Jobs of other queues may wait for it.
+    // rule: spent-burst-releases-its-lease
     const isInBurst = this.move.next === 'front'
     const isNext = jobId !== '' && turn?.turn === 'woken' && turn.lines === this.move.lines
     this.runInAsyncScope(() => {

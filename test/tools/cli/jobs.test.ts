@@ -89,13 +89,6 @@ describe('why and inspect', () => {
     expect((await cli(['inspect', 'customer:1'], { env: env() })).out).toContain('PLACE')
   })
 
-  it('a job whose workers have another namespace: why names the namespaces of the queue', async () => {
-    const other = openQueue({ namespace: 'other' })
-    await other.add('post', { customerId: 1 })
-    const why = await cli(['why', queue, '1'], { env: env() })
-    expect(why.out).toContain('or use another --namespace (recently seen: `other`)')
-  })
-
   it('a job that is in no line, one that does not exist, a queue that does not answer', async () => {
     const plain = openPlain()
     const job = await plain.add('post', {})
@@ -239,9 +232,19 @@ describe('pause, resume, limit and limits', () => {
     await fixture.redlock()
     const locked = openQueue()
     const [job] = await locked.addBulk([{ name: 'post', data: { customerId: 1 } }])
-    const limit = ['limit', 'customer:2', '--slots', '4', '--rate', '100/1000', '--burst', '10']
+    const limit = [
+      'limit',
+      queue,
+      'customer:2',
+      '--slots',
+      '4',
+      '--rate',
+      '100/1000',
+      '--burst',
+      '10',
+    ]
     const [paused] = await Promise.all([
-      cli(['pause', 'customer:1', '--reason', 'migration'], { env: env() }),
+      cli(['pause', queue, 'customer:1', '--reason', 'migration'], { env: env() }),
       cli([...limit, '--for-ms', '600000'], { env: env() }),
     ])
     expect(paused.code).toBe(0)
@@ -252,25 +255,25 @@ describe('pause, resume, limit and limits', () => {
     })
     const [why, all] = await Promise.all([
       cli(['why', queue, job?.id ?? ''], { env: env() }),
-      cli(['limits'], { env: env() }),
+      cli(['limits', queue], { env: env() }),
     ])
     expect(why.out).toMatch(/waits for its resource to be resumed: .+ paused it .+migration/)
     expect(all.out).toMatch(/customer:1 .*paused/)
     expect(all.out).toMatch(/customer:2 .*4 slots until .*; 100 starts in 1000 ms, burst 10 until/)
     const [some, pattern] = await Promise.all([
-      cli(['limits', '--json'], { env: env() }),
-      cli(['limit', 'customer:*', '--slots', '3'], { env: env() }),
+      cli(['limits', queue, '--json'], { env: env() }),
+      cli(['limit', queue, 'customer:*', '--slots', '3'], { env: env() }),
     ])
     expect(some.json()).toMatchObject({
       limits: [{ resource: 'customer:1' }, { resource: 'customer:2' }],
     })
     expect(pattern.code).not.toBe(0)
     expect(pattern.err).toContain('the name of one resource, not a pattern')
-    await cli(['limit', 'customer:2', '--reset', 'slots'], { env: env() })
+    await cli(['limit', queue, 'customer:2', '--reset', 'slots'], { env: env() })
     expect((await locked.getLimits('customer:2')).slots).toBeUndefined()
     const [resumed] = await Promise.all([
-      cli(['resume', 'customer:1'], { env: env() }),
-      cli(['limit', 'customer:2', '--reset', 'rate'], { env: env() }),
+      cli(['resume', queue, 'customer:1'], { env: env() }),
+      cli(['limit', queue, 'customer:2', '--reset', 'rate'], { env: env() }),
     ])
     expect(resumed.out).toContain('no limits are set')
     expect(await locked.getLimits('customer:1')).toEqual({})
@@ -293,16 +296,16 @@ describe('pause, resume, limit and limits', () => {
       ['--reset', 'x'],
       ['--for-ms', '1000'],
     ]
-    const runs = wrong.map((flags) => cli(['limit', 'customer:1', ...flags], { env: env() }))
+    const runs = wrong.map((flags) => cli(['limit', queue, 'customer:1', ...flags], { env: env() }))
     expect((await Promise.all(runs)).map(({ code }) => code)).toEqual([2, 2, 2, 2, 2])
   }, 180_000)
 })
 
 it.each([
-  ['pause', 'customer:1'],
-  ['resume', 'customer:1'],
-  ['limit', 'customer:1'],
-  ['limits'],
+  ['pause', 'invoices', 'customer:1'],
+  ['resume', 'invoices', 'customer:1'],
+  ['limit', 'invoices', 'customer:1'],
+  ['limits', 'invoices'],
   ['cancel', 'invoices', '--job', '1', '--yes'],
   ['leave-lines', 'invoices', '--yes'],
 ])("%s names the queue's Redis that refuses it", async (...args) => {
