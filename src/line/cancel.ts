@@ -7,7 +7,7 @@ import { Job, UnrecoverableError, type Queue } from 'bullmq'
 import { sleep, systemClock } from '../clock.ts'
 import { JobCancelledError } from '../errors.ts'
 import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
-import { keyScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import { LineBackend } from './line-backend.ts'
 import { membersOf } from './members.ts'
 import { resourceName } from './resource.ts'
@@ -39,9 +39,9 @@ const AT_ONCE = 50
 const POLL_MS = 50
 const TIMEOUT_MS = 5_000
 
-const cancelledScript = keyScript('line/lua/cancelled')
+const cancelledScript = ownScript('line/lua/cancelled')
 
-const withdrawScript = keyScript('line/lua/withdraw-cancel')
+const withdrawScript = ownScript('line/lua/withdraw-cancel')
 
 /** @param target a job's id, or a resource: all jobs of this queue in its line, up to 10,000. */
 export async function cancelJobs(

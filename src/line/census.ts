@@ -1,14 +1,14 @@
 /** What a scrape asks about the lines of a worker's queue. */
 import { systemClock, withinMs } from '../clock.ts'
 import type { LineCensus } from '../channel.ts'
-import { lineScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
 /** A scrape waits this long at most, and looks at this many lines for the longest. */
 const LIMIT_MS = 500
 const LINES = 1_000
 
-const censusScript = lineScript('census')
+const censusScript = ownScript('line/lua/census')
 
 /** Undefined when the queue's Redis does not answer soon. */
 export async function lineCensus(runner: LineRunner): Promise<LineCensus | undefined> {

@@ -1,10 +1,10 @@
 /** Jobs that leave their lines otherwise than by running. */
-import { lineScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
-const skipScript = lineScript('skip')
+const skipScript = ownScript('line/lua/skip')
 
-const leaveLinesScript = lineScript('leave-lines')
+const leaveLinesScript = ownScript('line/lua/leave-lines')
 
 /** Jobs that leave their lines in one call. */
 const LIMIT = 1_000

@@ -8,7 +8,7 @@ import { systemClock } from '../clock.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
 import { resourceName } from './resource.ts'
-import { keyScript, lineScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 
 /** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
 export interface LimitOptions {
@@ -76,9 +76,9 @@ const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
 const MAX_SLOTS = 1_000
 const MAX_TEXT_LENGTH = 500
 
-const limitScript = lineScript('change-limit')
+const limitScript = ownScript('line/lua/change-limit')
 
-const limitsScript = keyScript('line/lua/read-limits')
+const limitsScript = ownScript('line/lua/read-limits')
 
 /** What is stored of a limit. */
 type LimitEntry = Readonly<Record<string, unknown>>

@@ -24,7 +24,7 @@ import type { Arguments, LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
-import { finishOptions, workerOptions } from './bullmq/finish-options.ts'
+import { finishOptions, workerOptions, type FinishOptions } from './bullmq/finish-options.ts'
 import { TurnGroup } from './turn-group.ts'
 
 /** What a queue and its workers agree on. */
@@ -62,8 +62,6 @@ export interface Turn {
   readonly lines: string
   /** What its line has used of its burst, in milliseconds of work. */
   readonly usedMs: number
-  /** Jobs seem to wait behind it. */
-  readonly isFollowed: boolean
   /** The slots of its resource, where they are set; undefined where the worker's own count. */
   readonly slots: number | undefined
   /** As the queue's Redis has it; '' where the job has none. */
@@ -118,7 +116,6 @@ export interface Taking {
 export type TakenJob = readonly [job: JobJson, id: string]
 
 interface Client {
-  readonly isCluster?: boolean
   hget(key: string, field: string): Promise<string | null | undefined>
   zscore(key: string, member: string): Promise<string | null | undefined>
   runCommand(name: string, args: unknown[]): Promise<unknown>
@@ -141,26 +138,29 @@ type Cancelling = (
   args: readonly unknown[],
 ) => Promise<unknown>
 
-/** A job that ends in this turn of the event loop. */
-interface End {
-  /** As `lua/finish.lua` has it. */
-  readonly job: Arguments
-  /** What it returned, or failed with. */
-  readonly value: string
-  readonly ending: Ending | undefined
-  readonly settle: (reply: unknown, finishedOn: number) => void
+/** One of those that are sent together. */
+interface Sent {
+  readonly settle: (reply: unknown, sentAtMs: number) => void
   readonly fail: (error: Error) => void
 }
 
+/** A job that ends in this turn of the event loop. */
+interface End extends Sent {
+  /** As `lua/finish.lua` has it. */
+  readonly job: Arguments
+  readonly opts: FinishOptions
+  /** What it returned, or failed with. */
+  readonly value: string
+  readonly ending: Ending | undefined
+}
+
 /** A job that is added in this turn of the event loop. */
-interface Addition {
+interface Addition extends Sent {
   readonly script: ComposedScript
   /** BullMQ's keys and arguments. */
   readonly args: readonly unknown[]
   /** As `lua/add.lua` has it. */
   readonly job: Arguments
-  readonly settle: (reply: unknown) => void
-  readonly fail: (error: Error) => void
 }
 
 interface Join {
@@ -173,7 +173,6 @@ export const NO_TURN: Turn = {
   turn: 'none',
   lines: '',
   usedMs: 0,
-  isFollowed: false,
   slots: undefined,
   share: '',
   chargedMs: 0,
@@ -443,18 +442,17 @@ export class LineBackend extends Backend implements LineRunner {
   override moveToCompleted(
     ...[job, value, remove, token, fetches]: Method<'moveToCompleted'>['args']
   ): Method<'moveToCompleted'>['reply'] {
-    return this.#end(job, JSON.stringify(value), token, fetches, {
-      target: 'completed',
-      opts: finishOptions(job.opts, this.getKeepJobs(remove, this.#options.removeOnComplete)),
-    })
+    const keepJobs = this.getKeepJobs(remove, this.#options.removeOnComplete)
+    const opts = finishOptions(job.opts, keepJobs)
+    return this.#end(job, JSON.stringify(value), token, fetches, opts, { target: 'completed' })
   }
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
     const [job, reason, remove, token, fetches, fields = {}] = args
     if (this.#cancelling.has(job.id ?? '')) return super.moveToFailed(...args)
-    return this.#end(job, reason, token, fetches, {
+    const opts = finishOptions(job.opts, this.getKeepJobs(remove, this.#options.removeOnFail))
+    return this.#end(job, reason, token, fetches, opts, {
       target: 'failed',
-      opts: finishOptions(job.opts, this.getKeepJobs(remove, this.#options.removeOnFail)),
       holds: this.#settings.onFailure === 'block' ? true : undefined,
       fields: Object.entries(fields).flatMap(([name, value]) =>
         value === undefined ? [] : [name, value as unknown],
@@ -541,7 +539,7 @@ export class LineBackend extends Backend implements LineRunner {
       const all = [...args.slice(0, numberOfKeys)]
       for (const each of some) all.push(...each.args.slice(numberOfKeys))
       const sent = this.#send(this.#ready as Client, script, all, ours)
-      void settleAll(some, sent, undefined)
+      void settleAll(some, sent)
     }
   }
 
@@ -551,6 +549,7 @@ export class LineBackend extends Backend implements LineRunner {
     value: string | undefined,
     token: string,
     fetches: boolean | undefined,
+    opts: FinishOptions,
     more: Arguments,
   ): Promise<Completed> {
     const { id = '', [ENDING]: ending } = job
@@ -576,7 +575,7 @@ export class LineBackend extends Backend implements LineRunner {
         reject(error)
       }
       const bytes = value?.length ?? 0
-      this.#ends.add({ job: own, value: value ?? 'null', ending, settle, fail }, bytes)
+      this.#ends.add({ job: own, opts, value: value ?? 'null', ending, settle, fail }, bytes)
     })
   }
 
@@ -584,15 +583,13 @@ export class LineBackend extends Backend implements LineRunner {
     const at = systemClock.wallNow()
     const { finish } = this.#scripts
     const values = ends.map(({ value }) => value)
-    const worker = workerOptions(this.#options)
-    const ours = { at: String(at), worker, ends: ends.map(({ job }) => job) }
+    const { opts } = ends[0] as End
+    // Most jobs have the same options.
+    const jobs = ends.map((end) => (end.opts === opts ? end.job : { ...end.job, opts: end.opts }))
+    const ours = { at: String(at), worker: workerOptions(this.#options), opts, ends: jobs }
     const sent = this.#send(this.#ready as Client, finish, [...this.#finishKeys, ...values], ours)
     for (const { ending } of ends) ending?.sent()
-    void settleAll(
-      ends,
-      sent.then((text) => JSON.parse(text as string) as unknown[]),
-      at,
-    )
+    void settleAll(ends, sent, at)
   }
 
   async #fetch(client: Client, script: ComposedScript, args: readonly unknown[]): Promise<unknown> {
@@ -602,14 +599,13 @@ export class LineBackend extends Backend implements LineRunner {
   /** Keeps what a reply says about the turn of the job that it brings. */
   #heard(reply: unknown): unknown {
     if (!Array.isArray(reply) || !Array.isArray(reply[0])) return reply
-    const [, jobId, , , turn, lines, burst, followed, slots, share, charged] = reply as readonly (
+    const [, jobId, , , turn, lines, burst, slots, share, charged] = reply as readonly (
       string | undefined
     )[]
     this.#turns.set(String(jobId), {
       turn: (turn ?? 'none') as Turn['turn'],
       lines: lines ?? '',
       usedMs: Number(burst ?? 0),
-      isFollowed: followed === '1',
       slots: slotsOf(slots),
       share: share ?? '',
       chargedMs: Number(charged ?? 0),
@@ -676,23 +672,17 @@ function movedBy({ timestamp, lines, next, usedMs, share, chargeMs, offers }: Mo
 }
 
 /** Each has its own reply. The script says of an error by its text alone. */
-async function settleAll<Extra>(
-  all: readonly {
-    readonly settle: (reply: unknown, extra: Extra) => void
-    readonly fail: (error: Error) => void
-  }[],
-  sent: Promise<unknown>,
-  extra: Extra,
-): Promise<void> {
+async function settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): Promise<void> {
   try {
-    const replies = (await sent) as readonly unknown[]
+    const reply = await sent
+    const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
     all.forEach(({ settle, fail }, index) => {
-      const reply = replies[index]
-      const message: unknown = Array.isArray(reply) ? reply[0] : undefined
+      const own = replies[index]
+      const message: unknown = Array.isArray(own) ? own[0] : undefined
       if (typeof message === 'string') {
         fail(Object.assign(new Error(message), { name: 'ReplyError' }))
       } else {
-        settle(reply, extra)
+        settle(own, at)
       }
     })
   } catch (error) {

@@ -1,6 +1,6 @@
 /** The jobs that have places in the line of a resource. */
 import { limitsFrom, type ResourceLimits } from './limits.ts'
-import { lineScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 import { shareFrom, type Share } from './shares.ts'
 
@@ -8,7 +8,7 @@ import { shareFrom, type Share } from './shares.ts'
 const MAX_MEMBERS = 100
 const FIELDS = 4
 
-const placesScript = lineScript('places')
+const placesScript = ownScript('line/lua/places')
 
 /** A job that has a place in a line. */
 export interface Member {

@@ -1,5 +1,5 @@
 /** A job's place in its line, how many are ahead of it, and how long it will wait. */
-import { lineScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 import { membersOf, type Member } from './members.ts'
 
@@ -30,7 +30,7 @@ const RECENT = 200
 const MIN_OWN = 5
 const MAX_BEFORE = 100
 
-const positionScript = lineScript('position')
+const positionScript = ownScript('line/lua/position')
 
 type LineFacts = readonly [
   resource: string,

@@ -9,7 +9,7 @@
  */
 import { systemClock } from '../clock.ts'
 import { SettingsDifferError } from '../errors.ts'
-import { keyScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
 /** What has to be the same, and which class has it. */
@@ -22,7 +22,7 @@ export interface SharedSettings {
 
 const COMPARED = ['namespace', 'order', 'slots'] as const
 
-const compareScript = keyScript('line/lua/compare-settings')
+const compareScript = ownScript('line/lua/compare-settings')
 
 /** The settings that were in use before, and what differs from them. */
 export async function compareSettings(

@@ -1,6 +1,6 @@
 /** Whose job one is, and how much of the work that tenant may have while all are busy. */
 import { numberOption, refuse } from '../options.ts'
-import { lineScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
 export interface Share {
@@ -36,7 +36,7 @@ export function shareFrom(text: string): Share | undefined {
   return { tenant: text.slice(space + 1), weight: Number(text.slice(0, space)) }
 }
 
-const chargeScript = lineScript('charge')
+const chargeScript = ownScript('line/lua/charge')
 
 /** Counts work for the tenant of a share, also of a job that has not ended. */
 export async function chargeShare(

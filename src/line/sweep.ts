@@ -4,7 +4,7 @@
  * number of lines, so its cost does not grow with the number of waiting jobs.
  */
 import { sleep, systemClock } from '../clock.ts'
-import { lineScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
 const EVERY_MS = 1_000
@@ -12,7 +12,7 @@ const EVERY_MS = 1_000
 const LIMIT = 200
 const MAX_SWEEPS = 500
 
-const sweepScript = lineScript('sweep')
+const sweepScript = ownScript('line/lua/sweep')
 
 /** Sweeps until `signal` aborts. */
 export async function keepSweeping(

@@ -1,20 +1,12 @@
-/**
- * Sends together what happens in one turn of the event loop: a few items at a time, so that the
- * server works on the first while the others are prepared.
- */
+/** Sends together what happens in one turn of the event loop, a few items at a time. */
 export class TurnGroup<Item> {
+  readonly #most: { readonly items: number; readonly bytes: number }
   readonly #send: (items: readonly Item[]) => void
-  readonly #mostItems: number
-  readonly #mostBytes: number
   #items: Item[] = []
   #bytes = 0
 
-  constructor(
-    limits: { readonly items: number; readonly bytes: number },
-    send: (items: readonly Item[]) => void,
-  ) {
-    this.#mostItems = limits.items
-    this.#mostBytes = limits.bytes
+  constructor(most: { items: number; bytes: number }, send: (items: readonly Item[]) => void) {
+    this.#most = most
     this.#send = send
   }
 
@@ -23,14 +15,14 @@ export class TurnGroup<Item> {
     if (this.#items.length === 0) process.nextTick(this.#flush)
     this.#items.push(item)
     this.#bytes += bytes
-    if (this.#items.length >= this.#mostItems || this.#bytes >= this.#mostBytes) this.#flush()
+    const { items: mostItems, bytes: mostBytes } = this.#most
+    if (this.#items.length >= mostItems || this.#bytes >= mostBytes) this.#flush()
   }
 
   readonly #flush = (): void => {
     const items = this.#items
-    if (items.length === 0) return
     this.#items = []
     this.#bytes = 0
-    this.#send(items)
+    if (items.length > 0) this.#send(items)
   }
 }

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
-import { constants } from 'node:fs'
-import { access, stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -26,7 +25,7 @@ export async function findServerBinary(
   const directories = searchPath.split(delimiter).filter((directory) => directory !== '')
   const rejected: string[] = []
   for (const path of NAMES.flatMap((name) => directories.map((dir) => join(dir, name)))) {
-    if (!(await isExecutable(path))) continue
+    if (!existsSync(path)) continue
     const version = await versionOf(path)
     if (version !== undefined && Number.parseInt(version, 10) >= LOWEST_MAJOR) {
       return { status: 'found', binary: { path, version } }
@@ -36,15 +35,6 @@ export async function findServerBinary(
     )
   }
   return { status: 'missing', rejected }
-}
-
-async function isExecutable(path: string): Promise<boolean> {
-  try {
-    await access(path, constants.X_OK)
-    return (await stat(path)).isFile()
-  } catch {
-    return false
-  }
 }
 
 /** `Redis server v=7.0.15 sha=...` and `Valkey server v=8.0.1 sha=...` have the same shape. */

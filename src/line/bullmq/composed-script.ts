@@ -62,17 +62,18 @@ export function composedScript(
 ): ComposedScript {
   const { numberOfKeys, lua } = scriptOf(replaces)
   const text = watched === undefined ? lua : passing(lua, watched)
+  const own = luaText(`line/lua/${file}`)
   return {
     replaces,
     command: `redlock:${REVISION}:${replaces}${variant}`,
     numberOfKeys,
     lua: [
       'local direct = redis.call',
-      asFunction('bullmqPromote', scriptOf('promote').lua),
+      ...promoteFor(own),
       replaced === undefined ? asFunction('bullmq', text) : asRepeated(text, replaced),
       'local theirs = {unpack(ARGV, 2)}',
       OUR_ARGUMENTS,
-      luaText(`line/lua/${file}`),
+      own,
     ].join('\n'),
   }
 }
@@ -85,34 +86,24 @@ function passing(lua: string, watched: readonly string[]): string {
 }
 
 /**
- * A script of ours alone, with BullMQ's `promote` at hand. It is put together when it is first
- * needed: BullMQ has been checked by then.
- * @param file in `lua/`.
+ * A script of ours alone. It is put together when it is first needed: BullMQ has been checked then.
+ * @param path from `src/` on.
  */
-export function lineScript(file: string): ComposedScript {
+export function ownScript(path: string): ComposedScript {
+  const name = path.slice(path.lastIndexOf('/') + 1)
   return {
-    ...ofOneKey(file),
+    ...{ replaces: '', command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 },
     get lua() {
-      return [
-        asFunction('bullmqPromote', scriptOf('promote').lua),
-        OUR_ARGUMENTS,
-        luaText(`line/lua/${file}`),
-      ].join('\n')
+      const text = luaText(path)
+      return [...promoteFor(text), OUR_ARGUMENTS, text].join('\n')
     },
   }
 }
 
-/**
- * A script of ours that touches no job.
- * @param path from `src/` on.
- */
-export function keyScript(path: string): ComposedScript {
-  const name = path.slice(path.lastIndexOf('/') + 1)
-  return { ...ofOneKey(name), lua: `${OUR_ARGUMENTS}\n${luaText(path)}` }
-}
-
-function ofOneKey(name: string): Omit<ComposedScript, 'lua'> {
-  return { replaces: '', command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 }
+/** BullMQ's own way to move a job to those that may start, where a text uses it. */
+function promoteFor(text: string): readonly string[] {
+  if (!text.includes('bullmqPromote')) return []
+  return [asFunction('bullmqPromote', scriptOf('promote').lua)]
 }
 
 function scriptOf(name: string): BullmqScript {

@@ -5,20 +5,30 @@
 import type { JobsOptions, KeepJobs, QueueBaseOptions, WorkerOptions } from 'bullmq'
 
 /** By their names in BullMQ's text. What is undefined is absent. */
-export function finishOptions(
-  opts: JobsOptions,
-  keepJobs: KeepJobs,
-): Readonly<Record<string, unknown>> {
-  const { failParentOnFailure, continueParentOnFailure } = opts
-  const { ignoreDependencyOnFailure, removeDependencyOnFailure } = opts
-  return {
+export interface FinishOptions {
+  readonly keepJobs: KeepJobs
+  readonly attempts?: number | undefined
+  readonly fpof?: true | undefined
+  readonly cpof?: true | undefined
+  readonly idof?: true | undefined
+  readonly rdof?: true | undefined
+}
+
+/** Those of a job before: most have the same ones, which then are the same object. */
+let last: { readonly key: string; readonly options: FinishOptions } | undefined
+
+export function finishOptions(opts: JobsOptions, keepJobs: KeepJobs): FinishOptions {
+  const options: FinishOptions = {
     keepJobs,
     attempts: opts.attempts,
-    fpof: failParentOnFailure === true || undefined,
-    cpof: continueParentOnFailure === true || undefined,
-    idof: ignoreDependencyOnFailure === true || undefined,
-    rdof: removeDependencyOnFailure === true || undefined,
+    fpof: opts.failParentOnFailure === true || undefined,
+    cpof: opts.continueParentOnFailure === true || undefined,
+    idof: opts.ignoreDependencyOnFailure === true || undefined,
+    rdof: opts.removeDependencyOnFailure === true || undefined,
   }
+  const key = JSON.stringify(options)
+  if (last?.key !== key) last = { key, options }
+  return last.options
 }
 
 export function workerOptions(

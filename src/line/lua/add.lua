@@ -74,7 +74,7 @@ local function add(job, args)
     timestamp = string.format('%.17g', cmsgpack.unpack(args[1])[4]),
   }
   for _, resource in ipairs(job.mayStart and own.resources or {}) do
-    local heads, _, slots, limits = headsOf(resource)
+    local heads, slots, limits = headsOf(resource)
     if #heads >= slots then
       own.behind = true
       mark(wakeAll(heads, limits, false, '')) -- The one ahead of it was removed.

@@ -2,8 +2,9 @@
   Takes the place of `moveToFinished`, for the jobs that end in one turn of the event loop.
 
   KEYS  BullMQ's, for a completed job; 11 to 13 are other ones for each job
-  ARGV  base · slots · at: ms · worker: name, lockDuration, limiter, maxMetricsSize · ends: of each job
-        id · token · target: 'completed' | 'failed' · fetches: the next job · opts: further ones of BullMQ's
+  ARGV  base · slots · at: ms · worker: options of BullMQ · opts: of the jobs · ends: of each job
+        id · token · target: 'completed' | 'failed' · fetches: the next job
+        opts: of BullMQ, where they are other ones
         lines: JSON; absent where the queue's Redis has to say · timestamp: of the job
         holds: it keeps its places if it is not removed
         front: the next goes before the jobs that wait · offers: it is left to other workers
@@ -37,12 +38,11 @@ local bullmq = bullmqWith(view, {
   end,
 })
 
-local function optionsOf(job)
-  local all = job.opts or {}
-  for name, value in pairs(ARGV.worker) do all[name] = value end
-  all.token = job.token
-  return all
+local function withWorkers(opts)
+  for name, value in pairs(ARGV.worker) do opts[name] = value end
+  return opts
 end
+local usualOpts = withWorkers(ARGV.opts)
 
 local function finish(job, value)
   local id, lines, timestamp = job.id, job.lines, job.timestamp
@@ -60,10 +60,12 @@ local function finish(job, value)
     woken = wakeHeads(resources, job.front, job.burst or '', place, job.front and fetches)
   end
   view.next = woken.next
+  local opts = job.opts and withWorkers(job.opts) or usualOpts
+  opts.token = job.token
   KEYS[11], KEYS[12], KEYS[13] = BASE .. job.target, jobKey, BASE .. 'metrics:' .. job.target
   local property = job.target == 'completed' and 'returnvalue' or 'failedReason'
   local result = bullmq(KEYS, {id, ARGV.at, property, value, job.target, fetches and '1' or '0', BASE,
-    optionsOf(job), job.fields})
+    opts, job.fields})
   local isFinished, next = type(result) == 'table' or result == 0 or result == -1, woken.next
   if isFinished and place then
     for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end

@@ -10,33 +10,39 @@
 
   Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
 ]]
-local FIELDS = {'timestamp', 'finishedOn', 'delay', 'priority', 'redlock:lines', 'redlock:holds',
+-- What a job's hash says to the rules, and what they call it.
+local FIELDS = {'timestamp', 'finishedOn', 'delay', 'priority', 'ats', 'redlock:lines', 'redlock:holds',
   'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots'}
+local NAMES = {}
+for _, field in ipairs(FIELDS) do NAMES[field] = string.match(field, '^redlock:(.*)') or field end
 
 -- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch.
 local function jobAt(place, isWhole)
   local id, timestamp = string.match(place, '^(.*) (%S+)$')
   if not id then return nil end
-  local jobKey, job, fields = BASE .. id, {}, nil
+  local job = {place = place, id = id, jobKey = BASE .. id, timestamp = false, delay = false, lines = '[]',
+    priority = 0, asleep = false}
   if isWhole then
-    fields = redis.call('HGETALL', jobKey)
-    for i = 1, #fields, 2 do job[fields[i]] = fields[i + 1] end
+    local fields = redis.call('HGETALL', job.jobKey)
+    job.fields = fields
+    for i = 1, #fields, 2 do
+      local name = NAMES[fields[i]]
+      if name then job[name] = fields[i + 1] end
+    end
   else
-    for i, value in ipairs(redis.call('HMGET', jobKey, unpack(FIELDS))) do job[FIELDS[i]] = value or nil end
+    for i, value in ipairs(redis.call('HMGET', job.jobKey, unpack(FIELDS))) do
+      if value then job[NAMES[FIELDS[i]]] = value end
+    end
   end
   -- rule: dead-places-are-dropped
-  if job.timestamp ~= timestamp or (job.finishedOn and not job['redlock:holds']) then return nil end
-  local held = job['redlock:held']
-  return {
-    place = place, jobKey = jobKey, id = id, fields = fields, asleep = job.delay == ASLEEP_DELAY or held,
-    priority = tonumber(job.priority or 0), lines = job['redlock:lines'] or '[]', finished = job.finishedOn,
-    held = held, rate = job['redlock:rate'], share = job['redlock:share'],
-    slots = tonumber(job['redlock:slots'] or nil), starts = job.ats,
-  }
+  if job.timestamp ~= timestamp or (job.finishedOn and not job.holds) then return nil end
+  job.asleep, job.priority = job.delay == ASLEEP_DELAY or job.held, tonumber(job.priority)
+  job.slots = tonumber(job.slots or nil)
+  return job
 end
 
--- The living jobs at the head of a line, one a slot, without the place that leaves; whether there
--- seem to be places behind them; the slots in force; and the limits, if there are any.
+-- The living jobs at the head of a line, one a slot, without the place that leaves; the slots in
+-- force; and the limits, if there are any.
 -- Slots are what is set, else what the first job was added with, else what the worker has.
 -- Of a closed line, which has no slots, the first job.
 -- Drops the dead places that it meets, MAX_DEAD at most.
@@ -44,9 +50,9 @@ local function headsOf(resource, leaving, isWhole)
   local line, slots, from, limits = lineKey(resource), SLOTS, 0, nil
   local dead, ahead = 0, leaving and 1 or 0
   while true do
-    local heads, more, dropped = {}, false, {}
+    local heads, dropped = {}, {}
     local most = math.max(slots, 1)
-    local places = redis.call('ZRANGE', line, from, math.min(from + most + ahead, from + 1000))
+    local places = redis.call('ZRANGE', line, from, from + math.min(most - 1 + ahead, 1000))
     if places[1] == MARK then
       limits = limitsOf(resource)
       slots, from = limits.slots, 1
@@ -56,41 +62,36 @@ local function headsOf(resource, leaving, isWhole)
           -- rule: as-many-heads-as-slots
           local head = #heads < most and jobAt(place, isWhole)
           if head then heads[#heads + 1] = head
-          elseif head == nil then dropped[#dropped + 1] = place
-          else more = true end
+          elseif head == nil then dropped[#dropped + 1] = place end
         end
       end
       local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and heads[1].slots
       for _, head in ipairs(heads) do head.lineSlots = own end
       local areOther = own and own ~= slots
       if areOther then slots = own end
-      if #dropped == 0 and not areOther then return heads, more, slots, limits end
+      if #dropped == 0 and not areOther then return heads, slots, limits end
       if #dropped > 0 then redis.call('ZREM', line, unpack(dropped)) end
       dead = dead + #dropped
-      if dead >= MAX_DEAD and not areOther then return heads, more, slots, limits end
+      if dead >= MAX_DEAD and not areOther then return heads, slots, limits end
       if #dropped > 0 then ahead = ahead + 100 end
     end
   end
 end
 
--- Whether a place is among the heads of all of its lines; whether others are behind it; and the slots
--- that the first job of its line was added with.
+-- Whether a place is among the heads of all of its lines; and the slots that the first job of its line
+-- was added with.
 local function isTurn(lines, place, leaving, own)
-  local followed = false
   for _, resource in ipairs(resourcesOf(lines)) do
-    local first = redis.call('ZRANGE', lineKey(resource), 0, 1)
-    if first[1] == place then followed = followed or first[2] ~= nil
-    else
+    if redis.call('ZRANGE', lineKey(resource), 0, 0)[1] ~= place then
       local found = false
-      local heads, more, slots = headsOf(resource, leaving)
+      local heads, slots = headsOf(resource, leaving)
       for _, head in ipairs(heads) do found = found or head.place == place end
       own = heads[1] and heads[1].lineSlots
       -- rule: turn-only-at-the-head
       if not found or slots == 0 then return false end
-      followed = followed or more
     end
   end
-  return true, followed, own
+  return true, own
 end
 
 -- Moves a sleeping head to the jobs that BullMQ may start; false where it is not its turn. One with a
@@ -147,9 +148,8 @@ end
 local function wakeHeads(lines, front, burst, leaving, direct)
   local woken = {burst = burst}
   for _, resource in ipairs(lines) do
-    local heads, more, _, limits = headsOf(resource, leaving, direct)
+    local heads, _, limits = headsOf(resource, leaving, direct)
     for i, head in ipairs(heads) do
-      head.followed = more
       if direct and head.asleep and head.priority == 0
         and not string.find(head.lines, '","', 1, true) and not opensAt(head, limits) then
         direct, woken.next = false, head
@@ -200,12 +200,15 @@ local function joining()
     local command, key, first, second = ...
     local next = view.next
     if next and key == next.jobKey then
+      local fields = next.fields
+      local n = #fields
       if command == 'HMSET' then
-        for _, each in ipairs({'delay', '0', select(3, ...)}) do next.fields[#next.fields + 1] = each end
+        fields[n + 1], fields[n + 2] = 'delay', '0'
+        fields[n + 3], fields[n + 4], fields[n + 5], fields[n + 6] = select(3, ...)
         return redis.call('HMSET', key, 'delay', 0, select(3, ...))
       elseif command == 'HGETALL' then
-        next.fields[#next.fields + 1], next.fields[#next.fields + 2] = 'ats', (next.starts or 0) + 1 .. ''
-        return next.fields
+        fields[n + 1], fields[n + 2] = 'ats', (next.ats or 0) + 1 .. ''
+        return fields
       end
     elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
       if joinsAsReady(first) then return 0 end
@@ -262,16 +265,16 @@ end
 
 -- Says to the worker that is given a job whether it is the job's turn:
 -- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] its line's burst
---       [8] '1' where jobs seem to wait behind it · [9] the slots of its resource, where they are set
---       [10] its share · [11] ms that its start has counted for its tenant
+--       [8] the slots of its resource, where they are set · [9] its share
+--       [10] ms that its start has counted for its tenant
 local function withTurn(result, woken)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
   local jobKey = BASE .. result[2]
   local own = woken and woken[jobKey]
-  local turn, lines, rate, share, slots, burst, followed = 'none', nil, nil, nil, nil, '', false
+  local turn, lines, rate, share, slots, burst = 'none', nil, nil, nil, nil, ''
   if own then
     turn, lines, rate, share = 'woken', own.lines, own.rate, own.share
-    burst, followed, slots = woken.burst, own.followed, own.lineSlots
+    burst, slots = woken.burst, own.lineSlots
   else
     local job, timestamp = result[1], nil
     for i = 1, #job, 2 do
@@ -284,7 +287,7 @@ local function withTurn(result, woken)
       elseif job[i] == 'redlock:held' then redis.call('HDEL', jobKey, 'redlock:held') end
     end
     if lines then
-      turn, followed, slots = isTurn(lines, placeOf(result[2], timestamp), nil, slots)
+      turn, slots = isTurn(lines, placeOf(result[2], timestamp), nil, slots)
       -- rule: fetched-job-is-at-the-head
       turn = turn and 'yes' or 'no'
     end
@@ -293,13 +296,13 @@ local function withTurn(result, woken)
     if rateOpensAt(lines, rate, true) then turn = 'no'
     elseif rate or next(limited) then startNext(lines, slots) end
   end
-  result[5], result[6], result[7], result[8] = turn, lines or '', burst, followed and '1' or ''
-  result[9], result[10] = slotsSet(lines, slots), share or ''
+  result[5], result[6], result[7] = turn, lines or '', burst
+  result[8], result[9] = slotsSet(lines, slots), share or ''
   local chargedMs = charged[jobKey] or 0
   if chargedMs > 0 and turn == 'no' then
     charge(share, -chargedMs)
     chargedMs = 0
   end
-  result[11] = chargedMs
+  result[10] = chargedMs
   return result
 end

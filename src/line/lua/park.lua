@@ -37,8 +37,8 @@ if job[2] then
   end
 end
 local heldUntil = nil
-local isItsTurn, _, own
-if not overtaken then isItsTurn, _, own = isTurn(lines, place, nil, tonumber(job[6] or nil)) end
+local isItsTurn, own
+if not overtaken then isItsTurn, own = isTurn(lines, place, nil, tonumber(job[6] or nil)) end
 -- rule: parked-only-behind-others
 if isItsTurn then
   heldUntil = rateOpensAt(lines, job[5], true)
@@ -62,7 +62,7 @@ if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter
 if heldUntil then hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
 elseif not overtaken then
   for _, resource in ipairs(resources) do
-    local heads, _, _, limits = headsOf(resource)
+    local heads, _, limits = headsOf(resource)
     mark(wakeAll(heads, limits, false, ''))
   end
 end

@@ -17,7 +17,7 @@ for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then
     local state = 'waiting'
-    if job.finished then state = 'failed'
+    if job.finishedOn then state = 'failed'
     elseif job.held and redis.call('ZSCORE', DELAYED, job.id) then state = 'held'
     elseif job.asleep and not job.held then
       local _, tenant = partsOf(job.share or '')

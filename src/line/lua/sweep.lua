@@ -28,7 +28,7 @@ for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do li
 local woken = 0
 local function sweepLine(resource)
   if not isAll then redis.call('ZADD', SLEEPING_LINES, 'XX', sweepNumber, resource) end
-  local heads, _, slots, limits = headsOf(resource)
+  local heads, slots, limits = headsOf(resource)
   woken = woken + #wakeAll(heads, limits, false, '')
   if isAll then redis.call('ZADD', SLEEPING_LINES, 'XX', sweepNumber, resource) end
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)

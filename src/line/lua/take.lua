@@ -14,7 +14,7 @@
 local line, found, view = lineKey(ARGV.resource), {}, joining()
 local rank = redis.call('ZRANK', line, placeOf(ARGV.id, ARGV.timestamp))
 if not rank then return found end
-local _, _, slots, limits = headsOf(ARGV.resource)
+local _, slots, limits = headsOf(ARGV.resource)
 if slots == 0 then return found end
 local _, functions = bullmqWith(view, {})
 local at, opts = theirs[2], cmsgpack.unpack(theirs[3])

@@ -5,7 +5,7 @@
  */
 import type { Job } from 'bullmq'
 import { LeaseLostError, ValueTooLargeError } from '../../errors.ts'
-import { keyScript } from '../../line/bullmq/composed-script.ts'
+import { ownScript } from '../../line/bullmq/composed-script.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 
 /** One computation for all jobs of a queue with the same name and resource, within a time. */
@@ -22,10 +22,10 @@ export interface Dedupe<Data> {
   readonly fresh?: boolean
 }
 
-const claimScript = keyScript('worker/lua/claim-result')
-const writeScript = keyScript('worker/lua/write-result')
-const peekScript = keyScript('worker/lua/peek-result')
-const dropScript = keyScript('worker/lua/drop-result')
+const claimScript = ownScript('worker/lua/claim-result')
+const writeScript = ownScript('worker/lua/write-result')
+const peekScript = ownScript('worker/lua/peek-result')
+const dropScript = ownScript('worker/lua/drop-result')
 
 /** The place of a job that takes no result of a computation that began before it was added. */
 interface PlaceInLine {
