@@ -477,6 +477,15 @@ describe('jobs that leave their lines', () => {
   )
 })
 
+test('obliterate leaves no key', async () => {
+  const queue = makeQueue()
+  await queue.addBulk([...jobs('a', 1, 2, 3), ...jobs('b', 4)])
+  await queue.setSlots('c', 2)
+  await queue.pauseResource('a', { until: Date.now() + 60_000 })
+  await queue.obliterate()
+  expect(await redis().keys(`bull:${fixture.namespace}:*`)).toEqual([])
+})
+
 test('the error of one job harms no other that ends with it', async () => {
   const queue = makeQueue()
   await queue.addBulk([...jobs('a', 1), ...jobs('b', 2)])
