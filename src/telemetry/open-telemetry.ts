@@ -70,10 +70,7 @@ function reporter(classes: ResourceClasses): Listener {
         sdk.instruments() // They are there for the first scrape, also of an idle process.
       },
       'lock:closed': (lock) => void locks.delete(lock),
-      'worker:opened': (worker) => {
-        workers.add(worker)
-        sdk.instruments()
-      },
+      'worker:opened': (worker) => void workers.add(worker),
       'worker:closed': (worker) => void workers.delete(worker),
 
       'master:voted': (vote, namespace = '') => {

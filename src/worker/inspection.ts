@@ -42,14 +42,12 @@ export async function inspectResource(
   backend: LineBackend,
   limit?: number,
 ): Promise<ResourceInspection> {
-  const queue = backend.queueName
-
   const [lease, { members, limits }] = await Promise.all([
     locks.inspect?.(resource),
     membersOf(resource, backend, limit),
   ])
   const line = members.map(({ jobId, addedAtMs, state, isDue, share }, ahead) => ({
-    queue,
+    queue: backend.queueName,
     jobId,
     state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
     addedAt: new Date(addedAtMs),

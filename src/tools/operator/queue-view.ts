@@ -176,7 +176,7 @@ export class QueueView {
           return { queue, resource, jobs, first: found.line, limits: found.limits }
         }),
       ),
-      total: sum(ofQueues.map(({ total }) => total)),
+      total: ofQueues.reduce((all, { total }) => all + total, 0),
       truncated: ofQueues.some(({ total, resources }) => total > resources.length),
     }
   }
@@ -320,8 +320,6 @@ export class QueueView {
     return LineBackend.of(this.#queue(queue))
   }
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((all, each) => all + each, 0)
 
 /** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */
 export function bullmqConnection(address: MasterAddress): { readonly url: string } {
