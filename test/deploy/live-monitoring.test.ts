@@ -19,6 +19,11 @@ async function scraped(jobs: number): Promise<PrometheusServer> {
   const worker = await startScrapedWorker(fixture)
   const server = await startPrometheus(prometheus ?? '', worker.address)
   fixture.defer(() => server.close())
+  const isIdle = async (): Promise<boolean> => {
+    await delay(LOOK_MS)
+    return (await server.query('redlock_quorum_margin')).length === 1
+  }
+  await until('the idle worker is scraped', isIdle, LIMIT_MS)
   // One at a time: a rate needs a counter that was seen before it grew.
   for (let job = 1; job <= jobs; job++) {
     await worker.finish(1)
