@@ -154,7 +154,11 @@ it.each(Object.keys(OUTAGES) as OutageName[])('programs: %s', async (name) => {
   await using dashboard = runningCli(['dashboard', '--port', '0'], env)
   const [, page = ''] = await dashboard.line(/dashboard at (http:\S+)\//)
   const [, base = ''] = await work.line(/health at (http:\S+)\/healthz/)
-  const status = async (url: string): Promise<number> => (await fetch(url)).status
+  const status = async (url: string): Promise<number> => {
+    const response = await fetch(url)
+    await response.arrayBuffer() // Its connection can close then.
+    return response.status
+  }
   expect(await status(`${page}/state`)).toBe(200)
   expect(await status(`${base}/healthz`)).toBe(200)
   expect(await status(`${base}/metrics`)).toBe(200)
