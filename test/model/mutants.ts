@@ -173,7 +173,7 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'dead-places-are-dropped',
-    [" or (job.finishedOn and not job['redlock:holds'])", ''],
+    [' or (job.finishedOn and not job.holds)', ''],
     `${LINE}: when a plain worker has finished its job`,
   ),
   mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
