@@ -12,7 +12,7 @@ import { systemClock } from '../../../src/clock.ts'
 import { EtcdLocks, type EtcdLocksOptions, type EtcdTls } from '../../../src/services/etcd/index.ts'
 import { EtcdGateway } from '../../../src/services/etcd/gateway.ts'
 import { silentLogger } from '../../../src/index.ts'
-import { cli } from '../../tools/cli/run-cli.ts'
+import { runningCli } from '../../tools/cli/run-cli.ts'
 import { ROOT } from '../../deploy/files.ts'
 
 const run = promisify(execFile)
@@ -123,8 +123,9 @@ describe.skipIf(isMissing)('EtcdLocks over TLS', () => {
     const [url = ''] = cluster.urls
     const args = ['leases', '--locks', `etcd:${url.replace('//', '//worker:geheim@')}`]
     const env = { NODE_EXTRA_CA_CERTS: file('ca.crt'), BULLMQ_REDLOCK_TIMEOUT_MS: '5000' }
-    const said = await cli(args, { env })
-    expect(said.out, said.err).toContain(String(lease.fencingToken))
+    await using program = runningCli(args, env) // Node.js reads the variable when it starts.
+    const { out, err } = await program.end()
+    expect(out.join('\n'), err.join('\n')).toContain(String(lease.fencingToken))
     await lease.release()
   }, 60_000)
 
