@@ -50,8 +50,8 @@ export default defineConfig({
     sequence: { sequencer: SlowFirst },
     testTimeout: 20_000,
     hookTimeout: 180_000,
-    // Tests wait for servers and timers most of the time: three for each core. CI may be slow, and
-    // has time: there each has a core more of its own.
+    // Three for each core: tests wait for servers and timers most of the time. CI has time, and may
+    // be slow: half as many files at once make each of them steady.
     maxWorkers: process.env['CI'] === undefined ? 6 : 3,
     // Nothing of the project lives in a module: files can share a process, which saves loading
     // everything a hundred times.

@@ -56,17 +56,17 @@ export interface ToldLock {
   status(): { readonly masters: readonly MasterStatus[]; readonly leases: number }
 }
 
-/** How many lines there are, and how many jobs sleep in them. */
+/** How many lines a queue has, and how many jobs sleep in them. */
 export interface LineCensus {
   /** Lines in which jobs sleep. */
   readonly lines: number
-  /** Jobs of the worker's queue that sleep. */
+  /** Jobs that sleep. */
   readonly parked: number
   /** Jobs that sleep in the longest line. */
   readonly longest: number
   /** Resources for which a pause, slots or a rate is set. */
   readonly limited: number
-  /** Tenants of the worker's queue with jobs that may start. */
+  /** Tenants with jobs that may start. */
   readonly tenants: number
 }
 
@@ -74,8 +74,6 @@ export interface LineCensus {
 export interface ToldWorker {
   /** The name of its queue. */
   readonly queue: string
-  /** That of its lock. */
-  readonly namespace: string
   /** It fetches nothing, because the masters have no quorum. */
   breakerOpen(): boolean
   /** Undefined where the worker keeps no lines, or the queue's Redis does not answer in time. */

@@ -12,11 +12,9 @@ import { readStrikes, REAL_STRIKES } from './strikes-file.ts'
 const [queueName = 'customer-ledger', resourcePrefix = 'customer:'] = process.argv.slice(2)
 const url = process.env['BULLMQ_REDLOCK_QUEUE']
 if (url === undefined) throw new Error("Set BULLMQ_REDLOCK_QUEUE to the queue's Redis")
-const namespace = process.env['BULLMQ_REDLOCK_NAMESPACE']
 const queue = new LockedQueue<Strike>(queueName, {
   connection: { url },
   resource: ({ customer }) => resourcePrefix + customer,
-  ...(namespace !== undefined && { namespace }),
 })
 const strikes = await readStrikes(REAL_STRIKES)
 await queue.addBulk(

@@ -3,18 +3,18 @@ import { Queue } from 'bullmq'
 import { LockedQueue } from '../built.ts'
 import { tenantOf, weightOf, type Contender, type KeyedJob, type Orders } from './job.ts'
 
-export type Place = Pick<Orders, 'queue' | 'connection' | 'namespace'>
+export type Place = Pick<Orders, 'queue' | 'connection'>
 
 /** Their producers are `LockedQueue`s. */
 const LINED: readonly Contender[] = ['strict', 'tenants', 'batch']
 
 export function openQueue(contender: Contender, place: Place): Queue<KeyedJob> {
-  const { queue, connection, namespace } = place
+  const { queue, connection } = place
   if (!LINED.includes(contender)) {
     return new Queue<KeyedJob>(queue, { connection })
   }
   return new LockedQueue<KeyedJob>(queue, {
-    ...{ connection, namespace, resource: ({ key }) => key },
+    ...{ connection, resource: ({ key }) => key },
     ...(contender === 'tenants' && {
       tenant: ({ key }: KeyedJob) => tenantOf(key),
       weight: ({ key }: KeyedJob) => weightOf(key),

@@ -20,7 +20,7 @@ import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
 import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
-import type { Arguments, LineRunner } from './line-runner.ts'
+import { argumentsText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
@@ -352,10 +352,10 @@ export class LineBackend extends Backend implements LineRunner {
     return lines === null || lines === undefined ? undefined : (JSON.parse(lines) as string[])
   }
 
-  /** When the delay of a job of any queue ends; undefined for one that has none. */
-  async dueAt({ id, queueName, prefix }: Job): Promise<Date | undefined> {
+  /** When the delay of a job ends; undefined for one that has none. */
+  async dueAt(jobId: string): Promise<Date | undefined> {
     const client = await this.#client()
-    const score = await client.zscore(`${prefix}:${queueName}:delayed`, id ?? '')
+    const score = await client.zscore(this.toKey('delayed'), jobId)
     return score === null || score === undefined ? undefined : new Date(Number(score) / 4096)
   }
 
@@ -389,7 +389,7 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   keyOf(key: string): string {
-    return `${this.toKey('redlock')}:${key}`
+    return keyIn(this.toKey(''), key)
   }
 
   async run(script: ComposedScript, args: Arguments): Promise<unknown> {
@@ -623,18 +623,18 @@ export class LineBackend extends Backend implements LineRunner {
     this.#joins.set(jobId, { earlier, done })
   }
 
-  /** BullMQ's keys, our arguments as one, BullMQ's arguments. */
-  #send(
+  /** BullMQ's keys, our arguments as one, BullMQ's arguments. Whatever goes wrong, it rejects. */
+  async #send(
     client: Client,
     { command, numberOfKeys }: ComposedScript,
     args: readonly unknown[],
     ours: Arguments,
   ): Promise<unknown> {
-    return client.runCommand(command, args.toSpliced(numberOfKeys, 0, this.#named(ours)))
+    return await client.runCommand(command, args.toSpliced(numberOfKeys, 0, this.#named(ours)))
   }
 
   #named(ours: Arguments): string {
-    return JSON.stringify({ base: this.keys[''], slots: this.#settings.slots, ...ours })
+    return argumentsText(this.toKey(''), this.#settings.slots, ours)
   }
 
   async #client(): Promise<Client> {
@@ -671,7 +671,7 @@ function movedBy({ timestamp, lines, next, usedMs, share, chargeMs, offers }: Mo
   }
 }
 
-/** Each has its own reply. The script says of an error by its text alone. */
+/** Each has its own reply: see `lua/together.lua`. */
 async function settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): Promise<void> {
   try {
     const reply = await sent
@@ -679,10 +679,11 @@ async function settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): 
     all.forEach(({ settle, fail }, index) => {
       const own = replies[index]
       const message: unknown = Array.isArray(own) ? own[0] : undefined
-      if (typeof message === 'string') {
-        fail(Object.assign(new Error(message), { name: 'ReplyError' }))
-      } else {
-        settle(own, at)
+      try {
+        if (typeof message !== 'string') settle(own, at)
+        else fail(Object.assign(new Error(message), { name: 'ReplyError' }))
+      } catch (error) {
+        fail(error as Error) // What BullMQ cannot read of one job is no other job's error.
       }
     })
   } catch (error) {

@@ -1,11 +1,32 @@
+/** How scripts of ours are run on the keys of a queue. */
 import type { ComposedScript } from './bullmq/composed-script.ts'
 
 /** What a script of ours is given, by name. What is undefined is absent. */
 export type Arguments = Readonly<Record<string, unknown>>
 
-/** Runs scripts of ours in the queue's Redis. */
 export interface LineRunner {
+  readonly queueName: string
   run(script: ComposedScript, args: Arguments): Promise<unknown>
   /** The whole name of one of our keys. */
   keyOf(key: string): string
 }
+
+/**
+ * As `lua/keys.lua` names it.
+ * @param base what BullMQ's keys of the queue begin with.
+ */
+export function keyIn(base: string, key: string): string {
+  return `${base}redlock:${key}`
+}
+
+/** Arguments as a script takes them: one text of JSON. Those of `lua/keys.lua` are in all. */
+export function argumentsText(base: string, slots: number, args: Arguments): string {
+  const all = { base, slots, ...args }
+  const text = JSON.stringify(all)
+  // Lua refuses half a surrogate pair, in which the message of an error may end.
+  return text.includes('\\ud') ? JSON.stringify(all, wellFormed) : text
+}
+
+/** As a client writes it: half a surrogate pair becomes a replacement character. */
+const wellFormed = (_: string, value: unknown): unknown =>
+  typeof value === 'string' ? value.toWellFormed() : value

@@ -1,11 +1,12 @@
 /**
- * All that work on a queue must have the same namespace, order and slots. Else jobs of one resource
- * run at once, or wait in lines that no worker moves. A deploy that changes a setting has both for
- * a while, so a difference is reported and not refused.
+ * All that work on a queue must have the same order and slots, and workers the same namespace. Else
+ * jobs of one resource run at once, or wait in lines that no worker moves. A deploy that changes a
+ * setting has both for a while, so a difference is reported and not refused.
  *
  * The queue's Redis has what the last LockedWorker and the last LockedQueue had. Each process looks
  * there once, when it starts, and then writes its own. A LockedWorker drops what a LockedQueue had:
- * it has reported it, and the next LockedQueue compares itself.
+ * it has reported it, and the next LockedQueue compares itself. `obliterate` takes them all, so the
+ * next sweep of a LockedWorker writes its own again.
  */
 import { systemClock } from '../clock.ts'
 import { SettingsDifferError } from '../errors.ts'
@@ -15,7 +16,8 @@ import type { LineRunner } from './line-runner.ts'
 /** What has to be the same, and which class has it. */
 export interface SharedSettings {
   readonly by: 'LockedQueue' | 'LockedWorker'
-  readonly namespace: string
+  /** Of a worker: that of its locks. */
+  readonly namespace?: string
   readonly order: 'strict' | 'relaxed'
   readonly slots: number
 }
@@ -23,6 +25,11 @@ export interface SharedSettings {
 const COMPARED = ['namespace', 'order', 'slots'] as const
 
 const compareScript = ownScript('line/lua/compare-settings')
+
+/** As the queue's Redis has them. */
+export function settingsText(mine: SharedSettings): string {
+  return JSON.stringify({ ...mine, at: systemClock.wallNow() })
+}
 
 /** The settings that were in use before, and what differs from them. */
 export async function compareSettings(
@@ -34,13 +41,14 @@ export async function compareSettings(
   /** A LockedWorker has worked on this queue. */
   readonly hadWorker: boolean
 }> {
-  const text = JSON.stringify({ ...mine, at: systemClock.wallNow() })
-  const found = (await runner.run(compareScript, { by: mine.by, settings: text })) as string[]
+  const args = { by: mine.by, settings: settingsText(mine) }
+  const found = (await runner.run(compareScript, args)) as string[]
   const others = found.map((each) => JSON.parse(each) as SharedSettings & { readonly at: number })
   const differences = others.flatMap((theirs) => {
     const differ = COMPARED.flatMap((name) => {
       const [here, there] = [mine[name], theirs[name]]
-      return here === there ? [] : [{ name, here, there }]
+      const isOther = here !== undefined && there !== undefined && here !== there
+      return isOther ? [{ name, here, there }] : []
     })
     if (differ.length === 0) return []
     return [new SettingsDifferError(queue, [mine.by, theirs.by], differ, new Date(theirs.at))]

@@ -14,9 +14,13 @@ const MAX_SWEEPS = 500
 
 const sweepScript = ownScript('line/lua/sweep')
 
-/** Sweeps until `signal` aborts. */
+/**
+ * Sweeps until `signal` aborts.
+ * @param settings of the worker, for others to compare with: see `settings-check.ts`.
+ */
 export async function keepSweeping(
   runner: LineRunner,
+  settings: string,
   signal: AbortSignal,
   onError: (error: unknown) => void,
 ): Promise<void> {
@@ -25,7 +29,7 @@ export async function keepSweeping(
   }
   while (!signal.aborted) {
     await sleep(systemClock, EVERY_MS * (0.75 + systemClock.random() / 2), signal)
-      .then(() => sweep(runner, Math.ceil(EVERY_MS * 0.7)))
+      .then(() => sweep(runner, { everyMs: Math.ceil(EVERY_MS * 0.7), settings }))
       .catch(report)
   }
 }
@@ -34,7 +38,7 @@ export async function keepSweeping(
 export async function sweepAll(runner: LineRunner): Promise<void> {
   let before: string | undefined
   for (let tries = 0; tries < MAX_SWEEPS; tries++) {
-    const [lines, sweepNumber] = await sweep(runner, undefined, before)
+    const [lines, sweepNumber] = await sweep(runner, { before })
     before ??= String(sweepNumber)
     if (lines < LIMIT) return
   }
@@ -42,10 +46,9 @@ export async function sweepAll(runner: LineRunner): Promise<void> {
 
 async function sweep(
   runner: LineRunner,
-  everyMs: number | undefined,
-  before?: string,
+  args: { everyMs?: number; before?: string | undefined; settings?: string },
 ): Promise<readonly [lines: number, sweepNumber: number]> {
-  const reply = await runner.run(sweepScript, { most: LIMIT, everyMs, before })
+  const reply = await runner.run(sweepScript, { most: LIMIT, ...args })
   const [lines, , sweepNumber] = reply as [number, number, number]
   return [lines, sweepNumber]
 }

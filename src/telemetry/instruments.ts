@@ -58,7 +58,7 @@ const KINDS = {
     ],
     'redlock.line.tenants': [
       '{tenant}',
-      'Tenants with jobs that wait for their turn among tenants, of one queue',
+      'Tenants with jobs that wait for their turn among tenants',
     ],
     'redlock.worker.breaker.open': [
       '1',
@@ -210,19 +210,19 @@ function observeLock(lock: ToldLock, observe: Observe): number {
   return leases
 }
 
-/** One worker of each namespace: they all see the same lines. */
+/** One worker of each queue: they all see the same lines. */
 function censuses(workers: Iterable<ToldWorker>): Iterable<ToldWorker> {
-  const byNamespace = new Map<string, ToldWorker>()
+  const byQueue = new Map<string, ToldWorker>()
   for (const worker of workers) {
-    if (worker.census !== undefined) byNamespace.set(worker.namespace, worker)
+    if (worker.census !== undefined) byQueue.set(worker.queue, worker)
   }
-  return byNamespace.values()
+  return byQueue.values()
 }
 
-async function observeLines({ namespace, census }: ToldWorker, observe: Observe): Promise<void> {
+async function observeLines({ queue, census }: ToldWorker, observe: Observe): Promise<void> {
   const found = await census?.()
   if (found === undefined) return
-  const by = { 'redlock.namespace': namespace }
+  const by = { 'messaging.destination.name': queue }
   observe('redlock.job.parked', found.parked, by)
   observe('redlock.line.active', found.lines, by)
   observe('redlock.line.longest', found.longest, by)

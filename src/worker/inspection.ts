@@ -4,6 +4,7 @@ import { systemClock } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import type { LineBackend } from '../line/line-backend.ts'
+import type { LineRunner } from '../line/line-runner.ts'
 import type { ResourceLimits } from '../line/limits.ts'
 import { membersOf } from '../line/members.ts'
 import type { Share } from '../line/shares.ts'
@@ -39,15 +40,15 @@ export interface ResourceInspection {
 export async function inspectResource(
   resource: string,
   locks: Pick<LockService, 'inspect'>,
-  backend: LineBackend,
+  runner: LineRunner,
   limit?: number,
 ): Promise<ResourceInspection> {
   const [lease, { members, limits }] = await Promise.all([
     locks.inspect?.(resource),
-    membersOf(resource, backend, limit),
+    membersOf(resource, runner, limit),
   ])
   const line = members.map(({ jobId, addedAtMs, state, isDue, share }, ahead) => ({
-    queue: backend.queueName,
+    queue: runner.queueName,
     jobId,
     state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
     addedAt: new Date(addedAtMs),
@@ -108,11 +109,11 @@ export async function whyWaits(
   backend: LineBackend,
 ): Promise<string | undefined> {
   const id = job.id ?? ''
-  const state = await backend.forQueue(job.queueName, job.prefix).getState(id)
+  const state = await backend.getState(id)
   if (state === 'completed' || state === 'failed') return `Job ${id} has ${state}.`
   for (const name of resources) {
     const { line } = await inspectResource(name, locks, backend)
-    const ahead = line.findIndex(({ queue, jobId }) => jobId === job.id && queue === job.queueName)
+    const ahead = line.findIndex(({ jobId }) => jobId === job.id)
     const entry = line[ahead]
     if (entry === undefined) continue
     if (ahead === 0 && name !== resources.at(-1)) continue
@@ -121,7 +122,7 @@ export async function whyWaits(
   }
   if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
   if (state !== 'delayed') return undefined
-  const due = await backend.dueAt(job)
+  const due = await backend.dueAt(id)
   if (due === undefined) return undefined
   return due.getTime() > systemClock.wallNow()
     ? `Job ${id} (delayed) waits for its delay or backoff to end, at ${due.toISOString()}.`

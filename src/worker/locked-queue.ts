@@ -7,14 +7,7 @@
 import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { PlainWorkerError } from '../errors.ts'
-import {
-  choiceOption,
-  integerOption,
-  knownOptions,
-  nameOption,
-  objectOption,
-  refuse,
-} from '../options.ts'
+import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { LineBackend, type LinePlacement } from '../line/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
 import { leaveLines, skipJob } from '../line/leave-lines.ts'
@@ -38,8 +31,6 @@ import { bullmqOptions } from './bullmq-options.ts'
 export interface LockedQueueOptions<Data = any> extends QueueOptions {
   /** Names what a job touches from its data; the same as the `resource` of the workers. */
   readonly resource: (data: Data) => string | readonly string[]
-  /** The `namespace` of the workers' Redlock. @defaultValue 'redlock' */
-  readonly namespace?: string
   /**
    * How many jobs of a resource run at once: the `slots` of the workers, or a function of the data.
    * With a function the workers need no `slots`: a job keeps what it was added with, and the first
@@ -79,8 +70,8 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
 
 /** False: BullMQ's. */
 const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, boolean>> = {
-  ...{ resource: true, namespace: true, slots: true, within: true, maxWaitMs: true, rate: true },
-  ...{ tenant: true, weight: true },
+  ...{ resource: true, slots: true, within: true, maxWaitMs: true, rate: true, tenant: true },
+  ...{ weight: true },
   ...{ connection: false, prefix: false, defaultJobOptions: false, streams: false },
   ...{ telemetry: false, blockingConnection: false, skipMetasUpdate: false, settings: false },
   ...{ skipVersionCheck: false, skipWaitingForReady: false },
@@ -129,16 +120,11 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   constructor(name: string, options: LockedQueueOptions<Data>) {
     objectOption(options, 'an object with `connection` and `resource`')
     if ('redlock' in options) {
-      refuse(
-        'redlock',
-        "absent: a LockedQueue takes no locks. Give it the Redlock's `namespace`",
-        true,
-      )
+      refuse('redlock', 'absent: a LockedQueue takes no locks', true)
     }
     knownOptions(options, KNOWN)
-    const { resource, namespace = 'redlock', slots = 1, within = 'added' } = options
+    const { resource, slots = 1, within = 'added' } = options
     const { maxWaitMs, rate, tenant, weight } = options
-    nameOption('namespace', namespace)
     const base = typeof slots === 'function' ? 1 : checkedSlots(slots)
     choiceOption('within', within, ['added', 'priority'])
     if (maxWaitMs !== undefined) integerOption('maxWaitMs', maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
@@ -174,7 +160,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     this.#placement = placement
     this.#lines = LineBackend.of(this)
     this.#limits = new LineLimits(this.#lines)
-    this.#settings = { by: 'LockedQueue', namespace, order: 'strict', slots: base }
+    this.#settings = { by: 'LockedQueue', order: 'strict', slots: base }
   }
 
   /**

@@ -16,7 +16,7 @@ import { Log, loggedChannel } from '../log.ts'
 import { LineBackend, type TakenJob } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
-import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
+import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
 import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-processor.ts'
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
@@ -163,7 +163,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#redlock = redlock
     this.#resource = options.resource
     this.#lines = lines
-    if (order === 'strict') void keepSweeping(lines, this.#closing.signal, this.#onError)
+    const settings: SharedSettings = { by: 'LockedWorker', namespace, order, slots }
+    if (order === 'strict') {
+      void keepSweeping(lines, settingsText(settings), this.#closing.signal, this.#onError)
+    }
     this.#breaker = new Breaker({
       locks: redlock,
       probeResource: `probe:${this.id}`,
@@ -179,13 +182,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     })
     this.#told = {
       queue: name,
-      namespace,
       breakerOpen: () => this.#breaker.isOpen,
       census: order === 'strict' ? () => lineCensus(lines) : undefined,
     }
     channel.tell('worker:opened', this.#told)
     this.#listen(checkpoints ? results : undefined)
-    void this.#compareSettings({ by: 'LockedWorker', namespace, order, slots })
+    void this.#compareSettings(settings)
     void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     void this.#repeat(Math.ceil(lockMs / 4), () => {

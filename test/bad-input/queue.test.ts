@@ -24,7 +24,6 @@ const connection = (): { host: string; port: number } => ({ host: server.host, p
 it.each([
   ['resource', undefined, 'a function', '`undefined`'],
   ['resource', 'customer:1', 'a function', "`'customer:1'` (string)"],
-  ['namespace', '', 'a string of 1 to 256 characters', "`''` (string)"],
   ['redlock', {}, 'absent: a LockedQueue takes no locks', '`true`'],
 ])('an option `%s` of %o', (option, value, expected, got) => {
   const options = { connection: connection(), resource: () => 'r', [option]: value }
@@ -37,7 +36,7 @@ it.each([
 it.each([
   ['recource', 'Is it `resource`?'],
   ['defaultJobOption', 'Is it `defaultJobOptions`?'],
-  ['leaseMs', 'There are resource, namespace, slots, within, maxWaitMs'],
+  ['leaseMs', 'There are resource, slots, within, maxWaitMs'],
 ])('refuses an option that does not exist: %s', (name, hint) => {
   const options = { connection: connection(), resource: () => 'r', [name]: 5_000 }
   const message = `There is no option \`${name}\`. ${hint}`

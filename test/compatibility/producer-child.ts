@@ -19,14 +19,13 @@ export interface ProducerSetup {
 const CUSTOMERS = ['a', 'b', 'c', 'd']
 const MOST = 100
 
-const { isOurs, bulk, queueName, connection, namespace, from } = JSON.parse(
+const { isOurs, bulk, queueName, connection, from } = JSON.parse(
   process.argv[2] ?? '',
 ) as ProducerSetup
 
 const queue = isOurs
   ? new LockedQueue<Work>(queueName, {
       connection,
-      namespace,
       resource: ({ customer }) => `${queueName}:${customer}`,
     })
   : new Queue<Work>(queueName, { connection })

@@ -112,7 +112,6 @@ export class Side {
       ? new LockedQueue<Work>(queueName, {
           ...given,
           resource: ({ customer }) => this.resourceOf(customer),
-          namespace: this.redlock.namespace,
           ...ours,
         })
       : new Queue<Work, unknown>(queueName, given)

@@ -54,8 +54,7 @@ const redlock = new Redlock({
   logger: silentLogger,
 })
 const resource = ({ customer }: Work): string => `${queueName}:${customer}`
-const newQueue = (): LockedQueue<Work> =>
-  new LockedQueue<Work>(queueName, { connection, namespace, resource })
+const newQueue = (): LockedQueue<Work> => new LockedQueue<Work>(queueName, { connection, resource })
 const newWorker = (process: (work: Work) => Promise<void>): LockedWorker<Work> =>
   new LockedWorker<Work>(queueName, ({ data }) => process(data), {
     connection,

@@ -126,7 +126,6 @@ export class JobLedger {
     const { queue, connection, namespace, storeUrl } = setup
     this.#queue = new LockedQueue(queue, {
       connection,
-      namespace,
       resource: ({ customer }) => customer,
       defaultJobOptions: { attempts: 1_000, backoff: { type: 'fixed', delay: 50 } },
     })

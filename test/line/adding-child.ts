@@ -3,7 +3,7 @@ import { LockedQueue } from '../../src/index.ts'
 
 const [url = '', namespace = '', count = '0'] = process.argv.slice(2)
 const queue = new LockedQueue<{ nr: number }>(namespace, {
-  ...{ connection: { url }, namespace },
+  connection: { url },
   resource: () => 'customer:1',
 })
 for (let nr = 0; nr < Number(count); nr++) await queue.add('charge', { nr })

@@ -31,7 +31,7 @@ const connection = (): { url: string } => ({ url: fixture.fleet.queue.url })
 function openQueue(options: Partial<LockedQueueOptions<Charge>> = {}): LockedQueue<Charge> {
   const { namespace } = fixture
   const queue = new LockedQueue<Charge>(namespace, {
-    ...{ connection: connection(), namespace, resource, ...options },
+    ...{ connection: connection(), resource, ...options },
   })
   fixture.defer(() => queue.close())
   return queue

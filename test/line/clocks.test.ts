@@ -29,7 +29,7 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
 
   function makeQueue(): LockedQueue<{ nr: number }> {
     const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
-      ...{ connection: { url: server.url }, namespace: fixture.namespace },
+      connection: { url: server.url },
       resource: () => 'customer:1',
     })
     fixture.defer(() => queue.close())

@@ -23,7 +23,7 @@ function connection(): { host: string; port: number } {
 
 function makeQueue(options = {}): LockedQueue<Call> {
   const queue = new LockedQueue<Call>(fixture.namespace, {
-    ...{ connection: connection(), namespace: fixture.namespace, ...options },
+    ...{ connection: connection(), ...options },
     resource: ({ customer }) => customer,
   })
   fixture.defer(() => queue.close())

@@ -32,7 +32,7 @@ function redis(): Redis {
 
 function makeQueue(options: Partial<LockedQueueOptions<Call>> = {}): LockedQueue<Call> {
   const queue = new LockedQueue<Call>(fixture.namespace, {
-    ...{ connection: connection(), namespace: fixture.namespace },
+    connection: connection(),
     resource: ({ customer }) => customer,
     ...options,
   })

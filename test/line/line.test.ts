@@ -35,7 +35,7 @@ function makeQueue(
   name = fixture.namespace,
 ): LockedQueue<Charge> {
   const queue = new LockedQueue<Charge>(name, {
-    ...{ connection: connection(), resource: resources, namespace: fixture.namespace },
+    ...{ connection: connection(), resource: resources },
     ...options,
   })
   fixture.defer(() => queue.close())
@@ -475,6 +475,49 @@ describe('jobs that leave their lines', () => {
       expect(await queue.leaveLines()).toBe(0)
     },
   )
+})
+
+test('half a character in the message of an error harms no other job', async () => {
+  const queue = makeQueue()
+  await queue.addBulk([...jobs('a', 1), ...jobs('b', 2)])
+  const [both, end] = [gate(), gate()]
+  let started = 0
+  // Null means none to BullMQ.
+  await work({ concurrency: 2, limiter: null as never }, async ({ data }) => {
+    if (++started === 2) both.open()
+    await end.passed
+    if (data.nr === 1) throw new Error('cut off: 🦩'.slice(0, -1))
+  })
+  await both.passed
+  end.open()
+  await until('both have ended', async () => (await queue.getJobCountByTypes('active')) === 0)
+  expect(await queue.getJobCounts('completed', 'failed')).toEqual({ completed: 1, failed: 1 })
+  expect((await queue.getFailed())[0]?.failedReason).toBe('cut off: \ufffd')
+})
+
+test('a client hears an error that all jobs of a call have', async () => {
+  const queue = makeQueue()
+  await queue.addBulk(jobs('a', 1))
+  const heard: unknown[] = []
+  const reconnectOnError = (error: Error): false => {
+    const { command } = error as Error & { readonly command?: { readonly args: unknown } }
+    heard.push([error.message, JSON.stringify(command?.args)])
+    return false
+  }
+  const [runs, end] = [gate(), gate()]
+  await work({ connection: { ...connection(), reconnectOnError }, runRetryDelay: 20 }, async () => {
+    runs.open()
+    await end.passed
+  })
+  await runs.passed
+  await redis().replicaof('127.0.0.1', 1)
+  end.open()
+  const ofFinish = expect.stringContaining('ends') as string
+  const readonly = expect.stringContaining('READONLY') as string
+  await until('it is heard', () => heard.length > 0)
+  await redis().replicaof('NO', 'ONE')
+  await until('it is done', async () => (await queue.getCompletedCount()) === 1)
+  expect(heard).toContainEqual([readonly, ofFinish])
 })
 
 test('obliterate leaves no key', async () => {

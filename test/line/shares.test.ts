@@ -26,7 +26,7 @@ function connection(): { host: string; port: number } {
 
 function makeQueue(options: Partial<LockedQueueOptions<Task>> = {}): LockedQueue<Task> {
   const queue = new LockedQueue<Task>(fixture.namespace, {
-    ...{ connection: connection(), namespace: fixture.namespace },
+    connection: connection(),
     resource: ({ tenant, line }) => `${tenant}-${line}`,
     ...options,
   })

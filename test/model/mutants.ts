@@ -207,7 +207,7 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'error-of-one-job-harms-no-other',
-    ['pcall(finish, job, theirs[i])', 'true, finish(job, theirs[i])'],
+    ['pcall(run, job, i)', 'true, run(job, i)'],
     `${LINE}: the error of one job harms no other`,
   ),
   mutant(

@@ -40,9 +40,9 @@ export class ScratchQueue {
   #customer = 0
 
   constructor(setup: WorkerSetup, name: string, customers: readonly string[]) {
-    const { connection, namespace } = setup
+    const { connection } = setup
     this.name = name
-    this.locked = openScratch({ connection, namespace, queue: name })
+    this.locked = openScratch({ connection, queue: name })
     this.locked.on('error', () => undefined) // Its server is down on purpose at times.
     this.plain = new Queue(name, { connection })
     this.plain.on('error', () => undefined)
@@ -149,28 +149,19 @@ export class ScratchQueue {
     return keys.filter((key) => /:\d+(:|$)/.test(key)).map((key) => `key ${key} is left`)
   }
 
-  /** Members that name this queue, in whatever sorted set of another owner. */
+  /** Lines with places; those of a running worker's queue are empty by then. */
   async #places(): Promise<readonly string[]> {
-    const places: string[] = []
-    for (const key of await this.#redis.keys('*')) {
-      if (key.startsWith(this.plain.toKey(''))) continue
-      if ((await this.#redis.type(key)) !== 'zset') continue
-      const members = await this.#redis.zrange(key, '0', '-1')
-      const named = members.filter((member) => member.includes(this.name))
-      places.push(...named.map((member) => `place ${member} is left in ${key}`))
-    }
-    return places
+    const keys = await this.#redis.keys(this.plain.toKey('redlock:line:*'))
+    return keys.map((key) => `line ${key} is left`)
   }
 }
 
 export function openScratch({
   connection,
-  namespace,
   queue,
-}: Pick<WorkerSetup, 'connection' | 'namespace' | 'queue'>): LockedQueue<CustomerJob, string> {
+}: Pick<WorkerSetup, 'connection' | 'queue'>): LockedQueue<CustomerJob, string> {
   return new LockedQueue(queue, {
     connection,
-    namespace,
     resource: ({ customer }) => customer,
     defaultJobOptions: {
       attempts: 1_000,

@@ -101,7 +101,7 @@ test('a running queue moves to locked workers and producers, and back', async ()
 
   // Step 5: producers are replaced. Jobs of the plain queue are still there.
   await activeAndWaiting()
-  const locked = new LockedQueue<Charge>(namespace, { connection, namespace, resource })
+  const locked = new LockedQueue<Charge>(namespace, { connection, resource })
   fixture.defer(() => locked.close())
   await add(locked, 'locked', 500)
   await until('all are done', () => runs.length === added, 30_000)

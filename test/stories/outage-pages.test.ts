@@ -24,7 +24,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   await granted(redlock, 'customer:42')
   const queue = `q-${namespace}`
   const locked = new LockedQueue<{ customer: number }>(queue, {
-    ...{ connection: { url: fleet.queue.url }, namespace },
+    connection: { url: fleet.queue.url },
     resource: ({ customer }) => `customer:${customer}`,
   })
   for (const jobId of ['a', 'b']) await locked.add('post', { customer: 42 }, { jobId })

@@ -81,7 +81,7 @@ async function scene(outage: Outage): Promise<{ queue: string; env: NodeJS.Proce
   await granted(redlock, 'customer:42')
   const queue = `q-${namespace}`
   const locked = new LockedQueue<{ customerId: number }>(queue, {
-    ...{ connection: { url: fleet.queue.url }, namespace },
+    connection: { url: fleet.queue.url },
     resource: ({ customerId }) => `customer:${customerId}`,
   })
   await locked.add('post', { customerId: 42 }, { jobId: 'a' })

@@ -50,7 +50,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   const founder = await fixture.redlock({ leaseMs: LEASE_MS, maxLeaseMs: LEASE_MS })
   for (const queue of queueNames) {
     const locked = new LockedQueue<Data>(queue, {
-      ...{ connection, namespace },
+      connection,
       resource: ({ resource }) => resource,
     })
     const data = { resource: queue }

@@ -106,7 +106,6 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   const queue = new LockedQueue(fixture.namespace, {
     connection,
     resource,
-    namespace: fixture.namespace,
   })
   const held = await granted(redlock, 'customer:9')
   for (let job = 0; job < 4; job++) await queue.add('charge', {})
@@ -121,11 +120,10 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
     await queue.close()
   })
   await new Promise((resolve) => worker.once('requeued', resolve))
-  const redlock_namespace = fixture.namespace
   const messaging_destination_name = fixture.namespace
-  expect(await value('redlock_job_parked', { redlock_namespace })).toBe(4)
-  expect(await value('redlock_line_longest', { redlock_namespace })).toBe(4)
-  expect(await value('redlock_line_active', { redlock_namespace })).toBe(1)
+  expect(await value('redlock_job_parked', { messaging_destination_name })).toBe(4)
+  expect(await value('redlock_line_longest', { messaging_destination_name })).toBe(4)
+  expect(await value('redlock_line_active', { messaging_destination_name })).toBe(1)
   const requeues = { messaging_destination_name, redlock_reason: 'taken' }
   expect(await value('redlock_job_requeues_total', requeues)).toBeGreaterThanOrEqual(1)
   expect(await value('redlock_worker_breaker_open', { messaging_destination_name })).toBe(0)
@@ -140,10 +138,10 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   await until('the last has failed for good', async () => (await ends('failed')) === 1)
   expect(await ends('completed')).toBe(4)
   expect(await ends('retried')).toBe(1)
-  expect(await value('redlock_job_parked', { redlock_namespace })).toBe(0)
+  expect(await value('redlock_job_parked', { messaging_destination_name })).toBe(0)
 
   const batches = `batches-${fixture.namespace}`
-  const several = new LockedQueue(batches, { connection, resource, namespace: fixture.namespace })
+  const several = new LockedQueue(batches, { connection, resource })
   await several.addBulk([1, 2, 3].map((nr) => ({ name: 'charge', data: { nr } })))
   const run = batchProcessor({ size: 2 }, (jobs) =>
     Promise.allSettled(jobs.map(() => Promise.resolve())),
@@ -156,6 +154,9 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   const byQueue = { messaging_destination_name: batches }
   await until('three ran', async () => (await several.getCompletedCount()) === 3)
   expect(await value('redlock_job_batches_total', byQueue)).toBe(2)
+  // Of both queues: each has its own lines.
+  expect(await value('redlock_job_parked', { messaging_destination_name })).toBe(0)
+  expect(await value('redlock_job_parked', byQueue)).toBe(0)
 
   const found = await scrape()
   for (const [name = '', kind = '', , labels = ''] of rowsOf('telemetry.md', 'Metrics')) {

@@ -54,7 +54,6 @@ async function traced(
   const queue = new LockedQueue(fixture.namespace, {
     connection: connection(),
     resource: () => 'customer:42',
-    namespace: fixture.namespace,
     telemetry: new BullMQOtel({ tracerName: 'shop' }),
   })
   const worker = new LockedWorker(
@@ -155,7 +154,6 @@ test('a step that throws is an error in its trace, and the error is the same', a
   const queue = new LockedQueue(fixture.namespace, {
     connection: connection(),
     resource: () => 'customer:1',
-    namespace: fixture.namespace,
   })
   const worker = new LockedWorker(
     fixture.namespace,

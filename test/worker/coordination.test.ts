@@ -34,7 +34,6 @@ function makeQueue(slots = 1): LockedQueue<Report> {
   const queue = new LockedQueue<Report>(fixture.namespace, {
     connection: connection(),
     resource: (data) => `report:${data.of}`,
-    namespace: fixture.namespace,
     slots,
   })
   fixture.defer(() => queue.close())

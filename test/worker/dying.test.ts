@@ -48,7 +48,6 @@ test.each(points)(
     const died = once(doomed, 'exit')
     const queue = new LockedQueue<{ nr: number }>(namespace, {
       connection,
-      namespace,
       resource: () => 'customer:1',
       defaultJobOptions: { attempts: 3 },
     })
@@ -91,7 +90,7 @@ test(
     await died
 
     const queue = new LockedQueue<{ nr: number }>(namespace, {
-      ...{ connection, namespace },
+      connection,
       resource: () => 'customer:none',
     })
     fixture.defer(() => queue.close())

@@ -23,7 +23,6 @@ function makeQueue(options: { readonly maxWaitMs?: number } = {}): LockedQueue<C
   const queue = new LockedQueue<Charge>(fixture.namespace, {
     connection: connection(),
     resource: ({ customer }) => `customer:${customer}`,
-    namespace: fixture.namespace,
     ...options,
   })
   fixture.defer(() => queue.close())

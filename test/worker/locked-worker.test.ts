@@ -222,7 +222,7 @@ describe('the end of a job', () => {
 
   test('finished work stays finished when its lease was lost meanwhile, and the loss is reported', async () => {
     const queue = new LockedQueue<Charge, unknown>(fixture.namespace, {
-      ...{ connection: connection(), namespace: fixture.namespace },
+      connection: connection(),
       resource: ({ customer }) => `customer:${customer}`,
     })
     fixture.defer(() => queue.close())

@@ -12,7 +12,7 @@ let stored = 0
 
 async function produce(nr: number): Promise<never> {
   const own = new LockedQueue<{ nr: number }>(queue, {
-    ...{ connection, namespace: queue },
+    connection,
     resource: () => `customer:${nr % 3}`,
   })
   for (;;) {

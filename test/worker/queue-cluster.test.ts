@@ -74,7 +74,6 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
     connection: connect(),
     prefix,
     resource,
-    namespace,
   })
   fixture.defer(() => queue.close())
   const workers: LockedWorker<Charge>[] = []

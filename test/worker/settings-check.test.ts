@@ -63,7 +63,7 @@ interface Producer extends Reports {
 function producer(options: Partial<LockedQueueOptions<Charge>> = {}): Producer {
   const errors: Error[] = []
   const queue = new LockedQueue<Charge>(fixture.namespace, {
-    ...{ connection: connection(), namespace: fixture.namespace },
+    connection: connection(),
     resource: ({ customer }) => `customer:${customer}`,
     ...options,
   })
@@ -89,7 +89,7 @@ test('a queue and workers with equal settings report nothing, and other queues a
   const first = await worker()
   const second = await worker()
   const elsewhere = new LockedQueue<Charge>('elsewhere', {
-    ...{ connection: connection(), namespace: 'another', resource: () => 'a' },
+    ...{ connection: connection(), resource: () => 'a' },
   })
   elsewhere.on('error', (error) => errors.push(error))
   fixture.defer(() => elsewhere.close())
@@ -99,25 +99,42 @@ test('a queue and workers with equal settings report nothing, and other queues a
   expect([...errors, ...first.errors, ...second.errors]).toEqual([])
 })
 
-test('of a queue and a worker with different namespaces the second one reports it', async () => {
-  const { queue, errors } = producer({ namespace: 'other' })
+test('of two workers with different namespaces the second one reports it', async () => {
+  const first = await worker()
+  await said('LockedWorker')
+  const { errors } = await worker({}, 'other')
+  await until('the second says so', () => errors.length > 0)
+  expect(errors[0]).toBeInstanceOf(SettingsDifferError)
+  expect(errors[0]).toMatchObject({ code: 'SETTINGS_DIFFER', queue: fixture.namespace })
+  expect(errors[0]?.message).toContain(
+    `\`namespace\` is other in this LockedWorker and ${fixture.namespace} in a LockedWorker`,
+  )
+  expect(first.errors).toEqual([])
+})
+
+test('of a queue and a worker with different slots the second one reports it', async () => {
+  const { queue, errors } = producer({ slots: 2 })
   await queue.add('charge', { customer: 1 })
   await said('LockedQueue')
   const { errors: found } = await worker()
   await until('the worker says so', () => found.length > 0)
-  expect(found[0]).toBeInstanceOf(SettingsDifferError)
-  expect(found[0]).toMatchObject({ code: 'SETTINGS_DIFFER', queue: fixture.namespace })
-  expect(found[0]?.message).toContain(
-    `\`namespace\` is ${fixture.namespace} in this LockedWorker and other in a LockedQueue`,
-  )
+  expect(found[0]?.message).toContain('`slots` is 1 in this LockedWorker and 2 in a LockedQueue')
   expect(errors).toEqual([])
 
-  const late = producer({ namespace: 'other' })
+  const late = producer({ slots: 2 })
   await late.queue.add('charge', { customer: 1 })
   await until('the queue says so', () => late.errors.length > 0)
   expect(late.errors[0]?.message).toContain(
-    `\`namespace\` is other in this LockedQueue and ${fixture.namespace} in a LockedWorker`,
+    '`slots` is 2 in this LockedQueue and 1 in a LockedWorker',
   )
+})
+
+test('a queue that was obliterated still knows its worker', async () => {
+  const { queue } = producer()
+  await worker()
+  await said('LockedWorker')
+  await queue.obliterate({ force: true })
+  await said('LockedWorker')
 })
 
 test('two workers with different slots report it', async () => {

@@ -27,7 +27,7 @@ async function env(): Promise<NodeJS.ProcessEnv> {
 async function addStrikes(name: string, prefix: string): Promise<number> {
   const strikes = (await readStrikes(REAL_STRIKES)).slice(0, STRIKES)
   const queue = new LockedQueue<Strike>(name, {
-    ...{ connection: { url: fixture.fleet.queue.url }, namespace: fixture.namespace },
+    connection: { url: fixture.fleet.queue.url },
     resource: ({ customer }) => prefix + customer,
   })
   await queue.addBulk(strikes.map((data) => ({ name: 'post', data, opts: { jobId: data.id } })))

@@ -224,7 +224,7 @@ async function add(
     return
   }
   const queue = new LockedQueue<KeyedJob>(name, {
-    ...{ connection: place.connection, namespace: place.namespace },
+    connection: place.connection,
     ...{ resource: ({ key }: KeyedJob) => key, within: 'priority' },
   })
   const added = await queue.addBulk(

@@ -11,9 +11,9 @@ import { none, reference, speed, type Row } from '../row.ts'
 const KEEP_EVENTS = 1_000_000
 
 function openQueue(harness: Harness, name: string): Queue<KeyedJob> {
-  const { connection, namespace } = harness.orders('strict', name, 1)
+  const { connection } = harness.orders('strict', name, 1)
   return new LockedQueue<KeyedJob>(name, {
-    ...{ connection, namespace, streams: { events: { maxLen: KEEP_EVENTS } } },
+    ...{ connection, streams: { events: { maxLen: KEEP_EVENTS } } },
     resource: ({ key }) => key,
   })
 }

@@ -15,27 +15,31 @@ export interface FinishOptions {
 }
 
 /** Those of a job before: most have the same ones, which then are the same object. */
-let last: { readonly key: string; readonly options: FinishOptions } | undefined
+let last: { readonly text: string; readonly options: FinishOptions } | undefined
 
 export function finishOptions(opts: JobsOptions, keepJobs: KeepJobs): FinishOptions {
-  const options: FinishOptions = {
+  const all = {
     keepJobs,
     attempts: opts.attempts,
-    fpof: opts.failParentOnFailure === true || undefined,
-    cpof: opts.continueParentOnFailure === true || undefined,
-    idof: opts.ignoreDependencyOnFailure === true || undefined,
-    rdof: opts.removeDependencyOnFailure === true || undefined,
+    fpof: Boolean(opts.failParentOnFailure) || undefined,
+    cpof: Boolean(opts.continueParentOnFailure) || undefined,
+    idof: Boolean(opts.ignoreDependencyOnFailure) || undefined,
+    rdof: Boolean(opts.removeDependencyOnFailure) || undefined,
   }
-  const key = JSON.stringify(options)
-  if (last?.key !== key) last = { key, options }
+  const text = JSON.stringify(all, withoutNull)
+  if (last?.text !== text) last = { text, options: JSON.parse(text) as FinishOptions }
   return last.options
 }
+
+/** BullMQ's text takes null for undefined, and Lua has a value of its own for the null of JSON. */
+const withoutNull = (_: string, value: unknown): unknown => value ?? undefined
 
 export function workerOptions(
   opts: QueueBaseOptions & Partial<WorkerOptions>,
 ): Readonly<Record<string, unknown>> {
   const { name, limiter, lockDuration, metrics } = opts
-  return { name, limiter, lockDuration, maxMetricsSize: metrics?.maxDataPoints ?? '' }
+  const maxMetricsSize = metrics?.maxDataPoints ? metrics.maxDataPoints : ''
+  return { name: name ?? undefined, limiter: limiter ?? undefined, lockDuration, maxMetricsSize }
 }
 
 /** With the token of the lock. BullMQ packs no others. */

@@ -18,6 +18,7 @@ ARGV.base = cmsgpack.unpack(theirs[1])[1] -- A flow adds jobs to several queues.
 --- @include "shares"
 --- @include "line"
 --- @include "asleep-view"
+--- @include "together"
 local asleepView = viewOf()
 local own -- The job that is added now.
 
@@ -90,10 +91,6 @@ local function add(job, args)
 end
 
 if ARGV.job then return add(ARGV.job, theirs) end
-local replies = {}
-for i, job in ipairs(ARGV.jobs) do
-  local from = (i - 1) * ARGV.count
-  local isDone, reply = pcall(add, job, {unpack(theirs, from + 1, from + ARGV.count)})
-  replies[i] = isDone and reply or {type(reply) == 'table' and reply.err or tostring(reply)}
-end
-return replies
+return together(ARGV.jobs, function(job, i)
+  return add(job, {unpack(theirs, (i - 1) * ARGV.count + 1, i * ARGV.count)})
+end)

@@ -11,15 +11,15 @@
         burst: of the line · share: its own · chargeMs: what to count for it · fields: to update
   `theirs` has what each job returned, or failed with.
   Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
-  Keeps: a job that another worker owns leaves nothing. The error of a job harms no other. Where a job
-  is offered and fewer jobs wait than run, none is fetched: the bursts of a process end together, so
-  most of those were offered.
+  Keeps: a job that another worker owns leaves nothing. Where a job is offered and fewer jobs wait
+  than run, none is fetched: the bursts of a process end together, so most of those were offered.
 ]]
 --- @include "keys"
 --- @include "limits"
 --- @include "shares"
 --- @include "line"
 --- @include "fetch-sleeping"
+--- @include "together"
 local view, isTrimmed, isPromoted, owesMark = joining(), false, false, false
 local bullmq = bullmqWith(view, {
   trimEvents = function(functions, ...)
@@ -81,13 +81,7 @@ local function finish(job, value)
   return withTurn(result, woken)
 end
 
-local replies = {}
-for i, job in ipairs(ARGV.ends) do
-  -- rule: error-of-one-job-harms-no-other
-  local isDone, reply = pcall(finish, job, theirs[i])
-  view.next = nil
-  replies[i] = isDone and reply or {type(reply) == 'table' and reply.err or tostring(reply)}
-end
+local replies = together(ARGV.ends, function(job, i) return finish(job, theirs[i]) end)
 -- The fetch of a sleeping job leaves no mark, by which idle workers look for jobs: often there are none.
 if owesMark and (redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0) then mark({true}) end
-return cjson.encode(replies)
+return replies.err and replies or cjson.encode(replies)

@@ -4,7 +4,7 @@
   when it opens, and now and then: see `closeLine`.
 
   ARGV  base · slots · most: lines to look at · everyMs: absent for now, and closed lines too
-        before: only lines before this sweep
+        before: only lines before this sweep · settings: of the worker, written where there are none
   Returns  lines looked at, jobs woken, number of this sweep; -1 lines where another worker did it
   less than everyMs ago
 ]]
@@ -16,6 +16,9 @@
 local limit, isAll = ARGV.most, ARGV.everyMs == nil
 if not isAll and not redis.call('SET', SWEEPER, '1', 'NX', 'PX', ARGV.everyMs) then
   return {-1, 0, 0}
+end
+if ARGV.settings and redis.call('HEXISTS', SETTINGS, 'LockedWorker') == 0 then
+  redis.call('HSET', SETTINGS, 'LockedWorker', ARGV.settings)
 end
 local sweepNumber = nextSeq()
 local function linesBetween(from, to, most)

@@ -62,7 +62,13 @@ export class Probe {
     keys: readonly string[],
     args: readonly (string | number)[],
   ): Promise<unknown> {
-    return this.#ask((redis) => redis.eval(script.lua, keys.length, ...keys, ...args))
+    const rest = [keys.length, ...keys, ...args] as const
+    return this.#ask((redis) =>
+      redis.evalsha(script.sha1, ...rest).catch((error: unknown) => {
+        if (!messageOf(error).startsWith('NOSCRIPT')) throw error
+        return redis.eval(script.lua, ...rest)
+      }),
+    )
   }
 
   command(name: string, ...args: readonly (string | number)[]): Promise<unknown> {

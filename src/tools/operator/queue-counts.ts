@@ -2,7 +2,7 @@
 import { luaText } from '../../lua.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
 import { ASLEEP } from '../../line/asleep.ts'
-import type { QueueView } from './queue-view.ts'
+import { MAX_QUEUES, type QueueView } from './queue-view.ts'
 
 export interface QueueCounts {
   readonly queue: string
@@ -30,7 +30,7 @@ export class QueueCounter {
 
   async count(): Promise<readonly QueueCounts[]> {
     const { server, prefix } = this.#queue
-    const names = await this.#queue.names()
+    const names = (await this.#queue.names()).slice(0, MAX_QUEUES)
     const keys = names.flatMap((name) => KEYS.map((key) => `${prefix}:${name}:${key}`))
     const reply = (await server.run(countsScript, keys, [ASLEEP])) as readonly number[]
     return names.map((queue, index) => {

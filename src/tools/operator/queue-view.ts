@@ -4,6 +4,7 @@ import { systemClock, withinMs } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import { defineScript, type Script } from '../../redlock/wire/script.ts'
 import { Probe } from './probe.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type CancelOptions } from '../../line/cancel.ts'
@@ -14,6 +15,7 @@ import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 import { globEscape } from './glob.ts'
+import { argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
   /** `redis://`, `rediss://`, or ioredis options. */
@@ -74,8 +76,9 @@ const MAX_LINES = 500
 /** How often new queues are looked for. */
 const FIND_EVERY_MS = 60_000
 /** The most keys that are looked at to find them. */
-const MAX_SCANNED = 100_000
-const MAX_QUEUES = 50
+const MAX_SCANNED = 1_000_000
+/** Whose lines and counts are shown. */
+export const MAX_QUEUES = 50
 /** A question takes a few round trips, each of which may take `timeoutMs`. */
 const MAX_TRIPS = 5
 const CLOSE_LIMIT_MS = 500
@@ -96,7 +99,9 @@ export class QueueView {
   readonly prefix: string
   readonly #options: QueueViewOptions
   readonly #queues = new Map<string, Queue>()
+  readonly #scripts = new Map<string, Script>()
   #names: readonly string[] = []
+  #areAllKnown = false
   #foundAt = -Infinity
 
   constructor(options: QueueViewOptions) {
@@ -113,16 +118,20 @@ export class QueueView {
     return `There is no queue \`${queue}\` with the prefix \`${this.prefix}\`. Check the name and --prefix.`
   }
 
-  /** The queues of this prefix, 50 at most. */
+  /** The queues of this prefix. */
   async names(): Promise<readonly string[]> {
     if (systemClock.now() - this.#foundAt < FIND_EVERY_MS) return this.#names
     const names = new Set<string>()
     // Every queue has a key with its settings.
     const [before, after] = [`${this.prefix}:`, ':meta']
-    for await (const page of this.server.scan(`${globEscape(before)}*${after}`, MAX_SCANNED)) {
-      for (const key of page) names.add(key.slice(before.length, -after.length))
+    const pages = this.server.scan(`${globEscape(before)}*${after}`, MAX_SCANNED)
+    let page = await pages.next()
+    for (; page.done !== true; page = await pages.next()) {
+      for (const key of page.value) names.add(key.slice(before.length, -after.length))
     }
-    this.#names = [...names].sort().slice(0, MAX_QUEUES)
+    this.#areAllKnown = page.value
+    // BullMQ allows no colon: such a key is of a resource or a job.
+    this.#names = [...names].filter((name) => !name.includes(':')).sort()
     // A server with no queue yet is asked again at once.
     if (this.#names.length > 0) this.#foundAt = systemClock.now()
     return this.#names
@@ -131,23 +140,21 @@ export class QueueView {
   /** The jobs in the lines of a resource, queue by queue, and what each waits for. */
   async line(resource: string, inspect: Inspect): Promise<readonly LineEntry[]> {
     const names = await this.names()
-    const found = await this.#within(() =>
-      Promise.all(
-        names.map((queue) => inspectResource(resource, { inspect }, this.#lines(queue), MAX_HEADS)),
-      ),
+    if (!this.#areAllKnown) {
+      throw new Error(`not all queues were found among ${MAX_SCANNED} keys of ${this.server.name}`)
+    }
+    const found = await Promise.all(
+      names.map((queue) => inspectResource(resource, { inspect }, this.#runner(queue), MAX_HEADS)),
     )
     return found.flatMap(({ line }) => line)
   }
 
   /** Where jobs wait, and what for. A line is found here when a job sleeps in it. */
   async waiting(search: LineSearch, inspect: Inspect): Promise<WaitingLines> {
-    return this.#within(() => this.#waiting(search, inspect))
-  }
-
-  async #waiting({ text, limit, heads }: LineSearch, inspect: Inspect): Promise<WaitingLines> {
+    const { text, limit, heads } = search
     const ofQueues = await Promise.all(
-      (await this.names()).map(async (queue) => {
-        const index = this.#lines(queue).keyOf('sleeping-lines')
+      (await this.names()).slice(0, MAX_QUEUES).map(async (queue) => {
+        const index = this.#runner(queue).keyOf('sleeping-lines')
         const [total, resources] = (await Promise.all([
           this.server.command('ZCARD', index),
           this.server.command('ZRANGE', index, 0, MAX_LINES - 1),
@@ -160,7 +167,7 @@ export class QueueView {
         resources
           .filter((resource) => resource.includes(text))
           .map(async (resource) => {
-            const { length } = await membersOf(resource, this.#lines(queue), 0)
+            const { length } = await membersOf(resource, this.#runner(queue), 0)
             return { queue, resource, jobs: length }
           }),
       ),
@@ -171,8 +178,7 @@ export class QueueView {
     return {
       lines: await Promise.all(
         longest.slice(0, limit).map(async ({ queue, resource, jobs }) => {
-          const lines = this.#lines(queue)
-          const found = await inspectResource(resource, { inspect }, lines, heads)
+          const found = await inspectResource(resource, { inspect }, this.#runner(queue), heads)
           return { queue, resource, jobs, first: found.line, limits: found.limits }
         }),
       ),
@@ -183,7 +189,7 @@ export class QueueView {
 
   /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
   async completedSteps(queue: string, jobId: string): Promise<readonly string[]> {
-    const store = this.#lines(queue).keyOf(stepsKey({ id: jobId }))
+    const store = this.#runner(queue).keyOf(stepsKey({ id: jobId }))
     const fields = await this.server.command('HKEYS', store)
     return (fields as string[]).flatMap((field) =>
       field.startsWith(STEP_FIELD) ? [field.slice(STEP_FIELD.length)] : [],
@@ -227,17 +233,17 @@ export class QueueView {
 
   /** What is set for a resource of a queue, or for all of which something is set. */
   async limits(queue: string, resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    return this.#within(() => this.#limits(queue).get(resource))
+    return this.#limits(queue).get(resource)
   }
 
   /** Sets or ends limits of a resource. */
   async changeLimits(queue: string, change: (limits: LineLimits) => Promise<void>): Promise<void> {
-    await this.#within(() => change(this.#limits(queue)))
+    await change(this.#limits(queue))
   }
 
   /** A job's place in its line, and an estimate of its wait, as for workers with one slot. */
   async position(queue: string, jobId: string): Promise<LinePosition | undefined> {
-    return this.#within(() => positionOf(this.#lines(queue), jobId))
+    return positionOf(this.#runner(queue), jobId)
   }
 
   /** Cancels a job, or all jobs of the queue in the line of a resource. */
@@ -313,7 +319,22 @@ export class QueueView {
   }
 
   #limits(queue: string): LineLimits {
-    return new LineLimits(this.#lines(queue))
+    return new LineLimits(this.#runner(queue))
+  }
+
+  /** Reads and writes lines of any queue by the one connection. */
+  #runner(queueName: string): LineRunner {
+    const base = `${this.prefix}:${queueName}:`
+    return {
+      queueName,
+      keyOf: (key) => keyIn(base, key),
+      run: (own, args) => {
+        const script = getOrInsert(this.#scripts, own.command, () =>
+          defineScript(own.command, own.lua),
+        )
+        return this.server.run(script, [`${base}meta`], [argumentsText(base, 1, args)])
+      },
+    }
   }
 
   #lines(queue: string): LineBackend {

@@ -47,7 +47,6 @@ interface Data {
 function openQueue(options: Partial<LockedQueueOptions<Data>> = {}): LockedQueue<Data> {
   const locked = new LockedQueue<Data>(queue, {
     connection: { url: fixture.fleet.queue.url },
-    namespace: fixture.namespace,
     resource: ({ customerId }) => `customer:${customerId}`,
     ...options,
   })

@@ -79,10 +79,9 @@ describe('slots', () => {
 describe('the job under a lease', () => {
   it('`leases` shows it with the time of its start; without the queue, that it is not shown', async () => {
     const queue = `q-${fixture.namespace}`
-    const { namespace, fleet } = fixture
-    const connection = { url: fleet.queue.url }
+    const connection = { url: fixture.fleet.queue.url }
     const resource = ({ customer }: { customer: number }): string => `customer:${customer}`
-    const locked = new LockedQueue<{ customer: number }>(queue, { connection, namespace, resource })
+    const locked = new LockedQueue<{ customer: number }>(queue, { connection, resource })
     fixture.defer(() => locked.close())
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'other')

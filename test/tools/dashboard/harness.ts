@@ -93,7 +93,6 @@ export function invoices(
   const queue = new LockedQueue<Invoice>('invoices', {
     connection: { url: fleet.queue.url },
     prefix: namespace,
-    namespace,
     resource: ({ customer }) => `customer:${customer}`,
     ...options,
   })

@@ -164,9 +164,10 @@ export function drawLines(lines, search) {
   syncRows(
     'lines',
     lines?.lines ?? [],
-    ({ resource }) => resource,
-    ({ resource, jobs, first, limits }) => [
+    ({ queue, resource }) => `${queue}\n${resource}`,
+    ({ queue, resource, jobs, first, limits }) => [
       resourceLink(resource),
+      queue,
       whole(jobs),
       known(first[0]?.share, tenantOf),
       limitsInWords(limits),

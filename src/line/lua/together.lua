@@ -1,0 +1,22 @@
+--[[
+  Several jobs in one call. Each has its own reply, or [error].
+]]
+-- Where all have the same error, it is that of the call: clients look at such errors, for example after
+-- a failover.
+local function together(jobs, run)
+  local replies, errors, areSame = {}, 0, true
+  local first
+  for i, job in ipairs(jobs) do
+    -- rule: error-of-one-job-harms-no-other
+    local isDone, reply = pcall(run, job, i)
+    if not isDone then
+      local message = type(reply) == 'table' and reply.err or tostring(reply)
+      first = first or message
+      errors, areSame = errors + 1, areSame and first == message
+      reply = {message}
+    end
+    replies[i] = reply
+  end
+  if errors == #jobs and areSame then return redis.error_reply(first) end
+  return replies
+end

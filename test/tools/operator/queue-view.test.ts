@@ -1,0 +1,39 @@
+/** What an operator is shown of the queues of a server. */
+import { Redis } from 'ioredis'
+import { expect, test } from 'vitest'
+import { LockedQueue } from '../../../src/index.ts'
+import { QueueView } from '../../../src/tools/operator/queue-view.ts'
+import { useFleet } from '../../fixtures.ts'
+
+const fixture = useFleet({ masters: 1 })
+
+async function addOne(name: string, prefix: string): Promise<void> {
+  const connection = { url: fixture.fleet.queue.url }
+  const queue = new LockedQueue<object>(name, { connection, prefix, resource: () => 'order:meta' })
+  fixture.defer(() => queue.close())
+  await queue.add('charge', {})
+}
+
+test('a resource is found in each of its queues by one connection, and is no queue itself', async () => {
+  const prefix = `p-${fixture.namespace}`
+  const names = Array.from({ length: 60 }, (_, nr) => `q${nr + 10}`)
+  for (const name of names) await addOne(name, prefix)
+  await addOne('elsewhere', `${prefix}:nested`)
+  const url = fixture.fleet.queue.url
+  const view = new QueueView({ url, prefix, timeoutMs: 5_000 })
+  fixture.defer(() => view.close())
+  const redis = new Redis(url)
+  fixture.defer(() => redis.quit())
+  const clients = async (): Promise<number> =>
+    String(await redis.client('LIST'))
+      .trim()
+      .split('\n').length
+  const before = await clients()
+
+  expect(await view.names()).toEqual(names)
+  const inspect = (resource: string): Promise<{ resource: string; masters: [] }> =>
+    Promise.resolve({ resource, masters: [] })
+  const line = await view.line('order:meta', inspect)
+  expect(line.map(({ queue }) => queue)).toEqual(names)
+  expect((await clients()) - before).toBe(1)
+})
