@@ -9,6 +9,7 @@ import { basename, dirname, join } from 'node:path'
 import { findProgram } from './find-program.ts'
 
 const INCLUDE = /^ *--- @include "([\w/-]+)"$/
+const MODULE = /^--- @module (\w+) "([\w-]+)"$/
 const DEFINED = /^local function (\w+)/gm
 
 interface Line {
@@ -32,12 +33,19 @@ function linesOf(file: string): readonly Line[] {
 
 function expanded(file: string): readonly Line[] {
   return linesOf(file).flatMap((line) => {
-    const name = INCLUDE.exec(line.text)?.[1]
+    const [, rules, module] = MODULE.exec(line.text) ?? []
+    const name = module ?? INCLUDE.exec(line.text)?.[1]
     if (name === undefined) return [line]
     const path = join(name.includes('/') ? 'src' : dirname(file), `${name}.lua`)
     included.add(path)
     const mark = (text: string): Line => ({ ...line, text })
-    return [mark('-- luacheck: push ignore 211'), ...linesOf(path), mark('-- luacheck: pop')]
+    const lines = [
+      mark('-- luacheck: push ignore 211'),
+      ...expanded(path),
+      mark('-- luacheck: pop'),
+    ]
+    if (rules === undefined) return lines
+    return [mark(`local function ${rules}()`), ...lines, mark('end')]
   })
 }
 

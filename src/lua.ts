@@ -4,24 +4,35 @@
  *
  * A script begins with a header, `--[[ … ]]`: what it does, KEYS, ARGV, what it returns, and what
  * it keeps. Where it says `--- @include "name"`, the text of that file of its folder stands, or of
- * a file of another folder, named from `src/` on. An included file includes none.
+ * a file of another folder, named from `src/` on.
+ *
+ * Where it says `--- @module rules "name"`, `rules()` is what that file returns. It is made when a
+ * script first needs it, because every function costs a call that makes it.
  */
 import { luaFile } from './lua-files.ts'
 
 const HEADER = /^--\[\[[^]*?\]\]\n+/
 /** A line that is a comment, or empty. */
-const COMMENT = /^ *(?:--(?!- @include).*)?\n/gm
+const COMMENT = /^ *(?:--(?!- @(?:include|module)).*)?\n/gm
 const INCLUDE = /^ *--- @include "([\w/-]+)"$/gm
+const MODULE = /^--- @module (\w+) "([\w-]+)"$/gm
 
 /** @param path from `src/` on, without `.lua`: `line/lua/finish`. */
 export function luaText(path: string): string {
   const folder = path.slice(0, path.lastIndexOf('/') + 1)
-  return bodyOf(path).replace(INCLUDE, (_, name: string) => {
-    const file = name.includes('/') ? name : folder + name
-    const included = bodyOf(file)
-    if (included.search(INCLUDE) === -1) return included
-    throw new Error(`${file}.lua is included, so it may include no file`)
-  })
+  return bodyOf(path)
+    .replace(INCLUDE, (_, name: string) => luaText(name.includes('/') ? name : folder + name))
+    .replace(MODULE, (_, rules: string, name: string) =>
+      [
+        `local ${rules}Made`,
+        `local function ${rules}()`,
+        `if not ${rules}Made then ${rules}Made = (function()`,
+        luaText(folder + name),
+        `end)() end`,
+        `return ${rules}Made`,
+        `end`,
+      ].join('\n'),
+    )
 }
 
 /** A number or a text that a file defines for all: it stands there, and nowhere else. */

@@ -6,4 +6,4 @@ export const ASLEEP_DELAY_MS: number = Number(luaConstant('line/lua/keys', 'ASLE
 /** The first score of sleeping jobs in `delayed`. */
 export const ASLEEP: string = luaConstant('line/lua/keys', 'ASLEEP')
 /** The field of BullMQ's `meta` hash that says how far tenants are served. */
-export const VIRTUAL_TIME: string = luaConstant('line/lua/shares', 'TIME_FIELD')
+export const VIRTUAL_TIME: string = luaConstant('line/lua/keys', 'TIME_FIELD')

@@ -146,9 +146,12 @@ interface Sent {
 
 /** A job that ends in this turn of the event loop. */
 interface End extends Sent {
-  /** As `lua/finish.lua` has it. */
-  readonly job: Arguments
+  readonly id: string
+  readonly token: string
+  readonly move: Move | undefined
   readonly opts: FinishOptions
+  /** What is not usual with it: see `lua/finish.lua`. */
+  readonly more: Readonly<Record<string, unknown>>
   /** What it returned, or failed with. */
   readonly value: string
   readonly ending: Ending | undefined
@@ -444,7 +447,7 @@ export class LineBackend extends Backend implements LineRunner {
   ): Method<'moveToCompleted'>['reply'] {
     const keepJobs = this.getKeepJobs(remove, this.#options.removeOnComplete)
     const opts = finishOptions(job.opts, keepJobs)
-    return this.#end(job, JSON.stringify(value), token, fetches, opts, { target: 'completed' })
+    return this.#end(job, JSON.stringify(value), token, fetches, opts, {})
   }
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
@@ -550,14 +553,14 @@ export class LineBackend extends Backend implements LineRunner {
     token: string,
     fetches: boolean | undefined,
     opts: FinishOptions,
-    more: Arguments,
+    own: Arguments,
   ): Promise<Completed> {
     const { id = '', [ENDING]: ending } = job
     // BullMQ tries again after a broken connection: it is an ordinary ending then.
     job[ENDING] = undefined
-    const fetchesNext = fetches === true && !this.queue.closing
-    const moved = ending && movedBy(ending.move)
-    const own = { id, token, fetches: fetchesNext, ...more, ...moved }
+    const keeps = fetches !== true || this.queue.closing !== undefined
+    const move = ending?.move
+    const more = { ...own, keeps: keeps || undefined, ...(move && unusualOf(move)) }
     return new Promise((resolve, reject) => {
       const settle = (reply: unknown, finishedOn: number): void => {
         if (typeof reply === 'number' && reply < 0) {
@@ -574,8 +577,8 @@ export class LineBackend extends Backend implements LineRunner {
         ending?.returned(undefined, undefined)
         reject(error)
       }
-      const bytes = value?.length ?? 0
-      this.#ends.add({ job: own, opts, value: value ?? 'null', ending, settle, fail }, bytes)
+      const end = { id, token, move, opts, more, value: value ?? 'null', ending, settle, fail }
+      this.#ends.add(end, end.value.length)
     })
   }
 
@@ -584,9 +587,18 @@ export class LineBackend extends Backend implements LineRunner {
     const { finish } = this.#scripts
     const values = ends.map(({ value }) => value)
     const { opts } = ends[0] as End
-    // Most jobs have the same options.
-    const jobs = ends.map((end) => (end.opts === opts ? end.job : { ...end.job, opts: end.opts }))
-    const ours = { at: String(at), worker: workerOptions(this.#options), opts, ends: jobs }
+    const ours = {
+      at: String(at),
+      worker: workerOptions(this.#options),
+      opts,
+      ids: ends.map(({ id }) => id),
+      tokens: ends.map(({ token }) => token),
+      timestamps: ends.map(({ move }) => String(move?.timestamp)),
+      lines: ends.map(({ move }) => (move === undefined ? '' : move.lines || '[]')),
+      bursts: ends.map(({ move }) => (move ? Math.round(move.usedMs) : '')),
+      // Most jobs have the same options.
+      more: ends.map((end) => (end.opts === opts ? end.more : { ...end.more, opts: end.opts })),
+    }
     const sent = this.#send(this.#ready as Client, finish, [...this.#finishKeys, ...values], ours)
     for (const { ending } of ends) ending?.sent()
     void settleAll(ends, sent, at)
@@ -599,16 +611,11 @@ export class LineBackend extends Backend implements LineRunner {
   /** Keeps what a reply says about the turn of the job that it brings. */
   #heard(reply: unknown): unknown {
     if (!Array.isArray(reply) || !Array.isArray(reply[0])) return reply
-    const [, jobId, , , turn, lines, burst, slots, share, charged] = reply as readonly (
-      string | undefined
-    )[]
+    const [, jobId, , , told] = reply as readonly unknown[]
+    const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     this.#turns.set(String(jobId), {
-      turn: (turn ?? 'none') as Turn['turn'],
-      lines: lines ?? '',
-      usedMs: Number(burst ?? 0),
-      slots: slotsOf(slots),
-      share: share ?? '',
-      chargedMs: Number(charged ?? 0),
+      ...{ turn: turn as Turn['turn'], lines, usedMs: Number(burst), slots: slotsOf(slots) },
+      ...{ share, chargedMs: Number(charged) },
     })
     if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     return reply
@@ -658,16 +665,13 @@ export class LineBackend extends Backend implements LineRunner {
   }
 }
 
-/** As `lua/finish.lua` has them. */
-function movedBy({ timestamp, lines, next, usedMs, share, chargeMs, offers }: Move): Arguments {
+/** As `lua/finish.lua` has it. */
+function unusualOf({ next, offers, share, chargeMs }: Move): Arguments {
   return {
-    timestamp: String(timestamp),
-    lines: lines || '[]',
-    front: next === 'front' || undefined,
+    back: next === 'back' || undefined,
     offers: offers || undefined,
-    burst: Math.round(usedMs),
     share: share || undefined,
-    chargeMs,
+    chargeMs: share === '' ? undefined : chargeMs,
   }
 }
 

@@ -13,9 +13,6 @@
   job is stored, with its rules for ids and deduplication.
 ]]
 ARGV.base = cmsgpack.unpack(theirs[1])[1] -- A flow adds jobs to several queues.
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 --- @include "asleep-view"
 --- @include "together"
@@ -55,8 +52,8 @@ local function enqueue(id, ...)
   redis.call('ZADD', DELAYED, asleepScore(seq, priority), id)
   for _, resource in ipairs(own.resources) do redis.call('ZADD', SLEEPING_LINES, 'NX', seq, resource) end
   if job.deadline then redis.call('ZADD', DEADLINES, job.deadline, place) end
-  if own.heldUntil then hold({id = id, jobKey = own.jobKey, lines = job.resources}, own.heldUntil)
-  elseif not own.behind then makeReady(id, job.share, priority, '') end
+  if own.heldUntil then limitRules().hold({id = id, jobKey = own.jobKey, lines = job.resources}, own.heldUntil)
+  elseif not own.behind then shareRules().makeReady(id, job.share, priority, '') end
 end
 
 local bullmq = bullmqWith({pcall = redis.pcall, call = function(...)
@@ -78,7 +75,7 @@ local function add(job, args)
     local heads, slots, limits = headsOf(resource)
     if #heads >= slots then
       own.behind = true
-      mark(wakeAll(heads, limits, false, '')) -- The one ahead of it was removed.
+      wakeAll(heads, limits, false, '') -- The one ahead of it was removed.
       if #heads == 0 then own.heldUntil = limits.closedUntil end
     end
   end

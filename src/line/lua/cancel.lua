@@ -5,9 +5,6 @@
   Returns  failed: it waited | running: its worker is asked to stop it | finished | missing
   Keeps: a job that waits fails by BullMQ's own rules, as if a worker had started it.
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local CANCEL_TTL_MS = 3600000
 local id = ARGV.id

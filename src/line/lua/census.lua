@@ -3,9 +3,6 @@
   Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest
   line, resources with limits, tenants with jobs that may start
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local longest = 0
 for _, resource in ipairs(redis.call('ZRANGE', SLEEPING_LINES, 0, ARGV.most - 1)) do

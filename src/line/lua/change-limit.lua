@@ -5,9 +5,6 @@
         forMs: after which it ends; absent where the entry says when, if it ends
   Returns  when it ends (ms), or '' for no end
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 --- @include "set-limit"
 local resource, kind, entry = ARGV.resource, ARGV.kind, ARGV.entry
@@ -15,5 +12,5 @@ if entry and ARGV.forMs then entry['until'] = math.ceil(nowMs() + ARGV.forMs) en
 local ends = setLimit(resource, kind, entry)
 local heads, _, limits = headsOf(resource)
 redis.call('ZADD', SLEEPING_LINES, 'XX', 0, resource) -- The next sweep looks at it.
-mark(wakeAll(heads, limits, false, ''))
+wakeAll(heads, limits, false, '')
 return ends

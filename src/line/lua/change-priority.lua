@@ -6,9 +6,6 @@
   Keeps: a sleeping job's new priority holds when it is woken, and in its lines where they have
   one.
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local id, priority = ARGV.id, ARGV.priority
 local jobKey = BASE .. id

@@ -3,8 +3,5 @@
 
   ARGV  base · slots · share: of the job · workedMs
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
-charge(ARGV.share, ARGV.workedMs)
+shareRules().charge(ARGV.share, ARGV.workedMs)

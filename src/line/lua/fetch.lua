@@ -4,8 +4,5 @@
   ARGV  base · slots
   Returns  as BullMQ's, a fetched job with its turn
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 return withTurn(bullmq(joining(), KEYS, theirs))

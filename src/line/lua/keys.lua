@@ -19,9 +19,13 @@ local WAIT, ACTIVE, DELAYED, PRIORITIZED = BASE .. 'wait', BASE .. 'active', BAS
 local META, MARKER = BASE .. 'meta', BASE .. 'marker'
 local SLEEPING_LINES, DEADLINES = SPACE .. 'sleeping-lines', SPACE .. 'deadlines'
 local LIMITS, LIMITS_UNTIL, CANCELLED = SPACE .. 'limits', SPACE .. 'limits-until', SPACE .. 'cancelled'
+local SHARES, READY = SPACE .. 'shares', SPACE .. 'ready'
 local SEQ, SWEEPER, SETTINGS, STORES = SPACE .. 'seq', SPACE .. 'sweeper', SPACE .. 'settings', SPACE .. 'stores'
+-- Of `meta`: see `shares`.
+local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000
 
+local function readyJobsKey(tenant) return SPACE .. 'ready-jobs:' .. tenant end
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
 -- rule: place-of-one-instance
 local function placeOf(id, timestamp) return id .. ' ' .. timestamp end

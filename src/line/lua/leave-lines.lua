@@ -6,12 +6,8 @@
   Returns  sleepers that were looked at, jobs that were woken
   Keeps: none is looked at twice. An id without a job is dropped.
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local from = string.format('%.0f', ASLEEP)
-local woken = 0
 local sleepers = redis.call('ZRANGEBYSCORE', DELAYED, from, '+inf', 'LIMIT', 0, ARGV.most)
 for _, id in ipairs(sleepers) do
   local job = redis.call('HMGET', BASE .. id, 'timestamp', 'priority', 'redlock:lines')
@@ -21,8 +17,6 @@ for _, id in ipairs(sleepers) do
   end
   redis.call('HDEL', BASE .. id, 'redlock:share')
   local own = {jobKey = BASE .. id, id = id, lines = '[]', priority = priority}
-  if job[1] and wake(own, false, '') then woken = woken + 1
-  else redis.call('ZREM', DELAYED, id) end
+  if job[1] then wake(own, false, '') else redis.call('ZREM', DELAYED, id) end
 end
-if woken > 0 then mark({true}) end
-return {#sleepers, woken}
+return {#sleepers, wokenCount}

@@ -13,25 +13,12 @@
   A rate is a GCRA: `rate:{resource}` has the time at which all that was started would have been
   due at the steady rate. A start counts when a job is given to a worker, by the server's clock.
 
+  A module: it is made when a script first needs it.
+
   CLOSED, 2^52, is above all numbers that order places, and below 2^53 with a time. A line that opens
   within CLOSED_SOON_MS is swept as an open one. What stands still although nothing of ours closed it
   is found within CLOSED_RECHECK_MS.
 ]]
-local MARK = '!limits'
-local limited = {}
-
-local readAtMs
-local function nowMs()
-  if not readAtMs then
-    local now = redis.call('TIME')
-    readAtMs = now[1] * 1000 + now[2] / 1000
-  end
-  return readAtMs
-end
-
--- A number that only grows.
-local function nextSeq() return redis.call('INCR', SEQ) end
-
 -- What is in force for a resource whose line is marked; kept for this script.
 local function limitsOf(resource)
   if limited[resource] then return limited[resource] end
@@ -55,7 +42,6 @@ end
 -- When a job may start by the rates of its resources, or nil for now; where `counts`, it starts now.
 -- `own`: the rate that it was added with, JSON of limit, perMs, burst, cost.
 local function rateOpensAt(lines, own, counts)
-  if not own and next(limited) == nil then return nil end
   local limit, perMs, burst, cost
   if own then limit, perMs, burst, cost = unpack(cjson.decode(own)) end
   cost = cost or 1
@@ -92,7 +78,6 @@ end
 
 -- Puts a sleeping job where BullMQ takes it at a time, if that is known. A worker whose clock is ahead
 -- took it early: it does not do so again before `notBefore`, by its own clock.
-local notBefore = 0
 local function hold(head, at)
   closeLine(head.lines, at)
   if at == math.huge then return end
@@ -102,3 +87,4 @@ local function hold(head, at)
   local first = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')
   redis.call('ZADD', MARKER, first[2] / 0x1000, '1')
 end
+return {of = limitsOf, rateOpensAt = rateOpensAt, hold = hold, CLOSED = CLOSED, CLOSED_TEXT = CLOSED_TEXT}

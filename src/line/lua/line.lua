@@ -10,34 +10,67 @@
 
   Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
 ]]
+--- @include "keys"
+local MARK = '!limits' -- The first member of the line of a resource with limits.
+local limited = {} -- What is in force for such resources.
+local notBefore = 0 -- See `hold`.
+local woken, wokenCount = {}, 0 -- Jobs that this script has woken, by their key.
+
+local readAtMs
+local function nowMs()
+  if not readAtMs then
+    local now = redis.call('TIME')
+    readAtMs = now[1] * 1000 + now[2] / 1000
+  end
+  return readAtMs
+end
+
+-- A number that only grows.
+local function nextSeq() return redis.call('INCR', SEQ) end
+
+-- An idle worker has to look.
+local function mark() redis.call('ZADD', MARKER, '0', '0') end
+
+--- @module limitRules "limits"
+--- @module shareRules "shares"
+
 -- What a job's hash says to the rules, and what they call it.
-local FIELDS = {'timestamp', 'finishedOn', 'delay', 'priority', 'ats', 'redlock:lines', 'redlock:holds',
-  'redlock:held', 'redlock:rate', 'redlock:share', 'redlock:slots'}
-local NAMES = {}
-for _, field in ipairs(FIELDS) do NAMES[field] = string.match(field, '^redlock:(.*)') or field end
+local NAMES = {
+  timestamp = 'timestamp', finishedOn = 'finishedOn', delay = 'asleep', priority = 'priority', ats = 'ats',
+  ['redlock:lines'] = 'lines', ['redlock:burst'] = 'burst', ['redlock:holds'] = 'holds',
+  ['redlock:held'] = 'held', ['redlock:rate'] = 'rate', ['redlock:share'] = 'share',
+  ['redlock:slots'] = 'slots',
+}
+local function jobOf(id, fields)
+  local job = {id = id, jobKey = BASE .. id, fields = fields, place = '', timestamp = false, lines = false,
+    priority = false, asleep = false}
+  for i = 1, #fields, 2 do
+    local name, value = NAMES[fields[i]], fields[i + 1]
+    if name and value then job[name] = value end
+  end
+  job.asleep, job.priority = job.asleep == ASLEEP_DELAY or job.held, tonumber(job.priority) or 0
+  if job.slots then job.slots = tonumber(job.slots) end
+  return job
+end
 
 -- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch.
 local function jobAt(place, isWhole)
   local id, timestamp = string.match(place, '^(.*) (%S+)$')
   if not id then return nil end
-  local job = {place = place, id = id, jobKey = BASE .. id, timestamp = false, delay = false, lines = '[]',
-    priority = 0, asleep = false}
-  if isWhole then
-    local fields = redis.call('HGETALL', job.jobKey)
-    job.fields = fields
-    for i = 1, #fields, 2 do
-      local name = NAMES[fields[i]]
-      if name then job[name] = fields[i + 1] end
-    end
+  local fields
+  if isWhole then fields = redis.call('HGETALL', BASE .. id)
   else
-    for i, value in ipairs(redis.call('HMGET', job.jobKey, unpack(FIELDS))) do
-      if value then job[NAMES[FIELDS[i]]] = value end
+    local names = {}
+    fields = {}
+    for name in pairs(NAMES) do names[#names + 1] = name end
+    for i, value in ipairs(redis.call('HMGET', BASE .. id, unpack(names))) do
+      fields[2 * i - 1], fields[2 * i] = names[i], value
     end
   end
+  local job = jobOf(id, fields)
   -- rule: dead-places-are-dropped
   if job.timestamp ~= timestamp or (job.finishedOn and not job.holds) then return nil end
-  job.asleep, job.priority = job.delay == ASLEEP_DELAY or job.held, tonumber(job.priority)
-  job.slots = tonumber(job.slots or nil)
+  job.place, job.lines = place, job.lines or '[]'
   return job
 end
 
@@ -50,11 +83,10 @@ local function headsOf(resource, leaving, isWhole)
   local line, slots, from, limits = lineKey(resource), SLOTS, 0, nil
   local dead, ahead = 0, leaving and 1 or 0
   while true do
-    local heads, dropped = {}, {}
-    local most = math.max(slots, 1)
+    local heads, dropped, most = {}, nil, math.max(slots, 1)
     local places = redis.call('ZRANGE', line, from, from + math.min(most - 1 + ahead, 1000))
     if places[1] == MARK then
-      limits = limitsOf(resource)
+      limits = limitRules().of(resource)
       slots, from = limits.slots, 1
     else
       for _, place in ipairs(places) do
@@ -62,18 +94,24 @@ local function headsOf(resource, leaving, isWhole)
           -- rule: as-many-heads-as-slots
           local head = #heads < most and jobAt(place, isWhole)
           if head then heads[#heads + 1] = head
-          elseif head == nil then dropped[#dropped + 1] = place end
+          elseif head == nil then
+            dropped = dropped or {}
+            dropped[#dropped + 1] = place
+          end
         end
       end
       local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and heads[1].slots
-      for _, head in ipairs(heads) do head.lineSlots = own end
+      if own then
+        for _, head in ipairs(heads) do head.lineSlots = own end
+      end
       local areOther = own and own ~= slots
       if areOther then slots = own end
-      if #dropped == 0 and not areOther then return heads, slots, limits end
-      if #dropped > 0 then redis.call('ZREM', line, unpack(dropped)) end
-      dead = dead + #dropped
+      if not dropped and not areOther then return heads, slots, limits end
+      if dropped then
+        redis.call('ZREM', line, unpack(dropped))
+        dead, ahead = dead + #dropped, ahead + 100
+      end
       if dead >= MAX_DEAD and not areOther then return heads, slots, limits end
-      if #dropped > 0 then ahead = ahead + 100 end
     end
   end
 end
@@ -94,33 +132,40 @@ local function isTurn(lines, place, leaving, own)
   return true, own
 end
 
--- Moves a sleeping head to the jobs that BullMQ may start; false where it is not its turn. One with a
--- share goes on sleeping, and is ready.
+local function areSeveral(lines) return string.find(lines, '","', 1, true) end
+
+-- Moves a sleeping head to the jobs that BullMQ may start, if it is its turn. One with a share goes on
+-- sleeping, and is ready.
 -- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
 local function wake(head, front, burst, leaving)
-  local several = string.find(head.lines, '","', 1, true)
   -- rule: woken-at-the-head-of-all-lines
-  if several and not isTurn(head.lines, head.place, leaving) then return false end
+  if areSeveral(head.lines) and not isTurn(head.lines, head.place, leaving) then return end
   local id = head.id
-  if head.share then makeReady(id, head.share, head.priority, burst)
+  if head.share then shareRules().makeReady(id, head.share, head.priority, burst)
   elseif head.priority == 0 then
     -- rule: first-write-needs-no-memory
-    if redis.call('ZREM', DELAYED, id) == 0 then return false end
+    if redis.call('ZREM', DELAYED, id) == 0 then return end
     redis.call(front and 'RPUSH' or 'LPUSH', WAIT, id)
-    redis.call('HSET', head.jobKey, 'delay', 0, 'redlock:burst', burst)
+    redis.call('HSET', head.jobKey, 'delay', '0', 'redlock:burst', burst)
+    mark()
   else
     local keys = {}
     for i, name in ipairs({'delayed', 'wait', 'paused', 'meta', 'prioritized', 'active', 'pc', 'events', 'marker'}) do
       keys[i] = BASE .. name
     end
-    if bullmqPromote(redis, keys, {BASE, id}) ~= 0 then return false end
+    if bullmqPromote(redis, keys, {BASE, id}) ~= 0 then return end
     if front then
       redis.call('ZADD', PRIORITIZED, 'XX', string.format('%.0f', head.priority * 0x100000000), id)
     end
   end
   if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
-  return true
+  head.burst = burst
+  woken[head.jobKey], wokenCount = head, wokenCount + 1
+end
+
+local function rateOpensAt(lines, own, counts)
+  if own or next(limited) then return limitRules().rateOpensAt(lines, own, counts) end
 end
 
 -- When a sleeping head may start by its line's limits, or nil for now.
@@ -130,39 +175,30 @@ end
 
 -- Wakes the sleeping ones of the heads of a line. One that its limits do not let start is held
 -- instead. Of a line with a rate only one is woken or held: it wakes the next when it starts.
-local function wakeAll(heads, limits, ...)
-  local woken = {}
+-- 'direct': the first that could go before the jobs that wait is left asleep and returned. The fetch of
+-- the same script takes it.
+local function wakeAll(heads, limits, front, burst, leaving, direct)
+  local taken
   for _, head in ipairs(heads) do
     if head.asleep then
       local at = opensAt(head, limits)
-      if at then hold(head, at)
-      elseif wake(head, ...) then woken[#woken + 1] = head end
+      if at then limitRules().hold(head, at)
+      elseif direct and not taken and head.priority == 0 and not areSeveral(head.lines) then taken = head
+      else wake(head, front, burst, leaving) end
       if at or head.rate or limits and limits.rate then break end
     end
   end
-  return woken
+  return taken
 end
 
--- Wakes the sleeping heads of lines; returns their job keys. The first that could go before the jobs
--- that wait is left asleep where `direct`: the fetch of the same script takes it (woken.next).
-local function wakeHeads(lines, front, burst, leaving, direct)
-  local woken = {burst = burst}
-  for _, resource in ipairs(lines) do
+-- The same for the heads of lines.
+local function wakeHeads(resources, front, burst, leaving, direct)
+  local taken
+  for _, resource in ipairs(resources) do
     local heads, _, limits = headsOf(resource, leaving, direct)
-    for i, head in ipairs(heads) do
-      if direct and head.asleep and head.priority == 0
-        and not string.find(head.lines, '","', 1, true) and not opensAt(head, limits) then
-        direct, woken.next = false, head
-        if head.rate or limits and limits.rate then heads = {} else table.remove(heads, i) end
-        break
-      end
-    end
-    for _, head in ipairs(wakeAll(heads, limits, front, burst, leaving)) do
-      woken[#woken + 1] = head.jobKey
-      woken[head.jobKey] = head
-    end
+    taken = wakeAll(heads, limits, front, burst, leaving, direct and not taken) or taken
   end
-  return woken
+  return taken
 end
 
 -- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
@@ -193,7 +229,7 @@ local function joining()
     redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
     redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
     redis.call('HDEL', jobKey, 'redlock:held')
-    if isTurn(job[1], placeOf(id, job[2])) then makeReady(id, job[4], priority, '') end
+    if isTurn(job[1], placeOf(id, job[2])) then shareRules().makeReady(id, job[4], priority, '') end
     return true
   end
   function view.call(...)
@@ -205,7 +241,7 @@ local function joining()
       if command == 'HMSET' then
         fields[n + 1], fields[n + 2] = 'delay', '0'
         fields[n + 3], fields[n + 4], fields[n + 5], fields[n + 6] = select(3, ...)
-        return redis.call('HMSET', key, 'delay', 0, select(3, ...))
+        return redis.call('HMSET', key, 'delay', '0', select(3, ...))
       elseif command == 'HGETALL' then
         fields[n + 1], fields[n + 2] = 'ats', (next.ats or 0) + 1 .. ''
         return fields
@@ -214,26 +250,20 @@ local function joining()
       if joinsAsReady(first) then return 0 end
     elseif command == 'ZADD' then
       if key == PRIORITIZED and joinsAsReady(second) then return 0 end
-      if key == MARKER and next and next.isFetched then return 0 end -- See `mark`.
+      if key == MARKER and view.isTaken then return 0 end -- See `finish`.
     elseif command == 'HSET' and ready[key] and first == 'delay' then return 0
     elseif command == 'RPOPLPUSH' and key == WAIT then
       local id = redis.call(...)
-      local time = not id and virtualTime()
-      if not time then return id end
-      id = takeReady(time)
-      if id then charged[BASE .. id] = QUANTUM end
+      if id then return id end
+      id = redis.call('HEXISTS', META, TIME_FIELD) == 1 and shareRules().takeReady()
+      if id then charged[BASE .. id] = true end
       return id or false
     elseif command == 'HMSET' and charged[key] then
-      return redis.call('HMSET', key, 'delay', 0, select(3, ...))
+      return redis.call('HMSET', key, 'delay', '0', select(3, ...))
     end
     return redis.call(...)
   end
   return view
-end
-
--- Jobs were woken that nothing fetches in this script: an idle worker has to look.
-local function mark(woken)
-  if #woken > 0 then redis.call('ZADD', MARKER, 0, '0') end
 end
 
 -- A job leaves its lines, and the next is woken; returns the score of its place.
@@ -244,7 +274,7 @@ local function leave(id, lines, timestamp)
     redis.call('ZREM', lineKey(resource), place)
   end
   -- rule: job-that-leaves-wakes-the-next
-  mark(wakeHeads(resources, false, ''))
+  wakeHeads(resources, false, '')
   return score
 end
 
@@ -263,46 +293,34 @@ local function startNext(lines, own)
   end
 end
 
--- Says to the worker that is given a job whether it is the job's turn:
--- result[5] woken | yes | no | none (it has no line) · [6] its lines · [7] its line's burst
---       [8] the slots of its resource, where they are set · [9] its share
---       [10] ms that its start has counted for its tenant
-local function withTurn(result, woken)
+-- Says to the worker that is given a job whether it is the job's turn, as result[5]:
+-- [1] woken | yes | no | none (it has no line) · [2] its lines · [3] its line's burst
+-- [4] the slots of its resource, where they are set · [5] its share
+-- [6] ms that its start has counted for its tenant
+-- `taken`: the job, where it slept, and `burst` of its line.
+local function withTurn(result, taken, burst)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
-  local jobKey = BASE .. result[2]
-  local own = woken and woken[jobKey]
-  local turn, lines, rate, share, slots, burst = 'none', nil, nil, nil, nil, ''
-  if own then
-    turn, lines, rate, share = 'woken', own.lines, own.rate, own.share
-    burst, slots = woken.burst, own.lineSlots
+  local job, turn, slots = taken or woken[BASE .. result[2]], 'woken', nil
+  if job then slots = job.lineSlots
   else
-    local job, timestamp = result[1], nil
-    for i = 1, #job, 2 do
-      if job[i] == 'redlock:lines' then lines = job[i + 1]
-      elseif job[i] == 'timestamp' then timestamp = job[i + 1]
-      elseif job[i] == 'redlock:burst' then burst = job[i + 1]
-      elseif job[i] == 'redlock:rate' then rate = job[i + 1]
-      elseif job[i] == 'redlock:share' then share = job[i + 1]
-      elseif job[i] == 'redlock:slots' then slots = tonumber(job[i + 1])
-      elseif job[i] == 'redlock:held' then redis.call('HDEL', jobKey, 'redlock:held') end
-    end
-    if lines then
-      turn, slots = isTurn(lines, placeOf(result[2], timestamp), nil, slots)
+    job, turn = jobOf(result[2], result[1]), 'none'
+    if job.held then redis.call('HDEL', job.jobKey, 'redlock:held') end
+    if job.lines then
+      turn, slots = isTurn(job.lines, placeOf(job.id, job.timestamp), nil, job.slots)
       -- rule: fetched-job-is-at-the-head
       turn = turn and 'yes' or 'no'
     end
   end
   if turn == 'yes' or turn == 'woken' then
-    if rateOpensAt(lines, rate, true) then turn = 'no'
-    elseif rate or next(limited) then startNext(lines, slots) end
+    if rateOpensAt(job.lines, job.rate, true) then turn = 'no'
+    elseif job.rate or next(limited) then startNext(job.lines, slots) end
   end
-  result[5], result[6], result[7] = turn, lines or '', burst
-  result[8], result[9] = slotsSet(lines, slots), share or ''
-  local chargedMs = charged[jobKey] or 0
+  local chargedMs = charged[job.jobKey] and shareRules().QUANTUM or 0
   if chargedMs > 0 and turn == 'no' then
-    charge(share, -chargedMs)
+    shareRules().charge(job.share, -chargedMs)
     chargedMs = 0
   end
-  result[10] = chargedMs
+  result[5] = {turn, job.lines or '', taken and burst or job.burst or '', slotsSet(job.lines, slots),
+    job.share or '', chargedMs}
   return result
 end

@@ -9,9 +9,6 @@
   Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
   leaves before it: both looks are in one script.
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local id = ARGV.id
 local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
@@ -59,11 +56,11 @@ if ARGV.deadline then redis.call('ZADD', DEADLINES, ARGV.deadline, place) end
 -- A start in vain uses no token of a rate limit.
 local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
 if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end
-if heldUntil then hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
+if heldUntil then limitRules().hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
 elseif not overtaken then
   for _, resource in ipairs(resources) do
     local heads, _, limits = headsOf(resource)
-    mark(wakeAll(heads, limits, false, ''))
+    wakeAll(heads, limits, false, '')
   end
 end
 return withTurn(result)

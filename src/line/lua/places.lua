@@ -3,9 +3,6 @@
   Returns  places in the line, its limits (JSON), then id, timestamp, share, state of each
   living one: asleep, ready, held, active, delayed, due, prioritized, waiting, failed
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local line, limit = lineKey(ARGV.resource), ARGV.most
 local places = redis.call('ZRANGE', line, 0, limit)
@@ -20,7 +17,7 @@ for _, place in ipairs(places) do
     if job.finishedOn then state = 'failed'
     elseif job.held and redis.call('ZSCORE', DELAYED, job.id) then state = 'held'
     elseif job.asleep and not job.held then
-      local _, tenant = partsOf(job.share or '')
+      local _, tenant = shareRules().partsOf(job.share or '')
       local isReady = tenant and redis.call('ZSCORE', readyJobsKey(tenant), job.id)
       state = isReady and 'ready' or 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'

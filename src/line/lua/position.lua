@@ -3,9 +3,6 @@
   Returns  for each line: resource, places before the job, places, slots, ms until it opens (-1: it
   is not known), ms between two starts · ms that completed jobs of these lines took · of all jobs
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local job = redis.call('HMGET', BASE .. ARGV.id,
   'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate', 'redlock:slots')
@@ -14,7 +11,7 @@ local place, lines, own, all = placeOf(ARGV.id, job[2]), {}, {}, {}
 for _, resource in ipairs(resourcesOf(job[1])) do
   local line = lineKey(resource)
   local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
-  local limits = isMarked and limitsOf(resource) or {slots = SLOTS}
+  local limits = isMarked and limitRules().of(resource) or {slots = SLOTS}
   local slots = limits.areSet and limits.slots or tonumber(job[5] or nil) or SLOTS
   local rank, marks, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, 0
   if limits.closedUntil then opensIn = limits.closedUntil < math.huge and limits.closedUntil - nowMs() or -1 end

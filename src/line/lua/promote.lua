@@ -5,9 +5,6 @@
   Returns  as BullMQ's; a sleeping job is not delayed
   Keeps: a delayed job that may start takes its places before jobs that are added later.
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 --- @include "asleep-view"
 local result = bullmq(viewOf(), KEYS, theirs)

@@ -4,9 +4,6 @@
 
   ARGV  base · slots · which: 'wait' | 'prioritized' | 'both'
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local which = ARGV.which
 local from = which == 'prioritized' and ASLEEP_PRIORITIZED or ASLEEP

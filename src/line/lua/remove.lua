@@ -5,9 +5,6 @@
   Returns  as BullMQ's
   Keeps: who is removed leaves its lines, and the next is woken.
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local id = ARGV.id
 local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'delay', 'priority')

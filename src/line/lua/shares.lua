@@ -17,12 +17,11 @@
 
   TIME_FIELD is absent without tenants. A tenant is forgotten when others have used FORGOTTEN_AFTER_MS
   more, in milliseconds of work.
+
+  A module: it is made when a script first needs it.
 ]]
-local TIME_FIELD = 'redlock:time'
 local QUANTUM = 50
 local FORGOTTEN_AFTER_MS = 600000
-local SHARES, READY = SPACE .. 'shares', SPACE .. 'ready'
-local function readyJobsKey(tenant) return SPACE .. 'ready-jobs:' .. tenant end
 local function exactly(number) return string.format('%.17g', number) end
 local function partsOf(share)
   local weight, tenant = string.match(share, '^(%S+) (.*)$')
@@ -63,7 +62,9 @@ local function charge(share, workedMs)
 end
 
 -- Puts the first job of the ready tenant that has used least among the active ones; nil if none is ready.
-local function takeReady(time)
+local function takeReady()
+  local time = virtualTime()
+  if not time then return nil end
   for _ = 1, MAX_DEAD do
     local first = redis.call('ZRANGE', READY, 0, 0, 'WITHSCORES')
     local tenant, used = first[1], tonumber(first[2])
@@ -93,3 +94,4 @@ local function takeReady(time)
     end
   end
 end
+return {partsOf = partsOf, makeReady = makeReady, charge = charge, takeReady = takeReady, QUANTUM = QUANTUM}

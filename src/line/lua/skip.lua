@@ -4,9 +4,6 @@
   ARGV  base · slots · id: of the job
   Returns  1 it held them | 0
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local job = redis.call('HMGET', BASE .. ARGV.id, 'redlock:lines', 'timestamp', 'redlock:holds')
 if not (job[1] and job[3]) then return 0 end

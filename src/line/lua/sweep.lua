@@ -8,9 +8,6 @@
   Returns  lines looked at, jobs woken, number of this sweep; -1 lines where another worker did it
   less than everyMs ago
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 --- @include "set-limit"
 local limit, isAll = ARGV.most, ARGV.everyMs == nil
@@ -24,15 +21,14 @@ local sweepNumber = nextSeq()
 local function linesBetween(from, to, most)
   return redis.call('ZRANGEBYSCORE', SLEEPING_LINES, from, to, 'LIMIT', 0, most)
 end
-local due = isAll and '+inf' or string.format('%.0f', CLOSED + nowMs())
-local lines = linesBetween(CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
-local before = ARGV.before or CLOSED_TEXT
+local due = isAll and '+inf' or string.format('%.0f', limitRules().CLOSED + nowMs())
+local lines = linesBetween(limitRules().CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
+local before = ARGV.before or limitRules().CLOSED_TEXT
 for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
-local woken = 0
 local function sweepLine(resource)
   if not isAll then redis.call('ZADD', SLEEPING_LINES, 'XX', sweepNumber, resource) end
   local heads, slots, limits = headsOf(resource)
-  woken = woken + #wakeAll(heads, limits, false, '')
+  wakeAll(heads, limits, false, '')
   if isAll then redis.call('ZADD', SLEEPING_LINES, 'XX', sweepNumber, resource) end
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
   -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
@@ -50,8 +46,7 @@ for _, place in ipairs(redis.call('ZRANGEBYSCORE', DEADLINES, '-inf', nowMs(), '
   local job = jobAt(place)
   if job and job.asleep then
     job.lines = '[]' -- Its turn does not matter: it is too late.
-    if wake(job, false, '') then woken = woken + 1 end
+    wake(job, false, '')
   end
 end
-if woken > 0 then mark({true}) end
-return {#lines, woken, sweepNumber}
+return {#lines, wokenCount, sweepNumber}

@@ -6,9 +6,6 @@
   Returns  [data, id] of each; nothing where the first is not in its line
   Keeps: order. It ends at a job that may not start, or of several resources.
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 --- @include "fetch-sleeping"
 local line, found, view = lineKey(ARGV.resource), {}, joining()
@@ -24,11 +21,10 @@ end
 for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV.before + ARGV.most)) do
   local job = jobAt(place, true)
   if job and not isTaken(job) then
-    local areSeveral = string.find(job.lines, '","', 1, true)
     -- rule: batch-ends-at-a-job-that-may-not-start
-    if areSeveral or #found == ARGV.most or not job.asleep or job.held or opensAt(job, limits) then break end
+    if areSeveral(job.lines) or #found == ARGV.most or not job.asleep or job.held or opensAt(job, limits) then break end
     view.next = job
-    local result = fetchSleeping(functions, job, at, opts)
+    local result = fetchSleeping(functions, view, at, opts)
     if not result then break end
     rateOpensAt(job.lines, job.rate, true) -- It counts.
     found[#found + 1] = {result[1], result[2]}

@@ -3,9 +3,6 @@
 
   ARGV  base · slots
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 --- @include "asleep-view"
 return bullmq(viewOf(), KEYS, theirs)

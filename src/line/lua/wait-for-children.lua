@@ -6,9 +6,6 @@
   Keeps: a job that waits for its children is not ahead of them. It takes its old place again
   when it goes on.
 ]]
---- @include "keys"
---- @include "limits"
---- @include "shares"
 --- @include "line"
 local id = ARGV.id
 local jobKey = BASE .. id
