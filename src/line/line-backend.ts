@@ -614,8 +614,12 @@ export class LineBackend extends Backend implements LineRunner {
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     this.#turns.set(String(jobId), {
-      ...{ turn: turn as Turn['turn'], lines, usedMs: Number(burst), slots: slotsOf(slots) },
-      ...{ share, chargedMs: Number(charged) },
+      turn: turn as Turn['turn'],
+      lines,
+      usedMs: Number(burst),
+      slots: slotsOf(slots),
+      share,
+      chargedMs: Number(charged),
     })
     if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     return reply
@@ -679,6 +683,7 @@ function unusualOf({ next, offers, share, chargeMs }: Move): Arguments {
 async function settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): Promise<void> {
   try {
     const reply = await sent
+    await new Promise((resolve) => setImmediate(resolve))
     const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
     all.forEach(({ settle, fail }, index) => {
       const own = replies[index]

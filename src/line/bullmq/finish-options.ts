@@ -18,21 +18,19 @@ export interface FinishOptions {
 let last: { readonly text: string; readonly options: FinishOptions } | undefined
 
 export function finishOptions(opts: JobsOptions, keepJobs: KeepJobs): FinishOptions {
-  const all = {
-    keepJobs,
-    attempts: opts.attempts,
+  const { count, age, limit } = keepJobs as { count?: number; age?: number; limit?: number }
+  // BullMQ's text takes null for undefined, and Lua has a value of its own for the null of JSON.
+  const text = JSON.stringify({
+    keepJobs: { count: count ?? undefined, age: age ?? undefined, limit: limit ?? undefined },
+    attempts: opts.attempts ?? undefined,
     fpof: Boolean(opts.failParentOnFailure) || undefined,
     cpof: Boolean(opts.continueParentOnFailure) || undefined,
     idof: Boolean(opts.ignoreDependencyOnFailure) || undefined,
     rdof: Boolean(opts.removeDependencyOnFailure) || undefined,
-  }
-  const text = JSON.stringify(all, withoutNull)
+  })
   if (last?.text !== text) last = { text, options: JSON.parse(text) as FinishOptions }
   return last.options
 }
-
-/** BullMQ's text takes null for undefined, and Lua has a value of its own for the null of JSON. */
-const withoutNull = (_: string, value: unknown): unknown => value ?? undefined
 
 export function workerOptions(
   opts: QueueBaseOptions & Partial<WorkerOptions>,
