@@ -68,6 +68,10 @@ export interface LineCensus {
   readonly limited: number
   /** Tenants with jobs that may start. */
   readonly tenants: number
+  /** Adds that full lines have refused. */
+  readonly refused: number
+  /** Jobs that full lines have dropped for new ones. */
+  readonly dropped: number
 }
 
 /** A worker from its construction to its close. */
@@ -154,8 +158,11 @@ export interface Facts {
     readonly granted: boolean
     readonly waitMs: number
   }
-  /** `slots`: how many holders its resource may have at once. */
-  'lease:granted': { readonly lease: ToldLease; readonly slots: number }
+  /** `slots`: how many holders each of its resources may have at once. */
+  'lease:granted': {
+    readonly lease: ToldLease
+    readonly slots: number | Readonly<Record<string, number>>
+  }
   /** It was extended, or it was not. */
   'lease:extended': {
     readonly lease: ToldLease

@@ -282,6 +282,28 @@ export class ResourceError extends RedlockError {
   }
 }
 
+/** The line of a resource has `maxLength` jobs: this one was not added. */
+export class LineFullError extends RedlockError {
+  readonly code = 'LINE_FULL'
+  /** The name of the queue. */
+  readonly queue: string
+  /** The one whose line is full. */
+  readonly resource: string
+  /** How many unfinished jobs it may have. */
+  readonly maxLength: number
+
+  constructor(queue: string, resource: string, maxLength: number) {
+    super(
+      `The line of \`${resource}\` in queue \`${queue}\` is full: it has ${maxLength} unfinished jobs. ` +
+        `The job was not added. Add it later, raise \`maxLength\`, or set \`whenFull\`; ` +
+        `\`bullmq-redlock inspect\` shows what the line waits for.`,
+    )
+    this.queue = queue
+    this.resource = resource
+    this.maxLength = maxLength
+  }
+}
+
 /** The queue's own Redis does not answer. */
 export class QueueUnreachableError extends RedlockError {
   readonly code = 'QUEUE_UNREACHABLE'

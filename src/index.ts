@@ -32,6 +32,7 @@ export type {
 } from './channel.ts'
 export { silentLogger, type Logger } from './logger.ts'
 export * from './errors.ts'
+export type { Slots } from './slots.ts'
 export type { LinePosition } from './line/position.ts'
 export type { CancelOptions, Cancelled } from './line/cancel.ts'
 export type { JobRate, LimitOptions, LimitSetting, Rate, ResourceLimits } from './line/limits.ts'

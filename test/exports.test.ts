@@ -11,6 +11,7 @@ test('the public names are these and no others', () => {
       "LeaseExistsError",
       "LeaseLostError",
       "LeaseTooShortError",
+      "LineFullError",
       "LockedQueue",
       "LockedWorker",
       "MasterRefusedError",

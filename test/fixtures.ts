@@ -89,12 +89,12 @@ export function useClosers(): { add(close: () => Promise<unknown>): void } {
 /** One attempt that must be granted; else the test fails with what the masters said. */
 export async function granted(
   redlock: Redlock,
-  resource: string,
+  resource: string | readonly string[],
   options: Parameters<Redlock['tryAcquire']>[1] = {},
 ): Promise<Lease> {
   const outcome = await redlock.tryAcquire(resource, options)
   if (outcome.status !== 'granted') {
-    throw new Error(`expected a lease on ${resource}, got ${JSON.stringify(outcome)}`)
+    throw new Error(`expected a lease on ${resource.toString()}, got ${JSON.stringify(outcome)}`)
   }
   return outcome.lease
 }

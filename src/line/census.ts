@@ -16,8 +16,9 @@ export async function lineCensus(runner: LineRunner): Promise<LineCensus | undef
     const request = runner.run(censusScript, { most: LINES })
     const reply = (await withinMs(systemClock, LIMIT_MS, request)) as number[] | undefined
     if (reply === undefined) return undefined
-    const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0] = reply
-    return { lines, parked, longest, limited, tenants }
+    const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0, ...full] = reply
+    const [refused = 0, dropped = 0] = full
+    return { lines, parked, longest, limited, tenants, refused, dropped }
   } catch {
     return undefined // The queue's Redis is away: others report that.
   }

@@ -5,6 +5,7 @@
  */
 import { hostname } from 'node:os'
 import { systemClock } from '../clock.ts'
+import { MAX_SLOTS } from '../slots.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
 import { resourceName } from './resource.ts'
@@ -73,7 +74,6 @@ type LimitKind = 'paused' | 'slots' | 'rate' | 'asleep'
 
 const OPTIONS = { until: true, reason: true, by: true } as const
 const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
-const MAX_SLOTS = 1_000
 const MAX_TEXT_LENGTH = 500
 
 const limitScript = ownScript('line/lua/change-limit')
@@ -135,7 +135,10 @@ export class LineLimits {
   }
 
   async setSlots(resource: string, slots: number, options: LimitOptions): Promise<void> {
-    await this.#set(resource, 'slots', { ...limitEntry(options), slots: checkedSlots(slots) })
+    await this.#set(resource, 'slots', {
+      ...limitEntry(options),
+      slots: integerOption('slots', slots, 1, MAX_SLOTS),
+    })
   }
 
   async resetSlots(resource: string): Promise<void> {
@@ -175,11 +178,6 @@ export class LineLimits {
   #run(resource: string, kind: LimitKind, entry?: LimitEntry, forMs?: number): Promise<unknown> {
     return this.#runner.run(limitScript, { resource, kind, entry, forMs })
   }
-}
-
-/** @throws TypeError for what is no number of slots. */
-export function checkedSlots(slots: unknown): number {
-  return integerOption('slots', slots, 1, MAX_SLOTS)
 }
 
 type Stored = Record<string, unknown> & { readonly since: number; readonly until?: number }

@@ -15,6 +15,8 @@ import type {
   WorkerOptions,
 } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
+import { LineFullError } from '../errors.ts'
+import type { Slots } from '../slots.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
@@ -40,13 +42,17 @@ export interface LineSettings {
   readonly workerName?: string | undefined
   /** How a job that is added here stands in line, by its data; undefined for a worker. */
   readonly placement?: (data: unknown) => LinePlacement
+  /** How many jobs a line has at most; undefined for any number. */
+  readonly maxLength?: number | undefined
+  /** Which sleeping job of a full line is removed for a new one; undefined for none. */
+  readonly drops?: 'oldest' | 'newest' | undefined
 }
 
 /** How a job that is added stands in line. */
 export interface LinePlacement {
   readonly resources: readonly string[]
-  /** Of its resource; undefined where the job says none. */
-  readonly slots: number | undefined
+  /** Of its resources; undefined where the job says none. */
+  readonly slots: Slots | undefined
   readonly rate: Required<JobRate> | undefined
   readonly share: Share | undefined
 }
@@ -62,8 +68,8 @@ export interface Turn {
   readonly lines: string
   /** What its line has used of its burst, in milliseconds of work. */
   readonly usedMs: number
-  /** The slots of its resource, where they are set; undefined where the worker's own count. */
-  readonly slots: number | undefined
+  /** The slots of its resources, where they are set; undefined where the worker's own count. */
+  readonly slots: Slots | undefined
   /** As the queue's Redis has it; '' where the job has none. */
   readonly share: string
   /** What its start has counted for its tenant already. */
@@ -184,6 +190,10 @@ const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
 const ITS_TURN = -100
 const TOO_LATE = -101
+/** Reply of the add script. */
+const LINE_FULL = -200
+/** Other producers may take the room that was made. */
+const MAX_DROPS = 20
 /** The server and its clients wait for each other where more leave together. */
 const ENDS_TOGETHER = { items: 8, bytes: 100_000 }
 const ADDED_TOGETHER = { items: 16, bytes: 100_000 }
@@ -322,7 +332,7 @@ export class LineBackend extends Backend implements LineRunner {
     { id, timestamp }: { readonly id: string; readonly timestamp: number },
     resources: readonly string[],
     token: string | undefined,
-  ): Promise<'parked' | 'late' | { readonly slots: number | undefined }> {
+  ): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
@@ -513,13 +523,28 @@ export class LineBackend extends Backend implements LineRunner {
       mayStart: name === 'addStandardJob' || name === 'addPrioritizedJob',
       rate: rate && JSON.stringify([rate.limit, rate.perMs, rate.burst, rate.cost]),
       share: share && shareText(share),
-      slots: slots?.toString(),
+      slots: slots && JSON.stringify(slots),
     }
     // The replies of a transaction come together.
     if (client !== this.#ready) return this.#send(client, script, args, { within, job })
-    return new Promise((settle, fail) => {
-      this.#additions.add({ script, args, job, settle, fail }, data.length)
+    return this.#addAsItFits({ script, args, job }, data.length)
+  }
+
+  async #addAsItFits(
+    addition: Pick<Addition, 'script' | 'args' | 'job'>,
+    bytes: number,
+    tries = MAX_DROPS,
+  ): Promise<unknown> {
+    const reply = await new Promise((settle, fail) => {
+      this.#additions.add({ ...addition, settle, fail }, bytes)
     })
+    if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
+    const [, resource, id] = reply as [number, string, string]
+    if (id === '' || tries === 0) {
+      throw new LineFullError(this.name, resource, this.#settings.maxLength ?? 0)
+    }
+    await this.remove(id, false)
+    return this.#addAsItFits(addition, bytes, tries - 1)
   }
 
   #clean(client: Client, script: ComposedScript, args: unknown[], state: string): Promise<unknown> {
@@ -531,14 +556,14 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** Adds jobs in their order: of one kind at a time. */
   #addAll(additions: readonly Addition[]): void {
-    const { within } = this.#settings
+    const { within, maxLength, drops } = this.#settings
     for (let from = 0, to = 0; from < additions.length; from = to) {
       const { script, args } = additions[from] as Addition
       while (additions[to]?.script === script) to++
       const some = additions.slice(from, to)
       const { numberOfKeys } = script
       const jobs = some.map(({ job }) => job)
-      const ours = { within, count: args.length - numberOfKeys, jobs }
+      const ours = { within, maxLength, drops, count: args.length - numberOfKeys, jobs }
       const all = [...args.slice(0, numberOfKeys)]
       for (const each of some) all.push(...each.args.slice(numberOfKeys))
       const sent = this.#send(this.#ready as Client, script, all, ours)
@@ -700,8 +725,8 @@ async function settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): 
   }
 }
 
-function slotsOf(text: unknown): number | undefined {
-  return typeof text === 'string' && text !== '' ? Number(text) : undefined
+function slotsOf(text: unknown): Slots | undefined {
+  return typeof text === 'string' && text !== '' ? (JSON.parse(text) as Slots) : undefined
 }
 
 /** When a job has waited too long; undefined for never. */

@@ -1,5 +1,6 @@
 /** What a call that acquires may be given. */
 import { knownOptions, objectOption } from '../options.ts'
+import type { Slots } from '../slots.ts'
 
 /** The options of one lease. */
 export interface LeaseOptions {
@@ -21,11 +22,13 @@ export interface LeaseOptions {
    */
   readonly maxExtensions?: number
   /**
-   * How many holders the resource may have at once. Every caller must give the same number. Each
-   * holder has its own slot (`resource#1` …), and fencing tokens increase per slot.
+   * How many holders a resource may have at once: a number, or a map by the names of resources
+   * (1 for others). Of several resources one slot of each is taken, all or nothing. Every caller
+   * must give the same number for a resource. Each holder has its own slot (`resource#1` …), and
+   * fencing tokens increase per slot.
    * @defaultValue 1
    */
-  readonly slots?: number
+  readonly slots?: Slots
 }
 
 /** What `acquire` and `using` take: the options of a lease, and how long to wait for it. */

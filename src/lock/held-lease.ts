@@ -23,6 +23,7 @@ import {
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
 import { keep, type Keeper } from './keeper.ts'
 import type { LeaseTerms } from './lease-option.ts'
+import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
 import { labelOf } from './resources.ts'
 import { longer, remainingMs, type Trust } from './trust.ts'
@@ -118,7 +119,7 @@ export abstract class HeldLease implements Lease, Expiring {
     return this.#terms.leaseMs
   }
 
-  get slots(): number {
+  get slots(): Slots {
     return this.#terms.slots
   }
 

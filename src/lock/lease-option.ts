@@ -1,6 +1,7 @@
 /** The length and the limits of a lease, checked. */
 import { integerOption, refuse } from '../options.ts'
 import type { LeaseOptions } from './acquire-options.ts'
+import { checkedSlots, type Slots } from '../slots.ts'
 
 export const MIN_LEASE_MS = 100
 
@@ -10,8 +11,8 @@ export interface LeaseTerms {
   readonly autoExtend: boolean
   readonly maxHoldMs: number
   readonly maxExtensions: number
-  /** How many holders the resource may have at once. */
-  readonly slots: number
+  /** How many holders each resource may have at once. */
+  readonly slots: Slots
 }
 
 /** What a lock service takes where a call does not say. */
@@ -28,11 +29,10 @@ export function leaseTerms(options: LeaseOptions, defaults: LeaseDefaults): Leas
   const leaseMs = leaseOption(options.leaseMs ?? defaults.leaseMs, defaults.maxLeaseMs)
   const maxHoldMs = options.maxHoldMs ?? defaults.maxHoldMs
   const maxExtensions = options.maxExtensions ?? defaults.maxExtensions
-  const { slots = 1 } = options // Checked where they are taken.
   return {
     leaseMs,
     autoExtend: options.autoExtend ?? false,
-    slots,
+    slots: checkedSlots(options.slots ?? 1),
     maxHoldMs: integerOption('maxHoldMs', maxHoldMs, leaseMs, any),
     maxExtensions: integerOption('maxExtensions', maxExtensions, 0, any),
   }

@@ -24,7 +24,7 @@ import type { LockSettings } from './lock-settings.ts'
 import { outcomeError, type AcquireOutcome, type Unreachable } from './outcome.ts'
 import { HeldLeases } from './reentrancy.ts'
 import { labelOf, resourceNames } from './resources.ts'
-import { claimsFor, tryEach } from './slots.ts'
+import { slotNames, trySlots } from './slots.ts'
 
 const RETRY_MS = { min: 5, max: 200 }
 /** Announcements may be lost: a waiter tries again after this time. */
@@ -189,8 +189,9 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   ): Promise<AcquireOutcome> {
     this.#assertOpen()
     const terms = leaseTerms(options, this.#settings)
-    const claims = claimsFor(names, options.slots ?? 1, this.#settings.clock.random())
-    return tryEach(claims, (resources) => {
+    const slots = names.map((name) => slotNames(name, terms.slots))
+    const random = (): number => this.#settings.clock.random()
+    return trySlots(slots, random, (resources) => {
       const token = `${randomBytes(20).toString('hex')}@${this.#settings.owner}`
       return this.#attempt({ resources, token, leaseMs: terms.leaseMs, waiter }, terms)
     })

@@ -11,7 +11,7 @@ import type { Lease } from './lease.ts'
 /** Another client holds a quorum: wait for its lease to end, at most `retryAfterMs`. */
 export interface Taken {
   readonly status: 'taken'
-  /** The resource that was asked for. */
+  /** The one that is held, where it is known; else all that were asked for. */
   readonly resource: string
   /** The holder's `owner` and the beginning of its token. */
   readonly holder: string

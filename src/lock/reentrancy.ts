@@ -8,12 +8,13 @@ import { callOptions, type AcquireOptions } from './acquire-options.ts'
 import type { Lease } from './lease.ts'
 import type { LockService } from './lock-service.ts'
 import { resourceNames } from './resources.ts'
+import { checkedSlots, slotsOf, type Slots } from '../slots.ts'
 
 interface SharedLease {
   readonly lease: Lease
   /** What was asked for; with slots, the lease covers one of them. */
   readonly resources: readonly string[]
-  readonly slots: number
+  readonly slots: Slots
   users: number
 }
 
@@ -29,7 +30,7 @@ export class HeldLeases {
   ): Promise<Result> {
     const resources = resourceNames(resource)
     callOptions(options, true)
-    const { slots = 1 } = options
+    const slots = checkedSlots(options.slots ?? 1)
     if (typeof routine !== 'function') {
       refuse('routine', 'a function of the lease, after the options (`{}` for none)', routine)
     }
@@ -44,15 +45,16 @@ export class HeldLeases {
    * @throws TypeError when a lease covers only some of them: taking the rest could wait for a
    * holder that waits for us.
    */
-  #covering(resources: readonly string[], slots: number): SharedLease | undefined {
+  #covering(resources: readonly string[], slots: Slots): SharedLease | undefined {
     for (const shared of this.#context.getStore() ?? []) {
       // Work that outlived its lease and still runs in its context.
       if (shared.users === 0) continue
       const covered = resources.filter((resource) => shared.resources.includes(resource))
-      // rule: nested-calls-have-the-same-slots
-      if (covered.length > 0 && shared.slots !== slots) {
+      for (const resource of covered) {
+        const [inner, outer] = [slotsOf(slots, resource), slotsOf(shared.slots, resource)]
         // A slot is not the resource: each would let others in that the other one keeps out.
-        refuse('slots', `${shared.slots}, as in the outer call`, slots)
+        // rule: nested-calls-have-the-same-slots
+        if (inner !== outer) refuse('slots', `${outer}, as in the outer call`, inner)
       }
       if (covered.length === resources.length) return shared
       if (covered.length > 0) {

@@ -1,41 +1,45 @@
-/** A resource with several places: what is tried, and what it comes to when none is free. */
-import { integerOption, refuse } from '../options.ts'
+/** Resources with several places: what is tried, and what it comes to when none is free. */
+import { slotsOf, type Slots } from '../slots.ts'
 import type { AcquireOutcome, Split, Taken } from './outcome.ts'
 
-const MAX_SLOTS = 1_000
-
-/**
- * What to try, in order: the resources themselves, or the slots of one resource from a random one
- * on, so that callers do not all begin at the same slot. `random` is in [0, 1).
- */
-export function claimsFor(
-  names: readonly string[],
-  slots: unknown,
-  random: number,
-): readonly (readonly string[])[] {
-  const count = integerOption('slots', slots, 1, MAX_SLOTS)
-  const [name] = names
-  if (count === 1 || name === undefined) return [names]
-  if (names.length > 1) refuse('slots', '1 where several resources are taken at once', slots)
-  const first = Math.floor(random * count)
-  return Array.from({ length: count }, (_, index) => [`${name}#${((first + index) % count) + 1}`])
+/** Names of the slots of a resource: its own name where it has one. */
+export function slotNames(resource: string, slots: Slots): readonly string[] {
+  const count = slotsOf(slots, resource)
+  if (count === 1) return [resource]
+  return Array.from({ length: count }, (_, index) => `${resource}#${index + 1}`)
 }
 
-/** Tries one claim after the other until one is granted, or no quorum can be reached. */
-export async function tryEach(
-  claims: readonly (readonly string[])[],
+/**
+ * Tries one slot of each resource, all or nothing, until that is granted, a resource has no slot
+ * left, or no quorum can be reached. It begins at a random slot, so that callers do not all begin
+ * at the same one.
+ * @param names of the slots of each resource.
+ * @param random in [0, 1).
+ */
+export async function trySlots(
+  names: readonly (readonly string[])[],
+  random: () => number,
   tryOne: (claim: readonly string[]) => Promise<AcquireOutcome>,
 ): Promise<AcquireOutcome> {
+  const left = names.map((slots) => {
+    const first = slots.length === 1 ? 0 : Math.floor(random() * slots.length)
+    return [...slots.slice(first), ...slots.slice(0, first)]
+  })
   let best: Taken | Split | undefined
-  for (const claim of claims) {
+  for (;;) {
+    const claim = left.map(([slot = '']) => slot).sort()
     const outcome = await tryOne(claim)
     if (outcome.status === 'granted' || outcome.status === 'unreachable') return outcome
     // Of several refusals the one that may end first: a split soon, a taken slot when its holder's
     // lease does.
     if (outcome.status === 'split') best = outcome
     else if (best?.status !== 'split') best = sooner(best, outcome)
+    // rule: taken-slot-is-passed-over
+    const taken = left.find(([slot]) => outcome.status === 'taken' && slot === outcome.resource)
+    const next = taken ?? left.find((slots) => slots.length > 1)
+    next?.shift()
+    if (next === undefined || next.length === 0) return best
   }
-  return best ?? refuse('resource', 'at least one name', claims)
 }
 
 function sooner(best: Taken | undefined, taken: Taken): Taken {

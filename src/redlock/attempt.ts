@@ -69,7 +69,7 @@ export async function take(
   if ((await poll.verdict) === 'against') {
     abandon(fleet, attempt, answers)
     if (holderBy(poll.votes) === undefined) await poll.complete
-    return explain(labelOf(resources), poll.votes, fleet.names)
+    return explain(resources, poll.votes, fleet.names)
   }
   const { counter } = acquire
   if (counter !== proposal) proposals.observe(counter)

@@ -33,7 +33,7 @@ import { resourceNames } from '../lock/resources.ts'
 import { acquireWithin } from './waiting/retrying.ts'
 import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.ts'
 import { resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
-import { claimsFor, tryEach } from '../lock/slots.ts'
+import { slotNames, trySlots } from '../lock/slots.ts'
 
 /** The state of a fleet as one client sees it. */
 export interface RedlockStatus {
@@ -219,7 +219,7 @@ export class Redlock implements LockService, AsyncDisposable {
       this.#waited(names, true, startedAt)
       return outcome.lease
     }
-    const all = claimsFor(names, terms.slots, 0).flat()
+    const all = names.flatMap((name) => slotNames(name, terms.slots))
     const waiting = acquireWithin({
       ...{ clock, startedAt, waitMs, signal },
       first: outcome,
@@ -320,12 +320,13 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#channel.tell('lease:waited', { resources, granted, waitMs })
   }
 
-  /** The resources, or the slots of one resource in turn until one is granted. */
+  /** The resources, or one slot of each. */
   #try(names: readonly string[], terms: LeaseTerms, waiting: Waiting): Promise<AcquireOutcome> {
     this.#assertOpen()
     if (terms.slots === 1) return this.#attempt(names, terms, waiting)
-    const claims = claimsFor(names, terms.slots, this.#settings.clock.random())
-    return tryEach(claims, (claim) => this.#attempt(claim, terms, waiting))
+    const slots = names.map((name) => slotNames(name, terms.slots))
+    const random = (): number => this.#settings.clock.random()
+    return trySlots(slots, random, (claim) => this.#attempt(claim, terms, waiting))
   }
 
   async #attempt(

@@ -37,6 +37,8 @@ const KINDS = {
   },
   'observed counter': {
     'redlock.master.votes': ['{vote}', 'Answers of the masters, by question and outcome'],
+    'redlock.line.refused': ['{job}', 'Jobs that were not added because their line was full'],
+    'redlock.line.dropped': ['{job}', 'Jobs that a full line dropped for new ones'],
   },
   gauge: {
     'redlock.lease.active': ['{lease}', 'Leases that this process holds now'],
@@ -228,4 +230,6 @@ async function observeLines({ queue, census }: ToldWorker, observe: Observe): Pr
   observe('redlock.line.longest', found.longest, by)
   observe('redlock.line.limited', found.limited, by)
   observe('redlock.line.tenants', found.tenants, by)
+  observe('redlock.line.refused', found.refused, by)
+  observe('redlock.line.dropped', found.dropped, by)
 }

@@ -9,6 +9,7 @@ import { Log, loggedChannel } from '../log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { leaseOption } from '../lock/lease-option.ts'
+import { MAX_SLOTS } from '../slots.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import type { JobLease } from './run/job-lease.ts'
 import { JobRuns, type JobRunsOptions } from './run/job-runs.ts'
@@ -185,7 +186,7 @@ export function checkProcessorOptions<Data>(
   if (options.maxHoldMs !== undefined) {
     integerOption('maxHoldMs', options.maxHoldMs, leaseMs, Number.MAX_SAFE_INTEGER)
   }
-  if (options.slots !== undefined) integerOption('slots', options.slots, 1, 1_000)
+  if (options.slots !== undefined) integerOption('slots', options.slots, 1, MAX_SLOTS)
   if (options.slots !== undefined && options.slots > 1 && redlock.lacks?.includes('slots')) {
     refuse('slots', '1: this lock service lacks slots', options.slots)
   }

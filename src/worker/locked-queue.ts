@@ -8,12 +8,12 @@ import { Queue, type Job, type JobsOptions, type QueueOptions } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { PlainWorkerError } from '../errors.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
+import { checkedSlots, MAX_SLOTS, type Slots } from '../slots.ts'
 import { LineBackend, type LinePlacement } from '../line/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
 import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import {
   checkedRate,
-  checkedSlots,
   LineLimits,
   type JobRate,
   type LimitOptions,
@@ -33,16 +33,29 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
   readonly resource: (data: Data) => string | readonly string[]
   /**
    * How many jobs of a resource run at once: the `slots` of the workers, or a function of the data.
-   * With a function the workers need no `slots`: a job keeps what it was added with, and the first
-   * job of a line says how many run. @defaultValue 1
+   * It returns a number, or a map by the names of the job's resources. With a function the workers
+   * need no `slots`: a job keeps what it was added with, and the first job of a line says how many
+   * run. A job of several resources takes one slot of each. @defaultValue 1
    */
-  readonly slots?: number | ((data: Data) => number)
+  readonly slots?: number | ((data: Data) => Slots)
   /**
    * The order of the jobs of one resource. `added`: that of adding, whatever their priority.
    * `priority`: as BullMQ orders waiting jobs, by `priority` and `lifo`. A job that was started
    * keeps its place in either. @defaultValue 'added'
    */
   readonly within?: 'added' | 'priority'
+  /**
+   * How many unfinished jobs a line has at most: running, waiting and asleep ones, and those that
+   * will be tried again. Jobs with a delay, and jobs of flows, are counted and not refused.
+   * @defaultValue any number
+   */
+  readonly maxLength?: number
+  /**
+   * What happens to an add to a full line. `refuse`: it throws a LineFullError. `drop-oldest`,
+   * `drop-newest`: the oldest or the newest sleeping job of the line is removed for it. Where none
+   * sleeps, it is refused. @defaultValue 'refuse'
+   */
+  readonly whenFull?: 'refuse' | 'drop-oldest' | 'drop-newest'
   /**
    * The `maxWaitMs` of the workers: a job that waits behind others for this long is looked at
    * within about a second, and fails then. A job whose turn comes before that look runs.
@@ -68,10 +81,12 @@ export interface LockedQueueOptions<Data = any> extends QueueOptions {
   readonly weight?: (data: Data) => number
 }
 
+const DROPS = { refuse: undefined, 'drop-oldest': 'oldest', 'drop-newest': 'newest' } as const
+
 /** False: BullMQ's. */
 const KNOWN: Readonly<Record<keyof LockedQueueOptions | keyof QueueOptions, boolean>> = {
   ...{ resource: true, slots: true, within: true, maxWaitMs: true, rate: true, tenant: true },
-  ...{ weight: true },
+  ...{ weight: true, maxLength: true, whenFull: true },
   ...{ connection: false, prefix: false, defaultJobOptions: false, streams: false },
   ...{ telemetry: false, blockingConnection: false, skipMetasUpdate: false, settings: false },
   ...{ skipVersionCheck: false, skipWaitingForReady: false },
@@ -124,10 +139,16 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     }
     knownOptions(options, KNOWN)
     const { resource, slots = 1, within = 'added' } = options
-    const { maxWaitMs, rate, tenant, weight } = options
-    const base = typeof slots === 'function' ? 1 : checkedSlots(slots)
+    const { maxWaitMs, rate, tenant, weight, maxLength, whenFull = 'refuse' } = options
+    const base = typeof slots === 'function' ? 1 : integerOption('slots', slots, 1, MAX_SLOTS)
     choiceOption('within', within, ['added', 'priority'])
-    if (maxWaitMs !== undefined) integerOption('maxWaitMs', maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
+    for (const [option, value] of Object.entries({ maxWaitMs, maxLength })) {
+      if (value !== undefined) integerOption(option, value, 1, Number.MAX_SAFE_INTEGER)
+    }
+    choiceOption('whenFull', whenFull, ['refuse', 'drop-oldest', 'drop-newest'])
+    if (whenFull !== 'refuse' && maxLength === undefined) {
+      refuse('maxLength', 'a number, because `whenFull` is set', maxLength)
+    }
     resourceOption(resource)
     if (rate !== undefined && typeof rate !== 'function') {
       refuse('rate', 'a function of the data, such as () => ({ limit: 10, perMs: 1_000 })', rate)
@@ -154,6 +175,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       within,
       maxWaitMs: maxWaitMs ?? Infinity,
       onFailure: 'continue',
+      maxLength,
+      drops: DROPS[whenFull],
       placement: (data) => placement(data as Data, undefined),
     })
     super(name, bullmqOptions(options, KNOWN) as unknown as QueueOptions, factory)
@@ -164,15 +187,18 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /**
-   * @throws ResourceError when `resource` names nothing for this data; TypeError for a bad rate,
-   * tenant, weight or number of slots.
+   * @throws ResourceError when `resource` names nothing for this data; LineFullError where its line
+   * is full; TypeError for a bad rate, tenant, weight or number of slots.
    */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     this.#check(data, opts)
     return super.add(name, data, opts)
   }
 
-  /** @throws ResourceError when `resource` names nothing for a job: then none is added. */
+  /**
+   * @throws ResourceError when `resource` names nothing for a job: then none is added;
+   * LineFullError where the line of a job is full: the others are added.
+   */
   override async addBulk(jobs: JobToAdd<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
     for (const { data, opts } of jobs) this.#check(data, opts)
     return super.addBulk(jobs)
@@ -207,8 +233,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 
   /**
    * Sets how many jobs of a resource run at once, in place of the option `slots`. With more slots,
-   * jobs start at once; with fewer, running jobs continue. A job that touches several resources
-   * still runs alone in each.
+   * jobs start at once; with fewer, running jobs continue.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
     await this.#limits.setSlots(resource, slots, options)

@@ -32,6 +32,11 @@ const ENROL = 'redlock/wire/enrolment-scripts'
 const ABANDONED = 'sim/abandoned-attempts'
 
 const lock: readonly Mutant[] = [
+  mutant(
+    'taken-slot-is-passed-over',
+    ['=== outcome.resource', '=== undefined'],
+    'redlock/coordination: the one free slot of each',
+  ),
   mutant('quorum-is-a-majority', ['+ 1', ''], 'redlock/pure: two quorums always share a master'),
   mutant('masters-are-distinct', 'never', 'bad-input/unfit-masters'),
   mutant('fresh-token-per-attempt', ['randomUUID()', 'resources.join()'], { seeds: 300 }),
@@ -176,6 +181,7 @@ const line: readonly Mutant[] = [
     [' or (job.finishedOn and not job.holds)', ''],
     `${LINE}: when a plain worker has finished its job`,
   ),
+  mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
   mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
   mutant('turn-only-at-the-head', 'removed', LINE),
   mutant('woken-at-the-head-of-all-lines', 'removed', LINE),
@@ -202,7 +208,7 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'batch-ends-at-a-job-that-may-not-start',
-    ['areSeveral or ', ''],
+    ['areSeveral(job.lines) or ', ''],
     `${BATCH}: before one of several resources`,
   ),
   mutant(

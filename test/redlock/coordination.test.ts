@@ -47,7 +47,7 @@ describe('several resources', () => {
     await granted(redlock, 'account:b')
     expect(await redlock.tryAcquire(['account:a', 'account:b', 'account:c'])).toMatchObject({
       status: 'taken',
-      resource: 'account:a + account:b + account:c',
+      resource: 'account:b',
     })
     await until('the others are free', () => isFree(redlock, 'account:a'))
     expect(await isFree(redlock, 'account:c')).toBe(true)
@@ -115,9 +115,45 @@ describe('slots', () => {
     await until('nobody is in line', async () => (await places(1)) === 0)
   })
 
-  test('are of one resource', async () => {
+  test('of several resources are taken one of each, all or none', async () => {
     const redlock = await fixture.redlock()
-    await expect(redlock.tryAcquire(['a', 'b'], { slots: 2 })).rejects.toThrow(/`slots`/)
+    const both = ['customer:1', 'plan:gold']
+    const slots = { 'plan:gold': 3 }
+    const leases = [
+      await granted(redlock, 'plan:gold', { slots }),
+      await granted(redlock, 'plan:gold', { slots }),
+      await granted(redlock, both, { slots }),
+    ]
+    expect(leases[2]?.resources).toEqual(['customer:1', expect.stringMatching(/^plan:gold#[123]$/)])
+    expect(await redlock.tryAcquire('plan:gold', { slots })).toMatchObject({ status: 'taken' })
+    const refused = await redlock.tryAcquire(['customer:2', 'plan:gold'], { slots })
+    expect(refused).toMatchObject({
+      status: 'taken',
+      resource: expect.stringMatching(/^plan:gold#[123]$/) as string,
+    })
+    await leases[0]?.release()
+    // The one free slot is found, and the resource that is held is named.
+    expect(await redlock.tryAcquire(both, { slots })).toMatchObject({ resource: 'customer:1' })
+    const free = await granted(redlock, ['customer:2', 'plan:gold'], { slots })
+    expect(free.resources).toContain(leases[0]?.resource)
+  })
+
+  test('the one free slot of each of two resources is found', async () => {
+    const redlock = await fixture.redlock()
+    const slots = { 'plan:gold': 4, upstream: 3 }
+    for (let tries = 0; tries < 5; tries++) {
+      const plan = await Promise.all([1, 2, 3].map(() => granted(redlock, 'plan:gold', { slots })))
+      const upstream = await Promise.all([1, 2].map(() => granted(redlock, 'upstream', { slots })))
+      const both = await granted(redlock, ['plan:gold', 'upstream'], { slots })
+      expect(both.resources).toHaveLength(2)
+      await Promise.all([...plan, ...upstream, both].map((lease) => lease.release()))
+    }
+  })
+
+  test('are a number, or a map of numbers', async () => {
+    const redlock = await fixture.redlock()
+    await expect(redlock.tryAcquire('a', { slots: { a: 0 } })).rejects.toThrow(/`slots\["a"\]`/)
+    await expect(redlock.tryAcquire('a', { slots: 1.5 })).rejects.toThrow(/`slots`/)
   })
 })
 

@@ -130,17 +130,17 @@ describe('why an attempt was not granted', () => {
 
   test('taken: one token on a quorum; wait for the longest time to live', () => {
     const votes = [taken('x@web', 5), taken('x@web', 9), taken('x@web', 7), undefined, undefined]
-    expect(explain('r', votes, names)).toMatchObject({ status: 'taken', retryAfterMs: 9 })
+    expect(explain(['r'], votes, names)).toMatchObject({ status: 'taken', retryAfterMs: 9 })
   })
 
   test('split: three masters taken, but by two tokens', () => {
     const votes = [taken('x', 5), taken('x', 9), taken('y', 7), mine, mine]
-    expect(explain('r', votes, names)).toMatchObject({ status: 'split' })
+    expect(explain(['r'], votes, names)).toMatchObject({ status: 'split' })
   })
 
   test('taken: reserved for the next waiters, one of which may hold it on other masters', () => {
     const [kept, x, y] = [taken(RESERVED, 40), taken('x', 9_000), taken('y', 9_000)]
-    const outcome = (...votes: AcquireVote[]): unknown => explain('r', votes, names)
+    const outcome = (...votes: AcquireVote[]): unknown => explain(['r'], votes, names)
     expect(outcome(kept, kept, kept, mine, mine)).toMatchObject({
       status: 'taken',
       retryAfterMs: 40,
@@ -150,7 +150,7 @@ describe('why an attempt was not granted', () => {
   })
 
   test('unreachable: fewer than a quorum can vote, and each says why', () => {
-    const outcome = explain('r', [down, down, down, mine, mine], names)
+    const outcome = explain(['r'], [down, down, down, mine, mine], names)
     expect(outcome.status).toBe('unreachable')
     expect(outcome.answers[0]).toEqual({
       master: 'a',
@@ -161,7 +161,7 @@ describe('why an attempt was not granted', () => {
   test('unreachable by quarantine: wait until enough masters vote again', () => {
     const quarantined = (waitMs: number): AcquireVote => ({ kind: 'quarantined', waitMs })
     const votes = [quarantined(900), quarantined(300), quarantined(500), mine, down]
-    expect(explain('r', votes, names)).toMatchObject({ status: 'unreachable', retryAfterMs: 500 })
+    expect(explain(['r'], votes, names)).toMatchObject({ status: 'unreachable', retryAfterMs: 500 })
   })
 
   test('a token is shown without its secret', () => {

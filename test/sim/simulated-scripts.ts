@@ -161,7 +161,9 @@ function refused(scene: Scene, resource: string, holder: string, holderKey: stri
     flag(scene, ttlMs)
   }
   if (memory.pttl(holderKey) > maxLeaseMs) memory.shorten(holderKey, maxLeaseMs)
-  return ['taken', holder, memory.pttl(holderKey)]
+  const all = listOf(args, 1)
+  const position = all.length > 1 ? [all.indexOf(resource) + 1] : []
+  return ['taken', holder, memory.pttl(holderKey), ...position]
 }
 
 function confirm(scene: Scene): Reply {

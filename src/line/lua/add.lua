@@ -3,11 +3,13 @@
   event loop.
 
   ARGV  slots · within: 'added' | 'priority' · job, or jobs and count: BullMQ's arguments of each
+        maxLength: of a line, or nil · drops: 'oldest' | 'newest', or nil
         resources: JSON · deadline: ms, or nil
         mayStart: at once, and not when a delay or its children have ended
         rate: JSON · share · slots: of the job, each or nil
   `theirs` has BullMQ's arguments of all jobs.
   Returns  as BullMQ's script; for each of several jobs so, or [error]
+           -200, resource, id of the job to drop or '': the line of that resource is full
   Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
   are ahead of it, or where the limits of its line do not let it start. BullMQ decides whether a
   job is stored, with its rules for ids and deduplication.
@@ -66,11 +68,54 @@ local bullmq = bullmqWith({pcall = redis.pcall, call = function(...)
   return redis.call(...)
 end}, {})
 
+-- Dead places are no jobs: of a full line some are looked at, and dropped where they are dead.
+local LOOKED_AT = 20
+local function isFull(resource)
+  local line = lineKey(resource)
+  local function length()
+    return redis.call('ZCARD', line) - (redis.call('ZRANGE', line, 0, 0)[1] == MARK and 1 or 0)
+  end
+  if length() < ARGV.maxLength then return false end
+  for _, place in ipairs(redis.call('ZRANDMEMBER', line, LOOKED_AT)) do
+    if place ~= MARK and not jobAt(place) then redis.call('ZREM', line, place) end
+  end
+  return length() >= ARGV.maxLength
+end
+
+-- A sleeping job that may be dropped: none of a flow.
+local function dropped(resource)
+  local range = ARGV.drops == 'oldest' and 'ZRANGE' or ARGV.drops and 'ZREVRANGE'
+  for _, place in ipairs(range and redis.call(range, lineKey(resource), 0, 100) or {}) do
+    local job = jobAt(place)
+    if job and job.asleep and not redis.call('HGET', job.jobKey, 'parentKey') then return job.id end
+  end
+  return ''
+end
+
+-- What a job is told that has no room; nil where it has, or BullMQ may know it already.
+local function refusal(resources, id, deduplicationKey)
+  if id ~= '' and redis.call('EXISTS', BASE .. id) == 1 then return nil end
+  if deduplicationKey and redis.call('EXISTS', deduplicationKey) == 1 then return nil end
+  for _, resource in ipairs(resources) do
+    -- rule: full-line-takes-no-job
+    if isFull(resource) then
+      local other = dropped(resource)
+      redis.call('HINCRBY', FULL, other == '' and 'refused' or 'dropped', 1)
+      redis.call('HSET', FULL, 'at', math.floor(nowMs()), 'resource', resource)
+      return {-200, resource, other}
+    end
+  end
+end
+
 local function add(job, args)
+  local fixed = cmsgpack.unpack(args[1])
   own = {
-    job = job, resources = resourcesOf(job.resources), opts = args[3], seq = job.mayStart and nextSeq(),
-    timestamp = string.format('%.17g', cmsgpack.unpack(args[1])[4]),
+    job = job, resources = resourcesOf(job.resources), opts = args[3],
+    timestamp = string.format('%.17g', fixed[4]),
   }
+  local refused = ARGV.maxLength and job.mayStart and refusal(own.resources, fixed[2], fixed[9])
+  if refused then return refused end
+  own.seq = job.mayStart and nextSeq()
   for _, resource in ipairs(job.mayStart and own.resources or {}) do
     local heads, slots, limits = headsOf(resource)
     if #heads >= slots then

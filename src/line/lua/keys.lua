@@ -21,6 +21,7 @@ local SLEEPING_LINES, DEADLINES = SPACE .. 'sleeping-lines', SPACE .. 'deadlines
 local LIMITS, LIMITS_UNTIL, CANCELLED = SPACE .. 'limits', SPACE .. 'limits-until', SPACE .. 'cancelled'
 local SHARES, READY = SPACE .. 'shares', SPACE .. 'ready'
 local SEQ, SWEEPER, SETTINGS, STORES = SPACE .. 'seq', SPACE .. 'sweeper', SPACE .. 'settings', SPACE .. 'stores'
+local FULL = SPACE .. 'full'
 -- Of `meta`: see `shares`.
 local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000

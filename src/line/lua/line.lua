@@ -14,6 +14,7 @@
 local MARK = '!limits' -- The first member of the line of a resource with limits.
 local limited = {} -- What is in force for such resources.
 local notBefore = 0 -- See `hold`.
+local lineSlots = {} -- Slots that the first job of a line was added with, where a script has met it.
 local woken, wokenCount = {}, 0 -- Jobs that this script has woken, by their key.
 
 local readAtMs
@@ -49,8 +50,13 @@ local function jobOf(id, fields)
     if name and value then job[name] = value end
   end
   job.asleep, job.priority = job.asleep == ASLEEP_DELAY or job.held, tonumber(job.priority) or 0
-  if job.slots then job.slots = tonumber(job.slots) end
   return job
+end
+
+-- The slots of a resource that a job was added with: a number, or JSON of them by resource.
+local function slotsOf(job, resource)
+  if not job.slots then return nil end
+  return tonumber(job.slots) or cjson.decode(job.slots)[resource]
 end
 
 -- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch.
@@ -100,10 +106,8 @@ local function headsOf(resource, leaving, isWhole)
           end
         end
       end
-      local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and heads[1].slots
-      if own then
-        for _, head in ipairs(heads) do head.lineSlots = own end
-      end
+      local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and slotsOf(heads[1], resource)
+      if own or heads[2] then lineSlots[resource] = own or false end
       local areOther = own and own ~= slots
       if areOther then slots = own end
       if not dropped and not areOther then return heads, slots, limits end
@@ -116,20 +120,18 @@ local function headsOf(resource, leaving, isWhole)
   end
 end
 
--- Whether a place is among the heads of all of its lines; and the slots that the first job of its line
--- was added with.
-local function isTurn(lines, place, leaving, own)
+-- Whether a job is among the heads of all of its lines.
+local function isTurn(lines, place, leaving)
   for _, resource in ipairs(resourcesOf(lines)) do
     if redis.call('ZRANGE', lineKey(resource), 0, 0)[1] ~= place then
       local found = false
       local heads, slots = headsOf(resource, leaving)
       for _, head in ipairs(heads) do found = found or head.place == place end
-      own = heads[1] and heads[1].lineSlots
       -- rule: turn-only-at-the-head
       if not found or slots == 0 then return false end
     end
   end
-  return true, own
+  return true
 end
 
 local function areSeveral(lines) return string.find(lines, '","', 1, true) end
@@ -278,18 +280,31 @@ local function leave(id, lines, timestamp)
   return score
 end
 
--- The slots of a job's resource, where they are set for it, or its line's jobs were added with some.
-local function slotsSet(lines, own)
-  if not lines then return '' end
-  local limits = next(limited) and limited[resourcesOf(lines)[1]]
-  return limits and limits.areSet and limits.slots .. '' or own and own .. '' or ''
+-- The slots of a resource of a job that may start, where they are set, or its line's jobs were added
+-- with some.
+local function slotsIn(job, resource)
+  local limits = limited[resource]
+  if limits and limits.areSet then return limits.slots end
+  if lineSlots[resource] == nil then return slotsOf(job, resource) end
+  return lineSlots[resource] or nil
+end
+
+-- The same for all of its resources: a number, JSON of them by resource, or ''.
+local function slotsSet(job)
+  if not (job.slots or next(limited) or next(lineSlots)) then return '' end
+  local set, only, count = {}, nil, 0
+  for _, resource in ipairs(resourcesOf(job.lines)) do
+    count, only = count + 1, slotsIn(job, resource)
+    set[resource] = only
+  end
+  if count == 1 then return only and only .. '' or '' end
+  return next(set) and cjson.encode(set) or ''
 end
 
 -- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
-local function startNext(lines, own)
-  for _, resource in ipairs(resourcesOf(lines)) do
-    local limits = limited[resource]
-    if (limits and limits.areSet and limits.slots or own or SLOTS) > 1 then wakeHeads({resource}, false, '') end
+local function startNext(job)
+  for _, resource in ipairs(resourcesOf(job.lines)) do
+    if (slotsIn(job, resource) or SLOTS) > 1 then wakeHeads({resource}, false, '') end
   end
 end
 
@@ -300,27 +315,25 @@ end
 -- `taken`: the job, where it slept, and `burst` of its line.
 local function withTurn(result, taken, burst)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
-  local job, turn, slots = taken or woken[BASE .. result[2]], 'woken', nil
-  if job then slots = job.lineSlots
-  else
+  local job, turn = taken or woken[BASE .. result[2]], 'woken'
+  if not job then
     job, turn = jobOf(result[2], result[1]), 'none'
     if job.held then redis.call('HDEL', job.jobKey, 'redlock:held') end
     if job.lines then
-      turn, slots = isTurn(job.lines, placeOf(job.id, job.timestamp), nil, job.slots)
       -- rule: fetched-job-is-at-the-head
-      turn = turn and 'yes' or 'no'
+      turn = isTurn(job.lines, placeOf(job.id, job.timestamp)) and 'yes' or 'no'
     end
   end
   if turn == 'yes' or turn == 'woken' then
     if rateOpensAt(job.lines, job.rate, true) then turn = 'no'
-    elseif job.rate or next(limited) then startNext(job.lines, slots) end
+    elseif job.rate or next(limited) then startNext(job) end
   end
   local chargedMs = charged[job.jobKey] and shareRules().QUANTUM or 0
   if chargedMs > 0 and turn == 'no' then
     shareRules().charge(job.share, -chargedMs)
     chargedMs = 0
   end
-  result[5] = {turn, job.lines or '', taken and burst or job.burst or '', slotsSet(job.lines, slots),
-    job.share or '', chargedMs}
+  result[5] = {turn, job.lines or '', taken and burst or job.burst or '',
+    job.lines and slotsSet(job) or '', job.share or '', chargedMs}
   return result
 end

@@ -22,5 +22,5 @@ drop(redis.call('ZRANGE', SLEEPING_LINES, 0, -1))
 for _, tenant in ipairs(redis.call('ZRANGE', READY, 0, -1)) do redis.call('DEL', readyJobsKey(tenant)) end
 for _, store in ipairs(redis.call('ZRANGE', STORES, 0, -1)) do redis.call('DEL', store) end
 redis.call('DEL', READY, SHARES, SLEEPING_LINES, DEADLINES, LIMITS, LIMITS_UNTIL, CANCELLED, SEQ, SWEEPER,
-  SETTINGS, STORES)
+  SETTINGS, STORES, FULL)
 return result

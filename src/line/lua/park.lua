@@ -34,14 +34,14 @@ if job[2] then
   end
 end
 local heldUntil = nil
-local isItsTurn, own
-if not overtaken then isItsTurn, own = isTurn(lines, place, nil, tonumber(job[6] or nil)) end
+local isItsTurn, own = false, {lines = lines, slots = job[6] or nil}
+if not overtaken then isItsTurn = isTurn(lines, place) end
 -- rule: parked-only-behind-others
 if isItsTurn then
   heldUntil = rateOpensAt(lines, job[5], true)
   if not heldUntil then
-    if job[5] or next(limited) then startNext(lines, own) end
-    return {-100, slotsSet(lines, own)}
+    if job[5] or next(limited) then startNext(own) end
+    return {-100, slotsSet(own)}
   end
 end
 if ARGV.deadline == 'late' then return -101 end

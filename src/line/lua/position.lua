@@ -12,7 +12,7 @@ for _, resource in ipairs(resourcesOf(job[1])) do
   local line = lineKey(resource)
   local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
   local limits = isMarked and limitRules().of(resource) or {slots = SLOTS}
-  local slots = limits.areSet and limits.slots or tonumber(job[5] or nil) or SLOTS
+  local slots = limits.areSet and limits.slots or slotsOf({slots = job[5] or nil}, resource) or SLOTS
   local rank, marks, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, 0
   if limits.closedUntil then opensIn = limits.closedUntil < math.huge and limits.closedUntil - nowMs() or -1 end
   local interval = job[4] and cjson.decode(job[4]) or {1, 0}

@@ -3,8 +3,8 @@
 
   `proposal` is in µs. `waitMs` is how long the caller goes on waiting under the name `waiter` when
   it is not granted; 0 and '' if it does not.
-  Returns  counter, when granted | taken, holder's token, its PTTL ms | quarantined, ms to go
-           | skewed, ms the proposal is ahead | abandoned | unenrolled
+  Returns  counter, when granted | taken, holder's token, its PTTL ms, which of several resources
+           | quarantined, ms to go | skewed, ms the proposal is ahead | abandoned | unenrolled
   Keeps: all resources or none. The counter of a resource grows by `TOKENS_PER_GRANT` at least with
   every grant to a new token. A repeated call for the holder's own token grants again with the same
   counter and does not lengthen the lease. A caller that goes on waiting gets its place in the same
@@ -29,7 +29,8 @@ local function acquire(resources, token, leaseMs, proposal, waitMs, waiter)
     -- rule: abandoned-token-is-refused
     if reserved and redis.call('EXISTS', tombstoneKey(token)) == 1 then return {'abandoned'} end
   end
-  local function refuse(resource, holder, holderKey)
+  local function refuse(i, holder, holderKey)
+    local resource = resources[i]
     if waitMs > 0 then
       local waiters, keptMs = waitersKey(resource), math.min(waitMs, tonumber(maxLeaseMs))
       redis.call('ZREMRANGEBYSCORE', waiters, '-inf', nowMs)
@@ -38,16 +39,16 @@ local function acquire(resources, token, leaseMs, proposal, waitMs, waiter)
       flag(keptMs)
     end
     if redis.call('PTTL', holderKey) > tonumber(maxLeaseMs) then redis.call('PEXPIRE', holderKey, maxLeaseMs) end
-    return {'taken', holder, redis.call('PTTL', holderKey)}
+    return {'taken', holder, redis.call('PTTL', holderKey), #resources > 1 and i or nil}
   end
   local counter, mine = 0, true
-  for _, resource in ipairs(resources) do
+  for i, resource in ipairs(resources) do
     local holder = redis.call('GET', leaseKey(resource))
     -- rule: held-resource-is-not-granted
-    if holder and holder ~= token then return refuse(resource, holder, leaseKey(resource)) end
+    if holder and holder ~= token then return refuse(i, holder, leaseKey(resource)) end
     local named = reserved and not holder and redis.call('GET', nextKey(resource))
     if named and (waiter == '' or not string.find(named, waiter, 1, true)) then
-      return refuse(resource, RESERVED, nextKey(resource))
+      return refuse(i, RESERVED, nextKey(resource))
     end
     if holder ~= token then mine = false end
     counter = math.max(counter, tonumber(redis.call('GET', fenceKey(resource)) or '0'))

@@ -2,6 +2,7 @@
 import type { MasterAnswer } from '../../errors.ts'
 import type { NotGranted, Unreachable } from '../../lock/outcome.ts'
 import { describeToken } from '../../lock/describe-token.ts'
+import { labelOf } from '../../lock/resources.ts'
 import { describeVote, type AcquireVote, type Vote } from '../verbs/votes.ts'
 import { holderOf, quorumOf } from './quorum.ts'
 
@@ -18,24 +19,33 @@ export function answersOf(names: readonly string[], votes: Votes<Vote>): readonl
 }
 
 /** `votes` are complete, or name a holder with a quorum. */
-export function explain(resource: string, votes: Votes, names: readonly string[]): NotGranted {
+export function explain(
+  resources: readonly string[],
+  votes: Votes,
+  names: readonly string[],
+): NotGranted {
+  const label = labelOf(resources)
   const answers = answersOf(names, votes)
   const holder = holderBy(votes)
   if (holder !== undefined) {
     const ttls = votes.map((vote) => (vote?.kind === 'taken' ? vote.ttlMs : 0))
     const retryAfterMs = Math.max(0, ...ttls)
+    const [at] = votes.flatMap((vote) =>
+      vote?.kind === 'taken' && vote.holder === holder ? [vote.at ?? 0] : [],
+    )
+    const resource = resources[(at ?? 0) - 1] ?? label
     return { status: 'taken', resource, holder: describeToken(holder), retryAfterMs, answers }
   }
   const quorum = quorumOf(votes.length)
   const usable = votes.filter((vote) => vote?.kind === 'granted' || vote?.kind === 'taken').length
-  if (usable >= quorum) return { status: 'split', resource, answers }
+  if (usable >= quorum) return { status: 'split', resource: label, answers }
   const waits = votes
     .flatMap((vote) =>
       vote?.kind === 'quarantined' || vote?.kind === 'suspended' ? [vote.waitMs] : [],
     )
     .sort((a, b) => a - b)
   const retryAfterMs = waits[quorum - usable - 1] ?? 0
-  return { status: 'unreachable', resource, retryAfterMs, quorum, answers }
+  return { status: 'unreachable', resource: label, retryAfterMs, quorum, answers }
 }
 
 /** The key or the counter changed hands between the two rounds, or masters went away. */

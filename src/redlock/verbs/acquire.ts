@@ -82,9 +82,10 @@ export class Acquire implements Verb<AcquireVote> {
 /** No lease lasts longer than `maxLeaseMs`, whatever a master says whose clock was set back. */
 function readAcquireVote(result: CallResult, maxLeaseMs: number): AcquireVote {
   if (result.ok && isCount(result.reply)) return { kind: 'granted', counter: result.reply }
-  return readVote<AcquireVote>(result, (word, [first, second]) => {
+  return readVote<AcquireVote>(result, (word, [first, second, third]) => {
     if (word === 'taken' && typeof first === 'string' && isCount(second)) {
-      return { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) }
+      const taken = { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) } as const
+      return isCount(third) ? { ...taken, at: third } : taken
     }
     if (word === 'quarantined' && isCount(first)) return { kind: 'quarantined', waitMs: first }
     if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }

@@ -15,7 +15,13 @@ export interface FailedVote {
 export type AcquireVote =
   | FailedVote
   | { readonly kind: 'granted'; readonly counter: number }
-  | { readonly kind: 'taken'; readonly holder: string; readonly ttlMs: number }
+  /** `at`: which of several resources, counted from 1. */
+  | {
+      readonly kind: 'taken'
+      readonly holder: string
+      readonly ttlMs: number
+      readonly at?: number
+    }
   | { readonly kind: 'quarantined'; readonly waitMs: number }
   | { readonly kind: 'skewed'; readonly aheadMs: number }
   | { readonly kind: 'abandoned' }

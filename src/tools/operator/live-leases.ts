@@ -6,6 +6,7 @@ import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { heldBy, type HolderKey } from '../../redlock/quorum/quorum.ts'
 import { describeToken } from '../../lock/describe-token.ts'
+import { MAX_SLOTS } from '../../slots.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
 
 export interface LiveLease {
@@ -149,9 +150,6 @@ function leaseOf(
     votes,
   }
 }
-
-/** The largest value of the option `slots`. */
-export const MAX_SLOTS = 1_000
 
 /**
  * The slots of a resource (`gpu#1`, `gpu#2`, …) that a master has a key of, in the order of their

@@ -5,13 +5,13 @@ import type { LockClient } from '../../lock/lock-client.ts'
 import { messageOf } from '../../message-of.ts'
 import { quorumOf } from '../../redlock/quorum/quorum.ts'
 import type { Probe } from './probe.ts'
+import { MAX_SLOTS } from '../../slots.ts'
 import { diagnose, type Diagnosis, type MasterHealth } from './diagnosis.ts'
 import { answerOf, type FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
 import { checkLeaks } from './leaks.ts'
 import {
   liveLeases,
-  MAX_SLOTS,
   slotsOf,
   type LeaseSearch,
   type LiveLease,

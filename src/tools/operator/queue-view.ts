@@ -2,6 +2,7 @@
 import { Job, Queue } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
+import type { Finding } from '../../lock/finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { defineScript, type Script } from '../../redlock/wire/script.ts'
@@ -77,6 +78,8 @@ const MAX_LINES = 500
 const FIND_EVERY_MS = 60_000
 /** The most keys that are looked at to find them. */
 const MAX_SCANNED = 1_000_000
+/** For how long a full line is told of. */
+const FULL_RECENTLY_MS = 600_000
 /** Whose lines and counts are shown. */
 export const MAX_QUEUES = 50
 /** A question takes a few round trips, each of which may take `timeoutMs`. */
@@ -185,6 +188,27 @@ export class QueueView {
       total: ofQueues.reduce((all, { total }) => all + total, 0),
       truncated: ofQueues.some(({ total, resources }) => total > resources.length),
     }
+  }
+
+  /** Queues with a line that was full a short time ago. */
+  async findings(): Promise<readonly Finding[]> {
+    const found = await Promise.all(
+      (await this.names()).slice(0, MAX_QUEUES).map(async (queue) => {
+        const key = this.#runner(queue).keyOf('full')
+        const [at, resource, refused, dropped] = (await this.server.command(
+          ...['HMGET', key, 'at', 'resource', 'refused', 'dropped'],
+        )) as (string | null)[]
+        if (systemClock.wallNow() - Number(at ?? 0) > FULL_RECENTLY_MS) return []
+        const fact =
+          `the line of \`${resource ?? ''}\` was full at ${new Date(Number(at)).toISOString()}; ` +
+          `${refused ?? 0} jobs were refused and ${dropped ?? 0} dropped until now`
+        const fix = `see what it waits for (inspect ${resource ?? ''}), or raise \`maxLength\` of the LockedQueue`
+        return [
+          { severity: 'warning', code: 'line-full', where: `queue ${queue}`, fact, fix } as const,
+        ]
+      }),
+    )
+    return found.flat()
   }
 
   /** The steps of a job that are done; empty where its worker keeps no checkpoints. */

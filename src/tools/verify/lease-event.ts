@@ -1,5 +1,8 @@
 /** One event of a lease, as a line of the log has it. Fields are those of `lock/lease-log.ts`. */
 
+/** Holders that each resource may have at once: a number for all, or one by the name of each. */
+type LoggedSlots = number | Readonly<Record<string, number>>
+
 const KINDS = ['granted', 'extended', 'released', 'handed-over', 'lost'] as const
 
 interface EventBase {
@@ -19,7 +22,7 @@ export interface GrantedEvent extends EventBase {
   readonly namespace: string
   readonly owner: string
   readonly machine: string
-  readonly slots: number
+  readonly slots: LoggedSlots
   readonly trustedForMs: number
   /** Where there are several; the lease covers all of them. */
   readonly resources?: readonly string[]
@@ -73,13 +76,20 @@ function problemOf(
 ): string | undefined {
   const isGrant = kind === 'granted'
   const trust = isGrant || kind === 'extended' ? ['trustedForMs'] : []
-  const numbers = [...NUMBERS, ...trust, ...(isGrant ? ['slots'] : [])]
+  const numbers = [...NUMBERS, ...trust]
   const texts = [...TEXTS, ...(isGrant ? ['namespace', 'owner', 'machine'] : [])]
   const bad =
     numbers.find((name) => !Number.isFinite(fields[name])) ??
     texts.find((name) => typeof fields[name] !== 'string')
   if (bad !== undefined) return `its \`${bad}\` is missing or of another type`
+  if (isGrant && !areSlots(fields['slots']))
+    return 'its `slots` are no number, and no map of numbers'
   const { resources = [] } = fields
   const isList = Array.isArray(resources) && resources.every((one) => typeof one === 'string')
   return isList ? undefined : 'its `resources` is no list of names'
+}
+
+function areSlots(slots: unknown): slots is LoggedSlots {
+  const counts: unknown[] = typeof slots === 'object' && slots ? Object.values(slots) : [slots]
+  return counts.every((count) => Number.isFinite(count))
 }

@@ -46,7 +46,17 @@ export function update(record: LeaseRecord, event: Exclude<LeaseEvent, GrantedEv
   record.trustedUntilWallMs = Math.min(record.trustedUntilWallMs, event.wallMs)
 }
 
+/** The resource of a name, and how many holders it may have at once. */
+export function slotsOf(
+  { slots }: Pick<LeaseRecord, 'slots'>,
+  name: string,
+): { readonly resource: string; readonly count: number } {
+  const resource = name.replace(/#\d+$/, '')
+  const count = typeof slots === 'number' ? slots : (slots[resource] ?? 1)
+  return count > 1 ? { resource, count } : { resource: name, count }
+}
+
 /** Where conflicts of a name are looked for: the resource with all of its slots. */
-export function groupOf({ namespace, slots }: LeaseRecord, name: string): string {
-  return `${namespace}: ${slots > 1 ? name.replace(/#\d+$/, '') : name}`
+export function groupOf(record: LeaseRecord, name: string): string {
+  return `${record.namespace}: ${slotsOf(record, name).resource}`
 }

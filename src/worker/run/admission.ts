@@ -4,7 +4,8 @@ import { sleep, systemClock } from '../../clock.ts'
 import type { LeaseOptions } from '../../lock/acquire-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
-import { claimsFor, tryEach } from '../../lock/slots.ts'
+import { slotNames, trySlots } from '../../lock/slots.ts'
+import { slotsOf, type Slots } from '../../slots.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
 const SPLIT_TRIES = 3
@@ -21,8 +22,8 @@ export interface AdmissionOptions {
    */
   readonly waitMs: number
   readonly signal: AbortSignal
-  /** Those that are set for its resource, in place of those of the worker. */
-  readonly slots: number | undefined
+  /** Those that are set for its resources, in place of those of the worker. */
+  readonly slots: Slots | undefined
 }
 
 export async function leaseFor(
@@ -30,7 +31,7 @@ export async function leaseFor(
   options: AdmissionOptions,
 ): Promise<AcquireOutcome> {
   const { locks, leaseOptions, waitMs, signal, slots } = options
-  const hasOwnSlots = slots !== undefined && resources.length === 1
+  const hasOwnSlots = slots !== undefined
   let [splits, waits] = [0, 0]
   for (;;) {
     const outcome = hasOwnSlots
@@ -63,20 +64,28 @@ export async function leaseFor(
  */
 async function acquireSlot(
   resources: readonly string[],
-  slots: number,
+  set: Slots,
   { locks, leaseOptions }: AdmissionOptions,
 ): Promise<AcquireOutcome> {
-  const { slots: own = 1, ...rest } = leaseOptions
-  const names = claimsFor(resources, Math.max(2, slots), 0).slice(0, slots)
-  const claims = own === 1 ? [resources, ...names.slice(1)] : names
-  const first = Math.floor(systemClock.random() * claims.length)
-  return tryEach([...claims.slice(first), ...claims.slice(0, first)], (claim) =>
-    locks.tryAcquire(claim, rest),
-  )
+  const { slots: usual = 1, ...rest } = leaseOptions
+  const names = resources.map((resource) => {
+    const own = slotsOf(usual, resource)
+    const count = isSetFor(set, resource) ? slotsOf(set, resource) : own
+    const [first = resource] = slotNames(resource, own)
+    return [first, ...slotNames(resource, Math.max(2, count)).slice(1, count)]
+  })
+  const random = (): number => systemClock.random()
+  return trySlots(names, random, (claim) => locks.tryAcquire(claim, rest))
 }
 
-/** Whether a lease of a resource with slots is one of its first `slots`. */
-export function isWithin(lease: string, resource: string, slots: number): boolean {
-  if (!lease.startsWith(`${resource}#`)) return true
-  return !(Number(lease.slice(resource.length + 1)) > slots)
+function isSetFor(set: Slots, resource: string): boolean {
+  return typeof set === 'number' || Object.hasOwn(set, resource)
+}
+
+/** Whether a lease covers no slot above those that are set for its resources. */
+export function isWithin(lease: readonly string[], set: Slots): boolean {
+  return lease.every((name) => {
+    const [, resource = name, slot = '1'] = /^(.*)#(\d+)$/.exec(name) ?? []
+    return !isSetFor(set, resource) || Number(slot) <= slotsOf(set, resource)
+  })
 }

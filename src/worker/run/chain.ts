@@ -234,8 +234,6 @@ export function plainEnding(
  * The slots may have been lowered while the job ran: then the lease of a higher slot is not used
  * again.
  */
-function mayHandOver({ resource }: Lease, { lines, slots }: Turn): boolean {
-  if (slots === undefined) return true
-  const [name = ''] = JSON.parse(lines) as readonly string[]
-  return isWithin(resource, name, slots)
+function mayHandOver({ resources }: Lease, { slots }: Turn): boolean {
+  return slots === undefined || isWithin(resources, slots)
 }

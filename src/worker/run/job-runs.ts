@@ -31,6 +31,7 @@ import type { LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
 import { NO_TURN, type LineBackend, type Turn } from '../../line/line-backend.ts'
+import type { Slots } from '../../slots.ts'
 import { LineLimits } from '../../line/limits.ts'
 import { chargeShare } from '../../line/shares.ts'
 import { leaseFor } from './admission.ts'
@@ -220,7 +221,7 @@ export class JobRuns<Data, Result, Name extends string> {
   async #lease(
     running: Running<Data, Result, Name>,
     resources: readonly string[],
-    slots: number | undefined,
+    slots: Slots | undefined,
   ): Promise<Lease> {
     if (this.#isStopping()) throw new NotStarted()
     const { locks, leaseOptions, ordered, lines, burstMs } = this.#options

@@ -102,6 +102,7 @@ describe.each(['short', 'long'] as const)('%s form', (form) => {
         'taken',
         'a',
         ttlMs,
+        2,
       ])
       expect([await bench.holder('w'), await bench.holder('z')]).toEqual([null, null])
       expect([await bench.counter('w'), await bench.counter('z')]).toEqual([null, null])

@@ -28,11 +28,13 @@ export function doctorCommand(): Command {
 async function doctor(cli: Cli): Promise<ExitCode> {
   const { maxLeaseMs, namespace } = cli.settings
   const locks = await cli.view()
-  const [diagnosis, leaks] = await Promise.all([
-    locks.diagnose(cli.queue()?.server, maxLeaseMs),
+  const queue = cli.queue()
+  const [diagnosis, leaks, lines = []] = await Promise.all([
+    locks.diagnose(queue?.server, maxLeaseMs),
     locks.leaks(),
+    queue?.findings().catch(() => []), // The diagnosis says why the queue's Redis is away.
   ])
-  const found = withFindings(diagnosis, leaks)
+  const found = withFindings(diagnosis, [...leaks, ...lines])
   cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
   if (found.voting < found.quorum) return EXIT.noQuorum
   return found.healthy ? EXIT.done : EXIT.attention

@@ -1,0 +1,29 @@
+/** How many holders resources may have at once. Pure. */
+import { integerOption } from './options.ts'
+
+/** How many holders a resource may have at once: a number for all, or one for each by its name. */
+export type Slots = number | Readonly<Record<string, number>>
+
+export const MAX_SLOTS = 1_000
+
+/** @throws TypeError for what is no number of slots, and no map of them. */
+export function checkedSlots(slots: unknown): Slots {
+  if (typeof slots !== 'object' || slots === null) {
+    return integerOption('slots', slots, 1, MAX_SLOTS)
+  }
+  return Object.fromEntries(
+    Object.entries(slots).map(([name, count]) => [
+      name,
+      integerOption(`slots[${JSON.stringify(name)}]`, count, 1, MAX_SLOTS),
+    ]),
+  )
+}
+
+/** 1 for a resource that a map does not name. */
+export function slotsOf(slots: Slots, resource: string): number {
+  return typeof slots === 'number'
+    ? slots
+    : Object.hasOwn(slots, resource)
+      ? (slots[resource] ?? 1)
+      : 1
+}

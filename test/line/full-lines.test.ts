@@ -1,0 +1,158 @@
+/** Lines with a greatest length: what happens to an add that has no room, and who is told. */
+import { FlowProducer } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, it } from 'vitest'
+import {
+  LineFullError,
+  LockedQueue,
+  LockedWorker,
+  type LockedQueueOptions,
+} from '../../src/index.ts'
+import { QueueView } from '../../src/tools/operator/queue-view.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+interface Call {
+  readonly customer: string
+  readonly nr: number
+}
+
+const fixture = useFleet({ masters: 3 })
+const connection = (): { host: string; port: number } => ({
+  host: fixture.fleet.queue.host,
+  port: fixture.fleet.queue.port,
+})
+
+function makeQueue(options: Partial<LockedQueueOptions<Call>>): LockedQueue<Call> {
+  const queue = new LockedQueue<Call>(fixture.namespace, {
+    connection: connection(),
+    resource: ({ customer }) => customer,
+    ...options,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+const call = (nr: number, customer = 'a'): Call => ({ nr, customer })
+
+async function numbers(queue: LockedQueue<Call>): Promise<readonly number[]> {
+  const jobs = await queue.getJobs(['waiting', 'delayed', 'prioritized', 'failed'])
+  return jobs.map(({ data }) => data.nr).sort((a, b) => a - b)
+}
+
+async function drained(queue: LockedQueue<Call>): Promise<readonly number[]> {
+  const ran: number[] = []
+  const worker = new LockedWorker<Call>(
+    fixture.namespace,
+    ({ data }) => {
+      ran.push(data.nr)
+      return Promise.resolve()
+    },
+    {
+      connection: connection(),
+      redlock: await fixture.redlock(),
+      resource: ({ data }) => data.customer,
+    },
+  )
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  await until('no job is left', async () => {
+    const { completed, ...counts } = await queue.getJobCounts()
+    return Object.values(counts).every((count) => count === 0)
+  })
+  return ran
+}
+
+describe('a full line', () => {
+  it('refuses a job, says which line, and has room again when a job has ended', async () => {
+    const queue = makeQueue({ maxLength: 2 })
+    await queue.add('call', call(1))
+    await queue.add('call', call(2))
+    await queue.add('call', call(3, 'b'))
+    const error: unknown = await queue.add('call', call(4)).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(LineFullError)
+    expect(error).toMatchObject({ code: 'LINE_FULL', resource: 'a', maxLength: 2 })
+    expect(await drained(queue)).toEqual([1, 2, 3])
+    await queue.add('call', call(5))
+  })
+
+  it('counts those that are added together, and takes what has room', async () => {
+    const queue = makeQueue({ maxLength: 2 })
+    const jobs = [1, 2, 3].map((nr) => ({ name: 'call', data: call(nr) }))
+    await expect(queue.addBulk([...jobs, { name: 'call', data: call(4, 'b') }])).rejects.toThrow(
+      LineFullError,
+    )
+    expect(await numbers(queue)).toEqual([1, 2, 4])
+  })
+
+  it.each([
+    ['drop-oldest', [1, 3, 4]],
+    ['drop-newest', [1, 2, 4]],
+  ] as const)(
+    'with %s removes a job that sleeps, not the one at its turn',
+    async (whenFull, left) => {
+      const queue = makeQueue({ maxLength: 3, whenFull })
+      for (const nr of [1, 2, 3, 4]) await queue.add('call', call(nr))
+      expect(await numbers(queue)).toEqual(left)
+      expect(await drained(queue)).toEqual(left)
+    },
+  )
+
+  it('refuses where no job sleeps, with every option', async () => {
+    const queue = makeQueue({ maxLength: 1, whenFull: 'drop-oldest' })
+    await queue.add('call', call(1))
+    await expect(queue.add('call', call(2))).rejects.toThrow(LineFullError)
+  })
+
+  it('does not count places of jobs that are gone', async () => {
+    const queue = makeQueue({ maxLength: 2 })
+    const jobs = [await queue.add('call', call(1)), await queue.add('call', call(2))]
+    const redis = new Redis(connection())
+    fixture.defer(() => redis.quit())
+    // As tools do that know nothing of lines.
+    for (const { id = '' } of jobs) {
+      await redis.del(queue.toKey(id))
+      await redis.zrem(queue.toKey('delayed'), id)
+      await redis.lrem(queue.toKey('wait'), 0, id)
+    }
+    await queue.add('call', call(3))
+    await queue.add('call', call(4))
+    expect(await numbers(queue)).toEqual([3, 4])
+  })
+
+  it('takes a job that BullMQ knows already', async () => {
+    const queue = makeQueue({ maxLength: 1 })
+    await queue.add('call', call(1), { jobId: 'one', deduplication: { id: 'd', ttl: 60_000 } })
+    expect((await queue.add('call', call(2), { jobId: 'one' })).id).toBe('one')
+    expect((await queue.add('call', call(3), { deduplication: { id: 'd' } })).id).toBe('one')
+    expect(await numbers(queue)).toEqual([1])
+  })
+
+  it('takes the jobs of a flow, whole', async () => {
+    const queue = makeQueue({ maxLength: 1 })
+    await queue.add('call', call(1))
+    const flows = new FlowProducer({ connection: connection() })
+    fixture.defer(() => flows.close())
+    const child = { name: 'call', queueName: fixture.namespace, data: call(3) }
+    await flows.add({
+      name: 'call',
+      queueName: fixture.namespace,
+      data: call(2),
+      children: [child],
+    })
+    expect([...(await drained(queue))].sort()).toEqual([1, 2, 3])
+  })
+
+  it('is told of in a diagnosis, and counted for the metrics', async () => {
+    const queue = makeQueue({ maxLength: 1 })
+    await queue.add('call', call(1))
+    for (const nr of [2, 3]) await queue.add('call', call(nr)).catch(() => undefined)
+    const view = new QueueView({ url: fixture.fleet.queue.url, prefix: 'bull', timeoutMs: 5_000 })
+    fixture.defer(() => view.close())
+    const all = await view.findings()
+    const findings = all.filter(({ where }) => where === `queue ${fixture.namespace}`)
+    expect(findings).toMatchObject([{ severity: 'warning', code: 'line-full' }])
+    expect(findings[0]?.fact).toMatch(
+      /line of `a` was full at .*; 2 jobs were refused and 0 dropped/,
+    )
+  })
+})
