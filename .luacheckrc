@@ -4,7 +4,7 @@ std = {
   globals = {'ARGV', 'KEYS', 'theirs'},
   read_globals = {
     'redis', 'cjson', 'cmsgpack', 'struct', 'math', 'string', 'table', 'pcall', 'error',
-    'ipairs', 'pairs', 'next', 'select', 'tonumber', 'tostring', 'type', 'unpack',
+    'ipairs', 'pairs', 'next', 'select', 'setmetatable', 'tonumber', 'tostring', 'type', 'unpack',
     'bullmq', 'bullmqWith', 'bullmqPromote',
     'namespace', 'maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize',
   },

@@ -1,5 +1,5 @@
 /**
- * A Lua file of this package as it runs in Redis: without its comments, and with the files that
+ * A Lua file of this package as it runs in Redis: without its comments and indents, and with the files that
  * it includes.
  *
  * A script begins with a header, `--[[ … ]]`: what it does, KEYS, ARGV, what it returns, and what
@@ -14,7 +14,7 @@ import { luaFile } from './lua-files.ts'
 const HEADER = /^--\[\[[^]*?\]\]\n+/
 /** A line that is a comment, or empty. */
 const COMMENT = /^ *(?:--(?!- @(?:include|module)).*)?\n/gm
-const INCLUDE = /^ *--- @include "([\w/-]+)"$/gm
+const INCLUDE = /^--- @include "([\w/-]+)"$/gm
 const MODULE = /^--- @module (\w+) "([\w-]+)"$/gm
 
 /** @param path from `src/` on, without `.lua`: `line/lua/finish`. */
@@ -44,5 +44,9 @@ export function luaConstant(path: string, name: string): string {
 }
 
 function bodyOf(path: string): string {
-  return luaFile(`${path}.lua`).replace(HEADER, '').replace(COMMENT, '').trimEnd()
+  return luaFile(`${path}.lua`)
+    .replace(HEADER, '')
+    .replace(COMMENT, '')
+    .replace(/^ +/gm, '')
+    .trimEnd()
 }

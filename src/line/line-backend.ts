@@ -163,6 +163,9 @@ interface End extends Sent {
   readonly ending: Ending | undefined
 }
 
+/** Of jobs that end together, as `lua/finish.lua` has them. */
+type Lists = Record<'ids' | 'tokens' | 'timestamps' | 'lines' | 'bursts' | 'more', unknown[]>
+
 /** A job that is added in this turn of the event loop. */
 interface Addition extends Sent {
   readonly script: ComposedScript
@@ -226,6 +229,8 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
+  /** Calls of several jobs that were sent, and are not settled. */
+  #underWay = 0
   /** Once it is connected: before anything is sent. */
   #ready: Client | undefined
 
@@ -567,7 +572,7 @@ export class LineBackend extends Backend implements LineRunner {
       const all = [...args.slice(0, numberOfKeys)]
       for (const each of some) all.push(...each.args.slice(numberOfKeys))
       const sent = this.#send(this.#ready as Client, script, all, ours)
-      void settleAll(some, sent)
+      void this.#settleAll(some, sent)
     }
   }
 
@@ -610,23 +615,49 @@ export class LineBackend extends Backend implements LineRunner {
   #finish(ends: readonly End[]): void {
     const at = systemClock.wallNow()
     const { finish } = this.#scripts
-    const values = ends.map(({ value }) => value)
     const { opts } = ends[0] as End
-    const ours = {
-      at: String(at),
-      worker: workerOptions(this.#options),
-      opts,
-      ids: ends.map(({ id }) => id),
-      tokens: ends.map(({ token }) => token),
-      timestamps: ends.map(({ move }) => String(move?.timestamp)),
-      lines: ends.map(({ move }) => (move === undefined ? '' : move.lines || '[]')),
-      bursts: ends.map(({ move }) => (move ? Math.round(move.usedMs) : '')),
+    const lists = { ids: [], tokens: [], timestamps: [], lines: [], bursts: [], more: [] } as Lists
+    const values: string[] = []
+    for (const { id, token, move, more, opts: own, value } of ends) {
+      lists.ids.push(id)
+      lists.tokens.push(token)
+      lists.timestamps.push(String(move?.timestamp))
+      lists.lines.push(move === undefined ? '' : move.lines || '[]')
+      lists.bursts.push(move === undefined ? '' : Math.round(move.usedMs))
       // Most jobs have the same options.
-      more: ends.map((end) => (end.opts === opts ? end.more : { ...end.more, opts: end.opts })),
+      lists.more.push(own === opts ? more : { ...more, opts: own })
+      values.push(value)
     }
+    const ours = { at: String(at), worker: workerOptions(this.#options), opts, ...lists }
     const sent = this.#send(this.#ready as Client, finish, [...this.#finishKeys, ...values], ours)
     for (const { ending } of ends) ending?.sent()
-    void settleAll(ends, sent, at)
+    void this.#settleAll(ends, sent, at)
+  }
+
+  /** Each has its own reply: see `lua/together.lua`. */
+  async #settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): Promise<void> {
+    this.#underWay++
+    try {
+      const reply = await sent
+      // Replies that came together are settled in a turn each. So what the jobs of one call send
+      // leaves, and the server works, before those of the next call are settled.
+      if (this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
+      const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
+      for (const [index, { settle, fail }] of all.entries()) {
+        const own = replies[index]
+        const message: unknown = Array.isArray(own) ? own[0] : undefined
+        try {
+          if (typeof message !== 'string') settle(own, at)
+          else fail(Object.assign(new Error(message), { name: 'ReplyError' }))
+        } catch (error) {
+          fail(error as Error) // What BullMQ cannot read of one job is no other job's error.
+        }
+      }
+    } catch (error) {
+      for (const { fail } of all) fail(error as Error)
+    } finally {
+      this.#underWay--
+    }
   }
 
   async #fetch(client: Client, script: ComposedScript, args: readonly unknown[]): Promise<unknown> {
@@ -701,27 +732,6 @@ function unusualOf({ next, offers, share, chargeMs }: Move): Arguments {
     offers: offers || undefined,
     share: share || undefined,
     chargeMs: share === '' ? undefined : chargeMs,
-  }
-}
-
-/** Each has its own reply: see `lua/together.lua`. */
-async function settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): Promise<void> {
-  try {
-    const reply = await sent
-    await new Promise((resolve) => setImmediate(resolve))
-    const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
-    all.forEach(({ settle, fail }, index) => {
-      const own = replies[index]
-      const message: unknown = Array.isArray(own) ? own[0] : undefined
-      try {
-        if (typeof message !== 'string') settle(own, at)
-        else fail(Object.assign(new Error(message), { name: 'ReplyError' }))
-      } catch (error) {
-        fail(error as Error) // What BullMQ cannot read of one job is no other job's error.
-      }
-    })
-  } catch (error) {
-    for (const { fail } of all) fail(error as Error)
   }
 }
 

@@ -18,7 +18,10 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 8
+const REVISION = 9
+
+const COMMENT = /^ *--(?:\[\[[^]*?\]\]|.*) *\n/gm
+const FUNCTION = /^local (?:rcall = redis\.call$|function (\w+)[^]*?^end$)/gm
 
 const OUR_ARGUMENTS = 'local ARGV = cjson.decode(ARGV[1])'
 
@@ -52,6 +55,21 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
   trimEvents: 'metaKey, eventStreamKey',
 }
 
+/** Others that most jobs call when they are added or end. A name that is missing costs time. */
+const OFTEN_CALLED: ReadonlySet<string> = new Set([
+  'addBaseMarkerIfNeeded',
+  'addJobInTargetList',
+  'deduplicateJob',
+  'getOrSetMaxEvents',
+  'isQueuePausedOrMaxed',
+  'removeDeduplicationKeyIfNeededOnFinalization',
+  'removeJobKeys',
+  'rcall',
+  'removeLock',
+  'storeJob',
+  'updateJobFields',
+])
+
 /**
  * @param file in `lua/`: what it returns is the reply. It may call `bullmq(redis, KEYS, theirs)`.
  */
@@ -74,7 +92,9 @@ export function composedScript(
       'local theirs = {unpack(ARGV, 2)}',
       OUR_ARGUMENTS,
       own,
-    ].join('\n'),
+    ]
+      .join('\n')
+      .replace(/^ +/gm, ''),
   }
 }
 
@@ -106,10 +126,11 @@ function promoteFor(text: string): readonly string[] {
   return [asFunction('bullmqPromote', scriptOf('promote').lua)]
 }
 
+/** As BullMQ has it, without comments. */
 function scriptOf(name: string): BullmqScript {
   const script = bullmqScripts().get(name)
   if (script === undefined) throw new TypeError(`This BullMQ has no script \`${name}\``)
-  return script
+  return { ...script, lua: script.lua.replace(COMMENT, '') }
 }
 
 function asFunction(name: string, lua: string): string {
@@ -117,27 +138,45 @@ function asFunction(name: string, lua: string): string {
 }
 
 /**
- * The functions of the text are made once, not for every job. Where BullMQ unpacks options, ours
- * may give it a table.
+ * The functions of the text are made once, not for every job, and those that are seldom called when
+ * one of them is. Where BullMQ unpacks options, ours may give it a table.
  */
 function asRepeated(lua: string, replaced: readonly string[]): string {
-  const functions: string[] = []
-  const rest = lua.replace(/^local (?:rcall = redis\.call$|function [^]*?^end$)/gm, (text) => {
-    functions.push(text)
+  const usual: string[] = []
+  const rare = new Map<string, string>()
+  const body = lua.replace(FUNCTION, (text: string, named: string | undefined) => {
+    const name = named ?? 'rcall'
+    if (name in BULLMQ_FUNCTIONS || OFTEN_CALLED.has(name)) usual.push(text)
+    else rare.set(name, text)
     return ''
   })
+  const calls = new RegExp(`(?<![.:\\w]|function )(${[...rare.keys()].join('|')})(?=\\()`, 'g')
+  const onDemand = (text: string): string => text.replace(calls, 'rare.$1')
   const named = Object.keys(BULLMQ_FUNCTIONS).filter((name) => hasFunction(lua, name))
   return `local function bullmqWith(redis, own)
 local cmsgpack = {pack = cmsgpack.pack, unpack = function(packed)
   return type(packed) == 'table' and packed or cmsgpack.unpack(packed)
 end}
-${functions.join('\n')}
-local functions = {${named.map((name) => `${name} = ${name}`).join(', ')}}
+local makeRare
+local rare = setmetatable({}, {__index = function(made, name)
+  for each, make in pairs(makeRare()) do made[each] = make end
+  return rawget(made, name)
+end})
+${usual.map(onDemand).join('\n')}
+function makeRare()
+${[...rare.values()].join('\n')}
+return {${tableOf([...rare.keys()])}}
+end
+local functions = {${tableOf(named)}}
 ${replaced.map((name) => `local function ${name}(...) return own.${name}(functions, ...) end`).join('\n')}
 return function(KEYS, ARGV)
-${rest}
+${onDemand(body)}
 end, functions
 end`
+}
+
+function tableOf(names: readonly string[]): string {
+  return names.map((name) => `${name} = ${name}`).join(', ')
 }
 
 /** Whether a text defines a function of BullMQ as it is known. */

@@ -52,8 +52,8 @@ local function enqueue(id, ...)
   local command, _, priority = ...
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
   redis.call('ZADD', DELAYED, asleepScore(seq, priority), id)
-  for _, resource in ipairs(own.resources) do redis.call('ZADD', SLEEPING_LINES, 'NX', seq, resource) end
-  if job.deadline then redis.call('ZADD', DEADLINES, job.deadline, place) end
+  for _, resource in ipairs(own.resources) do redis.call('ZADD', KEY['sleeping-lines'], 'NX', seq, resource) end
+  if job.deadline then redis.call('ZADD', KEY.deadlines, job.deadline, place) end
   if own.heldUntil then limitRules().hold({id = id, jobKey = own.jobKey, lines = job.resources}, own.heldUntil)
   elseif not own.behind then shareRules().makeReady(id, job.share, priority, '') end
 end
@@ -100,8 +100,8 @@ local function refusal(resources, id, deduplicationKey)
     -- rule: full-line-takes-no-job
     if isFull(resource) then
       local other = dropped(resource)
-      redis.call('HINCRBY', FULL, other == '' and 'refused' or 'dropped', 1)
-      redis.call('HSET', FULL, 'at', math.floor(nowMs()), 'resource', resource)
+      redis.call('HINCRBY', KEY.full, other == '' and 'refused' or 'dropped', 1)
+      redis.call('HSET', KEY.full, 'at', math.floor(nowMs()), 'resource', resource)
       return {-200, resource, other}
     end
   end

@@ -6,6 +6,7 @@
   Keeps: a job that waits fails by BullMQ's own rules, as if a worker had started it.
 ]]
 --- @include "line"
+--- @include "turn"
 local CANCEL_TTL_MS = 3600000
 local id = ARGV.id
 local jobKey = BASE .. id
@@ -13,8 +14,8 @@ local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:line
 if not job[1] then return 'missing' end
 if job[2] then return 'finished' end
 if redis.call('EXISTS', jobKey .. ':lock') == 1 then
-  redis.call('HSET', CANCELLED, id, cjson.encode({job[1], ARGV.reason}))
-  redis.call('PEXPIRE', CANCELLED, CANCEL_TTL_MS)
+  redis.call('HSET', KEY.cancelled, id, cjson.encode({job[1], ARGV.reason}))
+  redis.call('PEXPIRE', KEY.cancelled, CANCEL_TTL_MS)
   return 'running'
 end
 local waited = redis.call('ZREM', DELAYED, id) + redis.call('ZREM', PRIORITIZED, id)

@@ -3,5 +3,5 @@
   Returns  the request for each, or false
 ]]
 --- @include "keys"
-if redis.call('EXISTS', CANCELLED) == 0 then return {} end
-return redis.call('HMGET', CANCELLED, unpack(ARGV.ids))
+if redis.call('EXISTS', KEY.cancelled) == 0 then return {} end
+return redis.call('HMGET', KEY.cancelled, unpack(ARGV.ids))

@@ -5,10 +5,10 @@
 --- @include "keys"
 local found
 if ARGV.by == 'LockedWorker' then
-  found = redis.call('HVALS', SETTINGS)
-  redis.call('DEL', SETTINGS)
+  found = redis.call('HVALS', KEY.settings)
+  redis.call('DEL', KEY.settings)
 else
-  found = {redis.call('HGET', SETTINGS, 'LockedWorker') or nil}
+  found = {redis.call('HGET', KEY.settings, 'LockedWorker') or nil}
 end
-redis.call('HSET', SETTINGS, ARGV.by, ARGV.settings)
+redis.call('HSET', KEY.settings, ARGV.by, ARGV.settings)
 return found

@@ -5,4 +5,5 @@
   Returns  as BullMQ's, a fetched job with its turn
 ]]
 --- @include "line"
+--- @include "turn"
 return withTurn(bullmq(joining(), KEYS, theirs))

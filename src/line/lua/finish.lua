@@ -16,6 +16,7 @@
   than run, none is fetched: the bursts of a process end together, so most of those were offered.
 ]]
 --- @include "line"
+--- @include "turn"
 --- @include "fetch-sleeping"
 --- @include "together"
 local view, isTrimmed, isPromoted, owesMark = joining(), false, false, false
@@ -61,8 +62,11 @@ local function finish(id, i)
   if not job.holds and resources[1] then
     place = placeOf(id, timestamp)
     if job.offers and redis.call('LLEN', WAIT) < redis.call('LLEN', ACTIVE)
-      and not (job.share and redis.call('EXISTS', READY) == 1) then fetches = false end
-    view.next = wakeHeads(resources, not job.back, burst, place, fetches and not job.back)
+      and not (job.share and redis.call('EXISTS', KEY.ready) == 1) then fetches = false end
+    -- Where nothing waits, the next job is no nearer to its turn behind the jobs that wait.
+    local isNext = not job.back or (redis.call('LLEN', WAIT) == 0 and redis.call('ZCARD', PRIORITIZED) == 0
+      and not (job.share and redis.call('EXISTS', KEY.ready) == 1))
+    view.next = wakeHeads(resources, not job.back, burst, place, fetches and isNext)
   end
   local next, opts = view.next, job.opts and withWorkers(job.opts) or usualOpts
   opts.token = ARGV.tokens[i]

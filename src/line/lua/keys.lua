@@ -17,11 +17,8 @@ local BASE, SLOTS = ARGV.base, ARGV.slots
 local SPACE = BASE .. 'redlock:'
 local WAIT, ACTIVE, DELAYED, PRIORITIZED = BASE .. 'wait', BASE .. 'active', BASE .. 'delayed', BASE .. 'prioritized'
 local META, MARKER = BASE .. 'meta', BASE .. 'marker'
-local SLEEPING_LINES, DEADLINES = SPACE .. 'sleeping-lines', SPACE .. 'deadlines'
-local LIMITS, LIMITS_UNTIL, CANCELLED = SPACE .. 'limits', SPACE .. 'limits-until', SPACE .. 'cancelled'
-local SHARES, READY = SPACE .. 'shares', SPACE .. 'ready'
-local SEQ, SWEEPER, SETTINGS, STORES = SPACE .. 'seq', SPACE .. 'sweeper', SPACE .. 'settings', SPACE .. 'stores'
-local FULL = SPACE .. 'full'
+-- Our keys that are not of one resource, by name. Most scripts need few.
+local KEY = setmetatable({}, {__index = function(_, name) return SPACE .. name end})
 -- Of `meta`: see `shares`.
 local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000

@@ -23,7 +23,7 @@
 local function limitsOf(resource)
   if limited[resource] then return limited[resource] end
   local limits = {slots = SLOTS}
-  local set = redis.call('HGET', LIMITS, resource)
+  local set = redis.call('HGET', KEY.limits, resource)
   for kind, entry in pairs(set and cjson.decode(set) or {}) do
     local ends = entry['until'] or math.huge
     if ends > nowMs() then
@@ -73,7 +73,7 @@ local CLOSED_RECHECK_MS = 60000
 local function closeLine(lines, at)
   if at < nowMs() + CLOSED_SOON_MS or string.find(lines, '","', 1, true) then return end
   local score = CLOSED + math.floor(math.min(at, nowMs() + CLOSED_RECHECK_MS))
-  redis.call('ZADD', SLEEPING_LINES, 'XX', string.format('%.0f', score), resourcesOf(lines)[1])
+  redis.call('ZADD', KEY['sleeping-lines'], 'XX', string.format('%.0f', score), resourcesOf(lines)[1])
 end
 
 -- Puts a sleeping job where BullMQ takes it at a time, if that is known. A worker whose clock is ahead

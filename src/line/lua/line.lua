@@ -27,7 +27,7 @@ local function nowMs()
 end
 
 -- A number that only grows.
-local function nextSeq() return redis.call('INCR', SEQ) end
+local function nextSeq() return redis.call('INCR', KEY.seq) end
 
 -- An idle worker has to look.
 local function mark() redis.call('ZADD', MARKER, '0', '0') end
@@ -203,71 +203,6 @@ local function wakeHeads(resources, front, burst, leaving, direct)
   return taken
 end
 
--- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
--- delay or its children have ended, takes its places now. Behind the jobs that wait, BullMQ is given
--- a job that is ready.
--- `next` is a sleeping job that is about to be given to the worker, unless a job that may stand before
--- it joins a line.
-local charged, ready = {}, {}
-local function joining()
-  local view = {pcall = redis.pcall}
-  function view.join(id)
-    local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
-      'redlock:share', 'priority')
-    if not job[1] then return end
-    view.next = nil
-    local score = job[3] or nextSeq()
-    for _, resource in ipairs(resourcesOf(job[1])) do
-      redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
-    end
-    return job
-  end
-  -- Whether the job has a share, and so does not go among the jobs that wait.
-  local function joinsAsReady(id)
-    local job = view.join(id)
-    if not job or not job[4] then return false end
-    local jobKey, priority = BASE .. id, tonumber(job[5]) or 0
-    ready[jobKey] = true
-    redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
-    redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
-    redis.call('HDEL', jobKey, 'redlock:held')
-    if isTurn(job[1], placeOf(id, job[2])) then shareRules().makeReady(id, job[4], priority, '') end
-    return true
-  end
-  function view.call(...)
-    local command, key, first, second = ...
-    local next = view.next
-    if next and key == next.jobKey then
-      local fields = next.fields
-      local n = #fields
-      if command == 'HMSET' then
-        fields[n + 1], fields[n + 2] = 'delay', '0'
-        fields[n + 3], fields[n + 4], fields[n + 5], fields[n + 6] = select(3, ...)
-        return redis.call('HMSET', key, 'delay', '0', select(3, ...))
-      elseif command == 'HGETALL' then
-        fields[n + 1], fields[n + 2] = 'ats', (next.ats or 0) + 1 .. ''
-        return fields
-      end
-    elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
-      if joinsAsReady(first) then return 0 end
-    elseif command == 'ZADD' then
-      if key == PRIORITIZED and joinsAsReady(second) then return 0 end
-      if key == MARKER and view.isTaken then return 0 end -- See `finish`.
-    elseif command == 'HSET' and ready[key] and first == 'delay' then return 0
-    elseif command == 'RPOPLPUSH' and key == WAIT then
-      local id = redis.call(...)
-      if id then return id end
-      id = redis.call('HEXISTS', META, TIME_FIELD) == 1 and shareRules().takeReady()
-      if id then charged[BASE .. id] = true end
-      return id or false
-    elseif command == 'HMSET' and charged[key] then
-      return redis.call('HMSET', key, 'delay', '0', select(3, ...))
-    end
-    return redis.call(...)
-  end
-  return view
-end
-
 -- A job leaves its lines, and the next is woken; returns the score of its place.
 local function leave(id, lines, timestamp)
   local resources, place, score = resourcesOf(lines), placeOf(id, timestamp), nil
@@ -278,62 +213,4 @@ local function leave(id, lines, timestamp)
   -- rule: job-that-leaves-wakes-the-next
   wakeHeads(resources, false, '')
   return score
-end
-
--- The slots of a resource of a job that may start, where they are set, or its line's jobs were added
--- with some.
-local function slotsIn(job, resource)
-  local limits = limited[resource]
-  if limits and limits.areSet then return limits.slots end
-  if lineSlots[resource] == nil then return slotsOf(job, resource) end
-  return lineSlots[resource] or nil
-end
-
--- The same for all of its resources: a number, JSON of them by resource, or ''.
-local function slotsSet(job)
-  if not (job.slots or next(limited) or next(lineSlots)) then return '' end
-  local set, only, count = {}, nil, 0
-  for _, resource in ipairs(resourcesOf(job.lines)) do
-    count, only = count + 1, slotsIn(job, resource)
-    set[resource] = only
-  end
-  if count == 1 then return only and only .. '' or '' end
-  return next(set) and cjson.encode(set) or ''
-end
-
--- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
-local function startNext(job)
-  for _, resource in ipairs(resourcesOf(job.lines)) do
-    if (slotsIn(job, resource) or SLOTS) > 1 then wakeHeads({resource}, false, '') end
-  end
-end
-
--- Says to the worker that is given a job whether it is the job's turn, as result[5]:
--- [1] woken | yes | no | none (it has no line) · [2] its lines · [3] its line's burst
--- [4] the slots of its resource, where they are set · [5] its share
--- [6] ms that its start has counted for its tenant
--- `taken`: the job, where it slept, and `burst` of its line.
-local function withTurn(result, taken, burst)
-  if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
-  local job, turn = taken or woken[BASE .. result[2]], 'woken'
-  if not job then
-    job, turn = jobOf(result[2], result[1]), 'none'
-    if job.held then redis.call('HDEL', job.jobKey, 'redlock:held') end
-    if job.lines then
-      -- rule: fetched-job-is-at-the-head
-      turn = isTurn(job.lines, placeOf(job.id, job.timestamp)) and 'yes' or 'no'
-    end
-  end
-  if turn == 'yes' or turn == 'woken' then
-    if rateOpensAt(job.lines, job.rate, true) then turn = 'no'
-    elseif job.rate or next(limited) then startNext(job) end
-  end
-  local chargedMs = charged[job.jobKey] and shareRules().QUANTUM or 0
-  if chargedMs > 0 and turn == 'no' then
-    shareRules().charge(job.share, -chargedMs)
-    chargedMs = 0
-  end
-  result[5] = {turn, job.lines or '', taken and burst or job.burst or '',
-    job.lines and slotsSet(job) or '', job.share or '', chargedMs}
-  return result
 end

@@ -17,10 +17,10 @@ local view = {pcall = redis.pcall, call = function(...)
 end}
 local result = bullmq(view, KEYS, theirs)
 if result ~= 0 then return result end
-drop(redis.call('HKEYS', LIMITS))
-drop(redis.call('ZRANGE', SLEEPING_LINES, 0, -1))
-for _, tenant in ipairs(redis.call('ZRANGE', READY, 0, -1)) do redis.call('DEL', readyJobsKey(tenant)) end
-for _, store in ipairs(redis.call('ZRANGE', STORES, 0, -1)) do redis.call('DEL', store) end
-redis.call('DEL', READY, SHARES, SLEEPING_LINES, DEADLINES, LIMITS, LIMITS_UNTIL, CANCELLED, SEQ, SWEEPER,
-  SETTINGS, STORES, FULL)
+drop(redis.call('HKEYS', KEY.limits))
+drop(redis.call('ZRANGE', KEY['sleeping-lines'], 0, -1))
+for _, tenant in ipairs(redis.call('ZRANGE', KEY.ready, 0, -1)) do redis.call('DEL', readyJobsKey(tenant)) end
+for _, store in ipairs(redis.call('ZRANGE', KEY.stores, 0, -1)) do redis.call('DEL', store) end
+for _, name in ipairs({'ready', 'shares', 'sleeping-lines', 'deadlines', 'limits', 'limits-until', 'cancelled', 'seq',
+  'sweeper', 'settings', 'stores', 'full'}) do redis.call('DEL', KEY[name]) end
 return result

@@ -10,6 +10,7 @@
   leaves before it: both looks are in one script.
 ]]
 --- @include "line"
+--- @include "turn"
 local id = ARGV.id
 local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
 notBefore = ARGV.notBefore
@@ -50,9 +51,9 @@ if type(result) == 'number' and result < 0 then return result end
 redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, tonumber(job[3]) or 0), id)
 redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
 for _, resource in ipairs(resources) do
-  redis.call('ZADD', SLEEPING_LINES, 'NX', seq, resource)
+  redis.call('ZADD', KEY['sleeping-lines'], 'NX', seq, resource)
 end
-if ARGV.deadline then redis.call('ZADD', DEADLINES, ARGV.deadline, place) end
+if ARGV.deadline then redis.call('ZADD', KEY.deadlines, ARGV.deadline, place) end
 -- A start in vain uses no token of a rate limit.
 local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
 if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end

@@ -9,7 +9,7 @@ local places = redis.call('ZRANGE', line, 0, limit)
 local isMarked = places[1] == MARK
 if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
 local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0),
-  isMarked and redis.call('HGET', LIMITS, ARGV.resource) or '{}'}
+  isMarked and redis.call('HGET', KEY.limits, ARGV.resource) or '{}'}
 for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then

@@ -6,6 +6,7 @@
   Keeps: a delayed job that may start takes its places before jobs that are added later.
 ]]
 --- @include "line"
+--- @include "turn"
 --- @include "asleep-view"
 local result = bullmq(viewOf(), KEYS, theirs)
 if result == 0 then joining().join(ARGV.id) end

@@ -4,7 +4,7 @@
 
   ARGV  base · slots · which: 'wait' | 'prioritized' | 'both'
 ]]
---- @include "line"
+--- @include "keys"
 local which = ARGV.which
 local from = which == 'prioritized' and ASLEEP_PRIORITIZED or ASLEEP
 local to = which == 'wait' and '(' .. string.format('%.0f', ASLEEP_PRIORITIZED) or '+inf'

@@ -4,7 +4,7 @@
 -- Sets one kind of limit, or ends it where `entry` is nil; drops what has ended.
 -- Returns when that limit ends, or ''. Of two sleeps the later end counts.
 local function setLimit(resource, kind, entry)
-  local set, first = cjson.decode(redis.call('HGET', LIMITS, resource) or '{}'), math.huge
+  local set, first = cjson.decode(redis.call('HGET', KEY.limits, resource) or '{}'), math.huge
   local isAnotherRate = kind == 'rate'
   if kind then
     local before = set[kind] and set[kind]['until']
@@ -22,13 +22,13 @@ local function setLimit(resource, kind, entry)
   limited[resource] = nil
   local line = lineKey(resource)
   if next(set) then
-    redis.call('HSET', LIMITS, resource, cjson.encode(set))
+    redis.call('HSET', KEY.limits, resource, cjson.encode(set))
     redis.call('ZADD', line, '-inf', MARK)
   else
-    redis.call('HDEL', LIMITS, resource)
+    redis.call('HDEL', KEY.limits, resource)
     redis.call('ZREM', line, MARK)
   end
-  if first < math.huge then redis.call('ZADD', LIMITS_UNTIL, first, resource)
-  else redis.call('ZREM', LIMITS_UNTIL, resource) end
+  if first < math.huge then redis.call('ZADD', KEY['limits-until'], first, resource)
+  else redis.call('ZREM', KEY['limits-until'], resource) end
   return entry and entry['until'] or ''
 end

@@ -7,6 +7,7 @@
   Keeps: order. It ends at a job that may not start, or of several resources.
 ]]
 --- @include "line"
+--- @include "turn"
 --- @include "fetch-sleeping"
 local line, found, view = lineKey(ARGV.resource), {}, joining()
 local rank = redis.call('ZRANK', line, placeOf(ARGV.id, ARGV.timestamp))

@@ -3,6 +3,6 @@
 
   ARGV  base · slots
 ]]
---- @include "line"
+--- @include "keys"
 --- @include "asleep-view"
 return bullmq(viewOf(), KEYS, theirs)

@@ -2,5 +2,5 @@
   ARGV  base · store
 ]]
 --- @include "line/lua/keys"
-redis.call('ZREM', STORES, ARGV.store)
+redis.call('ZREM', KEY.stores, ARGV.store)
 return redis.call('DEL', ARGV.store)
