@@ -1,6 +1,6 @@
 /**
- * A Lua file of this package as it runs in Redis: without its comments and indents, and with the files that
- * it includes.
+ * A Lua file of this package as it runs in Redis: without its comments and indents, and with the
+ * files that it includes.
  *
  * A script begins with a header, `--[[ … ]]`: what it does, KEYS, ARGV, what it returns, and what
  * it keeps. Where it says `--- @include "name"`, the text of that file of its folder stands, or of

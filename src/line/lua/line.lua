@@ -59,21 +59,24 @@ local function slotsOf(job, resource)
   return tonumber(job.slots) or cjson.decode(job.slots)[resource]
 end
 
+-- Those fields of a job, as HGETALL has them.
+local names = {}
+local function fieldsOf(id)
+  if not names[1] then
+    for name in pairs(NAMES) do names[#names + 1] = name end
+  end
+  local fields = {}
+  for i, value in ipairs(redis.call('HMGET', BASE .. id, unpack(names))) do
+    fields[2 * i - 1], fields[2 * i] = names[i], value
+  end
+  return fields
+end
+
 -- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch.
 local function jobAt(place, isWhole)
   local id, timestamp = string.match(place, '^(.*) (%S+)$')
   if not id then return nil end
-  local fields
-  if isWhole then fields = redis.call('HGETALL', BASE .. id)
-  else
-    local names = {}
-    fields = {}
-    for name in pairs(NAMES) do names[#names + 1] = name end
-    for i, value in ipairs(redis.call('HMGET', BASE .. id, unpack(names))) do
-      fields[2 * i - 1], fields[2 * i] = names[i], value
-    end
-  end
-  local job = jobOf(id, fields)
+  local job = jobOf(id, isWhole and redis.call('HGETALL', BASE .. id) or fieldsOf(id))
   -- rule: dead-places-are-dropped
   if job.timestamp ~= timestamp or (job.finishedOn and not job.holds) then return nil end
   job.place, job.lines = place, job.lines or '[]'
