@@ -179,6 +179,15 @@ function tableOf(names: readonly string[]): string {
   return names.map((name) => `${name} = ${name}`).join(', ')
 }
 
+/** A function that a text uses in another way than by a call. It cannot be made on demand. */
+export function passedOn(text: string): string | undefined {
+  const lua = text.replace(COMMENT, '')
+  const names = [...lua.matchAll(FUNCTION)].flatMap(([, name]) => name ?? [])
+  return names.find((name) =>
+    new RegExp(`^(?:(?!--).)*?(?<![.:\\w"'])${name}(?![\\w(])`, 'm').test(lua),
+  )
+}
+
 /** Whether a text defines a function of BullMQ as it is known. */
 export function hasFunction(lua: string, name: string): boolean {
   const [, found] = new RegExp(`^local function ${name}\\(([^)]*)\\)`, 'm').exec(lua) ?? []

@@ -4,7 +4,7 @@
  */
 import * as bullmq from 'bullmq'
 import { bullmqScripts } from './bullmq-scripts.ts'
-import { BULLMQ_FUNCTIONS, hasFunction } from './composed-script.ts'
+import { BULLMQ_FUNCTIONS, hasFunction, passedOn } from './composed-script.ts'
 import { FINISH_OPTIONS } from './finish-options.ts'
 
 /** Scripts of BullMQ that are composed, and text on which the composition relies. */
@@ -35,6 +35,9 @@ const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
   moveToFinished: Object.keys(BULLMQ_FUNCTIONS),
   moveToActive: ['getQueueMetadata', 'getRateLimitTTL', 'prepareJobForProcessing'],
 }
+
+/** Scripts whose functions are made once a call, or on demand. */
+const REPEATED = ['moveToFinished', 'moveToActive', 'addStandardJob', 'addParentJob'] as const
 
 type Args = readonly unknown[] | undefined
 
@@ -70,6 +73,10 @@ function findProblem(): string | undefined {
   for (const [script, names] of Object.entries(FUNCTIONS)) {
     const changed = names.find((name) => !hasFunction(scripts.get(script)?.lua ?? '', name))
     if (changed !== undefined) return `its script \`${script}\` has another function \`${changed}\``
+  }
+  for (const script of REPEATED) {
+    const name = passedOn(scripts.get(script)?.lua ?? '')
+    if (name !== undefined) return `its script \`${script}\` passes the function \`${name}\` on`
   }
   for (const [name, args, positions] of argumentsOf(new RedisQueueBackend(...nowhere()))) {
     const keys = scripts.get(name)?.numberOfKeys ?? 0

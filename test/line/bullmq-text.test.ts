@@ -1,0 +1,19 @@
+/** What the composed scripts rely on in BullMQ's text, and what a release is refused for. */
+import { expect, test } from 'vitest'
+import { bullmqScripts } from '../../src/line/bullmq/bullmq-scripts.ts'
+import { hasFunction, passedOn } from '../../src/line/bullmq/composed-script.ts'
+
+const text = bullmqScripts().get('moveToFinished')?.lua ?? ''
+
+test('a function with other parameters is another function', () => {
+  expect(hasFunction(text, 'getRateLimitTTL')).toBe(true)
+  expect(
+    hasFunction(text.replace('getRateLimitTTL(maxJobs, ', 'getRateLimitTTL('), 'getRateLimitTTL'),
+  ).toBe(false)
+})
+
+test('a function that is called can be made on demand, one that is passed on cannot', () => {
+  expect(passedOn(text)).toBeUndefined()
+  expect(passedOn(`${text}\nlocal ok = pcall(removeJob, jobId)\n`)).toBe('removeJob')
+  expect(passedOn(`${text}\nlocal done = 1 -- See removeJob.\n`)).toBeUndefined()
+})
