@@ -4,7 +4,7 @@
  */
 import { fork, type ChildProcess, type ForkOptions } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build, type Plugin } from 'esbuild'
@@ -29,6 +29,7 @@ const LATE_REQUIRE = /\bcreateRequire\(import\.meta\.url\)\(/g
 
 /** Returns how to remove them. */
 export async function compilePrograms(): Promise<() => Promise<void>> {
+  await mkdir(dirname(CACHE), { recursive: true }) // A fresh checkout has none.
   const folder = await mkdtemp(CACHE)
   await build({
     entryPoints: PROGRAMS,
