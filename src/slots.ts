@@ -8,7 +8,7 @@ export const MAX_SLOTS = 1_000
 
 /** @throws TypeError for what is no number of slots, and no map of them. */
 export function checkedSlots(slots: unknown): Slots {
-  if (typeof slots !== 'object' || slots === null) {
+  if (typeof slots !== 'object' || slots === null || Array.isArray(slots)) {
     return integerOption('slots', slots, 1, MAX_SLOTS)
   }
   return Object.fromEntries(
@@ -21,9 +21,11 @@ export function checkedSlots(slots: unknown): Slots {
 
 /** 1 for a resource that a map does not name. */
 export function slotsOf(slots: Slots, resource: string): number {
-  return typeof slots === 'number'
-    ? slots
-    : Object.hasOwn(slots, resource)
-      ? (slots[resource] ?? 1)
-      : 1
+  return slotsSetFor(slots, resource) ?? 1
+}
+
+/** Undefined for a resource that a map does not name. */
+export function slotsSetFor(slots: Slots, resource: string): number | undefined {
+  if (typeof slots === 'number') return slots
+  return Object.hasOwn(slots, resource) ? slots[resource] : undefined
 }

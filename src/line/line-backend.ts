@@ -355,7 +355,7 @@ export class LineBackend extends Backend implements LineRunner {
     const sent = this.#send(client, this.#scripts.park, args, ours)
     this.joined(id)
     const reply = this.#heard(await sent)
-    if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsOf(reply[1]) }
+    if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsFrom(reply[1]) }
     if (reply === TOO_LATE) return 'late'
     if (typeof reply === 'number' && reply < 0) {
       throw this.finishedErrors({ code: reply, jobId: id, command: 'park', state: 'active' })
@@ -621,7 +621,8 @@ export class LineBackend extends Backend implements LineRunner {
     for (const { id, token, move, more, opts: own, value } of ends) {
       lists.ids.push(id)
       lists.tokens.push(token)
-      lists.timestamps.push(String(move?.timestamp))
+      // Without a word the queue's Redis says of which lines it is.
+      lists.timestamps.push(move === undefined ? '' : String(move.timestamp))
       lists.lines.push(move === undefined ? '' : move.lines || '[]')
       lists.bursts.push(move === undefined ? '' : Math.round(move.usedMs))
       // Most jobs have the same options.
@@ -673,7 +674,7 @@ export class LineBackend extends Backend implements LineRunner {
       turn: turn as Turn['turn'],
       lines,
       usedMs: Number(burst),
-      slots: slotsOf(slots),
+      slots: slotsFrom(slots),
       share,
       chargedMs: Number(charged),
     })
@@ -735,7 +736,7 @@ function unusualOf({ next, offers, share, chargeMs }: Move): Arguments {
   }
 }
 
-function slotsOf(text: unknown): Slots | undefined {
+function slotsFrom(text: unknown): Slots | undefined {
   return typeof text === 'string' && text !== '' ? (JSON.parse(text) as Slots) : undefined
 }
 

@@ -149,6 +149,10 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     if (whenFull !== 'refuse' && maxLength === undefined) {
       refuse('maxLength', 'a number, because `whenFull` is set', maxLength)
     }
+    // The first of a line is then the most urgent one, and not the oldest.
+    if (whenFull !== 'refuse' && within === 'priority') {
+      refuse('whenFull', "'refuse' with `within: 'priority'`", whenFull)
+    }
     resourceOption(resource)
     if (rate !== undefined && typeof rate !== 'function') {
       refuse('rate', 'a function of the data, such as () => ({ limit: 10, perMs: 1_000 })', rate)

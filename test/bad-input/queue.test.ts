@@ -25,12 +25,26 @@ it.each([
   ['resource', undefined, 'a function', '`undefined`'],
   ['resource', 'customer:1', 'a function', "`'customer:1'` (string)"],
   ['redlock', {}, 'absent: a LockedQueue takes no locks', '`true`'],
+  ['maxLength', 0, 'an integer >= 1', '`0`'],
+  ['whenFull', 'wait', "one of 'refuse', 'drop-oldest', 'drop-newest'", "`'wait'`"],
 ])('an option `%s` of %o', (option, value, expected, got) => {
   const options = { connection: connection(), resource: () => 'r', [option]: value }
   const make = (): unknown => new LockedQueue('q', options)
   expect(make).toThrow(TypeError)
   expect(make).toThrow(`Expected \`${option}\` to be ${expected}`)
   expect(make).toThrow(got)
+})
+
+it.each([
+  [{}, /Expected `maxLength` to be a number, because `whenFull` is set/],
+  [
+    { maxLength: 5, within: 'priority' },
+    /Expected `whenFull` to be 'refuse' with `within: 'priority'`/,
+  ],
+] as const)('refuses to drop the oldest job with %o', (more, message) => {
+  const whenFull = 'drop-oldest'
+  const options = { connection: connection(), resource: () => 'r', whenFull, ...more } as const
+  expect(() => new LockedQueue('q', options)).toThrow(message)
 })
 
 it.each([

@@ -97,6 +97,20 @@ describe('a full line', () => {
     },
   )
 
+  it('with shares drops no job that is ready to start', async () => {
+    const queue = makeQueue({ maxLength: 2, whenFull: 'drop-oldest', weight: () => 1 })
+    for (const nr of [1, 2, 3]) await queue.add('call', call(nr))
+    expect(await numbers(queue)).toEqual([1, 3])
+    expect(await drained(queue)).toEqual([1, 3])
+  })
+
+  it('of one of several resources has room made for it, as often as needed', async () => {
+    const resource = ({ customer }: Call): readonly string[] => [customer, 'upstream']
+    const queue = makeQueue({ maxLength: 2, whenFull: 'drop-oldest', resource })
+    for (const nr of [1, 2, 3, 4]) await queue.add('call', call(nr, nr < 3 ? 'a' : 'b'))
+    expect(await numbers(queue)).toEqual([1, 4])
+  })
+
   it('refuses where no job sleeps, with every option', async () => {
     const queue = makeQueue({ maxLength: 1, whenFull: 'drop-oldest' })
     await queue.add('call', call(1))

@@ -181,6 +181,7 @@ const line: readonly Mutant[] = [
     [' or (job.finishedOn and not job.holds)', ''],
     `${LINE}: when a plain worker has finished its job`,
   ),
+  mutant('ready-job-is-not-dropped', 'removed', 'line/full-lines: with shares'),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
   mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
   mutant('turn-only-at-the-head', 'removed', LINE),

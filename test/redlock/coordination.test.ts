@@ -153,6 +153,7 @@ describe('slots', () => {
   test('are a number, or a map of numbers', async () => {
     const redlock = await fixture.redlock()
     await expect(redlock.tryAcquire('a', { slots: { a: 0 } })).rejects.toThrow(/`slots\["a"\]`/)
+    await expect(redlock.tryAcquire('a', { slots: [2] as never })).rejects.toThrow(/`slots`/)
     await expect(redlock.tryAcquire('a', { slots: 1.5 })).rejects.toThrow(/`slots`/)
   })
 })

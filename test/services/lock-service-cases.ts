@@ -133,7 +133,7 @@ async function expiry({ a, b, resource }: Clients): Promise<void> {
 
 async function trustFromTheRequest({ a, network, resource }: Clients): Promise<void> {
   const name = resource()
-  const delayMs = a.leaseMs / 10
+  const delayMs = a.leaseMs / 5
   // A first lease of a resource may take more trips, which a slow network does not leave time for.
   await (await acquired(a, name)).release()
   network.delayReplies(delayMs)
@@ -290,7 +290,7 @@ async function waiting({ a, b, resource }: Clients): Promise<void> {
   const lease = await acquired(a, name)
   const next = b.acquire(name, { waitMs: 10 * b.leaseMs })
   next.catch(() => undefined) // Reported below.
-  await delay(a.leaseMs / 10)
+  await delay(a.leaseMs / 5)
   await lease.release()
   const { fencingToken } = await released(next)
   check(fencingToken > lease.fencingToken, 'the fencing token of a waiter is not larger')
@@ -305,7 +305,7 @@ async function abortedWait({ a, b, resource }: Clients): Promise<void> {
   const reason = new Error('not needed any more')
   const controller = new AbortController()
   const wait = b.acquire(name, { waitMs: 60_000, signal: controller.signal })
-  await delay(a.leaseMs / 10)
+  await delay(a.leaseMs / 5)
   const abortedAt = performance.now()
   controller.abort(reason)
   const thrown = await wait.then(

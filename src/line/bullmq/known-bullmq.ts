@@ -37,7 +37,10 @@ const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Scripts whose functions are made once a call, or on demand. */
-const REPEATED = ['moveToFinished', 'moveToActive', 'addStandardJob', 'addParentJob'] as const
+const REPEATED = [
+  ...['moveToFinished', 'moveToActive'],
+  ...['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob'],
+]
 
 type Args = readonly unknown[] | undefined
 

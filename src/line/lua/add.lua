@@ -2,8 +2,8 @@
   Takes the place of BullMQ's scripts that add a job, for the jobs that are added in one turn of the
   event loop.
 
-  ARGV  slots · within: 'added' | 'priority' · job, or jobs and count: BullMQ's arguments of each
-        maxLength: of a line, or nil · drops: 'oldest' | 'newest', or nil
+  ARGV  slots · within: 'added' | 'priority' · maxLength: of a line, or nil
+        drops: 'oldest' | 'newest', or nil · job, or jobs and count: BullMQ's arguments of each
         resources: JSON · deadline: ms, or nil
         mayStart: at once, and not when a delay or its children have ended
         rate: JSON · share · slots: of the job, each or nil
@@ -82,12 +82,16 @@ local function isFull(resource)
   return length() >= ARGV.maxLength
 end
 
--- A sleeping job that may be dropped: none of a flow.
+-- A sleeping job that may be dropped, or '': none that is ready to start, and none of a flow.
+local MOST_SLOTS = 1000
 local function dropped(resource)
-  local range = ARGV.drops == 'oldest' and 'ZRANGE' or ARGV.drops and 'ZREVRANGE'
-  for _, place in ipairs(range and redis.call(range, lineKey(resource), 0, 100) or {}) do
+  if not ARGV.drops then return '' end
+  local range = ARGV.drops == 'oldest' and 'ZRANGE' or 'ZREVRANGE'
+  for _, place in ipairs(redis.call(range, lineKey(resource), 0, MOST_SLOTS)) do
     local job = jobAt(place)
-    if job and job.asleep and not redis.call('HGET', job.jobKey, 'parentKey') then return job.id end
+    -- rule: ready-job-is-not-dropped
+    local isReady = job and job.share and shareRules().isReady(job.id, job.share)
+    if job and job.asleep and not isReady and not redis.call('HGET', job.jobKey, 'parentKey') then return job.id end
   end
   return ''
 end

@@ -61,11 +61,13 @@ local function finish(id, i)
   view.next, view.isTaken = nil, false
   if not job.holds and resources[1] then
     place = placeOf(id, timestamp)
-    if job.offers and redis.call('LLEN', WAIT) < redis.call('LLEN', ACTIVE)
-      and not (job.share and redis.call('EXISTS', KEY.ready) == 1) then fetches = false end
-    -- Where nothing waits, the next job is no nearer to its turn behind the jobs that wait.
-    local isNext = not job.back or (redis.call('LLEN', WAIT) == 0 and redis.call('ZCARD', PRIORITIZED) == 0
-      and not (job.share and redis.call('EXISTS', KEY.ready) == 1))
+    local isNext = not job.back
+    if job.back and not (job.share and redis.call('EXISTS', KEY.ready) == 1) then
+      local waiting = redis.call('LLEN', WAIT)
+      if job.offers and waiting < redis.call('LLEN', ACTIVE) then fetches = false end
+      -- Where nothing waits, behind the jobs that wait is first.
+      isNext = waiting == 0 and redis.call('ZCARD', PRIORITIZED) == 0
+    end
     view.next = wakeHeads(resources, not job.back, burst, place, fetches and isNext)
   end
   local next, opts = view.next, job.opts and withWorkers(job.opts) or usualOpts

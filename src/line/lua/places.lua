@@ -17,9 +17,7 @@ for _, place in ipairs(places) do
     if job.finishedOn then state = 'failed'
     elseif job.held and redis.call('ZSCORE', DELAYED, job.id) then state = 'held'
     elseif job.asleep and not job.held then
-      local _, tenant = shareRules().partsOf(job.share or '')
-      local isReady = tenant and redis.call('ZSCORE', readyJobsKey(tenant), job.id)
-      state = isReady and 'ready' or 'asleep'
+      state = job.share and shareRules().isReady(job.id, job.share) and 'ready' or 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
     elseif redis.call('ZSCORE', PRIORITIZED, job.id) then state = 'prioritized'
     else

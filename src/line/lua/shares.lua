@@ -29,6 +29,12 @@ local function partsOf(share)
 end
 local function virtualTime() return tonumber(redis.call('HGET', META, TIME_FIELD)) end
 
+-- Whether a sleeping job may start.
+local function isReady(id, share)
+  local _, tenant = partsOf(share)
+  return redis.call('ZSCORE', readyJobsKey(tenant), id)
+end
+
 -- The sleeping job may start: a worker is given it when it is the turn of its tenant.
 local function makeReady(id, share, priority, burst)
   local _, tenant = partsOf(share)
@@ -94,4 +100,4 @@ local function takeReady()
     end
   end
 end
-return {partsOf = partsOf, makeReady = makeReady, charge = charge, takeReady = takeReady, QUANTUM = QUANTUM}
+return {isReady = isReady, makeReady = makeReady, charge = charge, takeReady = takeReady, QUANTUM = QUANTUM}

@@ -5,7 +5,7 @@ import type { LeaseOptions } from '../../lock/acquire-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
-import { slotsOf, type Slots } from '../../slots.ts'
+import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
 const SPLIT_TRIES = 3
@@ -70,7 +70,7 @@ async function acquireSlot(
   const { slots: usual = 1, ...rest } = leaseOptions
   const names = resources.map((resource) => {
     const own = slotsOf(usual, resource)
-    const count = isSetFor(set, resource) ? slotsOf(set, resource) : own
+    const count = slotsSetFor(set, resource) ?? own
     const [first = resource] = slotNames(resource, own)
     return [first, ...slotNames(resource, Math.max(2, count)).slice(1, count)]
   })
@@ -78,14 +78,15 @@ async function acquireSlot(
   return trySlots(names, random, (claim) => locks.tryAcquire(claim, rest))
 }
 
-function isSetFor(set: Slots, resource: string): boolean {
-  return typeof set === 'number' || Object.hasOwn(set, resource)
-}
-
-/** Whether a lease covers no slot above those that are set for its resources. */
-export function isWithin(lease: readonly string[], set: Slots): boolean {
-  return lease.every((name) => {
-    const [, resource = name, slot = '1'] = /^(.*)#(\d+)$/.exec(name) ?? []
-    return !isSetFor(set, resource) || Number(slot) <= slotsOf(set, resource)
+/** Whether a lease of some resources covers no slot above those that are set for them. */
+export function isWithin(
+  lease: readonly string[],
+  resources: readonly string[],
+  set: Slots,
+): boolean {
+  return resources.every((resource) => {
+    const slot = lease.find((name) => name.startsWith(`${resource}#`))
+    if (slot === undefined || lease.includes(resource)) return true
+    return !(Number(slot.slice(resource.length + 1)) > (slotsSetFor(set, resource) ?? Infinity))
   })
 }

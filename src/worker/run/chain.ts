@@ -234,6 +234,7 @@ export function plainEnding(
  * The slots may have been lowered while the job ran: then the lease of a higher slot is not used
  * again.
  */
-function mayHandOver({ resources }: Lease, { slots }: Turn): boolean {
-  return slots === undefined || isWithin(resources, slots)
+function mayHandOver(lease: Lease, { lines, slots }: Turn): boolean {
+  if (slots === undefined) return true
+  return isWithin(lease.resources, JSON.parse(lines) as string[], slots)
 }
