@@ -6,11 +6,16 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { BULLMQ_FUNCTIONS } from '../src/line/bullmq/composed-script.ts'
+import { ADDS_CALL } from '../src/line/line-scripts.ts'
 import { findProgram } from './find-program.ts'
 
 const INCLUDE = /^ *--- @include "([\w/-]+)"$/
 const MODULE = /^--- @module (\w+) "([\w-]+)"$/
 const DEFINED = /^local function (\w+)/gm
+/** Where BullMQ's functions and its script stand in ours. */
+const BULLMQ = /^--- @bullmq (functions|script)(?:, with (.*))?$/
+const FUNCTIONS = [...Object.keys(BULLMQ_FUNCTIONS), ...ADDS_CALL].join(', ')
 
 interface Line {
   readonly file: string
@@ -33,12 +38,21 @@ function linesOf(file: string): readonly Line[] {
 
 function expanded(file: string): readonly Line[] {
   return linesOf(file).flatMap((line) => {
+    const mark = (text: string): Line => ({ ...line, text })
+    const [, bullmq, replaced = ''] = BULLMQ.exec(line.text) ?? []
+    if (bullmq === 'functions') {
+      const lines = ['-- luacheck: push ignore 211 221 631', `local ${FUNCTIONS} = rcall`]
+      return [...lines, '-- luacheck: pop'].map(mark)
+    }
+    if (bullmq === 'script') {
+      const ours = replaced.replace(/ for \w+/g, '')
+      return [mark(`local function bullmq() return ${ours} end`)]
+    }
     const [, rules, module] = MODULE.exec(line.text) ?? []
     const name = module ?? INCLUDE.exec(line.text)?.[1]
     if (name === undefined) return [line]
     const path = join(name.includes('/') ? 'src' : dirname(file), `${name}.lua`)
     included.add(path)
-    const mark = (text: string): Line => ({ ...line, text })
     const lines = [
       mark('-- luacheck: push ignore 211 241'),
       ...expanded(path),

@@ -13,7 +13,7 @@ import { luaFile } from './lua-files.ts'
 
 const HEADER = /^--\[\[[^]*?\]\]\n+/
 /** A line that is a comment, or empty. */
-const COMMENT = /^ *(?:--(?!- @(?:include|module)).*)?\n/gm
+const COMMENT = /^ *(?:--(?!- @(?:include|module|bullmq)).*)?\n/gm
 const INCLUDE = /^--- @include "([\w/-]+)"$/gm
 const MODULE = /^--- @module (\w+) "([\w-]+)"$/gm
 
@@ -44,9 +44,16 @@ export function luaConstant(path: string, name: string): string {
 }
 
 function bodyOf(path: string): string {
-  return luaFile(`${path}.lua`)
-    .replace(HEADER, '')
-    .replace(COMMENT, '')
-    .replace(/^ +/gm, '')
-    .trimEnd()
+  const text = luaFile(`${path}.lua`).replace(HEADER, '').replace(COMMENT, '')
+  return withTexts(text.replace(/^ +/gm, '').trimEnd())
+}
+
+/**
+ * A number that is given to a command becomes a text here: Redis makes one of it every time, which
+ * costs as much as a short command.
+ */
+export function withTexts(lua: string): string {
+  return lua.replace(/\b(?:redis\.|r)call\([^()]*\)/g, (call) =>
+    call.replace(/(?<=, *)-?\d+(?= *[,)])/g, '"$&"'),
+  )
 }

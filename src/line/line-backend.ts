@@ -22,11 +22,11 @@ import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
 import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
-import { argumentsText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
+import { argumentsText, jsonText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
-import { finishOptions, workerOptions, type FinishOptions } from './bullmq/finish-options.ts'
+import { finishOptions } from './bullmq/finish-options.ts'
 import { TurnGroup } from './turn-group.ts'
 
 /** What a queue and its workers agree on. */
@@ -155,7 +155,8 @@ interface End extends Sent {
   readonly id: string
   readonly token: string
   readonly move: Move | undefined
-  readonly opts: FinishOptions
+  /** Of BullMQ, as JSON. */
+  readonly opts: string
   /** What is not usual with it: see `lua/finish.lua`. */
   readonly more: Readonly<Record<string, unknown>>
   /** What it returned, or failed with. */
@@ -163,16 +164,11 @@ interface End extends Sent {
   readonly ending: Ending | undefined
 }
 
-/** Of jobs that end together, as `lua/finish.lua` has them. */
-type Lists = Record<'ids' | 'tokens' | 'timestamps' | 'lines' | 'bursts' | 'more', unknown[]>
-
 /** A job that is added in this turn of the event loop. */
 interface Addition extends Sent {
   readonly script: ComposedScript
-  /** BullMQ's keys and arguments. */
+  /** BullMQ's keys and arguments, and ours of the job: see `lua/add.lua`. */
   readonly args: readonly unknown[]
-  /** As `lua/add.lua` has it. */
-  readonly job: Arguments
 }
 
 interface Join {
@@ -193,6 +189,8 @@ const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
 const ITS_TURN = -100
 const TOO_LATE = -101
+/** A job that is added so may start without a delay or children. */
+const AT_ONCE: ReadonlySet<string> = new Set(['addStandardJob', 'addPrioritizedJob'])
 /** Reply of the add script. */
 const LINE_FULL = -200
 /** Other producers may take the room that was made. */
@@ -229,6 +227,8 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
+  /** Our arguments of jobs that end, for those options of BullMQ. */
+  #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Calls of several jobs that were sent, and are not settled. */
   #underWay = 0
   /** Once it is connected: before anything is sent. */
@@ -461,14 +461,15 @@ export class LineBackend extends Backend implements LineRunner {
     ...[job, value, remove, token, fetches]: Method<'moveToCompleted'>['args']
   ): Method<'moveToCompleted'>['reply'] {
     const keepJobs = this.getKeepJobs(remove, this.#options.removeOnComplete)
-    const opts = finishOptions(job.opts, keepJobs)
+    const opts = finishOptions(job.opts, keepJobs, this.#options)
     return this.#end(job, JSON.stringify(value), token, fetches, opts, {})
   }
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
     const [job, reason, remove, token, fetches, fields = {}] = args
     if (this.#cancelling.has(job.id ?? '')) return super.moveToFailed(...args)
-    const opts = finishOptions(job.opts, this.getKeepJobs(remove, this.#options.removeOnFail))
+    const keepJobs = this.getKeepJobs(remove, this.#options.removeOnFail)
+    const opts = finishOptions(job.opts, keepJobs, this.#options)
     return this.#end(job, reason, token, fetches, opts, {
       target: 'failed',
       holds: this.#settings.onFailure === 'block' ? true : undefined,
@@ -516,32 +517,31 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
-    const { placement, within, maxWaitMs } = this.#settings
-    const { replaces: name } = script
+    const { placement, maxWaitMs } = this.#settings
     if (placement === undefined) {
-      return super.execCommand(client as never, name, args) as Promise<unknown>
+      return super.execCommand(client as never, script.replaces, args) as Promise<unknown>
     }
     const { resources, slots, rate, share } = placement(JSON.parse(data))
-    const job = {
-      resources: JSON.stringify(resources),
+    const more = {
       deadline: deadlineOf(systemClock.wallNow() + maxWaitMs),
-      mayStart: name === 'addStandardJob' || name === 'addPrioritizedJob',
       rate: rate && JSON.stringify([rate.limit, rate.perMs, rate.burst, rate.cost]),
       share: share && shareText(share),
       slots: slots && JSON.stringify(slots),
     }
+    const all = [...args, JSON.stringify(resources), jsonText(more)]
     // The replies of a transaction come together.
-    if (client !== this.#ready) return this.#send(client, script, args, { within, job })
-    return this.#addAsItFits({ script, args, job }, data.length)
+    if (client !== this.#ready) return this.#sendAdded(client, script, all, true)
+    return this.#addAsItFits(script, all, data.length)
   }
 
   async #addAsItFits(
-    addition: Pick<Addition, 'script' | 'args' | 'job'>,
+    script: ComposedScript,
+    args: readonly unknown[],
     bytes: number,
     tries = MAX_DROPS,
   ): Promise<unknown> {
     const reply = await new Promise((settle, fail) => {
-      this.#additions.add({ ...addition, settle, fail }, bytes)
+      this.#additions.add({ script, args, settle, fail }, bytes)
     })
     if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
     const [, resource, id] = reply as [number, string, string]
@@ -549,7 +549,24 @@ export class LineBackend extends Backend implements LineRunner {
       throw new LineFullError(this.name, resource, this.#settings.maxLength ?? 0)
     }
     await this.remove(id, false)
-    return this.#addAsItFits(addition, bytes, tries - 1)
+    return this.#addAsItFits(script, args, bytes, tries - 1)
+  }
+
+  #sendAdded(
+    client: Client,
+    script: ComposedScript,
+    args: readonly unknown[],
+    isOne: boolean,
+  ): Promise<unknown> {
+    const { within, maxLength, drops } = this.#settings
+    // A flow adds jobs to several queues.
+    const key = String(args[0])
+    return this.#send(client, script, args, {
+      base: key.slice(0, key.lastIndexOf(':') + 1),
+      mayStart: AT_ONCE.has(script.replaces) || undefined,
+      isOne: isOne || undefined,
+      ...(isOne ? { within } : { within, maxLength, drops }),
+    })
   }
 
   #clean(client: Client, script: ComposedScript, args: unknown[], state: string): Promise<unknown> {
@@ -561,17 +578,13 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** Adds jobs in their order: of one kind at a time. */
   #addAll(additions: readonly Addition[]): void {
-    const { within, maxLength, drops } = this.#settings
     for (let from = 0, to = 0; from < additions.length; from = to) {
       const { script, args } = additions[from] as Addition
       while (additions[to]?.script === script) to++
       const some = additions.slice(from, to)
-      const { numberOfKeys } = script
-      const jobs = some.map(({ job }) => job)
-      const ours = { within, maxLength, drops, count: args.length - numberOfKeys, jobs }
-      const all = [...args.slice(0, numberOfKeys)]
-      for (const each of some) all.push(...each.args.slice(numberOfKeys))
-      const sent = this.#send(this.#ready as Client, script, all, ours)
+      const all = [...args]
+      for (const each of some.slice(1)) all.push(...each.args.slice(script.numberOfKeys))
+      const sent = this.#sendAdded(this.#ready as Client, script, all, false)
       void this.#settleAll(some, sent)
     }
   }
@@ -582,7 +595,7 @@ export class LineBackend extends Backend implements LineRunner {
     value: string | undefined,
     token: string,
     fetches: boolean | undefined,
-    opts: FinishOptions,
+    opts: string,
     own: Arguments,
   ): Promise<Completed> {
     const { id = '', [ENDING]: ending } = job
@@ -614,23 +627,23 @@ export class LineBackend extends Backend implements LineRunner {
 
   #finish(ends: readonly End[]): void {
     const at = systemClock.wallNow()
-    const { finish } = this.#scripts
     const { opts } = ends[0] as End
-    const lists = { ids: [], tokens: [], timestamps: [], lines: [], bursts: [], more: [] } as Lists
-    const values: string[] = []
-    for (const { id, token, move, more, opts: own, value } of ends) {
-      lists.ids.push(id)
-      lists.tokens.push(token)
-      // Without a word the queue's Redis says of which lines it is.
-      lists.timestamps.push(move === undefined ? '' : String(move.timestamp))
-      lists.lines.push(move === undefined ? '' : move.lines || '[]')
-      lists.bursts.push(move === undefined ? '' : Math.round(move.usedMs))
-      // Most jobs have the same options.
-      lists.more.push(own === opts ? more : { ...more, opts: own })
-      values.push(value)
+    if (this.#finishArguments?.opts !== opts) {
+      this.#finishArguments = { opts, text: this.#named({ opts: JSON.parse(opts) as unknown }) }
     }
-    const ours = { at: String(at), worker: workerOptions(this.#options), opts, ...lists }
-    const sent = this.#send(this.#ready as Client, finish, [...this.#finishKeys, ...values], ours)
+    const args = [...this.#finishKeys, String(at)]
+    for (const { id, token, move, more, opts: own, value } of ends) {
+      args.push(id, token)
+      // Without a word the queue's Redis says of which lines it is.
+      if (move === undefined) args.push('', '', '')
+      else args.push(String(move.timestamp), move.lines || '[]', String(Math.round(move.usedMs)))
+      args.push(
+        value,
+        jsonText(own === opts ? more : { ...more, opts: JSON.parse(own) as unknown }),
+      )
+    }
+    args.push(this.#finishArguments.text)
+    const sent = this.#call(this.#ready as Client, this.#scripts.finish, args)
     for (const { ending } of ends) ending?.sent()
     void this.#settleAll(ends, sent, at)
   }
@@ -691,14 +704,19 @@ export class LineBackend extends Backend implements LineRunner {
     this.#joins.set(jobId, { earlier, done })
   }
 
-  /** BullMQ's keys, our arguments as one, BullMQ's arguments. Whatever goes wrong, it rejects. */
-  async #send(
+  /** BullMQ's keys and arguments, and ours as one. */
+  #send(
     client: Client,
-    { command, numberOfKeys }: ComposedScript,
+    script: ComposedScript,
     args: readonly unknown[],
     ours: Arguments,
   ): Promise<unknown> {
-    return await client.runCommand(command, args.toSpliced(numberOfKeys, 0, this.#named(ours)))
+    return this.#call(client, script, [...args, this.#named(ours)])
+  }
+
+  /** Whatever goes wrong, it rejects. */
+  async #call(client: Client, { command }: ComposedScript, args: unknown[]): Promise<unknown> {
+    return await client.runCommand(command, args)
   }
 
   #named(ours: Arguments): string {

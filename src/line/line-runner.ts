@@ -21,10 +21,13 @@ export function keyIn(base: string, key: string): string {
 
 /** Arguments as a script takes them: one text of JSON. Those of `lua/keys.lua` are in all. */
 export function argumentsText(base: string, slots: number, args: Arguments): string {
-  const all = { base, slots, ...args }
-  const text = JSON.stringify(all)
-  // Lua refuses half a surrogate pair, in which the message of an error may end.
-  return text.includes('\\ud') ? JSON.stringify(all, wellFormed) : text
+  return jsonText({ base, slots, ...args })
+}
+
+/** JSON for Lua, which refuses half a surrogate pair. The message of an error may end in one. */
+export function jsonText(value: unknown): string {
+  const text = JSON.stringify(value)
+  return text.includes('\\ud') ? JSON.stringify(value, wellFormed) : text
 }
 
 /** As a client writes it: half a surrogate pair becomes a replacement character. */

@@ -17,9 +17,23 @@ export interface LineScripts {
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
-const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HSET', 'HGETALL']
+const MOVES = [
+  ...['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH'],
+  ...['HMSET', 'HSET', 'HINCRBY', 'HGETALL'],
+]
 /** What the add script sees. */
 const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
+
+/** What most jobs call when they are added. A name that is missing costs time. */
+export const ADDS_CALL = [
+  ...['addBaseMarkerIfNeeded', 'addJobInTargetList', 'deduplicateJob', 'getOrSetMaxEvents'],
+  ...['isQueuePausedOrMaxed', 'storeJob'],
+]
+/** The same of jobs that end. */
+const ENDS_CALL = [
+  ...['addBaseMarkerIfNeeded', 'getOrSetMaxEvents', 'removeJobKeys', 'removeLock'],
+  ...['removeDeduplicationKeyIfNeededOnFinalization', 'updateJobFields'],
+]
 
 const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob']
 
@@ -38,7 +52,7 @@ export function lineScripts(): LineScripts {
 
 function defineAll(): LineScripts {
   const composed = [
-    ...ADDS.map((name) => composedScript(name, 'add', { watched: ADDING, replaced: [] })),
+    ...ADDS.map((name) => composedScript(name, 'add', { watched: ADDING, usual: ADDS_CALL })),
     composedScript('promote', 'promote'),
     composedScript('moveToFinished', 'cancel'),
     composedScript('obliterate', 'obliterate'),
@@ -57,12 +71,12 @@ function defineAll(): LineScripts {
     take: composedScript('moveToActive', 'take', {
       variant: ':take',
       watched: MOVES,
-      replaced: [],
+      usual: ['addBaseMarkerIfNeeded'],
     }),
     finish: composedScript('moveToFinished', 'finish', {
       variant: ':together',
       watched: MOVES,
-      replaced: ['fetchNextJob', 'trimEvents'],
+      usual: ENDS_CALL,
     }),
   }
 }

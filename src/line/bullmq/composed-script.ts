@@ -2,10 +2,10 @@
  * Runs BullMQ's own script text and ours as one Lua script. BullMQ's text becomes a function whose
  * `redis` we may replace, so that its reads and writes can be answered by our rules.
  *
- * KEYS are BullMQ's. ARGV[1] has our arguments as JSON, which our text sees as ARGV, by name; what
- * follows it are BullMQ's (`theirs`).
+ * KEYS are BullMQ's. The last of ARGV has our arguments as JSON, which our text sees as ARGV, by
+ * name; those before it are BullMQ's (`theirs`).
  */
-import { luaText } from '../../lua.ts'
+import { luaText, withTexts } from '../../lua.ts'
 import { bullmqScripts, type BullmqScript } from './bullmq-scripts.ts'
 
 export interface ComposedScript {
@@ -18,24 +18,24 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 9
+const REVISION = 10
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\]|.*) *\n/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|function (\w+)[^]*?^end$)/gm
+/** Where a file of ours says that BullMQ's text stands. */
+const FUNCTIONS_STAND = '--- @bullmq functions'
+const SCRIPT_STANDS = /^--- @bullmq script(?:, with (.*))?$/m
 
-const OUR_ARGUMENTS = 'local ARGV = cjson.decode(ARGV[1])'
+/** They come last. What is left is BullMQ's. */
+const OUR_ARGUMENTS = 'local theirs, ARGV = ARGV, cjson.decode(table.remove(ARGV))'
 
 interface Composition {
-  /** Commands of BullMQ that the replaced `redis` looks at; without it, all. */
+  /** Commands of BullMQ that `rcall` of our text, or its `redis`, looks at; without it, all. */
   readonly watched?: readonly string[]
   /** Tells two scripts apart that take the place of the same one. */
   readonly variant?: string
-  /**
-   * The file runs BullMQ's text for several jobs: `bullmqWith(redis, own)` returns a function of
-   * `(KEYS, theirs)`, and a table of {@link BULLMQ_FUNCTIONS}. These functions of BullMQ's text
-   * call ours of the same name in `own`, with that table before their arguments.
-   */
-  readonly replaced?: readonly string[]
+  /** Functions of BullMQ's text that most calls need, beside {@link BULLMQ_FUNCTIONS}. */
+  readonly usual?: readonly string[]
 }
 
 /** Functions of BullMQ's scripts that ours call, and the parameters that are relied upon. */
@@ -55,32 +55,24 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
   trimEvents: 'metaKey, eventStreamKey',
 }
 
-/** Others that most jobs call when they are added or end. A name that is missing costs time. */
-const OFTEN_CALLED: ReadonlySet<string> = new Set([
-  'addBaseMarkerIfNeeded',
-  'addJobInTargetList',
-  'deduplicateJob',
-  'getOrSetMaxEvents',
-  'isQueuePausedOrMaxed',
-  'removeDeduplicationKeyIfNeededOnFinalization',
-  'removeJobKeys',
-  'rcall',
-  'removeLock',
-  'storeJob',
-  'updateJobFields',
-])
-
 /**
  * @param file in `lua/`: what it returns is the reply. It may call `bullmq(redis, KEYS, theirs)`.
+ * Or it says where BullMQ's functions stand, which call `rcall`, and its script, which is
+ * `bullmq(KEYS, theirs)`, with which functions of ours in place of BullMQ's.
  */
 export function composedScript(
   replaces: string,
   file: string,
-  { watched, variant = '', replaced }: Composition = {},
+  { watched, variant = '', usual = [] }: Composition = {},
 ): ComposedScript {
   const { numberOfKeys, lua } = scriptOf(replaces)
   const text = watched === undefined ? lua : passing(lua, watched)
   const own = luaText(`line/lua/${file}`)
+  const stands = own.includes(FUNCTIONS_STAND)
+  const parts = partsOf(text, new Set(usual))
+  const composed = own
+    .replace(FUNCTIONS_STAND, () => parts.functions)
+    .replace(SCRIPT_STANDS, (_, replaced?: string) => scriptWith(parts.script, replaced))
   return {
     replaces,
     command: `redlock:${REVISION}:${replaces}${variant}`,
@@ -88,13 +80,12 @@ export function composedScript(
     lua: [
       'local direct = redis.call',
       ...promoteFor(own),
-      replaced === undefined ? asFunction('bullmq', text) : asRepeated(text, replaced),
-      'local theirs = {unpack(ARGV, 2)}',
+      ...(stands ? [] : [asFunction('bullmq', 'redis, KEYS, ARGV', text)]),
       OUR_ARGUMENTS,
-      own,
+      composed,
     ]
       .join('\n')
-      .replace(/^ +/gm, ''),
+      .replace(/^ +|\n(?=\n)/gm, ''),
   }
 }
 
@@ -123,60 +114,63 @@ export function ownScript(path: string): ComposedScript {
 /** BullMQ's own way to move a job to those that may start, where a text uses it. */
 function promoteFor(text: string): readonly string[] {
   if (!text.includes('bullmqPromote')) return []
-  return [asFunction('bullmqPromote', scriptOf('promote').lua)]
+  return [asFunction('bullmqPromote', 'redis, KEYS, ARGV', scriptOf('promote').lua)]
 }
 
 /** As BullMQ has it, without comments. */
 function scriptOf(name: string): BullmqScript {
   const script = bullmqScripts().get(name)
   if (script === undefined) throw new TypeError(`This BullMQ has no script \`${name}\``)
-  return { ...script, lua: script.lua.replace(COMMENT, '') }
+  return { ...script, lua: withTexts(script.lua.replace(COMMENT, '')) }
 }
 
-function asFunction(name: string, lua: string): string {
-  return `local function ${name}(redis, KEYS, ARGV)\n${lua}\nend`
+function asFunction(name: string, parameters: string, lua: string): string {
+  return `local function ${name}(${parameters})\n${lua}\nend`
 }
 
 /**
- * The functions of the text are made once, not for every job, and those that are seldom called when
- * one of them is. Where BullMQ unpacks options, ours may give it a table.
+ * The functions of BullMQ's text, and what is left of it. They are made once a call, not for every
+ * job, and those that are seldom called when one of them is. Where BullMQ unpacks options, ours may
+ * give it a table.
  */
-function asRepeated(lua: string, replaced: readonly string[]): string {
+function partsOf(
+  lua: string,
+  named: ReadonlySet<string>,
+): { readonly functions: string; readonly script: string } {
   const usual: string[] = []
   const rare = new Map<string, string>()
-  const body = lua.replace(FUNCTION, (text: string, named: string | undefined) => {
-    const name = named ?? 'rcall'
-    if (name in BULLMQ_FUNCTIONS || OFTEN_CALLED.has(name)) usual.push(text)
+  const script = lua.replace(FUNCTION, (text: string, name: string | undefined) => {
+    if (name === undefined) return ''
+    if (name in BULLMQ_FUNCTIONS || named.has(name)) usual.push(text)
     else rare.set(name, text)
     return ''
   })
   const calls = new RegExp(`(?<![.:\\w]|function )(${[...rare.keys()].join('|')})(?=\\()`, 'g')
-  const onDemand = (text: string): string => text.replace(calls, 'rare.$1')
-  const named = Object.keys(BULLMQ_FUNCTIONS).filter((name) => hasFunction(lua, name))
-  return `local function bullmqWith(redis, own)
-local cmsgpack = {pack = cmsgpack.pack, unpack = function(packed)
-  return type(packed) == 'table' and packed or cmsgpack.unpack(packed)
-end}
-local makeRare
-local rare = setmetatable({}, {__index = function(made, name)
-  for each, make in pairs(makeRare()) do made[each] = make end
-  return rawget(made, name)
-end})
+  const onDemand = (text: string): string =>
+    text.replace(calls, "rare('$1')").replaceAll('cmsgpack.unpack(', 'unpacked(')
+  const functions = `local function unpacked(packed)
+return type(packed) == 'table' and packed or cmsgpack.unpack(packed)
+end
+local made, makeRare
+local function rare(name)
+made = made or makeRare()
+return made[name]
+end
 ${usual.map(onDemand).join('\n')}
 function makeRare()
-${[...rare.values()].join('\n')}
-return {${tableOf([...rare.keys()])}}
-end
-local functions = {${tableOf(named)}}
-${replaced.map((name) => `local function ${name}(...) return own.${name}(functions, ...) end`).join('\n')}
-return function(KEYS, ARGV)
-${onDemand(body)}
-end, functions
+${[...rare.values()].map((text) => text.replaceAll('cmsgpack.unpack(', 'unpacked(')).join('\n')}
+return {${[...rare.keys()].map((name) => `${name} = ${name}`).join(', ')}}
 end`
+  return { functions, script: onDemand(script) }
 }
 
-function tableOf(names: readonly string[]): string {
-  return names.map((name) => `${name} = ${name}`).join(', ')
+/** @param replaced `<ours> for <BullMQ's>, …` */
+function scriptWith(script: string, replaced: string | undefined): string {
+  const text = (replaced?.split(', ') ?? []).reduce((before, pair) => {
+    const [ours = '', theirs = ''] = pair.split(' for ')
+    return before.replace(new RegExp(`(?<![.:\\w])${theirs}(?=\\()`, 'g'), ours)
+  }, script)
+  return asFunction('bullmq', 'KEYS, ARGV', text)
 }
 
 /** A function that a text uses in another way than by a call. It cannot be made on demand. */

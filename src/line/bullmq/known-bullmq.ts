@@ -7,18 +7,23 @@ import { bullmqScripts } from './bullmq-scripts.ts'
 import { BULLMQ_FUNCTIONS, hasFunction, passedOn } from './composed-script.ts'
 import { FINISH_OPTIONS } from './finish-options.ts'
 
+/** How BullMQ stores a job. */
+const STORES =
+  /rcall\("HMSET", jobIdKey, "name", name, "data", data, "opts", jsonOpts,\s+"timestamp", timestamp, "delay", delay, /
+
 /** Scripts of BullMQ that are composed, and text on which the composition relies. */
 const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
-  ...{ addParentJob: [], moveToWaitingChildren: [], changePriority: [], removeJob: [] },
+  ...{ addParentJob: [STORES], moveToWaitingChildren: [], changePriority: [], removeJob: [] },
   ...{ drain: [], cleanJobsInSet: [], getCounts: [], getJobs: [], getRanges: [] },
   ...{ getState: [], getStateV2: [] },
-  addStandardJob: [/rcall\("HMSET", jobIdKey/, /rcall\(pushCmd, targetKey, jobId\)/],
-  addPrioritizedJob: [/rcall\("HMSET", jobIdKey/, /rcall\("ZADD", prioritizedKey, score, jobId\)/],
-  addDelayedJob: [/rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],
+  addStandardJob: [STORES, /rcall\(pushCmd, targetKey, jobId\)/],
+  addPrioritizedJob: [STORES, /rcall\("ZADD", prioritizedKey, score, jobId\)/],
+  addDelayedJob: [STORES, /rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],
   moveToFinished: [
     /^local rcall = redis\.call$/m,
     /rcall\("RPOPLPUSH", waitKey, activeKey\)/,
     /rcall\("HMSET", jobKey, "processedOn"/,
+    /rcall\("HINCRBY", jobKey, "ats", 1\)/,
     /return \{rcall\("HGETALL", jobKey\), jobId, 0, 0\}/,
     /cmsgpack\.unpack\(ARGV\[8\]\)/,
   ],

@@ -2,71 +2,85 @@
   Takes the place of BullMQ's scripts that add a job, for the jobs that are added in one turn of the
   event loop.
 
-  ARGV  slots · within: 'added' | 'priority' · maxLength: of a line, or nil
-        drops: 'oldest' | 'newest', or nil · job, or jobs and count: BullMQ's arguments of each
-        resources: JSON · deadline: ms, or nil
-        mayStart: at once, and not when a delay or its children have ended
-        rate: JSON · share · slots: of the job, each or nil
-  `theirs` has BullMQ's arguments of all jobs.
-  Returns  as BullMQ's script; for each of several jobs so, or [error]
+  ARGV  base: of this queue; a flow adds jobs to several · slots · within: 'added' | 'priority'
+        maxLength: of a line, or nil · drops: 'oldest' | 'newest', or nil
+        mayStart: at once, and not when a delay or its children have ended · isOne: of a transaction
+  `theirs`  of each job: BullMQ's three · its resources: JSON
+        more: JSON of deadline: ms · rate: JSON · share · slots: each where the job has one
+  Returns  for each job as BullMQ's script, or [error]; as BullMQ's script for the one of a transaction
            -200, resource, id of the job to drop or '': the line of that resource is full
   Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
   are ahead of it, or where the limits of its line do not let it start. BullMQ decides whether a
   job is stored, with its rules for ids and deduplication.
 ]]
-ARGV.base = cmsgpack.unpack(theirs[1])[1] -- A flow adds jobs to several queues.
 --- @include "line"
 --- @include "asleep-view"
 --- @include "together"
-local asleepView = viewOf()
-local own -- The job that is added now.
+-- Of the job that is added now. `lines` is JSON of its resources.
+local lines, resources, more, packedOpts, jobKey, timestamp, seq, isBehind, heldUntil, sleeps
+local asleepView
 
 -- The score of a place. 'priority': as BullMQ orders waiting jobs.
-local function rank(number, packedOpts)
+local function rank(order)
   -- rule: priority-orders-a-line
-  if ARGV.within ~= 'priority' then return number end
+  if ARGV.within ~= 'priority' then return order end
   local opts = cmsgpack.unpack(packedOpts)
   local priority = opts['priority'] or 0
-  if priority == 0 and opts['lifo'] then return -number end
-  return priority * 0x100000000 + number % 0x100000000
+  if priority == 0 and opts['lifo'] then return -seq end
+  return string.format('%.0f', priority * 0x100000000 + seq % 0x100000000)
 end
 
 -- BullMQ stores the job.
-local function store(...)
-  local fields, job = {...}, own.job
-  own.jobKey = fields[2]
-  local more = {['redlock:lines'] = job.resources, ['redlock:rate'] = job.rate, ['redlock:share'] = job.share,
-    ['redlock:slots'] = job.slots, delay = own.sleeps and ASLEEP_DELAY or nil}
-  for name, value in pairs(more) do fields[#fields + 1], fields[#fields + 2] = name, value end
-  return redis.call(unpack(fields))
+local function store(key, _, name, _, data, _, opts, _, _, _, delay, ...)
+  jobKey = key
+  redis.call('HMSET', key, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp,
+    'delay', sleeps and ASLEEP_DELAY or delay, 'redlock:lines', lines, ...)
+  if more.rate then redis.call('HSET', key, 'redlock:rate', more.rate) end
+  if more.share then redis.call('HSET', key, 'redlock:share', more.share) end
+  if more.slots then redis.call('HSET', key, 'redlock:slots', more.slots) end
 end
 
 -- BullMQ puts a job among those that wait: this one takes its places, and sleeps where it has to.
 local function enqueue(id, ...)
-  local job = own.job
-  if BASE .. id ~= own.jobKey then return redis.call(...) end
-  local place, seq = placeOf(id, own.timestamp), own.seq or nextSeq()
-  local score = string.format('%.0f', rank(seq, own.opts))
-  for _, resource in ipairs(own.resources) do redis.call('ZADD', lineKey(resource), score, place) end
-  if not own.sleeps then return redis.call(...) end
+  if BASE .. id ~= jobKey then return redis.call(...) end
+  seq = seq or nextSeq()
+  local place, order = placeOf(id, timestamp), string.format('%.0f', seq)
+  local score = rank(order)
+  for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), score, place) end
+  if not sleeps then return redis.call(...) end
   local command, _, priority = ...
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
   redis.call('ZADD', DELAYED, asleepScore(seq, priority), id)
-  for _, resource in ipairs(own.resources) do redis.call('ZADD', KEY['sleeping-lines'], 'NX', seq, resource) end
-  if job.deadline then redis.call('ZADD', KEY.deadlines, job.deadline, place) end
-  if own.heldUntil then limitRules().hold({id = id, jobKey = own.jobKey, lines = job.resources}, own.heldUntil)
-  elseif not own.behind then shareRules().makeReady(id, job.share, priority, '') end
+  for _, resource in ipairs(resources) do redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', order, resource) end
+  if more.deadline then redis.call('ZADD', SPACE .. 'deadlines', more.deadline, place) end
+  if heldUntil then limitRules().hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
+  elseif not isBehind then shareRules().makeReady(id, more.share, priority, '') end
 end
 
-local bullmq = bullmqWith({pcall = redis.pcall, call = function(...)
+local function rcall(...)
   local command, key, first, second = ...
-  if command == 'HMSET' and first == 'name' then return store(...)
+  if command == 'HMSET' and first == 'name' then return store(select(2, ...))
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then return enqueue(first, ...)
   elseif command == 'ZADD' and key == PRIORITIZED then return enqueue(second, ...)
-  elseif command == 'ZADD' and key == MARKER and own.sleeps then return 0
-  elseif command == 'ZREM' or command == 'ZSCORE' then return asleepView.call(...) end
+  elseif command == 'ZADD' and key == MARKER and sleeps then return 0
+  elseif command == 'ZREM' or command == 'ZSCORE' then
+    asleepView = asleepView or viewOf()
+    return asleepView.call(...)
+  end
   return redis.call(...)
-end}, {})
+end
+--- @bullmq functions
+-- Equal for all jobs.
+local maxEvents, isClosed
+local function maxEventsOnce(...)
+  maxEvents = maxEvents or getOrSetMaxEvents(...)
+  return maxEvents
+end
+local function isClosedOnce(...)
+  if isClosed == nil then isClosed = isQueuePausedOrMaxed(...) end
+  return isClosed
+end
+--- @bullmq script, with maxEventsOnce for getOrSetMaxEvents, isClosedOnce for isQueuePausedOrMaxed
 
 -- Dead places are no jobs: of a full line some are looked at, and dropped where they are dead.
 local LOOKED_AT = 20
@@ -97,46 +111,45 @@ local function dropped(resource)
 end
 
 -- What a job is told that has no room; nil where it has, or BullMQ may know it already.
-local function refusal(resources, id, deduplicationKey)
+local function refusal(id, deduplicationKey)
   if id ~= '' and redis.call('EXISTS', BASE .. id) == 1 then return nil end
   if deduplicationKey and redis.call('EXISTS', deduplicationKey) == 1 then return nil end
   for _, resource in ipairs(resources) do
     -- rule: full-line-takes-no-job
     if isFull(resource) then
       local other = dropped(resource)
-      redis.call('HINCRBY', KEY.full, other == '' and 'refused' or 'dropped', 1)
-      redis.call('HSET', KEY.full, 'at', math.floor(nowMs()), 'resource', resource)
+      redis.call('HINCRBY', SPACE .. 'full', other == '' and 'refused' or 'dropped', 1)
+      redis.call('HSET', SPACE .. 'full', 'at', math.floor(nowMs()), 'resource', resource)
       return {-200, resource, other}
     end
   end
 end
 
-local function add(job, args)
-  local fixed = cmsgpack.unpack(args[1])
-  own = {
-    job = job, resources = resourcesOf(job.resources), opts = args[3],
-    timestamp = string.format('%.17g', fixed[4]),
-  }
-  local refused = ARGV.maxLength and job.mayStart and refusal(own.resources, fixed[2], fixed[9])
+local FIELDS, NOTHING = 5, {}
+local function add(i)
+  local packed, data, ownMore
+  packed, data, packedOpts, lines, ownMore = unpack(theirs, FIELDS * i - 4, FIELDS * i)
+  local job = cmsgpack.unpack(packed)
+  resources, more = resourcesOf(lines), ownMore == '{}' and NOTHING or cjson.decode(ownMore)
+  timestamp = string.format('%.17g', job[4])
+  local refused = ARGV.maxLength and ARGV.mayStart and refusal(job[2], job[9])
   if refused then return refused end
-  own.seq = job.mayStart and nextSeq()
-  for _, resource in ipairs(job.mayStart and own.resources or {}) do
+  jobKey, seq, isBehind, heldUntil = nil, ARGV.mayStart and nextSeq(), false, nil
+  for _, resource in ipairs(ARGV.mayStart and resources or {}) do
     local heads, slots, limits = headsOf(resource)
     if #heads >= slots then
-      own.behind = true
+      isBehind = true
       wakeAll(heads, limits, false, '') -- The one ahead of it was removed.
-      if #heads == 0 then own.heldUntil = limits.closedUntil end
+      if #heads == 0 then heldUntil = limits.closedUntil end
     end
   end
-  if job.mayStart and not own.behind then
-    own.heldUntil = rateOpensAt(job.resources, job.rate)
-    own.behind = own.heldUntil ~= nil
+  if ARGV.mayStart and not isBehind then
+    heldUntil = rateOpensAt(lines, more.rate)
+    isBehind = heldUntil ~= nil
   end
-  own.sleeps = own.behind or job.share and job.mayStart
-  return bullmq(KEYS, args)
+  sleeps = isBehind or more.share and ARGV.mayStart
+  return bullmq(KEYS, {job, data, packedOpts})
 end
 
-if ARGV.job then return add(ARGV.job, theirs) end
-return together(ARGV.jobs, function(job, i)
-  return add(job, {unpack(theirs, (i - 1) * ARGV.count + 1, i * ARGV.count)})
-end)
+if ARGV.isOne then return add(1) end
+return together(#theirs / FIELDS, add)

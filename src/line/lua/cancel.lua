@@ -14,15 +14,15 @@ local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:line
 if not job[1] then return 'missing' end
 if job[2] then return 'finished' end
 if redis.call('EXISTS', jobKey .. ':lock') == 1 then
-  redis.call('HSET', KEY.cancelled, id, cjson.encode({job[1], ARGV.reason}))
-  redis.call('PEXPIRE', KEY.cancelled, CANCEL_TTL_MS)
+  redis.call('HSET', SPACE .. 'cancelled', id, cjson.encode({job[1], ARGV.reason}))
+  redis.call('PEXPIRE', SPACE .. 'cancelled', CANCEL_TTL_MS)
   return 'running'
 end
 local waited = redis.call('ZREM', DELAYED, id) + redis.call('ZREM', PRIORITIZED, id)
   + redis.call('ZREM', BASE .. 'waiting-children', id)
 if waited == 0 then waited = redis.call('LREM', WAIT, 1, id) end
 if waited > 0 then redis.call('LPUSH', ACTIVE, id) end
-local result = bullmq(joining(), KEYS, theirs)
+local result = bullmq({call = seen, pcall = redis.pcall}, KEYS, theirs)
 if result ~= 0 then return redis.error_reply('BullMQ did not fail the job: ' .. tostring(result)) end
 if job[3] then leave(id, job[3], job[1]) end
 return 'failed'

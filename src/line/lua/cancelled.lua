@@ -3,5 +3,5 @@
   Returns  the request for each, or false
 ]]
 --- @include "keys"
-if redis.call('EXISTS', KEY.cancelled) == 0 then return {} end
-return redis.call('HMGET', KEY.cancelled, unpack(ARGV.ids))
+if redis.call('EXISTS', SPACE .. 'cancelled') == 0 then return {} end
+return redis.call('HMGET', SPACE .. 'cancelled', unpack(ARGV.ids))

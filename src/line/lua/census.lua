@@ -6,10 +6,10 @@
 ]]
 --- @include "line"
 local longest = 0
-for _, resource in ipairs(redis.call('ZRANGE', KEY['sleeping-lines'], 0, ARGV.most - 1)) do
+for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARGV.most - 1)) do
   longest = math.max(longest, redis.call('ZCARD', lineKey(resource)) - SLOTS)
 end
 local asleep = redis.call('ZCOUNT', DELAYED, string.format('%.0f', ASLEEP), '+inf')
-return {redis.call('ZCARD', KEY['sleeping-lines']), asleep, longest, redis.call('HLEN', KEY.limits),
-  redis.call('ZCARD', KEY.ready), tonumber(redis.call('HGET', KEY.full, 'refused') or 0),
-  tonumber(redis.call('HGET', KEY.full, 'dropped') or 0)}
+return {redis.call('ZCARD', SPACE .. 'sleeping-lines'), asleep, longest, redis.call('HLEN', SPACE .. 'limits'),
+  redis.call('ZCARD', SPACE .. 'ready'), tonumber(redis.call('HGET', SPACE .. 'full', 'refused') or 0),
+  tonumber(redis.call('HGET', SPACE .. 'full', 'dropped') or 0)}

@@ -11,6 +11,6 @@ local resource, kind, entry = ARGV.resource, ARGV.kind, ARGV.entry
 if entry and ARGV.forMs then entry['until'] = math.ceil(nowMs() + ARGV.forMs) end
 local ends = setLimit(resource, kind, entry)
 local heads, _, limits = headsOf(resource)
-redis.call('ZADD', KEY['sleeping-lines'], 'XX', 0, resource) -- The next sweep looks at it.
+redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
 wakeAll(heads, limits, false, '')
 return ends

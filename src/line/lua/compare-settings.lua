@@ -5,10 +5,10 @@
 --- @include "keys"
 local found
 if ARGV.by == 'LockedWorker' then
-  found = redis.call('HVALS', KEY.settings)
-  redis.call('DEL', KEY.settings)
+  found = redis.call('HVALS', SPACE .. 'settings')
+  redis.call('DEL', SPACE .. 'settings')
 else
-  found = {redis.call('HGET', KEY.settings, 'LockedWorker') or nil}
+  found = {redis.call('HGET', SPACE .. 'settings', 'LockedWorker') or nil}
 end
-redis.call('HSET', KEY.settings, ARGV.by, ARGV.settings)
+redis.call('HSET', SPACE .. 'settings', ARGV.by, ARGV.settings)
 return found

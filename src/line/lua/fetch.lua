@@ -6,4 +6,4 @@
 ]]
 --- @include "line"
 --- @include "turn"
-return withTurn(bullmq(joining(), KEYS, theirs))
+return withTurn(bullmq({call = seen, pcall = redis.pcall}, KEYS, theirs))

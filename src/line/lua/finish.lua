@@ -2,55 +2,50 @@
   Takes the place of `moveToFinished`, for the jobs that end in one turn of the event loop.
 
   KEYS  BullMQ's, for a completed job; 11 to 13 are other ones for each job
-  ARGV  base · slots · at: ms · worker: options of BullMQ · opts: of the jobs
-        of each job, in lists: ids · tokens · timestamps · lines: JSON, '' where the queue's
-        Redis has to say · bursts: of the lines
-        more: what is not usual with it
-          target: 'failed' · opts: of BullMQ
+  ARGV  base · slots · opts: of BullMQ, with those of the worker
+  `theirs`  at: ms; then of each job
+        id · token · timestamp · lines: JSON, '' where the queue's Redis has to say · burst: of its line
+        value: what it returned, or failed with
+        more: JSON of what is not usual with it
+          target: 'failed' · opts: its own
           keeps: fetches no other · back: the next goes behind the jobs that wait
           offers: it is left to other workers · holds: keeps its places if it is not removed
           share: its own · chargeMs: what to count for it · fields: to update
-  `theirs` has what each job returned, or failed with.
   Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
   Keeps: a job that another worker owns leaves nothing. Where a job is offered and fewer jobs wait
   than run, none is fetched: the bursts of a process end together, so most of those were offered.
 ]]
 --- @include "line"
 --- @include "turn"
+local rcall = seen
+--- @bullmq functions
 --- @include "fetch-sleeping"
 --- @include "together"
-local view, isTrimmed, isPromoted, owesMark = joining(), false, false, false
-local bullmq, functions = bullmqWith(view, {
-  trimEvents = function(functions, ...)
-    if isTrimmed then return end
-    isTrimmed = true
-    functions.trimEvents(...)
-  end,
-  fetchNextJob = function(functions, ...)
-    local at, opts = select(select('#', ...) - 1, ...)
-    if view.next and not isPromoted then
-      isPromoted = true
-      functions.promoteDelayedJobs(DELAYED, MARKER, WAIT, PRIORITIZED, BASE .. 'events', BASE, at, BASE .. 'pc',
-        false)
-    end
-    return view.next and fetchSleeping(functions, view, at, opts) or functions.fetchNextJob(...)
-  end,
-})
+local isTrimmed, isPromoted, owesMark = false, false, false
 -- Once the queue gives out jobs, it does so for all of these: each that starts has ended another.
-local queueMetadata, metadata = functions.getQueueMetadata, {true}
-function functions.getQueueMetadata(...)
-  if metadata[1] then metadata = {queueMetadata(...)} end
-  return unpack(metadata, 1, 3)
+local isClosed, max, duration = true, nil, nil
+
+local function trimOnce(...)
+  if isTrimmed then return end
+  isTrimmed = true
+  trimEvents(...)
 end
 
-local function withWorkers(opts)
-  for name, value in pairs(ARGV.worker) do opts[name] = value end
-  return opts
+local function fetchNext(...)
+  local at, opts = select(select('#', ...) - 1, ...)
+  if upNext and not isPromoted then
+    isPromoted = true
+    promoteDelayedJobs(DELAYED, MARKER, WAIT, PRIORITIZED, BASE .. 'events', BASE, at, BASE .. 'pc', false)
+  end
+  if upNext and isClosed then isClosed, max, duration = getQueueMetadata(META, ACTIVE, WAIT) end
+  return upNext and fetchSleeping(at, opts, isClosed, max, duration) or fetchNextJob(...)
 end
-local usualOpts = withWorkers(ARGV.opts)
+--- @bullmq script, with trimOnce for trimEvents, fetchNext for fetchNextJob
 
-local function finish(id, i)
-  local job, lines, timestamp, burst = ARGV.more[i], ARGV.lines[i], ARGV.timestamps[i], ARGV.bursts[i]
+local FIELDS, USUAL = 7, {}
+local function finish(i)
+  local id, token, timestamp, lines, burst, value, more = unpack(theirs, FIELDS * i - 5, FIELDS * i + 1)
+  local job = more == '{}' and USUAL or cjson.decode(more)
   local jobKey, fetches, target, place = BASE .. id, not job.keeps, job.target or 'completed', nil
   if lines == '' then
     local own = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
@@ -58,38 +53,38 @@ local function finish(id, i)
   end
   local resources = resourcesOf(lines)
   if job.share then shareRules().charge(job.share, job.chargeMs) end
-  view.next, view.isTaken = nil, false
+  upNext, isTaken = nil, false
   if not job.holds and resources[1] then
     place = placeOf(id, timestamp)
     local isNext = not job.back
-    if job.back and not (job.share and redis.call('EXISTS', KEY.ready) == 1) then
+    if job.back and not (job.share and redis.call('EXISTS', SPACE .. 'ready') == 1) then
       local waiting = redis.call('LLEN', WAIT)
       if job.offers and waiting < redis.call('LLEN', ACTIVE) then fetches = false end
       -- Where nothing waits, behind the jobs that wait is first.
       isNext = waiting == 0 and redis.call('ZCARD', PRIORITIZED) == 0
     end
-    view.next = wakeHeads(resources, not job.back, burst, place, fetches and isNext)
+    upNext = wakeHeads(resources, not job.back, burst, place, fetches and isNext)
   end
-  local next, opts = view.next, job.opts and withWorkers(job.opts) or usualOpts
-  opts.token = ARGV.tokens[i]
+  local next, opts = upNext, job.opts or ARGV.opts
+  opts.token = token
   KEYS[11], KEYS[12], KEYS[13] = BASE .. target, jobKey, BASE .. 'metrics:' .. target
   local field = target == 'completed' and 'returnvalue' or 'failedReason'
-  local result = bullmq(KEYS, {id, ARGV.at, field, theirs[i], target, fetches and '1' or '0', BASE, opts,
+  local result = bullmq(KEYS, {id, theirs[1], field, value, target, fetches and '1' or '0', BASE, opts,
     job.fields})
   if type(result) == 'table' or result == 0 or result == -1 then
     if place then
       for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
-      if next and not view.isTaken then wakeHeads(resources, not job.back, burst) end
+      if next and not isTaken then wakeHeads(resources, not job.back, burst) end
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line
       redis.call('HSET', jobKey, 'redlock:holds', 1)
     end
   end
-  owesMark = owesMark or view.isTaken
-  return withTurn(result, view.isTaken and next, burst)
+  owesMark = owesMark or isTaken
+  return withTurn(result, isTaken and next, burst)
 end
 
-local replies = together(ARGV.ids, finish)
+local replies = together((#theirs - 1) / FIELDS, finish)
 -- The fetch of a sleeping job leaves no mark, by which idle workers look for jobs: often there are none.
 if owesMark and (redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0) then mark() end
 return replies.err and replies or cjson.encode(replies)

@@ -17,8 +17,6 @@ local BASE, SLOTS = ARGV.base, ARGV.slots
 local SPACE = BASE .. 'redlock:'
 local WAIT, ACTIVE, DELAYED, PRIORITIZED = BASE .. 'wait', BASE .. 'active', BASE .. 'delayed', BASE .. 'prioritized'
 local META, MARKER = BASE .. 'meta', BASE .. 'marker'
--- Our keys that are not of one resource, by name. Most scripts need few.
-local KEY = setmetatable({}, {__index = function(_, name) return SPACE .. name end})
 -- Of `meta`: see `shares`.
 local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000
@@ -32,6 +30,8 @@ local function asleepScore(seq, priority)
   if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end
   return string.format('%.0f', score)
 end
+-- Redis makes a text of a number for every command. This is how most places are counted.
+local function indexText(n) return n == 0 and '0' or n == 1 and '1' or n end
 -- The resources of a job, as its hash has them. Most jobs have one, with a plain name.
 local function resourcesOf(lines)
   local only = string.match(lines, '^%["([^"\\]+)"%]$')

@@ -21,9 +21,10 @@
 ]]
 -- What is in force for a resource whose line is marked; kept for this script.
 local function limitsOf(resource)
+  limited = limited or {}
   if limited[resource] then return limited[resource] end
   local limits = {slots = SLOTS}
-  local set = redis.call('HGET', KEY.limits, resource)
+  local set = redis.call('HGET', SPACE .. 'limits', resource)
   for kind, entry in pairs(set and cjson.decode(set) or {}) do
     local ends = entry['until'] or math.huge
     if ends > nowMs() then
@@ -47,7 +48,7 @@ local function rateOpensAt(lines, own, counts)
   cost = cost or 1
   local opensAt, starts = 0, {}
   for _, resource in ipairs(resourcesOf(lines)) do
-    local set = limited[resource] and limited[resource].rate
+    local set = limited and limited[resource] and limited[resource].rate
     if set then limit, perMs, burst = set.limit, set.perMs, set.burst end
     if limit then
       local key, interval = SPACE .. 'rate:' .. resource, perMs / limit
@@ -73,7 +74,7 @@ local CLOSED_RECHECK_MS = 60000
 local function closeLine(lines, at)
   if at < nowMs() + CLOSED_SOON_MS or string.find(lines, '","', 1, true) then return end
   local score = CLOSED + math.floor(math.min(at, nowMs() + CLOSED_RECHECK_MS))
-  redis.call('ZADD', KEY['sleeping-lines'], 'XX', string.format('%.0f', score), resourcesOf(lines)[1])
+  redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', string.format('%.0f', score), resourcesOf(lines)[1])
 end
 
 -- Puts a sleeping job where BullMQ takes it at a time, if that is known. A worker whose clock is ahead

@@ -12,10 +12,10 @@
 ]]
 --- @include "keys"
 local MARK = '!limits' -- The first member of the line of a resource with limits.
-local limited = {} -- What is in force for such resources.
+local limited -- What is in force for such resources, by resource.
 local notBefore = 0 -- See `hold`.
-local lineSlots = {} -- Slots that the first job of a line was added with, where a script has met it.
-local woken, wokenCount = {}, 0 -- Jobs that this script has woken, by their key.
+local lineSlots -- Slots that the first job of a line was added with, where a script has met it.
+local woken, wokenCount = nil, 0 -- Jobs that this script has woken, by their key.
 
 local readAtMs
 local function nowMs()
@@ -27,7 +27,7 @@ local function nowMs()
 end
 
 -- A number that only grows.
-local function nextSeq() return redis.call('INCR', KEY.seq) end
+local function nextSeq() return redis.call('INCR', SPACE .. 'seq') end
 
 -- An idle worker has to look.
 local function mark() redis.call('ZADD', MARKER, '0', '0') end
@@ -59,24 +59,36 @@ local function slotsOf(job, resource)
   return tonumber(job.slots) or cjson.decode(job.slots)[resource]
 end
 
--- Those fields of a job, as HGETALL has them.
-local names = {}
+-- Those of them that a job has, as HGETALL has them.
+local names
 local function fieldsOf(id)
-  if not names[1] then
+  if not names then
+    names = {}
     for name in pairs(NAMES) do names[#names + 1] = name end
   end
-  local fields = {}
+  local fields, n = {}, 0
   for i, value in ipairs(redis.call('HMGET', BASE .. id, unpack(names))) do
-    fields[2 * i - 1], fields[2 * i] = names[i], value
+    if value then
+      fields[n + 1], fields[n + 2] = names[i], value
+      n = n + 2
+    end
   end
   return fields
 end
 
--- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch.
+-- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch. Of a job
+-- that runs, or waits for a worker, its lines, rate, share and burst are not read.
 local function jobAt(place, isWhole)
   local id, timestamp = string.match(place, '^(.*) (%S+)$')
   if not id then return nil end
-  local job = jobOf(id, isWhole and redis.call('HGETALL', BASE .. id) or fieldsOf(id))
+  local jobKey = BASE .. id
+  if not isWhole then
+    local read = redis.call('HMGET', jobKey, 'timestamp', 'delay', 'finishedOn', 'redlock:slots')
+    if read[1] == timestamp and read[2] == '0' and not read[3] then
+      return {id = id, jobKey = jobKey, place = place, slots = read[4] or nil, asleep = false}
+    end
+  end
+  local job = jobOf(id, isWhole and redis.call('HGETALL', jobKey) or fieldsOf(id))
   -- rule: dead-places-are-dropped
   if job.timestamp ~= timestamp or (job.finishedOn and not job.holds) then return nil end
   job.place, job.lines = place, job.lines or '[]'
@@ -93,7 +105,7 @@ local function headsOf(resource, leaving, isWhole)
   local dead, ahead = 0, leaving and 1 or 0
   while true do
     local heads, dropped, most = {}, nil, math.max(slots, 1)
-    local places = redis.call('ZRANGE', line, from, from + math.min(most - 1 + ahead, 1000))
+    local places = redis.call('ZRANGE', line, indexText(from), indexText(from + math.min(most - 1 + ahead, 1000)))
     if places[1] == MARK then
       limits = limitRules().of(resource)
       slots, from = limits.slots, 1
@@ -110,7 +122,10 @@ local function headsOf(resource, leaving, isWhole)
         end
       end
       local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and slotsOf(heads[1], resource)
-      if own or heads[2] then lineSlots[resource] = own or false end
+      if own or heads[2] then
+        lineSlots = lineSlots or {}
+        lineSlots[resource] = own or false
+      end
       local areOther = own and own ~= slots
       if areOther then slots = own end
       if not dropped and not areOther then return heads, slots, limits end
@@ -165,12 +180,12 @@ local function wake(head, front, burst, leaving)
     end
   end
   if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
-  head.burst = burst
+  head.burst, woken = burst, woken or {}
   woken[head.jobKey], wokenCount = head, wokenCount + 1
 end
 
 local function rateOpensAt(lines, own, counts)
-  if own or next(limited) then return limitRules().rateOpensAt(lines, own, counts) end
+  if own or limited then return limitRules().rateOpensAt(lines, own, counts) end
 end
 
 -- When a sleeping head may start by its line's limits, or nil for now.

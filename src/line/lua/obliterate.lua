@@ -17,10 +17,10 @@ local view = {pcall = redis.pcall, call = function(...)
 end}
 local result = bullmq(view, KEYS, theirs)
 if result ~= 0 then return result end
-drop(redis.call('HKEYS', KEY.limits))
-drop(redis.call('ZRANGE', KEY['sleeping-lines'], 0, -1))
-for _, tenant in ipairs(redis.call('ZRANGE', KEY.ready, 0, -1)) do redis.call('DEL', readyJobsKey(tenant)) end
-for _, store in ipairs(redis.call('ZRANGE', KEY.stores, 0, -1)) do redis.call('DEL', store) end
+drop(redis.call('HKEYS', SPACE .. 'limits'))
+drop(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, -1))
+for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, -1)) do redis.call('DEL', readyJobsKey(tenant)) end
+for _, store in ipairs(redis.call('ZRANGE', SPACE .. 'stores', 0, -1)) do redis.call('DEL', store) end
 for _, name in ipairs({'ready', 'shares', 'sleeping-lines', 'deadlines', 'limits', 'limits-until', 'cancelled', 'seq',
-  'sweeper', 'settings', 'stores', 'full'}) do redis.call('DEL', KEY[name]) end
+  'sweeper', 'settings', 'stores', 'full'}) do redis.call('DEL', SPACE .. name) end
 return result

@@ -41,7 +41,7 @@ if not overtaken then isItsTurn = isTurn(lines, place) end
 if isItsTurn then
   heldUntil = rateOpensAt(lines, job[5], true)
   if not heldUntil then
-    if job[5] or next(limited) then startNext(own) end
+    if job[5] or limited then startNext(own) end
     return {-100, slotsSet(own)}
   end
 end
@@ -51,9 +51,9 @@ if type(result) == 'number' and result < 0 then return result end
 redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, tonumber(job[3]) or 0), id)
 redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
 for _, resource in ipairs(resources) do
-  redis.call('ZADD', KEY['sleeping-lines'], 'NX', seq, resource)
+  redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
 end
-if ARGV.deadline then redis.call('ZADD', KEY.deadlines, ARGV.deadline, place) end
+if ARGV.deadline then redis.call('ZADD', SPACE .. 'deadlines', ARGV.deadline, place) end
 -- A start in vain uses no token of a rate limit.
 local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
 if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end

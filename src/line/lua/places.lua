@@ -9,7 +9,7 @@ local places = redis.call('ZRANGE', line, 0, limit)
 local isMarked = places[1] == MARK
 if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
 local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0),
-  isMarked and redis.call('HGET', KEY.limits, ARGV.resource) or '{}'}
+  isMarked and redis.call('HGET', SPACE .. 'limits', ARGV.resource) or '{}'}
 for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then
@@ -25,7 +25,8 @@ for _, place in ipairs(places) do
       if score then state = score / 4096 > nowMs() and 'delayed' or 'due' end
     end
     local timestamp = string.match(place, '(%S+)$')
-    for _, field in ipairs({job.id, timestamp, job.share or '', state}) do found[#found + 1] = field end
+    local share = job.share or redis.call('HGET', job.jobKey, 'redlock:share') or ''
+    for _, field in ipairs({job.id, timestamp, share, state}) do found[#found + 1] = field end
   end
 end
 return found

@@ -3,5 +3,5 @@
   Returns  resources, each with what is set (JSON)
 ]]
 --- @include "keys"
-if not ARGV.resource then return redis.call('HGETALL', KEY.limits) end
-return {ARGV.resource, redis.call('HGET', KEY.limits, ARGV.resource) or '{}'}
+if not ARGV.resource then return redis.call('HGETALL', SPACE .. 'limits') end
+return {ARGV.resource, redis.call('HGET', SPACE .. 'limits', ARGV.resource) or '{}'}

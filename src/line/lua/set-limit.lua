@@ -4,7 +4,7 @@
 -- Sets one kind of limit, or ends it where `entry` is nil; drops what has ended.
 -- Returns when that limit ends, or ''. Of two sleeps the later end counts.
 local function setLimit(resource, kind, entry)
-  local set, first = cjson.decode(redis.call('HGET', KEY.limits, resource) or '{}'), math.huge
+  local set, first = cjson.decode(redis.call('HGET', SPACE .. 'limits', resource) or '{}'), math.huge
   local isAnotherRate = kind == 'rate'
   if kind then
     local before = set[kind] and set[kind]['until']
@@ -19,16 +19,16 @@ local function setLimit(resource, kind, entry)
     else first = math.min(first, ends) end
   end
   if isAnotherRate then redis.call('DEL', SPACE .. 'rate:' .. resource) end -- Its account begins anew.
-  limited[resource] = nil
+  limited = nil
   local line = lineKey(resource)
   if next(set) then
-    redis.call('HSET', KEY.limits, resource, cjson.encode(set))
+    redis.call('HSET', SPACE .. 'limits', resource, cjson.encode(set))
     redis.call('ZADD', line, '-inf', MARK)
   else
-    redis.call('HDEL', KEY.limits, resource)
+    redis.call('HDEL', SPACE .. 'limits', resource)
     redis.call('ZREM', line, MARK)
   end
-  if first < math.huge then redis.call('ZADD', KEY['limits-until'], first, resource)
-  else redis.call('ZREM', KEY['limits-until'], resource) end
+  if first < math.huge then redis.call('ZADD', SPACE .. 'limits-until', first, resource)
+  else redis.call('ZREM', SPACE .. 'limits-until', resource) end
   return entry and entry['until'] or ''
 end

@@ -42,12 +42,12 @@ local function makeReady(id, share, priority, burst)
   if redis.call('ZSCORE', jobs, id) then return end
   local seq = nextSeq()
   redis.call('ZADD', jobs, string.format('%.0f', priority * 0x100000000 + seq % 0x100000000), id)
-  if not redis.call('ZSCORE', KEY.ready, tenant) then
+  if not redis.call('ZSCORE', SPACE .. 'ready', tenant) then
     local time = virtualTime()
     if not time then redis.call('HSET', META, TIME_FIELD, 0) end
-    local used = tonumber(redis.call('ZSCORE', KEY.shares, tenant) or 0)
+    local used = tonumber(redis.call('ZSCORE', SPACE .. 'shares', tenant) or 0)
     -- rule: tenant-comes-back-without-credit
-    redis.call('ZADD', KEY.ready, exactly(math.max(used, time or 0)), tenant)
+    redis.call('ZADD', SPACE .. 'ready', exactly(math.max(used, time or 0)), tenant)
   end
   if burst ~= '' then redis.call('HSET', BASE .. id, 'redlock:burst', burst) end
   redis.call('ZADD', MARKER, 0, '0')
@@ -57,14 +57,14 @@ end
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
 local function charge(share, workedMs)
   local weight, tenant = partsOf(share)
-  redis.call('ZREM', KEY.shares, '')
+  redis.call('ZREM', SPACE .. 'shares', '')
   local time = virtualTime()
   if not time then redis.call('HSET', META, TIME_FIELD, 0) end
-  local used = tonumber(redis.call('ZSCORE', KEY.shares, tenant) or math.max(0, (time or 0) - FORGOTTEN_AFTER_MS))
+  local least = math.max(0, (time or 0) - FORGOTTEN_AFTER_MS)
   -- rule: work-counts-by-weight
-  used = exactly(used + workedMs / weight)
-  redis.call('ZADD', KEY.shares, used, tenant)
-  redis.call('ZADD', KEY.ready, 'XX', used, tenant)
+  local used = exactly((redis.call('ZSCORE', SPACE .. 'shares', tenant) or least) + workedMs / weight)
+  redis.call('ZADD', SPACE .. 'shares', used, tenant)
+  redis.call('ZADD', SPACE .. 'ready', 'XX', used, tenant)
 end
 
 -- Puts the first job of the ready tenant that has used least among the active ones; nil if none is ready.
@@ -72,11 +72,11 @@ local function takeReady()
   local time = virtualTime()
   if not time then return nil end
   for _ = 1, MAX_DEAD do
-    local first = redis.call('ZRANGE', KEY.ready, 0, 0, 'WITHSCORES')
+    local first = redis.call('ZRANGE', SPACE .. 'ready', 0, 0, 'WITHSCORES')
     local tenant, used = first[1], tonumber(first[2])
     if not tenant then
       if redis.call('LLEN', ACTIVE) == 0 then
-        redis.call('DEL', KEY.shares)
+        redis.call('DEL', SPACE .. 'shares')
         redis.call('HDEL', META, TIME_FIELD)
       end
       return nil
@@ -84,16 +84,16 @@ local function takeReady()
     local jobs = redis.call('ZRANGE', readyJobsKey(tenant), 0, 1)
     local id = jobs[1]
     if id then redis.call('ZREM', readyJobsKey(tenant), id) end
-    if not jobs[2] then redis.call('ZREM', KEY.ready, tenant) end
+    if not jobs[2] then redis.call('ZREM', SPACE .. 'ready', tenant) end
     if id and redis.call('ZREM', DELAYED, id) == 1 then
       local weight = partsOf(redis.call('HGET', BASE .. id, 'redlock:share') or '1 ')
       local now = exactly(used + QUANTUM / weight)
-      redis.call('ZADD', KEY.shares, now, tenant)
+      redis.call('ZADD', SPACE .. 'shares', now, tenant)
       -- rule: start-counts-for-its-tenant
-      if jobs[2] then redis.call('ZADD', KEY.ready, now, tenant) end
+      if jobs[2] then redis.call('ZADD', SPACE .. 'ready', now, tenant) end
       if used > time then
         redis.call('HSET', META, TIME_FIELD, exactly(used))
-        redis.call('ZREMRANGEBYSCORE', KEY.shares, '-inf', exactly(used - FORGOTTEN_AFTER_MS))
+        redis.call('ZREMRANGEBYSCORE', SPACE .. 'shares', '-inf', exactly(used - FORGOTTEN_AFTER_MS))
       end
       redis.call('LPUSH', ACTIVE, id)
       return id

@@ -11,38 +11,40 @@
 --- @include "line"
 --- @include "set-limit"
 local limit, isAll = ARGV.most, ARGV.everyMs == nil
-if not isAll and not redis.call('SET', KEY.sweeper, '1', 'NX', 'PX', ARGV.everyMs) then
+if not isAll and not redis.call('SET', SPACE .. 'sweeper', '1', 'NX', 'PX', ARGV.everyMs) then
   return {-1, 0, 0}
 end
-if ARGV.settings and redis.call('HEXISTS', KEY.settings, 'LockedWorker') == 0 then
-  redis.call('HSET', KEY.settings, 'LockedWorker', ARGV.settings)
+if ARGV.settings and redis.call('HEXISTS', SPACE .. 'settings', 'LockedWorker') == 0 then
+  redis.call('HSET', SPACE .. 'settings', 'LockedWorker', ARGV.settings)
 end
 local sweepNumber = nextSeq()
 local function linesBetween(from, to, most)
-  return redis.call('ZRANGEBYSCORE', KEY['sleeping-lines'], from, to, 'LIMIT', 0, most)
+  return redis.call('ZRANGEBYSCORE', SPACE .. 'sleeping-lines', from, to, 'LIMIT', 0, most)
 end
 local due = isAll and '+inf' or string.format('%.0f', limitRules().CLOSED + nowMs())
 local lines = linesBetween(limitRules().CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
 local before = ARGV.before or limitRules().CLOSED_TEXT
 for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
 local function sweepLine(resource)
-  if not isAll then redis.call('ZADD', KEY['sleeping-lines'], 'XX', sweepNumber, resource) end
+  if not isAll then redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', sweepNumber, resource) end
   local heads, slots, limits = headsOf(resource)
   wakeAll(heads, limits, false, '')
-  if isAll then redis.call('ZADD', KEY['sleeping-lines'], 'XX', sweepNumber, resource) end
+  if isAll then redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', sweepNumber, resource) end
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
   -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
-  local isRated = heads[1] and (heads[1].rate or limits and limits.rate)
-  if places <= (isRated and math.min(slots, 1) or slots) then redis.call('ZREM', KEY['sleeping-lines'], resource) end
+  local first = heads[1]
+  local isRated = limits and limits.rate or first and redis.call('HEXISTS', first.jobKey, 'redlock:rate') == 1
+  if isRated then slots = math.min(slots, 1) end
+  if places <= slots then redis.call('ZREM', SPACE .. 'sleeping-lines', resource) end
 end
 for _, resource in ipairs(lines) do sweepLine(resource) end
-local ended = redis.call('ZRANGEBYSCORE', KEY['limits-until'], '-inf', nowMs(), 'LIMIT', 0, limit)
+local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
 for _, resource in ipairs(ended) do
   setLimit(resource)
   sweepLine(resource)
 end
-for _, place in ipairs(redis.call('ZRANGEBYSCORE', KEY.deadlines, '-inf', nowMs(), 'LIMIT', 0, limit)) do
-  redis.call('ZREM', KEY.deadlines, place)
+for _, place in ipairs(redis.call('ZRANGEBYSCORE', SPACE .. 'deadlines', '-inf', nowMs(), 'LIMIT', 0, limit)) do
+  redis.call('ZREM', SPACE .. 'deadlines', place)
   local job = jobAt(place)
   if job and job.asleep then
     job.lines = '[]' -- Its turn does not matter: it is too late.

@@ -3,12 +3,12 @@
 ]]
 -- Where all have the same error, it is that of the call: clients look at such errors, for example after
 -- a failover.
-local function together(jobs, run)
+local function together(count, run)
   local replies, errors, areSame = {}, 0, true
   local first
-  for i, job in ipairs(jobs) do
+  for i = 1, count do
     -- rule: error-of-one-job-harms-no-other
-    local isDone, reply = pcall(run, job, i)
+    local isDone, reply = pcall(run, i)
     if not isDone then
       local message = type(reply) == 'table' and reply.err or tostring(reply)
       first = first or message
@@ -17,6 +17,6 @@ local function together(jobs, run)
     end
     replies[i] = reply
   end
-  if errors == #jobs and areSame then return redis.error_reply(first) end
+  if errors == count and areSame then return redis.error_reply(first) end
   return replies
 end

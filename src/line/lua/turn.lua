@@ -2,83 +2,89 @@
   A job that BullMQ gives to a worker: what BullMQ's scripts see meanwhile, and what the worker is told
   of the job's turn.
 ]]
--- BullMQ's scripts with a job's places: a job that BullMQ puts among the waiting ones, because its
--- delay or its children have ended, takes its places now. Behind the jobs that wait, BullMQ is given
--- a job that is ready.
--- `next` is a sleeping job that is about to be given to the worker, unless a job that may stand before
--- it joins a line.
-local charged, ready = {}, {}
-local function joining()
-  local view = {pcall = redis.pcall}
-  function view.join(id)
-    local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
-      'redlock:share', 'priority')
-    if not job[1] then return end
-    view.next = nil
-    local score = job[3] or nextSeq()
-    for _, resource in ipairs(resourcesOf(job[1])) do
-      redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
+-- A sleeping job that is about to be given to the worker, unless a job that may stand before it joins
+-- a line; and whether it was.
+local upNext, isTaken = nil, false
+-- Jobs that are ready and that BullMQ is about to change, by their key; 'charged': its start has counted.
+local readyJobs
+
+-- A job that BullMQ puts among the waiting ones, because its delay or its children have ended, takes its
+-- places now.
+local function join(id)
+  local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
+    'redlock:share', 'priority')
+  if not job[1] then return end
+  upNext = nil
+  local score = job[3] or nextSeq()
+  for _, resource in ipairs(resourcesOf(job[1])) do
+    redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
+  end
+  return job
+end
+
+-- Whether the job has a share, and so does not go among the jobs that wait.
+local function joinsAsReady(id)
+  local job = join(id)
+  if not job or not job[4] then return false end
+  local jobKey, priority = BASE .. id, tonumber(job[5]) or 0
+  readyJobs = readyJobs or {}
+  readyJobs[jobKey] = 'uncharged'
+  redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
+  redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
+  redis.call('HDEL', jobKey, 'redlock:held')
+  if isTurn(job[1], placeOf(id, job[2])) then shareRules().makeReady(id, job[4], priority, '') end
+  return true
+end
+
+-- What BullMQ's scripts call in place of `redis.call`. Behind the jobs that wait, BullMQ is given a job
+-- that is ready.
+local function seen(...)
+  local command, key, first, second = ...
+  if upNext and key == upNext.jobKey then
+    -- Its hash was read, and is written once.
+    local fields = upNext.fields
+    local n = #fields
+    if command == 'HMSET' then
+      local starts = (upNext.ats or 0) + 1 .. ''
+      fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'delay', '0', 'ats', starts
+      fields[n + 5], fields[n + 6], fields[n + 7], fields[n + 8] = select(3, ...)
+      return redis.call('HMSET', key, 'delay', '0', 'ats', starts, select(3, ...))
+    elseif command == 'HINCRBY' and first == 'ats' then return 0
+    elseif command == 'HGETALL' then return fields end
+  elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
+    if joinsAsReady(first) then return 0 end
+  elseif command == 'ZADD' then
+    if key == PRIORITIZED and joinsAsReady(second) then return 0 end
+    if key == MARKER and isTaken then return 0 end -- See `finish`.
+  elseif command == 'HSET' and first == 'delay' and readyJobs and readyJobs[key] == 'uncharged' then return 0
+  elseif command == 'RPOPLPUSH' and key == WAIT then
+    local id = redis.call(...)
+    if id then return id end
+    id = redis.call('HEXISTS', META, TIME_FIELD) == 1 and shareRules().takeReady()
+    if id then
+      readyJobs = readyJobs or {}
+      readyJobs[BASE .. id] = 'charged'
     end
-    return job
+    return id or false
+  elseif command == 'HMSET' and readyJobs and readyJobs[key] == 'charged' then
+    return redis.call('HMSET', key, 'delay', '0', select(3, ...))
   end
-  -- Whether the job has a share, and so does not go among the jobs that wait.
-  local function joinsAsReady(id)
-    local job = view.join(id)
-    if not job or not job[4] then return false end
-    local jobKey, priority = BASE .. id, tonumber(job[5]) or 0
-    ready[jobKey] = true
-    redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
-    redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
-    redis.call('HDEL', jobKey, 'redlock:held')
-    if isTurn(job[1], placeOf(id, job[2])) then shareRules().makeReady(id, job[4], priority, '') end
-    return true
-  end
-  function view.call(...)
-    local command, key, first, second = ...
-    local next = view.next
-    if next and key == next.jobKey then
-      local fields = next.fields
-      local n = #fields
-      if command == 'HMSET' then
-        fields[n + 1], fields[n + 2] = 'delay', '0'
-        fields[n + 3], fields[n + 4], fields[n + 5], fields[n + 6] = select(3, ...)
-        return redis.call('HMSET', key, 'delay', '0', select(3, ...))
-      elseif command == 'HGETALL' then
-        fields[n + 1], fields[n + 2] = 'ats', (next.ats or 0) + 1 .. ''
-        return fields
-      end
-    elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
-      if joinsAsReady(first) then return 0 end
-    elseif command == 'ZADD' then
-      if key == PRIORITIZED and joinsAsReady(second) then return 0 end
-      if key == MARKER and view.isTaken then return 0 end -- See `finish`.
-    elseif command == 'HSET' and ready[key] and first == 'delay' then return 0
-    elseif command == 'RPOPLPUSH' and key == WAIT then
-      local id = redis.call(...)
-      if id then return id end
-      id = redis.call('HEXISTS', META, TIME_FIELD) == 1 and shareRules().takeReady()
-      if id then charged[BASE .. id] = true end
-      return id or false
-    elseif command == 'HMSET' and charged[key] then
-      return redis.call('HMSET', key, 'delay', '0', select(3, ...))
-    end
-    return redis.call(...)
-  end
-  return view
+  return redis.call(...)
 end
 
 -- The slots of a resource of a job that may start, where they are set, or its line's jobs were added
 -- with some.
 local function slotsIn(job, resource)
-  local limits = limited[resource]
+  local limits = limited and limited[resource]
   if limits and limits.areSet then return limits.slots end
-  if lineSlots[resource] == nil then return slotsOf(job, resource) end
-  return lineSlots[resource] or nil
+  local own = lineSlots and lineSlots[resource]
+  if own == nil then return slotsOf(job, resource) end
+  return own or nil
 end
 
 -- The same for all of its resources: a number, JSON of them by resource, or ''.
 local function slotsSet(job)
-  if not (job.slots or next(limited) or next(lineSlots)) then return '' end
+  if not (job.slots or limited or lineSlots) then return '' end
   local set, only, count = {}, nil, 0
   for _, resource in ipairs(resourcesOf(job.lines)) do
     count, only = count + 1, slotsIn(job, resource)
@@ -102,7 +108,7 @@ end
 -- `taken`: the job, where it slept, and `burst` of its line.
 local function withTurn(result, taken, burst)
   if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
-  local job, turn = taken or woken[BASE .. result[2]], 'woken'
+  local job, turn = taken or woken and woken[BASE .. result[2]], 'woken'
   if not job then
     job, turn = jobOf(result[2], result[1]), 'none'
     if job.held then redis.call('HDEL', job.jobKey, 'redlock:held') end
@@ -113,9 +119,9 @@ local function withTurn(result, taken, burst)
   end
   if turn == 'yes' or turn == 'woken' then
     if rateOpensAt(job.lines, job.rate, true) then turn = 'no'
-    elseif job.rate or next(limited) then startNext(job) end
+    elseif job.rate or limited then startNext(job) end
   end
-  local chargedMs = charged[job.jobKey] and shareRules().QUANTUM or 0
+  local chargedMs = readyJobs and readyJobs[job.jobKey] == 'charged' and shareRules().QUANTUM or 0
   if chargedMs > 0 and turn == 'no' then
     shareRules().charge(job.share, -chargedMs)
     chargedMs = 0

@@ -2,4 +2,4 @@
   ARGV  base · id: of a job
 ]]
 --- @include "keys"
-return redis.call('HDEL', KEY.cancelled, ARGV.id)
+return redis.call('HDEL', SPACE .. 'cancelled', ARGV.id)

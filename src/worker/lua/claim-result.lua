@@ -13,9 +13,9 @@ if seen[1] and tonumber(seen[1]) > tonumber(ARGV.fencingToken) then return {'sta
 if not mayTake(seen[2]) then redis.call('HDEL', store, 'value:result') end
 local fields = redis.call('HGETALL', store)
 -- rule: who-reads-claims
-redis.call('HSET', store, 'fencingToken', ARGV.fencingToken, 'began', redis.call('GET', KEY.seq) or 0)
+redis.call('HSET', store, 'fencingToken', ARGV.fencingToken, 'began', redis.call('GET', SPACE .. 'seq') or 0)
 redis.call('PEXPIRE', store, ARGV.ttlMs)
 local nowMs = redis.call('TIME')[1] * 1000
-redis.call('ZREMRANGEBYSCORE', KEY.stores, '-inf', nowMs)
-redis.call('ZADD', KEY.stores, nowMs + ARGV.ttlMs + 1000, store)
+redis.call('ZREMRANGEBYSCORE', SPACE .. 'stores', '-inf', nowMs)
+redis.call('ZADD', SPACE .. 'stores', nowMs + ARGV.ttlMs + 1000, store)
 return {'kept', fields}

@@ -2,5 +2,5 @@
   ARGV  base · store
 ]]
 --- @include "line/lua/keys"
-redis.call('ZREM', KEY.stores, ARGV.store)
+redis.call('ZREM', SPACE .. 'stores', ARGV.store)
 return redis.call('DEL', ARGV.store)
