@@ -252,11 +252,10 @@ describe('a batch', () => {
     const queue = openQueue()
     await queue.addBulk(jobs(3, 'a', { attempts: 5 }))
     const ends: AbortSignal[] = []
-    let release = (): void => undefined
-    const waiting = new Promise<void>((resolve) => (release = resolve))
+    const wait = fixture.gate()
     await work({ size: 3 }, async (batch, lease) => {
       ends.push(lease.signal)
-      await waiting
+      await wait.passed
       return Promise.allSettled(
         batch.map(({ data: { nr } }) =>
           nr === 1 ? Promise.reject(new Error('declined')) : Promise.resolve(nr),
@@ -267,7 +266,7 @@ describe('a batch', () => {
     const second = (await queue.getActive()).find(({ data }) => data.nr === 1)
     const cancelling = queue.cancel(second?.id ?? '', { reason: 'left' })
     await delay(1_500)
-    release()
+    wait.open()
     await cancelling
     await until('all have ended', async () => (await queue.getCompletedCount()) === 2)
     expect(ends[0]?.aborted).toBe(false)

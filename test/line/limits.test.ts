@@ -108,17 +108,14 @@ async function leftovers(): Promise<readonly string[]> {
 describe('a paused resource', () => {
   test('starts no job while others run; running jobs finish; it continues in order', async () => {
     const queue = makeQueue()
-    let open = (): void => undefined
-    const gate = new Promise<void>((resolve) => {
-      open = resolve
-    })
-    const seen = await work({}, ({ data }) => (data.nr === 0 ? gate : pause(1)))
+    const gate = fixture.gate()
+    const seen = await work({}, ({ data }) => (data.nr === 0 ? gate.passed : pause(1)))
     await queue.addBulk(jobs('a', 0, 1, 2))
     await until('the first runs', () => seen.started.length === 1)
     await queue.pauseResource('a', { reason: 'migration', by: 'ops' })
     await queue.addBulk([...jobs('a', 3), ...jobs('b', 10, 11)])
     await until('the others ran', () => seen.ended.length === 2)
-    open()
+    gate.open()
     await until('the running one has finished', () => seen.ended.includes(0))
     await pause(300)
     expect(seen.ended).toEqual([10, 11, 0])
@@ -501,11 +498,8 @@ describe('cancel', () => {
 
   test('says of each job what became of it', async () => {
     const queue = makeQueue()
-    let end = (): void => undefined
-    const isEnded = new Promise<void>((resolve) => {
-      end = resolve
-    })
-    const seen = await work({}, ({ data }) => (data.nr === 2 ? isEnded : pause(1)))
+    const end = fixture.gate()
+    const seen = await work({}, ({ data }) => (data.nr === 2 ? end.passed : pause(1)))
     const [first] = await queue.addBulk(jobs('a', 1))
     await until('it ran', async () => (await queue.getCompletedCount()) === 1)
     expect(await queue.cancel(first?.id ?? '')).toEqual([{ jobId: first?.id, outcome: 'finished' }])
@@ -521,7 +515,7 @@ describe('cancel', () => {
         .join()
         .includes('again'),
     )
-    end()
+    end.open()
     expect(await cancelling).toEqual([{ jobId: id, outcome: 'completed' }])
     const delayed = await queue.add('call', { customer: 'b', nr: 3 }, { delay: 60_000 })
     expect(await queue.cancel(delayed.id ?? '')).toEqual([{ jobId: delayed.id, outcome: 'failed' }])

@@ -518,17 +518,10 @@ describe('inspect and why', () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock({ owner: 'web-3:4121' })
     let running = 0
-    let finish: () => void = () => undefined
-    const mayFinish = new Promise<void>((resolve) => {
-      finish = resolve
-    })
+    const finish = fixture.gate()
     const worker = work(redlock, async () => {
       running++
-      await mayFinish
-    })
-    fixture.defer(() => {
-      finish()
-      return Promise.resolve()
+      await finish.passed
     })
     const [first, second, third] = await queue.addBulk(many(3))
     await until('the first runs', () => running === 1)
@@ -545,7 +538,7 @@ describe('inspect and why', () => {
     expect(await worker.why(first?.id ?? '')).toMatch(/is being processed/)
     expect(await worker.why(third?.id ?? '')).toMatch(/its turn: 2 ahead of it/)
     expect(await worker.why('404')).toMatch(/There is no job 404/)
-    finish()
+    finish.open()
     await allDone(queue, 3)
     // The last job is done a moment before its lease is released, which would last for longer.
     const holder = async (): Promise<unknown> => (await redlock.inspect('report:delta')).holder

@@ -85,16 +85,12 @@ describe('the job under a lease', () => {
     fixture.defer(() => locked.close())
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'other')
-    let finish = (): void => undefined
-    const finished = new Promise<void>((resolve) => (finish = resolve))
-    const worker = new LockedWorker<{ customer: number }>(queue, () => finished, {
+    const { passed } = fixture.gate()
+    const worker = new LockedWorker<{ customer: number }>(queue, () => passed, {
       ...{ connection, redlock },
       resource: ({ data }) => resource(data),
     })
-    fixture.defer(async () => {
-      finish()
-      await worker.close()
-    })
+    fixture.defer(() => worker.close())
     const before = Date.now()
     const job = await locked.add('post', { customer: 42 })
     await until('it runs', () => job.isActive())
