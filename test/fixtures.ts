@@ -9,6 +9,11 @@ import { Redlock, type Lease, type RedlockOptions, silentLogger } from '../src/i
 import { startFleet, type Fleet, type TestServer } from '../src/testing/index.ts'
 import { undisturbed } from './support/undisturbed.ts'
 
+/** A third of it is left for a machine that stands still, also where a lease is just renewed. */
+const LEASE_MS = 6_000
+/** Of each Redlock of a fixture, and of the processes beside it. */
+export const MAX_LEASE_MS = 8_000
+
 export interface Fixture {
   readonly fleet: Fleet
   /** Started, bootstrapped, closed after the test. */
@@ -83,11 +88,11 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     },
     undisturbed: (run) => undisturbed({ bystander: started().queue, clear }, run),
     async redlock(overrides = {}) {
-      const { leaseMs = 2_000 } = overrides
+      const { leaseMs = LEASE_MS } = overrides
       const redlock = new Redlock({
         masters: started().urls,
         leaseMs,
-        maxLeaseMs: 3_000,
+        maxLeaseMs: MAX_LEASE_MS,
         // Test files run beside each other: a healthy master may answer late.
         masterTimeoutMs: Math.ceil(leaseMs / 4),
         namespace,
@@ -144,7 +149,7 @@ export async function granted(
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  limitMs = 15_000,
+  limitMs = 60_000,
 ): Promise<void> {
   const deadline = performance.now() + limitMs
   while (!(await condition())) {

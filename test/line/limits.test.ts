@@ -302,49 +302,51 @@ describe('slots that are set', () => {
     expect(await leftovers()).toEqual([])
   })
 
-  test('end by themselves, and the base counts again', async () => {
-    const queue = makeQueue({ slots: 3 })
-    const seen = await work({ slots: 3, concurrency: 6 }, () => pause(20))
-    const endsAt = Date.now() + 600
-    await queue.setSlots('a', 1, { until: endsAt })
-    await queue.addBulk(jobs('a', ...upTo(80)))
-    await until('all ran', () => seen.ended.length === 80)
-    expect(firstWith(seen, 2)).toBeGreaterThanOrEqual(endsAt)
-    expect(seen.most).toBe(3)
-    await until('nothing is left', async () => (await leftovers()).length === 0)
-  })
+  test('end by themselves, and the base counts again', () =>
+    fixture.undisturbed(async () => {
+      const queue = makeQueue({ slots: 3 })
+      const seen = await work({ slots: 3, concurrency: 6 }, () => pause(20))
+      const endsAt = Date.now() + 600
+      await queue.setSlots('a', 1, { until: endsAt })
+      await queue.addBulk(jobs('a', ...upTo(80)))
+      await until('all ran', () => seen.ended.length === 80)
+      expect(firstWith(seen, 2)).toBeGreaterThanOrEqual(endsAt)
+      expect(seen.most).toBe(3)
+      await until('nothing is left', async () => (await leftovers()).length === 0)
+    }))
 })
 
 describe('slots as a function of the job', () => {
-  test('each line has those of its first job; workers need no setting', async () => {
-    const queue = makeQueue({ slots: ({ customer }) => (customer === 'a' ? 3 : 1) })
-    const most = new Map<string, number>()
-    const running = new Map<string, number>()
-    const seen = await work({ concurrency: 12 }, async ({ data: { customer } }) => {
-      running.set(customer, (running.get(customer) ?? 0) + 1)
-      most.set(customer, Math.max(most.get(customer) ?? 0, running.get(customer) ?? 0))
-      await pause(20)
-      running.set(customer, (running.get(customer) ?? 0) - 1)
-    })
-    const errors: Error[] = []
-    queue.on('error', (error) => errors.push(error))
-    await queue.addBulk([...jobs('a', ...upTo(40)), ...jobs('b', ...upTo(10))])
-    await until('all ran', () => seen.ended.length === 50)
-    expect(Object.fromEntries(most)).toEqual({ a: 3, b: 1 })
-    expect(seen.requeued).toEqual([])
-    expect(errors).toEqual([])
-    await queue.setSlots('a', 1)
-    most.clear()
-    await queue.addBulk(jobs('a', ...upTo(10)))
-    await until('all ran', () => seen.ended.length === 60)
-    expect(most.get('a')).toBe(1)
-    await queue.resetSlots('a')
-    await queue.addBulk(jobs('a', ...upTo(20)))
-    await until('all ran', () => seen.ended.length === 80)
-    expect(most.get('a')).toBe(3)
-    await expect(makeQueue({ slots: () => 0 }).addBulk(jobs('a', 1))).rejects.toThrow(/slots/)
-    expect(await leftovers()).toEqual([])
-  })
+  test('each line has those of its first job; workers need no setting', () =>
+    fixture.undisturbed(async () => {
+      const queue = makeQueue({ slots: ({ customer }) => (customer === 'a' ? 3 : 1) })
+      const most = new Map<string, number>()
+      const running = new Map<string, number>()
+      const seen = await work({ concurrency: 12 }, async ({ data: { customer } }) => {
+        running.set(customer, (running.get(customer) ?? 0) + 1)
+        most.set(customer, Math.max(most.get(customer) ?? 0, running.get(customer) ?? 0))
+        await pause(20)
+        running.set(customer, (running.get(customer) ?? 0) - 1)
+      })
+      const errors: Error[] = []
+      queue.on('error', (error) => errors.push(error))
+      await queue.addBulk([...jobs('a', ...upTo(40)), ...jobs('b', ...upTo(10))])
+      await until('all ran', () => seen.ended.length === 50)
+      expect(Object.fromEntries(most)).toEqual({ a: 3, b: 1 })
+      expect(seen.requeued).toEqual([])
+      expect(errors).toEqual([])
+      await queue.setSlots('a', 1)
+      most.clear()
+      await queue.addBulk(jobs('a', ...upTo(10)))
+      await until('all ran', () => seen.ended.length === 60)
+      expect(most.get('a')).toBe(1)
+      await queue.resetSlots('a')
+      await queue.addBulk(jobs('a', ...upTo(20)))
+      await until('all ran', () => seen.ended.length === 80)
+      expect(most.get('a')).toBe(3)
+      await expect(makeQueue({ slots: () => 0 }).addBulk(jobs('a', 1))).rejects.toThrow(/slots/)
+      expect(await leftovers()).toEqual([])
+    }))
 })
 
 const countedStarts = (resource: string): Promise<readonly number[]> =>
@@ -356,22 +358,23 @@ const SLEEP_MS = 1_000
 describe('a rate', () => {
   const rate = { limit: 50, perMs: 1_000, burst: 5 }
 
-  test('is used up to its end and never exceeded', async () => {
-    const queue = makeQueue({ rate: () => rate })
-    const seen = await work()
-    const counted = await countedStarts('a')
-    const startedAt = Date.now()
-    await queue.addBulk([...jobs('a', ...upTo(105)), ...jobs('b', ...upTo(20))])
-    await until('all ran', () => seen.ended.length === 125)
-    expect(counted).toHaveLength(105)
-    expect(tooEarly(counted, 50, 1_000, 5)).toBe(0)
-    expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
-    const tookMs = Math.max(...counted) - startedAt
-    expect(tookMs).toBeGreaterThan(1_900)
-    expect(tookMs).toBeLessThan(10_000) // Two seconds, on a machine that does nothing else.
-    expect(seen.requeued).toEqual([])
-    await until('nothing is left', async () => (await leftovers()).length === 0)
-  })
+  test('is used up to its end and never exceeded', () =>
+    fixture.undisturbed(async () => {
+      const queue = makeQueue({ rate: () => rate })
+      const seen = await work()
+      const counted = await countedStarts('a')
+      const startedAt = Date.now()
+      await queue.addBulk([...jobs('a', ...upTo(105)), ...jobs('b', ...upTo(20))])
+      await until('all ran', () => seen.ended.length === 125)
+      expect(counted).toHaveLength(105)
+      expect(tooEarly(counted, 50, 1_000, 5)).toBe(0)
+      expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
+      const tookMs = Math.max(...counted) - startedAt
+      expect(tookMs).toBeGreaterThan(1_900)
+      expect(tookMs).toBeLessThan(10_000) // Two seconds, on a machine that does nothing else.
+      expect(seen.requeued).toEqual([])
+      await until('nothing is left', async () => (await leftovers()).length === 0)
+    }))
 
   test('counts the cost of each job', async () => {
     const queue = makeQueue({ rate: ({ nr }) => ({ ...rate, burst: 1, cost: nr === 1 ? 10 : 1 }) })

@@ -133,10 +133,10 @@ describe.skipIf(program === undefined)('in Chromium', () => {
         'report:2026-11',
       ),
     )
-    const row = await page.locator('#leases tr', { hasText: 'customer:42' }).innerText()
-    expect(row).toMatch(
-      /held\s+worker-1:4711 \(.{6}…\)\s+invoices \d+, for [\d.]+ m?s\s+[\d.]+ s\s+5 of 5\s+\d{16}/,
-    )
+    const row = page.locator('#leases tr', { hasText: 'customer:42' })
+    const whole =
+      /held\s+worker-1:4711 \(.{6}…\)\s+invoices \d+, for [\d.]+ (?:ms|s|min)\s+[\d.]+ s\s+5 of 5\s+\d{16}/
+    await until('all of it is known', async () => whole.test(await row.innerText()))
     const line = page.locator('#lines tr', { hasText: 'customer:42' })
     await line.getByText('is running').waitFor()
     expect(await line.innerText()).toContain('(waiting) waits for its turn: 1 ahead of it')
