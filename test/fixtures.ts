@@ -3,10 +3,16 @@
  * test.
  */
 import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { Redlock, type Lease, type RedlockOptions, silentLogger } from '../src/index.ts'
-import { startFleet, type Fleet } from '../src/testing/index.ts'
+import { startFleet, type Fleet, type TestServer } from '../src/testing/index.ts'
 import { undisturbed } from './support/undisturbed.ts'
+
+/** A third of it is left for a machine that stands still, also where a lease is just renewed. */
+const LEASE_MS = 6_000
+/** Of each Redlock of a fixture, and of the processes beside it. */
+export const MAX_LEASE_MS = 8_000
 
 export interface Fixture {
   readonly fleet: Fleet
@@ -16,18 +22,31 @@ export interface Fixture {
   readonly namespace: string
   /** Closed after the test, in reverse order. */
   defer(close: () => unknown): void
+  /** What the test's jobs wait for. Opened after the test at the latest, before anything closes. */
+  gate(): Gate
   /** Runs a case again that failed while the machine stood still: {@link undisturbed}. */
   undisturbed<T>(run: () => Promise<T>): Promise<T>
 }
+
+export interface Gate {
+  readonly passed: Promise<void>
+  open(): void
+}
+
+/** What closes no sooner is reported, and the others are closed. */
+const CLOSE_LIMIT_MS = 30_000
 
 export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixture {
   let fleet: Fleet | undefined
   let namespace = ''
   const closers: (() => unknown)[] = []
+  const gates: Gate[] = []
   const started = (): Fleet => {
     if (fleet === undefined) throw new Error('the fleet is started in beforeAll')
     return fleet
   }
+  const servers = (): readonly TestServer[] =>
+    fleet === undefined ? [] : [...fleet.masters, ...(options.queue === false ? [] : [fleet.queue])]
   const fresh = (): void => {
     namespace = `t${randomBytes(5).toString('hex')}`
   }
@@ -35,11 +54,16 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     fleet = await startFleet(options)
     fresh()
   })
+  /** A test that failed half-way must not take the next one with it. */
   const clear = async (): Promise<void> => {
-    for (const close of closers.splice(0).reverse()) await close()
-    // A test that failed half-way must not take the next one with it.
-    for (const server of fleet?.masters ?? []) if (!server.running) await server.restart()
+    const closing = closers.splice(0).reverse()
     fresh()
+    for (const gate of gates.splice(0)) gate.open()
+    // First the servers: what closes waits for a master that is away.
+    for (const server of servers()) await (server.running ? server.thaw() : server.restart())
+    const failures: unknown[] = []
+    for (const close of closing) await inTime(close).catch((error: unknown) => failures.push(error))
+    if (failures.length > 0) throw failures[0]
   }
   afterEach(clear)
   afterAll(async () => {
@@ -53,13 +77,22 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       return namespace
     },
     defer: (close) => closers.push(close),
+    gate() {
+      let open = (): void => undefined
+      const passed = new Promise<void>((resolve) => {
+        open = resolve
+      })
+      const gate = { passed, open }
+      gates.push(gate)
+      return gate
+    },
     undisturbed: (run) => undisturbed({ bystander: started().queue, clear }, run),
     async redlock(overrides = {}) {
-      const { leaseMs = 2_000 } = overrides
+      const { leaseMs = LEASE_MS } = overrides
       const redlock = new Redlock({
         masters: started().urls,
         leaseMs,
-        maxLeaseMs: 3_000,
+        maxLeaseMs: MAX_LEASE_MS,
         // Test files run beside each other: a healthy master may answer late.
         masterTimeoutMs: Math.ceil(leaseMs / 4),
         namespace,
@@ -74,6 +107,19 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       }
       return redlock
     },
+  }
+}
+
+async function inTime(close: () => unknown): Promise<void> {
+  const closed = new AbortController()
+  const late = delay(CLOSE_LIMIT_MS, undefined, closed).then(
+    () => Promise.reject(new Error(`not closed within ${CLOSE_LIMIT_MS} ms: ${close.toString()}`)),
+    () => undefined, // It was closed before.
+  )
+  try {
+    await Promise.race([close(), late])
+  } finally {
+    closed.abort()
   }
 }
 
@@ -103,7 +149,7 @@ export async function granted(
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  limitMs = 15_000,
+  limitMs = 60_000,
 ): Promise<void> {
   const deadline = performance.now() + limitMs
   while (!(await condition())) {

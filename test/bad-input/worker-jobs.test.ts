@@ -144,7 +144,7 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
   expect(jobs.ran).toEqual([])
 
   await Promise.all(harness.proxies.map((proxy) => proxy.pass()))
-  await until('all are done', async () => (await jobs.queue.getCompletedCount()) === 3, 15_000)
+  await until('all are done', async () => (await jobs.queue.getCompletedCount()) === 3)
   const done = await Promise.all(added.map(({ id = '' }) => jobs.queue.getJob(id)))
   expect(done.map((job) => job?.attemptsMade)).toEqual([1, 1, 1])
   expect(jobs.ran).toHaveLength(3)
@@ -166,7 +166,7 @@ it('a queue whose Redis does not answer: the worker reports it, and continues wh
   worker.on('error', (error) => errors.push(error))
   const said = (): Error | undefined =>
     errors.find((error) => error instanceof QueueUnreachableError)
-  await until('it is said', () => said() !== undefined, 12_000)
+  await until('it is said', () => said() !== undefined)
   expect(said()?.message).toContain(
     `The Redis of queue \`${harness.namespace}\` has not answered for`,
   )
@@ -192,7 +192,7 @@ it('a queue whose Redis speaks no TLS: the worker says what to write', async () 
   worker.on('error', (error) => errors.push(error))
   const said = (): Error | undefined =>
     errors.find((error) => error instanceof QueueUnreachableError)
-  await until('it is said', () => said() !== undefined, 12_000)
+  await until('it is said', () => said() !== undefined)
   expect(said()?.message).toContain('the server speaks no TLS on this port: use `redis://`')
   await worker.close()
 })

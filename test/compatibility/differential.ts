@@ -22,7 +22,6 @@ const MARGIN_MS = 250
 const MEASUREMENTS = 3
 /** The machine of a test may be busy; a master that is late is none that is away. */
 const MASTER_TIMEOUT_MS = 1_000
-const limits = { timeout: 60_000 }
 
 let fleet: Fleet | undefined
 let servers: Servers | undefined
@@ -65,7 +64,7 @@ export function differs(
 
 /** Works with BullMQ; ours throws an error that says what to do instead. */
 export function refused(title: string, scenario: Scenario, message: RegExp): void {
-  test.concurrent(title, limits, async () => {
+  test.concurrent(title, async () => {
     expect(await factsOf('bullmq', scenario)).not.toHaveProperty('threw')
     expect(await factsOf('ours', scenario)).toEqual({
       threw: expect.stringMatching(message) as string,
@@ -75,7 +74,7 @@ export function refused(title: string, scenario: Scenario, message: RegExp): voi
 
 /** What BullMQ has no counterpart for. */
 export function ours(title: string, scenario: Scenario, expected: Facts): void {
-  test.concurrent(title, limits, async () => {
+  test.concurrent(title, async () => {
     expect(await factsOf('ours', scenario)).toEqual(expected)
   })
 }
@@ -91,7 +90,7 @@ export function differsAlone(
   scenario: Scenario,
   expected: { readonly bullmq: Facts; readonly ours: Facts },
 ): void {
-  test(title, limits, async () => {
+  test(title, async () => {
     const bullmq = await factsOf('bullmq', scenario)
     expect({ bullmq, ours: await factsOf('ours', scenario) }).toEqual(expected)
   })
@@ -102,7 +101,7 @@ export function differsAlone(
  * busy.
  */
 export function sameAndAsSoon(title: string, scenario: Scenario, expected: Facts): void {
-  test(title, limits, async () => {
+  test(title, async () => {
     for (let measurement = 1; ; measurement++) {
       const { gapMs: theirs, ...bullmq } = await factsOf('bullmq', scenario)
       const { gapMs, ...found } = await factsOf('ours', scenario)
@@ -119,7 +118,7 @@ function compare(
   scenario: Scenario,
   expected: { readonly bullmq: Facts; readonly ours: Facts },
 ): void {
-  test.concurrent(title, limits, async () => {
+  test.concurrent(title, async () => {
     if (servers === undefined) throw new Error('useSides() was not called in this file')
     // A machine that stands still for as long renews no lock of a job.
     const premise = { bystander: servers.connection, stallMs: MARGIN_MS }

@@ -15,6 +15,7 @@ export interface VersionSetup {
   readonly connection: { readonly host: string; readonly port: number }
   readonly masters: readonly string[]
   readonly namespace: string
+  readonly maxLeaseMs: number
   readonly queueName: string
 }
 
@@ -39,17 +40,17 @@ interface Work {
 }
 
 /** Ten places that hold up a line cost more than that. */
-const SOON_MS = 10_000
+const SOON_MS = 30_000
 const CUSTOMERS = ['a', 'b', 'c', 'd']
 
-const { task, connection, masters, namespace, queueName } = JSON.parse(
+const { task, connection, masters, namespace, maxLeaseMs, queueName } = JSON.parse(
   process.argv[2] ?? '',
 ) as VersionSetup
 const redlock = new Redlock({
   masters,
   namespace,
-  leaseMs: 2_000,
-  maxLeaseMs: 3_000,
+  leaseMs: maxLeaseMs,
+  maxLeaseMs,
   masterTimeoutMs: 1_000,
   logger: silentLogger,
 })

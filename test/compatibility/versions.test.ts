@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { useFleet } from '../fixtures.ts'
+import { MAX_LEASE_MS, useFleet } from '../fixtures.ts'
 import { ROWS } from './rows.ts'
 import { publicSurface } from './surface.ts'
 import type { VersionFacts, VersionSetup } from './version-child.ts'
@@ -15,7 +15,7 @@ import { installed, knownVersions, projectWith } from './versions.ts'
 const fixture = useFleet({ masters: 3 })
 /** The first time, a version has to be installed. */
 const limits = { timeout: 240_000 }
-const CHILD_LIMIT_MS = 60_000
+const CHILD_LIMIT_MS = 120_000
 
 const known = await knownVersions()
 const inRange = known.filter((version) => version.startsWith('6.'))
@@ -32,6 +32,7 @@ async function inProcess(version: string, task: VersionSetup['task']): Promise<u
     connection: { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port },
     masters: fixture.fleet.urls,
     namespace: fixture.namespace,
+    maxLeaseMs: MAX_LEASE_MS,
     queueName: `q${version.replaceAll('.', '-')}`,
   }
   const { stdout } = await promisify(execFile)(

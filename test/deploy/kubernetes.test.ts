@@ -7,7 +7,7 @@ import { installIn } from '../support/npm-ci.ts'
 import { ROOT, textOf, yamlOf, yamlsOf } from './files.ts'
 
 const INSTALL_LIMIT_MS = 240_000
-vi.setConfig({ hookTimeout: INSTALL_LIMIT_MS, testTimeout: 60_000 })
+vi.setConfig({ hookTimeout: INSTALL_LIMIT_MS })
 
 const DIRECTORY = 'deploy/kubernetes'
 const SCHEMAS = join(import.meta.dirname, 'kubernetes-schemas')

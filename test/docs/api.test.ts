@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import ts from 'typescript'
-import { beforeAll, expect, test, vi } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import {
   compilerOptions,
   entries,
@@ -13,8 +13,6 @@ import {
   usersOf,
   type Exported,
 } from '../../scripts/docs/api.ts'
-
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
 
 const ROOT = resolve(import.meta.dirname, '../..')
 let all: readonly Exported[] = []

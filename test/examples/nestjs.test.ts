@@ -15,7 +15,7 @@ import { installIn } from '../support/npm-ci.ts'
 import { Program } from '../workers/program.ts'
 
 const INSTALL_LIMIT_MS = 240_000
-vi.setConfig({ hookTimeout: 2 * INSTALL_LIMIT_MS, testTimeout: 120_000 })
+vi.setConfig({ hookTimeout: 2 * INSTALL_LIMIT_MS })
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const EXAMPLE = join(ROOT, 'examples', 'nestjs')

@@ -199,7 +199,7 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
         },
       })
     })
-  }, 60_000)
+  })
 })
 
 test('refuses names that are not those of SQL', () => {
@@ -307,37 +307,33 @@ describe.each(DATABASES)('statements of $name', (database) => {
     expect(await update(2, 'missing')).toBe(0)
   })
 
-  test.skipIf(database.isMissing)(
-    'refuse an older write after a newer one',
-    async () => {
-      let rows = 0
-      let next = 0
-      const marked = (said: string, mark: string): string[] =>
-        [...said.matchAll(new RegExp(`${mark}=([^=]*)=`, 'g'))].map(([, value = '']) => value)
-      const concat = (mark: string, column: string): string =>
-        dialect === 'mysql'
-          ? `CONCAT('${mark}', '=', ${column}, '=')`
-          : `'${mark}' || '=' || ${column} || '='`
-      await neverOlderAfterNewer(() => {
-        const id = `row-${rows++}`
-        const session = (): SqlSession => sessions[next++ % sessions.length] as SqlSession
-        return Promise.resolve({
-          write: (token, value) => write(session(), token, id, value),
-          read: async () => {
-            const columns = `${concat('note', 'note')}, ${concat('token', 'fencing_token')}`
-            const said = await session().run(`SELECT ${columns} FROM ${table} WHERE id = '${id}';`)
-            return { value: marked(said, 'note')[0] ?? '', token: Number(marked(said, 'token')[0]) }
-          },
-          log: async () => {
-            const from = table.replace('accounts', 'writes')
-            const text = `SELECT ${concat('token', 'token')} FROM ${from} WHERE id = '${id}' ORDER BY seq;`
-            return marked(await session().run(text), 'token').map(Number)
-          },
-        })
-      }, 20)
-    },
-    120_000,
-  )
+  test.skipIf(database.isMissing)('refuse an older write after a newer one', async () => {
+    let rows = 0
+    let next = 0
+    const marked = (said: string, mark: string): string[] =>
+      [...said.matchAll(new RegExp(`${mark}=([^=]*)=`, 'g'))].map(([, value = '']) => value)
+    const concat = (mark: string, column: string): string =>
+      dialect === 'mysql'
+        ? `CONCAT('${mark}', '=', ${column}, '=')`
+        : `'${mark}' || '=' || ${column} || '='`
+    await neverOlderAfterNewer(() => {
+      const id = `row-${rows++}`
+      const session = (): SqlSession => sessions[next++ % sessions.length] as SqlSession
+      return Promise.resolve({
+        write: (token, value) => write(session(), token, id, value),
+        read: async () => {
+          const columns = `${concat('note', 'note')}, ${concat('token', 'fencing_token')}`
+          const said = await session().run(`SELECT ${columns} FROM ${table} WHERE id = '${id}';`)
+          return { value: marked(said, 'note')[0] ?? '', token: Number(marked(said, 'token')[0]) }
+        },
+        log: async () => {
+          const from = table.replace('accounts', 'writes')
+          const text = `SELECT ${concat('token', 'token')} FROM ${from} WHERE id = '${id}' ORDER BY seq;`
+          return marked(await session().run(text), 'token').map(Number)
+        },
+      })
+    }, 20)
+  })
 })
 
 describe('fenced commands of Redis', () => {
@@ -475,5 +471,5 @@ describe('fenced objects', () => {
           Promise.resolve(log.flatMap((one) => (one.name === `/${name}` ? [one.token] : []))),
       })
     })
-  }, 60_000)
+  })
 })

@@ -129,4 +129,4 @@ it('E2b: a lease that was granted after a wait longer than its length has all it
     expect(lease.trustedUntil).toBeLessThan(await keptUntil(harness, 'r'))
     expect((await lease.extend()).status).toBe('extended')
   })
-}, 60_000)
+})

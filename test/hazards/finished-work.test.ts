@@ -45,7 +45,7 @@ it('E8: an extension in flight at the end reports no loss (sesamecare: a false "
     expect(said).toEqual([])
     expect(redlock.status().leases).toBe(0)
   })
-}, 60_000)
+})
 
 it('F3: keeping a lease alive costs three rounds a lease (redlock-universal: 27,291 commands in 500 ms)', async () => {
   await using harness = await Harness.open(fixture.fleet)

@@ -252,11 +252,10 @@ describe('a batch', () => {
     const queue = openQueue()
     await queue.addBulk(jobs(3, 'a', { attempts: 5 }))
     const ends: AbortSignal[] = []
-    let release = (): void => undefined
-    const waiting = new Promise<void>((resolve) => (release = resolve))
+    const wait = fixture.gate()
     await work({ size: 3 }, async (batch, lease) => {
       ends.push(lease.signal)
-      await waiting
+      await wait.passed
       return Promise.allSettled(
         batch.map(({ data: { nr } }) =>
           nr === 1 ? Promise.reject(new Error('declined')) : Promise.resolve(nr),
@@ -267,7 +266,7 @@ describe('a batch', () => {
     const second = (await queue.getActive()).find(({ data }) => data.nr === 1)
     const cancelling = queue.cancel(second?.id ?? '', { reason: 'left' })
     await delay(1_500)
-    release()
+    wait.open()
     await cancelling
     await until('all have ended', async () => (await queue.getCompletedCount()) === 2)
     expect(ends[0]?.aborted).toBe(false)
@@ -318,7 +317,8 @@ describe('a batch', () => {
         }
         return allDone(batch)
       }
-      const worker = await work({ size: 3 }, run)
+      const redlock = await fixture.redlock({ leaseMs: 2_000 })
+      const worker = await work({ size: 3 }, run, { redlock })
       const stalled: string[] = []
       worker.on('stalled', (jobId) => stalled.push(jobId))
       await once(worker, 'requeued')
@@ -332,7 +332,7 @@ describe('a batch', () => {
         Array.from({ length: 9 }, () => 1),
       )
     })
-  }, 60_000)
+  })
 
   test('takes no job behind one that another worker may get', async () => {
     const queue = openQueue()
@@ -402,7 +402,7 @@ describe('a batch', () => {
     await queue.addBulk(jobs(3, 'a', { attempts: 3 }))
     const reasons: unknown[] = []
     let runs = 0
-    const redlock = await fixture.redlock({ leaseMs: 2_000, maxLeaseMs: 3_000 })
+    const redlock = await fixture.redlock({ leaseMs: 2_000 })
     const redis = new Redis(connection().url)
     fixture.defer(() => redis.quit())
     const run: BatchRun<Charge, unknown> = async (batch, lease) => {
@@ -415,12 +415,12 @@ describe('a batch', () => {
     const failures: string[] = []
     const worker = await work({ size: 3 }, run, { redlock })
     worker.on('failed', (_job, { message }) => failures.push(message))
-    await until('all are done', async () => (await queue.getCompletedCount()) === 3, 30_000)
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3)
     expect(reasons).toEqual([expect.any(JobLockLostError)])
     // Of the first and the third; the second was not its own any more.
     const [{ message } = { message: '' }] = reasons as Error[]
     expect(failures).toEqual([message, message])
-  }, 60_000)
+  })
 
   test('has jobs in the order of their priorities, removes them, and keeps to a limiter', async () => {
     const queue = openQueue({ within: 'priority' })

@@ -16,6 +16,7 @@ export interface ChildSetup {
   readonly connection: { readonly host: string; readonly port: number }
   readonly masters: readonly string[]
   readonly namespace: string
+  readonly maxLeaseMs: number
   readonly workMs: number
   readonly concurrency: number
   /** Jobs of a batch; without it, jobs run one by one. */
@@ -35,11 +36,12 @@ export interface ChildReport {
 }
 
 const setup = JSON.parse(process.argv[2] ?? '') as ChildSetup
-const { queue, connection, masters, namespace, workMs, aheadMs, concurrency, batch } = setup
+const { queue, connection, masters, namespace, maxLeaseMs, workMs, aheadMs, concurrency, batch } =
+  setup
 const clock = Date.now.bind(Date)
 Date.now = () => clock() + aheadMs
 const redlock = new Redlock({
-  ...{ masters, namespace, leaseMs: 2_000, maxLeaseMs: 3_000, logger: silentLogger },
+  ...{ masters, namespace, leaseMs: 2_000, maxLeaseMs, logger: silentLogger },
 })
 const report = (what: ChildReport['what'], data: object, more = {}): void => {
   process.send?.({ what, ...data, at: clock(), ...more })

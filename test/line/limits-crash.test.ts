@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
 import { NeverExcused } from '../support/undisturbed.ts'
 import { countStarts, ranUncounted, tooEarly } from './counted-starts.ts'
 import type { ChildReport, ChildSetup } from './limited-child.ts'
@@ -46,7 +46,13 @@ async function startChildren(
   await fixture.redlock()
   const { queue, ...rest } = { queue: fixture.namespace, connection: connection() }
   const setup: ChildSetup = {
-    ...{ queue, ...rest, masters: fixture.fleet.urls, namespace: fixture.namespace },
+    ...{
+      queue,
+      ...rest,
+      masters: fixture.fleet.urls,
+      namespace: fixture.namespace,
+      maxLeaseMs: MAX_LEASE_MS,
+    },
     ...{ workMs, aheadMs, concurrency },
     ...(batch !== undefined && { batch }),
   }
@@ -106,7 +112,7 @@ test('pause, slots and a rate hold while a worker is killed, and nothing is left
   }
   expect(started('paused')).toEqual([])
   await queue.resumeResource('paused')
-  await until('the paused ones ran', async () => (await queue.getCompletedCount()) === 273, 60_000)
+  await until('the paused ones ran', async () => (await queue.getCompletedCount()) === 273)
   expect(started('paused').map(({ nr }) => nr)).toEqual([0, 1, 2])
   await queue.resetSlots('wide')
   await queue.resetRate('api')
@@ -152,7 +158,7 @@ test('a worker whose clock is ahead exceeds no rate, ends no pause, and polls se
   await queue.pauseResource('paused', { until: endsAt })
   await queue.addBulk([...calls('api', 4), ...calls('paused', 1)])
   const isDone = (): boolean => starts('api').length === 4 && starts('paused').length === 1
-  await until('all ran', isDone, 60_000)
+  await until('all ran', isDone)
   expect(starts('paused')[0]?.at).toBeGreaterThanOrEqual(endsAt)
   expect(counted).toHaveLength(4)
   expect(tooEarly(counted, 2, 1_000, 1)).toBe(0)

@@ -108,17 +108,14 @@ async function leftovers(): Promise<readonly string[]> {
 describe('a paused resource', () => {
   test('starts no job while others run; running jobs finish; it continues in order', async () => {
     const queue = makeQueue()
-    let open = (): void => undefined
-    const gate = new Promise<void>((resolve) => {
-      open = resolve
-    })
-    const seen = await work({}, ({ data }) => (data.nr === 0 ? gate : pause(1)))
+    const gate = fixture.gate()
+    const seen = await work({}, ({ data }) => (data.nr === 0 ? gate.passed : pause(1)))
     await queue.addBulk(jobs('a', 0, 1, 2))
     await until('the first runs', () => seen.started.length === 1)
     await queue.pauseResource('a', { reason: 'migration', by: 'ops' })
     await queue.addBulk([...jobs('a', 3), ...jobs('b', 10, 11)])
     await until('the others ran', () => seen.ended.length === 2)
-    open()
+    gate.open()
     await until('the running one has finished', () => seen.ended.includes(0))
     await pause(300)
     expect(seen.ended).toEqual([10, 11, 0])
@@ -305,49 +302,51 @@ describe('slots that are set', () => {
     expect(await leftovers()).toEqual([])
   })
 
-  test('end by themselves, and the base counts again', async () => {
-    const queue = makeQueue({ slots: 3 })
-    const seen = await work({ slots: 3, concurrency: 6 }, () => pause(20))
-    const endsAt = Date.now() + 600
-    await queue.setSlots('a', 1, { until: endsAt })
-    await queue.addBulk(jobs('a', ...upTo(80)))
-    await until('all ran', () => seen.ended.length === 80)
-    expect(firstWith(seen, 2)).toBeGreaterThanOrEqual(endsAt)
-    expect(seen.most).toBe(3)
-    await until('nothing is left', async () => (await leftovers()).length === 0)
-  })
+  test('end by themselves, and the base counts again', () =>
+    fixture.undisturbed(async () => {
+      const queue = makeQueue({ slots: 3 })
+      const seen = await work({ slots: 3, concurrency: 6 }, () => pause(20))
+      const endsAt = Date.now() + 600
+      await queue.setSlots('a', 1, { until: endsAt })
+      await queue.addBulk(jobs('a', ...upTo(80)))
+      await until('all ran', () => seen.ended.length === 80)
+      expect(firstWith(seen, 2)).toBeGreaterThanOrEqual(endsAt)
+      expect(seen.most).toBe(3)
+      await until('nothing is left', async () => (await leftovers()).length === 0)
+    }))
 })
 
 describe('slots as a function of the job', () => {
-  test('each line has those of its first job; workers need no setting', async () => {
-    const queue = makeQueue({ slots: ({ customer }) => (customer === 'a' ? 3 : 1) })
-    const most = new Map<string, number>()
-    const running = new Map<string, number>()
-    const seen = await work({ concurrency: 12 }, async ({ data: { customer } }) => {
-      running.set(customer, (running.get(customer) ?? 0) + 1)
-      most.set(customer, Math.max(most.get(customer) ?? 0, running.get(customer) ?? 0))
-      await pause(20)
-      running.set(customer, (running.get(customer) ?? 0) - 1)
-    })
-    const errors: Error[] = []
-    queue.on('error', (error) => errors.push(error))
-    await queue.addBulk([...jobs('a', ...upTo(40)), ...jobs('b', ...upTo(10))])
-    await until('all ran', () => seen.ended.length === 50)
-    expect(Object.fromEntries(most)).toEqual({ a: 3, b: 1 })
-    expect(seen.requeued).toEqual([])
-    expect(errors).toEqual([])
-    await queue.setSlots('a', 1)
-    most.clear()
-    await queue.addBulk(jobs('a', ...upTo(10)))
-    await until('all ran', () => seen.ended.length === 60)
-    expect(most.get('a')).toBe(1)
-    await queue.resetSlots('a')
-    await queue.addBulk(jobs('a', ...upTo(20)))
-    await until('all ran', () => seen.ended.length === 80)
-    expect(most.get('a')).toBe(3)
-    await expect(makeQueue({ slots: () => 0 }).addBulk(jobs('a', 1))).rejects.toThrow(/slots/)
-    expect(await leftovers()).toEqual([])
-  })
+  test('each line has those of its first job; workers need no setting', () =>
+    fixture.undisturbed(async () => {
+      const queue = makeQueue({ slots: ({ customer }) => (customer === 'a' ? 3 : 1) })
+      const most = new Map<string, number>()
+      const running = new Map<string, number>()
+      const seen = await work({ concurrency: 12 }, async ({ data: { customer } }) => {
+        running.set(customer, (running.get(customer) ?? 0) + 1)
+        most.set(customer, Math.max(most.get(customer) ?? 0, running.get(customer) ?? 0))
+        await pause(20)
+        running.set(customer, (running.get(customer) ?? 0) - 1)
+      })
+      const errors: Error[] = []
+      queue.on('error', (error) => errors.push(error))
+      await queue.addBulk([...jobs('a', ...upTo(40)), ...jobs('b', ...upTo(10))])
+      await until('all ran', () => seen.ended.length === 50)
+      expect(Object.fromEntries(most)).toEqual({ a: 3, b: 1 })
+      expect(seen.requeued).toEqual([])
+      expect(errors).toEqual([])
+      await queue.setSlots('a', 1)
+      most.clear()
+      await queue.addBulk(jobs('a', ...upTo(10)))
+      await until('all ran', () => seen.ended.length === 60)
+      expect(most.get('a')).toBe(1)
+      await queue.resetSlots('a')
+      await queue.addBulk(jobs('a', ...upTo(20)))
+      await until('all ran', () => seen.ended.length === 80)
+      expect(most.get('a')).toBe(3)
+      await expect(makeQueue({ slots: () => 0 }).addBulk(jobs('a', 1))).rejects.toThrow(/slots/)
+      expect(await leftovers()).toEqual([])
+    }))
 })
 
 const countedStarts = (resource: string): Promise<readonly number[]> =>
@@ -359,22 +358,23 @@ const SLEEP_MS = 1_000
 describe('a rate', () => {
   const rate = { limit: 50, perMs: 1_000, burst: 5 }
 
-  test('is used up to its end and never exceeded', async () => {
-    const queue = makeQueue({ rate: () => rate })
-    const seen = await work()
-    const counted = await countedStarts('a')
-    const startedAt = Date.now()
-    await queue.addBulk([...jobs('a', ...upTo(105)), ...jobs('b', ...upTo(20))])
-    await until('all ran', () => seen.ended.length === 125)
-    expect(counted).toHaveLength(105)
-    expect(tooEarly(counted, 50, 1_000, 5)).toBe(0)
-    expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
-    const tookMs = Math.max(...counted) - startedAt
-    expect(tookMs).toBeGreaterThan(1_900)
-    expect(tookMs).toBeLessThan(10_000) // Two seconds, on a machine that does nothing else.
-    expect(seen.requeued).toEqual([])
-    await until('nothing is left', async () => (await leftovers()).length === 0)
-  })
+  test('is used up to its end and never exceeded', () =>
+    fixture.undisturbed(async () => {
+      const queue = makeQueue({ rate: () => rate })
+      const seen = await work()
+      const counted = await countedStarts('a')
+      const startedAt = Date.now()
+      await queue.addBulk([...jobs('a', ...upTo(105)), ...jobs('b', ...upTo(20))])
+      await until('all ran', () => seen.ended.length === 125)
+      expect(counted).toHaveLength(105)
+      expect(tooEarly(counted, 50, 1_000, 5)).toBe(0)
+      expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
+      const tookMs = Math.max(...counted) - startedAt
+      expect(tookMs).toBeGreaterThan(1_900)
+      expect(tookMs).toBeLessThan(10_000) // Two seconds, on a machine that does nothing else.
+      expect(seen.requeued).toEqual([])
+      await until('nothing is left', async () => (await leftovers()).length === 0)
+    }))
 
   test('counts the cost of each job', async () => {
     const queue = makeQueue({ rate: ({ nr }) => ({ ...rate, burst: 1, cost: nr === 1 ? 10 : 1 }) })
@@ -501,11 +501,8 @@ describe('cancel', () => {
 
   test('says of each job what became of it', async () => {
     const queue = makeQueue()
-    let end = (): void => undefined
-    const isEnded = new Promise<void>((resolve) => {
-      end = resolve
-    })
-    const seen = await work({}, ({ data }) => (data.nr === 2 ? isEnded : pause(1)))
+    const end = fixture.gate()
+    const seen = await work({}, ({ data }) => (data.nr === 2 ? end.passed : pause(1)))
     const [first] = await queue.addBulk(jobs('a', 1))
     await until('it ran', async () => (await queue.getCompletedCount()) === 1)
     expect(await queue.cancel(first?.id ?? '')).toEqual([{ jobId: first?.id, outcome: 'finished' }])
@@ -521,7 +518,7 @@ describe('cancel', () => {
         .join()
         .includes('again'),
     )
-    end()
+    end.open()
     expect(await cancelling).toEqual([{ jobId: id, outcome: 'completed' }])
     const delayed = await queue.add('call', { customer: 'b', nr: 3 }, { delay: 60_000 })
     expect(await queue.cancel(delayed.id ?? '')).toEqual([{ jobId: delayed.id, outcome: 'failed' }])

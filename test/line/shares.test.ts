@@ -233,7 +233,7 @@ describe('tenants', () => {
     seen.stalled.clear()
     expectFair(await shares(seen, 4_000, { busy: 1, other: 1 }))
     await queue.drain()
-    await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
+    await until('nothing is left', async () => (await leftovers()).length === 0)
   })
 
   test('jobs that are removed, cancelled, paused or without a tenant block no other job', async () => {
@@ -251,7 +251,7 @@ describe('tenants', () => {
     ])
     await queue.resumeResource('a-2')
     await until('all ran', () => seen.order.length === 13)
-    await until('nothing is left', async () => (await leftovers()).length === 0, 20_000)
+    await until('nothing is left', async () => (await leftovers()).length === 0)
   })
 
   test('a worker that starts several jobs at once takes them from tenants in turn', async () => {

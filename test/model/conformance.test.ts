@@ -11,15 +11,11 @@ const WALKS = Array.from({ length: 60 }, (_, index) => index + 1)
 const followed = scopes.filter(({ small, scope }) => small && !scope.wrongClocks)
 
 describe('the code takes the steps of the model', () => {
-  test.each(followed)(
-    '$name',
-    async ({ scope }) => {
-      let steps = 0
-      for (const seed of WALKS) steps += (await walk(scope, seed)).steps.length
-      expect(steps).toBeGreaterThan(5 * WALKS.length)
-    },
-    120_000,
-  )
+  test.each(followed)('$name', async ({ scope }) => {
+    let steps = 0
+    for (const seed of WALKS) steps += (await walk(scope, seed)).steps.length
+    expect(steps).toBeGreaterThan(5 * WALKS.length)
+  })
 })
 
 /** Without these the model takes other steps than the code; walks at random miss the others. */
@@ -41,13 +37,9 @@ const SEEN: readonly Removable[] = [
 ]
 
 describe('a model without a rule differs from the code', () => {
-  test.each(SEEN)(
-    '%s',
-    async (rule) => {
-      expect(await firstDifference(rule)).toContain('Seed')
-    },
-    120_000,
-  )
+  test.each(SEEN)('%s', async (rule) => {
+    expect(await firstDifference(rule)).toContain('Seed')
+  })
 })
 
 async function firstDifference(rule: Removable): Promise<string> {

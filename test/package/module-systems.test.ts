@@ -83,7 +83,7 @@ describe.each([
     const said = app.run('node', [tsc, ...COMMON, ...options, join(folder, 'app.ts')])
     expect(said).toMatchObject({ stdout: '', status: 0 })
     expect(succeeded(app.run('node', [join(folder, 'app.js')]))).toBe(EXPECTED)
-  }, 60_000)
+  })
 })
 
 it('require and import give one copy of every class', () => {
@@ -146,7 +146,7 @@ it('Jest runs tests in CommonJS that use it, without configuration', () => {
   ])
   expect(said.stderr).toContain('Tests:       3 passed')
   expect(said.status).toBe(0)
-}, 60_000)
+})
 
 describe.each(['cjs', 'esm'] as const)('one file of a bundler as %s', (format) => {
   it('has everything, also what is loaded late', async () => {

@@ -309,7 +309,7 @@ describe('the fleet', () => {
   })
 
   test('without a quorum no lease is granted, and the error names every master', async () => {
-    const redlock = await fixture.redlock()
+    const redlock = await fixture.redlock({ leaseMs: 1_000, maxLeaseMs: 1_000 })
     const down = fixture.fleet.masters.slice(0, 3)
     for (const server of down) await server.kill()
     const error: unknown = await redlock
@@ -318,7 +318,7 @@ describe('the fleet', () => {
     expect(error).toBeInstanceOf(QuorumUnreachableError)
     for (const server of down) expect(String(error)).toContain(`${server.host}:${server.port}`)
     for (const server of down) await server.restart({ keepData: false })
-    await redlock.acquire('customer:1', { waitMs: 10_000 })
+    await redlock.acquire('customer:1', { waitMs: 15_000 })
   })
 
   test('a master that comes back empty does not vote for one maxLeaseMs, but is healed', async () => {

@@ -133,7 +133,7 @@ async function expiry({ a, b, resource }: Clients): Promise<void> {
 
 async function trustFromTheRequest({ a, network, resource }: Clients): Promise<void> {
   const name = resource()
-  const delayMs = a.leaseMs / 5
+  const delayMs = a.leaseMs / 10
   // A first lease of a resource may take more trips, which a slow network does not leave time for.
   await (await acquired(a, name)).release()
   network.delayReplies(delayMs)

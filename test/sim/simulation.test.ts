@@ -24,7 +24,7 @@ describe('the real lock in a simulated world', () => {
     expect(summary.extensions).toBeGreaterThan(50)
     // A run of the command line insists on every fault; here most of them must have happened.
     expect(Object.keys(summary.faults).length).toBeGreaterThan(12)
-  }, 60_000)
+  })
 
   test('repeats its run for the same seed', async () => {
     // Tokens come from the system's randomness and only ever are compared.
@@ -39,7 +39,7 @@ describe('the real lock in a simulated world', () => {
     const [first, second] = await Promise.all(traces)
     expect(first?.length).toBeGreaterThan(1_000)
     expect(second).toEqual(first)
-  }, 60_000)
+  })
 })
 
 function named(names: Map<string, string>, token: string): string {

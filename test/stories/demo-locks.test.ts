@@ -64,7 +64,7 @@ for (const kind of KINDS) {
         program.interrupt()
         const { code, err } = await program.end()
         expect({ code, err }).toMatchObject({ code: 130 })
-        await expect.poll(() => processes(), { timeout: 15_000 }).toEqual([])
+        await expect.poll(() => processes(), { timeout: 60_000 }).toEqual([])
       },
       TIMEOUT_MS,
     )

@@ -4,7 +4,7 @@ import { silentLogger, type LockService } from '../../src/index.ts'
 import { openLocks } from '../../src/tools/operator/open-locks.ts'
 
 export async function openStory(address: string): Promise<LockService> {
-  const locks = await openLocks(address, { leaseMs: 2_000, tickMs: TICK_MS, logger: silentLogger })
+  const locks = await openLocks(address, { leaseMs: 4_000, tickMs: TICK_MS, logger: silentLogger })
   await locks.ready()
   return locks
 }

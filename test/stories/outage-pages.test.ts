@@ -2,7 +2,7 @@
  * Every outage × every page and endpoint of the dashboard: each answers, says what is not known,
  * and shows everything again when the outage is over.
  */
-import { afterAll, expect, it, vi } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
 import type { DashboardState } from '../../src/tools/dashboard/state.ts'
 import type { ResourceDetail } from '../../src/tools/operator/resource-detail.ts'
@@ -11,8 +11,6 @@ import { granted, until, useFleet } from '../fixtures.ts'
 import { listen, optionsFor } from '../tools/dashboard/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage } from './outages.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone())

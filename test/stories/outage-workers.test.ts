@@ -7,7 +7,6 @@ import { Job, Queue, type Worker } from 'bullmq'
 import { systemClock, withinMs } from '../../src/clock.ts'
 import { LockedQueue, LockedWorker, Redlock, silentLogger, type JobLease } from '../../src/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
-import { gate } from '../tools/dashboard/harness.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage } from './outages.ts'
 
@@ -60,7 +59,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
     ])
     await locked.close()
   }
-  const released = gate()
+  const released = fixture.gate()
   const redlock = await fixture.redlock({ leaseMs: LEASE_MS, maxLeaseMs: LEASE_MS })
   const running: string[] = []
   const draining = work(drainedQueue, redlock, async ({ queueName }, { signal }) => {
@@ -69,7 +68,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   })
   const closing = work(closedQueue, founder, async ({ queueName }) => {
     running.push(queueName)
-    await released.opened
+    await released.passed
   })
   await until('both run a job', () => running.length === 2)
 

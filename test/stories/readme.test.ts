@@ -195,7 +195,7 @@ describe('run against real servers', () => {
     child.stderr.on('data', (data: Buffer) => (err += data.toString()))
     const ended = once(child, 'close')
     try {
-      await until('all mails are out', () => (out.match(/gets a mail/g) ?? []).length === 6, 60_000)
+      await until('all mails are out', () => (out.match(/gets a mail/g) ?? []).length === 6)
       child.kill('SIGTERM')
       await ended
     } finally {
@@ -225,7 +225,7 @@ describe('run against real servers', () => {
     const ended = once(child, 'close')
     const clients = (): Promise<string> =>
       ask(queue?.url ?? '', (redis) => redis.client('LIST') as Promise<string>)
-    await until('it waits for jobs', async () => (await clients()).includes('cmd=bzpopmin'), 60_000)
+    await until('it waits for jobs', async () => (await clients()).includes('cmd=bzpopmin'))
     child.kill('SIGTERM')
     await ended
     expect(child.exitCode).toBe(0)

@@ -4,7 +4,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import { afterAll, beforeAll } from 'vitest'
 import type { AcquireOutcome, Lease } from '../../src/index.ts'
+import { startServer, type TestServer } from '../../src/testing/index.ts'
 
 export interface Undisturbed {
   /** A server that takes no part in the case. Its answers tell how long the machine stood still. */
@@ -51,6 +53,19 @@ export async function undisturbed<T>(
       await watch.end()
     }
     await clear?.()
+  }
+}
+
+/** For files without a fleet: {@link undisturbed} beside a server of its own. */
+export function useBystander(): <T>(run: () => Promise<T>) => Promise<T> {
+  let bystander: TestServer | undefined
+  beforeAll(async () => {
+    bystander = await startServer({ name: 'bystander' })
+  })
+  afterAll(() => bystander?.close())
+  return (run) => {
+    if (bystander === undefined) throw new Error('the bystander is started in beforeAll')
+    return undisturbed({ bystander }, run)
   }
 }
 

@@ -85,7 +85,7 @@ test('jobLogLevel: info logs it', async () => {
 
 test('a loss of the lease is a warning, and the masters that went are one each', async () => {
   const { logger, all } = lines('debug')
-  const redlock = await fixture.redlock({ logger })
+  const redlock = await fixture.redlock({ logger, leaseMs: 2_000 })
   const lease = await redlock.acquire('customer:1', { autoExtend: true })
   const lost = new Promise((resolve) => {
     lease.signal.addEventListener('abort', resolve)

@@ -13,7 +13,7 @@ import {
   openTelemetry,
   silentLogger,
 } from '../../src/index.ts'
-import { granted, until, useFleet } from '../fixtures.ts'
+import { granted, MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
 import { rowsOf } from './doc-tables.ts'
 import { series, type Series } from './prometheus-text.ts'
 
@@ -70,7 +70,7 @@ test('what happens to leases is counted', async () => {
 })
 
 test('shows margin, state and losses of the masters', async () => {
-  const redlock = await fixture.redlock()
+  const redlock = await fixture.redlock({ leaseMs: 2_000 })
   const redlock_namespace = fixture.namespace
   const lease = await redlock.acquire('customer:1', { autoExtend: true })
   const lost = new Promise((resolve) => {
@@ -188,8 +188,7 @@ test('an SDK that is registered after the Redlock was made is found', async () =
   const redlock = new Redlock({
     masters: fixture.fleet.urls,
     namespace: fixture.namespace,
-    leaseMs: 2_000,
-    maxLeaseMs: 3_000,
+    maxLeaseMs: MAX_LEASE_MS,
     logger: silentLogger,
   })
   fixture.defer(() => redlock.close())

@@ -22,4 +22,4 @@ test('no two processes have the same port, though nothing listens on it', async 
     child.stdin.end()
     await ended
   }
-}, 60_000)
+})

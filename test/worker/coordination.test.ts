@@ -24,6 +24,8 @@ interface Report {
 }
 
 const fixture = useFleet({ masters: 5 })
+/** For masters that come back empty, and vote one such lease later. */
+const SHORT = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000 }
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const connection = (): { host: string; port: number } => ({
   host: fixture.fleet.queue.host,
@@ -61,7 +63,7 @@ const many = (count: number, opts: JobsOptions = {}) =>
   Array.from({ length: count }, (_, nr) => ({ name: 'report', data: { of: 'delta', nr }, opts }))
 
 async function allDone(queue: LockedQueue<Report>, count: number): Promise<void> {
-  await until('all are done', async () => (await queue.getCompletedCount()) === count, 30_000)
+  await until('all are done', async () => (await queue.getCompletedCount()) === count)
 }
 
 describe('dedupe', () => {
@@ -81,7 +83,7 @@ describe('dedupe', () => {
     const results = (await queue.getCompleted()).map((job) => job.returnvalue as unknown)
     expect(results).toHaveLength(100)
     expect(results.every((result) => JSON.stringify(result) === '{"total":42}')).toBe(true)
-  }, 40_000)
+  })
 
   test('a failure is not shared: the next in line tries', async () => {
     const queue = makeQueue()
@@ -255,7 +257,7 @@ describe('checkpoints', () => {
     await allDone(queue, 1)
     expect(ran).toHaveLength(steps)
     expect(await travelled()).toBeLessThan(before + 2.5 * steps * bytes)
-  }, 40_000)
+  })
 
   test('a step name may be used once in a job', async () => {
     const queue = makeQueue()
@@ -304,8 +306,11 @@ describe('slots', () => {
     const queue = makeQueue(3)
     let inside = 0
     let most = 0
+    const three = fixture.gate()
     const processor = async (): Promise<void> => {
       most = Math.max(most, ++inside)
+      if (inside === 3) three.open()
+      await three.passed
       await pause(30)
       inside--
     }
@@ -364,11 +369,11 @@ describe('the breaker', () => {
     expect(states).toEqual(['open', 'closed'])
     const jobs = await queue.getCompleted()
     expect(jobs.every((job) => job.attemptsMade === 1)).toBe(true)
-  }, 40_000)
+  })
 
   test('does not resume a worker that its user paused', async () => {
     const queue = makeQueue()
-    const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
+    const redlock = await fixture.redlock(SHORT)
     const states: string[] = []
     const worker = work(redlock, () => Promise.resolve('ok'))
     worker.on('breaker', (state) => states.push(state))
@@ -392,18 +397,21 @@ describe('drain', () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
     let running = 0
+    const end = fixture.gate()
     const worker = work(
       redlock,
       async () => {
         running++
-        await pause(150)
+        await end.passed
       },
       { concurrency: 1 },
     )
     await queue.add('report', { of: 'delta' })
     await until('it runs', () => running === 1)
     await queue.add('report', { of: 'other' })
-    await worker.drain()
+    const drained = worker.drain()
+    end.open()
+    await drained
     expect(await queue.getCompletedCount()).toBe(1)
     expect(await queue.getWaitingCount()).toBe(1)
     expect(redlock.status().leases).toBe(0)
@@ -510,7 +518,7 @@ describe('drain', () => {
     await allDone(queue, 150)
     for (const runs of started.values())
       expect(runs).toEqual(Array.from({ length: 30 }, (_, nr) => nr))
-  }, 40_000)
+  })
 })
 
 describe('inspect and why', () => {
@@ -518,17 +526,10 @@ describe('inspect and why', () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock({ owner: 'web-3:4121' })
     let running = 0
-    let finish: () => void = () => undefined
-    const mayFinish = new Promise<void>((resolve) => {
-      finish = resolve
-    })
+    const finish = fixture.gate()
     const worker = work(redlock, async () => {
       running++
-      await mayFinish
-    })
-    fixture.defer(() => {
-      finish()
-      return Promise.resolve()
+      await finish.passed
     })
     const [first, second, third] = await queue.addBulk(many(3))
     await until('the first runs', () => running === 1)
@@ -545,11 +546,11 @@ describe('inspect and why', () => {
     expect(await worker.why(first?.id ?? '')).toMatch(/is being processed/)
     expect(await worker.why(third?.id ?? '')).toMatch(/its turn: 2 ahead of it/)
     expect(await worker.why('404')).toMatch(/There is no job 404/)
-    finish()
+    finish.open()
     await allDone(queue, 3)
     // The last job is done a moment before its lease is released, which would last for longer.
     const holder = async (): Promise<unknown> => (await redlock.inspect('report:delta')).holder
-    await until('nothing holds it', async () => (await holder()) === undefined, 1_000)
+    await until('nothing holds it', async () => (await holder()) === undefined, 3_000)
     expect(await worker.why(first?.id ?? '')).toMatch(/has completed/)
   })
 })

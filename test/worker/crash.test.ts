@@ -37,7 +37,7 @@ async function startWorker(
     if (message === 'ready') ready = true
     else entered(message as Entered)
   })
-  await until('the worker is ready', () => ready, 30_000)
+  await until('the worker is ready', () => ready)
   return child
 }
 
@@ -68,7 +68,7 @@ async function crash(): Promise<void> {
   await until('the others wait', async () => (await queue.getDelayedCount()) === 2)
   const killedAt = performance.now()
   doomed.kill('SIGKILL')
-  await until('all are done', async () => (await queue.getCompletedCount()) === 3, 30_000)
+  await until('all are done', async () => (await queue.getCompletedCount()) === 3)
 
   expect(after.map(({ entered }) => entered)).toEqual([interrupted, ...others])
   const waitedMs = after.map(({ at }) => Math.round(at - killedAt))

@@ -10,7 +10,7 @@ import type { ProducingSetup } from './producing-child.ts'
 import { forkProgram } from '../support/programs.ts'
 
 const fixture = useFleet({ masters: 3 })
-const LEASE_MS = 800
+const LEASE_MS = 1_500
 /** Nothing here is promised within a time; a busy machine starts a process late. */
 const READY_LIMIT_MS = 60_000
 const LIMIT_MS = 60_000

@@ -28,6 +28,8 @@ interface Charge {
 type ChargeQueue = Queue<Charge, unknown>
 
 const fixture = useFleet({ masters: 5 })
+/** For masters that come back empty, and vote one such lease later. */
+const SHORT = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000 }
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const resource = (job: { data: Charge }): string => `customer:${job.data.customer}`
 
@@ -143,7 +145,7 @@ describe('jobs of one resource', () => {
 
   test('wait while the masters have no quorum, and continue when it is back', async () => {
     const queue = makeQueue()
-    const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
+    const redlock = await fixture.redlock(SHORT)
     const reasons: string[] = []
     const worker = work(redlock, () => Promise.resolve('charged'))
     worker.on('requeued', (_job, requeue) => reasons.push(`${requeue.status} ${requeue.reason}`))
@@ -161,20 +163,16 @@ describe('jobs of one resource', () => {
 describe('a step', () => {
   test('extends the lease, passes the signal and the fencing token, and returns the result', async () => {
     const queue = makeQueue()
-    const redlock = await fixture.redlock()
+    const redlock = await fixture.redlock({ leaseMs: 3_000 })
     const ends: number[] = []
-    work(
-      redlock,
-      async (_job, lease) => {
+    work(redlock, async (_job, lease) => {
+      ends.push(lease.trustedUntil)
+      await pause(0.2 * 3_000)
+      return lease.step('charge', ({ signal, fencingToken }) => {
         ends.push(lease.trustedUntil)
-        await pause(0.2 * 1_000)
-        return lease.step('charge', ({ signal, fencingToken }) => {
-          ends.push(lease.trustedUntil)
-          return [signal === lease.signal, fencingToken === lease.fencingToken, lease.currentStep]
-        })
-      },
-      { leaseMs: 1_000 },
-    )
+        return [signal === lease.signal, fencingToken === lease.fencingToken, lease.currentStep]
+      })
+    })
     const id = await add(queue, 1)
     expect(await ended(queue, id)).toBe('completed')
     expect((await queue.getJob(id))?.returnvalue).toEqual([true, true, 'charge'])
@@ -205,7 +203,7 @@ describe('a step', () => {
 describe('the end of a job', () => {
   test('releases the lease on success and on failure, and keeps the error and the attempts', async () => {
     const queue = makeQueue()
-    const redlock = await fixture.redlock({ leaseMs: 10_000, maxLeaseMs: 10_000 })
+    const redlock = await fixture.redlock({ leaseMs: 20_000, maxLeaseMs: 20_000 })
     work(redlock, (job) =>
       job.attemptsMade === 0
         ? Promise.reject(new Error('card declined'))
@@ -216,8 +214,8 @@ describe('the end of a job', () => {
     const failed = await add(queue, 2)
     expect(await failure(queue, failed)).toBe('card declined')
     // Far less than what is left of a lease that was not released.
-    await (await redlock.acquire('customer:1', { waitMs: 2_500 })).release()
-    await (await redlock.acquire('customer:2', { waitMs: 2_500 })).release()
+    await (await redlock.acquire('customer:1', { waitMs: 5_000 })).release()
+    await (await redlock.acquire('customer:2', { waitMs: 5_000 })).release()
   })
 
   test('finished work stays finished when its lease was lost meanwhile, and the loss is reported', async () => {
@@ -226,7 +224,7 @@ describe('the end of a job', () => {
       resource: ({ customer }) => `customer:${customer}`,
     })
     fixture.defer(() => queue.close())
-    const redlock = await fixture.redlock({ leaseMs: 1_000 })
+    const redlock = await fixture.redlock({ leaseMs: 3_000 })
     const lost: (string | undefined)[] = []
     const tokens: number[] = []
     const worker = work(redlock, async (job, lease) => {
@@ -442,10 +440,10 @@ describe('a LockedWorker is a BullMQ Worker', () => {
     const queue = makeQueue()
     const down = fixture.fleet.masters.slice(0, 3)
     for (const server of down) await server.kill()
-    const early = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 }).catch((e: unknown) => e)
+    const early = await fixture.redlock(SHORT).catch((e: unknown) => e)
     expect(String(early)).toContain('Fewer than 3 of 5')
     for (const server of down) await server.restart({ keepData: false })
-    const redlock = await fixture.redlock({ leaseMs: 500, maxLeaseMs: 600 })
+    const redlock = await fixture.redlock(SHORT)
     const errors: string[] = []
     for (const server of down) await server.kill()
     await until(

@@ -44,7 +44,7 @@ beforeAll(async () => {
     50_000,
   )
   for (const redis of clients) redis.disconnect()
-}, 60_000)
+})
 
 afterAll(async () => {
   await Promise.all(nodes.map((node) => node.close()))

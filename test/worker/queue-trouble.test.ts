@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
 import {
   JobLockLostError,
@@ -18,8 +18,6 @@ import { startServer } from '../../src/testing/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 const fixture = useFleet({ masters: 3 })
 const resource = ({ data }: Job<{ nr: number }>): string => `customer:${data.nr % 10}`
@@ -144,7 +142,7 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
     ),
   )
   await restarted
-  await until('all are done', async () => (await queue.getCompletedCount()) === 50, 50_000)
+  await until('all are done', async () => (await queue.getCompletedCount()) === 50)
   const jobs = await queue.getJobs(['completed'])
   expect(jobs.filter(({ attemptsMade }) => attemptsMade !== 1)).toEqual([])
   expect(await queue.getFailedCount()).toBe(0)
@@ -225,7 +223,7 @@ test('a worker that is cut off from the queue alone stops its job when its lock 
   await until('the job runs', () => isRunning)
   await proxy.drop()
   const cutAt = performance.now()
-  await until('its signal aborts', () => reason !== undefined, 10_000)
+  await until('its signal aborts', () => reason !== undefined)
   expect(performance.now() - cutAt).toBeLessThan(5_000)
   expect(reason).toBeInstanceOf(JobLockLostError)
   const other = await fixture.redlock()

@@ -32,14 +32,14 @@ describe('npm run demo', () => {
     await program.line(/ done, /)
     program.interrupt()
     expect((await program.end()).code).toBe(130)
-    await expect.poll(() => program.groupIsAlive, { timeout: 20_000 }).toBe(false)
+    await expect.poll(() => program.groupIsAlive, { timeout: 60_000 }).toBe(false)
   })
 
   it('leaves nothing behind after kill -9 either, not even the worker that it has just frozen', async () => {
     await using program = new Program(DEMO, ['--fast'])
     await program.line(/frozen \(SIGSTOP\)/)
     program.kill('SIGKILL')
-    await expect.poll(() => program.groupIsAlive, { timeout: 20_000 }).toBe(false)
+    await expect.poll(() => program.groupIsAlive, { timeout: 60_000 }).toBe(false)
   })
 
   it('explains itself, and refuses what it does not know', async () => {

@@ -15,18 +15,18 @@ test('npm run dev: jobs run, the page answers, the worker starts again when it i
   expect((await fetch(page)).status).toBe(200)
   const queue = new Queue(QUEUE, { connection: { url } })
   const completed = async (): Promise<number> => queue.getCompletedCount()
-  await expect.poll(completed, { timeout: 20_000 }).toBeGreaterThan(0)
+  await expect.poll(completed, { timeout: 60_000 }).toBeGreaterThan(0)
 
   const starts = (): number =>
     [...program.out, ...program.err].filter((line) => line.includes('works on')).length
   expect(starts()).toBe(1)
   await utimes(WORKER, new Date(), new Date())
-  await expect.poll(starts, { timeout: 20_000 }).toBe(2)
+  await expect.poll(starts, { timeout: 60_000 }).toBe(2)
   const before = await completed()
-  await expect.poll(completed, { timeout: 20_000 }).toBeGreaterThan(before + 3)
+  await expect.poll(completed, { timeout: 60_000 }).toBeGreaterThan(before + 3)
   await queue.close()
 
   program.interrupt()
   expect((await program.end()).code).toBe(130)
-  await expect.poll(() => program.groupIsAlive, { timeout: 10_000 }).toBe(false)
-}, 90_000)
+  await expect.poll(() => program.groupIsAlive, { timeout: 60_000 }).toBe(false)
+})

@@ -1,6 +1,6 @@
 /** The example workers as the image runs them: modules for `work`. */
 import { Queue } from 'bullmq'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { fleetEnv, runningCli } from '../tools/cli/run-cli.ts'
 import { LockedQueue } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -10,9 +10,6 @@ import { isRight } from '../../workers/ledger-audit.ts'
 import { Ledger } from '../../workers/ledger.ts'
 import type { Strike } from '../../workers/strike.ts'
 import { readStrikes, REAL_STRIKES } from '../../workers/strikes-file.ts'
-
-// PostgreSQL and processes of their own take their time on a busy machine.
-vi.setConfig({ testTimeout: 120_000 })
 
 const STRIKES = 30
 const HEALTH = ['--health-port', '0', '--health-host', '127.0.0.1']

@@ -4,17 +4,7 @@
  * leave as ordinary commands, and it lives the same life.
  */
 import { execFile } from 'node:child_process'
-import {
-  copyFile,
-  cp,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  symlink,
-  writeFile,
-} from 'node:fs/promises'
+import { copyFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -62,7 +52,8 @@ let compiled: string
 
 beforeAll(async () => {
   fleet = await startFleet({ masters: 3, queue: false })
-  compiled = await mkdtemp(join(tmpdir(), 'redlock-ioredis-child-'))
+  compiled = await mkdtemp(join(tmpdir(), 'redlock-ioredis-'))
+  await symlink(join(ROOT, 'node_modules'), join(compiled, 'node_modules'))
   await build({
     entryPoints: [join(import.meta.dirname, 'ioredis-versions-child.ts')],
     outfile: join(compiled, 'child.mjs'),
@@ -78,15 +69,11 @@ afterAll(async () => {
 
 /** Runs the child, compiled, where `ioredis` is `directory`, told as `version`. */
 async function lifeOn(directory: string, version?: string): Promise<unknown> {
-  const place = await mkdtemp(join(tmpdir(), 'redlock-ioredis-'))
+  const place = await mkdtemp(join(compiled, 'on-')) // All other packages are found above it.
   try {
     await copyFile(join(compiled, 'child.mjs'), join(place, 'child.mjs'))
     const packages = join(place, 'node_modules')
     await mkdir(packages)
-    for (const name of await readdir(join(ROOT, 'node_modules'))) {
-      const here = join(ROOT, 'node_modules', name)
-      if (name !== 'ioredis') await symlink(here, join(packages, name))
-    }
     if (version === undefined) await symlink(directory, join(packages, 'ioredis'))
     else {
       // Its own dependencies are those of the installed one.

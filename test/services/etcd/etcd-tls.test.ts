@@ -127,7 +127,7 @@ describe.skipIf(isMissing)('EtcdLocks over TLS', () => {
     const { out, err } = await program.end()
     expect(out.join('\n'), err.join('\n')).toContain(String(lease.fencingToken))
     await lease.release()
-  }, 60_000)
+  })
 
   test('shows a client certificate to a member that asks for one', async () => {
     // Its gateway calls the member with the member's own certificate, which must be good for that.
@@ -150,5 +150,5 @@ describe.skipIf(isMissing)('EtcdLocks over TLS', () => {
     } finally {
       await strict.close()
     }
-  }, 60_000)
+  })
 })

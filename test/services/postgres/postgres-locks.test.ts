@@ -6,6 +6,7 @@ import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/
 import { lockServiceCases } from '../lock-service-cases.ts'
 import { aborted, until, useClosers } from '../../fixtures.ts'
 import { describeService } from '../../support/describe-service.ts'
+import { useBystander } from '../../support/undisturbed.ts'
 import { networkOf, startProxy, type FaultProxy } from '../../support/proxy.ts'
 import {
   noPgbouncer,
@@ -15,13 +16,19 @@ import {
   type PostgresServer,
 } from '../../../scripts/lock-servers/postgres-server.ts'
 
-const LEASE_MS = 600
+/** Of the cases, which wait for the end of many leases. */
+const SHORT_MS = 600
+/** A server that is busy answers late. */
+const LONG = { leaseMs: 2_000, requestTimeoutMs: 1_500 }
 
 if (noPgbouncer) console.warn('Skipped in part: Debian package `pgbouncer` is not installed.')
+
+const SHORT = { leaseMs: SHORT_MS, requestTimeoutMs: SHORT_MS }
 
 describeService('postgres', 'PostgresLocks', () => {
   let server: PostgresServer
   const closers = useClosers()
+  const undisturbed = useBystander()
 
   beforeAll(async () => {
     server = await startPostgres()
@@ -38,7 +45,7 @@ describeService('postgres', 'PostgresLocks', () => {
 
   async function open(options: Partial<PostgresLocksOptions> = {}): Promise<PostgresLocks> {
     const locks = new PostgresLocks({
-      ...{ pool: options.pool ?? pool(), leaseMs: LEASE_MS, logger: silentLogger },
+      ...{ pool: options.pool ?? pool(), ...LONG, logger: silentLogger },
       ...options,
     })
     closers.add(() => locks.close())
@@ -57,10 +64,10 @@ describeService('postgres', 'PostgresLocks', () => {
       open: () => {
         const options = { host: '127.0.0.1', port: proxy.port, user: 'postgres' }
         const through = pool({ connectionString: undefined, ...options, database: 'postgres' })
-        return open({ pool: through, listen: () => server.client(), requestTimeoutMs: LEASE_MS })
+        return open({ pool: through, listen: () => server.client(), ...SHORT })
       },
     })
-    for (const { name, run } of cases) test(name, run)
+    for (const { name, run } of cases) test(name, () => undisturbed(run))
   })
 
   describe.skipIf(noPgbouncer)('pass them through pgbouncer in transaction mode', () => {
@@ -73,16 +80,16 @@ describeService('postgres', 'PostgresLocks', () => {
       open: () => {
         const through = bouncer.pool()
         closers.add(() => through.end())
-        return open({ pool: through })
+        return open({ pool: through, ...SHORT })
       },
     })
-    for (const { name, run } of cases) test(name, run)
+    for (const { name, run } of cases) test(name, () => undisturbed(run))
   })
 
   test('never hold a resource twice under contention', async () => {
     const shared = pool({ max: 20 })
-    const locks = await open({ pool: shared, leaseMs: 2_000 })
-    const clients = [locks, await open({ pool: shared, leaseMs: 2_000 })]
+    const locks = await open({ pool: shared, leaseMs: 5_000 })
+    const clients = [locks, await open({ pool: shared, leaseMs: 5_000 })]
     let [holders, most, granted, last] = [0, 0, 0, 0]
     await Promise.all(
       Array.from({ length: 24 }, async (_, index) => {
@@ -100,10 +107,10 @@ describeService('postgres', 'PostgresLocks', () => {
       }),
     )
     expect({ most, granted }).toEqual({ most: 1, granted: 192 })
-  }, 60_000)
+  })
 
   test('2: a terminated backend loses no lease and throws no error', async () => {
-    const locks = await open({ leaseMs: 2_000 })
+    const locks = await open({ leaseMs: 5_000 })
     await using lease = await locks.acquire('terminated', { autoExtend: true })
     const admin = pool()
     await admin.query(
@@ -131,9 +138,9 @@ describeService('postgres', 'PostgresLocks', () => {
 
   test('4: a transaction of a dead holder keeps others out until it ends', async () => {
     const locks = await open()
-    const lease = await locks.acquire('half-done', { leaseMs: 200 })
+    const lease = await locks.acquire('half-done', { leaseMs: 1_000 })
     const writing = locks.transaction(lease, async ({ client }) => {
-      await client.query({ text: 'SELECT pg_sleep(0.8)', values: [] })
+      await client.query({ text: 'SELECT pg_sleep(2.5)', values: [] })
       return performance.now()
     })
     await aborted(lease.signal)
@@ -193,7 +200,7 @@ describeService('postgres', 'PostgresLocks', () => {
 
   test('8: SERIALIZABLE as the default repeats what PostgreSQL refuses', async () => {
     const serializable = { options: '-c default_transaction_isolation=serializable', max: 12 }
-    const locks = await open({ pool: pool(serializable), leaseMs: 2_000 })
+    const locks = await open({ pool: pool(serializable), leaseMs: 5_000 })
     let last = 0
     await Promise.all(
       Array.from({ length: 12 }, async () => {
@@ -244,7 +251,7 @@ describeService('postgres', 'PostgresLocks', () => {
       await standby.close()
       await primary.close()
     }
-  }, 60_000)
+  })
 
   test('10: an exhausted pool is unreachable, and its late grant is released', async () => {
     const narrow = pool({ max: 1 })
@@ -258,11 +265,11 @@ describeService('postgres', 'PostgresLocks', () => {
   })
 
   test('10: a limit for idle transactions ends a transaction, and neither the lease nor the process', async () => {
-    const strict = pool({ options: '-c idle_in_transaction_session_timeout=100' })
+    const strict = pool({ options: '-c idle_in_transaction_session_timeout=500' })
     const locks = await open({ pool: strict, leaseMs: 5_000 })
     const lease = await locks.acquire('idle')
     const writing = locks.transaction(lease, async ({ client }) => {
-      await delay(500)
+      await delay(1_500)
       await client.query({ text: 'SELECT 1', values: [] })
     })
     await expect(writing).rejects.toThrow()
@@ -284,7 +291,7 @@ describeService('postgres', 'PostgresLocks', () => {
     const options = { host: '127.0.0.1', port: proxy.port, user: 'postgres', database: 'postgres' }
     const slow = pool({ connectionString: undefined, ...options, max: 2 })
     await Promise.all([slow.query('SELECT pg_sleep(0.05)'), slow.query('SELECT pg_sleep(0.05)')])
-    const locks = await open({ pool: slow, leaseMs: 20_000, requestTimeoutMs: 300 })
+    const locks = await open({ pool: slow, leaseMs: 20_000, requestTimeoutMs: 1_000 })
     await (await locks.acquire('late')).release()
     const hold = proxy.holdRequests()
     const outcome = await locks.tryAcquire('late')

@@ -14,6 +14,7 @@ import { Touches } from '../../../src/services/zookeeper/touches.ts'
 import { lockServiceCases } from '../lock-service-cases.ts'
 import { aborted, until, useClosers } from '../../fixtures.ts'
 import { describeService } from '../../support/describe-service.ts'
+import { useBystander } from '../../support/undisturbed.ts'
 import { networkOf, startProxy, type FaultProxy } from '../../support/proxy.ts'
 import {
   startZooKeeper,
@@ -21,16 +22,23 @@ import {
   type ZooKeeperEnsemble,
 } from '../../../scripts/lock-servers/zookeeper-server.ts'
 
-const LEASE_MS = 1_500
+/** Of the cases, which wait for the end of many leases. */
+const SHORT_MS = 1_500
+const LEASE_MS = 3_000
+/** A server that is busy answers late. */
+const LONG = { leaseMs: LEASE_MS, requestTimeoutMs: 2_000 }
+
+const SHORT = { leaseMs: SHORT_MS, requestTimeoutMs: SHORT_MS }
 
 const closers = useClosers()
+const undisturbed = useBystander()
 
 async function open(
   servers: string,
   options: Partial<ZooKeeperLocksOptions> = {},
 ): Promise<ZooKeeperLocks> {
   const locks = new ZooKeeperLocks({
-    ...{ servers, leaseMs: LEASE_MS, tickMs: TICK_MS, logger: silentLogger },
+    ...{ servers, ...LONG, tickMs: TICK_MS, logger: silentLogger },
     ...options,
   })
   closers.add(() => locks.close())
@@ -86,9 +94,9 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
   describe('pass the cases for lock services', () => {
     const cases = lockServiceCases({
       network: networkOf(() => [proxy]),
-      open: () => open(`127.0.0.1:${proxy.port}`, { requestTimeoutMs: LEASE_MS }),
+      open: () => open(`127.0.0.1:${proxy.port}`, SHORT),
     })
-    for (const { name, run } of cases) test(name, run, 60_000)
+    for (const { name, run } of cases) test(name, () => undisturbed(run))
   })
 
   test('never hold a resource twice, and wake one waiter at a time', async () => {
@@ -96,7 +104,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     let [holders, most, last] = [0, 0, 0]
     await Promise.all(
       Array.from({ length: 16 }, async (_, index) => {
-        for (let round = 0; round < 6; round++) {
+        for (let round = 0; round < 4; round++) {
           const names = index % 3 === 0 ? ['hot', 'other'] : 'hot'
           const client = clients[index % 2] as ZooKeeperLocks
           const lease = await client.acquire(names, { waitMs: 60_000, autoExtend: true })
@@ -111,7 +119,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     expect(most).toBe(1)
     const client = await byHand(ensemble.servers)
     expect(await children(client, parentOf('hot'))).toEqual([])
-  }, 90_000)
+  })
 
   test("1: a frozen server costs the lease by the client's clock", async () => {
     const locks = await open(ensemble.servers)
@@ -125,7 +133,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
       member?.process.thaw()
     }
     await (await locks.acquire('stopped', { waitMs: 20_000 })).release()
-  }, 40_000)
+  })
 
   test('2: trust ends before the server expires the session', async () => {
     const locks = await open(`127.0.0.1:${proxy.port}`)
@@ -137,10 +145,10 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     expect(lease.signal.aborted).toBe(true)
     await next.release()
     await proxy.pass()
-  }, 40_000)
+  })
 
   test('3: a node whose answer was lost does not block the line', async () => {
-    const locks = await open(`127.0.0.1:${proxy.port}`, { requestTimeoutMs: 400 })
+    const locks = await open(`127.0.0.1:${proxy.port}`, { requestTimeoutMs: 1_500 })
     const other = await open(ensemble.servers)
     await (await locks.acquire('orphan')).release()
     const hold = proxy.holdReplies()
@@ -153,7 +161,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     await until('nothing is left of it', async () => {
       return (await children(client, parentOf('orphan'))).length === 0
     })
-  }, 40_000)
+  })
 
   test('4, 5: a waiter continues when its predecessor vanishes or its connection breaks', async () => {
     const holder = await open(ensemble.servers)
@@ -164,7 +172,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     proxy.reset() // Its watch goes with the connection.
     await lease.release()
     await (await acquiring).release()
-  }, 40_000)
+  })
 
   test('6: tokens increase after the parent node was removed and made again', async () => {
     const locks = await open(ensemble.servers)
@@ -197,7 +205,9 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
   })
 
   test('8: the negotiated timeout is reported', async () => {
-    const locks = await open(ensemble.servers, { leaseMs: 300, maxLeaseMs: 30_000 })
+    const locks = await open(ensemble.servers, {
+      ...{ leaseMs: 300, requestTimeoutMs: 300, maxLeaseMs: 30_000 },
+    })
     const lease = await locks.acquire('short')
     expect(lease.leaseMs).toBe(2 * TICK_MS)
     await lease.release()
@@ -244,7 +254,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
   })
 
   test('a node that was deleted by hand costs the lease at the next renewal', async () => {
-    const locks = await open(ensemble.servers)
+    const locks = await open(ensemble.servers, { leaseMs: 6_000 })
     const lease = await locks.acquire('deleted', { autoExtend: true })
     const client = await byHand(ensemble.servers)
     const [node = ''] = await children(client, parentOf('deleted'))
@@ -274,14 +284,14 @@ describeService('zookeeper', 'ZooKeeperLocks on an ensemble of three', () => {
   let ensemble: ZooKeeperEnsemble
   beforeAll(async () => {
     ensemble = await startZooKeeper(3)
-  }, 90_000)
+  })
   afterAll(() => ensemble.close())
   afterEach(async () => {
     for (const { process } of ensemble.members) {
       process.thaw()
       if (process.pid === 0) await process.restart()
     }
-  }, 60_000)
+  })
 
   test('9: a client of a follower never sees two holders', async () => {
     const clients = await Promise.all(
@@ -305,7 +315,7 @@ describeService('zookeeper', 'ZooKeeperLocks on an ensemble of three', () => {
     )
     expect(most).toBe(1)
     expect(granted).toBeGreaterThan(0)
-  }, 40_000)
+  })
 
   test('a killed leader costs no lease of a session that moves in time', async () => {
     const locks = await open(ensemble.servers, { leaseMs: 8_000, requestTimeoutMs: 4_000 })
@@ -317,7 +327,7 @@ describeService('zookeeper', 'ZooKeeperLocks on an ensemble of three', () => {
     })
     expect(lease.signal.aborted).toBe(false)
     await lease.release()
-  }, 60_000)
+  })
 
   test('10: an old lease stays lost in a new session', async () => {
     const locks = await open(ensemble.servers)
@@ -332,7 +342,7 @@ describeService('zookeeper', 'ZooKeeperLocks on an ensemble of three', () => {
     await lease.release()
     next.assertHeld()
     await next.release()
-  }, 60_000)
+  })
 })
 
 describe('places of ZooKeeper', () => {

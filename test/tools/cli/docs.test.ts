@@ -2,14 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { EXIT } from '../../../src/tools/cli/exit-code.ts'
 import { buildProgram } from '../../../src/tools/cli/program.ts'
 import { CONFIG, SETTINGS } from '../../../src/tools/cli/settings.ts'
 import { cli } from './run-cli.ts'
-
-// This machine may be busy.
-vi.setConfig({ testTimeout: 60_000 })
 
 const doc = readFileSync(join(import.meta.dirname, '..', '..', '..', 'docs', 'cli.md'), 'utf8')
 const program = buildProgram()

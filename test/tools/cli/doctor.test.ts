@@ -2,7 +2,7 @@
  * `doctor` names what is wrong with real servers, says what to do, and ends with the right code.
  */
 import { Redis } from 'ioredis'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../../src/index.ts'
 import { startFleet, startServer, type ServerConfig } from '../../../src/testing/index.ts'
 import type { Diagnosis } from '../../../src/tools/operator/diagnosis.ts'
@@ -10,9 +10,6 @@ import { compileShim } from '../../faults/shimmed-clock.ts'
 import { ask } from '../../testing/ask.ts'
 import { until } from '../../fixtures.ts'
 import { cli, fleetEnv, type Said } from './run-cli.ts'
-
-// This machine may be busy.
-vi.setConfig({ testTimeout: 60_000 })
 
 const NAMESPACE = 'doctor'
 const closers: (() => Promise<unknown> | void)[] = []

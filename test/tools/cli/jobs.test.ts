@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { FlowProducer, Queue } from 'bullmq'
-import { afterAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
 import {
   LockedQueue,
   LockedWorker,
@@ -15,9 +15,6 @@ import type { LineEntry } from '../../../src/worker/inspection.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv, runningCli } from './run-cli.ts'
-
-// This machine may be busy.
-vi.setConfig({ testTimeout: 60_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
@@ -285,7 +282,7 @@ describe('pause, resume, limit and limits', () => {
     const job = await locked.add('post', { customerId: 1 })
     const why = await cli(['why', queue, job.id ?? ''], { env: env() })
     expect(why.out).toContain('waits for the turn of its tenant `acme`, of weight 2')
-  }, 60_000)
+  })
 
   it('refuse what they cannot read', async () => {
     const wrong = [

@@ -1,5 +1,5 @@
 /** What operators see of leases, and how they take one away. */
-import { afterAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { openRedis } from './open-redis.ts'
 import { LeaseLostError } from '../../../src/index.ts'
 import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
@@ -12,9 +12,6 @@ import type { ForcedRelease } from '../../../src/tools/operator/force-release.ts
 import { granted, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv } from './run-cli.ts'
-
-// This machine may be busy.
-vi.setConfig({ testTimeout: 60_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.

@@ -1,5 +1,5 @@
 /** The command line with `--locks`, on the real servers of each service. */
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { LockCluster } from '../../../scripts/lock-servers/lock-cluster.ts'
 import { KINDS, LOCK_SERVERS } from '../../../scripts/lock-servers/lock-servers.ts'
 import { LockedQueue } from '../../../src/index.ts'
@@ -8,9 +8,6 @@ import { until } from '../../fixtures.ts'
 import { describeService } from '../../support/describe-service.ts'
 import { openStory } from '../../stories/lock-services.ts'
 import { cli, runningCli } from './run-cli.ts'
-
-// This machine may be busy.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const MODULE = 'test/tools/cli/ledger-worker-child.ts'
 
@@ -84,7 +81,7 @@ for (const kind of KINDS) {
       )
       const [, base = ''] = await working.line(/health at (http:\/\/[\d.:]+)\/healthz/)
       const ready = (): Promise<Response> => fetch(`${base}/readyz`)
-      await until('it is ready', async () => (await ready()).status === 200, 60_000)
+      await until('it is ready', async () => (await ready()).status === 200)
       expect(await (await ready()).json()).toMatchObject({ masters: { voting: 1, quorum: 1 } })
       const queue = new LockedQueue('works', {
         connection: { url: redis.url },
@@ -124,11 +121,12 @@ for (const kind of KINDS) {
 
     test('a server that is away: exit code 3, and why', async () => {
       await cluster.members[0]?.process.kill()
-      const doctor = await cli(['doctor'], { env })
+      const soon = { env: { ...env, BULLMQ_REDLOCK_TIMEOUT_MS: '1000' } }
+      const doctor = await cli(['doctor'], soon)
       expect(doctor.code).toBe(3)
       expect(doctor.out).toContain('NO LEASES')
       for (const args of [['inspect', 'customer:42'], ['leases']]) {
-        const said = await cli(args, { env })
+        const said = await cli(args, soon)
         expect(said.code, said.err).toBe(3)
         expect(said.err).toContain('does not answer')
       }

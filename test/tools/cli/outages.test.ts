@@ -2,16 +2,13 @@
  * What commands say when masters or the queue do not answer: never more than is known.
  * `test/stories/outage-table.test.ts` has every command under every outage.
  */
-import { afterAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { LockedQueue, LockedWorker } from '../../../src/index.ts'
 import type { RunningJob } from '../../../src/tools/operator/running-jobs.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
 import { cli, fleetEnv } from './run-cli.ts'
-
-// This machine may be busy.
-vi.setConfig({ testTimeout: 90_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
@@ -85,16 +82,12 @@ describe('the job under a lease', () => {
     fixture.defer(() => locked.close())
     const redlock = await fixture.redlock(LONG)
     await granted(redlock, 'other')
-    let finish = (): void => undefined
-    const finished = new Promise<void>((resolve) => (finish = resolve))
-    const worker = new LockedWorker<{ customer: number }>(queue, () => finished, {
+    const { passed } = fixture.gate()
+    const worker = new LockedWorker<{ customer: number }>(queue, () => passed, {
       ...{ connection, redlock },
       resource: ({ data }) => resource(data),
     })
-    fixture.defer(async () => {
-      finish()
-      await worker.close()
-    })
+    fixture.defer(() => worker.close())
     const before = Date.now()
     const job = await locked.add('post', { customer: 42 })
     await until('it runs', () => job.isActive())

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { UsageError } from '../../../src/tools/cli/exit-code.ts'
 import { mastersOf, queueRedisOf, readSettings } from '../../../src/tools/cli/settings.ts'
 import { nameOption } from '../../../src/options.ts'
@@ -13,9 +13,6 @@ import { printable } from '../../../src/tools/cli/printable.ts'
 import { redacted } from '../../../src/redact.ts'
 import { table } from '../../../src/tools/cli/table.ts'
 import { cli } from './run-cli.ts'
-
-// This machine may be busy.
-vi.setConfig({ testTimeout: 60_000 })
 
 const directories: string[] = []
 afterEach(() => {

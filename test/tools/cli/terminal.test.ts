@@ -2,13 +2,10 @@
 import { spawn, spawnSync, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { cliInShell, fleetEnv } from './run-cli.ts'
-
-// This machine may be busy.
-vi.setConfig({ testTimeout: 60_000 })
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone())

@@ -9,7 +9,7 @@ import express from 'express'
 import { expect, test } from 'vitest'
 import * as dashboard from '../../../src/tools/dashboard/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
-import { gate, invoices, invoiceWorker, listen, optionsFor } from './harness.ts'
+import { invoices, invoiceWorker, listen, optionsFor } from './harness.ts'
 
 const fixture = useFleet({ masters: 3 })
 
@@ -73,8 +73,8 @@ test("a job that had to wait names the resource's holder in its log", async () =
 test('a job that was added asleep shows what it waits for now, without a line in its log', async () => {
   const { log } = await board(true)
   const queue = invoices(fixture)
-  const held = gate()
-  await invoiceWorker(fixture, () => held.opened)
+  const held = fixture.gate()
+  await invoiceWorker(fixture, () => held.passed)
   for (const jobId of ['j1', 'j2', 'j3']) await queue.add('x', { customer: '42' }, { jobId })
   await until('the first runs', async () => (await queue.getActiveCount()) === 1)
   expect(await log('j3')).toEqual([

@@ -129,22 +129,3 @@ export async function invoiceWorker(
   fixture.defer(() => worker.close())
   return worker
 }
-
-/** Something that others wait for until it is opened. */
-export interface Gate {
-  readonly opened: Promise<void>
-  open(): void
-}
-
-export function gate(): Gate {
-  let open = (): void => undefined
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return {
-    opened,
-    open: () => {
-      open()
-    },
-  }
-}

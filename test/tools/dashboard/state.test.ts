@@ -6,7 +6,7 @@ import { Redis } from 'ioredis'
 import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import type { DashboardState } from '../../../src/tools/dashboard/state.ts'
-import { gate, invoices, invoiceWorker, serve } from './harness.ts'
+import { invoices, invoiceWorker, serve } from './harness.ts'
 
 const fixture = useFleet({ masters: 5 })
 const LONG = { leaseMs: 15_000, maxLeaseMs: 20_000 }
@@ -43,12 +43,12 @@ test('masters that are away are named, and passwords are not', async () => {
 describe('lines', () => {
   test('shows what each job waits for, and one resource with its completed steps', async () => {
     const queue = invoices(fixture)
-    const held = gate()
+    const held = fixture.gate()
     await invoiceWorker(
       fixture,
       async (lease) => {
         await lease.step('load', () => 1)
-        await lease.step('charge', () => held.opened)
+        await lease.step('charge', () => held.passed)
       },
       { checkpoints: true },
     )
@@ -142,8 +142,8 @@ describe('bounds', () => {
 
   test('jobs of each queue, the job beside its lease, and the last minutes', async () => {
     const before = Date.now()
-    const held = gate()
-    await invoiceWorker(fixture, () => held.opened)
+    const held = fixture.gate()
+    await invoiceWorker(fixture, () => held.passed)
     const queue = invoices(fixture)
     for (let nr = 0; nr < 3; nr++) await queue.add('x', { customer: '42' }, { jobId: `j${nr}` })
     await queue.add('x', { customer: '7' }, { delay: 60_000 })

@@ -3,11 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import { verifyHistory, verifyHistoryFiles } from '../../../src/tools/verify/verify-history.ts'
 import { leasesOf, linesOf, pairsOf, type Line, type Turn, type World } from './random-history.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
 
 const SKEW_MS = 20
 

@@ -5,13 +5,11 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
-import { beforeAll, afterAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, afterAll, describe, expect, it } from 'vitest'
 import type { Logger } from '../../../src/index.ts'
 import { verifyHistory, type HistoryVerdict } from '../../../src/testing/index.ts'
 import { cli } from '../cli/run-cli.ts'
 import { aborted, granted, useFleet } from '../../fixtures.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 type Line = Readonly<Record<string, unknown>>
 /** Of those that must not lapse on a busy machine. */
