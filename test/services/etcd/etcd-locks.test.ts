@@ -63,7 +63,7 @@ describeService('etcd', 'EtcdLocks on one member', () => {
     let [holders, most, last] = [0, 0, 0]
     await Promise.all(
       Array.from({ length: 16 }, async (_, index) => {
-        for (let round = 0; round < 4; round++) {
+        for (let round = 0; round < 6; round++) {
           const names = index % 3 === 0 ? ['hot', 'other'] : 'hot'
           const client = clients[index % 2] as EtcdLocks
           const lease = await client.acquire(names, { waitMs: 60_000, leaseMs: 5_000 })

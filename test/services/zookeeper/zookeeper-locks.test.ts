@@ -104,7 +104,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     let [holders, most, last] = [0, 0, 0]
     await Promise.all(
       Array.from({ length: 16 }, async (_, index) => {
-        for (let round = 0; round < 4; round++) {
+        for (let round = 0; round < 6; round++) {
           const names = index % 3 === 0 ? ['hot', 'other'] : 'hot'
           const client = clients[index % 2] as ZooKeeperLocks
           const lease = await client.acquire(names, { waitMs: 60_000, autoExtend: true })
