@@ -25,6 +25,7 @@ import { shareText, type Share } from './shares.ts'
 import { argumentsText, jsonText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
+import { bullmqScripts } from './bullmq/bullmq-scripts.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 import { finishOptions } from './bullmq/finish-options.ts'
 import { TurnGroup } from './turn-group.ts'
@@ -166,7 +167,8 @@ interface End extends Sent {
 
 /** A job that is added in this turn of the event loop. */
 interface Addition extends Sent {
-  readonly script: ComposedScript
+  /** Of BullMQ's script. */
+  readonly name: string
   /** BullMQ's keys and arguments, and ours of the job: see `lua/add.lua`. */
   readonly args: readonly unknown[]
 }
@@ -315,7 +317,7 @@ export class LineBackend extends Backend implements LineRunner {
     let found: unknown
     const execCommand = async (client: Client, _name: string, args: unknown[]): Promise<void> => {
       const ours = { resource, token, most, before, id, timestamp: String(timestamp) }
-      found = await this.#send(client, this.#scripts.take, args, ours)
+      found = await this.#sendFor(client, 'moveToActive', args, { does: 'take', ...ours })
     }
     const recorder = Object.create(this, { execCommand: { value: execCommand } }) as this
     await super.moveToActive.call(recorder, token, this.#settings.workerName)
@@ -352,7 +354,7 @@ export class LineBackend extends Backend implements LineRunner {
     const client = await this.#client()
     const earlier = this.#joins.get(id)?.earlier
     if (earlier !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, earlier)
-    const sent = this.#send(client, this.#scripts.park, args, ours)
+    const sent = this.#sendFor(client, 'moveToDelayed', args, { does: 'park', ...ours })
     this.joined(id)
     const reply = this.#heard(await sent)
     if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsFrom(reply[1]) }
@@ -422,19 +424,19 @@ export class LineBackend extends Backend implements LineRunner {
     const script = this.#scripts.composed.get(name)
     if (script === undefined) return super.execCommand(client as never, name, args)
     const to = client as Client
-    const argv = args.slice(script.numberOfKeys) as (string | number)[]
+    const argv = args.slice(keysOf(name)) as (string | number)[]
     switch (name) {
       case 'addStandardJob':
       case 'addPrioritizedJob':
       case 'addDelayedJob':
       case 'addParentJob':
-        return this.#add(to, script, args, String(argv[1]))
+        return this.#add(to, name, args, String(argv[1]))
       case 'moveToFinished': // What ends here passes `#end`; this is a cancel.
         return this.#cancelling.get(String(argv[0]))?.(to, script, args)
       case 'moveToActive':
-        return this.#fetch(to, script, args).catch(refusedLater)
+        return this.#fetch(to, name, args).catch(refusedLater)
       case 'moveToDelayed':
-        return this.#fetch(to, script, args)
+        return this.#fetch(to, name, args)
       case 'promote':
         return this.#send(to, script, args, { id: argv[1] })
       case 'removeJob':
@@ -516,10 +518,10 @@ export class LineBackend extends Backend implements LineRunner {
     return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
   }
 
-  #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
+  #add(client: Client, name: string, args: unknown[], data: string): Promise<unknown> {
     const { placement, maxWaitMs } = this.#settings
     if (placement === undefined) {
-      return super.execCommand(client as never, script.replaces, args) as Promise<unknown>
+      return super.execCommand(client as never, name, args) as Promise<unknown>
     }
     const { resources, slots, rate, share } = placement(JSON.parse(data))
     const more = {
@@ -530,18 +532,18 @@ export class LineBackend extends Backend implements LineRunner {
     }
     const all = [...args, JSON.stringify(resources), jsonText(more)]
     // The replies of a transaction come together.
-    if (client !== this.#ready) return this.#sendAdded(client, script, all, true)
-    return this.#addAsItFits(script, all, data.length)
+    if (client !== this.#ready) return this.#sendAdded(client, name, all, true)
+    return this.#addAsItFits(name, all, data.length)
   }
 
   async #addAsItFits(
-    script: ComposedScript,
+    name: string,
     args: readonly unknown[],
     bytes: number,
     tries = MAX_DROPS,
   ): Promise<unknown> {
     const reply = await new Promise((settle, fail) => {
-      this.#additions.add({ script, args, settle, fail }, bytes)
+      this.#additions.add({ name, args, settle, fail }, bytes)
     })
     if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
     const [, resource, id] = reply as [number, string, string]
@@ -549,21 +551,21 @@ export class LineBackend extends Backend implements LineRunner {
       throw new LineFullError(this.name, resource, this.#settings.maxLength ?? 0)
     }
     await this.remove(id, false)
-    return this.#addAsItFits(script, args, bytes, tries - 1)
+    return this.#addAsItFits(name, args, bytes, tries - 1)
   }
 
   #sendAdded(
     client: Client,
-    script: ComposedScript,
+    name: string,
     args: readonly unknown[],
     isOne: boolean,
   ): Promise<unknown> {
     const { within, maxLength, drops } = this.#settings
-    // A flow adds jobs to several queues.
-    const key = String(args[0])
-    return this.#send(client, script, args, {
+    const key = args[0] as string
+    return this.#sendFor(client, name, args, {
+      // A flow adds jobs to several queues.
       base: key.slice(0, key.lastIndexOf(':') + 1),
-      mayStart: AT_ONCE.has(script.replaces) || undefined,
+      mayStart: AT_ONCE.has(name) || undefined,
       isOne: isOne || undefined,
       ...(isOne ? { within } : { within, maxLength, drops }),
     })
@@ -579,12 +581,12 @@ export class LineBackend extends Backend implements LineRunner {
   /** Adds jobs in their order: of one kind at a time. */
   #addAll(additions: readonly Addition[]): void {
     for (let from = 0, to = 0; from < additions.length; from = to) {
-      const { script, args } = additions[from] as Addition
-      while (additions[to]?.script === script) to++
+      const { name, args } = additions[from] as Addition
+      while (additions[to]?.name === name) to++
       const some = additions.slice(from, to)
       const all = [...args]
-      for (const each of some.slice(1)) all.push(...each.args.slice(script.numberOfKeys))
-      const sent = this.#sendAdded(this.#ready as Client, script, all, false)
+      for (const each of some.slice(1)) all.push(...each.args.slice(keysOf(name)))
+      const sent = this.#sendAdded(this.#ready as Client, name, all, false)
       void this.#settleAll(some, sent)
     }
   }
@@ -674,8 +676,8 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  async #fetch(client: Client, script: ComposedScript, args: readonly unknown[]): Promise<unknown> {
-    return this.#heard(await this.#send(client, script, args, {}))
+  async #fetch(client: Client, name: string, args: readonly unknown[]): Promise<unknown> {
+    return this.#heard(await this.#sendFor(client, name, args, {}))
   }
 
   /** Keeps what a reply says about the turn of the job that it brings. */
@@ -712,6 +714,19 @@ export class LineBackend extends Backend implements LineRunner {
     ours: Arguments,
   ): Promise<unknown> {
     return this.#call(client, script, [...args, this.#named(ours)])
+  }
+
+  /** The same for a script that takes the place of several of BullMQ's. */
+  #sendFor(
+    client: Client,
+    name: string,
+    args: readonly unknown[],
+    ours: Arguments,
+  ): Promise<unknown> {
+    const script = this.#scripts.composed.get(name) as ComposedScript
+    const own = keysOf(name)
+    const more = Array<unknown>(script.numberOfKeys - own).fill(args[0])
+    return this.#send(client, script, args.toSpliced(own, 0, ...more), { replaces: name, ...ours })
   }
 
   /** Whatever goes wrong, it rejects. */
@@ -752,6 +767,10 @@ function unusualOf({ next, offers, share, chargeMs }: Move): Arguments {
     share: share || undefined,
     chargeMs: share === '' ? undefined : chargeMs,
   }
+}
+
+function keysOf(name: string): number {
+  return bullmqScripts().get(name)?.numberOfKeys ?? 0
 }
 
 function slotsFrom(text: unknown): Slots | undefined {

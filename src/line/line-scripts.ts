@@ -7,11 +7,8 @@ import { composedScript, type ComposedScript } from './bullmq/composed-script.ts
 export interface LineScripts {
   /** By the name of BullMQ's script whose place they take. */
   readonly composed: ReadonlyMap<string, ComposedScript>
-  readonly park: ComposedScript
   /** Takes the place of `cleanJobsInSet` for jobs that wait. */
   readonly cleanWaiting: ComposedScript
-  /** Takes the place of `moveToActive` for the jobs of a batch. */
-  readonly take: ComposedScript
   /** Takes the place of `moveToFinished`, for the jobs that end together. */
   readonly finish: ComposedScript
 }
@@ -52,28 +49,23 @@ export function lineScripts(): LineScripts {
 
 function defineAll(): LineScripts {
   const composed = [
-    ...ADDS.map((name) => composedScript(name, 'add', { watched: ADDING, usual: ADDS_CALL })),
-    composedScript('promote', 'promote'),
-    composedScript('moveToFinished', 'cancel'),
-    composedScript('obliterate', 'obliterate'),
-    composedScript('moveToActive', 'fetch', { watched: MOVES }),
-    composedScript('moveToDelayed', 'fetch', { watched: MOVES }),
-    composedScript('removeJob', 'remove', { watched: ['XADD'] }),
-    composedScript('moveToWaitingChildren', 'wait-for-children'),
-    composedScript('changePriority', 'change-priority'),
-    composedScript('drain', 'remove-waiting'),
-    ...VIEWED.map((name) => composedScript(name, 'view')),
+    composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL }),
+    composedScript(['moveToActive', 'moveToDelayed'], 'fetch', { watched: MOVES }),
+    composedScript(['promote'], 'promote'),
+    composedScript(['moveToFinished'], 'cancel'),
+    composedScript(['obliterate'], 'obliterate'),
+    composedScript(['removeJob'], 'remove', { watched: ['XADD'] }),
+    composedScript(['moveToWaitingChildren'], 'wait-for-children'),
+    composedScript(['changePriority'], 'change-priority'),
+    composedScript(['drain'], 'remove-waiting'),
+    ...VIEWED.map((name) => composedScript([name], 'view')),
   ]
   return {
-    composed: new Map(composed.map((script) => [script.replaces, script])),
-    cleanWaiting: composedScript('cleanJobsInSet', 'remove-waiting', { variant: ':waiting' }),
-    park: composedScript('moveToDelayed', 'park', { variant: ':park' }),
-    take: composedScript('moveToActive', 'take', {
-      variant: ':take',
-      watched: MOVES,
-      usual: ['addBaseMarkerIfNeeded'],
-    }),
-    finish: composedScript('moveToFinished', 'finish', {
+    composed: new Map(
+      composed.flatMap((script) => script.replaces.map((name) => [name, script] as const)),
+    ),
+    cleanWaiting: composedScript(['cleanJobsInSet'], 'remove-waiting', { variant: ':waiting' }),
+    finish: composedScript(['moveToFinished'], 'finish', {
       variant: ':together',
       watched: MOVES,
       usual: ENDS_CALL,

@@ -9,10 +9,11 @@ import { luaText, withTexts } from '../../lua.ts'
 import { bullmqScripts, type BullmqScript } from './bullmq-scripts.ts'
 
 export interface ComposedScript {
-  /** BullMQ's script whose place it takes. */
-  readonly replaces: string
+  /** BullMQ's scripts whose place it takes. Where there are several, ARGV says which one. */
+  readonly replaces: readonly string[]
   /** The name under which it is registered with a client. */
   readonly command: string
+  /** As many as the one that takes most of them. */
   readonly numberOfKeys: number
   readonly lua: string
 }
@@ -28,6 +29,8 @@ const SCRIPT_STANDS = /^--- @bullmq script(?:, with (.*))?$/m
 
 /** They come last. What is left is BullMQ's. */
 const OUR_ARGUMENTS = 'local theirs, ARGV = ARGV, cjson.decode(table.remove(ARGV))'
+
+const REDIS = 'redis, KEYS, ARGV'
 
 interface Composition {
   /** Commands of BullMQ that `rcall` of our text, or its `redis`, looks at; without it, all. */
@@ -61,28 +64,31 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
  * `bullmq(KEYS, theirs)`, with which functions of ours in place of BullMQ's.
  */
 export function composedScript(
-  replaces: string,
+  replaces: readonly string[],
   file: string,
   { watched, variant = '', usual = [] }: Composition = {},
 ): ComposedScript {
-  const { numberOfKeys, lua } = scriptOf(replaces)
-  const text = watched === undefined ? lua : passing(lua, watched)
+  const scripts = replaces.map((name) => ({ name, ...scriptOf(name) }))
   const own = luaText(`line/lua/${file}`)
+  const text = ({ lua }: BullmqScript): string => (watched ? passing(lua, watched) : lua)
+  const parts = partsOf(
+    scripts.map((script) => ({ name: script.name, lua: text(script) })),
+    new Set(usual),
+  )
   const stands = own.includes(FUNCTIONS_STAND)
-  const parts = partsOf(text, new Set(usual))
-  const composed = own
-    .replace(FUNCTIONS_STAND, () => parts.functions)
-    .replace(SCRIPT_STANDS, (_, replaced?: string) => scriptWith(parts.script, replaced))
+  const whole = stands ? [] : scripts.map((script) => asFunction('bullmq', REDIS, text(script)))
   return {
     replaces,
-    command: `redlock:${REVISION}:${replaces}${variant}`,
-    numberOfKeys,
+    command: `redlock:${REVISION}:${replaces.join('+')}${variant}`,
+    numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)),
     lua: [
       'local direct = redis.call',
       ...promoteFor(own),
-      ...(stands ? [] : [asFunction('bullmq', 'redis, KEYS, ARGV', text)]),
+      ...whole,
       OUR_ARGUMENTS,
-      composed,
+      own
+        .replace(FUNCTIONS_STAND, () => parts.functions)
+        .replace(SCRIPT_STANDS, (_, replaced?: string) => scriptWith(parts.script, replaced)),
     ]
       .join('\n')
       .replace(/^ +|\n(?=\n)/gm, ''),
@@ -103,7 +109,7 @@ function passing(lua: string, watched: readonly string[]): string {
 export function ownScript(path: string): ComposedScript {
   const name = path.slice(path.lastIndexOf('/') + 1)
   return {
-    ...{ replaces: '', command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 },
+    ...{ replaces: [], command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 },
     get lua() {
       const text = luaText(path)
       return [...promoteFor(text), OUR_ARGUMENTS, text].join('\n')
@@ -114,7 +120,7 @@ export function ownScript(path: string): ComposedScript {
 /** BullMQ's own way to move a job to those that may start, where a text uses it. */
 function promoteFor(text: string): readonly string[] {
   if (!text.includes('bullmqPromote')) return []
-  return [asFunction('bullmqPromote', 'redis, KEYS, ARGV', scriptOf('promote').lua)]
+  return [asFunction('bullmqPromote', REDIS, scriptOf('promote').lua)]
 }
 
 /** As BullMQ has it, without comments. */
@@ -129,25 +135,27 @@ function asFunction(name: string, parameters: string, lua: string): string {
 }
 
 /**
- * The functions of BullMQ's text, and what is left of it. They are made once a call, not for every
- * job, and those that are seldom called when one of them is. Where BullMQ unpacks options, ours may
- * give it a table.
+ * The functions of BullMQ's texts, and what is left of these. They are made once a call, not for
+ * every job, and those that are seldom called when one of them is. Where BullMQ unpacks options,
+ * ours may give it a table.
  */
 function partsOf(
-  lua: string,
+  texts: readonly { readonly name: string; readonly lua: string }[],
   named: ReadonlySet<string>,
 ): { readonly functions: string; readonly script: string } {
-  const usual: string[] = []
+  const usual = new Map<string, string>()
   const rare = new Map<string, string>()
-  const script = lua.replace(FUNCTION, (text: string, name: string | undefined) => {
-    if (name === undefined) return ''
-    if (name in BULLMQ_FUNCTIONS || named.has(name)) usual.push(text)
-    else rare.set(name, text)
-    return ''
+  const bodies = texts.map(({ name: of, lua }) => {
+    const body = unpacking(lua).replace(FUNCTION, (text: string, name: string | undefined) => {
+      if (name === undefined) return ''
+      const found = name in BULLMQ_FUNCTIONS || named.has(name) ? usual : rare
+      found.set(name, text)
+      return ''
+    })
+    return [of, body] as const
   })
   const calls = new RegExp(`(?<![.:\\w]|function )(${[...rare.keys()].join('|')})(?=\\()`, 'g')
-  const onDemand = (text: string): string =>
-    text.replace(calls, "rare('$1')").replaceAll('cmsgpack.unpack(', 'unpacked(')
+  const onDemand = (text: string): string => text.replace(calls, "rare('$1')")
   const functions = `local function unpacked(packed)
 return type(packed) == 'table' and packed or cmsgpack.unpack(packed)
 end
@@ -156,21 +164,28 @@ local function rare(name)
 made = made or makeRare()
 return made[name]
 end
-${usual.map(onDemand).join('\n')}
+${[...usual.values()].map(onDemand).join('\n')}
 function makeRare()
-${[...rare.values()].map((text) => text.replaceAll('cmsgpack.unpack(', 'unpacked(')).join('\n')}
+${[...rare.values()].join('\n')}
 return {${[...rare.keys()].map((name) => `${name} = ${name}`).join(', ')}}
 end`
-  return { functions, script: onDemand(script) }
+  const scripts = bodies.map(([of, body]) => {
+    const made = `bullmq = function(KEYS, ARGV)\n${onDemand(body)}\nend`
+    return bodies.length === 1 ? made : `if ARGV.replaces == '${of}' then ${made} end`
+  })
+  return { functions, script: ['local bullmq', ...scripts].join('\n') }
+}
+
+function unpacking(lua: string): string {
+  return lua.replaceAll('cmsgpack.unpack(', 'unpacked(')
 }
 
 /** @param replaced `<ours> for <BullMQ's>, …` */
 function scriptWith(script: string, replaced: string | undefined): string {
-  const text = (replaced?.split(', ') ?? []).reduce((before, pair) => {
+  return (replaced?.split(', ') ?? []).reduce((before, pair) => {
     const [ours = '', theirs = ''] = pair.split(' for ')
     return before.replace(new RegExp(`(?<![.:\\w])${theirs}(?=\\()`, 'g'), ours)
   }, script)
-  return asFunction('bullmq', 'KEYS, ARGV', text)
 }
 
 /** A function that a text uses in another way than by a call. It cannot be made on demand. */

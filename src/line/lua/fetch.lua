@@ -1,9 +1,18 @@
 --[[
   Takes the place of `moveToActive` and of `moveToDelayed`.
 
-  ARGV  base · slots
+  ARGV  base · slots · replaces: which of them
+        does: 'park' | 'take', with what these files say, or nil
   Returns  as BullMQ's, a fetched job with its turn
 ]]
 --- @include "line"
 --- @include "turn"
-return withTurn(bullmq({call = seen, pcall = redis.pcall}, KEYS, theirs))
+local rcall = seen
+--- @bullmq functions
+--- @include "fetch-sleeping"
+--- @bullmq script
+--- @include "park"
+--- @include "take"
+if ARGV.does == 'park' then return park() end
+if ARGV.does == 'take' then return take() end
+return withTurn(bullmq(KEYS, theirs))

@@ -1,5 +1,5 @@
 --[[
-  Takes the place of `moveToDelayed` for a job that has to wait for its turn, if it has to.
+  A job that has to wait for its turn sleeps behind the others, if it has to. Part of `fetch`.
 
   ARGV  base · slots · id, timestamp: of the job · resources: JSON
         deadline: ms, 'late' where it has passed, or nil
@@ -9,59 +9,59 @@
   Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
   leaves before it: both looks are in one script.
 ]]
---- @include "line"
---- @include "turn"
-local id = ARGV.id
-local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
-notBefore = ARGV.notBefore
-local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp',
-  'redlock:rate', 'redlock:slots')
-if not job[4] then return -1 end
-local lines = job[1] or ARGV.resources
-local resources = resourcesOf(lines)
-local seq = nextSeq()
-for _, resource in ipairs(resources) do
-  redis.call('ZADD', lineKey(resource), 'NX', job[2] or seq, place)
-end
-if not job[1] then redis.call('HSET', jobKey, 'redlock:lines', lines) end
--- It was in its lines before, and has come back: the one behind it may have started meanwhile.
-local overtaken = false
-if job[2] then
-  redis.call('HDEL', jobKey, 'redlock:since')
+local function park()
+  local id = ARGV.id
+  local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
+  notBefore = ARGV.notBefore
+  local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp',
+    'redlock:rate', 'redlock:slots')
+  if not job[4] then return -1 end
+  local lines = job[1] or ARGV.resources
+  local resources = resourcesOf(lines)
+  local seq = nextSeq()
   for _, resource in ipairs(resources) do
-    local second = redis.call('ZRANGE', lineKey(resource), 1, 1)[1]
-    local other = second and jobAt(second)
-    if other and redis.call('EXISTS', other.jobKey .. ':lock') == 1 then overtaken = true end
+    redis.call('ZADD', lineKey(resource), 'NX', job[2] or seq, place)
   end
-end
-local heldUntil = nil
-local isItsTurn, own = false, {lines = lines, slots = job[6] or nil}
-if not overtaken then isItsTurn = isTurn(lines, place) end
--- rule: parked-only-behind-others
-if isItsTurn then
-  heldUntil = rateOpensAt(lines, job[5], true)
-  if not heldUntil then
-    if job[5] or limited then startNext(own) end
-    return {-100, slotsSet(own)}
+  if not job[1] then redis.call('HSET', jobKey, 'redlock:lines', lines) end
+  -- It was in its lines before, and has come back: the one behind it may have started meanwhile.
+  local overtaken = false
+  if job[2] then
+    redis.call('HDEL', jobKey, 'redlock:since')
+    for _, resource in ipairs(resources) do
+      local second = redis.call('ZRANGE', lineKey(resource), 1, 1)[1]
+      local other = second and jobAt(second)
+      if other and redis.call('EXISTS', other.jobKey .. ':lock') == 1 then overtaken = true end
+    end
   end
-end
-if ARGV.deadline == 'late' then return -101 end
-local result = bullmq(redis, KEYS, theirs)
-if type(result) == 'number' and result < 0 then return result end
-redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, tonumber(job[3]) or 0), id)
-redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
-for _, resource in ipairs(resources) do
-  redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
-end
-if ARGV.deadline then redis.call('ZADD', SPACE .. 'deadlines', ARGV.deadline, place) end
--- A start in vain uses no token of a rate limit.
-local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
-if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end
-if heldUntil then limitRules().hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
-elseif not overtaken then
+  local heldUntil = nil
+  local isItsTurn, own = false, {lines = lines, slots = job[6] or nil}
+  if not overtaken then isItsTurn = isTurn(lines, place) end
+  -- rule: parked-only-behind-others
+  if isItsTurn then
+    heldUntil = rateOpensAt(lines, job[5], true)
+    if not heldUntil then
+      if job[5] or limited then startNext(own) end
+      return {-100, slotsSet(own)}
+    end
+  end
+  if ARGV.deadline == 'late' then return -101 end
+  local result = bullmq(KEYS, theirs)
+  if type(result) == 'number' and result < 0 then return result end
+  redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, tonumber(job[3]) or 0), id)
+  redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
   for _, resource in ipairs(resources) do
-    local heads, _, limits = headsOf(resource)
-    wakeAll(heads, limits, false, '')
+    redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
   end
+  if ARGV.deadline then redis.call('ZADD', SPACE .. 'deadlines', ARGV.deadline, place) end
+  -- A start in vain uses no token of a rate limit.
+  local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
+  if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end
+  if heldUntil then limitRules().hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
+  elseif not overtaken then
+    for _, resource in ipairs(resources) do
+      local heads, _, limits = headsOf(resource)
+      wakeAll(heads, limits, false, '')
+    end
+  end
+  return withTurn(result)
 end
-return withTurn(result)

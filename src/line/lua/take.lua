@@ -1,35 +1,33 @@
 --[[
-  Takes the place of `moveToActive` for the jobs that sleep behind the first job of a batch.
+  The jobs that sleep behind the first job of a batch. Part of `fetch`.
 
   ARGV  base · slots · resource: of the batch · most: jobs to take · before: jobs taken for it before
         token: of its worker · id, timestamp: of its first job
   Returns  [data, id] of each; nothing where the first is not in its line
   Keeps: order. It ends at a job that may not start, or of several resources.
 ]]
---- @include "line"
---- @include "turn"
-local rcall = seen
---- @bullmq functions
---- @include "fetch-sleeping"
-local line, found = lineKey(ARGV.resource), {}
-local rank = redis.call('ZRANK', line, placeOf(ARGV.id, ARGV.timestamp))
-if not rank then return found end
-local _, slots, limits = headsOf(ARGV.resource)
-if slots == 0 then return found end
-local at, opts = theirs[2], cmsgpack.unpack(theirs[3])
-local function wasTaken(job)
-  return ARGV.before > 0 and not job.asleep and redis.call('GET', job.jobKey .. ':lock') == ARGV.token
-end
-for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV.before + ARGV.most)) do
-  local job = jobAt(place, true)
-  if job and not wasTaken(job) then
-    -- rule: batch-ends-at-a-job-that-may-not-start
-    if areSeveral(job.lines) or #found == ARGV.most or not job.asleep or job.held or opensAt(job, limits) then break end
-    upNext = job
-    local result = fetchSleeping(at, opts, getQueueMetadata(META, ACTIVE, WAIT))
-    if not result then break end
-    rateOpensAt(job.lines, job.rate, true) -- It counts.
-    found[#found + 1] = {result[1], result[2]}
+local function take()
+  local line, found = lineKey(ARGV.resource), {}
+  local rank = redis.call('ZRANK', line, placeOf(ARGV.id, ARGV.timestamp))
+  if not rank then return found end
+  local _, slots, limits = headsOf(ARGV.resource)
+  if slots == 0 then return found end
+  local at, opts = theirs[2], cmsgpack.unpack(theirs[3])
+  local function wasTaken(job)
+    return ARGV.before > 0 and not job.asleep and redis.call('GET', job.jobKey .. ':lock') == ARGV.token
   end
+  for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV.before + ARGV.most)) do
+    local job = jobAt(place, true)
+    if job and not wasTaken(job) then
+      -- rule: batch-ends-at-a-job-that-may-not-start
+      if areSeveral(job.lines) or #found == ARGV.most then break end
+      if not job.asleep or job.held or opensAt(job, limits) then break end
+      upNext = job
+      local result = fetchSleeping(at, opts, getQueueMetadata(META, ACTIVE, WAIT))
+      if not result then break end
+      rateOpensAt(job.lines, job.rate, true) -- It counts.
+      found[#found + 1] = {result[1], result[2]}
+    end
+  end
+  return found
 end
-return found
