@@ -1,11 +1,11 @@
 /** Where the loads run: the servers, the worker processes, and the counters of both. */
 import { randomUUID } from 'node:crypto'
-import type { JobsOptions, Queue } from 'bullmq'
+import type { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../built.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { openGroupProducer } from './groupmq.ts'
-import { wokenId, type Contender, type KeyedJob, type Orders, type Tally } from './job.ts'
+import type { Contender, KeyedJob, Orders, Tally } from './job.ts'
 import { judge, type Judgement } from './judge.ts'
 import { openQueue } from './open-queue.ts'
 import { WorkerProcesses } from './worker-processes.ts'
@@ -13,13 +13,14 @@ import { WorkerProcesses } from './worker-processes.ts'
 export const LEASE_MS = 2_000
 const PROCESSES = 4
 const ADD_AT_ONCE = 1_000
-const HOUR_MS = 3_600_000
 
 export interface Load {
   readonly jobs: readonly KeyedJob[]
   readonly concurrency: number
   /** How many processes work. @defaultValue all */
   readonly processes?: number
+  /** Jobs that are done are kept, as BullMQ does by default. @defaultValue true */
+  readonly kept?: boolean
 }
 
 export interface Outcome extends Tally, Judgement {
@@ -90,8 +91,7 @@ export class Harness implements AsyncDisposable {
       async add(jobs) {
         for (let from = 0; from < jobs.length; from += ADD_AT_ONCE) {
           const some = jobs.slice(from, from + ADD_AT_ONCE)
-          const opts = contender === 'woken' ? asleep : () => ({})
-          await opened.addBulk(some.map((data) => ({ name: 'job', data, opts: opts(data) })))
+          await opened.addBulk(some.map((data) => ({ name: 'job', data })))
         }
       },
       close: () => opened.close(),
@@ -107,11 +107,12 @@ export class Harness implements AsyncDisposable {
   /** Runs a load to its end, in a queue of its own. */
   async run(contender: Contender, load: Load): Promise<Outcome> {
     const queue = newQueueName()
-    const { jobs, concurrency, processes } = load
+    const { jobs, concurrency, processes, kept = true } = load
     await this.add(contender, queue, jobs)
     const queueBefore = await this.queueEffort()
     const mastersBefore = await this.#masterCommands()
-    await this.processes.work(this.orders(contender, queue, concurrency), processes)
+    const orders = { ...this.orders(contender, queue, concurrency), removes: !kept }
+    await this.processes.work(orders, processes)
     const startedAt = performance.now()
     await this.processes.completed(jobs.length)
     const tookMs = performance.now() - startedAt
@@ -174,11 +175,6 @@ export function perJob(before: Effort, after: Effort, jobs: number): Effort {
     scripts: (after.scripts - before.scripts) / jobs,
     cpuUs: (after.cpuUs - before.cpuUs) / jobs,
   }
-}
-
-/** A job of `woken` sleeps until its predecessor wakes it. */
-function asleep({ key, nr }: KeyedJob): JobsOptions {
-  return { jobId: wokenId(key, nr), ...(nr > 0 && { delay: HOUR_MS }) }
 }
 
 function isScript(command: string): boolean {

@@ -25,11 +25,9 @@ export interface Run {
  * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `batch`:
  * as `strict`, in batches. `relaxed`:
  * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. `groupmq`: that
- * library. `woken`: BullMQ alone, where each job wakes the next one of its key. It has no line and
- * no lease, and survives no crash: it shows the cost of a wake alone.
+ * library.
  */
-export type Contender =
-  'strict' | 'tenants' | 'batch' | 'gate' | 'relaxed' | 'plain' | 'groupmq' | 'woken'
+export type Contender = 'strict' | 'tenants' | 'batch' | 'gate' | 'relaxed' | 'plain' | 'groupmq'
 
 /** Of the contender `batch`. */
 export const BATCH_SIZE = 10
@@ -44,11 +42,6 @@ export function weightOf(key: string): number {
   return Number(/-weight:(\d+)/.exec(key)?.[1] ?? 1)
 }
 
-/** The name by which a job of `woken` wakes its successor. */
-export function wokenId(key: string, nr: number): string {
-  return `${key}-${nr}`
-}
-
 export interface Orders {
   readonly contender: Contender
   readonly queue: string
@@ -57,6 +50,8 @@ export interface Orders {
   readonly namespace: string
   readonly leaseMs: number
   readonly concurrency: number
+  /** Jobs that are done are removed. */
+  readonly removes?: boolean
   /** The worker reports the start and the end of each run at once. */
   readonly announce?: boolean
   /** Servers and processes are hurt on purpose: errors of the worker are not printed. */

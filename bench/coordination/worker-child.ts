@@ -1,12 +1,11 @@
 /** One worker process of the benchmark: works as it is told, and reports every run. */
 import { once } from 'node:events'
-import { Worker, type Job } from 'bullmq'
+import { Worker, type Job, type KeepJobs } from 'bullmq'
 import { batchProcessor, LockedWorker, Redlock, silentLogger } from '../built.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { openGroupWorker } from './groupmq.ts'
 import {
   BATCH_SIZE,
-  wokenId,
   type Command,
   type KeyedJob,
   type Orders,
@@ -53,6 +52,7 @@ async function run({ key, nr, workMs, held, fails }: KeyedJob, announce: boolean
 
 async function work(orders: Orders): Promise<Working> {
   const { contender, queue, connection, concurrency, announce = false } = orders
+  const removeOnComplete = keeping(orders)
   const completed = (): void => {
     done++
     // A process that has nothing to do is asleep, as it would be without the benchmark.
@@ -67,24 +67,19 @@ async function work(orders: Orders): Promise<Working> {
   if (contender === 'groupmq') {
     return openGroupWorker(orders, (job) => run(job, announce), completed)
   }
-  if (contender === 'plain' || contender === 'woken') {
-    const process = async ({ data }: Job<KeyedJob>): Promise<void> => {
-      await run(data, announce)
-      // Behind the last one is no job.
-      if (contender === 'woken') {
-        const next = wokenId(data.key, data.nr + 1)
-        void worker
-          .getBackend()
-          .promote(next)
-          .catch(() => undefined)
-      }
-    }
-    const worker = new Worker<KeyedJob>(queue, process, { connection, concurrency })
+  if (contender === 'plain') {
+    const worker = new Worker<KeyedJob>(queue, ({ data }) => run(data, announce), {
+      ...{ connection, concurrency, removeOnComplete },
+    })
     worker.on('completed', completed).on('failed', failed)
     await worker.waitUntilReady()
     return { stop: () => worker.close().then(() => 0) }
   }
   return lockedWork(orders, completed, failed)
+}
+
+function keeping({ removes = false }: Orders): KeepJobs {
+  return { count: removes ? 0 : -1 }
 }
 
 async function lockedWork(
@@ -112,6 +107,7 @@ async function lockedWork(
     redlock,
     resource: (job) => job.data.key,
     concurrency,
+    removeOnComplete: keeping(orders),
     logger: silentLogger,
     order: contender === 'relaxed' ? 'relaxed' : 'strict',
   })

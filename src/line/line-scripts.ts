@@ -22,7 +22,7 @@ const MOVES = [
 const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
 
 /** What most jobs call when they are added. A name that is missing costs time. */
-export const ADDS_CALL = [
+export const ADDS_CALL: readonly string[] = [
   ...['addBaseMarkerIfNeeded', 'addJobInTargetList', 'deduplicateJob', 'getOrSetMaxEvents'],
   ...['isQueuePausedOrMaxed', 'storeJob'],
 ]

@@ -5,13 +5,13 @@ import { backlog } from './backlog.ts'
 import { batches } from './batches.ts'
 import { capabilities } from './capabilities.ts'
 import { deadPlaces } from './dead-places.ts'
-import { emptyJobs } from './empty-jobs.ts'
 import { lightCustomers, lightLine } from './fairness.ts'
 import { killedProducers } from './killed-producers.ts'
 import { besideClosedLines, liveSlots, rate } from './limits.ts'
 import { makespan } from './makespan.ts'
 import { tenantCost, tenants, weights } from './shares.ts'
 import { spread } from './spread.ts'
+import { throughput } from './throughput.ts'
 import { killedWorkers, outage, rollingRestart } from './upheaval.ts'
 
 export const rows: readonly Row[] = [
@@ -19,12 +19,39 @@ export const rows: readonly Row[] = [
   lightLine,
   deadPlaces,
   killedProducers,
-  emptyJobs('empty-jobs', 4, { must: { atLeast: 0.62 }, aim: { atLeast: 0.8 } }),
-  emptyJobs('empty-jobs-one-process', 1, { must: { atLeast: 0.52 }, aim: { atLeast: 0.7 } }),
+  throughput('one-process', {
+    ...{ lines: 500, each: 20, processes: 1, concurrency: 25 },
+    ...{ throughput: [0.95, 1.05], groupmq: [1, 1.15] },
+    ...{ clientCpu: [0.9, 0.65], queueCpu: [1.05, 0.9] },
+  }),
+  throughput('one-process-kept', {
+    ...{ lines: 500, each: 20, processes: 1, concurrency: 25, kept: true },
+    throughput: [0.9, 1],
+  }),
+  throughput('four-processes', {
+    ...{ lines: 500, each: 20, processes: 4, concurrency: 25 },
+    throughput: [0.9, 1],
+  }),
+  throughput('four-processes-kept', {
+    ...{ lines: 500, each: 20, processes: 4, concurrency: 25, kept: true },
+    throughput: [0.85, 0.95],
+  }),
+  throughput('few-lines', {
+    ...{ lines: 20, each: 500, processes: 1, concurrency: 25 },
+    throughput: [0.85, 0.95],
+  }),
+  throughput('one-at-a-time', {
+    ...{ lines: 100, each: 20, processes: 1, concurrency: 1 },
+    ...{ throughput: [0.7, 0.8], groupmq: [1.5] },
+  }),
+  throughput('jobs-of-5-ms', {
+    ...{ lines: 8, each: 200, processes: 1, concurrency: 8, workMs: 5 },
+    ...{ throughput: [0.97, 0.99], clientCpu: [1.3, 1.15] },
+  }),
   addBulk,
   spread,
-  makespan('one-line', 1, 60, 50, ['gate', 'relaxed', 'groupmq']),
-  makespan('twelve-lines', 12, 25, 20, ['gate', 'groupmq']),
+  makespan('one-line', 1, 60, 50, 1.03, ['gate', 'relaxed', 'groupmq']),
+  makespan('twelve-lines', 12, 25, 20, 1.05, ['gate', 'groupmq']),
   backlog,
   killedWorkers,
   rollingRestart,
