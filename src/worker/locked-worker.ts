@@ -26,7 +26,7 @@ import type { OpenedJob } from './run/batch-members.ts'
 import type { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from '../line/resource.ts'
-import { ResultStore, stepsKey } from './run/result-store.ts'
+import { ResultStore } from './run/result-store.ts'
 
 /** The events of a `LockedWorker`: BullMQ's, and three more. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -211,7 +211,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.on('completed', (job) => {
       tellFinished('completed')
       // A job that failed for good may be retried by hand, and continues where it stopped.
-      steps?.drop(stepsKey(job)).catch(this.#onError)
+      steps?.dropSteps(job).catch(this.#onError)
     })
     this.on('failed', (job) => {
       // BullMQ hands over no job where it has stalled too often.

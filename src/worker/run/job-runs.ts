@@ -47,6 +47,7 @@ import { giveBack, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
 import { RunningJobs, type Running } from './running-jobs.ts'
 import {
+  runOf,
   sharedResultOf,
   stepsKey,
   type Dedupe,
@@ -328,7 +329,7 @@ export class JobRuns<Data, Result, Name extends string> {
     if (stored !== undefined) return stored.value as Result
     const insist: Insist = (action) => this.#insist(running, action)
     const steps =
-      results && checkpoints ? checkpointsOf(results, stepsKey(job), lease, insist) : undefined
+      results && checkpoints ? checkpointsOf(results, stepsKey(job), runOf(job), insist) : undefined
     try {
       const sleep = async (delayMs: number): Promise<void> => {
         running.asleepUntil = await this.#sleep(resources, delayMs)
