@@ -136,13 +136,7 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
 type Completed = Awaited<Method<'moveToCompleted'>['reply']>
 
 /** What the script that cancels a job found: see its text. */
-export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing'
-
-type Cancelling = (
-  client: Client,
-  script: ComposedScript,
-  args: readonly unknown[],
-) => Promise<unknown>
+export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing' | 'refused'
 
 /** One of those that are sent together. */
 interface Sent {
@@ -214,8 +208,6 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
   readonly #scripts: LineScripts
   readonly #turns = new Map<string, Turn>()
-  /** What is sent in place of the last trip of a job that is cancelled here now. */
-  readonly #cancelling = new Map<string, Cancelling>()
   readonly #defined = new Set<string>()
   /** Jobs without a place take theirs in the order in which this worker was given them. */
   readonly #joins = new Map<string, Join>()
@@ -379,19 +371,15 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
   async cancel(job: Job, error: Error, reason: string): Promise<CancelOutcome> {
-    const id = job.id ?? ''
-    let outcome: CancelOutcome = 'missing'
-    this.#cancelling.set(id, async (client, script, args) => {
-      const reply = await this.#send(client, script, args, { id, reason })
-      outcome = reply as CancelOutcome
-      return 0
-    })
-    try {
-      await job.moveToFailed(error, '0')
-    } finally {
-      this.#cancelling.delete(id)
-    }
-    return outcome
+    const { id = '', opts } = job
+    const { removeOnFail = false, stackTraceLimit = Infinity } = opts
+    // As BullMQ's `job.moveToFailed` keeps it.
+    const stacks = stackTraceLimit > 0 ? [...(job.stacktrace ?? []), error.stack] : []
+    const stacktrace = JSON.stringify(stacks.slice(-stackTraceLimit))
+    const fields = { failedReason: error.message, stacktrace }
+    const args = this.moveToFailedArgs(job, error.message, removeOnFail, '0', false, fields)
+    const reply = await this.#send(await this.#client(), this.#scripts.cancel, args, { id, reason })
+    return reply as CancelOutcome
   }
 
   /** BullMQ waits for a connection before it closes it; this ends its clients at once. */
@@ -429,8 +417,6 @@ export class LineBackend extends Backend implements LineRunner {
       case 'addDelayedJob':
       case 'addParentJob':
         return this.#add(to, script, args, String(argv[1]))
-      case 'moveToFinished': // What ends here passes `#end`; this is a cancel.
-        return this.#cancelling.get(String(argv[0]))?.(to, script, args)
       case 'moveToActive':
         return this.#fetch(to, script, args).catch(refusedLater)
       case 'moveToDelayed':
@@ -467,7 +453,6 @@ export class LineBackend extends Backend implements LineRunner {
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
     const [job, reason, remove, token, fetches, fields = {}] = args
-    if (this.#cancelling.has(job.id ?? '')) return super.moveToFailed(...args)
     const opts = finishOptions(job.opts, this.getKeepJobs(remove, this.#options.removeOnFail))
     return this.#end(job, reason, token, fetches, opts, {
       target: 'failed',

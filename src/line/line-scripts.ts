@@ -12,6 +12,8 @@ export interface LineScripts {
   readonly cleanWaiting: ComposedScript
   /** Takes the place of `moveToActive` for the jobs of a batch. */
   readonly take: ComposedScript
+  /** Takes the place of `moveToFinished`, for a job that is cancelled from outside. */
+  readonly cancel: ComposedScript
   /** Takes the place of `moveToFinished`, for the jobs that end together. */
   readonly finish: ComposedScript
 }
@@ -40,7 +42,6 @@ function defineAll(): LineScripts {
   const composed = [
     ...ADDS.map((name) => composedScript(name, 'add', { watched: ADDING, replaced: [] })),
     composedScript('promote', 'promote'),
-    composedScript('moveToFinished', 'cancel'),
     composedScript('obliterate', 'obliterate'),
     composedScript('moveToActive', 'fetch', { watched: MOVES }),
     composedScript('moveToDelayed', 'fetch', { watched: MOVES }),
@@ -59,6 +60,7 @@ function defineAll(): LineScripts {
       watched: MOVES,
       replaced: [],
     }),
+    cancel: composedScript('moveToFinished', 'cancel'),
     finish: composedScript('moveToFinished', 'finish', {
       variant: ':together',
       watched: MOVES,

@@ -91,11 +91,11 @@ export class RunningJobs {
     const ids = [...this.#jobs].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
     const { lines } = this.#options
     if (lines === undefined || ids.length === 0) return
-    for (const { jobId, timestamp, reason } of await cancelRequests(lines, ids)) {
+    for (const { jobId, token, reason } of await cancelRequests(lines, ids)) {
       const error = new JobCancelledError(jobId, reason)
       for (const running of this.#runsOf(jobId)) {
-        // rule: cancel-of-one-instance
-        if (running.job.timestamp === timestamp) cancel(running, error)
+        // rule: cancel-of-one-run
+        if (running.token === token) cancel(running, error)
       }
     }
   }
