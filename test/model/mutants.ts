@@ -170,10 +170,19 @@ const LIMITS = 'line/limits'
 const SHARES = 'line/shares'
 
 const line: readonly Mutant[] = [
-  mutant('place-of-one-instance', ['timestamp end', '0 end'], LINE),
+  mutant(
+    'place-of-one-instance',
+    ["(string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')", '0'],
+    'worker/instances: has no place of an earlier one',
+  ),
+  mutant(
+    'place-of-one-instance',
+    ["(string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')", 'timestamp'],
+    'worker/instances: runs in its line',
+  ),
   mutant(
     'dead-places-are-dropped',
-    ['job.timestamp ~= timestamp or', 'not job.timestamp or'],
+    ['placeOf(id, job.timestamp) ~= place or', ''],
     `${LINE}: when its id belongs to another job now`,
   ),
   mutant(
@@ -248,7 +257,23 @@ const worker: readonly Mutant[] = [
     "worker/locked-worker: aborts when BullMQ's lock on the job is lost",
   ),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
-  mutant('cancel-of-one-instance', 'always', `${LIMITS}: stops no other job that has the same id`),
+  mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
+  mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),
+  mutant('job-without-data-fails', 'never', 'worker/instances: whose data are gone'),
+  mutant('checkpoints-of-one-instance', 'never', 'worker/instances: are not those of'),
+  mutant(
+    'steps-belong-to-the-run-with-the-lock',
+    'always',
+    'worker/coordination: an older run cannot',
+  ),
+  mutant('only-a-larger-token-goes-on', ['>', '<'], 'worker/coordination: an older holder cannot'),
+  mutant(
+    'tokens-of-one-lease-are-compared',
+    ["ARGV.store, 'token:' .. ARGV.lease", "ARGV.store, 'token:r'"],
+    'worker/coordination: tokens of two slots',
+  ),
+  mutant('fresh-needs-a-place', 'never', 'worker/coordination: `fresh`'),
+  mutant('next-job-of-a-scheduler-stays', 'never', `${LIMITS}: does not end a scheduler`),
   mutant('cancel-does-not-stop-its-batch', 'always', `${BATCH}: one of its jobs is cancelled`),
   mutant('cancelled-job-is-not-retried', 'removed', `${LIMITS}: stops the one that runs`),
   mutant(
@@ -263,7 +288,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'who-reads-claims',
-    ["'fencingToken', ARGV.fencingToken, ", ''],
+    ["'token:' .. ARGV.lease, ARGV.fencingToken, ", ''],
     'worker/coordination: an older holder cannot overwrite',
   ),
   mutant(

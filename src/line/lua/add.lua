@@ -115,7 +115,7 @@ local function add(job, args)
   local fixed = cmsgpack.unpack(args[1])
   own = {
     job = job, resources = resourcesOf(job.resources), opts = args[3],
-    timestamp = string.format('%.17g', fixed[4]),
+    timestamp = type(fixed[4]) == 'number' and string.format('%.17g', fixed[4]) or fixed[4],
   }
   local refused = ARGV.maxLength and job.mayStart and refusal(own.resources, fixed[2], fixed[9])
   if refused then return refused end

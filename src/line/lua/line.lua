@@ -74,11 +74,15 @@ end
 
 -- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch.
 local function jobAt(place, isWhole)
-  local id, timestamp = string.match(place, '^(.*) (%S+)$')
+  local id = string.match(place, '^(.*) %S+$')
   if not id then return nil end
   local job = jobOf(id, isWhole and redis.call('HGETALL', BASE .. id) or fieldsOf(id))
+  if not job.timestamp then
+    redis.call('ZREM', DELAYED, id) -- Nothing is left that could wait.
+    return nil
+  end
   -- rule: dead-places-are-dropped
-  if job.timestamp ~= timestamp or (job.finishedOn and not job.holds) then return nil end
+  if placeOf(id, job.timestamp) ~= place or (job.finishedOn and not job.holds) then return nil end
   job.place, job.lines = place, job.lines or '[]'
   return job
 end

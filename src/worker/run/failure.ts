@@ -1,5 +1,5 @@
 /** What an error means for a job: whether it is tried again, goes back, or fails, and with what. */
-import { DelayedError, UnrecoverableError } from 'bullmq'
+import { DelayedError, ErrorCode, UnrecoverableError } from 'bullmq'
 import {
   JobCancelledError,
   JobLockLostError,
@@ -22,8 +22,11 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
   if (error instanceof ValueTooLargeError) return 'final'
   if (error instanceof RedlockClosedError || error instanceof ShutdownError) return 'elsewhere'
   if (error instanceof LeaseLostError || error instanceof JobLockLostError) return 'elsewhere'
-  // BullMQ numbers its refusals: the job is no longer this worker's.
-  return 'code' in error && typeof error.code === 'number' ? 'elsewhere' : 'temporary'
+  if (!('code' in error && typeof error.code === 'number')) return 'temporary'
+  // BullMQ numbers its refusals. The data of a job may be gone, and then it can run nowhere.
+  // rule: job-without-data-fails
+  if (error.code === ErrorCode.JobNotExist) return 'final'
+  return 'elsewhere' // The job is no longer this worker's.
 }
 
 /** The worker, or the lock service, was closed under a running job. */
