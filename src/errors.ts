@@ -268,6 +268,23 @@ export class JobLockLostError extends RedlockError {
 }
 
 /**
+ * A processor has ended while steps of its job still ran. They were waited for under the lease, and
+ * the job fails with this.
+ */
+export class StepNotAwaitedError extends RedlockError {
+  readonly code = 'STEP_NOT_AWAITED'
+  /** The names of the steps. */
+  readonly steps: readonly string[]
+
+  constructor(steps: readonly string[]) {
+    super(
+      `The processor ended before its steps \`${steps.join('`, `')}\`. Write \`await\` before each call of lease.step()`,
+    )
+    this.steps = steps
+  }
+}
+
+/**
  * The user's `resource` function threw or did not return a usable name. The job fails with this.
  */
 export class ResourceError extends RedlockError {

@@ -28,8 +28,8 @@ export interface Cancelled {
   /**
    * `failed`: it waited, and failed. `stopped`: it ran, and has failed since, or was removed at its
    * end. `completed`: it ended before it noticed. `running`: it still runs; its signal aborts all
-   * the same. `finished`: it had ended before. `missing`: there is no such job. `refused`: it is the
-   * next job of a scheduler, which would end with it: call `removeJobScheduler` for that.
+   * the same. `finished`: it had ended before. `missing`: there is no such job. `refused`: it is
+   * the next job of a scheduler, which would end with it: call `removeJobScheduler` for that.
    */
   readonly outcome:
     'failed' | 'stopped' | 'completed' | 'running' | 'finished' | 'missing' | 'refused'

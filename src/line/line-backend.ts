@@ -24,7 +24,7 @@ import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
 import { argumentsText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
-import type { ComposedScript } from './bullmq/composed-script.ts'
+import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 import { finishOptions, workerOptions, type FinishOptions } from './bullmq/finish-options.ts'
 import { TurnGroup } from './turn-group.ts'
@@ -183,6 +183,7 @@ export const NO_TURN: Turn = {
   share: '',
   chargedMs: 0,
 }
+const wakeScript = ownScript('line/lua/wake-worker')
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
 const ITS_TURN = -100
@@ -380,6 +381,11 @@ export class LineBackend extends Backend implements LineRunner {
     const args = this.moveToFailedArgs(job, error.message, removeOnFail, '0', false, fields)
     const reply = await this.#send(await this.#client(), this.#scripts.cancel, args, { id, reason })
     return reply as CancelOutcome
+  }
+
+  /** An idle worker of this queue looks whether there is a job. */
+  async wakeWorker(): Promise<void> {
+    await this.run(wakeScript, {})
   }
 
   /** BullMQ waits for a connection before it closes it; this ends its clients at once. */

@@ -91,6 +91,11 @@ const lock: readonly Mutant[] = [
   mutant('short-acquire-in-usual-cases', [' or flagged', ''], GRANT),
   mutant('short-acquire-in-usual-cases', ['not grants', 'not enrolled'], GRANT),
   mutant('suspended-master-grants-nothing', 'never', 'redlock/suspended-vote'),
+  mutant(
+    'suspended-master-is-asked-the-time',
+    ['return callOf(', "return { ok: false, reason: 'not-ready' } as never; callOf("],
+    'sim/clock-returns',
+  ),
   mutant('clock-jump-suspends', 'never', 'redlock/fleet/clock-watch'),
   mutant(
     'master-out-of-line-grants-nothing',
@@ -255,6 +260,29 @@ const worker: readonly Mutant[] = [
     'lost-lock-stops-its-job',
     'removed',
     "worker/locked-worker: aborts when BullMQ's lock on the job is lost",
+  ),
+  mutant('open-step-holds-the-lease', 'removed', 'worker/ending: holds the lease'),
+  mutant('open-step-fails-the-job', 'never', 'worker/ending: where it returns'),
+  mutant(
+    'lost-job-does-not-stand-in-its-line',
+    'never',
+    'worker/ending: for as long as its process',
+  ),
+  mutant(
+    'leaving-worker-starts-no-job',
+    ['this.#isLeaving || ', ''],
+    'worker/ending: starts no job',
+  ),
+  mutant('leaving-worker-takes-no-mark', 'removed', 'worker/ending: start elsewhere at once'),
+  mutant(
+    'forced-close-waits-for-no-job',
+    ['force ? 0 : ', ''],
+    'worker/ending: lets its process end',
+  ),
+  mutant(
+    'sleeps-no-longer-than-an-outage',
+    ['Math.min(outcome.retryAfterMs, maxUnreachableMs)', 'outcome.retryAfterMs'],
+    'worker/pure: no longer than in an outage',
   ),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),

@@ -207,7 +207,7 @@ describe('a job', () => {
       const found = await Promise.all(keys.map((key) => redis().hget(key, 'ats')))
       return found.reduce((sum, ats) => sum + Number(ats), 0)
     }
-    await work(() => Promise.resolve('done'), { resource: ({ data }) => data?.customer ?? 'gone' })
+    await work(() => Promise.resolve('done'), { resource: () => 'c1' })
     await until('none waits', async () => {
       const { waiting, active, delayed } = await queue.getJobCounts()
       return [waiting, active, delayed].every((count) => count === 0)

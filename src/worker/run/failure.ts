@@ -1,5 +1,5 @@
 /** What an error means for a job: whether it is tried again, goes back, or fails, and with what. */
-import { DelayedError, ErrorCode, UnrecoverableError } from 'bullmq'
+import { DelayedError, UnrecoverableError } from 'bullmq'
 import {
   JobCancelledError,
   JobLockLostError,
@@ -10,6 +10,9 @@ import {
   ValueTooLargeError,
 } from '../../errors.ts'
 import type { JobSignal } from './job-signal.ts'
+
+/** As BullMQ's `ErrorCode` has it. */
+const JOB_NOT_EXIST = -1
 
 /**
  * What to do about an error before the processor was called. `temporary`: try again; servers and
@@ -25,7 +28,7 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
   if (!('code' in error && typeof error.code === 'number')) return 'temporary'
   // BullMQ numbers its refusals. The data of a job may be gone, and then it can run nowhere.
   // rule: job-without-data-fails
-  if (error.code === ErrorCode.JobNotExist) return 'final'
+  if (error.code === JOB_NOT_EXIST) return 'final'
   return 'elsewhere' // The job is no longer this worker's.
 }
 

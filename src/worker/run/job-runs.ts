@@ -19,9 +19,9 @@ import { messageOf } from '../../message-of.ts'
 import pRetry from 'p-retry'
 import { systemClock, withinMs } from '../../clock.ts'
 import {
-  LeaseLostError,
   RedlockClosedError,
   type ShutdownError,
+  StepNotAwaitedError,
   ValueTooLargeError,
   WaitedTooLongError,
 } from '../../errors.ts'
@@ -45,7 +45,7 @@ import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
 import { giveBack, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
-import { RunningJobs, type Running } from './running-jobs.ts'
+import { lossOf, RunningJobs, type Running } from './running-jobs.ts'
 import {
   runOf,
   sharedResultOf,
@@ -110,6 +110,7 @@ export class JobRuns<Data, Result, Name extends string> {
   /** Undefined for batches of one. */
   readonly #batches: Batches<Data, Result, Name> | undefined
   readonly #stopping = new AbortController()
+  #isLeaving = false
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
     this.running = new RunningJobs(options)
@@ -123,6 +124,11 @@ export class JobRuns<Data, Result, Name extends string> {
 
   #isStopping(): boolean {
     return this.#stopping.signal.aborted
+  }
+
+  /** Those that run go on; what BullMQ still hands over is given back to the queue. */
+  leave(): void {
+    this.#isLeaving = true
   }
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
@@ -161,7 +167,8 @@ export class JobRuns<Data, Result, Name extends string> {
     const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
     const reserved = this.#chain.claim(job.id ?? '', turn.lines)
     // A paused BullMQ worker that was waiting for a job still takes one.
-    if (this.#isStopping()) return this.#giveBack(running, reserved)
+    // rule: leaving-worker-starts-no-job
+    if (this.#isLeaving || this.#isStopping()) return this.#giveBack(running, reserved)
     const resources =
       turn.lines === '' ? resourcesOf(resource, job, job.id) : (JSON.parse(turn.lines) as string[])
     try {
@@ -340,10 +347,22 @@ export class JobRuns<Data, Result, Name extends string> {
       const batched = this.#batched
       const members = this.#batches?.membersOf(running, resources, lease, insist)
       if (batched !== undefined) channel.tell('batch:started', { job })
-      const result =
-        batched === undefined || members === undefined
-          ? await processor(job, given, ...args)
-          : await runBatch(batched, job, given, members)
+      const work = async (): Promise<Result> => {
+        let open: readonly string[]
+        let result: Result
+        try {
+          result =
+            batched === undefined || members === undefined
+              ? await processor(job, given, ...args)
+              : await runBatch(batched, job, given, members)
+        } finally {
+          open = await jobLease.untilStepsEnd()
+        }
+        // rule: open-step-fails-the-job
+        if (open.length > 0) throw new StepNotAwaitedError(open)
+        return result
+      }
+      const result = await this.running.unlessGivenUp(running, work())
       if (shared !== undefined) await insist(() => shared.keep(lease, result))
       return result
     } catch (error) {
@@ -366,7 +385,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const startedAt = systemClock.now()
     let isDone = false
     try {
-      const result = settledValue(await outcome)
+      const result = settledValue(await this.running.unlessGivenUp(running, outcome))
       isDone = true
       return result
     } catch (error) {
@@ -469,13 +488,3 @@ export class JobRuns<Data, Result, Name extends string> {
 
 /** A job that was not started has to be given back. */
 class NotStarted extends Error {}
-
-/** Why a lease that was not released may not be trusted any more, if so. */
-function lossOf(lease: Lease): LeaseLostError | undefined {
-  try {
-    lease.assertHeld()
-    return undefined
-  } catch (error) {
-    return error instanceof LeaseLostError ? error : undefined
-  }
-}

@@ -45,9 +45,11 @@ export function requeueDelayMs(
     case 'split':
       return Math.ceil(jitteredMs(tries, SPLIT_MS.min, SPLIT_MS.max, random))
     case 'unreachable':
-      // A quarantine says when it ends: only the jitter comes on top.
+      // A quarantine says when it ends, and may be ended before.
       if (outcome.retryAfterMs > 0) {
-        return Math.ceil(outcome.retryAfterMs + UNREACHABLE_MIN_MS * random)
+        // rule: sleeps-no-longer-than-an-outage
+        const knownMs = Math.min(outcome.retryAfterMs, maxUnreachableMs)
+        return Math.ceil(knownMs + UNREACHABLE_MIN_MS * random)
       }
       return Math.ceil(jitteredMs(tries, UNREACHABLE_MIN_MS, maxUnreachableMs, random))
   }

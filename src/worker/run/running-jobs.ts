@@ -3,7 +3,7 @@
  * lost, it is cancelled, or the worker shuts down.
  */
 import type { Job } from 'bullmq'
-import { JobCancelledError, JobLockLostError } from '../../errors.ts'
+import { JobCancelledError, JobLockLostError, LeaseLostError } from '../../errors.ts'
 import type { Channel } from '../../channel.ts'
 import { systemClock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
@@ -22,6 +22,10 @@ export interface Running<Data = any, Result = any, Name extends string = string>
   readonly startedAt: number
   /** Once it has its lease. */
   lease: Lease | undefined
+  /** Its lease was found lost at this time, on the monotonic clock. */
+  lostAt?: number
+  /** Ends the job without its processor. */
+  giveUp?: (error: Error) => void
   /** Its resource sleeps until then, by a `lease.rateLimit()` of this job. */
   asleepUntil?: number
   /** Of a job in a batch: that of its first job. */
@@ -86,6 +90,29 @@ export class RunningJobs {
     }
   }
 
+  /** What `work` gives, unless the job is given up before: see `giveUpLost`. */
+  unlessGivenUp<Value>(running: Running, work: Promise<Value>): Promise<Value> {
+    const givenUp = new Promise<never>((_, reject) => {
+      running.giveUp = reject
+    })
+    return Promise.race([work, givenUp])
+  }
+
+  /**
+   * A processor may go on although its lease was lost `graceMs` ago: then its job fails without it,
+   * so that its line goes on.
+   */
+  giveUpLost(graceMs: number): void {
+    const now = systemClock.now()
+    for (const run of this.#jobs) {
+      const lost = lossOf(run.lease)
+      if (lost === undefined) continue
+      run.lostAt ??= now
+      // rule: lost-job-does-not-stand-in-its-line
+      if (now - run.lostAt > graceMs) run.giveUp?.(lost)
+    }
+  }
+
   /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
   async pollCancels(): Promise<void> {
     const ids = [...this.#jobs].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
@@ -127,6 +154,16 @@ export class RunningJobs {
     // rule: lost-lock-stops-its-job
     signal.abort(error)
     batch?.abort(error)
+  }
+}
+
+/** Why a lease that was not released may not be trusted any more, if so. */
+export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
+  try {
+    lease?.assertHeld()
+    return undefined
+  } catch (error) {
+    return error instanceof LeaseLostError ? error : undefined
   }
 }
 
