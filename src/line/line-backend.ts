@@ -103,6 +103,8 @@ export interface Ending {
 
 const ENDING: unique symbol = Symbol('how the last trip moves the lines of a job')
 
+type WaitingJob = Pick<Job, 'id' | 'timestamp' | 'opts' | 'attemptsMade'>
+
 interface EndingJob {
   readonly id?: string
   [ENDING]?: Ending | undefined
@@ -195,8 +197,6 @@ const MAX_DROPS = 20
 /** The server and its clients wait for each other where more leave together. */
 const ENDS_TOGETHER = { items: 8, bytes: 100_000 }
 const ADDED_TOGETHER = { items: 16, bytes: 100_000 }
-/** A worker whose clock is ahead is given a held job early, and gives it back: not more often. */
-const HELD_AGAIN_MS = 10
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
 /** BullMQ asks again at once when the server refuses to give it a job. */
@@ -222,6 +222,8 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
+  /** How far the clock here is ahead of that of the queue's Redis. */
+  #aheadMs = 0
   /** Calls of several jobs that were sent, and are not settled. */
   #underWay = 0
   /** Once it is connected: before anything is sent. */
@@ -327,20 +329,20 @@ export class LineBackend extends Backend implements LineRunner {
    * `maxWaitMs`.
    */
   async park(
-    { id, timestamp }: { readonly id: string; readonly timestamp: number },
+    { id = '', timestamp, opts, attemptsMade }: WaitingJob,
     resources: readonly string[],
     token: string | undefined,
   ): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
-    const due = timestamp + this.#settings.maxWaitMs
     const ours = {
       id,
       timestamp: String(timestamp),
       resources: JSON.stringify(resources),
-      deadline: due <= now ? 'late' : deadlineOf(due),
-      notBefore: now + HELD_AGAIN_MS,
+      // Who was started has waited.
+      maxWaitMs: attemptsMade > 0 ? undefined : limitOf(this.#settings.maxWaitMs),
+      dueAt: dueAt({ timestamp, opts }),
     }
     const client = await this.#client()
     const earlier = this.#joins.get(id)?.earlier
@@ -424,9 +426,9 @@ export class LineBackend extends Backend implements LineRunner {
       case 'addParentJob':
         return this.#add(to, script, args, String(argv[1]))
       case 'moveToActive':
-        return this.#fetch(to, script, args).catch(refusedLater)
+        return this.#fetch(to, script, args, {}).catch(refusedLater)
       case 'moveToDelayed':
-        return this.#fetch(to, script, args)
+        return this.#fetch(to, script, args, { delays: true })
       case 'promote':
         return this.#send(to, script, args, { id: argv[1] })
       case 'removeJob':
@@ -476,6 +478,11 @@ export class LineBackend extends Backend implements LineRunner {
     )
   }
 
+  override async waitForJob(...args: Method<'waitForJob'>['args']): Method<'waitForJob'>['reply'] {
+    const found = await super.waitForJob(...args)
+    return found && found.score > 0 ? { ...found, score: found.score + this.#aheadMs } : found
+  }
+
   override async drain(delayed: boolean): Promise<void> {
     await super.drain(delayed)
     await sweepAll(this)
@@ -515,7 +522,8 @@ export class LineBackend extends Backend implements LineRunner {
     const { resources, slots, rate, share } = placement(JSON.parse(data))
     const job = {
       resources: JSON.stringify(resources),
-      deadline: deadlineOf(systemClock.wallNow() + maxWaitMs),
+      maxWaitMs: limitOf(maxWaitMs),
+      isDelayed: name === 'addDelayedJob' || undefined,
       mayStart: name === 'addStandardJob' || name === 'addPrioritizedJob',
       rate: rate && JSON.stringify([rate.limit, rate.perMs, rate.burst, rate.cost]),
       share: share && shareText(share),
@@ -652,13 +660,19 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  async #fetch(client: Client, script: ComposedScript, args: readonly unknown[]): Promise<unknown> {
-    return this.#heard(await this.#send(client, script, args, {}))
+  async #fetch(
+    client: Client,
+    script: ComposedScript,
+    args: readonly unknown[],
+    ours: Arguments,
+  ): Promise<unknown> {
+    return this.#heard(await this.#send(client, script, args, ours))
   }
 
   /** Keeps what a reply says about the turn of the job that it brings. */
   #heard(reply: unknown): unknown {
-    if (!Array.isArray(reply) || !Array.isArray(reply[0])) return reply
+    if (!Array.isArray(reply)) return reply
+    if (!Array.isArray(reply[0])) return this.#byOwnClock(reply as readonly number[])
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     this.#turns.set(String(jobId), {
@@ -671,6 +685,19 @@ export class LineBackend extends Backend implements LineRunner {
     })
     if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     return reply
+  }
+
+  /** Where there is no job, BullMQ is told when there will be one: it counts on the clock here. */
+  #byOwnClock([
+    data = 0,
+    id = 0,
+    limitMs = 0,
+    delayUntil = 0,
+    serverMs,
+  ]: readonly number[]): readonly number[] {
+    if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
+    // rule: waits-by-its-own-clock
+    return [data, id, limitMs, delayUntil > 0 ? delayUntil + this.#aheadMs : delayUntil]
   }
 
   #expectJoin(jobId: string): void {
@@ -731,9 +758,14 @@ function slotsFrom(text: unknown): Slots | undefined {
   return typeof text === 'string' && text !== '' ? (JSON.parse(text) as Slots) : undefined
 }
 
-/** When a job has waited too long; undefined for never. */
-function deadlineOf(due: number): number | undefined {
-  return due > Number.MAX_SAFE_INTEGER ? undefined : due
+/** How long a job may wait; undefined for any time. */
+function limitOf(maxWaitMs: number): number | undefined {
+  return maxWaitMs > Number.MAX_SAFE_INTEGER / 2 ? undefined : maxWaitMs
+}
+
+/** When a job could start first, as far as its options say it. */
+export function dueAt({ timestamp, opts: { delay = 0 } }: Pick<Job, 'timestamp' | 'opts'>): number {
+  return (Number.isFinite(timestamp) ? timestamp : 0) + delay
 }
 
 async function refusedLater(error: unknown): Promise<never> {

@@ -19,9 +19,11 @@ export interface LineScripts {
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
-const MOVES = ['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HSET', 'HGETALL']
+const MOVES = [
+  ...['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH', 'HMSET', 'HSET', 'HGETALL', 'ZRANGEBYSCORE'],
+]
 /** What the add script sees. */
-const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
+const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE', 'ZREVRANGEBYSCORE']
 
 const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob']
 

@@ -1,4 +1,5 @@
 /** How jobs and workers end: what still runs holds its lease, and what is lost holds up nothing. */
+import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
   LockedQueue,
@@ -123,9 +124,16 @@ describe('a worker that drains', () => {
     await queue.add('first', { customer: 'a' })
     await until('it runs', () => started.length === 1)
     await pause(50) // It waits for another job now.
+    const redis = new Redis(connection())
+    fixture.defer(() => redis.quit())
+    const isWaiting = async (): Promise<boolean> =>
+      /flags=\w*b\w* .*cmd=bzpopmin/.test((await redis.call('CLIENT', 'LIST')) as string)
+    expect(await isWaiting()).toBe(true)
     const drained = worker.drain({ timeoutMs: 5_000 })
+    await until('it waits for no job', async () => !(await isWaiting()), 1_000)
     await queue.add('second', { customer: 'b' })
     await pause(300)
+    expect(await isWaiting()).toBe(false)
     expect(started).toEqual(['first'])
     end.open()
     await drained
@@ -166,7 +174,8 @@ describe('a worker that drains', () => {
     const start = (by: number): LockedWorker<Charge> =>
       work(
         redlock,
-        async ({ id = '' }, { signal }) => {
+        async ({ id = '', data }, { signal }) => {
+          if (data.customer === 'quick') return
           started.set(id, { by, at: performance.now() })
           await new Promise<void>((_, reject) => {
             void ended.opened.then(() => {
@@ -181,13 +190,20 @@ describe('a worker that drains', () => {
       )
     const waited: number[] = []
     let current = start(0)
-    const jobs = ['a', 'b', 'c'].map((customer) => ({ name: 'charge', data: { customer } }))
+    const jobs = ['a'].map((customer) => ({ name: 'charge', data: { customer } }))
     await queue.addBulk(jobs)
     await until('all run', () => started.size === jobs.length)
     for (let round = 1; round <= 10; round++) {
       const next = start(round)
       await next.waitUntilReady()
       await pause(100) // It waits for a job now.
+      if (round % 2 === 0) {
+        // The one that waits longest has it: afterwards it waits behind the other.
+        const done = await queue.getCompletedCount()
+        await queue.add('quick', { customer: 'quick' })
+        await until('it is done', async () => (await queue.getCompletedCount()) > done)
+        await pause(50)
+      }
       const stoppedAt = performance.now()
       const drained = current.drain({ timeoutMs: 0 })
       await until('all run elsewhere', () => [...started.values()].every(({ by }) => by === round))

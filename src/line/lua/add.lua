@@ -4,8 +4,8 @@
 
   ARGV  slots · within: 'added' | 'priority' · maxLength: of a line, or nil
         drops: 'oldest' | 'newest', or nil · job, or jobs and count: BullMQ's arguments of each
-        resources: JSON · deadline: ms, or nil
-        mayStart: at once, and not when a delay or its children have ended
+        resources: JSON · maxWaitMs: or nil
+        mayStart: at once, and not when a delay or its children have ended · isDelayed
         rate: JSON · share · slots: of the job, each or nil
   `theirs` has BullMQ's arguments of all jobs.
   Returns  as BullMQ's script; for each of several jobs so, or [error]
@@ -36,7 +36,7 @@ local function store(...)
   local fields, job = {...}, own.job
   own.jobKey = fields[2]
   local more = {['redlock:lines'] = job.resources, ['redlock:rate'] = job.rate, ['redlock:share'] = job.share,
-    ['redlock:slots'] = job.slots, delay = own.sleeps and ASLEEP_DELAY or nil}
+    ['redlock:slots'] = job.slots, ['redlock:from'] = job.mayStart and job.maxWaitMs and math.floor(nowMs()) or nil, delay = own.sleeps and ASLEEP_DELAY or nil}
   for name, value in pairs(more) do fields[#fields + 1], fields[#fields + 2] = name, value end
   return redis.call(unpack(fields))
 end
@@ -53,9 +53,20 @@ local function enqueue(id, ...)
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
   redis.call('ZADD', DELAYED, asleepScore(seq, priority), id)
   for _, resource in ipairs(own.resources) do redis.call('ZADD', KEY['sleeping-lines'], 'NX', seq, resource) end
-  if job.deadline then redis.call('ZADD', KEY.deadlines, job.deadline, place) end
+  if job.maxWaitMs then
+    redis.call('ZADD', KEY.deadlines, string.format('%.0f', nowMs() + job.maxWaitMs), place)
+  end
   if own.heldUntil then limitRules().hold({id = id, jobKey = own.jobKey, lines = job.resources}, own.heldUntil)
   elseif not own.behind then shareRules().makeReady(id, job.share, priority, '') end
+end
+
+-- BullMQ counts a delay from the time of the producer. It is due that much later: where it looks for jobs
+-- that are due in the same millisecond, and where it puts this one.
+local function later(by, command, key, first, second, ...)
+  if command == 'ZADD' then return redis.call(command, key, string.format('%.0f', first + by), second) end
+  local found = redis.call(command, key, first + by, second + by, ...)
+  if found[2] then found[2] = string.format('%.0f', found[2] - by) end
+  return found
 end
 
 local bullmq = bullmqWith({pcall = redis.pcall, call = function(...)
@@ -64,6 +75,7 @@ local bullmq = bullmqWith({pcall = redis.pcall, call = function(...)
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then return enqueue(first, ...)
   elseif command == 'ZADD' and key == PRIORITIZED then return enqueue(second, ...)
   elseif command == 'ZADD' and key == MARKER and own.sleeps then return 0
+  elseif key == DELAYED and own.later and (command == 'ZADD' or command == 'ZREVRANGEBYSCORE') then return later(own.later, ...)
   elseif command == 'ZREM' or command == 'ZSCORE' then return asleepView.call(...) end
   return redis.call(...)
 end}, {})
@@ -117,6 +129,11 @@ local function add(job, args)
     job = job, resources = resourcesOf(job.resources), opts = args[3],
     timestamp = type(fixed[4]) == 'number' and string.format('%.17g', fixed[4]) or fixed[4],
   }
+  -- A time that the user has passed is the user's.
+  -- rule: delay-by-the-clock-of-the-server
+  if job.isDelayed and not cmsgpack.unpack(args[3])['timestamp'] then
+    own.later = math.floor(nowMs() - fixed[4]) * 0x1000
+  end
   local refused = ARGV.maxLength and job.mayStart and refusal(own.resources, fixed[2], fixed[9])
   if refused then return refused end
   own.seq = job.mayStart and nextSeq()

@@ -13,7 +13,6 @@
 --- @include "keys"
 local MARK = '!limits' -- The first member of the line of a resource with limits.
 local limited = {} -- What is in force for such resources.
-local notBefore = 0 -- See `hold`.
 local lineSlots = {} -- Slots that the first job of a line was added with, where a script has met it.
 local woken, wokenCount = {}, 0 -- Jobs that this script has woken, by their key.
 

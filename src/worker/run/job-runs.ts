@@ -30,7 +30,7 @@ import type { LeaseOptions } from '../../lock/acquire-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
-import { NO_TURN, type LineBackend, type Turn } from '../../line/line-backend.ts'
+import { dueAt, NO_TURN, type LineBackend, type Turn } from '../../line/line-backend.ts'
 import type { Slots } from '../../slots.ts'
 import { LineLimits } from '../../line/limits.ts'
 import { chargeShare } from '../../line/shares.ts'
@@ -43,7 +43,7 @@ import { SteppedLease, type JobLease } from './job-lease.ts'
 import { causeOf, failureOf, isGivenBack } from './failure.ts'
 import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
-import { giveBack, requeue, type Requeue } from './requeue.ts'
+import { delay, giveBack, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
 import { lossOf, RunningJobs, type Running } from './running-jobs.ts'
 import {
@@ -211,11 +211,7 @@ export class JobRuns<Data, Result, Name extends string> {
     recorded: string,
   ): Promise<Pick<Turn, 'lines' | 'slots'>> {
     const { job, token } = running
-    const { timestamp } = job
-    const id = job.id ?? ''
-    const answer = await this.#untilDone(running, () =>
-      lines.park({ id, timestamp }, resources, token),
-    )
+    const answer = await this.#untilDone(running, () => lines.park(job, resources, token))
     if (typeof answer === 'object') {
       const own = recorded === '' ? JSON.stringify(resources) : recorded
       return { lines: own, slots: answer.slots }
@@ -253,7 +249,8 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Promise<never> {
     const { job, token } = running
     const { maxWaitMs, maxUnreachableMs } = this.#options
-    if (job.timestamp + maxWaitMs <= systemClock.wallNow()) throw this.#waitedTooLong(resources)
+    const mayBeLate = job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
+    if (mayBeLate) throw this.#waitedTooLong(resources)
     const startedAt = systemClock.now()
     const why = await this.#untilDone(running, () => requeue(job, token, outcome, maxUnreachableMs))
     throw this.#requeued(job, why, systemClock.now() - startedAt)
@@ -290,7 +287,7 @@ export class JobRuns<Data, Result, Name extends string> {
       return result
     } catch (error) {
       if (error instanceof RateLimitError && running.asleepUntil !== undefined) {
-        await job.moveToDelayed(running.asleepUntil, token)
+        await delay(job, token, Math.max(0, running.asleepUntil - systemClock.now()))
         throw new DelayedError('its resource sleeps after a rate limit')
       }
       // rule: stopped-job-uses-no-attempt
@@ -421,14 +418,15 @@ export class JobRuns<Data, Result, Name extends string> {
     channel.tell('job:ended', { job, lease, outcome: isDone ? 'done' : 'failed', tookMs })
   }
 
-  /** @returns when the resources wake again, on the wall clock. */
+  /** @returns when the resources wake again, on the monotonic clock. */
   async #sleep(resources: readonly string[], delayMs: number): Promise<number> {
     const { lines, ordered } = this.#options
     if (lines === undefined || !ordered) {
       throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
     }
     const limits = new LineLimits(lines)
-    return Math.max(...(await Promise.all(resources.map((name) => limits.sleep(name, delayMs)))))
+    const all = await Promise.all(resources.map((name) => limits.sleep(name, delayMs)))
+    return systemClock.now() + Math.max(...all)
   }
 
   /** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */

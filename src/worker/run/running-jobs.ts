@@ -26,7 +26,7 @@ export interface Running<Data = any, Result = any, Name extends string = string>
   lostAt?: number
   /** Ends the job without its processor. */
   giveUp?: (error: Error) => void
-  /** Its resource sleeps until then, by a `lease.rateLimit()` of this job. */
+  /** Its resource sleeps until then, on the monotonic clock: it has called `lease.rateLimit()`. */
   asleepUntil?: number
   /** Of a job in a batch: that of its first job. */
   batch?: JobSignal
