@@ -168,6 +168,24 @@ export class LeaseTooShortError extends RedlockError {
   }
 }
 
+/**
+ * The clock of this machine is so far ahead that too many masters refuse its fencing tokens. No
+ * lease is granted before it is set right.
+ */
+export class ClockAheadError extends RedlockError {
+  readonly code = 'CLOCK_AHEAD'
+  /** How far it is ahead of the masters' clocks. */
+  readonly aheadMs: number
+
+  constructor(aheadMs: number, maxClockSkewMs: number) {
+    super(
+      `The clock of this machine is ${aheadMs} ms ahead of the masters' clocks, and \`maxClockSkewMs\` is ` +
+        `${maxClockSkewMs}: set it right (NTP). Until then no lease is granted here.`,
+    )
+    this.aheadMs = aheadMs
+  }
+}
+
 /** `bootstrap` was asked to state that no lease exists, and one does. */
 export class LeaseExistsError extends RedlockError {
   readonly code = 'LEASE_EXISTS'
@@ -264,6 +282,23 @@ export class JobLockLostError extends RedlockError {
         `If this repeats, raise \`lockDuration\` or stop blocking the event loop.`,
     )
     this.jobId = jobId
+  }
+}
+
+/**
+ * A processor has ended while steps of its job still ran. They were waited for under the lease, and
+ * the job fails with this.
+ */
+export class StepNotAwaitedError extends RedlockError {
+  readonly code = 'STEP_NOT_AWAITED'
+  /** The names of the steps. */
+  readonly steps: readonly string[]
+
+  constructor(steps: readonly string[]) {
+    super(
+      `The processor ended before its steps \`${steps.join('`, `')}\`. Write \`await\` before each call of lease.step()`,
+    )
+    this.steps = steps
   }
 }
 

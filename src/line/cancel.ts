@@ -28,9 +28,11 @@ export interface Cancelled {
   /**
    * `failed`: it waited, and failed. `stopped`: it ran, and has failed since, or was removed at its
    * end. `completed`: it ended before it noticed. `running`: it still runs; its signal aborts all
-   * the same. `finished`: it had ended before. `missing`: there is no such job.
+   * the same. `finished`: it had ended before. `missing`: there is no such job. `refused`: it is
+   * the next job of a scheduler, which would end with it: call `removeJobScheduler` for that.
    */
-  readonly outcome: 'failed' | 'stopped' | 'completed' | 'running' | 'finished' | 'missing'
+  readonly outcome:
+    'failed' | 'stopped' | 'completed' | 'running' | 'finished' | 'missing' | 'refused'
 }
 
 /** Jobs of a line that one call cancels. */
@@ -40,8 +42,6 @@ const POLL_MS = 50
 const TIMEOUT_MS = 5_000
 
 const cancelledScript = ownScript('line/lua/cancelled')
-
-const withdrawScript = ownScript('line/lua/withdraw-cancel')
 
 /** @param target a job's id, or a resource: all jobs of this queue in its line, up to 10,000. */
 export async function cancelJobs(
@@ -88,7 +88,6 @@ async function cancelOne(
     const outcome = job === undefined ? 'missing' : await backend.cancel(job, error, reason)
     if (outcome !== 'running') {
       if (!wasRunning) return { jobId, outcome }
-      await backend.run(withdrawScript, { id: jobId })
       if (outcome === 'failed') return { jobId, outcome }
       const ended = await Job.fromId(queue, jobId)
       if (ended !== undefined && (await ended.isCompleted())) return { jobId, outcome: 'completed' }
@@ -101,11 +100,11 @@ async function cancelOne(
   }
 }
 
-/** A request to stop a job that runs. */
+/** A request to stop a run of a job. */
 interface CancelRequest {
   readonly jobId: string
-  /** Tells it from another job with the same id. */
-  readonly timestamp: number
+  /** BullMQ's token of the run. */
+  readonly token: string
   readonly reason: string
 }
 
@@ -117,7 +116,7 @@ export async function cancelRequests(
   const found = (await backend.run(cancelledScript, { ids: jobIds })) as (string | null)[]
   return found.flatMap((text, index) => {
     if (text === null) return []
-    const [timestamp, reason] = JSON.parse(text) as [string, string]
-    return [{ jobId: jobIds[index] ?? '', timestamp: Number(timestamp), reason }]
+    const [token, reason] = JSON.parse(text) as [string, string]
+    return [{ jobId: jobIds[index] ?? '', token, reason }]
   })
 }

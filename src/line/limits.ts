@@ -129,7 +129,7 @@ export class LineLimits {
     await this.#set(resource, 'paused')
   }
 
-  /** @returns when the resource wakes again, on the wall clock. */
+  /** @returns for how long the resource sleeps: longer than asked for where it slept already. */
   async sleep(resource: string, forMs: number): Promise<number> {
     return Number(await this.#run(resource, 'asleep', { since: systemClock.wallNow() }, forMs))
   }
@@ -174,7 +174,7 @@ export class LineLimits {
     await this.#run(resource, kind, entry)
   }
 
-  /** @returns when it ends (ms), or '' for no end. */
+  /** @returns for how long (ms), or '' for no end. */
   #run(resource: string, kind: LimitKind, entry?: LimitEntry, forMs?: number): Promise<unknown> {
     return this.#runner.run(limitScript, { resource, kind, entry, forMs })
   }

@@ -24,7 +24,7 @@ import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
 import { argumentsText, jsonText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
-import type { ComposedScript } from './bullmq/composed-script.ts'
+import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { bullmqScripts } from './bullmq/bullmq-scripts.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 import { finishOptions } from './bullmq/finish-options.ts'
@@ -104,6 +104,8 @@ export interface Ending {
 
 const ENDING: unique symbol = Symbol('how the last trip moves the lines of a job')
 
+type WaitingJob = Pick<Job, 'id' | 'timestamp' | 'opts' | 'attemptsMade'>
+
 interface EndingJob {
   readonly id?: string
   [ENDING]?: Ending | undefined
@@ -137,13 +139,7 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
 type Completed = Awaited<Method<'moveToCompleted'>['reply']>
 
 /** What the script that cancels a job found: see its text. */
-export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing'
-
-type Cancelling = (
-  client: Client,
-  script: ComposedScript,
-  args: readonly unknown[],
-) => Promise<unknown>
+export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing' | 'refused'
 
 /** One of those that are sent together. */
 interface Sent {
@@ -187,6 +183,7 @@ export const NO_TURN: Turn = {
   share: '',
   chargedMs: 0,
 }
+const wakeScript = ownScript('line/lua/wake-worker')
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
 const ITS_TURN = -100
@@ -200,8 +197,6 @@ const MAX_DROPS = 20
 /** The server and its clients wait for each other where more leave together. */
 const ENDS_TOGETHER = { items: 8, bytes: 100_000 }
 const ADDED_TOGETHER = { items: 16, bytes: 100_000 }
-/** A worker whose clock is ahead is given a held job early, and gives it back: not more often. */
-const HELD_AGAIN_MS = 10
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
 /** BullMQ asks again at once when the server refuses to give it a job. */
@@ -214,8 +209,6 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
   readonly #scripts: LineScripts
   readonly #turns = new Map<string, Turn>()
-  /** What is sent in place of the last trip of a job that is cancelled here now. */
-  readonly #cancelling = new Map<string, Cancelling>()
   readonly #defined = new Set<string>()
   /** Jobs without a place take theirs in the order in which this worker was given them. */
   readonly #joins = new Map<string, Join>()
@@ -229,6 +222,8 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
+  /** How far the clock here is ahead of that of the queue's Redis. */
+  #aheadMs = 0
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Calls of several jobs that were sent, and are not settled. */
@@ -336,20 +331,20 @@ export class LineBackend extends Backend implements LineRunner {
    * `maxWaitMs`.
    */
   async park(
-    { id, timestamp }: { readonly id: string; readonly timestamp: number },
+    { id = '', timestamp, opts, attemptsMade }: WaitingJob,
     resources: readonly string[],
     token: string | undefined,
   ): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
-    const due = timestamp + this.#settings.maxWaitMs
     const ours = {
       id,
       timestamp: String(timestamp),
       resources: JSON.stringify(resources),
-      deadline: due <= now ? 'late' : deadlineOf(due),
-      notBefore: now + HELD_AGAIN_MS,
+      // Who was started has waited.
+      maxWaitMs: attemptsMade > 0 ? undefined : limitOf(this.#settings.maxWaitMs),
+      dueAt: dueAt({ timestamp, opts }),
     }
     const client = await this.#client()
     const earlier = this.#joins.get(id)?.earlier
@@ -381,19 +376,20 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
   async cancel(job: Job, error: Error, reason: string): Promise<CancelOutcome> {
-    const id = job.id ?? ''
-    let outcome: CancelOutcome = 'missing'
-    this.#cancelling.set(id, async (client, script, args) => {
-      const reply = await this.#send(client, script, args, { id, reason })
-      outcome = reply as CancelOutcome
-      return 0
-    })
-    try {
-      await job.moveToFailed(error, '0')
-    } finally {
-      this.#cancelling.delete(id)
-    }
-    return outcome
+    const { id = '', opts } = job
+    const { removeOnFail = false, stackTraceLimit = Infinity } = opts
+    // As BullMQ's `job.moveToFailed` keeps it.
+    const stacks = stackTraceLimit > 0 ? [...(job.stacktrace ?? []), error.stack] : []
+    const stacktrace = JSON.stringify(stacks.slice(-stackTraceLimit))
+    const fields = { failedReason: error.message, stacktrace }
+    const args = this.moveToFailedArgs(job, error.message, removeOnFail, '0', false, fields)
+    const reply = await this.#send(await this.#client(), this.#scripts.cancel, args, { id, reason })
+    return reply as CancelOutcome
+  }
+
+  /** An idle worker of this queue looks whether there is a job. */
+  async wakeWorker(): Promise<void> {
+    await this.run(wakeScript, {})
   }
 
   /** BullMQ waits for a connection before it closes it; this ends its clients at once. */
@@ -431,12 +427,10 @@ export class LineBackend extends Backend implements LineRunner {
       case 'addDelayedJob':
       case 'addParentJob':
         return this.#add(to, name, args, String(argv[1]))
-      case 'moveToFinished': // What ends here passes `#end`; this is a cancel.
-        return this.#cancelling.get(String(argv[0]))?.(to, script, args)
       case 'moveToActive':
-        return this.#fetch(to, name, args).catch(refusedLater)
+        return this.#fetch(to, name, args, {}).catch(refusedLater)
       case 'moveToDelayed':
-        return this.#fetch(to, name, args)
+        return this.#fetch(to, name, args, { does: 'delay' })
       case 'promote':
         return this.#send(to, script, args, { id: argv[1] })
       case 'removeJob':
@@ -469,7 +463,6 @@ export class LineBackend extends Backend implements LineRunner {
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
     const [job, reason, remove, token, fetches, fields = {}] = args
-    if (this.#cancelling.has(job.id ?? '')) return super.moveToFailed(...args)
     const keepJobs = this.getKeepJobs(remove, this.#options.removeOnFail)
     const opts = finishOptions(job.opts, keepJobs, this.#options)
     return this.#end(job, reason, token, fetches, opts, {
@@ -486,6 +479,11 @@ export class LineBackend extends Backend implements LineRunner {
     return Promise.all(
       entries.map(({ job, jobId, parentKeyOpts }) => this.addJob(job, jobId, parentKeyOpts)),
     )
+  }
+
+  override async waitForJob(...args: Method<'waitForJob'>['args']): Method<'waitForJob'>['reply'] {
+    const found = await super.waitForJob(...args)
+    return found && found.score > 0 ? { ...found, score: found.score + this.#aheadMs } : found
   }
 
   override async drain(delayed: boolean): Promise<void> {
@@ -519,13 +517,12 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   #add(client: Client, name: string, args: unknown[], data: string): Promise<unknown> {
-    const { placement, maxWaitMs } = this.#settings
+    const { placement } = this.#settings
     if (placement === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
     }
     const { resources, slots, rate, share } = placement(JSON.parse(data))
     const more = {
-      deadline: deadlineOf(systemClock.wallNow() + maxWaitMs),
       rate: rate && JSON.stringify([rate.limit, rate.perMs, rate.burst, rate.cost]),
       share: share && shareText(share),
       slots: slots && JSON.stringify(slots),
@@ -560,12 +557,14 @@ export class LineBackend extends Backend implements LineRunner {
     args: readonly unknown[],
     isOne: boolean,
   ): Promise<unknown> {
-    const { within, maxLength, drops } = this.#settings
+    const { within, maxWaitMs, maxLength, drops } = this.#settings
     const key = args[0] as string
     return this.#sendFor(client, name, args, {
       // A flow adds jobs to several queues.
       base: key.slice(0, key.lastIndexOf(':') + 1),
       mayStart: AT_ONCE.has(name) || undefined,
+      isDelayed: name === 'addDelayedJob' || undefined,
+      maxWaitMs: limitOf(maxWaitMs),
       isOne: isOne || undefined,
       ...(isOne ? { within } : { within, maxLength, drops }),
     })
@@ -676,13 +675,19 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  async #fetch(client: Client, name: string, args: readonly unknown[]): Promise<unknown> {
-    return this.#heard(await this.#sendFor(client, name, args, {}))
+  async #fetch(
+    client: Client,
+    name: string,
+    args: readonly unknown[],
+    ours: Arguments,
+  ): Promise<unknown> {
+    return this.#heard(await this.#sendFor(client, name, args, ours))
   }
 
   /** Keeps what a reply says about the turn of the job that it brings. */
   #heard(reply: unknown): unknown {
-    if (!Array.isArray(reply) || !Array.isArray(reply[0])) return reply
+    if (!Array.isArray(reply)) return reply
+    if (!Array.isArray(reply[0])) return this.#byOwnClock(reply as readonly number[])
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     this.#turns.set(String(jobId), {
@@ -695,6 +700,19 @@ export class LineBackend extends Backend implements LineRunner {
     })
     if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
     return reply
+  }
+
+  /** Where there is no job, BullMQ is told when there will be one: it counts on the clock here. */
+  #byOwnClock([
+    data = 0,
+    id = 0,
+    limitMs = 0,
+    delayUntil = 0,
+    serverMs,
+  ]: readonly number[]): readonly number[] {
+    if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
+    // rule: waits-by-its-own-clock
+    return [data, id, limitMs, delayUntil > 0 ? delayUntil + this.#aheadMs : delayUntil]
   }
 
   #expectJoin(jobId: string): void {
@@ -777,9 +795,14 @@ function slotsFrom(text: unknown): Slots | undefined {
   return typeof text === 'string' && text !== '' ? (JSON.parse(text) as Slots) : undefined
 }
 
-/** When a job has waited too long; undefined for never. */
-function deadlineOf(due: number): number | undefined {
-  return due > Number.MAX_SAFE_INTEGER ? undefined : due
+/** How long a job may wait; undefined for any time. */
+function limitOf(maxWaitMs: number): number | undefined {
+  return maxWaitMs > Number.MAX_SAFE_INTEGER / 2 ? undefined : maxWaitMs
+}
+
+/** When a job could start first, as far as its options say it. */
+export function dueAt({ timestamp, opts: { delay = 0 } }: Pick<Job, 'timestamp' | 'opts'>): number {
+  return (Number.isFinite(timestamp) ? timestamp : 0) + delay
 }
 
 async function refusedLater(error: unknown): Promise<never> {

@@ -9,6 +9,8 @@ export interface LineScripts {
   readonly composed: ReadonlyMap<string, ComposedScript>
   /** Takes the place of `cleanJobsInSet` for jobs that wait. */
   readonly cleanWaiting: ComposedScript
+  /** Takes the place of `moveToFinished`, for a job that is cancelled from outside. */
+  readonly cancel: ComposedScript
   /** Takes the place of `moveToFinished`, for the jobs that end together. */
   readonly finish: ComposedScript
 }
@@ -16,7 +18,7 @@ export interface LineScripts {
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
 const MOVES = [
   ...['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH'],
-  ...['HMSET', 'HSET', 'HINCRBY', 'HGETALL'],
+  ...['HMSET', 'HSET', 'HINCRBY', 'HGETALL', 'ZRANGEBYSCORE'],
 ]
 /** What the add script sees. */
 const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
@@ -52,7 +54,6 @@ function defineAll(): LineScripts {
     composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL }),
     composedScript(['moveToActive', 'moveToDelayed'], 'fetch', { watched: MOVES }),
     composedScript(['promote'], 'promote'),
-    composedScript(['moveToFinished'], 'cancel'),
     composedScript(['obliterate'], 'obliterate'),
     composedScript(['removeJob'], 'remove', { watched: ['XADD'] }),
     composedScript(['moveToWaitingChildren'], 'wait-for-children'),
@@ -65,6 +66,7 @@ function defineAll(): LineScripts {
       composed.flatMap((script) => script.replaces.map((name) => [name, script] as const)),
     ),
     cleanWaiting: composedScript(['cleanJobsInSet'], 'remove-waiting', { variant: ':waiting' }),
+    cancel: composedScript(['moveToFinished'], 'cancel'),
     finish: composedScript(['moveToFinished'], 'finish', {
       variant: ':together',
       watched: MOVES,

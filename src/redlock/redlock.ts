@@ -5,6 +5,7 @@
  */
 import {
   LeaseExistsError,
+  ClockAheadError,
   LeaseTooShortError,
   MasterRefusedError,
   NotNewFleetError,
@@ -134,6 +135,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * another `maxLeaseMs` than the fleet's). Also when refused masters leave no quorum.
    * @throws QuorumUnreachableError when fewer than a quorum answered.
    * @throws LeaseTooShortError when `leaseMs` leaves no room for the round trips.
+   * @throws ClockAheadError when a quorum refuses this machine's clock.
    */
   async ready(): Promise<RedlockStatus> {
     this.#assertOpen()
@@ -150,6 +152,10 @@ export class Redlock implements LockService, AsyncDisposable {
     const neededMs = Math.ceil(roundTripMs * ROUND_TRIPS_PER_LEASE)
     if (this.leaseMs < neededMs) {
       throw new LeaseTooShortError(this.leaseMs, Math.ceil(roundTripMs), neededMs)
+    }
+    const aheadMs = this.#fleet.refusedAheadMs()
+    if (aheadMs !== undefined) {
+      throw new ClockAheadError(Math.round(aheadMs), this.#settings.maxClockSkewMs)
     }
     return this.status()
   }

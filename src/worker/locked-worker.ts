@@ -26,7 +26,7 @@ import type { OpenedJob } from './run/batch-members.ts'
 import type { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from '../line/resource.ts'
-import { ResultStore, stepsKey } from './run/result-store.ts'
+import { ResultStore } from './run/result-store.ts'
 
 /** The events of a `LockedWorker`: BullMQ's, and three more. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -106,6 +106,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.emit('error', error as Error)
   }
   #lockRenewedAt = -Infinity
+  #isLeaving = false
   #pausedByUser = false
   #starting: Promise<void> | undefined
   #closed: Promise<void> | undefined
@@ -192,6 +193,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     void this.#repeat(Math.ceil(lockMs / 4), () => {
       this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
+      this.#runs.running.giveUpLost(lockMs)
       return Promise.resolve()
     })
     if (bullmq.autorun !== false) this.run().catch(this.#onError)
@@ -211,7 +213,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.on('completed', (job) => {
       tellFinished('completed')
       // A job that failed for good may be retried by hand, and continues where it stopped.
-      steps?.drop(stepsKey(job)).catch(this.#onError)
+      steps?.dropSteps(job).catch(this.#onError)
     })
     this.on('failed', (job) => {
       // BullMQ hands over no job where it has stalled too often.
@@ -271,13 +273,36 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
    */
   async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<void> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
-    await this.pause(true)
+    await this.#leave()
     await this.#idleWithin(timeoutMs)
     // Also where none seems to run: BullMQ may be about to start one.
     this.#runs.stop(new ShutdownError())
     // A processor that does not listen to its signal is left behind; its lease ends by itself.
     const idle = await this.#idleWithin(DRAIN_GRACE_MS)
     return this.close(!idle)
+  }
+
+  /** Fetches nothing more. */
+  async #leave(): Promise<void> {
+    this.#isLeaving = true
+    this.#runs.leave()
+    await this.pause(true)
+    // BullMQ's pending command would take the mark of a job that this worker gives back.
+    // rule: leaving-worker-takes-no-mark
+    await withinMs(systemClock, DISCONNECT_LIMIT_MS, this.backend.disconnectBlocking(true))
+    // It may have taken one that was left for any worker.
+    void this.#lines.wakeWorker().catch(() => undefined)
+  }
+
+  protected override async moveToActive(
+    ...args: Parameters<Worker<Data, Result, Name>['moveToActive']>
+  ): ReturnType<Worker<Data, Result, Name>['moveToActive']> {
+    return (this.#isLeaving ? undefined : await super.moveToActive(...args)) as never
+  }
+
+  /** BullMQ pauses for five seconds when a connection ends. */
+  override delay(...[ms, ...rest]: Parameters<Worker['delay']>): Promise<void> {
+    return super.delay(this.#isLeaving ? 1 : ms, ...rest)
   }
 
   /** BullMQ renews its locks on all running jobs by this method. */
@@ -353,7 +378,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const closing = super.close(force).then(() => 'closed')
     // BullMQ waits for running jobs without a limit, and for connections too. Only the first is
     // meant.
-    const idle = this.#idleWithin(Infinity).then(() =>
+    // rule: forced-close-waits-for-no-job
+    const idle = this.#idleWithin(force ? 0 : Infinity).then(() =>
       withinMs(systemClock, CLOSE_LIMIT_MS, closing),
     )
     if ((await Promise.race([closing, idle])) === undefined) {

@@ -549,6 +549,19 @@ describe('cancel', () => {
     expect(performance.now() - startedAt).toBeGreaterThan(690)
   })
 
+  test('does not end a scheduler, whose next job it refuses', async () => {
+    const queue = makeQueue()
+    const data = { customer: 'a', nr: 1 }
+    await queue.upsertJobScheduler('hourly', { every: 3_600_000 }, { name: 'call', data })
+    await queue.upsertJobScheduler('daily', { pattern: '0 3 * * *' }, { name: 'call', data })
+    const ticks = [...(await queue.getDelayed()), ...(await queue.getWaiting())]
+    expect(ticks).toHaveLength(2)
+    for (const { id = '' } of ticks) {
+      expect(await queue.cancel(id)).toEqual([{ jobId: id, outcome: 'refused' }])
+    }
+    expect(await queue.getJobCountByTypes('delayed', 'waiting')).toBe(2)
+  })
+
   test('a cancelled job holds no line, also where failed jobs do', async () => {
     const queue = makeQueue()
     const seen = await work({ onFailure: 'block' }, (job, lease) =>

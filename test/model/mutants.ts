@@ -91,6 +91,11 @@ const lock: readonly Mutant[] = [
   mutant('short-acquire-in-usual-cases', [' or flagged', ''], GRANT),
   mutant('short-acquire-in-usual-cases', ['not grants', 'not enrolled'], GRANT),
   mutant('suspended-master-grants-nothing', 'never', 'redlock/suspended-vote'),
+  mutant(
+    'suspended-master-is-asked-the-time',
+    ['return callOf(', "return { ok: false, reason: 'not-ready' } as never; callOf("],
+    'sim/clock-returns',
+  ),
   mutant('clock-jump-suspends', 'never', 'redlock/fleet/clock-watch'),
   mutant(
     'master-out-of-line-grants-nothing',
@@ -170,10 +175,19 @@ const LIMITS = 'line/limits'
 const SHARES = 'line/shares'
 
 const line: readonly Mutant[] = [
-  mutant('place-of-one-instance', ['timestamp end', '0 end'], LINE),
+  mutant(
+    'place-of-one-instance',
+    ["(string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')", '0'],
+    'worker/instances: has no place of an earlier one',
+  ),
+  mutant(
+    'place-of-one-instance',
+    ["(string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')", 'timestamp'],
+    'worker/instances: runs in its line',
+  ),
   mutant(
     'dead-places-are-dropped',
-    ['job.timestamp ~= timestamp or', 'not job.timestamp or'],
+    ['placeOf(id, job.timestamp) ~= place or', ''],
     `${LINE}: when its id belongs to another job now`,
   ),
   mutant(
@@ -247,8 +261,61 @@ const worker: readonly Mutant[] = [
     'removed',
     "worker/locked-worker: aborts when BullMQ's lock on the job is lost",
   ),
+  mutant('open-step-holds-the-lease', 'removed', 'worker/ending: holds the lease'),
+  mutant('open-step-fails-the-job', 'never', 'worker/ending: where it returns'),
+  mutant(
+    'lost-job-does-not-stand-in-its-line',
+    'never',
+    'worker/ending: for as long as its process',
+  ),
+  mutant(
+    'leaving-worker-starts-no-job',
+    ['this.#isLeaving || ', ''],
+    'worker/ending: starts no job',
+  ),
+  mutant('leaving-worker-takes-no-mark', 'removed', 'worker/ending: fetches nothing more'),
+  mutant(
+    'forced-close-waits-for-no-job',
+    ['force ? 0 : ', ''],
+    'worker/ending: lets its process end',
+  ),
+  mutant(
+    'sleeps-no-longer-than-an-outage',
+    ['Math.min(outcome.retryAfterMs, maxUnreachableMs)', 'outcome.retryAfterMs'],
+    'worker/pure: no longer than in an outage',
+  ),
+  mutant('due-by-the-clock-of-the-server', 'never', 'worker/clocks: is given back'),
+  mutant('promoted-by-the-clock-of-the-server', 'removed', 'worker/clocks: a delay ends by'),
+  mutant('delay-by-the-clock-of-the-server', 'never', 'worker/clocks: a delay ends by'),
+  mutant(
+    'waits-by-its-own-clock',
+    ['delayUntil + this.#aheadMs', 'delayUntil'],
+    'worker/clocks: a delay ends by',
+  ),
+  mutant(
+    'wait-is-counted-from-when-it-could-start',
+    ['job[7] or ', ''],
+    'worker/clocks: a job waits no longer',
+  ),
+  mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
-  mutant('cancel-of-one-instance', 'always', `${LIMITS}: stops no other job that has the same id`),
+  mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
+  mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),
+  mutant('job-without-data-fails', 'never', 'worker/instances: whose data are gone'),
+  mutant('checkpoints-of-one-instance', 'never', 'worker/instances: are not those of'),
+  mutant(
+    'steps-belong-to-the-run-with-the-lock',
+    'always',
+    'worker/coordination: an older run cannot',
+  ),
+  mutant('only-a-larger-token-goes-on', ['>', '<'], 'worker/coordination: an older holder cannot'),
+  mutant(
+    'tokens-of-one-lease-are-compared',
+    ["ARGV.store, 'token:' .. ARGV.lease", "ARGV.store, 'token:r'"],
+    'worker/coordination: tokens of two slots',
+  ),
+  mutant('fresh-needs-a-place', 'never', 'worker/coordination: `fresh`'),
+  mutant('next-job-of-a-scheduler-stays', 'never', `${LIMITS}: does not end a scheduler`),
   mutant('cancel-does-not-stop-its-batch', 'always', `${BATCH}: one of its jobs is cancelled`),
   mutant('cancelled-job-is-not-retried', 'removed', `${LIMITS}: stops the one that runs`),
   mutant(
@@ -263,7 +330,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'who-reads-claims',
-    ["'fencingToken', ARGV.fencingToken, ", ''],
+    ["'token:' .. ARGV.lease, ARGV.fencingToken, ", ''],
     'worker/coordination: an older holder cannot overwrite',
   ),
   mutant(

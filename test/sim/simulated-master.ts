@@ -167,7 +167,9 @@ export class SimulatedMaster {
   }
 
   #count(name: string, reply: Reply): void {
-    const word = `${name}:${typeof reply === 'number' ? 'done' : (reply[0] ?? '')}`
+    // An inspection has no word.
+    const isDone = typeof reply === 'number' || name === 'inspect'
+    const word = `${name}:${isDone ? 'done' : (reply[0] ?? '')}`
     this.replies.set(word, (this.replies.get(word) ?? 0) + 1)
   }
 

@@ -201,6 +201,56 @@ describe('dedupe', () => {
   })
 })
 
+describe('a stored result', () => {
+  const holder = (fencingToken: number, ...resources: string[]) => ({
+    ...{ resource: resources.join(' + '), resources, fencingToken },
+  })
+
+  test('an older holder cannot overwrite what a later one has claimed', async () => {
+    const results = new ResultStore(LineBackend.of(makeQueue()), 1_000)
+    const older = holder(1_700_000_000_000_001, 'r')
+    const later = holder(1_700_000_000_000_002, 'r')
+    await results.keep('store', older, 60_000, 'old')
+    expect((await results.claimAll('store', later, 60_000)).get('result')).toBe('old')
+    await expect(results.keep('store', older, 60_000, 'stale')).rejects.toThrow(/is lost/)
+    await expect(results.claimAll('store', older, 60_000)).rejects.toThrow(/is lost/)
+    await results.keep('store', later, 60_000, 'new')
+    expect((await results.claimAll('store', later, 60_000)).get('result')).toBe('new')
+  })
+
+  test('tokens of two slots, or of two resources, are not compared', async () => {
+    const results = new ResultStore(LineBackend.of(makeQueue()), 1_000)
+    const holders = [holder(3, 'r'), holder(2, 'r#2'), holder(1, 's')]
+    for (const each of holders) await results.claimAll('store', each, 60_000)
+    for (const each of holders) await results.keep('store', each, 60_000, each.resource)
+    expect((await results.claimAll('store', holder(3, 'r'), 60_000)).get('result')).toBe('s')
+  })
+
+  test('with `fresh`, it is not given to a job of a plain queue that was added later', async () => {
+    const plain = new Queue<Report>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    let computed = 0
+    work(await fixture.redlock(), () => Promise.resolve(++computed), {
+      dedupe: { resultTtlMs: 60_000, fresh: true },
+    })
+    for (const nr of [1, 2]) {
+      await plain.add('report', { of: 'delta' })
+      await until('it is done', async () => (await plain.getCompletedCount()) === nr)
+    }
+    expect(computed).toBe(2)
+  })
+
+  test('with slots, or one key over two resources, all that compute it complete', async () => {
+    const queue = makeQueue(2)
+    work(await fixture.redlock(), () => pause(100), {
+      ...{ slots: 2, dedupe: { resultTtlMs: 60_000, key: () => 'one' } },
+    })
+    await queue.addBulk([...many(2), { name: 'report', data: { of: 'other' } }])
+    await allDone(queue, 3)
+    expect(await queue.getFailedCount()).toBe(0)
+  })
+})
+
 describe('checkpoints', () => {
   test('a completed step is not run again when the job is retried, and they go with the job', async () => {
     const queue = makeQueue()
@@ -271,16 +321,51 @@ describe('checkpoints', () => {
     expect((await queue.getJob(job.id ?? ''))?.failedReason).toMatch(/`load` runs twice/)
   })
 
-  test('an older holder cannot overwrite a checkpoint that a later one has claimed', async () => {
-    const results = new ResultStore(LineBackend.of(makeQueue()), 1_000)
-    const older = { resource: 'r', fencingToken: 1_700_000_000_000_001 }
-    const later = { resource: 'r', fencingToken: 1_700_000_000_000_002 }
+  test('an older run cannot overwrite what a later one has claimed', async () => {
+    const queue = makeQueue()
+    const results = new ResultStore(LineBackend.of(queue), 1_000)
+    const { id: jobId = '' } = await queue.add('report', { of: 'delta' })
+    const client = new Redis(connection())
+    fixture.defer(() => client.quit())
+    const run = async (lock: string): Promise<{ jobId: string; lock: string }> => {
+      await client.set(`bull:${queue.name}:${jobId}:lock`, lock)
+      return { jobId, lock }
+    }
+    const older = await run('older')
+    await results.claimAll('store', older, 60_000)
     await results.keep('store', older, 60_000, 'old', 'step')
+    const later = await run('later')
     expect((await results.claimAll('store', later, 60_000)).get('step')).toBe('old')
-    await expect(results.keep('store', older, 60_000, 'stale', 'step')).rejects.toThrow(/is lost/)
-    await expect(results.claimAll('store', older, 60_000)).rejects.toThrow(/is lost/)
+    await expect(results.keep('store', older, 60_000, 'stale', 'step')).rejects.toThrow(/was lost/)
+    await expect(results.claimAll('store', older, 60_000)).rejects.toThrow(/was lost/)
     await results.keep('store', later, 60_000, 'new', 'step')
     expect((await results.claimAll('store', later, 60_000)).get('step')).toBe('new')
+  })
+
+  test('a job that is retried on another slot goes on where it stopped', async () => {
+    const queue = makeQueue(2)
+    const ran: string[] = []
+    const tokens: number[] = []
+    const redlock = await fixture.redlock()
+    work(
+      redlock,
+      async (job, lease) => {
+        tokens.push(lease.fencingToken)
+        await lease.step('load', () => ran.push('load'))
+        if (job.attemptsMade === 0) throw new Error('once more')
+        await lease.step('charge', () => ran.push('charge'))
+      },
+      { checkpoints: true, slots: 2 },
+    )
+    // The counter of one slot is far ahead of the other.
+    for (let index = 0; index < 5; index++) {
+      const lease = await redlock.acquire('report:delta', { slots: 2, waitMs: 2_000 })
+      await lease.release()
+    }
+    await queue.addBulk(many(6, { attempts: 2 }))
+    await allDone(queue, 6)
+    expect(ran.filter((step) => step === 'load')).toHaveLength(6)
+    expect(ran.filter((step) => step === 'charge')).toHaveLength(6)
   })
 })
 

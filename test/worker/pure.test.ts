@@ -55,8 +55,9 @@ describe('how long a job stays away', () => {
     expect(requeueDelayMs(unreachable(0), 20, 0.9, 1_000)).toBe(1_000)
   })
 
-  test('unreachable by quarantine: not before the masters vote again', () => {
+  test('unreachable by quarantine: until the masters vote, and no longer than in an outage', () => {
     fc.assert(fc.property(tries, random, (n, r) => delayOf(unreachable(7_000), n, r) >= 7_000))
+    expect(requeueDelayMs(unreachable(27_000), 0, 0.9, 1_000)).toBeLessThanOrEqual(1_200)
   })
 
   test('is random, so that jobs that met once do not meet again', () => {

@@ -4,9 +4,10 @@
 
   ARGV  base: of this queue; a flow adds jobs to several · slots · within: 'added' | 'priority'
         maxLength: of a line, or nil · drops: 'oldest' | 'newest', or nil
-        mayStart: at once, and not when a delay or its children have ended · isOne: of a transaction
+        mayStart: at once, and not when a delay or its children have ended · isDelayed
+        maxWaitMs: or nil · isOne: of a transaction
   `theirs`  of each job: BullMQ's three · its resources: JSON
-        more: JSON of deadline: ms · rate: JSON · share · slots: each where the job has one
+        more: JSON of rate: JSON · share · slots: each where the job has one
   Returns  for each job as BullMQ's script, or [error]; as BullMQ's script for the one of a transaction
            -200, resource, id of the job to drop or '': the line of that resource is full
   Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
@@ -35,6 +36,7 @@ local function store(key, _, name, _, data, _, opts, _, _, _, delay, ...)
   jobKey = key
   redis.call('HMSET', key, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp,
     'delay', sleeps and ASLEEP_DELAY or delay, 'redlock:lines', lines, ...)
+  if ARGV.mayStart and ARGV.maxWaitMs then redis.call('HSET', key, 'redlock:from', math.floor(nowMs())) end
   if more.rate then redis.call('HSET', key, 'redlock:rate', more.rate) end
   if more.share then redis.call('HSET', key, 'redlock:share', more.share) end
   if more.slots then redis.call('HSET', key, 'redlock:slots', more.slots) end
@@ -52,7 +54,9 @@ local function enqueue(id, ...)
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
   redis.call('ZADD', DELAYED, asleepScore(seq, priority), id)
   for _, resource in ipairs(resources) do redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', order, resource) end
-  if more.deadline then redis.call('ZADD', SPACE .. 'deadlines', more.deadline, place) end
+  if ARGV.maxWaitMs then
+    redis.call('ZADD', SPACE .. 'deadlines', string.format('%.0f', nowMs() + ARGV.maxWaitMs), place)
+  end
   if heldUntil then limitRules().hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
   elseif not isBehind then shareRules().makeReady(id, more.share, priority, '') end
 end
@@ -131,7 +135,10 @@ local function add(i)
   packed, data, packedOpts, lines, ownMore = unpack(theirs, FIELDS * i - 4, FIELDS * i)
   local job = cmsgpack.unpack(packed)
   resources, more = resourcesOf(lines), ownMore == '{}' and NOTHING or cjson.decode(ownMore)
-  timestamp = string.format('%.17g', job[4])
+  timestamp = type(job[4]) == 'number' and string.format('%.17g', job[4]) or job[4]
+  -- BullMQ counts a delay from the time of the producer, unless the user has passed another one.
+  -- rule: delay-by-the-clock-of-the-server
+  if ARGV.isDelayed and not cmsgpack.unpack(packedOpts)['timestamp'] then job[4] = math.floor(nowMs()) end
   local refused = ARGV.maxLength and ARGV.mayStart and refusal(job[2], job[9])
   if refused then return refused end
   jobKey, seq, isBehind, heldUntil = nil, ARGV.mayStart and nextSeq(), false, nil

@@ -3,21 +3,27 @@
 
   ARGV  base · slots · id: of the job · reason
   Returns  failed: it waited | running: its worker is asked to stop it | finished | missing
-  Keeps: a job that waits fails by BullMQ's own rules, as if a worker had started it.
+           refused: it is the next one of a scheduler, which would end with it
+  Keeps: a job that waits fails by BullMQ's own rules, as if a worker had started it. A request is
+  for one run, which is known by BullMQ's token of its lock.
 ]]
 --- @include "line"
 --- @include "turn"
 local CANCEL_TTL_MS = 3600000
 local id = ARGV.id
 local jobKey = BASE .. id
-local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines')
+local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines', 'rjk')
 if not job[1] then return 'missing' end
 if job[2] then return 'finished' end
-if redis.call('EXISTS', jobKey .. ':lock') == 1 then
-  redis.call('HSET', SPACE .. 'cancelled', id, cjson.encode({job[1], ARGV.reason}))
+local lock = redis.call('GET', jobKey .. ':lock')
+if lock then
+  redis.call('HSET', SPACE .. 'cancelled', id, cjson.encode({lock, ARGV.reason}))
   redis.call('PEXPIRE', SPACE .. 'cancelled', CANCEL_TTL_MS)
   return 'running'
 end
+local nextAt = job[4] and redis.call('ZSCORE', BASE .. 'repeat', job[4])
+-- rule: next-job-of-a-scheduler-stays
+if nextAt and id == 'repeat:' .. job[4] .. ':' .. nextAt then return 'refused' end
 local waited = redis.call('ZREM', DELAYED, id) + redis.call('ZREM', PRIORITIZED, id)
   + redis.call('ZREM', BASE .. 'waiting-children', id)
 if waited == 0 then waited = redis.call('LREM', WAIT, 1, id) end

@@ -3,7 +3,7 @@
 
   ARGV  base · slots · resource · kind · entry: what is set; absent to end it
         forMs: after which it ends; absent where the entry says when, if it ends
-  Returns  when it ends (ms), or '' for no end
+  Returns  for how long (ms), or '' for no end
 ]]
 --- @include "line"
 --- @include "set-limit"
@@ -13,4 +13,4 @@ local ends = setLimit(resource, kind, entry)
 local heads, _, limits = headsOf(resource)
 redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
 wakeAll(heads, limits, false, '')
-return ends
+return ends == '' and '' or math.ceil(ends - nowMs())

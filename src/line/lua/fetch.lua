@@ -2,7 +2,8 @@
   Takes the place of `moveToActive` and of `moveToDelayed`.
 
   ARGV  base · slots · replaces: which of them
-        does: 'park' | 'take', with what these files say, or nil
+        does: 'park' | 'take', with what these files say
+        or 'delay': the job of `moveToDelayed` is due by the server's clock
   Returns  as BullMQ's, a fetched job with its turn
 ]]
 --- @include "line"
@@ -15,4 +16,6 @@ local rcall = seen
 --- @include "take"
 if ARGV.does == 'park' then return park() end
 if ARGV.does == 'take' then return take() end
+-- rule: due-by-the-clock-of-the-server
+if ARGV.does == 'delay' then theirs[2] = math.floor(nowMs()) end
 return withTurn(bullmq(KEYS, theirs))

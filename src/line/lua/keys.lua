@@ -23,8 +23,12 @@ local MAX_DEAD = 5000
 
 local function readyJobsKey(tenant) return SPACE .. 'ready-jobs:' .. tenant end
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
--- rule: place-of-one-instance
-local function placeOf(id, timestamp) return id .. ' ' .. timestamp end
+-- The name of one instance of a job: ids are used again. BullMQ gives workers the time of creation by
+-- `parseInt`, whatever a user has passed.
+local function placeOf(id, timestamp)
+  -- rule: place-of-one-instance
+  return id .. ' ' .. (string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')
+end
 local function asleepScore(seq, priority)
   local score = ASLEEP + seq * 4
   if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end

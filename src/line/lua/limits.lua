@@ -77,12 +77,11 @@ local function closeLine(lines, at)
   redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', string.format('%.0f', score), resourcesOf(lines)[1])
 end
 
--- Puts a sleeping job where BullMQ takes it at a time, if that is known. A worker whose clock is ahead
--- took it early: it does not do so again before `notBefore`, by its own clock.
+-- Puts a sleeping job where BullMQ takes it at a time, if that is known.
 local function hold(head, at)
   closeLine(head.lines, at)
   if at == math.huge then return end
-  at = math.max(math.ceil(at), notBefore)
+  at = math.ceil(at)
   if redis.call('ZADD', DELAYED, 'XX', 'CH', string.format('%.0f', at * 0x1000), head.id) == 0 then return end
   redis.call('HSET', head.jobKey, 'delay', math.max(1, at - math.floor(nowMs())), 'redlock:held', 1)
   local first = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')

@@ -13,7 +13,6 @@
 --- @include "keys"
 local MARK = '!limits' -- The first member of the line of a resource with limits.
 local limited -- What is in force for such resources, by resource.
-local notBefore = 0 -- See `hold`.
 local lineSlots -- Slots that the first job of a line was added with, where a script has met it.
 local woken, wokenCount = nil, 0 -- Jobs that this script has woken, by their key.
 
@@ -79,18 +78,22 @@ end
 -- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch. Of a job
 -- that runs, or waits for a worker, its lines, rate, share and burst are not read.
 local function jobAt(place, isWhole)
-  local id, timestamp = string.match(place, '^(.*) (%S+)$')
+  local id = string.match(place, '^(.*) %S+$')
   if not id then return nil end
   local jobKey = BASE .. id
   if not isWhole then
     local read = redis.call('HMGET', jobKey, 'timestamp', 'delay', 'finishedOn', 'redlock:slots')
-    if read[1] == timestamp and read[2] == '0' and not read[3] then
+    if read[2] == '0' and not read[3] and read[1] and placeOf(id, read[1]) == place then
       return {id = id, jobKey = jobKey, place = place, slots = read[4] or nil, asleep = false}
     end
   end
   local job = jobOf(id, isWhole and redis.call('HGETALL', jobKey) or fieldsOf(id))
+  if not job.timestamp then
+    redis.call('ZREM', DELAYED, id) -- Nothing is left that could wait.
+    return nil
+  end
   -- rule: dead-places-are-dropped
-  if job.timestamp ~= timestamp or (job.finishedOn and not job.holds) then return nil end
+  if placeOf(id, job.timestamp) ~= place or (job.finishedOn and not job.holds) then return nil end
   job.place, job.lines = place, job.lines or '[]'
   return job
 end

@@ -2,8 +2,8 @@
   A job that has to wait for its turn sleeps behind the others, if it has to. Part of `fetch`.
 
   ARGV  base · slots · id, timestamp: of the job · resources: JSON
-        deadline: ms, 'late' where it has passed, or nil
-        notBefore: ms before which this worker is not given the job again, where its limits hold it
+        maxWaitMs: nil for no limit
+        dueAt: ms from which it waits, where the queue's Redis has not noted it
   Returns  -100 and the slots that are set: it is its turn | -101 it is not, and too late to wait |
   as BullMQ's
   Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
@@ -12,9 +12,8 @@
 local function park()
   local id = ARGV.id
   local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
-  notBefore = ARGV.notBefore
   local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp',
-    'redlock:rate', 'redlock:slots')
+    'redlock:rate', 'redlock:slots', 'redlock:from')
   if not job[4] then return -1 end
   local lines = job[1] or ARGV.resources
   local resources = resourcesOf(lines)
@@ -44,7 +43,9 @@ local function park()
       return {-100, slotsSet(own)}
     end
   end
-  if ARGV.deadline == 'late' then return -101 end
+  -- rule: wait-is-counted-from-when-it-could-start
+  local deadline = ARGV.maxWaitMs and (job[7] or ARGV.dueAt) + ARGV.maxWaitMs
+  if deadline and deadline <= nowMs() then return -101 end
   local result = bullmq(KEYS, theirs)
   if type(result) == 'number' and result < 0 then return result end
   redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, tonumber(job[3]) or 0), id)
@@ -52,7 +53,7 @@ local function park()
   for _, resource in ipairs(resources) do
     redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
   end
-  if ARGV.deadline then redis.call('ZADD', SPACE .. 'deadlines', ARGV.deadline, place) end
+  if deadline then redis.call('ZADD', SPACE .. 'deadlines', string.format('%.0f', deadline), place) end
   -- A start in vain uses no token of a rate limit.
   local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
   if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end

@@ -15,6 +15,7 @@ local function join(id)
     'redlock:share', 'priority')
   if not job[1] then return end
   upNext = nil
+  redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs()))
   local score = job[3] or nextSeq()
   for _, resource in ipairs(resourcesOf(job[1])) do
     redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
@@ -40,6 +41,11 @@ end
 -- that is ready.
 local function seen(...)
   local command, key, first, second = ...
+  if command == 'ZRANGEBYSCORE' and key == DELAYED then
+    -- rule: promoted-by-the-clock-of-the-server
+    second = (math.floor(nowMs()) + 1) * 0x1000 - 1
+    return redis.call(command, key, first, second, select(5, ...))
+  end
   if upNext and key == upNext.jobKey then
     -- Its hash was read, and is written once.
     local fields = upNext.fields
@@ -101,13 +107,18 @@ local function startNext(job)
   end
 end
 
--- Says to the worker that is given a job whether it is the job's turn, as result[5]:
+-- Says to a worker that is given no job what time it is; and to one that is given a job whether it is
+-- the job's turn. As result[5]:
 -- [1] woken | yes | no | none (it has no line) · [2] its lines · [3] its line's burst
 -- [4] the slots of its resource, where they are set · [5] its share
 -- [6] ms that its start has counted for its tenant
 -- `taken`: the job, where it slept, and `burst` of its line.
 local function withTurn(result, taken, burst)
-  if type(result) ~= 'table' or type(result[1]) ~= 'table' then return result end
+  if type(result) ~= 'table' then return result end
+  if type(result[1]) ~= 'table' then
+    result[5] = math.floor(nowMs())
+    return result
+  end
   local job, turn = taken or woken and woken[BASE .. result[2]], 'woken'
   if not job then
     job, turn = jobOf(result[2], result[1]), 'none'

@@ -156,6 +156,18 @@ export class LockFleet {
       .sort((a, b) => a - b)
   }
 
+  /**
+   * How far this client's clock is ahead, where enrolled masters refuse it for that and the others
+   * are no quorum.
+   */
+  refusedAheadMs(): number | undefined {
+    const enrolled = this.masters.filter(({ state }) => state.status === 'enrolled')
+    const ahead = enrolled.map((master) => this.clocks.aheadMs(master) ?? 0).sort((a, b) => b - a)
+    const refusing = ahead.filter((ms) => ms > this.settings.maxClockSkewMs).length
+    // rule: clock-ahead-is-not-ready
+    return enrolled.length - refusing < this.quorum ? ahead[refusing - 1] : undefined
+  }
+
   /** The first lease key found on any connected master. */
   async findLease(): Promise<{ readonly master: string; readonly key: string } | undefined> {
     for (const master of this.masters) {

@@ -6,6 +6,7 @@ import type { CallResult, Master } from '../wire/master.ts'
 import type { LockFleet } from '../fleet/fleet.ts'
 import type { Verb } from '../quorum/poll.ts'
 import type { Attempt } from './attempt.ts'
+import { inspectProcedure } from './inspect.ts'
 import { isCount, readVote, type AcquireVote } from './votes.ts'
 
 /**
@@ -26,13 +27,6 @@ export const acquireProcedure: Procedure = {
   },
 }
 
-const NOT_SENT: CallResult = {
-  ok: false,
-  reason: 'not-ready',
-  detail: 'its clock jumped',
-  mayHaveRun: false,
-}
-
 export class Acquire implements Verb<AcquireVote> {
   readonly question = 'acquire'
   readonly timeoutMs: number
@@ -42,24 +36,33 @@ export class Acquire implements Verb<AcquireVote> {
   readonly #fleet: LockFleet
   readonly #call: Call
   readonly #granted: AcquireVote
+  readonly #resources: readonly string[]
+  /** Suspended masters, which were asked nothing but the time. */
+  #lookedAt: Set<Master> | undefined
 
   constructor(fleet: LockFleet, attempt: Attempt, proposal: number) {
     const { resources, token, leaseMs, waitMs, waiter } = attempt
     // An answer that comes after the lease would be over is none.
     this.timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
     this.#fleet = fleet
+    this.#resources = resources
     const args = [resources, token, leaseMs, String(proposal), waitMs, waiter]
     this.#call = callOf(acquireProcedure, args)
     this.#granted = { kind: 'granted', counter: proposal }
   }
 
-  ask(master: Master): Call | CallResult {
-    return this.#fleet.clocks.suspendedMs(master) > 0 ? NOT_SENT : this.#call
+  ask(master: Master): Call {
+    if (this.#fleet.clocks.suspendedMs(master) === 0) return this.#call
+    this.#lookedAt = (this.#lookedAt ?? new Set()).add(master)
+    // Its clock is known by its replies: else it would stay suspended when its clock is right.
+    // rule: suspended-master-is-asked-the-time
+    return callOf(inspectProcedure, [this.#resources[0] ?? ''])
   }
 
   read(master: Master, result: CallResult): AcquireVote {
     // This very reply may have shown that the master's clock jumped.
-    const waitMs = this.#fleet.clocks.suspendedMs(master)
+    const leastMs = this.#lookedAt?.has(master) === true ? 1 : 0
+    const waitMs = Math.max(leastMs, this.#fleet.clocks.suspendedMs(master))
     // rule: suspended-master-grants-nothing
     if (waitMs > 0) return { kind: 'suspended', waitMs }
     const vote =

@@ -214,7 +214,12 @@ export class QueueView {
   /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
   async completedSteps(queue: string, jobId: string): Promise<readonly string[]> {
     const store = this.#runner(queue).keyOf(stepsKey({ id: jobId }))
-    const fields = await this.server.command('HKEYS', store)
+    const [own, number, fields] = await Promise.all([
+      this.server.command('HGET', `${this.prefix}:${queue}:${jobId}`, 'redlock:steps'),
+      this.server.command('HGET', store, 'number'),
+      this.server.command('HKEYS', store),
+    ])
+    if (own !== number) return [] // Of an earlier job with this id.
     return (fields as string[]).flatMap((field) =>
       field.startsWith(STEP_FIELD) ? [field.slice(STEP_FIELD.length)] : [],
     )

@@ -1,19 +1,34 @@
 --[[
-  ARGV  base · store · fencingToken · ttlMs · line, id, timestamp: see `mayTake`
-  Returns  kept, all fields and values | stale, the token that was seen
-  Keeps: who reads claims with its token first, so an older holder cannot write behind its back. The key
-  `stores` has all stores with the times at which they end, for `obliterate`.
+  ARGV  base · store · ttlMs · who claims: see `fence` · line, id, timestamp: see `mayTake`
+  Returns  kept, all fields and values | stale, what a later holder has
+  Keeps: who reads claims first, so an older holder cannot write behind its back. Steps are those of
+  one instance of a job: its hash has the number of its store, and goes with it. The key `stores`
+  has all stores with the times at which they end, for `obliterate`.
 ]]
 --- @include "line/lua/keys"
 --- @include "may-take"
+--- @include "fence"
 local store = ARGV.store
-local seen = redis.call('HMGET', store, 'fencingToken', 'resultBegan')
+local later = laterHolder()
 -- rule: stale-holder-claims-nothing
-if seen[1] and tonumber(seen[1]) > tonumber(ARGV.fencingToken) then return {'stale', seen[1]} end
-if not mayTake(seen[2]) then redis.call('HDEL', store, 'value:result') end
+if later then return {'stale', later} end
+if ARGV.job then
+  local number = redis.call('HGET', BASE .. ARGV.job, 'redlock:steps')
+  -- rule: checkpoints-of-one-instance
+  if not number or number ~= redis.call('HGET', store, 'number') then
+    redis.call('DEL', store)
+    number = redis.call('INCR', SPACE .. 'seq')
+    redis.call('HSET', BASE .. ARGV.job, 'redlock:steps', number)
+    redis.call('HSET', store, 'number', number)
+  end
+elseif not mayTake(redis.call('HGET', store, 'resultBegan')) then redis.call('HDEL', store, 'value:result') end
 local fields = redis.call('HGETALL', store)
 -- rule: who-reads-claims
-redis.call('HSET', store, 'fencingToken', ARGV.fencingToken, 'began', redis.call('GET', SPACE .. 'seq') or 0)
+if ARGV.job then redis.call('HSET', store, 'lock', ARGV.lock)
+else
+  local began = redis.call('GET', SPACE .. 'seq') or 0
+  redis.call('HSET', store, 'token:' .. ARGV.lease, ARGV.fencingToken, 'began', began)
+end
 redis.call('PEXPIRE', store, ARGV.ttlMs)
 local nowMs = redis.call('TIME')[1] * 1000
 redis.call('ZREMRANGEBYSCORE', SPACE .. 'stores', '-inf', nowMs)

@@ -1,11 +1,16 @@
 --[[
-  ARGV  store · fencingToken · ttlMs · field · value
-  Returns  kept | stale, the token that was seen
+  ARGV  base · store · ttlMs · field · value · who writes: see `fence`
+  Returns  kept | stale, what a later holder has
 ]]
-local seen = redis.call('HMGET', ARGV.store, 'fencingToken', 'began')
+--- @include "line/lua/keys"
+--- @include "fence"
+local later = laterHolder()
 -- rule: stale-holder-stores-nothing
-if seen[1] and tonumber(seen[1]) > tonumber(ARGV.fencingToken) then return {'stale', seen[1]} end
-redis.call('HSET', ARGV.store, 'fencingToken', ARGV.fencingToken, ARGV.field, ARGV.value,
-  'resultBegan', seen[2] or 0)
+if later then return {'stale', later} end
+if not ARGV.job then
+  local began = redis.call('HGET', ARGV.store, 'began') or 0
+  redis.call('HSET', ARGV.store, 'token:' .. ARGV.lease, ARGV.fencingToken, 'resultBegan', began)
+end
+redis.call('HSET', ARGV.store, ARGV.field, ARGV.value)
 redis.call('PEXPIRE', ARGV.store, ARGV.ttlMs)
 return {'kept'}

@@ -1,4 +1,4 @@
-import type { ResultStore, Writer } from './result-store.ts'
+import type { ResultStore, Run } from './result-store.ts'
 
 /** The results of one job's completed steps. */
 export interface Checkpoints {
@@ -16,7 +16,7 @@ export type Insist = <Value>(action: () => Promise<Value> | undefined) => Promis
 export function checkpointsOf(
   results: ResultStore,
   store: string,
-  writer: Writer,
+  run: Run,
   insist: Insist,
 ): Checkpoints {
   const seen = new Set<string>()
@@ -29,12 +29,11 @@ export function checkpointsOf(
         )
       }
       seen.add(name)
-      // Read once, and claimed: from now on an older holder of this job cannot write.
-      earlier ??= insist(() => results.claimAll(store, writer, CHECKPOINT_TTL_MS))
+      // Read once, and claimed: from now on an older run of this job cannot write.
+      earlier ??= insist(() => results.claimAll(store, run, CHECKPOINT_TTL_MS))
       const values = await earlier
       return values.has(name) ? { value: values.get(name) } : undefined
     },
-    save: (name, value) =>
-      insist(() => results.keep(store, writer, CHECKPOINT_TTL_MS, value, name)),
+    save: (name, value) => insist(() => results.keep(store, run, CHECKPOINT_TTL_MS, value, name)),
   }
 }

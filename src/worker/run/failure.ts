@@ -11,6 +11,9 @@ import {
 } from '../../errors.ts'
 import type { JobSignal } from './job-signal.ts'
 
+/** As BullMQ's `ErrorCode` has it. */
+const JOB_NOT_EXIST = -1
+
 /**
  * What to do about an error before the processor was called. `temporary`: try again; servers and
  * connections recover. `elsewhere`: the job cannot run here. `final`: the job fails.
@@ -22,8 +25,11 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
   if (error instanceof ValueTooLargeError) return 'final'
   if (error instanceof RedlockClosedError || error instanceof ShutdownError) return 'elsewhere'
   if (error instanceof LeaseLostError || error instanceof JobLockLostError) return 'elsewhere'
-  // BullMQ numbers its refusals: the job is no longer this worker's.
-  return 'code' in error && typeof error.code === 'number' ? 'elsewhere' : 'temporary'
+  if (!('code' in error && typeof error.code === 'number')) return 'temporary'
+  // BullMQ numbers its refusals. The data of a job may be gone, and then it can run nowhere.
+  // rule: job-without-data-fails
+  if (error.code === JOB_NOT_EXIST) return 'final'
+  return 'elsewhere' // The job is no longer this worker's.
 }
 
 /** The worker, or the lock service, was closed under a running job. */

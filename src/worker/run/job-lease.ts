@@ -92,6 +92,8 @@ export class SteppedLease extends String implements JobLease {
   readonly #checkpoints: Checkpoints | undefined
   readonly #told: Told
   readonly #sleep: (delayMs: number) => Promise<void>
+  /** Steps that have not ended, by their names. */
+  readonly #open = new Map<Promise<unknown>, string>()
   #currentStep: string | undefined
   #logger: Logger | undefined
 
@@ -162,12 +164,23 @@ export class SteppedLease extends String implements JobLease {
     channel.tell('step:started', about)
     const startedAt = systemClock.now()
     const running = channel.within({ kind: 'step', ...about }, () => this.#step(name, fn))
+    this.#open.set(running, name)
+    const end = (): boolean => this.#open.delete(running)
+    running.then(end, end)
     if (!channel.hears('step:ended')) return running
     const ended = (outcome: 'done' | 'failed') => (): void => {
       channel.tell('step:ended', { ...about, outcome, tookMs: systemClock.now() - startedAt })
     }
     running.then(ended('done'), ended('failed'))
     return running
+  }
+
+  /** Waits for steps that still run. @returns their names */
+  async untilStepsEnd(): Promise<readonly string[]> {
+    const names = [...this.#open.values()]
+    // rule: open-step-holds-the-lease
+    while (this.#open.size > 0) await Promise.allSettled(this.#open.keys())
+    return names
   }
 
   async #step<Result>(

@@ -19,9 +19,9 @@ import { messageOf } from '../../message-of.ts'
 import pRetry from 'p-retry'
 import { systemClock, withinMs } from '../../clock.ts'
 import {
-  LeaseLostError,
   RedlockClosedError,
   type ShutdownError,
+  StepNotAwaitedError,
   ValueTooLargeError,
   WaitedTooLongError,
 } from '../../errors.ts'
@@ -30,7 +30,7 @@ import type { LeaseOptions } from '../../lock/acquire-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
-import { NO_TURN, type LineBackend, type Turn } from '../../line/line-backend.ts'
+import { dueAt, NO_TURN, type LineBackend, type Turn } from '../../line/line-backend.ts'
 import type { Slots } from '../../slots.ts'
 import { LineLimits } from '../../line/limits.ts'
 import { chargeShare } from '../../line/shares.ts'
@@ -43,10 +43,11 @@ import { SteppedLease, type JobLease } from './job-lease.ts'
 import { causeOf, failureOf, isGivenBack } from './failure.ts'
 import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
-import { giveBack, requeue, type Requeue } from './requeue.ts'
+import { delay, giveBack, requeue, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
-import { RunningJobs, type Running } from './running-jobs.ts'
+import { lossOf, RunningJobs, type Running } from './running-jobs.ts'
 import {
+  runOf,
   sharedResultOf,
   stepsKey,
   type Dedupe,
@@ -109,6 +110,7 @@ export class JobRuns<Data, Result, Name extends string> {
   /** Undefined for batches of one. */
   readonly #batches: Batches<Data, Result, Name> | undefined
   readonly #stopping = new AbortController()
+  #isLeaving = false
 
   constructor(options: JobRunsOptions<Data, Result, Name>) {
     this.running = new RunningJobs(options)
@@ -122,6 +124,11 @@ export class JobRuns<Data, Result, Name extends string> {
 
   #isStopping(): boolean {
     return this.#stopping.signal.aborted
+  }
+
+  /** Those that run go on; what BullMQ still hands over is given back to the queue. */
+  leave(): void {
+    this.#isLeaving = true
   }
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
@@ -160,7 +167,8 @@ export class JobRuns<Data, Result, Name extends string> {
     const turn = lines?.takeTurn(job.id ?? '') ?? NO_TURN
     const reserved = this.#chain.claim(job.id ?? '', turn.lines)
     // A paused BullMQ worker that was waiting for a job still takes one.
-    if (this.#isStopping()) return this.#giveBack(running, reserved)
+    // rule: leaving-worker-starts-no-job
+    if (this.#isLeaving || this.#isStopping()) return this.#giveBack(running, reserved)
     const resources =
       turn.lines === '' ? resourcesOf(resource, job, job.id) : (JSON.parse(turn.lines) as string[])
     try {
@@ -203,11 +211,7 @@ export class JobRuns<Data, Result, Name extends string> {
     recorded: string,
   ): Promise<Pick<Turn, 'lines' | 'slots'>> {
     const { job, token } = running
-    const { timestamp } = job
-    const id = job.id ?? ''
-    const answer = await this.#untilDone(running, () =>
-      lines.park({ id, timestamp }, resources, token),
-    )
+    const answer = await this.#untilDone(running, () => lines.park(job, resources, token))
     if (typeof answer === 'object') {
       const own = recorded === '' ? JSON.stringify(resources) : recorded
       return { lines: own, slots: answer.slots }
@@ -245,7 +249,8 @@ export class JobRuns<Data, Result, Name extends string> {
   ): Promise<never> {
     const { job, token } = running
     const { maxWaitMs, maxUnreachableMs } = this.#options
-    if (job.timestamp + maxWaitMs <= systemClock.wallNow()) throw this.#waitedTooLong(resources)
+    const mayBeLate = job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
+    if (mayBeLate) throw this.#waitedTooLong(resources)
     const startedAt = systemClock.now()
     const why = await this.#untilDone(running, () => requeue(job, token, outcome, maxUnreachableMs))
     throw this.#requeued(job, why, systemClock.now() - startedAt)
@@ -282,7 +287,7 @@ export class JobRuns<Data, Result, Name extends string> {
       return result
     } catch (error) {
       if (error instanceof RateLimitError && running.asleepUntil !== undefined) {
-        await job.moveToDelayed(running.asleepUntil, token)
+        await delay(job, token, Math.max(0, running.asleepUntil - systemClock.now()))
         throw new DelayedError('its resource sleeps after a rate limit')
       }
       // rule: stopped-job-uses-no-attempt
@@ -328,7 +333,7 @@ export class JobRuns<Data, Result, Name extends string> {
     if (stored !== undefined) return stored.value as Result
     const insist: Insist = (action) => this.#insist(running, action)
     const steps =
-      results && checkpoints ? checkpointsOf(results, stepsKey(job), lease, insist) : undefined
+      results && checkpoints ? checkpointsOf(results, stepsKey(job), runOf(job), insist) : undefined
     try {
       const sleep = async (delayMs: number): Promise<void> => {
         running.asleepUntil = await this.#sleep(resources, delayMs)
@@ -339,10 +344,22 @@ export class JobRuns<Data, Result, Name extends string> {
       const batched = this.#batched
       const members = this.#batches?.membersOf(running, resources, lease, insist)
       if (batched !== undefined) channel.tell('batch:started', { job })
-      const result =
-        batched === undefined || members === undefined
-          ? await processor(job, given, ...args)
-          : await runBatch(batched, job, given, members)
+      const work = async (): Promise<Result> => {
+        let open: readonly string[]
+        let result: Result
+        try {
+          result =
+            batched === undefined || members === undefined
+              ? await processor(job, given, ...args)
+              : await runBatch(batched, job, given, members)
+        } finally {
+          open = await jobLease.untilStepsEnd()
+        }
+        // rule: open-step-fails-the-job
+        if (open.length > 0) throw new StepNotAwaitedError(open)
+        return result
+      }
+      const result = await this.running.unlessGivenUp(running, work())
       if (shared !== undefined) await insist(() => shared.keep(lease, result))
       return result
     } catch (error) {
@@ -365,7 +382,7 @@ export class JobRuns<Data, Result, Name extends string> {
     const startedAt = systemClock.now()
     let isDone = false
     try {
-      const result = settledValue(await outcome)
+      const result = settledValue(await this.running.unlessGivenUp(running, outcome))
       isDone = true
       return result
     } catch (error) {
@@ -401,14 +418,15 @@ export class JobRuns<Data, Result, Name extends string> {
     channel.tell('job:ended', { job, lease, outcome: isDone ? 'done' : 'failed', tookMs })
   }
 
-  /** @returns when the resources wake again, on the wall clock. */
+  /** @returns when the resources wake again, on the monotonic clock. */
   async #sleep(resources: readonly string[], delayMs: number): Promise<number> {
     const { lines, ordered } = this.#options
     if (lines === undefined || !ordered) {
       throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
     }
     const limits = new LineLimits(lines)
-    return Math.max(...(await Promise.all(resources.map((name) => limits.sleep(name, delayMs)))))
+    const all = await Promise.all(resources.map((name) => limits.sleep(name, delayMs)))
+    return systemClock.now() + Math.max(...all)
   }
 
   /** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
@@ -468,13 +486,3 @@ export class JobRuns<Data, Result, Name extends string> {
 
 /** A job that was not started has to be given back. */
 class NotStarted extends Error {}
-
-/** Why a lease that was not released may not be trusted any more, if so. */
-function lossOf(lease: Lease): LeaseLostError | undefined {
-  try {
-    lease.assertHeld()
-    return undefined
-  } catch (error) {
-    return error instanceof LeaseLostError ? error : undefined
-  }
-}

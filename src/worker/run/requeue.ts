@@ -45,9 +45,11 @@ export function requeueDelayMs(
     case 'split':
       return Math.ceil(jitteredMs(tries, SPLIT_MS.min, SPLIT_MS.max, random))
     case 'unreachable':
-      // A quarantine says when it ends: only the jitter comes on top.
+      // A quarantine says when it ends, and may be ended before.
       if (outcome.retryAfterMs > 0) {
-        return Math.ceil(outcome.retryAfterMs + UNREACHABLE_MIN_MS * random)
+        // rule: sleeps-no-longer-than-an-outage
+        const knownMs = Math.min(outcome.retryAfterMs, maxUnreachableMs)
+        return Math.ceil(knownMs + UNREACHABLE_MIN_MS * random)
       }
       return Math.ceil(jitteredMs(tries, UNREACHABLE_MIN_MS, maxUnreachableMs, random))
   }
@@ -73,13 +75,21 @@ export async function requeue(
   const delayMs = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
   const reason = outcomeError(outcome).message
   if (isMilestone(tries)) await job.log(`waits ${delayMs} ms: ${reason}`)
-  await job.moveToDelayed(systemClock.wallNow() + delayMs, token)
+  await delay(job, token, delayMs)
   return { status: outcome.status, resource: outcome.resource, delayMs, reason }
 }
 
 /** Gives back a job that must stop here; it may start elsewhere once this worker takes none. */
 export async function giveBack(job: Job, token: string | undefined): Promise<void> {
-  await job.moveToDelayed(systemClock.wallNow() + GIVEN_BACK_MS, token)
+  await delay(job, token, GIVEN_BACK_MS)
+}
+
+/**
+ * Other workers start the job as well, so the queue's Redis says when it is due, by its own clock:
+ * BullMQ passes on how much later that is. See `line/lua/fetch.lua`.
+ */
+export async function delay(job: Job, token: string | undefined, delayMs: number): Promise<void> {
+  await job.moveToDelayed(systemClock.wallNow() + Math.ceil(delayMs), token)
 }
 
 /** The 1st, 2nd, 4th, 8th, … time, so that a long wait does not fill the queue's memory. */

@@ -1,12 +1,14 @@
 /**
  * What outlives a worker, in the queue's Redis: results that jobs share, and results of steps.
- * Writes are fenced: a store remembers the largest fencing token it has seen and refuses a holder
- * with a smaller one.
+ * Writes are fenced: a store of shared results remembers the largest fencing token that it has seen
+ * of each lease, and steps are those of the run that has BullMQ's lock: see `lua/fence.lua`.
  */
 import type { Job } from 'bullmq'
-import { LeaseLostError, ValueTooLargeError } from '../../errors.ts'
+import { JobLockLostError, LeaseLostError, ValueTooLargeError } from '../../errors.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
+import type { Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
+import type { Lease } from '../../lock/lease.ts'
 
 /** One computation for all jobs of a queue with the same name and resource, within a time. */
 export interface Dedupe<Data> {
@@ -34,10 +36,13 @@ interface PlaceInLine {
   readonly timestamp: string
 }
 
-/** The holder that writes: the lease's resource and fencing token. */
-export interface Writer {
-  readonly resource: string
-  readonly fencingToken: number
+/** Who writes a result that jobs share: the holder of a lease. */
+export type Holder = Pick<Lease, 'resource' | 'resources' | 'fencingToken'>
+
+/** Who writes results of a job's steps: its run, which has BullMQ's lock on it. */
+export interface Run {
+  readonly jobId: string
+  readonly lock: string
 }
 
 const FIELD_PREFIX = 'value:'
@@ -60,15 +65,15 @@ export class ResultStore {
 
   /**
    * Everything that is stored; from now on no older holder writes.
-   * @throws LeaseLostError when a later holder has been here.
+   * @throws LeaseLostError, or of steps JobLockLostError, when a later holder has been here.
    */
   async claimAll(
     store: string,
-    writer: Writer,
+    writer: Holder | Run,
     ttlMs: number,
     asker?: PlaceInLine,
   ): Promise<ReadonlyMap<string, unknown>> {
-    const own = { fencingToken: String(writer.fencingToken), ttlMs: Math.ceil(ttlMs) }
+    const own = { ...fenceOf(writer), ttlMs: Math.ceil(ttlMs) }
     const args = { store: this.#keyOf(store), ...own, ...asker }
     const fields = fieldsOf(await this.#backend.run(claimScript, args), writer)
     const values = new Map<string, unknown>()
@@ -80,10 +85,10 @@ export class ResultStore {
     return values
   }
 
-  /** @throws LeaseLostError when a later holder has been here; ValueTooLargeError. */
+  /** @throws as `claimAll`, and ValueTooLargeError. */
   async keep(
     store: string,
-    writer: Writer,
+    writer: Holder | Run,
     ttlMs: number,
     value: unknown,
     name: string = RESULT,
@@ -92,13 +97,15 @@ export class ResultStore {
     const text = JSON.stringify(value ?? null)
     const bytes = Buffer.byteLength(text)
     if (bytes > this.#maxBytes) throw new ValueTooLargeError(name, bytes, this.#maxBytes)
-    const own = { fencingToken: String(writer.fencingToken), ttlMs: Math.ceil(ttlMs) }
+    const own = { ...fenceOf(writer), ttlMs: Math.ceil(ttlMs) }
     const args = { store: this.#keyOf(store), ...own, field: FIELD_PREFIX + name, value: text }
     fieldsOf(await this.#backend.run(writeScript, args), writer)
   }
 
-  async drop(store: string): Promise<void> {
-    await this.#backend.run(dropScript, { store: this.#keyOf(store) })
+  /** A run of a job has completed: its steps are not needed any more. */
+  async dropSteps(job: Pick<Job, 'id' | 'token'>): Promise<void> {
+    const { lock } = runOf(job)
+    await this.#backend.run(dropScript, { store: this.#keyOf(stepsKey(job)), lock })
   }
 
   #keyOf(store: string): string {
@@ -116,11 +123,18 @@ export class ResultStore {
   }
 }
 
-function fieldsOf(reply: unknown, { resource, fencingToken }: Writer): readonly string[] {
+/** As `lua/fence.lua` has it. */
+function fenceOf(writer: Holder | Run): Arguments {
+  if ('lock' in writer) return { job: writer.jobId, lock: writer.lock }
+  return { lease: writer.resources.join(), fencingToken: String(writer.fencingToken) }
+}
+
+function fieldsOf(reply: unknown, writer: Holder | Run): readonly string[] {
   const [word, rest] = reply as [string, (string | string[])?]
   if (word === 'kept') return Array.isArray(rest) ? rest : []
+  if ('lock' in writer) throw new JobLockLostError(writer.jobId)
   const reason = `a later holder (fencing token ${String(rest)}) has written since`
-  throw new LeaseLostError(resource, fencingToken, reason)
+  throw new LeaseLostError(writer.resource, writer.fencingToken, reason)
 }
 
 /** The result that jobs share, for one of them. */
@@ -128,9 +142,9 @@ export interface SharedResult {
   /** Without a lease: what a holder has stored, if this job may take it. */
   peek(): Promise<{ readonly value: unknown } | undefined>
   /** As `peek`; from now on no older holder writes. @throws LeaseLostError */
-  claim(writer: Writer): Promise<{ readonly value: unknown } | undefined>
+  claim(writer: Holder): Promise<{ readonly value: unknown } | undefined>
   /** @throws LeaseLostError when a later holder has been here; ValueTooLargeError. */
-  keep(writer: Writer, value: unknown): Promise<void>
+  keep(writer: Holder, value: unknown): Promise<void>
 }
 
 export function sharedResultOf<Data>(
@@ -151,6 +165,11 @@ export function sharedResultOf<Data>(
     },
     keep: (writer, value) => results.keep(store, writer, resultTtlMs, value),
   }
+}
+
+/** The run of a job that this worker was given. */
+export function runOf({ id = '', token = '' }: Pick<Job, 'id' | 'token'>): Run {
+  return { jobId: id, lock: token }
 }
 
 /** Where the results of a job's steps are. */

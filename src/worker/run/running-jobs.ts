@@ -3,7 +3,7 @@
  * lost, it is cancelled, or the worker shuts down.
  */
 import type { Job } from 'bullmq'
-import { JobCancelledError, JobLockLostError } from '../../errors.ts'
+import { JobCancelledError, JobLockLostError, LeaseLostError } from '../../errors.ts'
 import type { Channel } from '../../channel.ts'
 import { systemClock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
@@ -22,7 +22,11 @@ export interface Running<Data = any, Result = any, Name extends string = string>
   readonly startedAt: number
   /** Once it has its lease. */
   lease: Lease | undefined
-  /** Its resource sleeps until then, by a `lease.rateLimit()` of this job. */
+  /** Its lease was found lost at this time, on the monotonic clock. */
+  lostAt?: number
+  /** Ends the job without its processor. */
+  giveUp?: (error: Error) => void
+  /** Its resource sleeps until then, on the monotonic clock: it has called `lease.rateLimit()`. */
   asleepUntil?: number
   /** Of a job in a batch: that of its first job. */
   batch?: JobSignal
@@ -86,16 +90,39 @@ export class RunningJobs {
     }
   }
 
+  /** What `work` gives, unless the job is given up before: see `giveUpLost`. */
+  unlessGivenUp<Value>(running: Running, work: Promise<Value>): Promise<Value> {
+    const givenUp = new Promise<never>((_, reject) => {
+      running.giveUp = reject
+    })
+    return Promise.race([work, givenUp])
+  }
+
+  /**
+   * A processor may go on although its lease was lost `graceMs` ago: then its job fails without it,
+   * so that its line goes on.
+   */
+  giveUpLost(graceMs: number): void {
+    const now = systemClock.now()
+    for (const run of this.#jobs) {
+      const lost = lossOf(run.lease)
+      if (lost === undefined) continue
+      run.lostAt ??= now
+      // rule: lost-job-does-not-stand-in-its-line
+      if (now - run.lostAt > graceMs) run.giveUp?.(lost)
+    }
+  }
+
   /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
   async pollCancels(): Promise<void> {
     const ids = [...this.#jobs].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
     const { lines } = this.#options
     if (lines === undefined || ids.length === 0) return
-    for (const { jobId, timestamp, reason } of await cancelRequests(lines, ids)) {
+    for (const { jobId, token, reason } of await cancelRequests(lines, ids)) {
       const error = new JobCancelledError(jobId, reason)
       for (const running of this.#runsOf(jobId)) {
-        // rule: cancel-of-one-instance
-        if (running.job.timestamp === timestamp) cancel(running, error)
+        // rule: cancel-of-one-run
+        if (running.token === token) cancel(running, error)
       }
     }
   }
@@ -127,6 +154,16 @@ export class RunningJobs {
     // rule: lost-lock-stops-its-job
     signal.abort(error)
     batch?.abort(error)
+  }
+}
+
+/** Why a lease that was not released may not be trusted any more, if so. */
+export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
+  try {
+    lease?.assertHeld()
+    return undefined
+  } catch (error) {
+    return error instanceof LeaseLostError ? error : undefined
   }
 }
 

@@ -55,7 +55,7 @@ async function cancel(cli: Cli, queue: string, flags: CancelFlags): Promise<Exit
   const options = { timeoutMs, ...(reason !== undefined && { reason }) }
   const jobs = await view.cancel(queue, target, options)
   cli.out.result({ queue, jobs }, () => describe(jobs))
-  const isDone = jobs.every(({ outcome }) => outcome !== 'running' && outcome !== 'missing')
+  const isDone = jobs.every(({ outcome }) => !['running', 'missing', 'refused'].includes(outcome))
   return isDone ? EXIT.done : EXIT.attention
 }
 

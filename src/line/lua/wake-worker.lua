@@ -1,0 +1,7 @@
+--[[
+  Leaves the mark by which an idle worker looks for jobs.
+
+  ARGV  base · slots
+]]
+--- @include "line"
+mark()

@@ -1,0 +1,20 @@
+--[[
+  Whether a holder may still write to a store: the one place that compares what holders have.
+
+  ARGV  store · of a job's steps: job, its id, and lock, BullMQ's token of the run · else lease: its
+        resources and slots, and fencingToken
+]]
+-- What is there instead of the caller, or nil.
+local function laterHolder()
+  if ARGV.job then
+    local lock = redis.call('GET', BASE .. ARGV.job .. ':lock')
+    -- rule: steps-belong-to-the-run-with-the-lock
+    if lock == ARGV.lock then return nil end
+    return lock or ''
+  end
+  -- Those of two slots are not comparable, and each slot may store a result.
+  -- rule: tokens-of-one-lease-are-compared
+  local seen = redis.call('HGET', ARGV.store, 'token:' .. ARGV.lease)
+  -- rule: only-a-larger-token-goes-on
+  return seen and tonumber(seen) > tonumber(ARGV.fencingToken) and seen or nil
+end

@@ -1,0 +1,183 @@
+/** A worker or a producer whose clock is wrong decides no time that another process acts on. */
+import { Queue } from 'bullmq'
+import { Redis } from 'ioredis'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import {
+  ClockAheadError,
+  LockedQueue,
+  LockedWorker,
+  type LeasedProcessor,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
+
+interface Charge {
+  readonly customer: string
+}
+
+const fixture = useFleet({ masters: 3 })
+const connection = (): { host: string; port: number } => ({
+  host: fixture.fleet.queue.host,
+  port: fixture.fleet.queue.port,
+})
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+/** The wall clock of this process, and so of BullMQ and of ours, is wrong from now on. */
+function setClock(aheadMs: number): void {
+  const { now } = Date
+  vi.spyOn(Date, 'now').mockImplementation(() => now.call(Date) + aheadMs)
+}
+
+function makeQueue(options: Partial<LockedQueueOptions<Charge>> = {}): LockedQueue<Charge> {
+  const queue = new LockedQueue<Charge>(fixture.namespace, {
+    ...{ connection: connection(), resource: ({ customer }) => customer },
+    ...options,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+async function work(
+  processor: LeasedProcessor<Charge, unknown>,
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+): Promise<LockedWorker<Charge>> {
+  const redlock = options.redlock ?? (await fixture.redlock({ maxLeaseMs: 30_000 }))
+  const worker = new LockedWorker<Charge>(fixture.namespace, processor, {
+    ...{ connection: connection(), concurrency: 5, resource: ({ data }) => data.customer },
+    ...options,
+    redlock,
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  return worker
+}
+
+/** In how many milliseconds the first delayed job is due, by the clock of the queue's Redis. */
+async function dueInMs(): Promise<number> {
+  const redis = new Redis(connection())
+  fixture.defer(() => redis.quit())
+  const key = `bull:${fixture.namespace}:delayed`
+  let score: string | undefined
+  await until('a job is delayed', async () => {
+    score = (await redis.zrange(key, '0', '0', 'WITHSCORES'))[1]
+    return score !== undefined
+  })
+  const [seconds, micros] = await redis.time()
+  return Number(score) / 4096 - (Number(seconds) * 1_000 + Number(micros) / 1_000)
+}
+
+describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => {
+  test('a job is given back, and tried again, in a time by the clock of the server', async () => {
+    const queue = makeQueue()
+    const given = await work(async ({ name }, { signal }) => {
+      if (name === 'fails') throw new Error('declined')
+      await new Promise((_, reject) => {
+        signal.addEventListener('abort', () => {
+          reject(signal.reason as Error)
+        })
+      })
+    })
+    await given.waitUntilReady()
+    setClock(aheadMs)
+    const failing = await queue.add(...(['fails', { customer: 'a' }] as const), {
+      attempts: 2,
+      backoff: 60_000,
+    })
+    const retried = await dueInMs()
+    expect(Math.abs(retried - 60_000)).toBeLessThan(1_000)
+    await failing.remove()
+    const started = new Promise((resolve) => given.once('active', resolve))
+    await queue.add('waits', { customer: 'a' })
+    await started
+    await given.drain({ timeoutMs: 0 })
+    expect(await dueInMs()).toBeLessThan(200)
+  })
+
+  test('a delay ends by the clock of the server, where it is set and where it is awaited', async () => {
+    const queue = makeQueue()
+    const { namespace } = fixture
+    const plain = new Queue<Charge>(namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    const addedAt = performance.now()
+    await plain.add('right', { customer: 'a' }, { delay: 1_500 })
+    setClock(aheadMs)
+    await queue.add('wrong', { customer: 'b' }, { delay: 1_500 })
+    const started = new Map<string, number>()
+    const redis = new Redis(connection())
+    fixture.defer(() => redis.quit())
+    const scripts = async (): Promise<number> => {
+      const stats = await redis.info('commandstats')
+      return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
+    }
+    const before = await scripts()
+    await work(({ name }) => Promise.resolve(started.set(name, performance.now() - addedAt)))
+    await until('both ran', () => started.size === 2, 5_000)
+    for (const ms of started.values()) {
+      expect(ms).toBeGreaterThan(1_450)
+      expect(ms).toBeLessThan(3_000)
+    }
+    // It has not asked without end meanwhile.
+    expect((await scripts()) - before).toBeLessThan(200)
+  })
+
+  test('a job waits no longer, and no shorter, than its limit', async () => {
+    setClock(aheadMs)
+    const queue = makeQueue({ maxWaitMs: 1_000 })
+    let end = (): void => undefined
+    const mayEnd = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    await work(({ name }) => (name === 'first' ? mayEnd : Promise.resolve()), { maxWaitMs: 1_000 })
+    await queue.add('first', { customer: 'a' })
+    const addedAt = performance.now()
+    await queue.add('second', { customer: 'a' })
+    await until('the second failed', async () => (await queue.getFailedCount()) === 1, 5_000)
+    expect(performance.now() - addedAt).toBeGreaterThan(950)
+    end()
+  })
+})
+
+test('a limit on waiting does not count a delay, nor the time before a retry', async () => {
+  const queue = makeQueue({ maxWaitMs: 300 })
+  const ran: string[] = []
+  let end = (): void => undefined
+  const mayEnd = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  await work(
+    async ({ name, attemptsMade }) => {
+      ran.push(name)
+      if (name === 'blocks') await mayEnd
+      if (name === 'fails' && attemptsMade === 0) throw new Error('declined')
+    },
+    { maxWaitMs: 300 },
+  )
+  await queue.add('fails', { customer: 'a' }, { attempts: 2, backoff: 600 })
+  await until('it failed once', () => ran.length === 1)
+  await queue.add('delayed', { customer: 'b' }, { delay: 600 })
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  await queue.add('blocks', { customer: 'b' })
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  end()
+  await until('all are done', async () => (await queue.getCompletedCount()) === 3, 5_000)
+  expect(await queue.getFailedCount()).toBe(0)
+})
+
+test('a worker whose clock the masters refuse says so, takes no jobs, and starts when it is right', async () => {
+  const queue = makeQueue()
+  const redlock = await fixture.redlock({ maxLeaseMs: 30_000 })
+  setClock(60_000)
+  const errors: unknown[] = []
+  const worker = await work(() => Promise.resolve('done'), { redlock })
+  worker.on('error', (error) => errors.push(error))
+  await queue.add('charge', { customer: 'a' })
+  await until('it says so', () => errors.some((error) => error instanceof ClockAheadError))
+  expect(String(errors[0])).toMatch(/clock of this machine is (59|60)\d\d\d ms ahead/)
+  expect(await queue.getWaitingCount()).toBe(1)
+  vi.restoreAllMocks()
+  await until('it is done', async () => (await queue.getCompletedCount()) === 1)
+})

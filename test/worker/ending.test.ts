@@ -1,0 +1,256 @@
+/** How jobs and workers end: what still runs holds its lease, and what is lost holds up nothing. */
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  Redlock,
+  silentLogger,
+  type LeasedProcessor,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
+import { Program } from '../workers/program.ts'
+
+interface Charge {
+  readonly customer: string
+}
+
+const fixture = useFleet({ masters: 3 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const connection = (): { host: string; port: number } => ({
+  host: fixture.fleet.queue.host,
+  port: fixture.fleet.queue.port,
+})
+
+function makeQueue(): LockedQueue<Charge> {
+  const queue = new LockedQueue<Charge>(fixture.namespace, {
+    connection: connection(),
+    resource: ({ customer }) => customer,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+function work(
+  redlock: Redlock,
+  processor: LeasedProcessor<Charge, unknown>,
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+): LockedWorker<Charge> {
+  const worker = new LockedWorker<Charge>(fixture.namespace, processor, {
+    ...{ connection: connection(), redlock, concurrency: 5 },
+    resource: ({ data }) => data.customer,
+    ...options,
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  return worker
+}
+
+/** Resolves when `open` is called. */
+function gate(): { open: () => void; readonly opened: Promise<void> } {
+  let open = (): void => undefined
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return {
+    open: () => {
+      open()
+    },
+    opened,
+  }
+}
+
+describe('a step that still runs when its processor ends', () => {
+  test.each([
+    ['returns', async (): Promise<void> => Promise.resolve(), /ended before its steps `charge`/],
+    ['throws', (): Promise<void> => Promise.reject(new Error('declined')), /^declined$/],
+  ])('holds the lease where it %s, and fails the job', async (_how, end, reason) => {
+    const queue = makeQueue()
+    let inside = 0
+    let most = 0
+    const ran: string[] = []
+    work(await fixture.redlock(), async ({ name }, lease) => {
+      const charged = lease.step('charge', async () => {
+        most = Math.max(most, ++inside)
+        await pause(200)
+        inside--
+        ran.push(name)
+      })
+      if (name !== 'first') return charged
+      charged.catch(() => undefined)
+      return end()
+    })
+    const first = await queue.add('first', { customer: 'a' })
+    await queue.add('second', { customer: 'a' })
+    await until('the second is done', async () => (await queue.getCompletedCount()) === 1)
+    expect(ran).toEqual(['first', 'second'])
+    expect(most).toBe(1)
+    expect((await queue.getJob(first.id ?? ''))?.failedReason).toMatch(reason)
+  })
+})
+
+describe('a job that goes on after its lease is lost', () => {
+  test('does not stand in its line for as long as its process lives', async () => {
+    const queue = makeQueue()
+    const never = gate()
+    const ran: string[] = []
+    const redlock = await fixture.redlock({ leaseMs: 500 })
+    const processor = async ({ name }: { name: string }): Promise<void> => {
+      ran.push(name)
+      if (name === 'first') await never.opened
+    }
+    const worker = work(redlock, processor, { maxHoldMs: 800 })
+    const first = await queue.add('first', { customer: 'a' })
+    await queue.add('second', { customer: 'a' })
+    await until('the second is done', async () => (await queue.getCompletedCount()) === 1)
+    expect(ran).toEqual(['first', 'second'])
+    expect((await queue.getJob(first.id ?? ''))?.failedReason).toMatch(/is lost/)
+    never.open()
+    await worker.close()
+  })
+})
+
+describe('a worker that drains', () => {
+  test('fetches nothing more, though it has a free slot', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const started: string[] = []
+    const end = gate()
+    const worker = work(redlock, async ({ name }) => {
+      started.push(name)
+      await end.opened
+    })
+    await queue.add('first', { customer: 'a' })
+    await until('it runs', () => started.length === 1)
+    await pause(50) // It waits for another job now.
+    const redis = new Redis(connection())
+    fixture.defer(() => redis.quit())
+    const isWaiting = async (): Promise<boolean> =>
+      /flags=\w*b\w* .*cmd=bzpopmin/.test((await redis.call('CLIENT', 'LIST')) as string)
+    expect(await isWaiting()).toBe(true)
+    const drained = worker.drain({ timeoutMs: 5_000 })
+    await until('it waits for no job', async () => !(await isWaiting()), 1_000)
+    await queue.add('second', { customer: 'b' })
+    await pause(300)
+    expect(await isWaiting()).toBe(false)
+    expect(started).toEqual(['first'])
+    end.open()
+    await drained
+    const other = work(redlock, ({ name }) => Promise.resolve(started.push(name)))
+    await until('another worker has it', () => started.length === 2, 1_000)
+    await other.close()
+  })
+
+  test('starts no job that it is given meanwhile', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const started: string[] = []
+    const worker = work(redlock, ({ name }) => Promise.resolve(started.push(name)))
+    // BullMQ's loop was given a job, and starts it when the worker leaves.
+    const loop = worker as unknown as { processJob: (...args: unknown[]) => Promise<unknown> }
+    const processJob = loop.processJob.bind(worker)
+    const given = gate()
+    const left = gate()
+    loop.processJob = async (...args) => {
+      given.open()
+      await left.opened
+      return processJob(...args)
+    }
+    await queue.add('first', { customer: 'a' })
+    await given.opened
+    const drained = worker.drain()
+    left.open()
+    await drained
+    expect(started).toEqual([])
+    expect(await queue.getDelayedCount()).toBe(1)
+  })
+
+  test('gives its jobs back so that they start elsewhere at once', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const started = new Map<string, { readonly by: number; readonly at: number }>()
+    const ended = gate()
+    const start = (by: number): LockedWorker<Charge> =>
+      work(
+        redlock,
+        async ({ id = '', data }, { signal }) => {
+          if (data.customer === 'quick') return
+          started.set(id, { by, at: performance.now() })
+          await new Promise<void>((_, reject) => {
+            void ended.opened.then(() => {
+              reject(new Error('the test is over'))
+            })
+            signal.addEventListener('abort', () => {
+              reject(signal.reason as Error)
+            })
+          })
+        },
+        { concurrency: 4 },
+      )
+    const waited: number[] = []
+    let current = start(0)
+    const jobs = ['a'].map((customer) => ({ name: 'charge', data: { customer } }))
+    await queue.addBulk(jobs)
+    await until('all run', () => started.size === jobs.length)
+    for (let round = 1; round <= 10; round++) {
+      const next = start(round)
+      await next.waitUntilReady()
+      await pause(100) // It waits for a job now.
+      if (round % 2 === 0) {
+        // The one that waits longest has it: afterwards it waits behind the other.
+        const done = await queue.getCompletedCount()
+        await queue.add('quick', { customer: 'quick' })
+        await until('it is done', async () => (await queue.getCompletedCount()) > done)
+        await pause(50)
+      }
+      const stoppedAt = performance.now()
+      const drained = current.drain({ timeoutMs: 0 })
+      await until('all run elsewhere', () => [...started.values()].every(({ by }) => by === round))
+      waited.push(Math.max(...[...started.values()].map(({ at }) => at - stoppedAt)))
+      await drained
+      current = next
+    }
+    console.log(`the slowest of 10 stops: ${Math.round(Math.max(...waited))} ms`)
+    ended.open()
+    expect(Math.max(...waited)).toBeLessThan(1_000)
+  })
+
+  test('lets its process end, though a processor never returns', async () => {
+    await fixture.redlock()
+    const queue = makeQueue()
+    await using program = new Program('test/worker/hanging-child.ts', [
+      ...[fixture.namespace, fixture.fleet.queue.url, fixture.namespace],
+      ...fixture.fleet.urls,
+    ])
+    await queue.add('charge', { customer: 'a' })
+    await program.line(/entered/)
+    const sentAt = performance.now()
+    program.kill('SIGTERM')
+    expect((await program.end()).code).toBe(0)
+    expect(performance.now() - sentAt).toBeLessThan(10_000)
+  })
+})
+
+describe('jobs that found no quorum', () => {
+  test('start when one votes, also before their quarantine would have ended', async () => {
+    const queue = makeQueue()
+    const options = { leaseMs: 2_000, maxLeaseMs: 20_000, namespace: `${fixture.namespace}-new` }
+    const open = (): Redlock => {
+      const redlock = new Redlock({
+        ...{ ...options, masters: fixture.fleet.urls, logger: silentLogger },
+      })
+      fixture.defer(() => redlock.close())
+      return redlock
+    }
+    const operator = open()
+    await operator.ready()
+    let requeued = 0
+    const worker = work(operator, () => Promise.resolve('done'), { logger: silentLogger })
+    worker.on('requeued', () => requeued++)
+    await queue.add('charge', { customer: 'a' })
+    await until('it is requeued', () => requeued > 0)
+    await operator.bootstrap({ newFleet: true, confirmed: true })
+    await until('it is done', async () => (await queue.getCompletedCount()) === 1, 5_000)
+  }, 40_000)
+})

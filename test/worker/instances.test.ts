@@ -1,0 +1,218 @@
+/** What is kept about a job is kept about one instance of it: ids are used again. */
+import { Queue, type Job, type JobsOptions } from 'bullmq'
+import { Redis } from 'ioredis'
+import { describe, expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  type LeasedProcessor,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
+
+interface Charge {
+  readonly customer: string
+}
+
+const fixture = useFleet({ masters: 3 })
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const connection = (): { host: string; port: number } => ({
+  host: fixture.fleet.queue.host,
+  port: fixture.fleet.queue.port,
+})
+
+function redis(): Redis {
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  return client
+}
+
+function makeQueue(): LockedQueue<Charge> {
+  const queue = new LockedQueue<Charge>(fixture.namespace, {
+    connection: connection(),
+    resource: ({ customer }) => customer,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+async function work(
+  processor: LeasedProcessor<Charge, unknown>,
+  options: Partial<LockedWorkerOptions<Charge>> = {},
+): Promise<LockedWorker<Charge>> {
+  const worker = new LockedWorker<Charge>(fixture.namespace, processor, {
+    ...{ connection: connection(), redlock: await fixture.redlock(), concurrency: 5 },
+    resource: ({ data }) => data.customer,
+    ...options,
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  return worker
+}
+
+describe('checkpoints', () => {
+  test.each<[string, JobsOptions]>([
+    ['another time', {}],
+    ['the same time', { timestamp: 1 }],
+  ])('are not those of an earlier job with the same id and %s', async (_what, opts) => {
+    const queue = makeQueue()
+    const charged: string[] = []
+    let isBroken = true
+    await work(
+      async ({ data }, lease) => {
+        await lease.step('charge', () => charged.push(data.customer))
+        if (isBroken) throw new Error('the printer is out of paper')
+      },
+      { checkpoints: true },
+    )
+    const add = (customer: string): Promise<Job<Charge>> =>
+      queue.add('invoice', { customer }, { jobId: 'invoice', ...opts })
+    const first = await add('a')
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await first.remove()
+    isBroken = false
+    await add('b')
+    await until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    expect(charged).toEqual(['a', 'b'])
+  })
+
+  test('are not those of an earlier job that still works without its lock', async () => {
+    const queue = makeQueue()
+    const ran: string[] = []
+    let goOn = (): void => undefined
+    const mayGoOn = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    await work(
+      async ({ data }, lease) => {
+        await lease.step('load', () => ran.push(`load ${data.customer}`))
+        if (data.customer === 'a') await mayGoOn
+        await lease.step('charge', () => ran.push(`charge ${data.customer}`))
+        return 'done'
+      },
+      { checkpoints: true },
+    )
+    await queue.add('invoice', { customer: 'a' }, { jobId: 'invoice' })
+    await until('it runs', () => ran.length === 1)
+    // By hand: neither BullMQ nor ours removes a job that is locked.
+    const key = `bull:${fixture.namespace}`
+    await redis().del(`${key}:invoice:lock`, `${key}:invoice`)
+    await redis().lrem(`${key}:active`, 0, 'invoice')
+    await queue.add('invoice', { customer: 'b' }, { jobId: 'invoice' })
+    await until('the other is done', async () => (await queue.getCompletedCount()) === 1)
+    goOn()
+    await pause(100)
+    expect(ran.filter((what) => what.endsWith('b'))).toEqual(['load b', 'charge b'])
+  })
+})
+
+describe('a request to cancel', () => {
+  test('ends with the run that it was for', async () => {
+    const queue = makeQueue()
+    let runs = 0
+    const stopped: unknown[] = []
+    await work(async (_job, lease) => {
+      void aborted(lease.signal).then((reason) => stopped.push(reason))
+      // It fails before it is asked to stop.
+      if (++runs === 1) await until('it is cancelled', isRequested).then(fail)
+      await pause(1_200)
+    })
+    const fail = (): never => {
+      throw new Error('declined')
+    }
+    const isRequested = async (): Promise<boolean> =>
+      (await redis().exists(`bull:${fixture.namespace}:redlock:cancelled`)) === 1
+    const job = await queue.add('invoice', { customer: 'a' })
+    await until('it runs', () => runs === 1)
+    expect(await queue.cancel(job.id ?? '', { timeoutMs: 0 })).toMatchObject([
+      { outcome: 'running' },
+    ])
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    stopped.length = 0
+    await job.retry('failed', { resetAttemptsMade: true, resetAttemptsStarted: true })
+    await until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    expect(stopped).toEqual([])
+  })
+
+  test('is one of several at once, each with its own answer', async () => {
+    const queue = makeQueue()
+    const job = await queue.add('invoice', { customer: 'a' }, { delay: 60_000 })
+    const answers = await Promise.all([1, 2, 3].map(() => queue.cancel(job.id ?? '')))
+    const outcomes = answers.map(([answer]) => answer?.outcome).sort()
+    expect(outcomes).toEqual(['failed', 'finished', 'finished'])
+  })
+})
+
+describe('a job', () => {
+  test('has no place of an earlier one with its id', async () => {
+    const queue = makeQueue()
+    const ran: string[] = []
+    let end = (): void => undefined
+    const mayEnd = new Promise<void>((resolve) => {
+      end = resolve
+    })
+    await work(async ({ name }) => {
+      ran.push(name)
+      if (name === 'first') await mayEnd
+    })
+    await queue.add('first', { customer: 'a' })
+    await queue.add('second', { customer: 'a' }, { jobId: 'again' })
+    await queue.add('third', { customer: 'a' })
+    await until('the first runs', () => ran.length === 1)
+    await redis().del(`bull:${fixture.namespace}:again`)
+    await redis().zrem(`bull:${fixture.namespace}:delayed`, 'again')
+    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    await plain.add('fourth', { customer: 'a' }, { jobId: 'again' })
+    await until('it is in line', async () => (await queue.position('again')) !== undefined)
+    end()
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3)
+    expect(ran).toEqual(['first', 'third', 'fourth'])
+  })
+
+  test.each<[string, unknown]>([
+    ['a fraction', performance.timeOrigin + performance.now()],
+    ['a small fraction', 0.5],
+    ['0', 0],
+    ['a negative number', -1],
+    ['a time in the future', Date.now() + 3_600_000],
+    ['more digits than an integer has', 1.5e21],
+    ['a text', '1764130000000'],
+    ['a text that is no number', 'noon'],
+  ])('whose `timestamp` is %s runs in its line', async (_what, timestamp) => {
+    const opts = { timestamp: timestamp as number }
+    const queue = makeQueue()
+    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => plain.close())
+    const ran: string[] = []
+    await queue.add('first', { customer: 'a' }, opts)
+    await plain.add('second', { customer: 'a' }, opts)
+    await queue.add('third', { customer: 'a' }, opts)
+    const requeued: string[] = []
+    const worker = await work(({ name }) => Promise.resolve(ran.push(name)), { concurrency: 1 })
+    worker.on('requeued', ({ name }) => requeued.push(name))
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3, 5_000)
+    expect(ran[0]).toBe('first')
+    expect(requeued.length).toBeLessThan(3)
+  })
+
+  test('whose data are gone is dealt with once, and does not wait for good', async () => {
+    const queue = makeQueue()
+    const jobs = await Promise.all(
+      [1, 2, 3, 4].map((nr) => queue.add('invoice', { customer: `c${nr % 2}` })),
+    )
+    const keys = jobs.map(({ id }) => `bull:${fixture.namespace}:${id ?? ''}`)
+    await redis().del(...keys)
+    const starts = async (): Promise<number> => {
+      const found = await Promise.all(keys.map((key) => redis().hget(key, 'ats')))
+      return found.reduce((sum, ats) => sum + Number(ats), 0)
+    }
+    await work(() => Promise.resolve('done'), { resource: () => 'c1' })
+    await until('none waits', async () => {
+      const { waiting, active, delayed } = await queue.getJobCounts()
+      return [waiting, active, delayed].every((count) => count === 0)
+    })
+    await pause(500)
+    expect(await starts()).toBeLessThanOrEqual(4)
+  })
+})
