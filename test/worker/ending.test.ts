@@ -217,7 +217,7 @@ describe('a worker that drains', () => {
   })
 
   test('lets its process end, though a processor never returns', async () => {
-    await fixture.redlock()
+    await fixture.redlock({ leaseMs: 2_000, maxLeaseMs: 3_000 })
     const queue = makeQueue()
     await using program = new Program('test/worker/hanging-child.ts', [
       ...[fixture.namespace, fixture.fleet.queue.url, fixture.namespace],
