@@ -280,6 +280,26 @@ const worker: readonly Mutant[] = [
   mutant('stale-object-is-not-written', 'never', 'fenced/fenced: refuse an older write'),
 ]
 
+const POSTGRES = 'services/postgres/postgres-locks'
+
+const services: readonly Mutant[] = [
+  mutant(
+    'token-above-deleted-rows',
+    [" AND resource = ''", ' AND false'],
+    `${POSTGRES}: over deleted rows`,
+  ),
+  mutant(
+    'followed-lease-begins-no-transaction',
+    ['fencing_token = $3', '$3 > 0'],
+    `${POSTGRES}: begins under no lease`,
+  ),
+  mutant(
+    'transaction-locks-all-rows',
+    ['(namespace, resource) DO UPDATE SET resource = excluded.resource', 'DO NOTHING'],
+    `${POSTGRES}: locks every row`,
+  ),
+]
+
 /**
  * Attacks that had two holders or a smaller token, without the rule that closes each: the
  * simulation must find them in worlds that are drawn at random.
@@ -302,4 +322,10 @@ const attacks: readonly Mutant[] = [
   mutant('master-out-of-line-grants-nothing', 'never', { seeds: 500, clocks: 'stepped' }),
 ]
 
-export const mutants: readonly Mutant[] = [...lock, ...line, ...worker, ...attacks]
+export const mutants: readonly Mutant[] = [
+  ...lock,
+  ...line,
+  ...worker,
+  ...services,
+  ...attacks,
+]
