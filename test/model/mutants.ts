@@ -281,6 +281,7 @@ const worker: readonly Mutant[] = [
 ]
 
 const POSTGRES = 'services/postgres/postgres-locks'
+const ETCD = 'services/etcd/etcd-locks'
 
 const services: readonly Mutant[] = [
   mutant(
@@ -298,6 +299,12 @@ const services: readonly Mutant[] = [
     ['(namespace, resource) DO UPDATE SET resource = excluded.resource', 'DO NOTHING'],
     `${POSTGRES}: locks every row`,
   ),
+  mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
+  mutant('ended-watch-wakes-nobody', ['stop', 'changed'], `${ETCD}: ends at once`),
+  mutant('endpoint-of-another-cluster-has-failed', 'never', `${ETCD}: has failed from the moment`),
+  mutant('client-of-one-cluster', 'never', `${ETCD}: gets no lease of a client`),
+  mutant('namespaces-do-not-nest', ['%/', '%'], `${ETCD}: namespaces that nest`),
+  mutant('ready-takes-a-lease', 'removed', `${ETCD}: ready says why`),
 ]
 
 /**
@@ -322,10 +329,4 @@ const attacks: readonly Mutant[] = [
   mutant('master-out-of-line-grants-nothing', 'never', { seeds: 500, clocks: 'stepped' }),
 ]
 
-export const mutants: readonly Mutant[] = [
-  ...lock,
-  ...line,
-  ...worker,
-  ...services,
-  ...attacks,
-]
+export const mutants: readonly Mutant[] = [...lock, ...line, ...worker, ...services, ...attacks]

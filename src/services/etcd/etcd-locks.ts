@@ -43,9 +43,10 @@ export class EtcdLocks extends LockClient<EtcdClaim> {
     const settings = lockSettings(options, own)
     const { endpoints, tls, username, password } = options
     const isUrl = (url: unknown): boolean =>
-      typeof url === 'string' && /^https?:\/\//.test(url) && URL.canParse(url)
+      typeof url === 'string' && /^https?:\/\/[^@]+$/.test(url) && URL.canParse(url)
     if (!Array.isArray(endpoints) || endpoints.length === 0 || !endpoints.every(isUrl)) {
-      refuse('endpoints', 'a list of http:// or https:// URLs', endpoints)
+      const expected = 'a list of http:// or https:// URLs, with the user in `username`'
+      refuse('endpoints', expected, endpoints)
     }
     const { clock, requestTimeoutMs, namespace } = settings
     const timeoutMs = requestTimeoutMs
