@@ -282,6 +282,7 @@ const worker: readonly Mutant[] = [
 
 const POSTGRES = 'services/postgres/postgres-locks'
 const ETCD = 'services/etcd/etcd-locks'
+const ZOOKEEPER = 'services/zookeeper/zookeeper-locks'
 
 const services: readonly Mutant[] = [
   mutant(
@@ -305,6 +306,23 @@ const services: readonly Mutant[] = [
   mutant('client-of-one-cluster', 'never', `${ETCD}: gets no lease of a client`),
   mutant('namespaces-do-not-nest', ['%/', '%'], `${ETCD}: namespaces that nest`),
   mutant('ready-takes-a-lease', 'removed', `${ETCD}: ready says why`),
+  mutant(
+    'waiter-keeps-one-place',
+    ['waiter?.attempt === wish.token', 'waiter'],
+    `${ZOOKEEPER}: a waiter leaves no node of an attempt`,
+  ),
+  mutant(
+    'waiter-keeps-one-place',
+    [' && paths.length === 1', ''],
+    `${ZOOKEEPER}: holds none of them`,
+  ),
+  mutant('abandon-writes-before-it-reads', 'removed', `${ZOOKEEPER}: moved to a server that lags`),
+  mutant('connection-begins-without-a-rest', 'removed', `${ZOOKEEPER}: a reply that is cut after`),
+  mutant(
+    'bad-reply-ends-its-connection',
+    ['} catch {', '} catch (error) {\n      throw error'],
+    `${ZOOKEEPER}: a short reply`,
+  ),
 ]
 
 /**

@@ -20,6 +20,10 @@ export interface ZooKeeperLocksOptions extends LockOptions {
   readonly auth?: { readonly scheme: string; readonly auth: string }
 }
 
+const HOST = String.raw`[\w.-]+(:\d{1,5})?`
+/** What the client library takes. It ends the process for a port that is none. */
+const SERVERS = new RegExp(String.raw`^${HOST}(,${HOST})*(\/|(\/(?!\.{1,2}(\/|$))[^/\s]+)+)?$`)
+
 /**
  * Leases on ephemeral nodes of ZooKeeper.
  * @example
@@ -33,8 +37,13 @@ export class ZooKeeperLocks extends LockClient<ZooKeeperClaim> {
   constructor(options: ZooKeeperLocksOptions) {
     const settings = lockSettings(options, ['servers', 'auth', 'tickMs'])
     const { servers, auth, tickMs = 2_000 } = options
-    if (typeof servers !== 'string' || !/^[^,/\s]+(,[^,/\s]+)*(\/\S*)?$/.test(servers)) {
-      refuse('servers', 'a string such as `host:2181,host:2181`', servers)
+    const isPort = (port: string): boolean => Number(port.slice(1)) < 2 ** 16
+    if (
+      typeof servers !== 'string' ||
+      !SERVERS.test(servers) ||
+      !(servers.match(/:\d+/g) ?? []).every(isPort)
+    ) {
+      refuse('servers', 'a string such as `host:2181,host:2181` or `host:2181/path`', servers)
     }
     const { clock, leaseMs, namespace } = settings
     integerOption('tickMs', tickMs, 1, 60_000)
