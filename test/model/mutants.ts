@@ -300,6 +300,11 @@ const services: readonly Mutant[] = [
     ['(namespace, resource) DO UPDATE SET resource = excluded.resource', 'DO NOTHING'],
     `${POSTGRES}: locks every row`,
   ),
+  mutant(
+    'refused-write-writes-nothing',
+    ['INSERT IGNORE', 'REPLACE'],
+    'fenced/fenced: write nothing where',
+  ),
   mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
   mutant('ended-watch-wakes-nobody', ['stop', 'changed'], `${ETCD}: ends at once`),
   mutant('endpoint-of-another-cluster-has-failed', 'never', `${ETCD}: has failed from the moment`),
