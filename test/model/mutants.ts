@@ -303,7 +303,7 @@ const services: readonly Mutant[] = [
   mutant(
     'refused-write-writes-nothing',
     ['INSERT IGNORE', 'REPLACE'],
-    'fenced/fenced: write nothing where',
+    'fenced/fenced: refuse an older write',
   ),
   mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
   mutant('ended-watch-wakes-nobody', ['stop', 'changed'], `${ETCD}: ends at once`),
