@@ -30,16 +30,18 @@ export interface PostgresServer extends LockCluster {
 
 const urlOf = (port: number): string => `postgres://${USER}@127.0.0.1:${port}/postgres`
 
+/** @param env of its processes, such as that of a clock which tests set. */
 export async function startPostgres(
   settings: readonly string[] = [],
   told?: Told,
+  env: NodeJS.ProcessEnv = {},
 ): Promise<PostgresServer> {
   const bin = programs() ?? ''
   const data = dataDirectory(USER)
   const port = await freePort()
   const command = [join(bin, 'initdb'), '-D', data.path, '-A', 'trust', '-U', USER, '--no-sync']
   await ServiceProcess.run({ name: 'initdb', user: USER, command })
-  return startOn(bin, data, port, settings, told)
+  return startOn(bin, data, port, settings, told, env)
 }
 
 async function startOn(
@@ -48,12 +50,17 @@ async function startOn(
   port: number,
   settings: readonly string[],
   told: Told = (own) => Promise.resolve(own),
+  env: NodeJS.ProcessEnv = {},
 ): Promise<PostgresServer> {
   const options = [`port=${port}`, `unix_socket_directories=${data.path}`, 'fsync=off', ...settings]
   const server = await ServiceProcess.start({
     name: 'postgres',
     user: USER,
-    command: [join(bin, 'postgres'), '-D', data.path, ...options.flatMap((one) => ['-c', one])],
+    command: [
+      // Of the server alone, not of the programs that start it as another user.
+      ...['env', ...Object.entries(env).map(([name, value = '']) => `${name}=${value}`)],
+      ...[join(bin, 'postgres'), '-D', data.path, ...options.flatMap((one) => ['-c', one])],
+    ],
     isReady: () => answers(port),
   })
   const close = async (): Promise<void> => {
@@ -110,6 +117,7 @@ pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 200
 ignore_startup_parameters = extra_float_digits
+server_login_retry = 1
 `,
   )
   const service = await ServiceProcess.start({

@@ -1,6 +1,6 @@
 /**
  * Rows that remember the largest fencing token that wrote them, and refuse smaller ones. The check
- * and the write are one statement, so nothing can come between.
+ * and the write are one statement, so nothing can come between, and a refused write wrote nothing.
  *
  * A token that equals the stored one is accepted: one lease may write several times. A row without
  * a token (NULL) accepts any. A deleted row forgets its token: mark rows as deleted instead.
@@ -95,11 +95,7 @@ export class FencedTable {
    * @throws StaleTokenError when a later lease has written the row.
    */
   async write(client: FencedClient, lease: Fenced, key: Row, columns: Row): Promise<void> {
-    for (const statement of this.writeStatements(lease, key, columns)) {
-      const { isCheck, ...query } = statement
-      const rowCount = await this.#run(client, query)
-      if (isCheck && rowCount === 0) await this.#refused(client, lease, key)
-    }
+    await this.#write(client, lease, key, this.writeStatements(lease, key, columns))
   }
 
   /**
@@ -120,10 +116,7 @@ export class FencedTable {
    * @throws StaleTokenError when a later lease has written the row.
    */
   async claim(client: FencedClient, lease: Fenced, key: Row, defaults: Row = {}): Promise<Row> {
-    if (Object.keys(defaults).length > 0) {
-      await this.#run(client, this.#insert(key, defaults))
-    }
-    await this.write(client, lease, key, {})
+    await this.#write(client, lease, key, this.#statements(lease, key, defaults, {}))
     const { text, values } = this.#select(key)
     const { rows } = await client.query(text, values)
     return rows[0] as Row
@@ -144,45 +137,45 @@ export class FencedTable {
   }
 
   /**
-   * The texts of {@link FencedTable.write}. Where one with `isCheck` matched no row, the token is
-   * stale.
+   * The texts of {@link FencedTable.write}. Run them in order until one matches a row: that one has
+   * written. Where none does, the token is stale, and nothing was written.
    */
-  writeStatements(
-    lease: Fenced,
-    key: Row,
-    columns: Row,
-  ): readonly (Statement & { readonly isCheck: boolean })[] {
+  writeStatements(lease: Fenced, key: Row, columns: Row): readonly Statement[] {
+    return this.#statements(lease, key, columns, columns)
+  }
+
+  /** @param defaults the columns of a row that is missing. */
+  #statements(lease: Fenced, key: Row, defaults: Row, columns: Row): readonly Statement[] {
+    const values: unknown[] = []
+    const row = { ...defaults, ...this.#keyOf(key) }
+    const names = Object.keys(row).map((name) => this.#quoted('column', name))
+    const places = Object.values(row).map((value) => this.#placeholder(values, value))
+    const token = this.#placeholder(values, lease.fencingToken, true)
+    const into = `INTO ${this.#table} (${names.join(', ')}, ${this.#token}) VALUES (${places.join(', ')}, ${token})`
     if (this.#dialect === 'mysql') {
       // ON DUPLICATE KEY UPDATE does not tell whether its condition held.
-      return [
-        { ...this.#insert(key, columns), isCheck: false },
-        { ...this.updateStatement(lease, key, columns), isCheck: true },
-      ]
+      // rule: refused-write-writes-nothing
+      const insert = { text: `INSERT IGNORE ${into}`, values }
+      return [insert, this.updateStatement(lease, key, columns)]
     }
-    const { text, values } = this.#insert(key, columns, lease)
-    const names = this.#key.map((column) => this.#quoted('key', column)).join(', ')
+    const keys = this.#key.map((column) => this.#quoted('key', column)).join(', ')
     const set = [...Object.keys(columns).map((name) => this.#quoted('column', name)), this.#token]
       .map((name) => `${name} = excluded.${name}`)
       .join(', ')
     const stored = `${this.#table}.${this.#token}`
     // rule: stale-write-matches-no-row
-    const conflict = `ON CONFLICT (${names}) DO UPDATE SET ${set} WHERE ${stored} IS NULL OR ${stored} <= excluded.${this.#token}`
-    return [{ text: `${text} ${conflict}`, values, isCheck: true }]
+    const conflict = `ON CONFLICT (${keys}) DO UPDATE SET ${set} WHERE ${stored} IS NULL OR ${stored} <= excluded.${this.#token}`
+    return [{ text: `INSERT ${into} ${conflict}`, values }]
   }
 
-  #insert(key: Row, columns: Row, lease?: Fenced): Statement {
-    const values: unknown[] = []
-    const row = { ...columns, ...this.#keyOf(key) }
-    const names = Object.keys(row).map((name) => this.#quoted('column', name))
-    const places = Object.values(row).map((value) => this.#placeholder(values, value))
-    if (lease !== undefined) {
-      names.push(this.#token)
-      places.push(this.#placeholder(values, lease.fencingToken, true))
-    }
-    const into = `${this.#table} (${names.join(', ')}) VALUES (${places.join(', ')})`
-    if (this.#dialect === 'mysql') return { text: `INSERT IGNORE INTO ${into}`, values }
-    const text = `INSERT INTO ${into}${lease === undefined ? ' ON CONFLICT DO NOTHING' : ''}`
-    return { text, values }
+  async #write(
+    client: FencedClient,
+    lease: Fenced,
+    key: Row,
+    statements: readonly Statement[],
+  ): Promise<void> {
+    for (const statement of statements) if ((await this.#run(client, statement)) > 0) return
+    await this.#refused(client, lease, key)
   }
 
   #select(key: Row): Statement {

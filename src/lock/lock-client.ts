@@ -29,6 +29,10 @@ import { slotNames, trySlots } from './slots.ts'
 const RETRY_MS = { min: 5, max: 200 }
 /** Announcements may be lost: a waiter tries again after this time. */
 const MAX_SLEEP_MS = 1_000
+/** A server that has just started has this long for its first lease. */
+const READY_MS = 5_000
+/** What nobody else can name. */
+const PROBE = ''
 
 export class LockClient<Granted extends Claim = Claim> implements LockService, AsyncDisposable {
   readonly namespace: string
@@ -58,10 +62,13 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     this.#channel.tell('lock:opened', this.#told)
   }
 
-  /** Rejects, saying what is wrong with the server, when no lease could be had. */
+  /** Takes and frees one lease. Rejects, saying why, when none can be had. */
   async ready(): Promise<void> {
     this.#assertOpen()
-    await this.#driver.ready()
+    const limitMs = Math.max(READY_MS, this.leaseMs)
+    const isReady = this.#probe().then(() => true)
+    if (await withinMs(this.#settings.clock, limitMs, isReady)) return
+    throw new Error(`${this.#driver.name} granted no lease within ${limitMs} ms`)
   }
 
   /** What this process sees: the service as one master, and how many leases are held here. */
@@ -153,7 +160,8 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
    */
   async leases(limit: number): Promise<readonly ListedLease[]> {
     this.#assertOpen()
-    return this.#answer(this.#driver.leases?.(limit) ?? Promise.resolve([]))
+    const leases = await this.#answer(this.#driver.leases?.(limit) ?? Promise.resolve([]))
+    return leases.filter(({ resource }) => resource !== PROBE)
   }
 
   /** How the servers are, each by itself. Changes nothing. */
@@ -192,9 +200,26 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     const slots = names.map((name) => slotNames(name, terms.slots))
     const random = (): number => this.#settings.clock.random()
     return trySlots(slots, random, (resources) => {
-      const token = `${randomBytes(20).toString('hex')}@${this.#settings.owner}`
+      const token = this.#freshToken()
       return this.#attempt({ resources, token, leaseMs: terms.leaseMs, waiter }, terms)
     })
+  }
+
+  async #probe(): Promise<void> {
+    await this.#driver.ready()
+    const wish = { resources: [PROBE], token: this.#freshToken(), leaseMs: this.leaseMs }
+    try {
+      // rule: ready-takes-a-lease
+      await this.#driver.acquire(wish)
+    } catch (error) {
+      this.#abandon(wish)
+      throw error
+    }
+    await this.#driver.abandon(wish)
+  }
+
+  #freshToken(): string {
+    return `${randomBytes(20).toString('hex')}@${this.#settings.owner}`
   }
 
   /** One request. What it grants too late is released, not handed out. */

@@ -33,6 +33,7 @@ export async function compileShim(): Promise<ShimAnswer> {
   const search = await findServerBinary()
   if (search.status === 'missing') return { status: 'absent', reason: 'no server on the PATH' }
   const directory = mkdtempSync(join(tmpdir(), 'bullmq-redlock-clock-'))
+  chmodSync(directory, 0o777) // A server of another user keeps its clock there too.
   const library = join(directory, 'clock-shim.so')
   const source = fileURLToPath(new URL('clock-shim.c', import.meta.url))
   for (const compiler of COMPILERS) {

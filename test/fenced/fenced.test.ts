@@ -15,6 +15,7 @@ import {
   fencedRedis,
   type FencedObjects,
   type Row,
+  type Statement,
 } from '../../src/fenced/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { startPostgres, type PostgresServer } from '../../scripts/lock-servers/postgres-server.ts'
@@ -153,6 +154,13 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
     young.release()
   })
 
+  test('a claim makes no row without the token of who made it', async () => {
+    const id = 'claimed'
+    await accounts.claim(pool, lease(10), { id }, { note: 'made' })
+    const { rows } = await pool.query<Row>('SELECT token FROM writes WHERE id = $1', [id])
+    expect(rows).toEqual([{ token: '10' }])
+  })
+
   test('works with compound keys, other column names and a schema', async () => {
     await pool.query(
       'CREATE SCHEMA app; CREATE TABLE app.stock (shop int, item text, n int, "leaseToken" bigint, PRIMARY KEY (shop, item))',
@@ -199,7 +207,7 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
         },
       })
     })
-  })
+  }, 60_000)
 })
 
 test('refuses names that are not those of SQL', () => {
@@ -238,9 +246,11 @@ const DATABASES: readonly {
     schema: `
       CREATE DATABASE IF NOT EXISTS fenced;
       CREATE TABLE fenced.accounts (
-        id varchar(40) PRIMARY KEY, note varchar(80), fencing_token bigint);
+        id varchar(40) PRIMARY KEY, note varchar(80), extra varchar(80), fencing_token bigint);
       CREATE TABLE fenced.writes (seq int PRIMARY KEY AUTO_INCREMENT, id varchar(40), token bigint);
-      CREATE TRIGGER fenced.log_write AFTER UPDATE ON fenced.accounts
+      CREATE TRIGGER fenced.log_insert AFTER INSERT ON fenced.accounts
+        FOR EACH ROW INSERT INTO fenced.writes (id, token) VALUES (NEW.id, NEW.fencing_token);
+      CREATE TRIGGER fenced.log_update AFTER UPDATE ON fenced.accounts
         FOR EACH ROW INSERT INTO fenced.writes (id, token) VALUES (NEW.id, NEW.fencing_token);`,
   },
   {
@@ -256,7 +266,8 @@ const DATABASES: readonly {
       })
     },
     schema: `
-      CREATE TABLE accounts (id text PRIMARY KEY, note text, fencing_token integer);
+      CREATE TABLE accounts (
+        id text PRIMARY KEY, note text, extra text, fencing_token integer);
       CREATE TABLE writes (seq integer PRIMARY KEY AUTOINCREMENT, id text, token integer);
       CREATE TRIGGER log_insert AFTER INSERT ON accounts
         BEGIN INSERT INTO writes (id, token) VALUES (NEW.id, NEW.fencing_token); END;
@@ -286,9 +297,9 @@ describe.each(DATABASES)('statements of $name', (database) => {
   /** As a user's driver runs them. */
   async function write(session: SqlSession, token: number, id: string, note: string) {
     for (const statement of accounts.writeStatements(lease(token), { id }, { note })) {
-      const matched = await session.execute(statement)
-      if (statement.isCheck && matched === 0) throw new StaleTokenError(id, token, undefined)
+      if ((await session.execute(statement)) > 0) return
     }
+    throw new StaleTokenError(id, token, undefined)
   }
 
   test.skipIf(database.isMissing)('write new rows, rows without a token, and again', async () => {
@@ -307,33 +318,55 @@ describe.each(DATABASES)('statements of $name', (database) => {
     expect(await update(2, 'missing')).toBe(0)
   })
 
-  test.skipIf(database.isMissing)('refuse an older write after a newer one', async () => {
-    let rows = 0
-    let next = 0
-    const marked = (said: string, mark: string): string[] =>
-      [...said.matchAll(new RegExp(`${mark}=([^=]*)=`, 'g'))].map(([, value = '']) => value)
-    const concat = (mark: string, column: string): string =>
-      dialect === 'mysql'
-        ? `CONCAT('${mark}', '=', ${column}, '=')`
-        : `'${mark}' || '=' || ${column} || '='`
-    await neverOlderAfterNewer(() => {
-      const id = `row-${rows++}`
-      const session = (): SqlSession => sessions[next++ % sessions.length] as SqlSession
-      return Promise.resolve({
-        write: (token, value) => write(session(), token, id, value),
-        read: async () => {
-          const columns = `${concat('note', 'note')}, ${concat('token', 'fencing_token')}`
-          const said = await session().run(`SELECT ${columns} FROM ${table} WHERE id = '${id}';`)
-          return { value: marked(said, 'note')[0] ?? '', token: Number(marked(said, 'token')[0]) }
-        },
-        log: async () => {
-          const from = table.replace('accounts', 'writes')
-          const text = `SELECT ${concat('token', 'token')} FROM ${from} WHERE id = '${id}' ORDER BY seq;`
-          return marked(await session().run(text), 'token').map(Number)
-        },
-      })
-    }, 20)
+  test.skipIf(database.isMissing)('write nothing where they are refused', async () => {
+    const [old, young] = sessions
+    if (old === undefined || young === undefined) throw new Error('There is no session')
+    const statements = (id: string): readonly Statement[] =>
+      accounts.writeStatements(lease(LARGE), { id }, { extra: 'old' })
+    for (const [before] of statements('any').entries()) {
+      const id = `between-${before}`
+      let isWritten = false
+      for (const [index, statement] of statements(id).entries()) {
+        if (index === before) await write(young, LARGE + 1, id, 'young')
+        isWritten ||= (await old.execute(statement)) > 0
+        if (isWritten) break
+      }
+      const said = await old.run(`SELECT extra FROM ${table} WHERE id = '${id}';`)
+      expect(/^\W*old\W*$/m.test(said)).toBe(isWritten)
+    }
   })
+
+  test.skipIf(database.isMissing)(
+    'refuse an older write after a newer one',
+    async () => {
+      let rows = 0
+      let next = 0
+      const marked = (said: string, mark: string): string[] =>
+        [...said.matchAll(new RegExp(`${mark}=([^=]*)=`, 'g'))].map(([, value = '']) => value)
+      const concat = (mark: string, column: string): string =>
+        dialect === 'mysql'
+          ? `CONCAT('${mark}', '=', ${column}, '=')`
+          : `'${mark}' || '=' || ${column} || '='`
+      await neverOlderAfterNewer(() => {
+        const id = `row-${rows++}`
+        const session = (): SqlSession => sessions[next++ % sessions.length] as SqlSession
+        return Promise.resolve({
+          write: (token, value) => write(session(), token, id, value),
+          read: async () => {
+            const columns = `${concat('note', 'note')}, ${concat('token', 'fencing_token')}`
+            const said = await session().run(`SELECT ${columns} FROM ${table} WHERE id = '${id}';`)
+            return { value: marked(said, 'note')[0] ?? '', token: Number(marked(said, 'token')[0]) }
+          },
+          log: async () => {
+            const from = table.replace('accounts', 'writes')
+            const text = `SELECT ${concat('token', 'token')} FROM ${from} WHERE id = '${id}' ORDER BY seq;`
+            return marked(await session().run(text), 'token').map(Number)
+          },
+        })
+      }, 20)
+    },
+    120_000,
+  )
 })
 
 describe('fenced commands of Redis', () => {
@@ -471,5 +504,5 @@ describe('fenced objects', () => {
           Promise.resolve(log.flatMap((one) => (one.name === `/${name}` ? [one.token] : []))),
       })
     })
-  })
+  }, 60_000)
 })

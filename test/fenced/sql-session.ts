@@ -25,7 +25,11 @@ export const MYSQL: Dialect = {
       `EXECUTE statement${names.length === 0 ? '' : ` USING ${names.join(', ')}`};`,
     ].join('\n')
   },
-  matched: (output) => Number(/Rows matched: (\d+)/.exec(output)?.[1] ?? 0),
+  // An update counts the rows that it matched, an insert those that it made.
+  matched: (output) => {
+    const [last] = [...output.matchAll(/Rows matched: (\d+)|Query OK, (\d+) row/g)].slice(-1)
+    return Number(last?.[1] ?? last?.[2] ?? 0)
+  },
 }
 
 export const SQLITE: Dialect = {

@@ -151,6 +151,16 @@ export const WRONG: Readonly<Record<string, () => LockServiceUnderTest>> = {
     withClient((client) => ({
       acquire: (name, options) => client.acquire(name, { ...options, waitMs: 0 }),
     })),
+  'a waiter for several resources holds none of them': () =>
+    withClient((client) => ({
+      acquire: async (name, options) => {
+        const several = typeof name === 'string' ? [] : name
+        await Promise.all(
+          several.map((one) => client.tryAcquire(one, { autoExtend: true, maxHoldMs: 3_600_000 })),
+        )
+        return client.acquire(name, options)
+      },
+    })),
   'an aborted wait ends at once and keeps no client out': () =>
     withClient((client) => ({
       acquire: (name, { signal, ...options } = {}) =>

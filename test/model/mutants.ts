@@ -347,6 +347,56 @@ const worker: readonly Mutant[] = [
   mutant('stale-object-is-not-written', 'never', 'fenced/fenced: refuse an older write'),
 ]
 
+const POSTGRES = 'services/postgres/postgres-locks'
+const ETCD = 'services/etcd/etcd-locks'
+const ZOOKEEPER = 'services/zookeeper/zookeeper-locks'
+
+const services: readonly Mutant[] = [
+  mutant(
+    'token-above-deleted-rows',
+    [" AND resource = ''", ' AND false'],
+    `${POSTGRES}: over deleted rows`,
+  ),
+  mutant(
+    'followed-lease-begins-no-transaction',
+    ['fencing_token = $3', '$3 > 0'],
+    `${POSTGRES}: begins under no lease`,
+  ),
+  mutant(
+    'transaction-locks-all-rows',
+    ['(namespace, resource) DO UPDATE SET resource = excluded.resource', 'DO NOTHING'],
+    `${POSTGRES}: locks every row`,
+  ),
+  mutant(
+    'refused-write-writes-nothing',
+    ['INSERT IGNORE', 'REPLACE'],
+    'fenced/fenced: refuse an older write',
+  ),
+  mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
+  mutant('ended-watch-wakes-nobody', ['stop', 'changed'], `${ETCD}: ends at once`),
+  mutant('endpoint-of-another-cluster-has-failed', 'never', `${ETCD}: has failed from the moment`),
+  mutant('client-of-one-cluster', 'never', `${ETCD}: gets no lease of a client`),
+  mutant('namespaces-do-not-nest', ['%/', '%'], `${ETCD}: namespaces that nest`),
+  mutant('ready-takes-a-lease', 'removed', `${ETCD}: ready says why`),
+  mutant(
+    'waiter-keeps-one-place',
+    ['waiter?.attempt === wish.token', 'waiter'],
+    `${ZOOKEEPER}: a waiter leaves no node of an attempt`,
+  ),
+  mutant(
+    'waiter-keeps-one-place',
+    [' && paths.length === 1', ''],
+    `${ZOOKEEPER}: holds none of them`,
+  ),
+  mutant('abandon-writes-before-it-reads', 'removed', `${ZOOKEEPER}: moved to a server that lags`),
+  mutant('connection-begins-without-a-rest', 'removed', `${ZOOKEEPER}: a reply that is cut after`),
+  mutant(
+    'bad-reply-ends-its-connection',
+    ['} catch {', '} catch (error) {\n      throw error'],
+    `${ZOOKEEPER}: a short reply`,
+  ),
+]
+
 /**
  * Attacks that had two holders or a smaller token, without the rule that closes each: the
  * simulation must find them in worlds that are drawn at random.
@@ -369,4 +419,4 @@ const attacks: readonly Mutant[] = [
   mutant('master-out-of-line-grants-nothing', 'never', { seeds: 500, clocks: 'stepped' }),
 ]
 
-export const mutants: readonly Mutant[] = [...lock, ...line, ...worker, ...attacks]
+export const mutants: readonly Mutant[] = [...lock, ...line, ...worker, ...services, ...attacks]

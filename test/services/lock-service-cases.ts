@@ -64,6 +64,7 @@ const CASES: readonly {
   { name: 'taken and unreachable differ', needs: 'network', run: takenOrUnreachable },
   { name: 'several resources are granted together or not at all', run: severalResources },
   { name: 'a waiting acquire is granted after a release', run: waiting },
+  { name: 'a waiter for several resources holds none of them', run: waitingForSeveral },
   { name: 'an aborted wait ends at once and keeps no client out', run: abortedWait },
   { name: 'a release wakes a waiter', needs: 'announcements', run: announcement },
   { name: 'using keeps the lease alive and releases it', run: using },
@@ -297,6 +298,17 @@ async function waiting({ a, b, resource }: Clients): Promise<void> {
   const held = await acquired(a, name, { autoExtend: true })
   await rejects('acquire beyond waitMs', () => b.acquire(name, { waitMs: b.leaseMs / 4 }))
   await held.release()
+}
+
+async function waitingForSeveral({ a, b, resource }: Clients): Promise<void> {
+  const [held, free] = [resource(), resource()]
+  const lease = await acquired(a, held, { autoExtend: true })
+  const both = b.acquire([held, free], { waitMs: 20 * b.leaseMs })
+  both.catch(() => undefined) // Reported below.
+  await delay(a.leaseMs / 5)
+  for (let round = 0; round < 3; round++) await (await acquired(a, free)).release()
+  await lease.release()
+  await released(both)
 }
 
 async function abortedWait({ a, b, resource }: Clients): Promise<void> {

@@ -6,7 +6,7 @@
  */
 import { LockClient } from '../../lock/lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
-import { refuse } from '../../options.ts'
+import { refuse, refuseSecret } from '../../options.ts'
 import { EtcdDriver, type EtcdClaim } from './etcd-driver.ts'
 import { EtcdGateway, type EtcdTls } from './gateway.ts'
 
@@ -43,9 +43,16 @@ export class EtcdLocks extends LockClient<EtcdClaim> {
     const settings = lockSettings(options, own)
     const { endpoints, tls, username, password } = options
     const isUrl = (url: unknown): boolean =>
-      typeof url === 'string' && /^https?:\/\//.test(url) && URL.canParse(url)
+      typeof url === 'string' && /^https?:\/\/[^@]+$/.test(url) && URL.canParse(url)
     if (!Array.isArray(endpoints) || endpoints.length === 0 || !endpoints.every(isUrl)) {
-      refuse('endpoints', 'a list of http:// or https:// URLs', endpoints)
+      const expected = 'a list of http:// or https:// URLs, with the user in `username`'
+      refuse('endpoints', expected, endpoints)
+    }
+    for (const [name, value] of Object.entries({ username, password })) {
+      if (value !== undefined && typeof value !== 'string') refuseSecret(name, 'a string')
+    }
+    if (tls !== undefined && (typeof tls as unknown) !== 'object') {
+      refuseSecret('tls', 'an object such as { ca, cert, key }')
     }
     const { clock, requestTimeoutMs, namespace } = settings
     const timeoutMs = requestTimeoutMs

@@ -1,10 +1,14 @@
 /**
  * etcd's gateway: JSON over HTTP, one POST a call. Goes on to the next endpoint where one fails.
+ *
+ * A client belongs to one cluster for good: that of at least half of its endpoints when it asked
+ * first. An endpoint of another cluster, such as an address that is used again, has failed.
  */
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { text as textOf } from 'node:stream/consumers'
 import type { Clock } from '../../clock.ts'
+import { messageOf } from '../../message-of.ts'
 
 /** Certificates, as `node:tls` takes them. */
 export interface EtcdTls {
@@ -53,6 +57,9 @@ const UNAUTHENTICATED = /invalid auth token|user name is empty|revision .* auth.
 const UNAUTHENTICATED_CODE = 16
 /** etcd hashes the password slowly on purpose. */
 const LOGIN_MS = 10_000
+const STATUS = '/v3/maintenance/status'
+/** Longer than any message of a watch. */
+const MAX_LINE = 1_000_000
 
 export class EtcdGateway {
   readonly #options: GatewayOptions
@@ -60,6 +67,8 @@ export class EtcdGateway {
   readonly #watches = new Set<ClientRequest>()
   #preferred = 0
   #token: Promise<string> | undefined
+  #clusterId: string | undefined
+  #joining: Promise<void> | undefined
 
   constructor(options: GatewayOptions) {
     this.#options = options
@@ -72,6 +81,9 @@ export class EtcdGateway {
 
   /** @throws EtcdError for what etcd refused; else the last endpoint's error. */
   async call(path: string, body: object): Promise<Reply> {
+    if (this.#clusterId === undefined) {
+      await (this.#joining ??= this.#join().finally(() => (this.#joining = undefined)))
+    }
     const { username } = this.#options
     if (username === undefined) return this.#anywhere(path, body, undefined)
     const token = (this.#token ??= this.#authenticate(username))
@@ -83,6 +95,11 @@ export class EtcdGateway {
       if (!isUnauthenticated(error)) throw error
       return this.#anywhere(path, body, await (this.#token ??= this.#authenticate(username)))
     }
+  }
+
+  /** Undefined before the first answer. */
+  get clusterId(): string | undefined {
+    return this.#clusterId
   }
 
   get endpoints(): readonly string[] {
@@ -102,7 +119,7 @@ export class EtcdGateway {
     let isStopped = false
     const begin = (token: string | undefined): void => {
       if (isStopped) return
-      request = this.#request(this.#endpoint(0), '/v3/watch', token, false)
+      request = this.#request(this.#endpoint, '/v3/watch', token, false)
       const watched = request
       this.#watches.add(watched)
       watched.on('close', () => {
@@ -116,13 +133,20 @@ export class EtcdGateway {
         response.on('data', (text: string) => {
           const lines = (rest + text).split('\n')
           rest = lines.pop() ?? ''
-          for (const line of lines) if (line !== '') onMessage(resultOf(line))
+          // A proxy sends pages, and a member that shuts down sends an error.
+          // rule: bad-line-ends-its-watch
+          try {
+            if (rest.length > MAX_LINE) throw new Error('a line without an end')
+            for (const line of lines) if (line !== '') onMessage(this.#ofCluster(resultOf(line)))
+          } catch {
+            watched.destroy()
+          }
         })
       })
       watched.end(JSON.stringify(body))
     }
     if (this.#token === undefined) begin(undefined)
-    else this.#token.then(begin, onEnd)
+    else this.#token.then(begin).catch(onEnd)
     return () => {
       isStopped = true
       request?.destroy()
@@ -142,9 +166,57 @@ export class EtcdGateway {
     return String(reply['token'])
   }
 
-  #endpoint(tries: number): string {
+  /** @throws Error where no cluster has half of the endpoints: it may be another one. */
+  async #join(): Promise<void> {
+    const { endpoints, timeoutMs } = this.#options
+    const answers = await Promise.allSettled(
+      endpoints.map(async (endpoint) => {
+        return (await this.#status(endpoint, timeoutMs / 2)).header?.cluster_id
+      }),
+    )
+    const ids = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
+    const half = (id: string | undefined): boolean =>
+      id !== undefined && 2 * ids.filter((other) => other === id).length >= ids.length
+    const [id, another] = new Set(ids.filter(half))
+    // rule: client-of-one-cluster
+    if (id === undefined || another !== undefined) throw notOne(endpoints, answers)
+    this.#clusterId = id
+    this.#preferred = ids.indexOf(id)
+  }
+
+  /** Most versions tell it to anyone. */
+  async #status(endpoint: string, limitMs: number): Promise<Reply> {
+    const { username } = this.#options
+    try {
+      return await this.#post(endpoint, STATUS, '{}', undefined, limitMs)
+    } catch (error) {
+      if (username === undefined || !isUnauthenticated(error)) throw error
+      const token = await (this.#token ??= this.#authenticate(username))
+      return this.#post(endpoint, STATUS, '{}', token, limitMs)
+    }
+  }
+
+  #ofCluster(reply: Reply): Reply {
+    const id = reply.header?.cluster_id ?? this.#clusterId
+    // rule: endpoint-of-another-cluster-has-failed
+    if (this.#clusterId !== undefined && id !== this.#clusterId) {
+      throw new Error(`cluster ${id} answered instead of ${this.#clusterId}. Check \`endpoints\`.`)
+    }
+    return reply
+  }
+
+  /** An error names no cluster, so its endpoint is asked for one. */
+  async #isElsewhere(endpoint: string): Promise<boolean> {
+    const { timeoutMs, endpoints } = this.#options
+    return this.#status(endpoint, timeoutMs / endpoints.length).then(
+      () => false,
+      (error: unknown) => !(error instanceof EtcdError),
+    )
+  }
+
+  get #endpoint(): string {
     const { endpoints } = this.#options
-    return endpoints[(this.#preferred + tries) % endpoints.length] ?? ''
+    return endpoints[this.#preferred % endpoints.length] ?? ''
   }
 
   async #anywhere(
@@ -157,14 +229,15 @@ export class EtcdGateway {
     const text = JSON.stringify(body)
     let last: unknown
     for (let tries = 0; tries < endpoints.length; tries++) {
-      const endpoint = this.#endpoint(0)
+      const endpoint = this.#endpoint
       try {
         return await this.#post(endpoint, path, text, token, timeoutMs / endpoints.length)
       } catch (error) {
         last = error
-        if (error instanceof EtcdError && !ELSEWHERE.has(error.code)) throw error
+        const isRefused = error instanceof EtcdError && !ELSEWHERE.has(error.code)
+        if (isRefused && !(await this.#isElsewhere(endpoint))) throw error
         // Calls that run at the same time must not skip a member that works.
-        if (this.#endpoint(0) === endpoint) this.#preferred++
+        if (this.#endpoint === endpoint) this.#preferred++
       }
     }
     throw last
@@ -180,7 +253,8 @@ export class EtcdGateway {
     const answered = new Promise<string>((resolve, reject) => {
       const request = this.#request(endpoint, path, token, true)
       const late = this.#options.clock.after(timeoutMs, () => {
-        request.destroy(new Error(`${endpoint} did not answer within ${Math.round(timeoutMs)} ms`))
+        const { host } = new URL(endpoint)
+        request.destroy(new Error(`${host} did not answer within ${Math.round(timeoutMs)} ms`))
       })
       request.on('close', () => {
         late.cancel()
@@ -193,7 +267,7 @@ export class EtcdGateway {
       })
       request.end(text)
     })
-    return answered.then(resultOf)
+    return answered.then((answer) => this.#ofCluster(resultOf(answer)))
   }
 
   #request(
@@ -226,6 +300,20 @@ function resultOf(text: string): Reply {
   if (error === undefined) return result ?? message
   if (typeof error === 'string') throw new EtcdError(error, Number(message['code'] ?? 2))
   throw new EtcdError(error.message ?? 'refused', error.grpc_code ?? 2)
+}
+
+function notOne(
+  endpoints: readonly string[],
+  answers: readonly PromiseSettledResult<string | undefined>[],
+): Error {
+  const said = answers.map((answer, index) => {
+    const { host } = new URL(endpoints[index] ?? '')
+    if (answer.status === 'fulfilled') return `${host} is of cluster ${answer.value ?? '?'}`
+    return `${host}: ${messageOf(answer.reason)}`
+  })
+  return new Error(
+    `No cluster of etcd has half of the \`endpoints\`. Give those of one cluster. ${said.join('; ')}`,
+  )
 }
 
 function isUnauthenticated(error: unknown): boolean {

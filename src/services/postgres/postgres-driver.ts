@@ -1,4 +1,6 @@
 /** Leases as rows of a table. No connection is held between two statements. */
+import { jitteredMs } from '../../backoff.ts'
+import { sleep } from '../../clock.ts'
 import type { Finding } from '../../lock/finding.ts'
 import type { Inspection, ListedLease, ServiceHealth } from '../../lock/inspection.ts'
 import type {
@@ -40,6 +42,7 @@ const NO_TABLE = '42P01'
 /** Transactions that PostgreSQL asked to repeat: serialization failures and deadlocks. */
 const REPEATED = new Set(['40001', '40P01'])
 const MAX_REPEATS = 5
+const PAUSE_MS = { min: 5, max: 100 }
 const AWAITED_MS = 5_000
 const PRUNE_EVERY_MS = 3_600_000
 
@@ -191,6 +194,8 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
       } catch (error) {
         const { code = '' } = error as { code?: string }
         if (!REPEATED.has(code) || repeats === MAX_REPEATS) throw error
+        const { clock } = this.#settings
+        await sleep(clock, jitteredMs(repeats, PAUSE_MS.min, PAUSE_MS.max, clock.random()))
       }
     }
   }

@@ -33,9 +33,12 @@ export interface PostgresLocksOptions extends LockOptions {
 export interface LockedTransaction {
   /** The connection of the transaction. */
   readonly client: PgQueryable
-  /** Larger than that of every earlier lease and transaction on the resources. */
+  /** Larger than that of every earlier lease and committed transaction on the resources. */
   readonly fencingToken: number
 }
+
+/** A `Lease`, or the lease that a processor is given. */
+export type HeldResources = Pick<Lease, 'resource' | 'resources' | 'fencingToken'>
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$/
 
@@ -80,7 +83,7 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
    * else what `write` throws, after a rollback.
    */
   async transaction<Result>(
-    lock: Lease | string | readonly string[],
+    lock: HeldResources | string | readonly string[],
     write: (transaction: LockedTransaction) => Promise<Result>,
   ): Promise<Result> {
     const client = await this.#pool.connect()
@@ -109,9 +112,9 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
     }
   }
 
-  async #hold(client: PgQueryable, lease: Lease): Promise<number> {
-    const { resources, token, resource, fencingToken } = lease
-    const values = [this.namespace, resources, token]
+  async #hold(client: PgQueryable, lease: HeldResources): Promise<number> {
+    const { resources, resource, fencingToken } = lease
+    const values = [this.namespace, resources, fencingToken]
     const { rows } = await client.query({ text: statementsFor(this.#table).hold, values })
     if (rows.length === resources.length) return fencingToken
     throw new LeaseLostError(
@@ -124,7 +127,7 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
   async #claim(client: PgQueryable, resources: readonly string[]): Promise<number> {
     const statements = statementsFor(this.#table)
     const values = [this.namespace, resources]
-    await client.query({ text: statements.insert, values })
+    await client.query({ text: statements.lock, values })
     const { rows } = await client.query({ text: statements.claim, values })
     const [row] = rows as readonly { fencing_token: string }[]
     if (row === undefined) throw new ResourceTakenError(labelOf(resources), 'a lease', 0, [])

@@ -1,17 +1,18 @@
 /**
- * The statements on the table of leases: a row for every resource that was ever leased, each
+ * The statements on the table of leases: a row for every resource that was leased lately, each
  * statement one transaction. All times are those of the server's `clock_timestamp()`.
  *
- * A fencing token is the larger of the row's last one plus 1 and the server's clock in
- * microseconds. So tokens also increase where a promoted standby or a restored backup lacks the
- * last rows.
+ * A fencing token is the largest of three: the row's last one plus 1, the floor plus 1, and the
+ * server's clock in microseconds. The floor is the largest token of the rows that were deleted. It
+ * stands in the row of the resource '', which nobody can name. So tokens increase whatever the
+ * clock does, and also where a promoted standby or a restored backup lacks the last rows.
  *
  * Locks on rows: a transaction of the holder takes KEY SHARE, a renewal NO KEY UPDATE, an acquire
  * UPDATE. So renewals go on during a transaction of the holder, and no one acquires before its end.
  */
 
 type Name =
-  | ('create' | 'insert' | 'acquire' | 'extend' | 'release' | 'abandon' | 'await')
+  | ('create' | 'insert' | 'acquire' | 'extend' | 'release' | 'abandon' | 'await' | 'lock')
   | ('inspect' | 'leases' | 'prune' | 'hold' | 'claim')
 
 export type Statements = Readonly<Record<Name, string>>
@@ -20,13 +21,20 @@ export const CHANNEL = 'bullmq_redlock_released'
 
 const KEY = 'namespace = $1 AND resource = ANY($2::text[])'
 const LATER = "clock_timestamp() + $4::float8 * interval '1 millisecond'"
-const NEXT_TOKEN =
-  'GREATEST(max(fencing_token) + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)'
+const NOW_TOKEN = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
+const DAY_MICROSECONDS = 86_400_000_000
 
 /** @param table quoted, as in `"public"."redlock_leases"`. */
 export function statementsFor(table: string): Statements {
   const locked = (lock: string, where = ''): string =>
     `SELECT * FROM ${table} WHERE ${KEY} ${where} ORDER BY resource FOR ${lock}`
+  // rule: token-above-deleted-rows
+  const floor = `(SELECT fencing_token + 1 FROM ${table} WHERE namespace = $1 AND resource = '')`
+  // GREATEST passes over a floor that is not there.
+  const nextToken = `GREATEST(max(fencing_token) + 1, ${floor}, ${NOW_TOKEN})`
+  const named = `
+      INSERT INTO ${table} (namespace, resource)
+      SELECT $1, name FROM unnest($2::text[]) AS name ORDER BY name ON CONFLICT`
   return {
     create: `
       CREATE TABLE ${table} (
@@ -39,16 +47,14 @@ export function statementsFor(table: string): Statements {
         refused text,
         PRIMARY KEY (namespace, resource)
       )`,
-    insert: `
-      INSERT INTO ${table} (namespace, resource)
-      SELECT $1, name FROM unnest($2::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING`,
+    insert: `${named} DO NOTHING`,
     /**
      * $1 namespace, $2 resources, $3 token, $4 ms. Returns every resource, and the token granted.
      */
     acquire: `
       WITH found AS MATERIALIZED (${locked('UPDATE SKIP LOCKED')}),
       free AS (
-        SELECT ${NEXT_TOKEN} AS next_token FROM found
+        SELECT ${nextToken} AS next_token FROM found
         HAVING count(*) = cardinality($2::text[])
           AND bool_and(expires_at <= clock_timestamp() AND refused IS DISTINCT FROM $3)
       ),
@@ -97,23 +103,36 @@ export function statementsFor(table: string): Statements {
         (extract(epoch FROM expires_at - clock_timestamp()) * 1000)::float8 AS left_ms
       FROM ${table} WHERE namespace = $1 AND expires_at > clock_timestamp()
       ORDER BY resource LIMIT $2`,
-    /** The clock in the tokens makes up for a row that is forgotten. */
+    /** Rows that were not leased for a day. The floor keeps the largest token of them. */
     prune: `
-      DELETE FROM ${table} WHERE ctid IN (
-        SELECT ctid FROM ${table}
-        WHERE namespace = $1 AND expires_at < clock_timestamp() - interval '24 hours'
-        LIMIT 10000 FOR UPDATE SKIP LOCKED
-      )`,
-    /** In a transaction of the holder: others acquire after its end. */
-    hold: locked('KEY SHARE', 'AND holder = $3'),
-    /** In a transaction that needs no lease: the row itself is the lock. */
+      WITH deleted AS (
+        DELETE FROM ${table} WHERE ctid IN (
+          SELECT ctid FROM ${table}
+          WHERE namespace = $1 AND resource <> '' AND fencing_token < ${NOW_TOKEN} - ${DAY_MICROSECONDS}
+            AND expires_at < clock_timestamp() - interval '24 hours'
+          LIMIT 10000 FOR UPDATE SKIP LOCKED
+        ) RETURNING fencing_token
+      )
+      INSERT INTO ${table} AS floor (namespace, resource, fencing_token)
+      SELECT $1, '', max(fencing_token) FROM deleted HAVING count(*) > 0
+      ON CONFLICT (namespace, resource) DO UPDATE
+      SET fencing_token = GREATEST(floor.fencing_token, excluded.fencing_token)`,
+    /**
+     * In a transaction of the holder: others acquire after its end. $3 the lease's fencing token.
+     * A holder or a transaction that followed has raised it.
+     */
+    // rule: followed-lease-begins-no-transaction
+    hold: locked('KEY SHARE', 'AND fencing_token = $3 AND holder IS NOT NULL'),
+    /** In a transaction that needs no lease: the rows are the lock, none of them is missing. */
+    // rule: transaction-locks-all-rows
+    lock: `${named} (namespace, resource) DO UPDATE SET resource = excluded.resource`,
+    /** Behind `lock`. It ends an earlier lease for good. */
     claim: `
-      WITH found AS MATERIALIZED (${locked('UPDATE')}),
-      free AS (
-        SELECT ${NEXT_TOKEN} AS next_token FROM found
+      WITH free AS (
+        SELECT ${nextToken} AS next_token FROM ${table} WHERE ${KEY}
         HAVING bool_and(expires_at <= clock_timestamp())
       )
-      UPDATE ${table} SET fencing_token = next_token FROM free WHERE ${KEY}
-      RETURNING fencing_token`,
+      UPDATE ${table} SET fencing_token = next_token, holder = NULL, expires_at = 'epoch'
+      FROM free WHERE ${KEY} RETURNING fencing_token`,
   }
 }

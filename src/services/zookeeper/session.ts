@@ -30,6 +30,8 @@ export class Session {
   readonly #tickMs: number
   readonly #connected: Promise<void>
   readonly #touches: Touches
+  /** Ends what is asked for when the session is over. The library would leave it unanswered. */
+  readonly #asking = new Set<(error: Error) => void>()
   #heartbeat: Timer | undefined
   #id: string | undefined
   #isOver = false
@@ -39,6 +41,7 @@ export class Session {
     this.#tickMs = tickMs
     this.#touches = new Touches(clock.now())
     this.client = createClient(servers, { sessionTimeout: timeoutMs, spinDelay: 100, retries: 0 })
+    guard(this.#library)
     if (auth !== undefined) this.client.addAuthInfo(auth.scheme, Buffer.from(auth.auth))
     this.#connected = new Promise((resolve, reject) => {
       this.client.on('connected', () => {
@@ -78,9 +81,18 @@ export class Session {
   }
 
   /** One request. Sent when the session is connected; the caller has a deadline. */
-  async ask<Value>(send: (client: Client, callback: Callback<Value>) => void): Promise<Value> {
+  ask<Value>(send: (client: Client, callback: Callback<Value>) => void): Promise<Value> {
+    return new Promise<Value>((resolve, reject) => {
+      this.#asking.add(reject)
+      this.#send(send)
+        .finally(() => this.#asking.delete(reject))
+        .then(resolve, reject)
+    })
+  }
+
+  async #send<Value>(send: (client: Client, callback: Callback<Value>) => void): Promise<Value> {
     await this.#connected
-    if (this.#isOver) throw new Error('the session of ZooKeeper is over')
+    if (this.#isOver) throw new Error(OVER)
     const startedAt = this.#clock.now()
     const value = await new Promise<Value>((resolve, reject) => {
       send(this.client, (error, result) => {
@@ -101,10 +113,10 @@ export class Session {
     if (this.#isOver) return
     this.#isOver = true
     this.#heartbeat?.cancel()
+    for (const end of this.#asking) end(new Error(OVER))
     this.client.close()
     // It may say goodbye on the connection that it has or makes, and makes no other one.
-    const { connectionManager } = this.client as unknown as Internals
-    if (connectionManager !== undefined) connectionManager.connect = () => undefined
+    this.#library.connect = () => undefined
     // Without a connection the library would wait for one to say goodbye.
     this.#heartbeat = this.#clock.after(CLOSING_MS, () => {
       this.#disconnect()
@@ -126,15 +138,21 @@ export class Session {
 
   #beat(): void {
     this.#heartbeat = this.#clock.after(this.timeoutMs / HEARTBEATS_PER_TIMEOUT, () => {
-      const late = this.#clock.after(this.timeoutMs * SILENT, () => {
-        this.#disconnect()
-      })
+      let late: Timer | undefined
+      // Again and again: the next server may be silent as well.
+      const watch = (): void => {
+        late = this.#clock.after(this.timeoutMs * SILENT, () => {
+          this.#disconnect()
+          if (!this.#isOver) watch()
+        })
+      }
+      watch()
       this.ask<unknown>((client, callback) => {
         client.exists('/', callback)
       })
         .catch(() => undefined) // The library connects again.
         .finally(() => {
-          late.cancel()
+          late?.cancel()
           if (!this.#isOver) this.#beat()
         })
     })
@@ -142,14 +160,42 @@ export class Session {
 
   /** Makes the library look for another server. It has no call for that. */
   #disconnect(): void {
-    const { connectionManager } = this.client as unknown as Internals
-    connectionManager?.socket?.destroy()
+    this.#library.socket?.destroy()
+  }
+
+  get #library(): Internals {
+    return (this.client as unknown as { readonly connectionManager: Internals }).connectionManager
   }
 }
 
 const CLOSING_MS = 300
+const OVER = 'the session of ZooKeeper is over'
 
 /** What the library keeps to itself. */
 interface Internals {
-  readonly connectionManager?: { readonly socket?: { destroy(): void }; connect: () => void }
+  readonly socket?: { destroy(): void }
+  pendingBuffer: Buffer | null
+  connect(): void
+  onSocketData(data: Buffer): void
+}
+
+/** The library throws from its `data` handler, where nobody could catch it. */
+function guard(library: Internals): void {
+  const connect = library.connect.bind(library)
+  const onSocketData = library.onSocketData.bind(library)
+  library.connect = () => {
+    // It keeps the half of a reply that the last connection was cut in.
+    // rule: connection-begins-without-a-rest
+    library.pendingBuffer = null
+    connect()
+  }
+  library.onSocketData = (data) => {
+    // rule: bad-reply-ends-its-connection
+    try {
+      onSocketData(data)
+    } catch {
+      library.pendingBuffer = null
+      library.socket?.destroy()
+    }
+  }
 }

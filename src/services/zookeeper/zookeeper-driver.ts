@@ -9,7 +9,8 @@
  * A lease lasts as long as the session that all leases of one process share.
  */
 import { CreateMode, Exception, type Stat } from 'node-zookeeper-client'
-import { withinMs, type Clock } from '../../clock.ts'
+import { jitteredMs } from '../../backoff.ts'
+import { sleep, withinMs, type Clock } from '../../clock.ts'
 import type { Inspection, ListedLease, ServiceHealth } from '../../lock/inspection.ts'
 import type {
   Claim,
@@ -21,7 +22,7 @@ import type {
 } from '../../lock/lock-driver.ts'
 import { heldInspection } from '../../lock/service-views.ts'
 import { zooKeeperHealth } from './health.ts'
-import { bucketOf, firstOf, guidOf, nodePrefix, resourceOf, type Place } from './places.ts'
+import { bucketOf, firstOf, guidOf, nodePrefix, resourceOf } from './places.ts'
 import { Session, type SessionOptions } from './session.ts'
 
 export interface ZooKeeperClaim extends Claim {
@@ -32,8 +33,15 @@ export interface ZooKeeperClaim extends Claim {
 interface NodeWaiter {
   wake: (() => void) | undefined
   watching?: Set<NodeWaiter>
-  session?: Session
-  paths?: readonly string[]
+  /** The token of its latest attempt; undefined where it has left. */
+  attempt?: string | undefined
+  /** Its node between two attempts. */
+  place?: Place | undefined
+}
+
+interface Place {
+  readonly session: Session
+  readonly paths: readonly string[]
 }
 
 /** Waiters by the node that each waits for. A reconnected library sets its watches again. */
@@ -47,6 +55,7 @@ interface MultiResult {
 const MAX_PREDECESSOR_TRIES = 10
 /** Each waits until the session is connected again. */
 const MAX_TRIES = 50
+const PAUSE_MS = { min: 10, max: 500 }
 
 export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   readonly name = 'ZooKeeper'
@@ -61,7 +70,8 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   constructor(options: SessionOptions, namespace: string) {
     this.#options = options
     this.#clock = options.clock
-    this.#root = `/${encodeURIComponent(namespace)}`
+    // A node cannot be called `.` or `..`.
+    this.#root = `/${encodeURIComponent(namespace).replace(/^\.{1,2}$/, '%2E$&')}`
     this.#session = new Session(options)
   }
 
@@ -73,19 +83,21 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     const startedAt = this.#clock.now()
     const waiter = wish.waiter === undefined ? undefined : this.#waiters.get(wish.waiter)
     const session = this.#current()
-    const isReused = waiter?.session === session && waiter.paths !== undefined
-    const paths = isReused ? (waiter.paths ?? []) : await this.#create(session, wish)
-    if (waiter !== undefined) delete waiter.paths
+    const place = waiter?.place?.session === session ? waiter.place : undefined
+    if (waiter !== undefined) Object.assign(waiter, { attempt: wish.token, place: undefined })
+    const paths = place?.paths ?? (await this.#create(session, wish))
     try {
       const predecessor = await this.#predecessor(session, wish, paths, waiter)
       if (predecessor === undefined) {
-        if (isReused) await this.#touch(session, paths)
+        if (place !== undefined) await this.#touch(session, paths)
         return await this.#granted(session, paths, startedAt)
       }
       const { resource, path } = predecessor
       const holder = await this.#ownerOf(session, path)
-      if (waiter === undefined) await this.#remove(session, paths)
-      else Object.assign(waiter, { session, paths })
+      // With several nodes it would hold what it waits for. A late attempt has a successor.
+      // rule: waiter-keeps-one-place
+      if (waiter?.attempt === wish.token && paths.length === 1) waiter.place = { session, paths }
+      else await this.#remove(session, paths)
       return { status: 'taken', resource, holder, retryAfterMs: session.timeoutMs }
     } catch (error) {
       // Its places go, also those that an abandoned attempt of this waiter had.
@@ -107,13 +119,21 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 
   async release({ session, paths }: ZooKeeperClaim): Promise<void> {
-    if (!session.isOver) await this.#remove(session, paths)
+    await this.#remove(session, paths)
   }
 
-  /** The names of the nodes are unknown: they are found by the part that the client chose. */
+  /**
+   * The names of the nodes are unknown: they are found by the part that the client chose. A server
+   * to which the session has moved may not have them yet. It has them after a write.
+   */
   async abandon(wish: Wish): Promise<void> {
     const session = this.#current()
-    await persistently(session, async () => {
+    await this.#persistently(session, async () => {
+      // rule: abandon-writes-before-it-reads
+      await this.#touch(
+        session,
+        wish.resources.map((resource) => this.#parent(resource)),
+      ).catch(unless(Exception.NO_NODE))
       for (const resource of wish.resources) {
         const parent = this.#parent(resource)
         const names = await this.#children(session, parent)
@@ -136,12 +156,11 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
         }),
       stop: () => {
         this.#waiters.delete(id)
-        const { session, paths, watching } = waiter
+        const { place, watching } = waiter
+        // What is still on its way keeps no place either.
+        Object.assign(waiter, { attempt: undefined, place: undefined })
         watching?.delete(waiter)
-        // It leaves the line, unless its nodes are those of a lease.
-        if (session !== undefined && paths !== undefined && !session.isOver) {
-          this.#remove(session, paths).catch(() => undefined)
-        }
+        if (place !== undefined) this.#remove(place.session, place.paths).catch(() => undefined)
       },
     }
   }
@@ -237,8 +256,12 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
       if (!isCode(error, Exception.NO_NODE)) throw error
     }
     for (const resource of wish.resources) {
-      await session.ask<string>((client, callback) => {
+      const made = session.ask<string>((client, callback) => {
         client.mkdirp(this.#parent(resource), callback)
+      })
+      await made.catch((error: unknown) => {
+        if (!isCode(error, Exception.NO_NODE)) throw error
+        throw new Error('the path at the end of `servers` does not exist. Create it.')
       })
     }
     return pathsOf(await create())
@@ -304,7 +327,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
       const own = (paths[index] ?? '').slice(parent.length + 1)
       const names = await this.#children(session, parent)
       if (!names.includes(own)) throw new Error('the node was deleted by hand')
-      const before: Place | undefined = firstOf(resource, names, own)
+      const before = firstOf(resource, names, own)
       if (before !== undefined) return { resource, path: `${parent}/${before.name}` }
     }
     return undefined
@@ -340,21 +363,33 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 
   async #remove(session: Session, paths: readonly string[]): Promise<void> {
+    if (session.isOver) return // Its nodes went with it.
     await Promise.all(
       paths.map((path) =>
-        persistently(session, async () => {
-          try {
-            await session.ask<unknown>((client, callback) => {
-              client.remove(path, (error) => {
-                callback(error, undefined)
-              })
+        this.#persistently(session, async () => {
+          const removed = session.ask<unknown>((client, callback) => {
+            client.remove(path, (error) => {
+              callback(error, undefined)
             })
-          } catch (error) {
-            if (!isCode(error, Exception.NO_NODE)) throw error
-          }
+          })
+          await removed.catch(unless(Exception.NO_NODE))
         }),
       ),
     )
+  }
+
+  /** A node that is left behind would block its line as long as the session lives. */
+  async #persistently(session: Session, act: () => Promise<void>): Promise<void> {
+    const { clock } = this.#options
+    for (let tries = 1; ; tries++) {
+      try {
+        await act()
+        return
+      } catch (error) {
+        if (session.isOver || tries === MAX_TRIES) throw error
+        await sleep(clock, jitteredMs(tries, PAUSE_MS.min, PAUSE_MS.max, clock.random()))
+      }
+    }
   }
 
   #parent(resource: string): string {
@@ -362,21 +397,15 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 }
 
-/** A node that is left behind would block its line as long as the session lives. */
-async function persistently(session: Session, act: () => Promise<void>): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    try {
-      await act()
-      return
-    } catch (error) {
-      const isAgain = isCode(error, Exception.CONNECTION_LOSS) && tries < MAX_TRIES
-      if (!isAgain || session.isOver) throw error
-    }
-  }
-}
-
 function isCode(error: unknown, ...codes: readonly number[]): boolean {
   return error instanceof Exception && codes.includes(error.getCode())
+}
+
+/** Passes over an error of this code. */
+function unless(code: number): (error: unknown) => void {
+  return (error) => {
+    if (!isCode(error, code)) throw error
+  }
 }
 
 function pathsOf(results: readonly MultiResult[]): readonly string[] {

@@ -7,7 +7,7 @@
  */
 import { LockClient } from '../../lock/lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
-import { integerOption, refuse } from '../../options.ts'
+import { integerOption, refuse, refuseSecret } from '../../options.ts'
 import { ZooKeeperDriver, type ZooKeeperClaim } from './zookeeper-driver.ts'
 
 /** Which servers, and the options of every lock service. */
@@ -19,6 +19,10 @@ export interface ZooKeeperLocksOptions extends LockOptions {
   /** For servers that ask for it: `{ scheme: 'digest', auth: 'user:password' }`. */
   readonly auth?: { readonly scheme: string; readonly auth: string }
 }
+
+const HOST = String.raw`[\w.-]+(:\d{1,5})?`
+/** What the client library takes. It ends the process for a port that is none. */
+const SERVERS = new RegExp(String.raw`^${HOST}(,${HOST})*(\/|(\/(?!\.{1,2}(\/|$))[^/\s]+)+)?$`)
 
 /**
  * Leases on ephemeral nodes of ZooKeeper.
@@ -33,8 +37,20 @@ export class ZooKeeperLocks extends LockClient<ZooKeeperClaim> {
   constructor(options: ZooKeeperLocksOptions) {
     const settings = lockSettings(options, ['servers', 'auth', 'tickMs'])
     const { servers, auth, tickMs = 2_000 } = options
-    if (typeof servers !== 'string' || !/^[^,/\s]+(,[^,/\s]+)*(\/\S*)?$/.test(servers)) {
-      refuse('servers', 'a string such as `host:2181,host:2181`', servers)
+    const isPort = (port: string): boolean => Number(port.slice(1)) < 2 ** 16
+    if (
+      typeof servers !== 'string' ||
+      !SERVERS.test(servers) ||
+      !(servers.match(/:\d+/g) ?? []).every(isPort)
+    ) {
+      refuse('servers', 'a string such as `host:2181,host:2181` or `host:2181/path`', servers)
+    }
+    const given = auth as Partial<Record<'scheme' | 'auth', unknown>> | null | undefined
+    if (
+      auth !== undefined &&
+      !(typeof given?.scheme === 'string' && typeof given.auth === 'string')
+    ) {
+      refuseSecret('auth', "an object such as { scheme: 'digest', auth: 'user:password' }")
     }
     const { clock, leaseMs, namespace } = settings
     integerOption('tickMs', tickMs, 1, 60_000)

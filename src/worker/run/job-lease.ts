@@ -27,6 +27,8 @@ export interface StepContext {
 export interface JobLease {
   /** The resource's name, or several joined by ` + `. */
   readonly resource: string
+  /** What the lease covers, sorted. */
+  readonly resources: readonly string[]
   /** Larger than that of every earlier lease on the resource. */
   readonly fencingToken: number
   /** The length of the lease from its grant or its last extension. */
@@ -118,6 +120,10 @@ export class SteppedLease extends String implements JobLease {
 
   get resource(): string {
     return this.#lease.resource
+  }
+
+  get resources(): readonly string[] {
+    return this.#lease.resources
   }
 
   get fencingToken(): number {

@@ -1,5 +1,8 @@
+import { once } from 'node:events'
+import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { silentLogger, type Lease } from '../../../src/index.ts'
 import { EtcdLocks, type EtcdLocksOptions } from '../../../src/services/etcd/index.ts'
 import { lockServiceCases } from '../lock-service-cases.ts'
@@ -33,6 +36,47 @@ async function open(
   closers.add(() => locks.close())
   await locks.ready()
   return locks
+}
+
+/** A gateway before a member, whose watches are answered by the test. */
+interface Gateway {
+  readonly url: string
+  target: string
+  watched: ((response: ServerResponse) => void) | undefined
+  count(path: string): number
+}
+
+async function startGateway(target: string): Promise<Gateway> {
+  const paths: (string | undefined)[] = []
+  const server = createServer((request, response) => {
+    paths.push(request.url)
+    if (request.url === '/v3/watch' && gateway.watched !== undefined) {
+      request.resume()
+      gateway.watched(response)
+      return
+    }
+    const url = new URL(request.url ?? '', gateway.target)
+    const { method, headers } = request
+    const forwarded = httpRequest(url, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 500, answer.headers)
+      answer.pipe(response)
+    })
+    forwarded.on('error', () => response.destroy())
+    request.pipe(forwarded)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  closers.add(() => {
+    server.closeAllConnections()
+    server.close()
+    return Promise.resolve()
+  })
+  const gateway: Gateway = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...{ target, watched: undefined },
+    count: (path) => paths.filter((one) => one === path).length,
+  }
+  return gateway
 }
 
 const keyOf = (resource: string): string =>
@@ -159,32 +203,107 @@ describeService('etcd', 'EtcdLocks on one member', () => {
     expect(left.leases ?? []).toHaveLength(0)
   })
 
-  test('another cluster behind the same endpoints is refused', async () => {
-    const second = await startEtcd(1)
-    try {
-      const both = await startProxy(cluster.members[0]?.port ?? 0)
-      const locks = await open([`http://127.0.0.1:${both.port}`])
+  describe('an endpoint of another cluster', () => {
+    let second: EtcdCluster
+    beforeAll(async () => {
+      second = await startEtcd(1)
+    })
+    afterAll(() => second.close())
+    const [ours, theirs] = [() => cluster.urls[0] ?? '', () => second.urls[0] ?? '']
+
+    test('has failed from the moment when its address is used again', async () => {
+      const reused = await startGateway(ours())
+      const locks = await open([reused.url, ours()], { leaseMs: 5_000 })
       expect(locks.clusterId).toMatch(/^\d+$/)
-      await both.close()
-      const switched = await open([`http://127.0.0.1:1`, ...cluster.urls])
-      await (await switched.acquire('cluster')).release()
-      const mixed = new EtcdLocks({
-        endpoints: [...cluster.urls, ...second.urls],
-        leaseMs: LEASE_MS,
-        logger: silentLogger,
-      })
-      closers.add(() => mixed.close())
-      await mixed.ready()
-      cluster.members[0]?.process.freeze()
-      const outcome = await mixed.tryAcquire('cluster')
-      cluster.members[0]?.process.thaw()
-      expect(outcome).toMatchObject({ status: 'unreachable' })
-      if (outcome.status === 'unreachable') {
-        expect(outcome.answers[0]?.answer).toContain('answered instead of')
+      const lease = await locks.acquire('reused')
+      reused.target = theirs()
+      expect((await lease.extend()).status).toBe('extended')
+      const other = await open([ours()])
+      expect((await other.tryAcquire('reused')).status).toBe('taken')
+      // Neither does a refusal count: "requested lease not found".
+      reused.target = ours()
+      const again = await open([reused.url, ours()], { leaseMs: 5_000 })
+      const freed = await again.acquire('freed')
+      reused.target = theirs()
+      await freed.release()
+      expect((await other.inspect('freed')).holder).toBeUndefined()
+      await lease.release()
+    })
+
+    test('gets no lease of a client that starts', async () => {
+      const down = 'http://127.0.0.1:1'
+      const locks = await open([theirs(), ours(), ours()])
+      expect(locks.clusterId).toBe((await open([ours()])).clusterId)
+      for (const endpoints of [
+        [ours(), theirs()],
+        [down, down, theirs()],
+      ]) {
+        const mixed = new EtcdLocks({ endpoints, leaseMs: LEASE_MS, logger: silentLogger })
+        closers.add(() => mixed.close())
+        const outcome = await mixed.tryAcquire('mixed')
+        expect(outcome).toMatchObject({ status: 'unreachable' })
+        await expect(mixed.ready()).rejects.toThrow('Give those of one cluster')
       }
+    })
+  })
+
+  describe('a watch that', () => {
+    const error = { error: { grpc_code: 14, http_code: 503, message: 'server is shutting down' } }
+    const page = '<html>\n<h1>503</h1>\n</html>\n'
+    const BROKEN: Readonly<Record<string, (response: ServerResponse) => void>> = {
+      'ends at once': (response) => response.end(),
+      'is a page of a proxy': (response) => response.writeHead(503).end(page),
+      'is a page that does not end': (response) => response.writeHead(200).write(page),
+      'has an error line': (response) => response.write(`${JSON.stringify(error)}\n`),
+      'has null in a line': (response) => response.write('null\n{"result":null}\n'),
+      'has no object in a line': (response) => response.write('{"result":"events"}\n5\n'),
+      'has a line without an end': (response) => response.write('{'.repeat(2_000_000)),
+      'is cut in a line': (response) => {
+        response.write('{"result":{"eve')
+        setTimeout(() => response.destroy(), 20)
+      },
+      'is refused': (response) => response.write('{"result":{"created":true,"canceled":true}}\n'),
+    }
+    for (const [what, answer] of Object.entries(BROKEN)) {
+      test(`${what} costs nothing but time, and little of it`, async () => {
+        const gateway = await startGateway(cluster.urls[0] ?? '')
+        gateway.watched = answer
+        const locks = await open([gateway.url])
+        const holder = await open(cluster.urls)
+        const lease = await holder.acquire('watched', { autoExtend: true })
+        const before = gateway.count('/v3/lease/grant')
+        const uncaught = vi.fn()
+        process.on('uncaughtException', uncaught)
+        const acquiring = locks.acquire('watched', { waitMs: 20_000 })
+        await delay(1_000)
+        process.off('uncaughtException', uncaught)
+        expect(uncaught).not.toHaveBeenCalled()
+        expect(gateway.count('/v3/lease/grant') - before).toBeLessThan(5)
+        await lease.release()
+        await (await acquiring).release()
+      })
+    }
+  })
+
+  test('namespaces that nest stay apart', async () => {
+    const outer = await open(cluster.urls, { namespace: 'a' })
+    const inner = await open(cluster.urls, { namespace: 'a/lease/x' })
+    const one = await outer.acquire('x/lease/y', { autoExtend: true })
+    const two = await inner.acquire('y', { waitMs: 0 })
+    expect(await outer.leases(10)).toMatchObject([{ resource: 'x/lease/y' }])
+    expect(await inner.leases(10)).toMatchObject([{ resource: 'y' }])
+    await one.release()
+    await two.release()
+  })
+
+  test('ready says why no lease can be had', async () => {
+    const full = await startEtcd(1, { more: ['--quota-backend-bytes', '1'] })
+    try {
+      const locks = new EtcdLocks({ endpoints: full.urls, logger: silentLogger })
+      await expect(locks.ready()).rejects.toThrow('space')
+      await locks.close()
     } finally {
-      cluster.members[0]?.process.thaw()
-      await second.close()
+      await full.close()
     }
   })
 

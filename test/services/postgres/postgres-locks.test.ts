@@ -2,11 +2,18 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/index.ts'
-import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/postgres/index.ts'
+import {
+  PostgresLocks,
+  type PgQuery,
+  type PostgresLocksOptions,
+} from '../../../src/services/postgres/index.ts'
+import { statementsFor } from '../../../src/services/postgres/statements.ts'
+import { SteppedLease, type JobLease } from '../../../src/worker/run/job-lease.ts'
 import { lockServiceCases } from '../lock-service-cases.ts'
 import { aborted, until, useClosers } from '../../fixtures.ts'
 import { describeService } from '../../support/describe-service.ts'
 import { useBystander } from '../../support/undisturbed.ts'
+import { compileShim } from '../../faults/shimmed-clock.ts'
 import { networkOf, startProxy, type FaultProxy } from '../../support/proxy.ts'
 import {
   noPgbouncer,
@@ -253,6 +260,44 @@ describeService('postgres', 'PostgresLocks', () => {
     }
   })
 
+  test('9: tokens increase over deleted rows and a clock that is set back', async ({ skip }) => {
+    const answer = await compileShim()
+    if (answer.status === 'absent') return skip(answer.reason)
+    const { shim } = answer
+    const own = await startPostgres([], undefined, shim.environment('postgres'))
+    const clock = shim.clock('postgres')
+    const db = own.pool()
+    const hour = 3_600_000
+    const prune = (): Promise<unknown> =>
+      db.query(statementsFor('"redlock_leases"').prune, ['redlock'])
+    const count = async (): Promise<number> =>
+      (await db.query("SELECT FROM redlock_leases WHERE resource <> ''")).rows.length
+    try {
+      const locks = await open({ pool: db })
+      for (const name of ['deleted', ['deleted', 'and another']]) {
+        clock.step(hour)
+        const lease = await locks.acquire(name)
+        await lease.release()
+        const rows = await count()
+        await prune()
+        expect(await count()).toBe(rows) // A release is no reason to delete a row.
+        clock.step(25 * hour)
+        await prune()
+        expect(await count()).toBe(0)
+        clock.step(-26 * hour)
+        const next = await locks.acquire(name)
+        expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
+        await next.release()
+        await prune()
+      }
+      await locks.close()
+      await db.end()
+    } finally {
+      await own.close()
+      shim.remove()
+    }
+  })
+
   test('10: an exhausted pool is unreachable, and its late grant is released', async () => {
     const narrow = pool({ max: 1 })
     const locks = await open({ pool: narrow })
@@ -321,6 +366,79 @@ describeService('postgres', 'PostgresLocks', () => {
       await write('a', 100_000)
       const { rows } = await db.query('SELECT balance FROM accounts')
       expect(rows).toEqual([{ balance: 110_001 }])
+    })
+
+    test('begins under no lease that another lease or transaction followed', async () => {
+      const db = pool()
+      const locks = await open({ pool: db, leaseMs: 200 })
+      const nothing = (): Promise<void> => Promise.resolve()
+      const follow = async (): Promise<boolean> => {
+        const followed = locks.transaction('followed', nothing)
+        return followed.then(
+          () => true,
+          () => false,
+        )
+      }
+      for (const name of ['followed', ['followed', 'more']]) {
+        const lease = await locks.acquire(name)
+        await aborted(lease.signal)
+        await until('a transaction follows', follow)
+        const writing = locks.transaction(lease, nothing)
+        await expect(writing).rejects.toMatchObject({ code: 'LEASE_LOST' })
+        // The clock of the server is set back: the lease is over nevertheless.
+        await db.query("UPDATE redlock_leases SET expires_at = now() + interval '1 s'")
+        const { extend } = statementsFor('"redlock_leases"')
+        const values = ['redlock', lease.resources, lease.token, lease.leaseMs]
+        expect((await db.query(extend, values)).rows).toEqual([])
+        await db.query("UPDATE redlock_leases SET expires_at = 'epoch'")
+      }
+    })
+
+    test('locks every row, also where one is deleted meanwhile', async () => {
+      const db = pool()
+      const locks = await open({ pool: db })
+      await (await locks.acquire(['row-1', 'row-2'])).release()
+      const { prune } = statementsFor('"redlock_leases"')
+      const connect = async (): Promise<unknown> => {
+        const client = await db.connect()
+        const { query } = client
+        let statements = 0
+        // Between the second statement of the transaction and its third one.
+        const pruning = async (text: unknown): Promise<unknown> => {
+          if (++statements === 3) await db.query(prune, ['redlock'])
+          return (query as (text: unknown) => Promise<unknown>).call(client, text)
+        }
+        return Object.assign(Object.create(client) as typeof client, { query: pruning })
+      }
+      const pruned = { query: (query: PgQuery) => db.query(query), connect } as unknown as Pool
+      const hurried = await open({ pool: pruned })
+      await db.query("UPDATE redlock_leases SET fencing_token = 1 WHERE resource LIKE 'row-%'")
+      await hurried.transaction(['row-1', 'row-2'], async ({ client, fencingToken }) => {
+        const text = "SELECT fencing_token FROM redlock_leases WHERE resource LIKE 'row-%'"
+        const { rows } = await client.query({ text, values: [] })
+        const token = { fencing_token: String(fencingToken) }
+        expect(rows).toEqual([token, token])
+      })
+    })
+
+    test('takes the lease of a job, which a processor is given', async () => {
+      const locks = await open({ leaseMs: 5_000 })
+      const lease = await locks.acquire(['of-a-job', 'a + b'])
+      const running = { job: { token: 'of BullMQ' }, signal: lease.signal }
+      const told = { channel: undefined, logger: silentLogger }
+      const jobLease: JobLease = new SteppedLease(
+        ...([running, lease, undefined, told] as unknown as ConstructorParameters<
+          typeof SteppedLease
+        >),
+      )
+      const token = await locks.transaction(jobLease, ({ fencingToken }) =>
+        Promise.resolve(fencingToken),
+      )
+      expect(token).toBe(lease.fencingToken)
+      await lease.release()
+      await expect(locks.transaction(jobLease, () => Promise.resolve())).rejects.toMatchObject({
+        code: 'LEASE_LOST',
+      })
     })
 
     test('lets the lease be renewed while it lasts, and keeps others out', async () => {

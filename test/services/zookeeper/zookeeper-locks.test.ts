@@ -1,6 +1,8 @@
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CreateMode, createClient, type Client } from 'node-zookeeper-client'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { silentLogger } from '../../../src/index.ts'
 import {
   ZooKeeperLocks,
@@ -163,6 +165,137 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     })
   })
 
+  test('3: a waiter leaves no node of an attempt that the servers answered late', async () => {
+    const slow = { leaseMs: 6_000, requestTimeoutMs: 300 }
+    const holder = await open(ensemble.servers, { leaseMs: 6_000 })
+    const waiting = await open(`127.0.0.1:${proxy.port}`, slow)
+    const client = await byHand(ensemble.servers)
+    for (const standMs of [400, 2_200]) {
+      const lease = await holder.acquire('late', { autoExtend: true })
+      const acquiring = waiting.acquire('late', { waitMs: 30_000 })
+      await delay(200) // A waiter tries again every second, by itself.
+      const hold = proxy.holdReplies()
+      await delay(standMs)
+      hold.release()
+      await lease.release()
+      await (await acquiring).release()
+      // Nor one that was given up.
+      const last = await holder.acquire('late', { autoExtend: true })
+      const giving = waiting.acquire('late', { waitMs: 200 }).catch(() => undefined)
+      const again = proxy.holdReplies()
+      await Promise.all([giving, delay(standMs)])
+      again.release()
+      await last.release()
+      await until('nothing is left', async () => {
+        return (await children(client, parentOf('late'))).length === 0
+      })
+    }
+  }, 60_000)
+
+  describe('what a server or a proxy sends does not end the process:', () => {
+    /** Its connections: to the server, or to a test that answers. */
+    async function startBetween(
+      answer: (client: Socket, server: Socket | undefined) => void,
+      isForwarding: boolean,
+    ): Promise<number> {
+      const sockets = new Set<Socket>()
+      const listener = createServer((client) => {
+        const server = isForwarding
+          ? connect(ensemble.members[0]?.port ?? 0, '127.0.0.1')
+          : undefined
+        for (const socket of [client, ...(server === undefined ? [] : [server])]) {
+          sockets.add(socket)
+          socket.on('error', () => undefined)
+          socket.on('close', () => {
+            client.destroy()
+            server?.destroy()
+          })
+        }
+        answer(client, server)
+      })
+      listener.listen(0, '127.0.0.1')
+      await once(listener, 'listening')
+      closers.add(() => {
+        for (const socket of sockets) socket.destroy()
+        listener.close()
+        return Promise.resolve()
+      })
+      return (listener.address() as AddressInfo).port
+    }
+
+    const uncaught = vi.fn()
+    beforeEach(() => {
+      uncaught.mockClear()
+      process.on('uncaughtException', uncaught)
+    })
+    afterEach(() => {
+      process.off('uncaughtException', uncaught)
+      expect(uncaught).not.toHaveBeenCalled()
+    })
+
+    test.each([1, 3, 5, 30])('a reply that is cut after %i bytes', async (bytes) => {
+      let [isCut, cuts] = [false, 0]
+      const port = await startBetween((client, server) => {
+        if (server === undefined) return
+        client.pipe(server)
+        server.on('data', (data) => {
+          client.write(isCut ? data.subarray(0, bytes) : data)
+          if (isCut) client.end()
+          if (isCut) cuts++
+          isCut = false
+        })
+      }, true)
+      const locks = await open(`127.0.0.1:${port}`, { leaseMs: 4_000, requestTimeoutMs: 1_000 })
+      const lease = await locks.acquire('cut', { autoExtend: true })
+      for (let round = 1; round <= 3; round++) {
+        isCut = true
+        await until('a reply is cut', () => cuts === round)
+        await until('the lease is extended', async () => {
+          return (await lease.extend()).status === 'extended'
+        })
+      }
+      await lease.release()
+    })
+
+    const frame = (...bytes: number[]): Buffer => Buffer.from(bytes)
+    test.each([
+      ['a page', Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')],
+      ['a negative size', frame(0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5, 6, 7, 8)],
+      ['an empty reply', frame(0, 0, 0, 0, 0, 0, 0, 0)],
+      ['a short reply', frame(0, 0, 0, 2, 1, 2, 0, 0)],
+      [
+        'a reply with a size of its own',
+        frame(0, 0, 0, 20, ...Array.from({ length: 20 }, () => 127)),
+      ],
+    ])('%s', async (_what, bytes) => {
+      const port = await startBetween(
+        (client) => client.on('data', () => client.write(bytes)),
+        false,
+      )
+      const locks = new ZooKeeperLocks({ servers: `127.0.0.1:${port}`, logger: silentLogger })
+      closers.add(() => locks.close())
+      expect((await locks.tryAcquire('garbage')).status).toBe('unreachable')
+    })
+  })
+
+  describe('ready', () => {
+    const unready = (servers: string): Promise<void> => {
+      const locks = new ZooKeeperLocks({ servers, leaseMs: LEASE_MS, logger: silentLogger })
+      closers.add(() => locks.close())
+      return locks.ready()
+    }
+
+    test('rejects without a server, and with a path that does not exist', async () => {
+      await expect(unready('127.0.0.1:1')).rejects.toThrow('granted no lease within')
+      await expect(unready(`${ensemble.servers}/missing`)).rejects.toThrow('Create it')
+    })
+
+    test.each(['.', '..', 'a/b', 'zoo keeper', '%'])('namespace %s', async (namespace) => {
+      const locks = await open(ensemble.servers, { namespace })
+      await (await locks.acquire('named')).release()
+    })
+  })
+
   test('4, 5: a waiter continues when its predecessor vanishes or its connection breaks', async () => {
     const holder = await open(ensemble.servers)
     const waiting = await open(`127.0.0.1:${proxy.port}`)
@@ -277,6 +410,9 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
   test('bad options are refused by name', () => {
     expect(() => new ZooKeeperLocks({ servers: '' })).toThrow('`servers`')
     expect(() => new ZooKeeperLocks({ servers: 'a:1', tickMs: 0 })).toThrow('`tickMs`')
+    for (const servers of ['a:port', 'a:99999', 'a:1/../b', 'a:1/b/', 'zk://a:1', 'u:p@a:1']) {
+      expect(() => new ZooKeeperLocks({ servers })).toThrow('`servers`')
+    }
   })
 })
 
@@ -316,6 +452,46 @@ describeService('zookeeper', 'ZooKeeperLocks on an ensemble of three', () => {
     expect(most).toBe(1)
     expect(granted).toBeGreaterThan(0)
   })
+
+  test('3: an attempt whose session moved to a server that lags leaves no node', async () => {
+    const proxies = new Map<number, FaultProxy>()
+    const slow = await startZooKeeper(3, async (port) => {
+      const proxy = await startProxy(port)
+      proxies.set(port, proxy)
+      return proxy.port
+    })
+    const leader = await slow.leader()
+    const follower = slow.members.find((member) => member !== leader)
+    const [near, peers] = [proxies.get(leader.port), proxies.get(leader.peerPorts[0] ?? 0)]
+    const servers = `127.0.0.1:${near?.port ?? 0},127.0.0.1:${follower?.port ?? 0}`
+    const session = { servers, timeoutMs: 8_000, tickMs: TICK_MS, auth: undefined }
+    const client = await byHand(`127.0.0.1:${leader.port}`)
+    const drivers: ZooKeeperDriver[] = []
+    try {
+      let driver: ZooKeeperDriver
+      // The library begins with any of its servers.
+      do {
+        driver = new ZooKeeperDriver({ ...session, clock: systemClock }, 'redlock')
+        drivers.push(driver)
+        await driver.ready()
+      } while (near?.counters.open === 0)
+      const wish = { resources: ['moved'], token: `${'ab'.repeat(20)}@me`, leaseMs: 8_000 }
+      await driver.acquire(wish)
+      await driver.abandon(wish)
+      peers?.delay({ repliesMs: 700 })
+      const acquiring = driver.acquire(wish)
+      await delay(100) // The leader has it, and no quorum yet.
+      await near?.refuse()
+      await expect(acquiring).rejects.toThrow('CONNECTION_LOSS')
+      await driver.abandon(wish)
+      await delay(2_000)
+      expect(await children(client, parentOf('moved'))).toEqual([])
+    } finally {
+      await Promise.all(drivers.map((one) => one.close()))
+      await slow.close()
+      await Promise.all([...proxies.values()].map((proxy) => proxy.close()))
+    }
+  }, 90_000)
 
   test('a killed leader costs no lease of a session that moves in time', async () => {
     const locks = await open(ensemble.servers, { leaseMs: 8_000, requestTimeoutMs: 4_000 })
