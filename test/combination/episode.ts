@@ -23,9 +23,12 @@ import { LEASE_MS, type World } from './world.ts'
 const ANSWER_LIMIT_MS = 15_000
 /** Everything must have ended this long after all was put right. */
 const SETTLE_LIMIT_MS = 15_000
+const REST_MS = 400
 const QUIET_LIMIT_MS = 3_000
 const LEASE_END_MS = 3_000
 const POLL_MS = 10
+/** What PTTL says of a key without an end. */
+const LASTS = -1
 const STATES = [
   ...['active', 'waiting', 'prioritized', 'delayed', 'waiting-children', 'completed', 'failed'],
 ] as const
@@ -244,7 +247,7 @@ class Episode {
         await this.#server.kill()
         return this.#server.restart()
       case 'settle':
-        return this.#untilEnded(QUIET_LIMIT_MS)
+        return this.#untilEnded(REST_MS)
       case 'drainQueue':
         return queue.drain(operation.delayed)
       case 'clean':
@@ -460,6 +463,7 @@ class Episode {
     }
     await this.#startWorker('process')
     await this.#untilEnded(SETTLE_LIMIT_MS)
+    if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
     history.settledAt = machineMs()
     history.unsettled = await this.#describeUnfinished()
   }
@@ -515,13 +519,13 @@ class Episode {
     }
   }
 
-  /** Lines, and sets of what stands in them. */
+  /** Deadlines go when their time comes. */
   async #linesLeft(): Promise<readonly string[]> {
     const keys = await this.#redis.keys(`bull:${this.#name}:redlock:*`)
     const found: string[] = []
     for (const key of keys) {
       const name = key.slice(`bull:${this.#name}:redlock:`.length)
-      if (!/^(line:|ready|deadlines)/.test(name)) continue
+      if (!/^(line:|ready)/.test(name)) continue
       const members = await this.#redis.zrange(key, '0', '4')
       const places = members.filter((member) => member !== '!limits')
       if (places.length > 0) found.push(`${name}: ${places.join(', ')}`)
@@ -533,7 +537,11 @@ class Episode {
     await this.#queue.obliterate({ force: true })
     const keys = await this.#redis.keys(`bull:${this.#name}:*`)
     const lasting: string[] = []
-    for (const key of keys) if ((await this.#redis.pttl(key)) < 0) lasting.push(key)
+    for (const key of keys) {
+      // A producer that is open may compare its settings once more.
+      if (key.endsWith(':redlock:settings')) continue
+      if ((await this.#redis.pttl(key)) === LASTS) lasting.push(key)
+    }
     return lasting
   }
 

@@ -18,9 +18,12 @@ export interface Known {
   readonly resources: readonly string[]
 }
 
-type Of<Kind extends Action['do']> = Done & {
-  readonly operation: Extract<Done['operation'], { do: Kind }>
-}
+type With<Each, Kind> = Each extends { readonly do: unknown }
+  ? Kind extends Each['do']
+    ? Each
+    : never
+  : never
+type Of<Kind extends Action['do']> = Done & { readonly operation: With<Done['operation'], Kind> }
 
 export class Knowledge {
   readonly history: History

@@ -286,7 +286,8 @@ function answers({ history }: Knowledge): Found {
 const MAY_SAY: Readonly<Record<string, RegExp>> = {
   add: /LineFullError/,
   addBulk: /LineFullError/,
-  flow: /LineFullError/,
+  // BullMQ's own: of deduplication in flows, and of a transaction after `SCRIPT FLUSH`.
+  flow: /Deduplication|NOSCRIPT/,
   remove: /locked|could not be removed|belongs to a job scheduler/i,
   retry: /not in the failed state|Missing key|is not in|belongs to/i,
   promote: /not in the delayed state|Missing key|is not in/i,
@@ -422,7 +423,7 @@ function endings(knowledge: Knowledge): Found {
       if (touches.some(({ operation }) => operation.do === 'retry')) return []
       return say(`failed for good with ${work.fails} failures of ${most} attempts`)
     }
-    if (failedReason.includes('cancelled')) return cancelledFor(knowledge, uid, touches, say)
+    if (failedReason.includes('cancelled')) return cancelledFor(knowledge, touches, say)
     if (failedReason.includes('waited')) {
       return settings.maxWaitMs === undefined ? say(`failed: ${failedReason}`) : []
     }
@@ -434,7 +435,6 @@ function endings(knowledge: Knowledge): Found {
 
 function cancelledFor(
   knowledge: Knowledge,
-  uid: string,
   touches: Known['touches'],
   say: (what: string) => Found,
 ): Found {
@@ -664,10 +664,12 @@ function left({ history }: Knowledge): Found {
 
 const LEASE_LAG_MS = 250
 
-function leases({ history, isFaulty }: Knowledge): Found {
+function leases(knowledge: Knowledge): Found {
+  const { history, isFaulty } = knowledge
   if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
+  const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
   return history.seen.flatMap((event) =>
-    event.kind === 'leaseLost' || event.kind === 'lockLost'
+    (event.kind === 'leaseLost' || event.kind === 'lockLost') && !forced.includes(event.worker)
       ? [{ at: event.at, detail: `${event.kind} of job ${event.id} on ${event.worker}` }]
       : [],
   )
@@ -677,8 +679,11 @@ function errors(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   const uncaught = history.uncaught.map((detail) => ({ detail: `uncaught: ${detail}` }))
   if (isFaulty) return uncaught
+  const isObliterated = knowledge.all('obliterate').length > 0
+  const isExpected = (message: string): boolean =>
+    EXPECTED_ERRORS.test(message) || (isObliterated && OBLITERATED.test(message))
   const seen = history.seen.flatMap((event) =>
-    event.kind === 'error' && !EXPECTED_ERRORS.test(event.message)
+    event.kind === 'error' && !isExpected(event.message)
       ? [{ at: event.at, detail: `${event.worker}: ${event.message}` }]
       : [],
   )
@@ -686,6 +691,8 @@ function errors(knowledge: Knowledge): Found {
 }
 
 const EXPECTED_ERRORS = /PlainWorkerError/
+/** What BullMQ's worker says of a job that was obliterated while it ran. */
+const OBLITERATED = /Missing (key|lock) for job/
 
 function nameOf(run: Run): string {
   return `${run.uid} (run ${run.run}, attempt ${run.attempt + 1})`

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
+import { foundFleet } from '../support/found-fleet.ts'
 import { forkProgram } from '../support/programs.ts'
 import { machineMs } from './seen.ts'
 
@@ -49,8 +50,8 @@ export class World implements AsyncDisposable {
       startServer({ name: 'frail', config }),
     ])
     const settings = { masters: fleet.urls, namespace: 'combination' }
+    await foundFleet({ ...settings, leaseMs: LEASE_MS, maxLeaseMs: MAX_LEASE_MS })
     const redlocks = Array.from({ length: REDLOCKS }, () => openRedlock(settings))
-    await redlocks[0]?.bootstrap({ newFleet: true })
     await Promise.all(redlocks.map((redlock) => redlock.ready()))
     return new World(fleet, frail, redlocks, settings)
   }
