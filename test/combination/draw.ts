@@ -182,8 +182,8 @@ export const FEATURES = {
   deduplication: {},
   flows: {
     action: (draw) => {
+      // With neither, the parent of a child that failed waits for good, as BullMQ says.
       const child = draw.random.pick([
-        {},
         { failParentOnFailure: true },
         { ignoreDependencyOnFailure: true },
       ])

@@ -43,6 +43,9 @@ export class Knowledge {
     this.graceMs = 60 + 2 * history.lagMs
     this.runs = [...history.runs.values()].sort((a, b) => a.at - b.at)
     const adds = history.done.flatMap((add) => addedBy(add).map((each) => ({ ...each, add })))
+    // An add that BullMQ deduplicated names the job that was there.
+    const isSame = (one: string, other: string): boolean =>
+      one === other || (history.ids.has(one) && history.ids.get(one) === history.ids.get(other))
     const stored = new Map(history.final?.jobs.map((job) => [job.uid, job]))
     this.jobs = adds.map(({ plan, index, kind, add }) => {
       const { uid } = plan.data
@@ -51,7 +54,8 @@ export class Knowledge {
         runs: this.runs.filter((run) => run.uid === uid),
         stored: stored.get(uid),
         touches: history.done.filter(
-          ({ operation }) => 'uid' in operation && operation.uid === uid && operation.do !== 'look',
+          ({ operation }) =>
+            'uid' in operation && operation.do !== 'look' && isSame(operation.uid, uid),
         ),
         resources: plan.data.resources.map((name) => history.prefix + name),
       }
@@ -112,6 +116,7 @@ export class Knowledge {
     const { settings } = this.history.plan
     const isFirst = resource === `${this.history.prefix}r0`
     const base = settings.slotsByJob && !isFirst ? 1 : settings.slots
+    if (settings.order === 'relaxed') return base // It has no lines, and limits are of lines.
     let now = base
     let most = 0
     for (const { operation, at, endedAt = Infinity } of this.all(

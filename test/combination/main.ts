@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { drawPlan } from './draw.ts'
 import { runEpisode } from './episode.ts'
+import { isKnown } from './known-faults.ts'
 import { judge, type Violation } from './oracle.ts'
 import type { Plan } from './plan.ts'
 import { describe, planText } from './report.ts'
@@ -34,6 +35,8 @@ const EXPLAINED = 3
 interface Totals {
   episodes: number
   readonly failures: Failure[]
+  /** Episodes that met a known fault, by what it is. */
+  readonly known: Map<string, number>
   readonly times: number[]
 }
 
@@ -102,7 +105,7 @@ interface Campaign {
 }
 
 async function campaign(world: World, options: Campaign): Promise<Totals> {
-  const totals: Totals = { episodes: 0, failures: [], times: [] }
+  const totals: Totals = { episodes: 0, failures: [], known: new Map(), times: [] }
   let next = options.first
   const isOver = (): boolean =>
     interrupted ||
@@ -116,7 +119,12 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
       const history = await runEpisode(world, plan)
       totals.times.push(performance.now() - startedAt)
       totals.episodes += 1
-      const violations = judge(history)
+      const violations: Violation[] = []
+      for (const violation of judge(history)) {
+        const what = isKnown(history, violation)?.what
+        if (what === undefined) violations.push(violation)
+        else totals.known.set(what, (totals.known.get(what) ?? 0) + 1)
+      }
       if (violations.length > 0) {
         totals.failures.push({ plan, history, violations })
         process.stderr.write(`${oneLine(plan, violations)}\n`)
@@ -127,17 +135,18 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
   return totals
 }
 
-function oneLine({ seed }: Plan, [first]: readonly Violation[]): string {
-  return `seed ${seed}: ${first?.rule}: ${first?.detail}`
+function oneLine({ seed, features }: Plan, [first]: readonly Violation[]): string {
+  return `seed ${seed}: ${first?.rule}: ${first?.detail} [${features.join(', ')}]`
 }
 
-function summary({ episodes, failures, times }: Totals): string {
+function summary({ episodes, failures, known, times }: Totals): string {
   const sorted = times.toSorted((a, b) => a - b)
   const at = (part: number): string => ((sorted[Math.floor(sorted.length * part)] ?? 0) / 1_000).toFixed(2)
   const seeds = failures.map(({ plan }) => plan.seed).join(' ')
   return (
     `${episodes} episodes, ${failures.length} with violations; ` +
     `an episode took ${at(0.5)} s, ${at(0.95)} s, ${at(1 - 1e-9)} s (median, 95 %, longest)` +
+    [...known].map(([what, times]) => `\n  known, seen ${times} times: ${what}`).join('') +
     (failures.length === 0 ? '' : `\nVIOLATIONS in seeds ${seeds}`)
   )
 }

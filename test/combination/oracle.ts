@@ -427,7 +427,7 @@ function endings(knowledge: Knowledge): Found {
     if (failedReason.includes('waited')) {
       return settings.maxWaitMs === undefined ? say(`failed: ${failedReason}`) : []
     }
-    if (/child .* failed|Failed by/i.test(failedReason) && kind === 'parent') return []
+    if (/child .* failed|pending dependencies/i.test(failedReason)) return []
     if (isLost || knowledge.isFaulty) return []
     return say(`failed: ${failedReason}`)
   })
@@ -513,7 +513,7 @@ function computedOnce(knowledge: Knowledge): Found {
         other !== run &&
         keyOf(other) === keyOf(run) &&
         (other.ended?.at ?? Infinity) + graceMs < run.at &&
-        !(dedupe.fresh && addedAt > other.at),
+        !(dedupe.fresh && addedAt > knowledge.givenAt(other)),
     )
     if (first === undefined) return []
     const detail = `${nameOf(run)} computed what ${nameOf(first)} had computed until ${first.ended?.at.toFixed(1)}`
@@ -668,11 +668,17 @@ function leases(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
   const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
-  return history.seen.flatMap((event) =>
-    (event.kind === 'leaseLost' || event.kind === 'lockLost') && !forced.includes(event.worker)
-      ? [{ at: event.at, detail: `${event.kind} of job ${event.id} on ${event.worker}` }]
+  const lostLocks = history.seen.flatMap((event) =>
+    event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') ? event.run : [],
+  )
+  const isObliterated = knowledge.all('obliterate').length > 0
+  const found = isObliterated ? [] : lostLocks.map((run) => ({ detail: `the BullMQ lock of ${run}` }))
+  const lostLeases = history.seen.flatMap((event) =>
+    event.kind === 'leaseLost' && !forced.includes(event.worker)
+      ? [{ at: event.at, detail: `that of job ${event.id} on ${event.worker}` }]
       : [],
   )
+  return [...found, ...lostLeases]
 }
 
 function errors(knowledge: Knowledge): Found {
@@ -692,7 +698,7 @@ function errors(knowledge: Knowledge): Found {
 
 const EXPECTED_ERRORS = /PlainWorkerError/
 /** What BullMQ's worker says of a job that was obliterated while it ran. */
-const OBLITERATED = /Missing (key|lock) for job/
+const OBLITERATED = /(Missing key|Missing lock|Lock mismatch|could not renew lock) for job/
 
 function nameOf(run: Run): string {
   return `${run.uid} (run ${run.run}, attempt ${run.attempt + 1})`

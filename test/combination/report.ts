@@ -6,7 +6,7 @@ import type { Violation } from './oracle.ts'
 import type { Seen } from './seen.ts'
 
 const NAME_WIDTH = 9
-const MOST_LINES = 120
+const MOST_LINES = 400
 const ID_PREFIX = /e\d+-\d+:/g
 
 export function describe(history: History, violations: readonly Violation[]): string {
