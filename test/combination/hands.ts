@@ -69,10 +69,11 @@ export async function openInChild(
     else asked.reject(new Error(error))
   }
   child.on('message', hear)
-  child.once('exit', () => {
+  const gone = (): void => {
     for (const { resolve } of waiting.values()) resolve('killed')
     waiting.clear()
-  })
+  }
+  child.once('exit', gone)
   const ask = (command: Command): Promise<unknown> =>
     new Promise((resolve, reject) => {
       if (!child.connected) {
@@ -86,6 +87,7 @@ export async function openInChild(
   const leave = async (command: Command): Promise<unknown> => {
     const answer = await ask(command)
     child.off('message', hear)
+    child.off('exit', gone)
     if (isClean && child.connected) giveBack(child)
     else child.kill('SIGKILL')
     isClean = false

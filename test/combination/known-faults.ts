@@ -32,7 +32,9 @@ export const KNOWN_FAULTS: readonly KnownFault[] = [
     rules: ['results are of the job'],
     explains: (history) =>
       history.plan.settings.dedupe?.fresh === true &&
-      (addsPlain(history) || does(history, 'flow', 'scheduler', 'leaveLines', 'obliterate')),
+      (addsPlain(history) ||
+        history.plan.features.includes('deduplication') ||
+        does(history, 'flow', 'scheduler', 'leaveLines', 'obliterate')),
   },
   {
     what: 'Checkpoints are kept by the id of a job, and ids are used again.',

@@ -126,19 +126,25 @@ function tokensIncrease(knowledge: Knowledge): Found {
   })
 }
 
+/** Whether a job takes its places when it is added. */
+function joinsAtOnce({ plan, add, kind }: Known): boolean {
+  const { delay, deduplication, jobId } = plan.opts
+  if (kind !== 'add' && kind !== 'addBulk') return false
+  if ('by' in add.operation && add.operation.by === 'plain') return false
+  if (add.error !== undefined || add.endedAt === undefined) return false
+  return delay === undefined && deduplication === undefined && jobId === undefined
+}
+
 /** Jobs that joined their lines when they were added, and were left alone since. */
-function plainJoins({ jobs, history, all }: Knowledge): readonly Known[] {
+function plainJoins({ jobs, history }: Knowledge): readonly Known[] {
   const { order, within } = history.plan.settings
   if (order !== 'strict') return []
-  void all
-  return jobs.filter(({ plan, add, kind, touches }) => {
-    const { delay, deduplication, jobId, lifo } = plan.opts
-    if (kind !== 'add' && kind !== 'addBulk') return false
-    if ('by' in add.operation && add.operation.by === 'plain') return false
-    if (add.error !== undefined || add.endedAt === undefined) return false
-    if (delay !== undefined || deduplication !== undefined || jobId !== undefined) return false
-    return touches.length === 0 && !(within === 'priority' && lifo === true)
-  })
+  return jobs.filter(
+    (job) =>
+      joinsAtOnce(job) &&
+      job.touches.length === 0 &&
+      !(within === 'priority' && job.plan.opts.lifo === true),
+  )
 }
 
 function orderOfALine(knowledge: Knowledge): Found {
@@ -507,7 +513,10 @@ function computedOnce(knowledge: Knowledge): Found {
   const keyOf = (run: Run): string => (dedupe.byKey ? run.key : run.resources.toSorted().join())
   const done = runs.filter((run) => run.ended?.outcome === 'done' && !knowledge.isLost(run))
   return runs.flatMap((run) => {
-    const addedAt = byUid.get(run.uid)?.add.endedAt ?? Infinity
+    // A job that takes its place later may not know that it was added before.
+    const job = byUid.get(run.uid)
+    const joined = job !== undefined && joinsAtOnce(job)
+    const addedAt = joined ? (job.add.endedAt ?? Infinity) : Infinity
     const first = done.find(
       (other) =>
         other !== run &&
@@ -648,7 +657,8 @@ function stuck(knowledge: Knowledge): Found {
     return unsettled.map((job) => ({ at: settledAt, detail: job }))
   }
   const tookMs = settledAt - settlingAt
-  const limitMs = (isFaulty ? RECOVERS_IN_MS : SETTLES_IN_MS) + graceMs
+  const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
+  const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs
   if (tookMs <= limitMs) return []
   return [{ at: settledAt, detail: `all jobs had ended ${tookMs.toFixed(0)} ms after all was put right` }]
 }
@@ -685,7 +695,7 @@ function errors(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   const uncaught = history.uncaught.map((detail) => ({ detail: `uncaught: ${detail}` }))
   if (isFaulty) return uncaught
-  const isObliterated = knowledge.all('obliterate').length > 0
+  const isObliterated = knowledge.all('obliterate').length > 0 || history.lagMs > LEASE_LAG_MS
   const isExpected = (message: string): boolean =>
     EXPECTED_ERRORS.test(message) || (isObliterated && OBLITERATED.test(message))
   const seen = history.seen.flatMap((event) =>
@@ -696,9 +706,10 @@ function errors(knowledge: Knowledge): Found {
   return [...uncaught, ...seen]
 }
 
-const EXPECTED_ERRORS = /PlainWorkerError/
-/** What BullMQ's worker says of a job that was obliterated while it ran. */
-const OBLITERATED = /(Missing key|Missing lock|Lock mismatch|could not renew lock) for job/
+/** Of a lock that could not be renewed, the job's signal tells, where the job runs. */
+const EXPECTED_ERRORS = /PlainWorkerError|could not renew lock/
+/** What BullMQ's worker says of a job that was obliterated, or whose lock ended, while it ran. */
+const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
 
 function nameOf(run: Run): string {
   return `${run.uid} (run ${run.run}, attempt ${run.attempt + 1})`
