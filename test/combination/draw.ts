@@ -447,7 +447,11 @@ function drawJob(
       ...{ uid, resources: names, key: `k${random.integer(0, 2)}` },
       ...{ tenant: `t${random.integer(0, 1)}`, weight: random.pick([0.5, 1, 4]) },
       work: {
-        ms: Math.round(has('long jobs') && random.chance(0.3) ? random.integer(20, 90) : random.integer(...MS.short)),
+        ms: Math.round(
+          has('long jobs') && random.chance(0.3)
+            ? random.integer(20, 90)
+            : random.integer(...MS.short),
+        ),
         fails,
         ...(has('unrecoverable') && random.chance(0.2) && { fails: 1, isFinal: true }),
         steps: has('steps') || has('checkpoints') ? random.integer(0, 3) : 0,

@@ -438,7 +438,10 @@ class Episode {
         jobs.push({
           ...{ id, timestamp, attemptsMade, attemptsStarted, stalledCounter, uid: data.uid },
           ...{ state: STATES[index] ?? '', parentId: job.parent?.id },
-          ...{ failedReason: job.failedReason as string | undefined, returnvalue: job.returnvalue as unknown },
+          ...{
+            failedReason: job.failedReason as string | undefined,
+            returnvalue: job.returnvalue as unknown,
+          },
         })
       }
     }

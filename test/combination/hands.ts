@@ -19,11 +19,7 @@ export interface Hands {
   kill(): Promise<unknown>
 }
 
-export function openHere(
-  setup: HostSetup,
-  redlock: Redlock,
-  seen: (event: Seen) => void,
-): Hands {
+export function openHere(setup: HostSetup, redlock: Redlock, seen: (event: Seen) => void): Hands {
   const host = new WorkerHost(setup, redlock, seen)
   const { worker } = host
   return {
@@ -60,7 +56,12 @@ export async function openInChild(
   const hear = ({ id, answer, error, event, unhandled }: FromChild): void => {
     if (event !== undefined) seen(event)
     if (unhandled !== undefined) {
-      seen({ kind: 'error', worker: setup.name, message: `unhandled ${unhandled}`, at: machineMs() })
+      seen({
+        kind: 'error',
+        worker: setup.name,
+        message: `unhandled ${unhandled}`,
+        at: machineMs(),
+      })
     }
     const asked = id === undefined ? undefined : waiting.get(id)
     if (id === undefined || asked === undefined) return

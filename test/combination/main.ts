@@ -141,7 +141,8 @@ function oneLine({ seed, features }: Plan, [first]: readonly Violation[]): strin
 
 function summary({ episodes, failures, known, times }: Totals): string {
   const sorted = times.toSorted((a, b) => a - b)
-  const at = (part: number): string => ((sorted[Math.floor(sorted.length * part)] ?? 0) / 1_000).toFixed(2)
+  const at = (part: number): string =>
+    ((sorted[Math.floor(sorted.length * part)] ?? 0) / 1_000).toFixed(2)
   const seeds = failures.map(({ plan }) => plan.seed).join(' ')
   return (
     `${episodes} episodes, ${failures.length} with violations; ` +

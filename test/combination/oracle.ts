@@ -88,9 +88,7 @@ function spansOn(resource: string, knowledge: Knowledge): readonly Span[] {
 }
 
 function resourcesIn({ history, runs }: Knowledge): readonly string[] {
-  return [
-    ...new Set([...runs, ...history.held].flatMap((each) => [...each.resources])),
-  ].sort()
+  return [...new Set([...runs, ...history.held].flatMap((each) => [...each.resources]))].sort()
 }
 
 function oneAtATime(knowledge: Knowledge): Found {
@@ -100,11 +98,7 @@ function oneAtATime(knowledge: Knowledge): Found {
       const others = spans.filter(
         (other) => other !== span && other.from <= span.from && other.to > span.from,
       )
-      const slots = knowledge.slotsBetween(
-        resource,
-        span.given - knowledge.graceMs,
-        span.from,
-      )
+      const slots = knowledge.slotsBetween(resource, span.given - knowledge.graceMs, span.from)
       if (others.length < slots) return []
       const names = others.map(({ what, to }) => `${what} (until ${to.toFixed(1)})`).join('; ')
       const detail = `${span.what} began on ${resource} beside ${names}; it has ${slots} slots`
@@ -154,7 +148,11 @@ function orderOfALine(knowledge: Knowledge): Found {
   const joins = plainJoins(knowledge)
   const found: { at: number; detail: string }[] = []
   for (const first of joins) {
-    if (first.runs.length === 0 || first.runs.some((run) => knowledge.isLost(run) && run.killedAt === undefined)) continue
+    if (
+      first.runs.length === 0 ||
+      first.runs.some((run) => knowledge.isLost(run) && run.killedAt === undefined)
+    )
+      continue
     for (const second of joins) {
       const [start] = second.runs
       if (start === undefined || !isBefore(first, second)) continue
@@ -238,7 +236,9 @@ function pausedQueue(knowledge: Knowledge): Found {
 function drains(knowledge: Knowledge): Found {
   const { runs, graceMs } = knowledge
   return knowledge.all('drainWorker').flatMap(({ at, endedAt, answer, operation }) => {
-    const late = runs.filter((run) => run.worker === answer && knowledge.givenAt(run) > at + graceMs)
+    const late = runs.filter(
+      (run) => run.worker === answer && knowledge.givenAt(run) > at + graceMs,
+    )
     const found = late.map((run) => ({
       at: run.at,
       detail: `${nameOf(run)} began ${(run.at - at).toFixed(1)} ms after its worker began to drain`,
@@ -285,7 +285,10 @@ function heldLines(knowledge: Knowledge): Found {
 function answers({ history }: Knowledge): Found {
   return history.done
     .filter(({ endedAt }) => endedAt === undefined)
-    .map(({ operation, index, at }) => ({ at, detail: `${operation.do} (${index}) never answered` }))
+    .map(({ operation, index, at }) => ({
+      at,
+      detail: `${operation.do} (${index}) never answered`,
+    }))
 }
 
 /** Errors that a call may have, by a part of their text. */
@@ -367,7 +370,8 @@ function cancelled(knowledge: Knowledge): Found {
       }
       const later = job.runs.filter((run) => run.at > endedAt + graceMs)
       const isOver = outcome === 'failed' || outcome === 'stopped'
-      if (isOver && !retried && later.length > 0) say(`it ran at ${(later[0] as Run).at.toFixed(1)}`)
+      if (isOver && !retried && later.length > 0)
+        say(`it ran at ${(later[0] as Run).at.toFixed(1)}`)
       const { stored } = job
       if (isOver && !retried && stored !== undefined && stored.state !== 'failed') {
         say(`it is ${stored.state}`)
@@ -590,9 +594,10 @@ function rates(knowledge: Knowledge): Found {
       ({ operation }) =>
         !('resource' in operation) || history.prefix + operation.resource === resource,
     )
-  const isPlain = knowledge.jobs.some(
-    ({ add, kind }) =>
-      kind !== 'add' && kind !== 'addBulk' ? true : 'by' in add.operation && add.operation.by === 'plain',
+  const isPlain = knowledge.jobs.some(({ add, kind }) =>
+    kind !== 'add' && kind !== 'addBulk'
+      ? true
+      : 'by' in add.operation && add.operation.by === 'plain',
   )
   const { rate } = settings
   const byJob =
@@ -660,7 +665,9 @@ function stuck(knowledge: Knowledge): Found {
   const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
   const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs
   if (tookMs <= limitMs) return []
-  return [{ at: settledAt, detail: `all jobs had ended ${tookMs.toFixed(0)} ms after all was put right` }]
+  return [
+    { at: settledAt, detail: `all jobs had ended ${tookMs.toFixed(0)} ms after all was put right` },
+  ]
 }
 
 function left({ history }: Knowledge): Found {
@@ -682,7 +689,9 @@ function leases(knowledge: Knowledge): Found {
     event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') ? event.run : [],
   )
   const isObliterated = knowledge.all('obliterate').length > 0
-  const found = isObliterated ? [] : lostLocks.map((run) => ({ detail: `the BullMQ lock of ${run}` }))
+  const found = isObliterated
+    ? []
+    : lostLocks.map((run) => ({ detail: `the BullMQ lock of ${run}` }))
   const lostLeases = history.seen.flatMap((event) =>
     event.kind === 'leaseLost' && !forced.includes(event.worker)
       ? [{ at: event.at, detail: `that of job ${event.id} on ${event.worker}` }]

@@ -73,7 +73,9 @@ export function describeOperation(operation: Operation): string {
 
 function describeJob({ data, opts }: JobPlan): string {
   const { uid, resources, work } = data
-  const { ms, ...more } = Object.fromEntries(Object.entries(work).filter(([, value]) => Boolean(value)))
+  const { ms, ...more } = Object.fromEntries(
+    Object.entries(work).filter(([, value]) => Boolean(value)),
+  )
   const given = { ...more, ...opts }
   const rest = Object.keys(given).length === 0 ? '' : ` ${JSON.stringify(given)}`
   return `${uid} on ${resources.join('+')} ${String(ms ?? 0)} ms${rest}`

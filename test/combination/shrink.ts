@@ -42,7 +42,7 @@ export async function shrink(
     best = smaller
     return true
   }
-  for (let size = Math.ceil(best.plan.operations.length / 2); size >= 1; ) {
+  for (let size = Math.ceil(best.plan.operations.length / 2); size >= 1;) {
     let isSmaller = false
     for (let from = best.plan.operations.length - size; from > -size; from -= size) {
       const operations = best.plan.operations.toSpliced(Math.max(0, from), size + Math.min(0, from))

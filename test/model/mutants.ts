@@ -181,6 +181,13 @@ const line: readonly Mutant[] = [
     [' or (job.finishedOn and not job.holds)', ''],
     `${LINE}: when a plain worker has finished its job`,
   ),
+  mutant('deleted-job-leaves', 'never', `${LINE}: when they are drained`),
+  mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: are no more ready`),
+  mutant(
+    'scheduled-job-is-not-dropped',
+    ['(owner[1] or owner[2])', 'owner[1]'],
+    'line/full-lines: of a scheduler',
+  ),
   mutant('ready-job-is-not-dropped', 'removed', 'line/full-lines: with shares'),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
   mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
