@@ -167,7 +167,7 @@ class Episode {
       case 'flow': {
         const node = (job: JobPlan): FlowJob => ({
           ...{ name: 'job', queueName: this.#name, data: this.#dataOf(job) },
-          opts: this.#optsOf(job) as NonNullable<FlowJob['opts']>,
+          opts: this.#optsOf(job),
         })
         const { parent, children } = operation
         const tree = await this.#flows.add({ ...node(parent), children: children.map(node) })
@@ -180,11 +180,7 @@ class Episode {
         const { by, id, everyMs, limit, job } = operation
         const repeat = { every: everyMs, limit }
         const template = { name: 'job', data: this.#dataOf(job), opts: this.#optsOf(job) }
-        const added = await this.#producer(by).upsertJobScheduler(
-          id,
-          repeat,
-          template as Parameters<Queue<JobData>['upsertJobScheduler']>[2],
-        )
+        const added = await this.#producer(by).upsertJobScheduler(id, repeat, template)
         return added.id
       }
       case 'removeScheduler':
@@ -303,7 +299,7 @@ class Episode {
   }
 
   #optsOf({ opts }: JobPlan): JobsOptions {
-    return opts as JobsOptions
+    return opts
   }
 
   #idOf(uid: string): string {
@@ -439,7 +435,7 @@ class Episode {
           ...{ id, timestamp, attemptsMade, attemptsStarted, stalledCounter, uid: data.uid },
           ...{ state: STATES[index] ?? '', parentId: job.parent?.id },
           ...{
-            failedReason: job.failedReason as string | undefined,
+            failedReason: job.failedReason,
             returnvalue: job.returnvalue as unknown,
           },
         })

@@ -52,7 +52,10 @@ export async function openInChild(
 ): Promise<Hands> {
   let last = 0
   let isClean = true
-  const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>()
+  const waiting = new Map<
+    number,
+    { resolve: (value: unknown) => void; reject: (error: Error) => void }
+  >()
   const hear = ({ id, answer, error, event, unhandled }: FromChild): void => {
     if (event !== undefined) seen(event)
     if (unhandled !== undefined) {

@@ -1,4 +1,4 @@
-/** What the oracle knows of an episode: who was added when, who was touched, what may have been lost. */
+/** What the oracle knows of an episode: who was added when, and what was done to whom. */
 import type { Done, History, Run, StoredJob } from './history.ts'
 import type { Action, JobPlan } from './plan.ts'
 import { instanceOf } from './seen.ts'

@@ -35,13 +35,13 @@ function relative(text: string, startedAt: number): string {
 
 function timeline({ done, seen, startedAt, settlingAt, settledAt }: History): readonly string[] {
   const events = [
-    ...done.map((each) => ({ at: each.at, text: describeDone(each, startedAt) })),
+    ...done.map((each) => ({ at: each.at, text: describeDone(each) })),
     ...seen.flatMap((event) => {
       const text = describeSeen(event)
       return text === undefined || !('at' in event) ? [] : [{ at: event.at, text }]
     }),
     { at: settlingAt, text: `${'settle'.padEnd(NAME_WIDTH)} all is put right; a fresh worker` },
-    { at: settledAt, text: `${'settled'.padEnd(NAME_WIDTH)}` },
+    { at: settledAt, text: 'settled'.padEnd(NAME_WIDTH) },
   ]
   const sorted = events.sort((a, b) => a.at - b.at)
   const shown = sorted.slice(0, MOST_LINES)
@@ -52,17 +52,16 @@ function timeline({ done, seen, startedAt, settlingAt, settledAt }: History): re
   ]
 }
 
-function describeDone({ operation, at, endedAt, answer, error }: Done, startedAt: number): string {
+function describeDone({ operation, at, endedAt, answer, error }: Done): string {
   const took = endedAt === undefined ? 'no answer' : `${(endedAt - at).toFixed(1)} ms`
   const said = error ?? (answer === undefined ? '' : JSON.stringify(answer))
-  void startedAt
   return `${'call'.padEnd(NAME_WIDTH)} ${describeOperation(operation)} → ${took} ${said.slice(0, 200)}`
 }
 
 export function describeOperation(operation: Operation): string {
   const { do: what, afterMs: _, waits: __, ...rest } = operation
   const details = Object.entries(rest).map(([name, value]) => {
-    if (name === 'job' || name === 'parent') return describeJob(value as unknown as JobPlan)
+    if (name === 'job' || name === 'parent') return describeJob(value as JobPlan)
     if (name === 'jobs' || name === 'children') {
       return `[${(value as unknown as JobPlan[]).map(describeJob).join('; ')}]`
     }

@@ -1,4 +1,6 @@
-/** The servers and processes that episodes share. Each episode has a queue and resources of its own. */
+/**
+ * The servers and processes that episodes share. Each episode has a queue and resources of its own.
+ */
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { Redis } from 'ioredis'
