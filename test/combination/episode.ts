@@ -374,6 +374,9 @@ class Episode {
   }: Extract<Operation, { do: 'hold' }>): Promise<unknown> {
     const [redlock] = this.#world.redlocks as [Redlock]
     const names = resources.map((name) => this.#prefix + name)
+    // As the workers have them: who says nothing of slots takes another name.
+    const { slots: count, slotsByJob } = this.#plan.settings
+    const slots = slotsByJob ? 1 : count
     const shift = machineMs() - performance.now()
     const hold = async (lease: {
       readonly fencingToken: number
@@ -392,17 +395,17 @@ class Episode {
       held.until = machineMs()
     }
     if (how === 'using') {
-      await redlock.using(names, { waitMs }, hold)
+      await redlock.using(names, { waitMs, slots }, hold)
       return 'held'
     }
     if (how === 'tryAcquire') {
-      const outcome = await redlock.tryAcquire(names)
+      const outcome = await redlock.tryAcquire(names, { slots })
       if (outcome.status !== 'granted') return outcome.status
       await hold(outcome.lease)
       await outcome.lease.release()
       return 'held'
     }
-    const lease = await redlock.acquire(names, { waitMs })
+    const lease = await redlock.acquire(names, { waitMs, slots })
     await hold(lease)
     await lease.release()
     return 'held'

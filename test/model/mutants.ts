@@ -185,7 +185,7 @@ const line: readonly Mutant[] = [
     [' or (job.finishedOn and not job.holds)', ''],
     `${LINE}: when a plain worker has finished its job`,
   ),
-  mutant('deleted-job-leaves', 'never', `${LINE}: when they are drained`),
+  mutant('deleted-job-leaves', 'never', `${LINE}: have no place when they are`),
   mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: are no more ready`),
   mutant(
     'scheduled-job-is-not-dropped',
