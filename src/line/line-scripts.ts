@@ -39,7 +39,7 @@ const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParent
 /** BullMQ's scripts that show or move sleeping jobs, and must take them for waiting ones. */
 const VIEWED = [
   ...['getCounts', 'getCountsPerPriority', 'getJobs', 'getRanges', 'getState', 'getStateV2'],
-  ...['changeDelay', 'moveJobsToWait', 'cleanJobsInSet'],
+  ...['changeDelay', 'moveJobsToWait'],
 ]
 
 let scripts: LineScripts | undefined
@@ -59,6 +59,7 @@ function defineAll(): LineScripts {
     composedScript(['moveToWaitingChildren'], 'wait-for-children'),
     composedScript(['changePriority'], 'change-priority'),
     composedScript(['drain'], 'remove-waiting'),
+    composedScript(['cleanJobsInSet'], 'clean'),
     ...VIEWED.map((name) => composedScript([name], 'view')),
   ]
   return {

@@ -133,6 +133,28 @@ describe('a full line', () => {
     expect(await numbers(queue)).toEqual([3, 4])
   })
 
+  it('does not drop a job of a scheduler that BullMQ does not remove', async () => {
+    const queue = makeQueue({ maxLength: 2, whenFull: 'drop-newest' })
+    let release = (): void => undefined
+    const released = new Promise<void>((resolve) => (release = resolve))
+    const worker = new LockedWorker<Call>(fixture.namespace, () => released, {
+      ...{ connection: connection(), redlock: await fixture.redlock(), concurrency: 2 },
+      resource: ({ data }) => data.customer,
+    })
+    fixture.defer(() => worker.close())
+    fixture.defer(release)
+    await queue.add('call', call(1))
+    await until('it runs', async () => (await queue.getActiveCount()) === 1)
+    const last = { every: 3_600_000, limit: 1 }
+    await queue.upsertJobScheduler('once', last, { name: 'call', data: call(2) })
+    await until('it is in line', async () => {
+      const [scheduled] = await queue.getJobs(['waiting'])
+      return (await queue.position(scheduled?.id ?? ''))?.ahead === 1
+    })
+    await expect(queue.add('call', call(3))).rejects.toThrow(LineFullError)
+    expect(await queue.getWaitingCount()).toBe(1)
+  })
+
   it('takes a job that BullMQ knows already', async () => {
     const queue = makeQueue({ maxLength: 1 })
     await queue.add('call', call(1), { jobId: 'one', deduplication: { id: 'd', ttl: 60_000 } })

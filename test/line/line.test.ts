@@ -429,6 +429,38 @@ test('a finished job leaves and wakes the next one also when the server has no m
 })
 
 describe('jobs that leave their lines', () => {
+  test.each([
+    ['drained', (queue: LockedQueue<Charge>) => queue.drain(true)],
+    ['cleaned', (queue: LockedQueue<Charge>) => queue.clean(0, 10, 'wait')],
+  ] satisfies [string, (queue: LockedQueue<Charge>) => Promise<unknown>][])(
+    'have no place when they are %s',
+    async (_, remove) => {
+      const queue = makeQueue()
+      await queue.addBulk(jobs('a', 1))
+      await remove(queue)
+      expect(await redis().keys(`bull:${fixture.namespace}:redlock:line:*`)).toEqual([])
+    },
+  )
+
+  test('have no place when they are cleaned after they failed and held it', async () => {
+    const queue = makeQueue()
+    const { worker } = await work({ onFailure: 'block' }, () => {
+      throw new Error('broken')
+    })
+    await queue.addBulk(jobs('a', 1))
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await worker.close()
+    await queue.clean(0, 10, 'failed')
+    expect(await redis().keys(`bull:${fixture.namespace}:redlock:line:*`)).toEqual([])
+  })
+
+  test('are no more ready for the shares that they had', async () => {
+    const queue = makeQueue({ weight: () => 1 })
+    await queue.addBulk(jobs('a', 1))
+    expect(await queue.leaveLines()).toBe(1)
+    expect(await redis().keys(`bull:${fixture.namespace}:redlock:ready-jobs:*`)).toEqual([])
+  })
+
   test.each([{}, { tenant: () => 'acme' }])(
     'wait as a plain queue knows it: %o',
     async (options) => {

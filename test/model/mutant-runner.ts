@@ -63,9 +63,9 @@ export async function inParallel<Item>(
 
 /** What the killer found, in words. @throws Error when it did not run at all. */
 export async function failuresOf(killer: Killer, directory: string): Promise<readonly string[]> {
-  return 'seeds' in killer
-    ? violations(directory, killer.seeds, killer.clocks)
-    : failedTests(directory, killer.test, killer.name)
+  if ('seeds' in killer) return violations(directory, killer.seeds, killer.clocks)
+  if ('episodes' in killer) return brokenRules(directory, killer.episodes)
+  return failedTests(directory, killer.test, killer.name)
 }
 
 interface VitestResult {
@@ -127,6 +127,27 @@ async function violations(
     )
   } catch {
     throw new Error(`The simulation did not say how it went:\n${stdout.slice(0, 2_000)}`)
+  }
+}
+
+async function brokenRules(directory: string, episodes: number): Promise<readonly string[]> {
+  const stdout = await run(directory, [
+    ...['--import', 'tsx', 'test/combination/main.ts', '--fail-fast', '--json', '--no-shrink'],
+    ...['--episodes', String(episodes)],
+  ])
+  try {
+    const { failed } = JSON.parse(stdout) as {
+      readonly failed: readonly {
+        readonly seed: number
+        readonly violations: readonly { readonly rule: string }[]
+      }[]
+    }
+    return failed.map(
+      ({ seed, violations: found }) =>
+        `combination, seed ${seed}: ${[...new Set(found.map(({ rule }) => rule))].join(', ')}`,
+    )
+  } catch {
+    throw new Error(`The combinations did not say how it went:\n${stdout.slice(0, 2_000)}`)
   }
 }
 

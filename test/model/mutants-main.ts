@@ -12,13 +12,14 @@ const USAGE = `Takes one rule away at a time; the test that is named for it must
   npm run mutants -- [options]
 
   --rule TEXT    only rules whose name contains TEXT
+  --combined     only rules that the combinations must notice
   --sample N     only N of them, by chance
   --seed S       of the chance
   --jobs N       at a time (default 2)
   --json         one JSON object per mutant
 
-Each mutant is a copy of the project in a temporary directory with one rule less. Its own test, or its seeds of the simulation,
-run on it and nothing else. Exit code: 0 all were killed, 1 otherwise, 2 bad arguments.`
+Each mutant is a copy of the project in a temporary directory with one rule less. Its own test, its seeds of the simulation,
+or its combinations run on it and nothing else. Exit code: 0 all were killed, 1 otherwise, 2 bad arguments.`
 
 interface Verdict {
   readonly rule: string
@@ -32,6 +33,7 @@ async function main(): Promise<number> {
   const { values } = parseArgs({
     options: {
       rule: { type: 'string', default: '' },
+      combined: { type: 'boolean', default: false },
       sample: { type: 'string' },
       seed: { type: 'string', default: String(Math.floor(Math.random() * 1e6)) },
       jobs: { type: 'string', default: '2' },
@@ -44,7 +46,10 @@ async function main(): Promise<number> {
     return 0
   }
   const [seed, jobs] = [Number(values.seed), Number(values.jobs)]
-  const found = mutants.filter(({ rule }) => rule.includes(values.rule))
+  const found = mutants.filter(
+    ({ rule, killedBy }) =>
+      rule.includes(values.rule) && (!values.combined || 'episodes' in killedBy),
+  )
   const size = values.sample === undefined ? found.length : Number(values.sample)
   if (![seed, jobs, size].every(Number.isInteger) || jobs < 1 || size < 1 || found.length === 0) {
     console.error(USAGE)

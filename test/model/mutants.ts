@@ -13,10 +13,14 @@ export interface Mutant {
   readonly killedBy: Killer
 }
 
-/** What must notice: a file of tests or one test of it, or the simulation within so many seeds. */
+/**
+ * What must notice: a file of tests or one test of it, the simulation within so many seeds, or the
+ * combinations within so many episodes.
+ */
 export type Killer =
   | { readonly test: string; readonly name?: string }
   | { readonly seeds: number; readonly clocks?: Clocks }
+  | { readonly episodes: number }
 
 /** @param killer the simulation; or a file of tests, and after a colon a part of a title. */
 function mutant(rule: string, change: Change, killer: string | Killer): Mutant {
@@ -195,6 +199,13 @@ const line: readonly Mutant[] = [
     [' or (job.finishedOn and not job.holds)', ''],
     `${LINE}: when a plain worker has finished its job`,
   ),
+  mutant('deleted-job-leaves', 'never', `${LINE}: have no place when they are`),
+  mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: are no more ready`),
+  mutant(
+    'scheduled-job-is-not-dropped',
+    ['(owner[1] or owner[2])', 'owner[1]'],
+    'line/full-lines: of a scheduler',
+  ),
   mutant('ready-job-is-not-dropped', 'removed', 'line/full-lines: with shares'),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
   mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
@@ -228,7 +239,7 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'error-of-one-job-harms-no-other',
-    ['pcall(run, job, i)', 'true, run(job, i)'],
+    ['pcall(run, i)', 'true, run(i)'],
     `${LINE}: the error of one job harms no other`,
   ),
   mutant(
@@ -419,4 +430,31 @@ const attacks: readonly Mutant[] = [
   mutant('master-out-of-line-grants-nothing', 'never', { seeds: 500, clocks: 'stepped' }),
 ]
 
-export const mutants: readonly Mutant[] = [...lock, ...line, ...worker, ...services, ...attacks]
+/** What holds whatever people combine: the combinations must notice, in episodes that are drawn. */
+const combined: readonly Mutant[] = (
+  [
+    ['held-resource-is-not-granted', 'removed'],
+    ['as-many-heads-as-slots', ['<', '<=']],
+    ['turn-only-at-the-head', 'removed'],
+    ['parked-only-behind-others', 'always'],
+    ['job-that-leaves-wakes-the-next', 'removed'],
+    ['woken-at-the-head-of-all-lines', 'removed'],
+    ['failed-job-holds-its-line', 'removed'],
+    ['full-line-takes-no-job', 'never'],
+    ['scheduled-job-is-not-dropped', ['(owner[1] or owner[2])', 'owner[1]']],
+    ['deleted-job-leaves', 'never'],
+    ['job-without-a-share-is-not-ready', 'removed'],
+    ['closed-line-starts-nothing', 'removed'],
+    ['start-counts-for-the-rate', 'removed'],
+    ['slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS']],
+    ['cancelled-job-is-not-retried', 'removed'],
+    ['stopped-job-uses-no-attempt', ['isGivenBack(signal.reason)', 'false']],
+    ['error-of-one-job-harms-no-other', ['pcall(run, i)', 'true, run(i)']],
+    ['batch-ends-at-a-job-that-may-not-start', [' or not job.asleep or job.held', ' or job.held']],
+  ] satisfies [string, Change][]
+).map(([rule, change]) => mutant(rule, change, { episodes: 200 }))
+
+export const mutants: readonly Mutant[] = [
+  ...[...lock, ...line, ...worker],
+  ...[...services, ...attacks, ...combined],
+]

@@ -100,7 +100,8 @@ local function isFull(resource)
   return length() >= ARGV.maxLength
 end
 
--- A sleeping job that may be dropped, or '': none that is ready to start, and none of a flow.
+-- A sleeping job that may be dropped, or '': none that is ready to start, none of a flow, and none
+-- that BullMQ removes with its scheduler alone.
 local MOST_SLOTS = 1000
 local function dropped(resource)
   if not ARGV.drops then return '' end
@@ -109,7 +110,11 @@ local function dropped(resource)
     local job = jobAt(place)
     -- rule: ready-job-is-not-dropped
     local isReady = job and job.share and shareRules().isReady(job.id, job.share)
-    if job and job.asleep and not isReady and not redis.call('HGET', job.jobKey, 'parentKey') then return job.id end
+    if job and job.asleep and not isReady then
+      local owner = redis.call('HMGET', job.jobKey, 'parentKey', 'rjk')
+      -- rule: scheduled-job-is-not-dropped
+      if not (owner[1] or owner[2]) then return job.id end
+    end
   end
   return ''
 end

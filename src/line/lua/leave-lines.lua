@@ -10,12 +10,12 @@
 local from = string.format('%.0f', ASLEEP)
 local sleepers = redis.call('ZRANGEBYSCORE', DELAYED, from, '+inf', 'LIMIT', 0, ARGV.most)
 for _, id in ipairs(sleepers) do
-  local job = redis.call('HMGET', BASE .. id, 'timestamp', 'priority', 'redlock:lines')
+  local job = redis.call('HMGET', BASE .. id, 'timestamp', 'priority', 'redlock:lines', 'redlock:share')
   local priority, lines = tonumber(job[2]) or 0, cjson.decode(job[3] or '[]')
   for _, resource in ipairs(lines) do
     redis.call('ZREM', lineKey(resource), placeOf(id, job[1]))
   end
-  redis.call('HDEL', BASE .. id, 'redlock:share')
+  if job[4] then shareRules().leave(id, job[4]) end
   local own = {jobKey = BASE .. id, id = id, lines = '[]', priority = priority}
   if job[1] then wake(own, false, '') else redis.call('ZREM', DELAYED, id) end
 end

@@ -5,6 +5,7 @@
   ARGV  base · slots · which: 'wait' | 'prioritized' | 'both'
 ]]
 --- @include "keys"
+--- @include "removing"
 local which = ARGV.which
 local from = which == 'prioritized' and ASLEEP_PRIORITIZED or ASLEEP
 local to = which == 'wait' and '(' .. string.format('%.0f', ASLEEP_PRIORITIZED) or '+inf'
@@ -15,7 +16,7 @@ for i = 1, #sleepers, 2 do
   if score < ASLEEP_PRIORITIZED then redis.call('LPUSH', WAIT, id)
   else redis.call('ZADD', PRIORITIZED, sleepers[i + 1], id) end
 end
-local result = bullmq(redis, KEYS, theirs)
+local result = bullmq(removing(redis), KEYS, theirs)
 for i = #sleepers - 1, 1, -2 do
   local id, score = sleepers[i], tonumber(sleepers[i + 1])
   if redis.call('EXISTS', BASE .. id) == 1 then

@@ -53,6 +53,14 @@ local function makeReady(id, share, priority, burst)
   redis.call('ZADD', MARKER, 0, '0')
 end
 
+-- The sleeping job has no share any more.
+local function leave(id, share)
+  local _, tenant = partsOf(share)
+  -- rule: job-without-a-share-is-not-ready
+  redis.call('ZREM', readyJobsKey(tenant), id)
+  redis.call('HDEL', BASE .. id, 'redlock:share')
+end
+
 -- Work that was done for a tenant; less than 0 where a start has counted more.
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
 local function charge(share, workedMs)
@@ -100,4 +108,5 @@ local function takeReady()
     end
   end
 end
-return {isReady = isReady, makeReady = makeReady, charge = charge, takeReady = takeReady, QUANTUM = QUANTUM}
+return {isReady = isReady, makeReady = makeReady, leave = leave, charge = charge, takeReady = takeReady,
+  QUANTUM = QUANTUM}

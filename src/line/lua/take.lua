@@ -20,8 +20,8 @@ local function take()
     local job = jobAt(place, true)
     if job and not wasTaken(job) then
       -- rule: batch-ends-at-a-job-that-may-not-start
-      if areSeveral(job.lines) or #found == ARGV.most then break end
-      if not job.asleep or job.held or opensAt(job, limits) then break end
+      if areSeveral(job.lines) or not job.asleep or job.held or opensAt(job, limits) then break end
+      if #found == ARGV.most then break end
       upNext = job
       local result = fetchSleeping(at, opts, getQueueMetadata(META, ACTIVE, WAIT))
       if not result then break end

@@ -1,0 +1,73 @@
+/** A few episodes of what people combine; `npm run combine` runs as many as you like. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ALL_FEATURES, drawPlan, REFUSED } from './draw.ts'
+import { runEpisode } from './episode.ts'
+import { newHistory } from './history.ts'
+import { isKnown } from './known-faults.ts'
+import { judge } from './oracle.ts'
+import { describe as describeFailure } from './report.ts'
+import { World } from './world.ts'
+
+const EPISODES = 40
+const LANES = 6
+/** On a machine that stood still, times say nothing: such an episode runs again. */
+const TRIES = 3
+
+describe('what people combine', () => {
+  let world: World | undefined
+  beforeAll(async () => {
+    world = await World.open()
+  })
+  afterAll(async () => {
+    await world?.[Symbol.asyncDispose]()
+  })
+
+  test(`holds in ${EPISODES} episodes`, { timeout: 120_000 }, async () => {
+    const seeds = Array.from({ length: EPISODES }, (_, index) => index + 1)
+    const lane = async (): Promise<void> => {
+      for (let seed = seeds.shift(); seed !== undefined; seed = seeds.shift()) {
+        let failure = ''
+        for (let attempt = 1; attempt <= TRIES; attempt += 1) {
+          const history = await runEpisode(world as World, drawPlan(seed))
+          const violations = judge(history).filter((each) => isKnown(history, each) === undefined)
+          failure = violations.length === 0 ? '' : describeFailure(history, violations)
+          if (failure === '' || history.lagMs < 100) break
+        }
+        if (failure !== '') throw new Error(`npm run combine -- --seed ${seed}\n${failure}`)
+      }
+    }
+    await Promise.all(Array.from({ length: LANES }, lane))
+  })
+})
+
+describe('a plan', () => {
+  const plans = Array.from({ length: 2_000 }, (_, index) => drawPlan(index + 1))
+
+  test('is the same for the same seed', () => {
+    expect(drawPlan(7)).toEqual(drawPlan(7))
+    expect(JSON.stringify(drawPlan(7))).not.toBe(JSON.stringify(drawPlan(8)))
+  })
+
+  test('has each feature, and each two of them that may be combined', () => {
+    const drawn = new Set(
+      plans.flatMap(({ features }) =>
+        features.flatMap((one) => features.map((other) => `${one} + ${other}`)),
+      ),
+    )
+    const refused = new Set(REFUSED.map(([one, other]) => [one, other].sort().join()))
+    const missing = ALL_FEATURES.flatMap((one) =>
+      ALL_FEATURES.filter(
+        (other) =>
+          one <= other &&
+          !drawn.has(`${one} + ${other}`) &&
+          !refused.has([one, other].sort().join()),
+      ).map((other) => `${one} + ${other}`),
+    )
+    // Some are drawn together once in several thousand episodes.
+    expect(missing.length).toBeLessThan(ALL_FEATURES.length)
+  })
+
+  test('of an episode in which nothing happened breaks no rule', () => {
+    expect(judge(newHistory(drawPlan(1), '', 0))).toEqual([])
+  })
+})

@@ -1,0 +1,488 @@
+/** Draws a plan from a seed: some features at a time, so that each meets each other often. */
+import { SeededRandom } from '../sim/seeded-random.ts'
+import {
+  DEFAULTS,
+  type Action,
+  type JobOptions,
+  type JobPlan,
+  type Operation,
+  type Plan,
+  type Producer,
+  type Settings,
+} from './plan.ts'
+
+type Mutable<Value> = { -readonly [Key in keyof Value]: Value[Key] }
+
+/** What actions of an episode are drawn from. */
+export interface Draw {
+  readonly random: SeededRandom
+  readonly has: (feature: Feature) => boolean
+  readonly settings: Settings
+  /** Jobs that were added before, the last ones more often. */
+  uid(): string
+  /** A new one. */
+  job(more?: JobOptions): JobPlan
+  resource(): string
+  producer(): Producer
+  worker(): number
+}
+
+interface FeatureRules {
+  /** What it changes of the options. */
+  readonly settings?: (settings: Mutable<Settings>, random: SeededRandom) => void
+  /** An action that it brings. */
+  readonly action?: (draw: Draw) => Action
+  /** In so many of a hundred operations; 6 where it says nothing. */
+  readonly weight?: number
+  /** It takes seconds: drawn less often. */
+  readonly isSlow?: boolean
+}
+
+const MS = { short: [0, 12], delay: [0, 150] } as const
+
+/** Everything that a user can combine. */
+export const FEATURES = {
+  // Options.
+  relaxed: {
+    settings: (settings) => {
+      settings.order = 'relaxed'
+    },
+  },
+  slots: {
+    settings: (settings, random) => {
+      settings.slots = random.integer(2, 3)
+    },
+  },
+  'slots by job': {
+    settings: (settings, random) => {
+      settings.slots = random.integer(2, 3)
+      settings.slotsByJob = true
+    },
+  },
+  'several resources': {},
+  'within priority': {
+    settings: (settings) => {
+      settings.within = 'priority'
+    },
+  },
+  block: {
+    settings: (settings) => {
+      settings.onFailure = 'block'
+    },
+  },
+  dedupe: {
+    settings: (settings) => {
+      settings.dedupe = { fresh: false, byKey: false }
+    },
+  },
+  'dedupe fresh': {
+    settings: (settings) => {
+      settings.dedupe = { fresh: true, byKey: settings.dedupe?.byKey ?? false }
+    },
+  },
+  'dedupe key': {
+    settings: (settings) => {
+      settings.dedupe = { fresh: settings.dedupe?.fresh ?? false, byKey: true }
+    },
+  },
+  checkpoints: {
+    settings: (settings) => {
+      settings.checkpoints = true
+    },
+  },
+  'no burst': {
+    settings: (settings) => {
+      settings.burstMs = 0
+    },
+  },
+  maxWaitMs: {
+    settings: (settings, random) => {
+      settings.maxWaitMs = random.pick([100, 300, 1_000])
+    },
+  },
+  maxLength: {
+    settings: (settings, random) => {
+      settings.maxLength = random.integer(1, 5)
+      settings.whenFull = random.pick(['refuse', 'drop-oldest', 'drop-newest'])
+    },
+  },
+  'rate by job': {
+    settings: (settings, random) => {
+      settings.rate = rate(random)
+    },
+  },
+  tenants: {
+    settings: (settings) => {
+      settings.tenant = true
+    },
+  },
+  weights: {
+    settings: (settings) => {
+      settings.weight = true
+    },
+  },
+  batches: {
+    settings: (settings, random) => {
+      settings.batch = { size: random.integer(2, 4), waitMs: random.pick([0, 0, 10]) }
+    },
+  },
+  concurrency: {
+    settings: (settings, random) => {
+      settings.concurrency = random.pick([1, 5, 10])
+    },
+  },
+  'several workers': {
+    settings: (settings) => {
+      settings.workers = [...settings.workers, 'process']
+    },
+    action: () => ({ do: 'startWorker', in: 'process' }),
+    weight: 2,
+  },
+  'worker processes': {
+    settings: (settings) => {
+      settings.workers = ['child', ...settings.workers.slice(1)]
+    },
+    isSlow: true,
+  },
+  removeOnComplete: {
+    settings: (settings, random) => {
+      settings.removeOnComplete = random.pick([true, 2])
+    },
+  },
+  removeOnFail: {
+    settings: (settings, random) => {
+      settings.removeOnFail = random.pick([true, 2])
+    },
+  },
+  limiter: {
+    settings: (settings, random) => {
+      settings.limiter = { max: random.integer(1, 4), duration: random.integer(20, 60) }
+    },
+  },
+  // Ways to add.
+  addBulk: {
+    action: (draw) => ({
+      ...{ do: 'addBulk', by: draw.producer() },
+      jobs: Array.from({ length: draw.random.integer(2, 6) }, () => draw.job()),
+    }),
+    weight: 12,
+  },
+  'two producers': {},
+  'plain producer': {},
+  delay: {
+    action: (draw) => ({
+      ...{ do: 'add', by: draw.producer() },
+      job: draw.job({ delay: draw.random.integer(...MS.delay) }),
+    }),
+    weight: 12,
+  },
+  priority: {},
+  lifo: {},
+  'own ids': {},
+  deduplication: {},
+  flows: {
+    action: (draw) => {
+      // With neither, the parent of a child that failed waits for good, as BullMQ says.
+      const child = draw.random.pick([
+        { failParentOnFailure: true },
+        { ignoreDependencyOnFailure: true },
+      ])
+      return {
+        ...{ do: 'flow', parent: draw.job() },
+        children: Array.from({ length: draw.random.integer(1, 3) }, () => draw.job(child)),
+      }
+    },
+  },
+  schedulers: {
+    action: (draw) => {
+      const id = `s${draw.random.integer(0, 1)}`
+      if (draw.random.chance(0.25)) return { do: 'removeScheduler', id }
+      const everyMs = draw.random.integer(15, 60)
+      const limit = draw.random.integer(2, 6)
+      return { do: 'scheduler', by: draw.producer(), id, everyMs, limit, job: draw.job() }
+    },
+  },
+  // Jobs.
+  failures: {},
+  backoff: {},
+  unrecoverable: {},
+  steps: {},
+  'rate limit in a job': {},
+  'deaf jobs': {},
+  'long jobs': {},
+  // What people do to jobs.
+  remove: { action: (draw) => ({ do: 'remove', uid: draw.uid() }) },
+  retry: { action: (draw) => ({ do: 'retry', uid: draw.uid() }) },
+  promote: { action: (draw) => ({ do: 'promote', uid: draw.uid() }) },
+  changePriority: {
+    action: (draw) => ({
+      ...{ do: 'changePriority', uid: draw.uid(), priority: draw.random.integer(0, 3) },
+    }),
+  },
+  changeDelay: {
+    action: (draw) => ({
+      ...{ do: 'changeDelay', uid: draw.uid(), delayMs: draw.random.integer(...MS.delay) },
+    }),
+  },
+  updateData: { action: (draw) => ({ do: 'updateData', uid: draw.uid() }) },
+  skip: { action: (draw) => ({ do: 'skip', uid: draw.uid() }) },
+  cancel: {
+    action: (draw) => ({
+      ...{ do: 'cancel', uid: draw.uid(), timeoutMs: draw.random.pick([0, 50, 2_000]) },
+    }),
+  },
+  'cancel a line': {
+    action: (draw) => ({
+      ...{ do: 'cancelLine', resource: draw.resource(), timeoutMs: draw.random.pick([0, 2_000]) },
+    }),
+    weight: 3,
+  },
+  'cancel here': {
+    action: (draw) => ({ do: 'cancelHere', worker: draw.worker(), uid: draw.uid() }),
+  },
+  // Limits.
+  'pause a line': {
+    action: (draw) => {
+      const resource = draw.resource()
+      if (draw.random.chance(0.4)) return { do: 'resumeLine', resource }
+      if (draw.random.chance(0.5)) return { do: 'pauseLine', resource }
+      return { do: 'pauseLine', resource, forMs: draw.random.integer(10, 150) }
+    },
+    weight: 10,
+  },
+  setSlots: {
+    action: (draw) => {
+      const resource = draw.resource()
+      if (draw.random.chance(0.3)) return { do: 'resetSlots', resource }
+      return { do: 'setSlots', resource, slots: draw.random.integer(1, 3) }
+    },
+    weight: 8,
+  },
+  setRate: {
+    action: (draw) => {
+      const resource = draw.resource()
+      if (draw.random.chance(0.3)) return { do: 'resetRate', resource }
+      return { do: 'setRate', resource, ...rate(draw.random) }
+    },
+    weight: 8,
+  },
+  // The queue.
+  'pause the queue': {
+    action: ({ random }) => ({ do: random.pick(['pauseQueue', 'resumeQueue', 'resumeQueue']) }),
+  },
+  'drain the queue': {
+    action: ({ random }) => ({ do: 'drainQueue', delayed: random.chance(0.5) }),
+    weight: 3,
+  },
+  clean: {
+    action: ({ random }) => ({
+      do: 'clean',
+      state: random.pick(['wait', 'delayed', 'failed', 'completed', 'prioritized']),
+    }),
+  },
+  obliterate: { action: () => ({ do: 'obliterate' }), weight: 3 },
+  leaveLines: { action: () => ({ do: 'leaveLines' }), weight: 3 },
+  look: { action: (draw) => ({ do: 'look', uid: draw.uid() }) },
+  census: { action: () => ({ do: 'census' }), weight: 4 },
+  rest: { action: () => ({ do: 'settle' }), weight: 6 },
+  'leases of others': {
+    action: (draw) => ({
+      do: 'hold',
+      resources: [draw.resource()],
+      forMs: draw.random.integer(1, 60),
+      waitMs: draw.random.pick([0, 100, 500]),
+      how: draw.random.pick(['acquire', 'tryAcquire', 'using']),
+    }),
+  },
+  // Workers.
+  'pause a worker': {
+    action: (draw) => ({
+      do: draw.random.pick(['pauseWorker', 'resumeWorker']),
+      worker: draw.worker(),
+    }),
+  },
+  'close a worker': {
+    action: (draw) => ({
+      do: draw.random.pick(['closeWorker']),
+      worker: draw.worker(),
+      force: draw.random.chance(0.3),
+    }),
+    weight: 4,
+  },
+  'drain a worker': {
+    action: (draw) => ({
+      ...{ do: 'drainWorker', worker: draw.worker() },
+      timeoutMs: draw.random.pick([0, 20, 1_000]),
+    }),
+    weight: 4,
+  },
+  'kill a worker': {
+    settings: (settings) => {
+      settings.workers = ['child', ...settings.workers.slice(1)]
+    },
+    action: () => ({ do: 'kill', worker: 0 }),
+    weight: 3,
+    isSlow: true,
+  },
+  'wrong clocks': {
+    settings: (settings) => {
+      settings.workers = ['child', ...settings.workers.slice(1)]
+    },
+    action: (draw) => ({
+      ...{ do: 'stepClock', worker: 0 },
+      byMs: draw.random.pick([-5_000, -500, 500, 5_000, 30_000, 3_600_000]),
+    }),
+    weight: 3,
+    isSlow: true,
+  },
+  'cut connections': {
+    action: (draw) =>
+      draw.random.chance(0.5)
+        ? { do: 'cut', worker: draw.worker() }
+        : { do: 'cutProducer', by: draw.producer() },
+    weight: 4,
+  },
+  'flushed scripts': { action: () => ({ do: 'flushScripts' }), weight: 3 },
+  'restart of the queue': { action: () => ({ do: 'restartQueue' }), weight: 2, isSlow: true },
+} as const satisfies Record<string, FeatureRules>
+
+export type Feature = keyof typeof FEATURES
+export const ALL_FEATURES = Object.keys(FEATURES) as Feature[]
+const RULES: Readonly<Record<Feature, FeatureRules>> = FEATURES
+
+/** Refused where they are set, or without a meaning together: the first one goes. */
+export const REFUSED: readonly (readonly [Feature, Feature, string])[] = [
+  ['relaxed', 'batches', 'refused: a batchProcessor needs order strict'],
+  ['checkpoints', 'batches', 'refused: steps are of one job'],
+  ['dedupe', 'batches', 'refused: results are of one job'],
+  ['dedupe fresh', 'batches', 'refused: results are of one job'],
+  ['dedupe key', 'batches', 'refused: results are of one job'],
+  ['dedupe fresh', 'relaxed', 'refused: only a line knows what was added when'],
+  ['rate limit in a job', 'relaxed', 'refused: no other keeps lines'],
+]
+
+const CHANCE = { first: [2, 9], slow: 0.12 } as const
+const ADDS = 50
+const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
+
+export function drawPlan(seed: number): Plan {
+  const random = new SeededRandom(seed)
+  const features = drawFeatures(random.fork())
+  const settings = drawSettings(features, random.fork())
+  return { seed, features, settings, operations: drawOperations(features, settings, random) }
+}
+
+function drawFeatures(random: SeededRandom): readonly Feature[] {
+  const count = random.integer(...CHANCE.first)
+  const slow = random.chance(CHANCE.slow)
+  const possible = ALL_FEATURES.filter((name) => slow || RULES[name].isSlow !== true)
+  const chosen = new Set(random.shuffle(possible).slice(0, count))
+  if (slow && ![...chosen].some((name) => RULES[name].isSlow)) {
+    chosen.add(random.pick(ALL_FEATURES.filter((name) => RULES[name].isSlow)))
+  }
+  for (const [one, other] of REFUSED) if (chosen.has(other)) chosen.delete(one)
+  return ALL_FEATURES.filter((name) => chosen.has(name))
+}
+
+function drawSettings(features: readonly Feature[], random: SeededRandom): Settings {
+  const settings: Mutable<Settings> = { ...DEFAULTS }
+  for (const name of features) RULES[name].settings?.(settings, random)
+  if (settings.within === 'priority') settings.whenFull = 'refuse'
+  return settings
+}
+
+function drawOperations(
+  features: readonly Feature[],
+  settings: Settings,
+  random: SeededRandom,
+): readonly Operation[] {
+  const has = (name: Feature): boolean => features.includes(name)
+  const resources = Array.from({ length: random.integer(1, 3) }, (_, index) => `r${index}`)
+  let jobs = 0
+  const draw: Draw = {
+    ...{ random, has, settings },
+    uid: () => `j${Math.max(1, jobs - Math.floor(random.next() ** 2 * Math.min(jobs, 12)))}`,
+    resource: () => random.pick(resources),
+    worker: () => random.integer(0, settings.workers.length),
+    producer: () => {
+      if (has('relaxed')) return 'plain'
+      if (has('plain producer') && random.chance(0.4)) return 'plain'
+      return has('two producers') && random.chance(0.5) ? 1 : 0
+    },
+    job: (more = {}) => {
+      jobs += 1
+      return drawJob(`j${jobs}`, draw, resources, more)
+    },
+  }
+  const actions = features.filter((name) => RULES[name].action !== undefined)
+  const length = random.integer(6, 34)
+  const operations: Operation[] = []
+  while (operations.length < length) {
+    const weights = actions.map((name) => RULES[name].weight ?? 6)
+    let at = random.next() * (ADDS + weights.reduce((sum, each) => sum + each, 0)) - ADDS
+    const chosen = actions.find((_, index) => at >= 0 && (at -= weights[index] ?? 0) < 0)
+    const action: Action =
+      chosen === undefined
+        ? { do: 'add', by: draw.producer(), job: draw.job() }
+        : (RULES[chosen].action?.(draw) as Action)
+    operations.push({ ...action, afterMs: random.pick(GAPS_MS), waits: random.chance(0.7) })
+  }
+  return operations
+}
+
+function drawJob(
+  uid: string,
+  { random, has }: Draw,
+  resources: readonly string[],
+  more: JobOptions,
+): JobPlan {
+  const fails = has('failures') && random.chance(0.35) ? random.integer(1, 3) : 0
+  const several = has('several resources') && resources.length > 1 && random.chance(0.4)
+  const names = several
+    ? random.shuffle(resources).slice(0, random.integer(2, resources.length))
+    : [random.pick(resources)]
+  const attempts = has('failures') ? random.integer(1, 3) : 1
+  return {
+    data: {
+      ...{ uid, resources: names, key: `k${random.integer(0, 2)}` },
+      ...{ tenant: `t${random.integer(0, 1)}`, weight: random.pick([0.5, 1, 4]) },
+      work: {
+        ms: Math.round(
+          has('long jobs') && random.chance(0.3)
+            ? random.integer(20, 90)
+            : random.integer(...MS.short),
+        ),
+        fails,
+        ...(has('unrecoverable') && random.chance(0.2) && { fails: 1, isFinal: true }),
+        steps: has('steps') || has('checkpoints') ? random.integer(0, 3) : 0,
+        ...(has('rate limit in a job') && random.chance(0.2) && { restMs: random.integer(5, 80) }),
+        ...(has('deaf jobs') && random.chance(0.3) && { isDeaf: true }),
+      },
+    },
+    opts: {
+      ...(attempts > 1 && { attempts }),
+      ...(has('backoff') && { backoff: random.integer(1, 60) }),
+      ...(has('priority') && random.chance(0.5) && { priority: random.integer(1, 3) }),
+      ...(has('lifo') && random.chance(0.3) && { lifo: true }),
+      ...(has('own ids') && random.chance(0.5) && { jobId: `own${random.integer(0, 4)}` }),
+      ...(has('deduplication') &&
+        random.chance(0.5) && {
+          deduplication: {
+            id: `d${random.integer(0, 1)}`,
+            ...random.pick([
+              {},
+              { ttl: 30 },
+              { ttl: 30, extend: true },
+              { replace: true, ttl: 30 },
+              { keepLastIfActive: true },
+            ]),
+          },
+        }),
+      ...more,
+    },
+  }
+}
+
+function rate(random: SeededRandom): { limit: number; perMs: number; burst: number } {
+  return { limit: random.integer(1, 5), perMs: random.integer(10, 80), burst: random.integer(1, 3) }
+}

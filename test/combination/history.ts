@@ -1,0 +1,109 @@
+/** All that was seen of one episode, for the oracle. */
+import type { Operation, Plan } from './plan.ts'
+import type { Ended, Seen, Started, Stopped } from './seen.ts'
+
+/** An operation, and what came of it. */
+export interface Done {
+  readonly operation: Operation
+  readonly index: number
+  readonly at: number
+  endedAt?: number
+  answer?: unknown
+  error?: string
+}
+
+/** One call of a processor. */
+export interface Run extends Started {
+  ended?: Ended
+  stopped?: Stopped
+  /** When its worker was killed. */
+  killedAt?: number
+  readonly steps: { readonly step: string; readonly at: number; value?: string }[]
+}
+
+/** A Redlock that was taken outside of jobs. */
+export interface Held {
+  readonly resources: readonly string[]
+  readonly at: number
+  until: number
+  readonly fencingToken: number
+  trustedUntil: number
+}
+
+/** A job as the queue's Redis has it. */
+export interface StoredJob {
+  readonly id: string
+  readonly timestamp: number
+  readonly uid: string
+  readonly state: string
+  readonly attemptsMade: number
+  readonly attemptsStarted: number
+  readonly stalledCounter: number
+  readonly failedReason: string | undefined
+  readonly returnvalue: unknown
+  readonly parentId: string | undefined
+}
+
+/** Taken while nothing runs and nothing moves. */
+export interface Census {
+  readonly at: number
+  readonly isQuiet: boolean
+  readonly counts: Readonly<Record<string, number>>
+  readonly jobs: readonly StoredJob[]
+  /** In how many lists a job is. */
+  readonly listed: ReadonlyMap<string, number>
+}
+
+export interface History {
+  readonly plan: Plan
+  /** Before each resource of the plan. */
+  readonly prefix: string
+  readonly startedAt: number
+  readonly done: Done[]
+  readonly runs: Map<string, Run>
+  readonly seen: Seen[]
+  readonly held: Held[]
+  readonly censuses: Census[]
+  /** Ids of jobs by their names in the plan. */
+  readonly ids: Map<string, string>
+  /** Errors that nobody caught. */
+  readonly uncaught: string[]
+  /** When all was put right, and until when jobs had time. */
+  settlingAt: number
+  settledAt: number
+  unsettled: readonly string[]
+  final: Census | undefined
+  /** Keys of lines with members, of a queue without unfinished jobs. */
+  lines: readonly string[]
+  leases: readonly string[]
+  leftAfterObliterate: readonly string[]
+  /** The longest time for which the process stood still. */
+  lagMs: number
+}
+
+export function newHistory(plan: Plan, prefix: string, startedAt: number): History {
+  return {
+    ...{ plan, prefix, startedAt, done: [], runs: new Map(), seen: [], held: [], censuses: [] },
+    ...{ ids: new Map(), uncaught: [], settlingAt: 0, settledAt: 0, unsettled: [] },
+    ...{ final: undefined, lines: [], leases: [], leftAfterObliterate: [], lagMs: 0 },
+  }
+}
+
+export function record(history: History, event: Seen): void {
+  history.seen.push(event)
+  const { runs } = history
+  if (event.kind === 'started') runs.set(event.run, { ...event, steps: [] })
+  else if (event.kind === 'step') runs.get(event.run)?.steps.push({ ...event })
+  else if (event.kind === 'stepValue') {
+    const run = runs.get(event.run)
+    const step = run?.steps.find((each) => each.step === event.step)
+    if (step !== undefined) step.value = event.of
+    else run?.steps.push({ step: event.step, at: NaN, value: event.of })
+  } else if (event.kind === 'ended') {
+    const run = runs.get(event.run)
+    if (run !== undefined) run.ended = event
+  } else if (event.kind === 'stopped') {
+    const run = runs.get(event.run)
+    if (run !== undefined) run.stopped = event
+  }
+}

@@ -1,0 +1,165 @@
+/** What the oracle knows of an episode: who was added when, and what was done to whom. */
+import type { Done, History, Run, StoredJob } from './history.ts'
+import type { Action, JobPlan } from './plan.ts'
+import { instanceOf } from './seen.ts'
+
+/** A job of the plan whose add was called. */
+export interface Known {
+  readonly plan: JobPlan
+  readonly uid: string
+  readonly add: Done
+  /** In its `addBulk` or flow; 0 where it was added alone. */
+  readonly index: number
+  readonly kind: 'add' | 'addBulk' | 'parent' | 'child' | 'scheduler'
+  readonly runs: readonly Run[]
+  readonly stored: StoredJob | undefined
+  /** Operations on this job alone. */
+  readonly touches: readonly Done[]
+  readonly resources: readonly string[]
+}
+
+type With<Each, Kind> = Each extends { readonly do: unknown }
+  ? Kind extends Each['do']
+    ? Each
+    : never
+  : never
+type Of<Kind extends Action['do']> = Done & { readonly operation: With<Done['operation'], Kind> }
+
+export class Knowledge {
+  readonly history: History
+  readonly jobs: readonly Known[]
+  readonly byUid: ReadonlyMap<string, Known>
+  /** By their start. */
+  readonly runs: readonly Run[]
+  /** What a machine that stands still may add to the time that anything takes. */
+  readonly graceMs: number
+  /** Whether something broke: a connection, a process, a server, a clock. */
+  readonly isFaulty: boolean
+  /** Ids that some job took for itself, or that begin again: they name no instance. */
+  readonly reusesIds: boolean
+
+  constructor(history: History) {
+    this.history = history
+    this.graceMs = 60 + 2 * history.lagMs
+    this.runs = [...history.runs.values()].sort((a, b) => a.at - b.at)
+    const adds = history.done.flatMap((add) => addedBy(add).map((each) => ({ ...each, add })))
+    // An add that BullMQ deduplicated names the job that was there.
+    const isSame = (one: string, other: string): boolean =>
+      one === other || (history.ids.has(one) && history.ids.get(one) === history.ids.get(other))
+    const stored = new Map(history.final?.jobs.map((job) => [job.uid, job]))
+    this.jobs = adds.map(({ plan, index, kind, add }) => {
+      const { uid } = plan.data
+      return {
+        ...{ plan, uid, add, index, kind },
+        runs: this.runs.filter((run) => run.uid === uid),
+        stored: stored.get(uid),
+        touches: history.done.filter(
+          ({ operation }) =>
+            'uid' in operation && operation.do !== 'look' && isSame(operation.uid, uid),
+        ),
+        resources: plan.data.resources.map((name) => history.prefix + name),
+      }
+    })
+    this.byUid = new Map(this.jobs.map((job) => [job.uid, job]))
+    this.isFaulty =
+      this.all('kill', 'cut', 'cutProducer', 'restartQueue').length > 0 ||
+      this.all('stepClock').length > 0
+    this.reusesIds =
+      this.all('obliterate').length > 0 ||
+      this.jobs.some(({ plan }) => plan.opts.jobId !== undefined)
+  }
+
+  /** Operations of these kinds that were called. */
+  all<Kind extends Action['do']>(...kinds: readonly Kind[]): readonly Of<Kind>[] {
+    return this.history.done.filter((done): done is Of<Kind> =>
+      (kinds as readonly string[]).includes(done.operation.do),
+    )
+  }
+
+  /** When a worker was given the job of a run. */
+  givenAt(run: Run): number {
+    let at = run.at
+    for (const event of this.history.seen) {
+      if (event.kind !== 'active' || event.id !== run.id || event.worker !== run.worker) continue
+      if (event.at <= run.at) at = event.at
+    }
+    return at
+  }
+
+  /** A run that may have been lost, or that may have been followed by another one. */
+  isLost(run: Run): boolean {
+    const { ended, killedAt, stopped, id } = run
+    if (ended === undefined || killedAt !== undefined) return true
+    if (stopped !== undefined && !stopped.reason.startsWith('JobCancelledError')) return true
+    return this.history.seen.some(
+      (event) =>
+        (event.kind === 'leaseLost' || event.kind === 'lockLost' || event.kind === 'stalled') &&
+        event.id === id,
+    )
+  }
+
+  /** When a run held its resources no longer, as it could know. */
+  endOf(run: Run): number {
+    const { ended, killedAt, stopped, trustedUntil } = run
+    const trust = ended?.trustedUntil ?? (killedAt === undefined ? trustedUntil : Infinity)
+    // A worker that stops leaves behind what does not listen, and says so.
+    const left = stopped?.reason.startsWith('ShutdownError') === true ? stopped.at : Infinity
+    return Math.min(ended?.at ?? killedAt ?? Infinity, trust, left)
+  }
+
+  instance(run: Run): string {
+    return instanceOf(run)
+  }
+
+  /** Slots of a resource that may have been in force between two times. */
+  slotsBetween(resource: string, from: number, to: number): number {
+    const { settings } = this.history.plan
+    const isFirst = resource === `${this.history.prefix}r0`
+    const base = settings.slotsByJob && !isFirst ? 1 : settings.slots
+    if (settings.order === 'relaxed') return base // It has no lines, and limits are of lines.
+    let now = base
+    let most = 0
+    for (const { operation, at, endedAt = Infinity } of this.all(
+      'setSlots',
+      'resetSlots',
+      'obliterate',
+    )) {
+      if ('resource' in operation && this.history.prefix + operation.resource !== resource) continue
+      if (at > to) break
+      const set = operation.do === 'setSlots' ? operation.slots : base
+      if (endedAt >= from) most = Math.max(most, now)
+      now = endedAt > from ? Math.max(now, set) : set
+    }
+    return Math.max(most, now)
+  }
+
+  hasOneSlot(resource: string): boolean {
+    return this.slotsBetween(resource, -Infinity, Infinity) === 1 && !this.setsSlots(resource)
+  }
+
+  setsSlots(resource: string): boolean {
+    return this.all('setSlots').some(
+      ({ operation }) => this.history.prefix + operation.resource === resource,
+    )
+  }
+}
+
+function addedBy({
+  operation,
+}: Done): readonly { plan: JobPlan; index: number; kind: Known['kind'] }[] {
+  switch (operation.do) {
+    case 'add':
+      return [{ plan: operation.job, index: 0, kind: 'add' }]
+    case 'addBulk':
+      return operation.jobs.map((plan, index) => ({ plan, index, kind: 'addBulk' }))
+    case 'flow':
+      return [
+        { plan: operation.parent, index: 0, kind: 'parent' },
+        ...operation.children.map((plan, index) => ({ plan, index, kind: 'child' as const })),
+      ]
+    case 'scheduler':
+      return [{ plan: operation.job, index: 0, kind: 'scheduler' }]
+    default:
+      return []
+  }
+}

@@ -1,0 +1,725 @@
+/** What must hold of every episode. A rule returns what is wrong, in words. */
+import { Knowledge, type Known } from './known.ts'
+import type { History, Run } from './history.ts'
+
+export interface Violation {
+  readonly rule: string
+  readonly detail: string
+  /** On the clock of the history, if it has a time. */
+  readonly at?: number
+}
+
+type Found = readonly Omit<Violation, 'rule'>[]
+type Rule = (knowledge: Knowledge) => Found
+
+export function judge(history: History): readonly Violation[] {
+  const knowledge = new Knowledge(history)
+  return Object.entries(RULES).flatMap(([rule, find]) =>
+    find(knowledge).map((found) => ({ rule, ...found })),
+  )
+}
+
+export const RULES: Readonly<Record<string, Rule>> = {
+  'one at a time': oneAtATime,
+  'tokens increase': tokensIncrease,
+  'order of a line': orderOfALine,
+  'a paused line starts nothing': pausedLines,
+  'a paused queue starts nothing': pausedQueue,
+  'a worker that drains starts nothing': drains,
+  'a line that is held starts nothing': heldLines,
+  'every call answers': answers,
+  'calls answer the truth': truth,
+  'a refused job is not there': refused,
+  'a removed job does not run': removed,
+  'a cancelled job does not run': cancelled,
+  'no job is lost': lost,
+  'jobs end as they must': endings,
+  'attempts count failures': attempts,
+  'results are of the job': results,
+  'computed once': computedOnce,
+  'steps run once': stepsOnce,
+  'steps are of the job': stepsOfTheJob,
+  'a rate holds': rates,
+  'a scheduler adds one at a time': schedulers,
+  'counts are right': counts,
+  'nothing is stuck': stuck,
+  'nothing is left': left,
+  'no lease is lost': leases,
+  'no error without a cause': errors,
+}
+
+/** A run, or all runs of one batch. */
+interface Span {
+  readonly what: string
+  readonly from: number
+  readonly given: number
+  readonly to: number
+  readonly token: number
+  readonly trustedAtStart: boolean
+  readonly batch: string | undefined
+}
+
+function spansOn(resource: string, knowledge: Knowledge): readonly Span[] {
+  const spans = new Map<string, Span>()
+  for (const run of knowledge.runs) {
+    if (!run.resources.includes(resource)) continue
+    const to = knowledge.endOf(run)
+    const key = run.batch ?? run.run
+    const before = spans.get(key)
+    spans.set(key, {
+      what: before === undefined ? nameOf(run) : `${before.what}, ${nameOf(run)}`,
+      from: before?.from ?? run.at,
+      given: before?.given ?? knowledge.givenAt(run),
+      to: Math.max(to, before?.to ?? 0),
+      token: run.fencingToken,
+      trustedAtStart: run.trustedUntil > run.at,
+      batch: run.batch,
+    })
+  }
+  for (const held of knowledge.history.held) {
+    if (!held.resources.includes(resource)) continue
+    spans.set(`held ${held.at}`, {
+      what: 'a lease outside of jobs',
+      ...{ from: held.at, given: held.at, to: Math.min(held.until, held.trustedUntil) },
+      ...{ token: held.fencingToken, trustedAtStart: true, batch: undefined },
+    })
+  }
+  return [...spans.values()].sort((a, b) => a.from - b.from)
+}
+
+function resourcesIn({ history, runs }: Knowledge): readonly string[] {
+  return [...new Set([...runs, ...history.held].flatMap((each) => [...each.resources]))].sort()
+}
+
+function oneAtATime(knowledge: Knowledge): Found {
+  return resourcesIn(knowledge).flatMap((resource) => {
+    const spans = spansOn(resource, knowledge)
+    return spans.flatMap((span) => {
+      const others = spans.filter(
+        (other) => other !== span && other.from <= span.from && other.to > span.from,
+      )
+      const slots = knowledge.slotsBetween(resource, span.given - knowledge.graceMs, span.from)
+      if (others.length < slots) return []
+      const names = others.map(({ what, to }) => `${what} (until ${to.toFixed(1)})`).join('; ')
+      const detail = `${span.what} began on ${resource} beside ${names}; it has ${slots} slots`
+      return [{ at: span.from, detail }]
+    })
+  })
+}
+
+function tokensIncrease(knowledge: Knowledge): Found {
+  return resourcesIn(knowledge).flatMap((resource) => {
+    if (!knowledge.hasOneSlot(resource)) return []
+    const spans = spansOn(resource, knowledge).filter((span) => span.trustedAtStart)
+    return spans.flatMap((span, index) => {
+      const before = spans[index - 1]
+      if (before === undefined || before.token < span.token) return []
+      const detail = `${span.what} has ${span.token} on ${resource}, and ${before.what} before it ${before.token}`
+      return [{ at: span.from, detail }]
+    })
+  })
+}
+
+/** Whether a job takes its places when it is added. */
+function joinsAtOnce({ plan, add, kind }: Known): boolean {
+  const { delay, deduplication, jobId } = plan.opts
+  if (kind !== 'add' && kind !== 'addBulk') return false
+  if ('by' in add.operation && add.operation.by === 'plain') return false
+  if (add.error !== undefined || add.endedAt === undefined) return false
+  return delay === undefined && deduplication === undefined && jobId === undefined
+}
+
+/** Jobs that joined their lines when they were added, and were left alone since. */
+function plainJoins({ jobs, history }: Knowledge): readonly Known[] {
+  const { order, within } = history.plan.settings
+  if (order !== 'strict') return []
+  return jobs.filter(
+    (job) =>
+      joinsAtOnce(job) &&
+      job.touches.length === 0 &&
+      !(within === 'priority' && job.plan.opts.lifo === true),
+  )
+}
+
+function orderOfALine(knowledge: Knowledge): Found {
+  const { history } = knowledge
+  const { within, batch } = history.plan.settings
+  if (knowledge.all('leaveLines', 'cancelHere').length > 0) return []
+  const joins = plainJoins(knowledge)
+  const found: { at: number; detail: string }[] = []
+  for (const first of joins) {
+    if (
+      first.runs.length === 0 ||
+      first.runs.some((run) => knowledge.isLost(run) && run.killedAt === undefined)
+    )
+      continue
+    for (const second of joins) {
+      const [start] = second.runs
+      if (start === undefined || !isBefore(first, second)) continue
+      const shared = first.resources.find(
+        (name) => second.resources.includes(name) && knowledge.hasOneSlot(name),
+      )
+      if (shared === undefined) continue
+      const { priority: one = 0 } = first.plan.opts
+      const { priority: other = 0 } = second.plan.opts
+      if (within === 'priority' && one !== other) continue
+      const ends =
+        batch === undefined
+          ? Math.max(...first.runs.map((run) => knowledge.endOf(run)))
+          : (first.runs[0] as Run).at
+      if (start.at >= ends) continue
+      const detail = `${nameOf(start)} began on ${shared} before ${first.uid}, which joined first, had ended (${ends.toFixed(1)})`
+      found.push({ at: start.at, detail })
+    }
+  }
+  return found
+}
+
+function isBefore(one: Known, other: Known): boolean {
+  if (one.add === other.add) return one.index < other.index
+  return (one.add.endedAt ?? Infinity) < other.add.at
+}
+
+/** Runs that were given to a worker in a time. */
+function givenIn(knowledge: Knowledge, from: number, to: number): readonly Run[] {
+  return knowledge.runs.filter((run) => {
+    if (run.at < from) return false
+    const at = knowledge.givenAt(run)
+    return at > from && at < to
+  })
+}
+
+function pausedLines(knowledge: Knowledge): Found {
+  const { history, graceMs } = knowledge
+  if (history.plan.settings.order !== 'strict') return []
+  return knowledge.all('pauseLine').flatMap(({ operation, at, endedAt, error }) => {
+    if (endedAt === undefined || error !== undefined) return []
+    const resource = history.prefix + operation.resource
+    const others = knowledge
+      .all('pauseLine', 'resumeLine', 'obliterate')
+      .filter(
+        (other) =>
+          (other.endedAt ?? Infinity) > at &&
+          other.operation !== operation &&
+          (!('resource' in other.operation) || other.operation.resource === operation.resource),
+      )
+    const until = Math.min(
+      operation.forMs === undefined ? Infinity : at + operation.forMs,
+      history.settlingAt,
+      ...others.map((other) => other.at),
+    )
+    const runs = givenIn(knowledge, endedAt + graceMs, until)
+    return runs
+      .filter((run) => run.resources.includes(resource))
+      .map((run) => ({
+        at: run.at,
+        detail: `${nameOf(run)} began on ${resource}, paused since ${endedAt.toFixed(1)}`,
+      }))
+  })
+}
+
+function pausedQueue(knowledge: Knowledge): Found {
+  const { history, graceMs } = knowledge
+  return knowledge.all('pauseQueue').flatMap(({ operation, at, endedAt, error }) => {
+    if (endedAt === undefined || error !== undefined) return []
+    const others = knowledge
+      .all('pauseQueue', 'resumeQueue', 'census', 'obliterate')
+      .filter((other) => (other.endedAt ?? Infinity) > at && other.operation !== operation)
+    const until = Math.min(history.settlingAt, ...others.map((other) => other.at))
+    return givenIn(knowledge, endedAt + graceMs, until).map((run) => ({
+      at: run.at,
+      detail: `${nameOf(run)} began in a queue that was paused at ${endedAt.toFixed(1)}`,
+    }))
+  })
+}
+
+function drains(knowledge: Knowledge): Found {
+  const { runs, graceMs } = knowledge
+  return knowledge.all('drainWorker').flatMap(({ at, endedAt, answer, operation }) => {
+    const late = runs.filter(
+      (run) => run.worker === answer && knowledge.givenAt(run) > at + graceMs,
+    )
+    const found = late.map((run) => ({
+      at: run.at,
+      detail: `${nameOf(run)} began ${(run.at - at).toFixed(1)} ms after its worker began to drain`,
+    }))
+    const limit = at + operation.timeoutMs + 5_000 + graceMs
+    if (endedAt === undefined || endedAt < limit) return found
+    const took = (endedAt - at).toFixed(0)
+    return [...found, { at, detail: `drain with ${operation.timeoutMs} ms took ${took} ms` }]
+  })
+}
+
+function heldLines(knowledge: Knowledge): Found {
+  const { history, graceMs, jobs } = knowledge
+  const { order, onFailure, batch } = history.plan.settings
+  if (order !== 'strict' || onFailure !== 'block' || batch !== undefined) return []
+  if (knowledge.isFaulty || knowledge.all('leaveLines').length > 0) return []
+  const enders = knowledge.all('settle', 'obliterate', 'clean', 'drainQueue', 'cancelLine')
+  return jobs.flatMap(({ uid, plan, runs, touches, resources, kind }) => {
+    if (kind === 'scheduler' || kind === 'child') return []
+    const last = runs.at(-1)
+    if (last?.ended?.outcome !== 'failed' || knowledge.isLost(last)) return []
+    const { attempts: most = 1 } = plan.opts
+    if (!last.ended.error?.includes('planned failure')) return []
+    if (last.attempt + 1 < most && plan.data.work.isFinal !== true) return []
+    const from = last.ended.at
+    const until = Math.min(
+      history.settlingAt,
+      ...[...touches, ...enders]
+        .filter((done) => (done.endedAt ?? Infinity) > from)
+        .map(({ at }) => at),
+    )
+    return resources.flatMap((resource) => {
+      if (!knowledge.hasOneSlot(resource)) return []
+      return givenIn(knowledge, from + graceMs, until)
+        .filter((run) => run.resources.includes(resource))
+        .map((run) => ({
+          at: run.at,
+          detail: `${nameOf(run)} began on ${resource}, held since ${uid} failed at ${from.toFixed(1)}`,
+        }))
+    })
+  })
+}
+
+function answers({ history }: Knowledge): Found {
+  return history.done
+    .filter(({ endedAt }) => endedAt === undefined)
+    .map(({ operation, index, at }) => ({
+      at,
+      detail: `${operation.do} (${index}) never answered`,
+    }))
+}
+
+/** Errors that a call may have, by a part of their text. */
+const MAY_SAY: Readonly<Record<string, RegExp>> = {
+  add: /LineFullError/,
+  addBulk: /LineFullError/,
+  // BullMQ's own: of deduplication in flows, and of a transaction after `SCRIPT FLUSH`.
+  flow: /Deduplication|NOSCRIPT/,
+  remove: /locked|could not be removed|belongs to a job scheduler/i,
+  retry: /not in the failed state|Missing key|is not in|belongs to/i,
+  promote: /not in the delayed state|Missing key|is not in/i,
+  changePriority: /Missing key/i,
+  changeDelay: /not in the delayed state|Missing key/i,
+  updateData: /Missing key/i,
+  hold: /ResourceTakenError|SplitVoteError/,
+  obliterate: /./,
+  cancel: /scheduler/i,
+  cancelLine: /scheduler/i,
+}
+
+function truth(knowledge: Knowledge): Found {
+  if (knowledge.isFaulty) return []
+  return knowledge.history.done
+    .filter(
+      ({ error, operation }) =>
+        error !== undefined && !(MAY_SAY[operation.do]?.test(error) ?? false),
+    )
+    .map(({ operation, index, at, error = '' }) => ({
+      at,
+      detail: `${operation.do} (${index}) failed: ${error}`,
+    }))
+}
+
+function refused({ jobs }: Knowledge): Found {
+  return jobs.flatMap(({ add, uid, runs, stored, kind }) => {
+    if (kind !== 'add' || add.error?.includes('LineFullError') !== true) return []
+    if (runs.length === 0 && stored === undefined) return []
+    return [{ at: add.at, detail: `${uid} was refused, and is there` }]
+  })
+}
+
+function removed(knowledge: Knowledge): Found {
+  const { graceMs, byUid, reusesIds } = knowledge
+  return knowledge.all('remove').flatMap(({ operation, endedAt = Infinity, answer }) => {
+    const job = byUid.get(operation.uid)
+    if (job === undefined || answer !== 'done' || reusesIds || job.kind === 'scheduler') return []
+    if (job.plan.opts.deduplication !== undefined) return []
+    const found = job.runs
+      .filter((run) => run.at > endedAt + graceMs)
+      .map((run) => ({ at: run.at, detail: `${nameOf(run)} began after it was removed` }))
+    if (job.stored === undefined) return found
+    return [...found, { at: endedAt, detail: `${operation.uid} is there after it was removed` }]
+  })
+}
+
+interface CancelAnswer {
+  readonly jobId: string
+  readonly outcome: string
+}
+
+function cancelled(knowledge: Knowledge): Found {
+  const { history, graceMs, reusesIds, jobs } = knowledge
+  if (reusesIds) return []
+  const calls = knowledge.all('cancel', 'cancelLine')
+  return calls.flatMap(({ at, endedAt = Infinity, answer, operation }) => {
+    const outcomes = Array.isArray(answer) ? (answer as readonly CancelAnswer[]) : []
+    return outcomes.flatMap(({ jobId, outcome }) => {
+      const uid = [...history.ids].find(([, id]) => id === jobId)?.[0]
+      const job = jobs.find((each) => each.uid === uid)
+      if (job === undefined || job.kind === 'scheduler') return []
+      if (job.plan.opts.deduplication !== undefined) return []
+      const retried = job.touches.some(
+        (touch) => touch.operation.do === 'retry' && (touch.endedAt ?? Infinity) > at,
+      )
+      const found: { at: number; detail: string }[] = []
+      const say = (what: string): void => {
+        const detail = `${job.uid}: ${operation.do} said ${outcome} at ${endedAt.toFixed(1)}, but ${what}`
+        found.push({ at: endedAt, detail })
+      }
+      const later = job.runs.filter((run) => run.at > endedAt + graceMs)
+      const isOver = outcome === 'failed' || outcome === 'stopped'
+      if (isOver && !retried && later.length > 0)
+        say(`it ran at ${(later[0] as Run).at.toFixed(1)}`)
+      const { stored } = job
+      if (isOver && !retried && stored !== undefined && stored.state !== 'failed') {
+        say(`it is ${stored.state}`)
+      }
+      if (outcome === 'missing' && stored !== undefined && (job.add.endedAt ?? Infinity) < at) {
+        say(`it is ${stored.state}`)
+      }
+      if (outcome === 'completed' && stored !== undefined && stored.state !== 'completed') {
+        say(`it is ${stored.state}`)
+      }
+      return found
+    })
+  })
+}
+
+/** A job that is not there any more, and why that may be. */
+function lost(knowledge: Knowledge): Found {
+  const { history, jobs } = knowledge
+  const { settings } = history.plan
+  const removers = knowledge.all('drainQueue', 'clean', 'obliterate')
+  return jobs.flatMap(({ uid, plan, add, kind, stored, touches, runs }) => {
+    if (stored !== undefined || add.error !== undefined || add.endedAt === undefined) return []
+    const { opts } = plan
+    if (kind === 'scheduler' || kind === 'child' || kind === 'parent') return []
+    if (opts.jobId !== undefined || opts.deduplication !== undefined) return []
+    if (knowledge.reusesIds || settings.whenFull !== 'refuse') return []
+    const end = runs.at(-1)?.ended?.outcome
+    const hasEnded = end !== undefined || settings.dedupe !== undefined || knowledge.isFaulty
+    if (settings.removeOnComplete !== undefined && (end === 'done' || hasEnded)) return []
+    const mayFailUnrun = settings.maxWaitMs !== undefined || knowledge.all('cancelLine').length > 0
+    if (settings.removeOnFail !== undefined && (end === 'failed' || mayFailUnrun)) return []
+    const mayBeCancelled = touches.some(({ operation }) => operation.do === 'cancel')
+    if (settings.removeOnFail !== undefined && mayBeCancelled) return []
+    const wasRemoved =
+      touches.some(({ operation }) => operation.do === 'remove') ||
+      removers.some(({ endedAt = Infinity }) => endedAt > add.at)
+    return wasRemoved ? [] : [{ at: add.at, detail: `${uid} was added, and is gone` }]
+  })
+}
+
+function endings(knowledge: Knowledge): Found {
+  const { history, jobs } = knowledge
+  const { settings } = history.plan
+  return jobs.flatMap(({ uid, plan, stored, runs, touches, add, kind }) => {
+    if (stored === undefined || kind === 'scheduler') return []
+    const say = (what: string): Found => [{ at: add.at, detail: `${uid} ${what}` }]
+    const { work } = plan.data
+    const { attempts: most = 1 } = plan.opts
+    const isLost = runs.some((run) => knowledge.isLost(run))
+    if (stored.state === 'completed') {
+      const ran = runs.some((run) => run.ended?.outcome === 'done')
+      if (ran || settings.dedupe !== undefined || knowledge.isFaulty) return []
+      return say('completed, and no run of it did')
+    }
+    if (stored.state !== 'failed') return []
+    const { failedReason = '' } = stored
+    if (failedReason === 'planned failure') {
+      if (work.fails >= most || work.isFinal === true || isLost) return []
+      if (touches.some(({ operation }) => operation.do === 'retry')) return []
+      return say(`failed for good with ${work.fails} failures of ${most} attempts`)
+    }
+    if (failedReason.includes('cancelled')) return cancelledFor(knowledge, touches, say)
+    if (failedReason.includes('waited')) {
+      return settings.maxWaitMs === undefined ? say(`failed: ${failedReason}`) : []
+    }
+    if (/child .* failed|pending dependencies/i.test(failedReason)) return []
+    if (isLost || knowledge.isFaulty) return []
+    return say(`failed: ${failedReason}`)
+  })
+}
+
+function cancelledFor(
+  knowledge: Knowledge,
+  touches: Known['touches'],
+  say: (what: string) => Found,
+): Found {
+  const cancels = [
+    ...touches.filter(({ operation }) => /^cancel/.test(operation.do)),
+    ...knowledge.all('cancelLine'),
+  ]
+  if (cancels.length === 0) return knowledge.reusesIds ? [] : say('is cancelled, and nobody did it')
+  const retries = touches.filter(
+    ({ operation, answer }) => operation.do === 'retry' && answer === 'done',
+  )
+  const lastRetry = Math.max(-Infinity, ...retries.map(({ at }) => at))
+  const lastCancel = Math.max(...cancels.map(({ endedAt = Infinity }) => endedAt))
+  if (lastRetry < lastCancel + knowledge.graceMs) return []
+  return say('was retried, and was cancelled by a request from before that')
+}
+
+function attempts(knowledge: Knowledge): Found {
+  if (knowledge.isFaulty) return []
+  const { settings } = knowledge.history.plan
+  return knowledge.jobs.flatMap(({ uid, plan, stored, runs, touches, add, kind }) => {
+    if (stored?.state !== 'completed' || kind === 'scheduler') return []
+    if (touches.some(({ operation }) => /retry|cancel/.test(operation.do))) return []
+    if (settings.dedupe !== undefined || runs.some((run) => knowledge.isLost(run))) return []
+    const expected = plan.data.work.fails + 1
+    if (stored.attemptsMade === expected) return []
+    const detail = `${uid} has ${stored.attemptsMade} attempts, expected ${expected}`
+    return [{ at: add.at, detail }]
+  })
+}
+
+interface ResultValue {
+  readonly uid: string
+  readonly instance: string
+  readonly run: string
+}
+
+function isResult(value: unknown): value is ResultValue {
+  return typeof value === 'object' && value !== null && 'instance' in value
+}
+
+function results(knowledge: Knowledge): Found {
+  const { history, byUid } = knowledge
+  const { dedupe } = history.plan.settings
+  return (history.final?.jobs ?? []).flatMap(({ id, uid, timestamp, state, returnvalue }) => {
+    if (state !== 'completed' || byUid.get(uid)?.kind === 'scheduler') return []
+    const at = byUid.get(uid)?.add.at ?? 0
+    const own = `${uid}/${id}/${timestamp}`
+    if (!isResult(returnvalue)) return [{ at, detail: `${uid} has ${JSON.stringify(returnvalue)}` }]
+    if (returnvalue.instance === own) return []
+    const detail = `${uid} (${own}) has the result of ${returnvalue.instance}`
+    if (dedupe === undefined) return [{ at, detail }]
+    const mine = byUid.get(uid)
+    const other = byUid.get(returnvalue.uid)
+    const of = (job: Known | undefined): string | undefined =>
+      dedupe.byKey ? job?.plan.data.key : job?.resources.toSorted().join()
+    if (of(mine) !== of(other)) return [{ at, detail: `${detail}, of another key` }]
+    if (!dedupe.fresh || mine === undefined) return []
+    const computed = history.runs.get(returnvalue.run)
+    const addedAt = mine.add.at
+    if (computed === undefined || addedAt <= computed.at) return []
+    return [{ at, detail: `${detail}, which began before it was added` }]
+  })
+}
+
+function computedOnce(knowledge: Knowledge): Found {
+  const { history, runs, byUid, graceMs } = knowledge
+  const { dedupe } = history.plan.settings
+  if (dedupe === undefined || knowledge.all('obliterate').length > 0) return []
+  const keyOf = (run: Run): string => (dedupe.byKey ? run.key : run.resources.toSorted().join())
+  const done = runs.filter((run) => run.ended?.outcome === 'done' && !knowledge.isLost(run))
+  return runs.flatMap((run) => {
+    // A job that takes its place later may not know that it was added before.
+    const job = byUid.get(run.uid)
+    const joined = job !== undefined && joinsAtOnce(job)
+    const addedAt = joined ? (job.add.endedAt ?? Infinity) : Infinity
+    const first = done.find(
+      (other) =>
+        other !== run &&
+        keyOf(other) === keyOf(run) &&
+        (other.ended?.at ?? Infinity) + graceMs < run.at &&
+        !(dedupe.fresh && addedAt > knowledge.givenAt(other)),
+    )
+    if (first === undefined) return []
+    const detail = `${nameOf(run)} computed what ${nameOf(first)} had computed until ${first.ended?.at.toFixed(1)}`
+    return [{ at: run.at, detail }]
+  })
+}
+
+function stepsOnce(knowledge: Knowledge): Found {
+  const { history, runs } = knowledge
+  if (!history.plan.settings.checkpoints || knowledge.all('obliterate').length > 0) return []
+  const kept = new Map<string, Run>()
+  const found: { at: number; detail: string }[] = []
+  for (const run of runs) {
+    for (const { step, at, value } of run.steps) {
+      const key = `${knowledge.instance(run)} ${step}`
+      const before = kept.get(key)
+      if (before !== undefined && !Number.isNaN(at)) {
+        found.push({ at, detail: `${nameOf(run)} ran ${step}, which ${before.run} had completed` })
+      }
+      if (value !== undefined && before === undefined) kept.set(key, run)
+    }
+  }
+  return found
+}
+
+function stepsOfTheJob(knowledge: Knowledge): Found {
+  return knowledge.runs.flatMap((run) =>
+    run.steps.flatMap(({ step, value }) => {
+      if (value === undefined || value === knowledge.instance(run)) return []
+      return [{ at: run.at, detail: `${nameOf(run)} was given ${step} of ${value}` }]
+    }),
+  )
+}
+
+function rates(knowledge: Knowledge): Found {
+  const { history, graceMs, runs } = knowledge
+  const { settings } = history.plan
+  if (settings.order !== 'strict' || knowledge.isFaulty) return []
+  const tooMany = (
+    resource: string,
+    { limit, perMs, burst }: { limit: number; perMs: number; burst: number },
+    from: number,
+    to: number,
+  ): Found => {
+    const starts = runs
+      .filter((run) => run.resources.includes(resource))
+      .map((run) => knowledge.givenAt(run))
+      .filter((at) => at > from && at < to)
+      .sort((a, b) => a - b)
+    return starts.flatMap((at, index) => {
+      const first = starts.findIndex(
+        (earlier, since) =>
+          since <= index &&
+          index - since + 1 > burst + ((at - earlier + graceMs) * limit) / perMs + 1e-6,
+      )
+      if (first === -1) return []
+      const took = (at - (starts[first] ?? 0)).toFixed(1)
+      const detail = `${index - first + 1} starts on ${resource} in ${took} ms, with ${limit} in ${perMs} ms, burst ${burst}`
+      return [{ at, detail }]
+    })
+  }
+  const changes = knowledge.all('setRate', 'resetRate', 'obliterate')
+  const isChanged = (resource: string): boolean =>
+    changes.some(
+      ({ operation }) =>
+        !('resource' in operation) || history.prefix + operation.resource === resource,
+    )
+  const isPlain = knowledge.jobs.some(({ add, kind }) =>
+    kind !== 'add' && kind !== 'addBulk'
+      ? true
+      : 'by' in add.operation && add.operation.by === 'plain',
+  )
+  const { rate } = settings
+  const byJob =
+    rate === undefined || isPlain || knowledge.all('leaveLines').length > 0
+      ? []
+      : resourcesIn(knowledge)
+          .filter((resource) => !isChanged(resource))
+          .flatMap((resource) => tooMany(resource, rate, -Infinity, Infinity))
+  const set = knowledge.all('setRate').flatMap(({ operation, at, endedAt }) => {
+    if (endedAt === undefined) return []
+    const next = changes.filter(
+      (other) =>
+        other.operation !== operation &&
+        (other.endedAt ?? Infinity) > at &&
+        (!('resource' in other.operation) || other.operation.resource === operation.resource),
+    )
+    const until = Math.min(history.settlingAt, ...next.map((other) => other.at))
+    return tooMany(history.prefix + operation.resource, operation, endedAt + graceMs, until)
+  })
+  return [...byJob, ...set]
+}
+
+function schedulers(knowledge: Knowledge): Found {
+  const { history } = knowledge
+  const ids = new Set(knowledge.all('scheduler').map(({ operation }) => operation.id))
+  return history.censuses.flatMap(({ jobs, at }) =>
+    [...ids].flatMap((id) => {
+      const open = jobs.filter(
+        (job) => job.id.startsWith(`repeat:${id}:`) && !/completed|failed/.test(job.state),
+      )
+      if (open.length <= 3) return []
+      return [{ at, detail: `scheduler ${id} has ${open.length} unfinished jobs` }]
+    }),
+  )
+}
+
+function counts({ history }: Knowledge): Found {
+  const all = [...history.censuses, ...(history.final === undefined ? [] : [history.final])]
+  return all.flatMap(({ at, isQuiet, counts: told, jobs, listed }) => {
+    if (isQuiet && told['active'] !== 0) return []
+    const found: { at: number; detail: string }[] = []
+    for (const [id, times] of listed) {
+      if (times > 1) found.push({ at, detail: `job ${id} is in ${times} lists` })
+    }
+    // What moves by itself while it is counted: a delay that ends.
+    if (isQuiet) return found
+    for (const [state, count] of Object.entries(told)) {
+      const has = jobs.filter((job) => job.state === state).length
+      if (has !== count) found.push({ at, detail: `${state}: ${count} counted, ${has} listed` })
+    }
+    return found
+  })
+}
+
+const SETTLES_IN_MS = 4_000
+const RECOVERS_IN_MS = 9_000
+
+function stuck(knowledge: Knowledge): Found {
+  const { history, isFaulty, graceMs } = knowledge
+  const { settledAt, settlingAt, unsettled } = history
+  if (unsettled.length > 0) {
+    return unsettled.map((job) => ({ at: settledAt, detail: job }))
+  }
+  const tookMs = settledAt - settlingAt
+  const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
+  const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs
+  if (tookMs <= limitMs) return []
+  return [
+    { at: settledAt, detail: `all jobs had ended ${tookMs.toFixed(0)} ms after all was put right` },
+  ]
+}
+
+function left({ history }: Knowledge): Found {
+  const { lines, leases: held, leftAfterObliterate, unsettled, settledAt: at } = history
+  return [
+    ...(unsettled.length > 0 ? [] : lines.map((line) => ({ at, detail: `in ${line}` }))),
+    ...held.map((key) => ({ at, detail: `the lease ${key}` })),
+    ...leftAfterObliterate.map((key) => ({ at, detail: `after obliterate: ${key}` })),
+  ]
+}
+
+const LEASE_LAG_MS = 250
+
+function leases(knowledge: Knowledge): Found {
+  const { history, isFaulty } = knowledge
+  if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
+  const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
+  const lostLocks = history.seen.flatMap((event) =>
+    event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') ? event.run : [],
+  )
+  const isObliterated = knowledge.all('obliterate').length > 0
+  const found = isObliterated
+    ? []
+    : lostLocks.map((run) => ({ detail: `the BullMQ lock of ${run}` }))
+  const lostLeases = history.seen.flatMap((event) =>
+    event.kind === 'leaseLost' && !forced.includes(event.worker)
+      ? [{ at: event.at, detail: `that of job ${event.id} on ${event.worker}` }]
+      : [],
+  )
+  return [...found, ...lostLeases]
+}
+
+function errors(knowledge: Knowledge): Found {
+  const { history, isFaulty } = knowledge
+  const uncaught = history.uncaught.map((detail) => ({ detail: `uncaught: ${detail}` }))
+  if (isFaulty) return uncaught
+  const isObliterated = knowledge.all('obliterate').length > 0 || history.lagMs > LEASE_LAG_MS
+  const isExpected = (message: string): boolean =>
+    EXPECTED_ERRORS.test(message) || (isObliterated && OBLITERATED.test(message))
+  const seen = history.seen.flatMap((event) =>
+    event.kind === 'error' && !isExpected(event.message)
+      ? [{ at: event.at, detail: `${event.worker}: ${event.message}` }]
+      : [],
+  )
+  return [...uncaught, ...seen]
+}
+
+/** Of a lock that could not be renewed, the job's signal tells, where the job runs. */
+const EXPECTED_ERRORS = /PlainWorkerError|could not renew lock/
+/** What BullMQ's worker says of a job that was obliterated, or whose lock ended, while it ran. */
+const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
+
+function nameOf(run: Run): string {
+  return `${run.uid} (run ${run.run}, attempt ${run.attempt + 1})`
+}
