@@ -28,6 +28,7 @@ import type { ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 import { finishOptions, workerOptions, type FinishOptions } from './bullmq/finish-options.ts'
 import { TurnGroup } from './turn-group.ts'
+import type { Join, LineVisit, LineVisits, Move, Turn } from './visit.ts'
 
 /** What a queue and its workers agree on. */
 export interface LineSettings {
@@ -40,6 +41,8 @@ export interface LineSettings {
   readonly onFailure: 'continue' | 'block'
   /** BullMQ writes it to the jobs that a worker of this name is given. */
   readonly workerName?: string | undefined
+  /** Of a worker. */
+  readonly visits?: LineVisits | undefined
   /** How a job that is added here stands in line, by its data; undefined for a worker. */
   readonly placement?: (data: unknown) => LinePlacement
   /** How many jobs a line has at most; undefined for any number. */
@@ -55,57 +58,6 @@ export interface LinePlacement {
   readonly slots: Slots | undefined
   readonly rate: Required<JobRate> | undefined
   readonly share: Share | undefined
-}
-
-/** Whether a fetched job may run. */
-export interface Turn {
-  /**
-   * `woken`: the job before it woke it in the trip that fetched it. `yes`: no job is
-   * ahead of it. `no`: the worker has to ask. `none`: it has no place yet.
-   */
-  readonly turn: 'woken' | 'yes' | 'no' | 'none'
-  /** Its resources as the queue's Redis has them (JSON); '' where it has none. */
-  readonly lines: string
-  /** What its line has used of its burst, in milliseconds of work. */
-  readonly usedMs: number
-  /** The slots of its resources, where they are set; undefined where the worker's own count. */
-  readonly slots: Slots | undefined
-  /** As the queue's Redis has it; '' where the job has none. */
-  readonly share: string
-  /** What its start has counted for its tenant already. */
-  readonly chargedMs: number
-}
-
-/** How a job's last trip moves its lines. */
-export interface Move {
-  readonly timestamp: number
-  /** As {@link Turn.lines}. */
-  readonly lines: string
-  /** Where the next job goes: before the jobs that wait, or behind them. */
-  readonly next: 'front' | 'back'
-  /** What its line has used of its burst then. It travels with the line's next job. */
-  readonly usedMs: number
-  /** Of the job, '' where it has none; and what to count for its tenant. */
-  readonly share: string
-  readonly chargeMs: number
-  /** The next job is left to other workers, if it is the only one that waits. */
-  readonly offers: boolean
-}
-
-/** The end of a job. */
-export interface Ending {
-  readonly move: Move
-  /** The trip is under way. */
-  sent(): void
-  /** The trip is back with the job that it fetched, if any. */
-  returned(jobId: string | undefined, turn: Turn | undefined): void
-}
-
-const ENDING: unique symbol = Symbol('how the last trip moves the lines of a job')
-
-interface EndingJob {
-  readonly id?: string
-  [ENDING]?: Ending | undefined
 }
 
 /** Which jobs of a line a batch takes behind its first one. */
@@ -144,51 +96,35 @@ type Cancelling = (
   args: readonly unknown[],
 ) => Promise<unknown>
 
-/** One of those that are sent together. */
-interface Sent {
-  readonly settle: (reply: unknown, sentAtMs: number) => void
-  readonly fail: (error: Error) => void
-}
-
 /** A job that ends in this turn of the event loop. */
-interface End extends Sent {
+interface End {
   readonly id: string
   readonly token: string
-  readonly move: Move | undefined
   readonly opts: FinishOptions
   /** What is not usual with it: see `lua/finish.lua`. */
   readonly more: Readonly<Record<string, unknown>>
   /** What it returned, or failed with. */
   readonly value: string
-  readonly ending: Ending | undefined
+  readonly visit: LineVisit | undefined
+  finishedOn: number
+  readonly resolve: (completed: Completed) => void
+  readonly reject: (error: unknown) => void
 }
 
 /** Of jobs that end together, as `lua/finish.lua` has them. */
 type Lists = Record<'ids' | 'tokens' | 'timestamps' | 'lines' | 'bursts' | 'more', unknown[]>
 
 /** A job that is added in this turn of the event loop. */
-interface Addition extends Sent {
+interface Addition {
   readonly script: ComposedScript
   /** BullMQ's keys and arguments. */
   readonly args: readonly unknown[]
   /** As `lua/add.lua` has it. */
   readonly job: Arguments
+  readonly resolve: (reply: unknown) => void
+  readonly reject: (error: unknown) => void
 }
 
-interface Join {
-  readonly earlier: Promise<unknown>
-  readonly done: () => void
-}
-
-/** A job of which nothing is known yet. */
-export const NO_TURN: Turn = {
-  turn: 'none',
-  lines: '',
-  usedMs: 0,
-  slots: undefined,
-  share: '',
-  chargedMs: 0,
-}
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
 const ITS_TURN = -100
@@ -213,24 +149,31 @@ const Backend: typeof RedisQueueBackend =
 export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
   readonly #scripts: LineScripts
-  readonly #turns = new Map<string, Turn>()
   /** What is sent in place of the last trip of a job that is cancelled here now. */
   readonly #cancelling = new Map<string, Cancelling>()
   readonly #defined = new Set<string>()
-  /** Jobs without a place take theirs in the order in which this worker was given them. */
-  readonly #joins = new Map<string, Join>()
+  /** Of the jobs that have to take their places. */
   #lastJoin: Promise<unknown> = Promise.resolve()
-  readonly #ends = new TurnGroup<End>(ENDS_TOGETHER, (ends) => {
-    this.#finish(ends)
+  readonly #ends = new TurnGroup<End>({
+    most: ENDS_TOGETHER,
+    send: (ends) => this.#finish(ends),
+    settle: (end, reply) => {
+      this.#ended(end, reply)
+    },
   })
-  readonly #additions = new TurnGroup<Addition>(ADDED_TOGETHER, (all) => {
-    this.#addAll(all)
+  readonly #additions = new TurnGroup<Addition>({
+    most: ADDED_TOGETHER,
+    send: (additions) => this.#addAll(additions),
+    settle: (addition, reply) => {
+      if (reply instanceof Error) addition.reject(reply)
+      else addition.resolve(reply)
+    },
   })
+  /** Jobs are added in their order: of one kind at a time. */
+  #addedBy: ComposedScript | undefined
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
-  /** Calls of several jobs that were sent, and are not settled. */
-  #underWay = 0
   /** Once it is connected: before anything is sent. */
   #ready: Client | undefined
 
@@ -294,18 +237,6 @@ export class LineBackend extends Backend implements LineRunner {
     return options?.host === undefined ? undefined : tlsMismatch(options)
   }
 
-  /** Says how the trip that ends `job` moves its lines. Without a word the job leaves them. */
-  ends(job: EndingJob, ending: Ending): void {
-    job[ENDING] = ending
-  }
-
-  /** Whether it is the turn of a job that was fetched. Known once. */
-  takeTurn(jobId: string): Turn {
-    const turn = this.#turns.get(jobId) ?? NO_TURN
-    this.#turns.delete(jobId)
-    return turn
-  }
-
   /** The next jobs that sleep behind the first job of a batch, locked with the same token. */
   async take(
     { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
@@ -322,22 +253,17 @@ export class LineBackend extends Backend implements LineRunner {
     return (found as unknown[][]).map((job) => bullmq.raw2NextJobData(job) as unknown as TakenJob)
   }
 
-  /** The job takes no place, or has sent for it: those behind it need not wait for it. */
-  joined(jobId: string): void {
-    this.#joins.get(jobId)?.done()
-    this.#joins.delete(jobId)
-  }
-
   /**
    * Takes the job's places, and parks it if others are ahead of it.
    * @returns `slots`: no job is ahead of it, and these slots are set; `late`: it has waited for
    * `maxWaitMs`.
    */
-  async park(
-    { id, timestamp }: { readonly id: string; readonly timestamp: number },
-    resources: readonly string[],
-    token: string | undefined,
-  ): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
+  async park({
+    job: { id = '', timestamp },
+    token,
+    resources,
+    join,
+  }: LineVisit): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
@@ -350,11 +276,11 @@ export class LineBackend extends Backend implements LineRunner {
       notBefore: now + HELD_AGAIN_MS,
     }
     const client = await this.#client()
-    const earlier = this.#joins.get(id)?.earlier
-    if (earlier !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, earlier)
+    if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
     const sent = this.#send(client, this.#scripts.park, args, ours)
-    this.joined(id)
-    const reply = this.#heard(await sent)
+    join?.done()
+    const reply = await sent
+    this.#heard(reply)
     if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsFrom(reply[1]) }
     if (reply === TOO_LATE) return 'late'
     if (typeof reply === 'number' && reply < 0) {
@@ -540,8 +466,10 @@ export class LineBackend extends Backend implements LineRunner {
     bytes: number,
     tries = MAX_DROPS,
   ): Promise<unknown> {
-    const reply = await new Promise((settle, fail) => {
-      this.#additions.add({ ...addition, settle, fail }, bytes)
+    if (this.#addedBy !== addition.script) this.#additions.flush()
+    this.#addedBy = addition.script
+    const reply = await new Promise((resolve, reject) => {
+      this.#additions.add({ ...addition, resolve, reject }, bytes)
     })
     if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
     const [, resource, id] = reply as [number, string, string]
@@ -559,118 +487,91 @@ export class LineBackend extends Backend implements LineRunner {
     return this.#send(client, cleanWaiting, args, { which: 'wait' })
   }
 
-  /** Adds jobs in their order: of one kind at a time. */
-  #addAll(additions: readonly Addition[]): void {
+  #addAll(additions: readonly Addition[]): Promise<unknown> {
     const { within, maxLength, drops } = this.#settings
-    for (let from = 0, to = 0; from < additions.length; from = to) {
-      const { script, args } = additions[from] as Addition
-      while (additions[to]?.script === script) to++
-      const some = additions.slice(from, to)
-      const { numberOfKeys } = script
-      const jobs = some.map(({ job }) => job)
-      const ours = { within, maxLength, drops, count: args.length - numberOfKeys, jobs }
-      const all = [...args.slice(0, numberOfKeys)]
-      for (const each of some) all.push(...each.args.slice(numberOfKeys))
-      const sent = this.#send(this.#ready as Client, script, all, ours)
-      void this.#settleAll(some, sent)
-    }
+    const { script, args } = additions[0] as Addition
+    const { numberOfKeys } = script
+    const jobs = additions.map(({ job }) => job)
+    const ours = { within, maxLength, drops, count: args.length - numberOfKeys, jobs }
+    const all = [...args.slice(0, numberOfKeys)]
+    for (const each of additions) all.push(...each.args.slice(numberOfKeys))
+    return this.#send(this.#ready as Client, script, all, ours)
   }
 
-  /** A job ends. It leaves its lines as `ends` has said; without a word it just leaves them. */
+  /** A job ends. It leaves its lines as its visit says; without a word it just leaves them. */
   #end(
-    job: EndingJob & Pick<Job, 'opts'>,
+    job: Pick<Job, 'id' | 'opts'>,
     value: string | undefined,
     token: string,
     fetches: boolean | undefined,
     opts: FinishOptions,
     own: Arguments,
   ): Promise<Completed> {
-    const { id = '', [ENDING]: ending } = job
-    // BullMQ tries again after a broken connection: it is an ordinary ending then.
-    job[ENDING] = undefined
+    const { id = '' } = job
+    // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
+    const visit = this.#settings.visits?.ending(job)
     const keeps = fetches !== true || this.queue.closing !== undefined
-    const move = ending?.move
-    const more = { ...own, keeps: keeps || undefined, ...(move && unusualOf(move)) }
+    const more = { ...own, keeps: keeps || undefined, ...(visit?.move && unusualOf(visit.move)) }
     return new Promise((resolve, reject) => {
-      const settle = (reply: unknown, finishedOn: number): void => {
-        if (typeof reply === 'number' && reply < 0) {
-          const state = { command: 'moveToFinished', state: 'active' }
-          fail(this.finishedErrors({ code: reply, jobId: id, ...state }))
-          return
-        }
-        const result = bullmq.raw2NextJobData(this.#heard(reply) as unknown[])
-        const [, jobId] = result as unknown as readonly [unknown, string?]
-        ending?.returned(jobId, jobId === undefined ? undefined : this.#turns.get(jobId))
-        resolve({ result, finishedOn })
-      }
-      const fail = (error: Error): void => {
-        ending?.returned(undefined, undefined)
-        reject(error)
-      }
-      const end = { id, token, move, opts, more, value: value ?? 'null', ending, settle, fail }
-      this.#ends.add(end, end.value.length)
+      const text = value ?? 'null'
+      const end = { id, token, opts, more, value: text, visit, finishedOn: 0, resolve, reject }
+      this.#ends.add(end, text.length)
     })
   }
 
-  #finish(ends: readonly End[]): void {
+  #finish(ends: readonly End[]): Promise<unknown> {
     const at = systemClock.wallNow()
     const { finish } = this.#scripts
     const { opts } = ends[0] as End
     const lists = { ids: [], tokens: [], timestamps: [], lines: [], bursts: [], more: [] } as Lists
     const values: string[] = []
-    for (const { id, token, move, more, opts: own, value } of ends) {
-      lists.ids.push(id)
-      lists.tokens.push(token)
+    for (const end of ends) {
+      const move = end.visit?.move
+      end.finishedOn = at
+      lists.ids.push(end.id)
+      lists.tokens.push(end.token)
       // Without a word the queue's Redis says of which lines it is.
       lists.timestamps.push(move === undefined ? '' : String(move.timestamp))
       lists.lines.push(move === undefined ? '' : move.lines || '[]')
       lists.bursts.push(move === undefined ? '' : Math.round(move.usedMs))
       // Most jobs have the same options.
-      lists.more.push(own === opts ? more : { ...more, opts: own })
-      values.push(value)
+      lists.more.push(end.opts === opts ? end.more : { ...end.more, opts: end.opts })
+      values.push(end.value)
     }
     const ours = { at: String(at), worker: workerOptions(this.#options), opts, ...lists }
     const sent = this.#send(this.#ready as Client, finish, [...this.#finishKeys, ...values], ours)
-    for (const { ending } of ends) ending?.sent()
-    void this.#settleAll(ends, sent, at)
+    for (const { visit } of ends) if (visit !== undefined) this.#settings.visits?.sent(visit)
+    return sent
   }
 
-  /** Each has its own reply: see `lua/together.lua`. */
-  async #settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): Promise<void> {
-    this.#underWay++
+  #ended({ id, visit, finishedOn, resolve, reject }: End, reply: unknown): void {
+    let next: LineVisit | undefined
     try {
-      const reply = await sent
-      // Replies that came together are settled in a turn each. So what the jobs of one call send
-      // leaves, and the server works, before those of the next call are settled.
-      if (this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
-      const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
-      for (const [index, { settle, fail }] of all.entries()) {
-        const own = replies[index]
-        const message: unknown = Array.isArray(own) ? own[0] : undefined
-        try {
-          if (typeof message !== 'string') settle(own, at)
-          else fail(Object.assign(new Error(message), { name: 'ReplyError' }))
-        } catch (error) {
-          fail(error as Error) // What BullMQ cannot read of one job is no other job's error.
-        }
+      if (reply instanceof Error) throw reply
+      if (typeof reply === 'number' && reply < 0) {
+        const state = { command: 'moveToFinished', state: 'active' }
+        throw this.finishedErrors({ code: reply, jobId: id, ...state })
       }
+      next = this.#heard(reply)
+      resolve({ result: bullmq.raw2NextJobData(reply as unknown[]), finishedOn })
     } catch (error) {
-      for (const { fail } of all) fail(error as Error)
-    } finally {
-      this.#underWay--
+      reject(error) // What BullMQ cannot read of one job is no other job's error.
     }
+    if (visit !== undefined) this.#settings.visits?.returned(visit, next)
   }
 
   async #fetch(client: Client, script: ComposedScript, args: readonly unknown[]): Promise<unknown> {
-    return this.#heard(await this.#send(client, script, args, {}))
+    const reply = await this.#send(client, script, args, {})
+    this.#heard(reply)
+    return reply
   }
 
-  /** Keeps what a reply says about the turn of the job that it brings. */
-  #heard(reply: unknown): unknown {
-    if (!Array.isArray(reply) || !Array.isArray(reply[0])) return reply
+  /** The job that a reply brings, if any, with what the reply says about its turn. */
+  #heard(reply: unknown): LineVisit | undefined {
+    if (!Array.isArray(reply) || !Array.isArray(reply[0])) return undefined
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
-    this.#turns.set(String(jobId), {
+    const visit = this.#settings.visits?.fetched(String(jobId), {
       turn: turn as Turn['turn'],
       lines,
       usedMs: Number(burst),
@@ -678,17 +579,17 @@ export class LineBackend extends Backend implements LineRunner {
       share,
       chargedMs: Number(charged),
     })
-    if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
-    return reply
+    if (visit !== undefined && (turn === 'none' || turn === 'no')) visit.join = this.#nextJoin()
+    return visit
   }
 
-  #expectJoin(jobId: string): void {
+  #nextJoin(): Join {
     let done = (): void => undefined
     const earlier = this.#lastJoin
     this.#lastJoin = new Promise<void>((resolve) => {
       done = resolve
     })
-    this.#joins.set(jobId, { earlier, done })
+    return { earlier, done }
   }
 
   /** BullMQ's keys, our arguments as one, BullMQ's arguments. Whatever goes wrong, it rejects. */

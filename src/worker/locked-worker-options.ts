@@ -3,7 +3,7 @@ import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { bullmqOptions } from './bullmq-options.ts'
-import type { Dedupe } from './run/result-store.ts'
+import type { Dedupe } from './run/shared-results.ts'
 import type { LockedProcessorOptions } from './locked-processor.ts'
 
 /** BullMQ's worker options and the lease's. */

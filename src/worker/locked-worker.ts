@@ -18,15 +18,23 @@ import { lineCensus } from '../line/census.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
-import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-processor.ts'
+import {
+  checkProcessorOptions,
+  jobLeaseOptions,
+  processOf,
+  type LeasedProcessor,
+} from './locked-processor.ts'
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import type { OpenedJob } from './run/batch-members.ts'
-import type { JobRuns } from './run/job-runs.ts'
+import { batching, type OpenedJob, type OpenTaken } from './run/batches.ts'
+import { checkpointing } from './run/checkpoints.ts'
+import { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from '../line/resource.ts'
 import { ResultStore, stepsKey } from './run/result-store.ts'
+import { SharedResults, type Dedupe } from './run/shared-results.ts'
+import { Visits } from './run/visits.ts'
 
 /** The events of a `LockedWorker`: BullMQ's, and three more. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -70,6 +78,8 @@ const DRAIN_GRACE_MS = 2_000
 const CLOSE_LIMIT_MS = 2_000
 const DISCONNECT_LIMIT_MS = 500
 const IDLE_POLL_MS = 10
+/** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
+const MIN_WAIT_MS = 100
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
 
@@ -97,7 +107,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   readonly #redlock: LockService
   readonly #resource: ResourceOf<Data>
   readonly #closing = new AbortController()
-  readonly #runs: JobRuns<Data, Result, Name>
+  readonly #runs: JobRuns
   readonly #lines: LineBackend
   readonly #breaker: Breaker
   readonly #channel: Channel
@@ -122,13 +132,16 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const { ours, bullmq } = separate(options)
     checkProcessorOptions(options.redlock, options, processor)
     const { redlock, order, checkpoints, dedupe, slots, maxWaitMs, onFailure } = ours
-    if (batchedOf(processor) !== undefined) refuseWithBatches(ours)
+    const batched = batchedOf(processor)
+    if (batched !== undefined) refuseWithBatches(ours)
+    const leaseOptions = jobLeaseOptions(options)
+    const visits = new Visits(redlock, leaseOptions, ours.burstMs)
     const { namespace } = redlock
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(
       name,
       // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
-      (job, token) => this.#runs.run(job, token),
+      (job, token) => this.#runs.run(job, token) as Promise<Result>,
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
         slots,
@@ -136,6 +149,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         maxWaitMs,
         onFailure,
         workerName: bullmq.name,
+        visits,
       }),
     )
     const lines = LineBackend.of(this)
@@ -144,20 +158,30 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const channel = loggedChannel(log, namespace, [this.#events()])
     this.#channel = channel
     const results = new ResultStore(lines, ours.maxValueBytes)
-    this.#runs = jobRuns<Data, Result, Name>(redlock, options, processor, {
-      logger,
-      channel,
-      dedupe,
-      checkpoints,
-      lines,
-      results,
-      ordered: order === 'strict',
-      burstMs: ours.burstMs,
-      maxUnreachableMs: OUTAGE_SLEEP_MS,
-      openTaken: (found, token) => this.#openTaken(found, token),
-      onUnreachable: () => {
-        this.#breaker.trip()
+    const shared = dedupe && new SharedResults(results, dedupe as Dedupe<unknown>, channel)
+    let process = processOf(processor)
+    if (checkpoints) process = checkpointing(process, results, channel)
+    if (shared !== undefined) process = shared.sharing(process)
+    if (batched !== undefined) {
+      const openTaken: OpenTaken = (found, token) => this.#openTaken(found, token)
+      process = batching(process, batched, channel, { lines, visits, openTaken })
+    }
+    const isStrict = order === 'strict'
+    const waitMs = isStrict ? Math.max(MIN_WAIT_MS, 2 * ours.burstMs) : 0
+    this.#runs = new JobRuns({
+      ...{
+        resource: options.resource as ResourceOf,
+        process,
+        visits,
+        maxWaitMs,
+        lines,
+        shared,
+        channel,
+        logger,
       },
+      admission: { locks: redlock, leaseOptions, waitMs },
+      ordered: isStrict,
+      maxUnreachableMs: OUTAGE_SLEEP_MS,
       onLocksClosed: () => void super.pause(true),
     })
     this.#redlock = redlock
@@ -188,7 +212,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     channel.tell('worker:opened', this.#told)
     this.#listen(checkpoints ? results : undefined)
     void this.#compareSettings(settings)
-    void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
+    void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels(lines))
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     void this.#repeat(Math.ceil(lockMs / 4), () => {
       this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
@@ -373,11 +397,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     }
   }
 
-  async #openTaken(
-    found: readonly TakenJob[],
-    token: string,
-  ): Promise<readonly OpenedJob<Data, Result, Name>[]> {
-    const taken: OpenedJob<Data, Result, Name>[] = []
+  async #openTaken(found: readonly TakenJob[], token: string): Promise<readonly OpenedJob[]> {
+    const taken: OpenedJob[] = []
     for (const [data, id] of found) {
       // Undefined where the next job of its scheduler could not be added. Then it stalls.
       const member = (await this.nextJobFromJobData(data, id, token)) as
@@ -393,7 +414,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   async #idleWithin(limitMs: number): Promise<boolean> {
     const until = systemClock.now() + limitMs
-    while (this.#runs.running.size > 0) {
+    while (this.#runs.running.visits.size > 0) {
       if (systemClock.now() >= until) return false
       await sleep(systemClock, IDLE_POLL_MS)
     }
@@ -408,6 +429,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     return {
       on: {
         'job:requeued': ({ job, why }) => {
+          if (why.status === 'unreachable') this.#breaker.trip()
           emit('requeued', job, why)
         },
         'job:lease-lost': ({ job, error }) => {

@@ -10,7 +10,7 @@ export class JobSignal {
   /** BullMQ's, of a worker that asks for it. */
   readonly #given: AbortSignal | undefined
   #lease: Pick<Lease, 'signal'> | undefined
-  readonly #unlink: (() => void)[] = []
+  #unlink: (() => void)[] | undefined
   #abort: AbortController | undefined
   #early: { readonly reason: unknown } | undefined
   #isOver = false
@@ -58,7 +58,8 @@ export class JobSignal {
   end(): void {
     this.#isOver = true
     this.#lease = undefined
-    for (const unlink of this.#unlink.splice(0)) unlink()
+    for (const unlink of this.#unlink ?? []) unlink()
+    this.#unlink = undefined
   }
 
   #listen(source: AbortSignal): void {
@@ -70,8 +71,9 @@ export class JobSignal {
       return
     }
     source.addEventListener('abort', onAbort, { once: true })
-    this.#unlink.push(() => {
+    const unlink = (): void => {
       source.removeEventListener('abort', onAbort)
-    })
+    }
+    this.#unlink = [...(this.#unlink ?? []), unlink]
   }
 }

@@ -1,0 +1,50 @@
+/**
+ * The patience of a job with servers. Until its processor has been called, no error of a server
+ * costs an attempt: the step is tried again in place, or the job is given back. Results are stored
+ * with the same patience.
+ */
+import pRetry from 'p-retry'
+import type { Channel } from '../../channel.ts'
+import { messageOf } from '../../message-of.ts'
+import { causeOf } from './failure.ts'
+import type { Visit } from './visit.ts'
+
+const RETRY_MS = { min: 50, max: 2_000 }
+
+/** A job that was not started has to be given back. */
+export class NotStarted extends Error {}
+
+/** Repeats what a server refused, until it is done or the job's signal aborts. */
+export async function insist<Value>(
+  { job, stop }: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await action()
+  } catch (error) {
+    if (causeOf(error) !== 'temporary') throw error
+    channel.tell('job:server-refused', { job: job.id, reason: messageOf(error) })
+  }
+  return pRetry(action, {
+    retries: Infinity,
+    minTimeout: RETRY_MS.min,
+    maxTimeout: RETRY_MS.max,
+    randomize: true,
+    signal: stop.signal,
+    shouldRetry: ({ error }) => causeOf(error) === 'temporary',
+  })
+}
+
+/** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
+export async function insistToStart<Value>(
+  visit: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await insist(visit, channel, action)
+  } catch (cause) {
+    throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
+  }
+}
