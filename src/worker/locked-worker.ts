@@ -27,7 +27,7 @@ import {
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import { batching, type OpenedJob, type OpenTaken } from './run/batches.ts'
+import { batching, type OpenedJob } from './run/batches.ts'
 import { checkpointing } from './run/checkpoints.ts'
 import { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
@@ -163,7 +163,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     if (checkpoints) process = checkpointing(process, results, channel)
     if (shared !== undefined) process = shared.sharing(process)
     if (batched !== undefined) {
-      const openTaken: OpenTaken = (found, token) => this.#openTaken(found, token)
+      const openTaken = this.#openTaken.bind(this)
       process = batching(process, batched, channel, { lines, visits, openTaken })
     }
     const isStrict = order === 'strict'

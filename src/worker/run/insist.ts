@@ -9,7 +9,7 @@ import { messageOf } from '../../message-of.ts'
 import { causeOf } from './failure.ts'
 import type { Visit } from './visit.ts'
 
-const RETRY_MS = { min: 50, max: 2_000 }
+const RETRY_MS = { minTimeout: 50, maxTimeout: 2_000 }
 
 /** A job that was not started has to be given back. */
 export class NotStarted extends Error {}
@@ -26,14 +26,10 @@ export async function insist<Value>(
     if (causeOf(error) !== 'temporary') throw error
     channel.tell('job:server-refused', { job: job.id, reason: messageOf(error) })
   }
-  return pRetry(action, {
-    retries: Infinity,
-    minTimeout: RETRY_MS.min,
-    maxTimeout: RETRY_MS.max,
-    randomize: true,
-    signal: stop.signal,
-    shouldRetry: ({ error }) => causeOf(error) === 'temporary',
-  })
+  const shouldRetry = ({ error }: { readonly error: Error }): boolean =>
+    causeOf(error) === 'temporary'
+  const { signal } = stop
+  return pRetry(action, { ...RETRY_MS, retries: Infinity, randomize: true, signal, shouldRetry })
 }
 
 /** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */

@@ -76,7 +76,7 @@ export class ResultStore {
     writer: Writer,
     ttlMs: number,
     value: unknown,
-    name: string,
+    name: string = 'result',
   ): Promise<void> {
     // JSON has no undefined: a step that returns nothing comes back with null.
     const text = JSON.stringify(value ?? null)

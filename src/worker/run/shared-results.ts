@@ -27,8 +27,6 @@ export interface SharedResult {
   readonly asker: PlaceInLine | undefined
 }
 
-const RESULT = 'result'
-
 export class SharedResults {
   readonly #results: ResultStore
   readonly #dedupe: Dedupe<unknown>
@@ -41,33 +39,29 @@ export class SharedResults {
   }
 
   /** The stored result, if this job may take it: then it needs no lease, and runs nothing. */
-  async peek(visit: Visit): Promise<StoredResult | undefined> {
+  peek(visit: Visit): Promise<StoredResult | undefined> {
     const { job, resources } = visit
-    const { id = '', name, timestamp } = job
     const { key, fresh = false } = this.#dedupe
-    const what = key === undefined ? resources : key(job)
     const [line = ''] = resources
-    const asker = fresh ? { line, id, timestamp: String(timestamp) } : undefined
-    const store = `result:${JSON.stringify([name, what])}`
-    visit.shared = { store, asker }
-    return insistToStart(visit, this.#channel, () => this.#results.peek(store, asker))
+    const asker = { line, id: job.id ?? '', timestamp: String(job.timestamp) }
+    const what = key === undefined ? resources : key(job)
+    const store = `result:${JSON.stringify([job.name, what])}`
+    visit.shared = { store, asker: fresh ? asker : undefined }
+    return insistToStart(visit, this.#channel, () => this.#results.peek(store, visit.shared?.asker))
   }
 
-  /** Another job may have stored a result between the first read and the lease. */
   sharing(process: Process): Process {
+    const results = this.#results
     const { resultTtlMs } = this.#dedupe
-    return async (visit, jobLease) => {
-      const { lease, shared } = visit
-      if (lease === undefined || shared === undefined) return process(visit, jobLease)
-      const { store, asker } = shared
-      const values = await insistToStart(visit, this.#channel, () =>
-        this.#results.claimAll(store, lease, resultTtlMs, asker),
+    return async (visit, lease) => {
+      const { store, asker } = visit.shared as SharedResult
+      // Another job may have stored a result between the first read and the lease.
+      const stored = await insistToStart(visit, this.#channel, () =>
+        results.claimAll(store, lease, resultTtlMs, asker),
       )
-      if (values.has(RESULT)) return values.get(RESULT)
-      const result = await process(visit, jobLease)
-      await insist(visit, this.#channel, () =>
-        this.#results.keep(store, lease, resultTtlMs, result, RESULT),
-      )
+      if (stored.has('result')) return stored.get('result')
+      const result = await process(visit, lease)
+      await insist(visit, this.#channel, () => results.keep(store, lease, resultTtlMs, result))
       return result
     }
   }

@@ -1,10 +1,9 @@
-/** One job in this worker, from the fetch to the trip that ends it. */
+/** One job in this worker, from the fetch to the trip that ends it, and its one signal. */
 import type { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
 import { systemClock, type Deadline, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Join, LineVisit, Move, Turn } from '../../line/visit.ts'
-import { JobSignal } from './job-signal.ts'
 import type { SharedResult } from './shared-results.ts'
 
 /** A job of a batch that is not its first: it waits for what becomes of it. */
@@ -78,5 +77,78 @@ export class Visit implements LineVisit, Expiring {
 
   expire(): void {
     void this.letGo()?.release()
+  }
+}
+
+/**
+ * The one signal of a running job. It aborts for the first of: the lease is lost, BullMQ's own lock
+ * on the job is lost, the job is cancelled, or the worker shuts down past its limit. The reason
+ * says which. The signal is made when it is asked for: many jobs end before, and it costs as much
+ * as a command. So does BullMQ's own, which `LockedWorker` therefore does not ask for.
+ */
+export class JobSignal {
+  /** BullMQ's, of a worker that asks for it. */
+  readonly #given: AbortSignal | undefined
+  #lease: Pick<Lease, 'signal'> | undefined
+  #abort: AbortController | undefined
+  #early: { readonly reason: unknown } | undefined
+  #isOver = false
+
+  constructor(given: AbortSignal | undefined) {
+    this.#given = given
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#early !== undefined) this.#abort.abort(this.#early.reason)
+      if (this.#given !== undefined) this.#listen(this.#given)
+      if (this.#lease !== undefined) this.#listen(this.#lease.signal)
+    }
+    return this.#abort.signal
+  }
+
+  /** For the loss of its lease, only where the signal was asked for. */
+  get isAborted(): boolean {
+    if (this.#given?.aborted === true) this.abort(this.#given.reason)
+    return this.#early !== undefined
+  }
+
+  /** Why it was aborted, if it was. */
+  get reason(): unknown {
+    return this.#early?.reason
+  }
+
+  abort(reason: unknown): void {
+    if (this.#isOver) return
+    // rule: first-reason-counts
+    this.#early ??= { reason }
+    this.#abort?.abort(reason)
+  }
+
+  /** Its signal is asked for when this one is. */
+  follow(lease: Pick<Lease, 'signal'>): void {
+    this.#lease = lease
+    if (this.#abort !== undefined) this.#listen(lease.signal)
+  }
+
+  /** The job has ended: the signal stays as it is, and the sources are let go of. */
+  end(): void {
+    this.#isOver = true
+    if (this.#abort !== undefined) {
+      this.#given?.removeEventListener('abort', this)
+      this.#lease?.signal.removeEventListener('abort', this)
+    }
+    this.#lease = undefined
+  }
+
+  /** One of the sources has aborted. */
+  handleEvent({ target }: Event): void {
+    this.abort((target as AbortSignal).reason)
+  }
+
+  #listen(source: AbortSignal): void {
+    if (source.aborted) this.abort(source.reason)
+    else source.addEventListener('abort', this)
   }
 }
