@@ -60,16 +60,6 @@ export interface LinePlacement {
   readonly share: Share | undefined
 }
 
-/** Which jobs of a line a batch takes behind its first one. */
-export interface Taking {
-  readonly resource: string
-  /** Of the worker, with which it locks them. */
-  readonly token: string
-  readonly most: number
-  /** Jobs that it has taken before. */
-  readonly before: number
-}
-
 /** A job as BullMQ knows it, and its id. */
 export type TakenJob = readonly [job: JobJson, id: string]
 
@@ -154,21 +144,19 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #defined = new Set<string>()
   /** Of the jobs that have to take their places. */
   #lastJoin: Promise<unknown> = Promise.resolve()
-  readonly #ends = new TurnGroup<End>({
-    most: ENDS_TOGETHER,
-    send: (ends) => this.#finish(ends),
-    settle: (end, reply) => {
-      this.#ended(end, reply)
+  readonly #ends = new TurnGroup<End>(
+    ENDS_TOGETHER,
+    this.#finish.bind(this),
+    this.#ended.bind(this),
+  )
+  readonly #additions = new TurnGroup<Addition>(
+    ADDED_TOGETHER,
+    this.#addAll.bind(this),
+    ({ resolve, reject }, reply) => {
+      if (reply instanceof Error) reject(reply)
+      else resolve(reply)
     },
-  })
-  readonly #additions = new TurnGroup<Addition>({
-    most: ADDED_TOGETHER,
-    send: (additions) => this.#addAll(additions),
-    settle: (addition, reply) => {
-      if (reply instanceof Error) addition.reject(reply)
-      else addition.resolve(reply)
-    },
-  })
+  )
   /** Jobs are added in their order: of one kind at a time. */
   #addedBy: ComposedScript | undefined
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
@@ -237,10 +225,15 @@ export class LineBackend extends Backend implements LineRunner {
     return options?.host === undefined ? undefined : tlsMismatch(options)
   }
 
-  /** The next jobs that sleep behind the first job of a batch, locked with the same token. */
+  /**
+   * At most so many of the next jobs that sleep behind the first job of a batch, locked with its
+   * token.
+   * @param before jobs that it has taken before.
+   */
   async take(
-    { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
-    { resource, token, most, before }: Taking,
+    { job: { id = '', timestamp }, token = '0', resources: [resource] }: LineVisit,
+    most: number,
+    before: number,
   ): Promise<readonly TakenJob[]> {
     // BullMQ's own keys and arguments, for another script.
     let found: unknown
@@ -441,8 +434,13 @@ export class LineBackend extends Backend implements LineRunner {
     return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
   }
 
-  #add(client: Client, script: ComposedScript, args: unknown[], data: string): Promise<unknown> {
-    const { placement, within, maxWaitMs } = this.#settings
+  async #add(
+    client: Client,
+    script: ComposedScript,
+    args: unknown[],
+    data: string,
+  ): Promise<unknown> {
+    const { placement, within, maxWaitMs, maxLength = 0 } = this.#settings
     const { replaces: name } = script
     if (placement === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
@@ -458,26 +456,17 @@ export class LineBackend extends Backend implements LineRunner {
     }
     // The replies of a transaction come together.
     if (client !== this.#ready) return this.#send(client, script, args, { within, job })
-    return this.#addAsItFits({ script, args, job }, data.length)
-  }
-
-  async #addAsItFits(
-    addition: Pick<Addition, 'script' | 'args' | 'job'>,
-    bytes: number,
-    tries = MAX_DROPS,
-  ): Promise<unknown> {
-    if (this.#addedBy !== addition.script) this.#additions.flush()
-    this.#addedBy = addition.script
-    const reply = await new Promise((resolve, reject) => {
-      this.#additions.add({ ...addition, resolve, reject }, bytes)
-    })
-    if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
-    const [, resource, id] = reply as [number, string, string]
-    if (id === '' || tries === 0) {
-      throw new LineFullError(this.name, resource, this.#settings.maxLength ?? 0)
+    for (let drops = 0; ; drops++) {
+      const reply = await new Promise((resolve, reject) => {
+        if (this.#addedBy !== script) void this.#additions.flush()
+        this.#addedBy = script
+        this.#additions.add({ script, args, job, resolve, reject }, data.length)
+      })
+      if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
+      const [, resource, id] = reply as [number, string, string]
+      if (id === '' || drops === MAX_DROPS) throw new LineFullError(this.name, resource, maxLength)
+      await this.remove(id, false)
     }
-    await this.remove(id, false)
-    return this.#addAsItFits(addition, bytes, tries - 1)
   }
 
   #clean(client: Client, script: ComposedScript, args: unknown[], state: string): Promise<unknown> {

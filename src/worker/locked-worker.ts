@@ -131,11 +131,13 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   ) {
     const { ours, bullmq } = separate(options)
     checkProcessorOptions(options.redlock, options, processor)
-    const { redlock, order, checkpoints, dedupe, slots, maxWaitMs, onFailure } = ours
+    const { redlock, resource, order, slots, maxWaitMs, onFailure, burstMs } = ours
+    const { checkpoints, dedupe, logger = defaultLogger() } = ours
+    const isStrict = order === 'strict'
     const batched = batchedOf(processor)
     if (batched !== undefined) refuseWithBatches(ours)
     const leaseOptions = jobLeaseOptions(options)
-    const visits = new Visits(redlock, leaseOptions, ours.burstMs)
+    const visits = new Visits(redlock, leaseOptions, burstMs)
     const { namespace } = redlock
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(
@@ -153,7 +155,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       }),
     )
     const lines = LineBackend.of(this)
-    const { logger = defaultLogger() } = options
     const log = new Log(logger, options.jobLogLevel)
     const channel = loggedChannel(log, namespace, [this.#events()])
     this.#channel = channel
@@ -166,48 +167,27 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       const openTaken = this.#openTaken.bind(this)
       process = batching(process, batched, channel, { lines, visits, openTaken })
     }
-    const isStrict = order === 'strict'
-    const waitMs = isStrict ? Math.max(MIN_WAIT_MS, 2 * ours.burstMs) : 0
+    const waitMs = isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0
     this.#runs = new JobRuns({
-      ...{
-        resource: options.resource as ResourceOf,
-        process,
-        visits,
-        maxWaitMs,
-        lines,
-        shared,
-        channel,
-        logger,
-      },
+      ...{ resource: resource as ResourceOf, process, visits, lines, shared, channel, logger },
+      ...{ ordered: isStrict, maxWaitMs, maxUnreachableMs: OUTAGE_SLEEP_MS },
       admission: { locks: redlock, leaseOptions, waitMs },
-      ordered: isStrict,
-      maxUnreachableMs: OUTAGE_SLEEP_MS,
       onLocksClosed: () => void super.pause(true),
     })
     this.#redlock = redlock
-    this.#resource = options.resource
+    this.#resource = resource
     this.#lines = lines
     const settings: SharedSettings = { by: 'LockedWorker', namespace, order, slots }
-    if (order === 'strict') {
+    if (isStrict) {
       void keepSweeping(lines, settingsText(settings), this.#closing.signal, this.#onError)
     }
-    this.#breaker = new Breaker({
-      locks: redlock,
-      probeResource: `probe:${this.id}`,
-      signal: this.#closing.signal,
-      onOpen: () => {
-        channel.tell('breaker:open', { queue: name })
-        void super.pause(true)
-      },
-      onClose: () => {
-        channel.tell('breaker:closed', { queue: name })
-        if (!this.#pausedByUser) void super.resume()
-      },
-    })
+    const probeResource = `probe:${this.id}`
+    const { signal } = this.#closing
+    this.#breaker = new Breaker({ locks: redlock, queue: name, probeResource, signal, channel })
     this.#told = {
       queue: name,
       breakerOpen: () => this.#breaker.isOpen,
-      census: order === 'strict' ? () => lineCensus(lines) : undefined,
+      census: isStrict ? () => lineCensus(lines) : undefined,
     }
     channel.tell('worker:opened', this.#told)
     this.#listen(checkpoints ? results : undefined)
@@ -225,22 +205,19 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** @param steps where the results of steps are kept. */
   #listen(steps: ResultStore | undefined): void {
-    const tellFinished = (outcome: 'completed' | 'failed' | 'retried'): void => {
-      if (!this.#channel.hears('job:finished')) return
-      this.#channel.tell('job:finished', { queue: this.name, outcome })
-    }
+    const { name: queue } = this
     this.on('lockRenewalFailed', (jobIds) => {
       this.#runs.running.locksLost(jobIds)
     })
     this.on('completed', (job) => {
-      tellFinished('completed')
+      this.#channel.tell('job:finished', { queue, outcome: 'completed' })
       // A job that failed for good may be retried by hand, and continues where it stopped.
       steps?.drop(stepsKey(job)).catch(this.#onError)
     })
     this.on('failed', (job) => {
       // BullMQ hands over no job where it has stalled too often.
       const isRetried = job !== undefined && job.finishedOn === undefined
-      tellFinished(isRetried ? 'retried' : 'failed')
+      this.#channel.tell('job:finished', { queue, outcome: isRetried ? 'retried' : 'failed' })
     })
   }
 
@@ -436,9 +413,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
           emit('leaseLost', job, error)
         },
         'breaker:open': () => {
+          void super.pause(true)
           emit('breaker', 'open')
         },
         'breaker:closed': () => {
+          if (!this.#pausedByUser) void super.resume()
           emit('breaker', 'closed')
         },
       },

@@ -93,11 +93,7 @@ async function membersOf(
   before: number,
   { lines, visits, openTaken }: BatchSource,
 ): Promise<readonly BatchMember[]> {
-  const { job, resources } = first
-  const [resource = ''] = resources
-  const token = job.token ?? '0'
-  const found = await lines.take(job, { resource, token, most, before })
-  const opened = await openTaken(found, token)
+  const opened = await openTaken(await lines.take(first, most, before), first.token ?? '0')
   return opened.map(({ job: member, run }) => {
     let settle!: (outcome: Outcome) => void
     const outcome = new Promise<Outcome>((resolve) => {
