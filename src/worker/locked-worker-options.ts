@@ -66,23 +66,32 @@ const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, bo
   ...{ maximumRateLimitDelay: false, useWorkerThreads: false, workerForkOptions: false },
   ...{ workerThreadsOptions: false },
 }
-const DEFAULTS = {
-  ...{ order: 'strict', onFailure: 'continue', slots: 1, maxWaitMs: Infinity },
-  ...{ checkpoints: false, burstMs: 50, maxValueBytes: 1_048_576 },
-} as const
+type Defaults = Required<
+  Pick<
+    LockedWorkerOptions,
+    'order' | 'onFailure' | 'slots' | 'maxWaitMs' | 'checkpoints' | 'burstMs' | 'maxValueBytes'
+  >
+>
 
-type Defaulted<Data> = LockedWorkerOptions<Data> &
-  Required<Pick<LockedWorkerOptions<Data>, keyof typeof DEFAULTS>>
+const DEFAULTS: Defaults = {
+  order: 'strict',
+  onFailure: 'continue',
+  slots: 1,
+  maxWaitMs: Infinity,
+  checkpoints: false,
+  burstMs: 50,
+  maxValueBytes: 1_048_576,
+}
 
 /** The options, checked and with our defaults; and of them BullMQ's. */
 export function separate<Data>(options: LockedWorkerOptions<Data>): {
-  readonly ours: Defaulted<Data>
+  readonly ours: LockedWorkerOptions<Data> & Defaults
   readonly bullmq: WorkerOptions
 } {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
   knownOptions(options, KNOWN)
   const given = Object.entries(options).filter(([, value]) => value !== undefined)
-  const ours = { ...DEFAULTS, ...Object.fromEntries(given) } as Defaulted<Data>
+  const ours = { ...DEFAULTS, ...Object.fromEntries(given) } as LockedWorkerOptions<Data> & Defaults
   const { order, onFailure, dedupe, burstMs, maxValueBytes } = ours
   const bullmq = bullmqOptions(options, KNOWN) as unknown as WorkerOptions
   refuseUnsafe(bullmq)

@@ -14,7 +14,7 @@ const SPLIT_RETRY_MS = { min: 3, max: 40 }
 /** Where slots are set, no lock service tells when one is free. */
 const SLOT_RETRIES_MS = [2, 2, 4, 8, 16]
 
-export interface Admission {
+export interface AdmissionOptions {
   readonly locks: LockService
   readonly leaseOptions: LeaseOptions
   /**
@@ -28,7 +28,7 @@ export interface Admission {
 export async function leaseFor(
   { resources, stop }: Visit,
   slots: Slots | undefined,
-  admission: Admission,
+  admission: AdmissionOptions,
 ): Promise<AcquireOutcome> {
   const { locks, leaseOptions, waitMs } = admission
   const hasOwnSlots = slots !== undefined
@@ -66,7 +66,7 @@ export async function leaseFor(
 async function acquireSlot(
   resources: readonly string[],
   set: Slots,
-  { locks, leaseOptions }: Admission,
+  { locks, leaseOptions }: AdmissionOptions,
 ): Promise<AcquireOutcome> {
   const { slots: usual = 1, ...rest } = leaseOptions
   const names = resources.map((resource) => {

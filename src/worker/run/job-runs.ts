@@ -26,7 +26,7 @@ import { labelOf } from '../../lock/resources.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { LineLimits } from '../../line/limits.ts'
 import { chargeShare } from '../../line/shares.ts'
-import { leaseFor, type Admission } from './admission.ts'
+import { leaseFor, type AdmissionOptions } from './admission.ts'
 import { settledValue } from './batch.ts'
 import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
@@ -44,7 +44,7 @@ import type { Visits } from './visits.ts'
 export interface JobRunsOptions {
   readonly resource: ResourceOf
   readonly process: Process
-  readonly admission: Admission
+  readonly admission: AdmissionOptions
   readonly visits: Visits
   readonly maxWaitMs: number
   /** The longest sleep of a job that met an outage of the masters. */
