@@ -12,7 +12,7 @@ import type { LeaseOptions } from '../lock/acquire-options.ts'
 import { leaseOption } from '../lock/lease-option.ts'
 import { MAX_SLOTS } from '../slots.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
-import type { JobLease, Process } from './run/job-lease.ts'
+import { processOf, type JobLease } from './run/job-lease.ts'
 import { batchedOf } from './run/batch.ts'
 import { batching } from './run/batches.ts'
 import { JobRuns } from './run/job-runs.ts'
@@ -171,16 +171,6 @@ export function jobLeaseOptions({
     ...(leaseMs !== undefined && { leaseMs }),
     ...(maxHoldMs !== undefined && { maxHoldMs }),
   })
-}
-
-/** @internal What runs a job: a processor that asks for the signal is given it. */
-export function processOf<Data, Result, Name extends string>(
-  processor: LeasedProcessor<Data, Result, Name>,
-): Process {
-  const run = processor as (...args: unknown[]) => Promise<unknown>
-  return processor.length > 2
-    ? ({ job, stop }, lease) => run(job, lease, stop.signal)
-    : ({ job }, lease) => run(job, lease)
 }
 
 function callbacks<Data>({ onRequeued, onLeaseLost }: LockedProcessorOptions<Data>): Listener {

@@ -18,17 +18,13 @@ import { lineCensus } from '../line/census.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
-import {
-  checkProcessorOptions,
-  jobLeaseOptions,
-  processOf,
-  type LeasedProcessor,
-} from './locked-processor.ts'
+import { checkProcessorOptions, jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
 import { batching, type OpenedJob } from './run/batches.ts'
 import { checkpointing } from './run/checkpoints.ts'
+import { processOf } from './run/job-lease.ts'
 import { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from '../line/resource.ts'

@@ -82,6 +82,14 @@ export interface JobLease {
 /** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
 export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
 
+/** A processor as it runs a job. One that asks for the signal is given it. */
+export function processOf(processor: (...args: never) => unknown): Process {
+  const run = processor as (...args: unknown[]) => Promise<unknown>
+  return processor.length > 2
+    ? ({ job, stop }, lease) => run(job, lease, stop.signal)
+    : ({ job }, lease) => run(job, lease)
+}
+
 /** What the leases of a worker's jobs use. */
 export interface LeaseHost {
   readonly channel: Channel
