@@ -49,7 +49,7 @@ export type {
 } from './worker/locked-processor.ts'
 export { batchProcessor } from './worker/run/batch.ts'
 export type { BatchOptions, BatchProcessor, BatchRun } from './worker/run/batch.ts'
-export type { Dedupe } from './worker/run/result-store.ts'
+export type { Dedupe } from './worker/run/shared-results.ts'
 export type { DrainOptions } from './worker/locked-worker.ts'
 export type { JobLease, StepContext } from './worker/run/job-lease.ts'
 export type { Requeue } from './worker/run/requeue.ts'

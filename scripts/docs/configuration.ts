@@ -55,7 +55,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'dedupe',
     intro: 'An option of `LockedWorker`.',
-    file: 'worker/run/result-store.ts',
+    file: 'worker/run/shared-results.ts',
     types: ['Dedupe'],
   },
   {

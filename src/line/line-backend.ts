@@ -29,6 +29,7 @@ import { bullmqScripts } from './bullmq/bullmq-scripts.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 import { finishOptions } from './bullmq/finish-options.ts'
 import { TurnGroup } from './turn-group.ts'
+import type { Join, LineVisit, LineVisits, Move, Turn } from './visit.ts'
 
 /** What a queue and its workers agree on. */
 export interface LineSettings {
@@ -41,6 +42,8 @@ export interface LineSettings {
   readonly onFailure: 'continue' | 'block'
   /** BullMQ writes it to the jobs that a worker of this name is given. */
   readonly workerName?: string | undefined
+  /** Of a worker. */
+  readonly visits?: LineVisits | undefined
   /** How a job that is added here stands in line, by its data; undefined for a worker. */
   readonly placement?: (data: unknown) => LinePlacement
   /** How many jobs a line has at most; undefined for any number. */
@@ -56,69 +59,6 @@ export interface LinePlacement {
   readonly slots: Slots | undefined
   readonly rate: Required<JobRate> | undefined
   readonly share: Share | undefined
-}
-
-/** Whether a fetched job may run. */
-export interface Turn {
-  /**
-   * `woken`: the job before it woke it in the trip that fetched it. `yes`: no job is
-   * ahead of it. `no`: the worker has to ask. `none`: it has no place yet.
-   */
-  readonly turn: 'woken' | 'yes' | 'no' | 'none'
-  /** Its resources as the queue's Redis has them (JSON); '' where it has none. */
-  readonly lines: string
-  /** What its line has used of its burst, in milliseconds of work. */
-  readonly usedMs: number
-  /** The slots of its resources, where they are set; undefined where the worker's own count. */
-  readonly slots: Slots | undefined
-  /** As the queue's Redis has it; '' where the job has none. */
-  readonly share: string
-  /** What its start has counted for its tenant already. */
-  readonly chargedMs: number
-}
-
-/** How a job's last trip moves its lines. */
-export interface Move {
-  readonly timestamp: number
-  /** As {@link Turn.lines}. */
-  readonly lines: string
-  /** Where the next job goes: before the jobs that wait, or behind them. */
-  readonly next: 'front' | 'back'
-  /** What its line has used of its burst then. It travels with the line's next job. */
-  readonly usedMs: number
-  /** Of the job, '' where it has none; and what to count for its tenant. */
-  readonly share: string
-  readonly chargeMs: number
-  /** The next job is left to other workers, if it is the only one that waits. */
-  readonly offers: boolean
-}
-
-/** The end of a job. */
-export interface Ending {
-  readonly move: Move
-  /** The trip is under way. */
-  sent(): void
-  /** The trip is back with the job that it fetched, if any. */
-  returned(jobId: string | undefined, turn: Turn | undefined): void
-}
-
-const ENDING: unique symbol = Symbol('how the last trip moves the lines of a job')
-
-type WaitingJob = Pick<Job, 'id' | 'timestamp' | 'opts' | 'attemptsMade'>
-
-interface EndingJob {
-  readonly id?: string
-  [ENDING]?: Ending | undefined
-}
-
-/** Which jobs of a line a batch takes behind its first one. */
-export interface Taking {
-  readonly resource: string
-  /** Of the worker, with which it locks them. */
-  readonly token: string
-  readonly most: number
-  /** Jobs that it has taken before. */
-  readonly before: number
 }
 
 /** A job as BullMQ knows it, and its id. */
@@ -141,48 +81,32 @@ type Completed = Awaited<Method<'moveToCompleted'>['reply']>
 /** What the script that cancels a job found: see its text. */
 export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing' | 'refused'
 
-/** One of those that are sent together. */
-interface Sent {
-  readonly settle: (reply: unknown, sentAtMs: number) => void
-  readonly fail: (error: Error) => void
-}
-
 /** A job that ends in this turn of the event loop. */
-interface End extends Sent {
+interface End {
   readonly id: string
   readonly token: string
-  readonly move: Move | undefined
   /** Of BullMQ, as JSON. */
   readonly opts: string
   /** What is not usual with it: see `lua/finish.lua`. */
   readonly more: Readonly<Record<string, unknown>>
   /** What it returned, or failed with. */
   readonly value: string
-  readonly ending: Ending | undefined
+  readonly visit: LineVisit | undefined
+  finishedOn: number
+  readonly resolve: (completed: Completed) => void
+  readonly reject: (error: unknown) => void
 }
 
 /** A job that is added in this turn of the event loop. */
-interface Addition extends Sent {
+interface Addition {
   /** Of BullMQ's script. */
   readonly name: string
   /** BullMQ's keys and arguments, and ours of the job: see `lua/add.lua`. */
   readonly args: readonly unknown[]
+  readonly resolve: (reply: unknown) => void
+  readonly reject: (error: unknown) => void
 }
 
-interface Join {
-  readonly earlier: Promise<unknown>
-  readonly done: () => void
-}
-
-/** A job of which nothing is known yet. */
-export const NO_TURN: Turn = {
-  turn: 'none',
-  lines: '',
-  usedMs: 0,
-  slots: undefined,
-  share: '',
-  chargedMs: 0,
-}
 const wakeScript = ownScript('line/lua/wake-worker')
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
@@ -208,17 +132,24 @@ const Backend: typeof RedisQueueBackend =
 export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
   readonly #scripts: LineScripts
-  readonly #turns = new Map<string, Turn>()
   readonly #defined = new Set<string>()
-  /** Jobs without a place take theirs in the order in which this worker was given them. */
-  readonly #joins = new Map<string, Join>()
+  /** Of the jobs that have to take their places. */
   #lastJoin: Promise<unknown> = Promise.resolve()
-  readonly #ends = new TurnGroup<End>(ENDS_TOGETHER, (ends) => {
-    this.#finish(ends)
-  })
-  readonly #additions = new TurnGroup<Addition>(ADDED_TOGETHER, (all) => {
-    this.#addAll(all)
-  })
+  readonly #ends = new TurnGroup<End>(
+    ENDS_TOGETHER,
+    this.#finish.bind(this),
+    this.#ended.bind(this),
+  )
+  readonly #additions = new TurnGroup<Addition>(
+    ADDED_TOGETHER,
+    this.#addAll.bind(this),
+    ({ resolve, reject }, reply) => {
+      if (reply instanceof Error) reject(reply)
+      else resolve(reply)
+    },
+  )
+  /** Jobs are added in their order: of one kind at a time. */
+  #addedBy: string | undefined
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
@@ -226,8 +157,6 @@ export class LineBackend extends Backend implements LineRunner {
   #aheadMs = 0
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
-  /** Calls of several jobs that were sent, and are not settled. */
-  #underWay = 0
   /** Once it is connected: before anything is sent. */
   #ready: Client | undefined
 
@@ -291,22 +220,15 @@ export class LineBackend extends Backend implements LineRunner {
     return options?.host === undefined ? undefined : tlsMismatch(options)
   }
 
-  /** Says how the trip that ends `job` moves its lines. Without a word the job leaves them. */
-  ends(job: EndingJob, ending: Ending): void {
-    job[ENDING] = ending
-  }
-
-  /** Whether it is the turn of a job that was fetched. Known once. */
-  takeTurn(jobId: string): Turn {
-    const turn = this.#turns.get(jobId) ?? NO_TURN
-    this.#turns.delete(jobId)
-    return turn
-  }
-
-  /** The next jobs that sleep behind the first job of a batch, locked with the same token. */
+  /**
+   * At most so many of the next jobs that sleep behind the first job of a batch, locked with its
+   * token.
+   * @param before jobs that it has taken before.
+   */
   async take(
-    { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
-    { resource, token, most, before }: Taking,
+    { job: { id = '', timestamp }, token = '0', resources: [resource] }: LineVisit,
+    most: number,
+    before: number,
   ): Promise<readonly TakenJob[]> {
     // BullMQ's own keys and arguments, for another script.
     let found: unknown
@@ -319,22 +241,17 @@ export class LineBackend extends Backend implements LineRunner {
     return (found as unknown[][]).map((job) => bullmq.raw2NextJobData(job) as unknown as TakenJob)
   }
 
-  /** The job takes no place, or has sent for it: those behind it need not wait for it. */
-  joined(jobId: string): void {
-    this.#joins.get(jobId)?.done()
-    this.#joins.delete(jobId)
-  }
-
   /**
    * Takes the job's places, and parks it if others are ahead of it.
    * @returns `slots`: no job is ahead of it, and these slots are set; `late`: it has waited for
    * `maxWaitMs`.
    */
-  async park(
-    { id = '', timestamp, opts, attemptsMade }: WaitingJob,
-    resources: readonly string[],
-    token: string | undefined,
-  ): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
+  async park({
+    job: { id = '', timestamp, opts, attemptsMade },
+    token,
+    resources,
+    join,
+  }: LineVisit): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
@@ -347,11 +264,11 @@ export class LineBackend extends Backend implements LineRunner {
       dueAt: dueAt({ timestamp, opts }),
     }
     const client = await this.#client()
-    const earlier = this.#joins.get(id)?.earlier
-    if (earlier !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, earlier)
+    if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
     const sent = this.#sendFor(client, 'moveToDelayed', args, { does: 'park', ...ours })
-    this.joined(id)
-    const reply = this.#heard(await sent)
+    join?.done()
+    const reply = await sent
+    this.#heard(reply)
     if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsFrom(reply[1]) }
     if (reply === TOO_LATE) return 'late'
     if (typeof reply === 'number' && reply < 0) {
@@ -516,8 +433,8 @@ export class LineBackend extends Backend implements LineRunner {
     return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
   }
 
-  #add(client: Client, name: string, args: unknown[], data: string): Promise<unknown> {
-    const { placement } = this.#settings
+  async #add(client: Client, name: string, args: unknown[], data: string): Promise<unknown> {
+    const { placement, maxLength = 0 } = this.#settings
     if (placement === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
     }
@@ -530,25 +447,17 @@ export class LineBackend extends Backend implements LineRunner {
     const all = [...args, JSON.stringify(resources), jsonText(more)]
     // The replies of a transaction come together.
     if (client !== this.#ready) return this.#sendAdded(client, name, all, true)
-    return this.#addAsItFits(name, all, data.length)
-  }
-
-  async #addAsItFits(
-    name: string,
-    args: readonly unknown[],
-    bytes: number,
-    tries = MAX_DROPS,
-  ): Promise<unknown> {
-    const reply = await new Promise((settle, fail) => {
-      this.#additions.add({ name, args, settle, fail }, bytes)
-    })
-    if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
-    const [, resource, id] = reply as [number, string, string]
-    if (id === '' || tries === 0) {
-      throw new LineFullError(this.name, resource, this.#settings.maxLength ?? 0)
+    for (let drops = 0; ; drops++) {
+      const reply = await new Promise((resolve, reject) => {
+        if (this.#addedBy !== name) void this.#additions.flush()
+        this.#addedBy = name
+        this.#additions.add({ name, args: all, resolve, reject }, data.length)
+      })
+      if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
+      const [, resource, id] = reply as [number, string, string]
+      if (id === '' || drops === MAX_DROPS) throw new LineFullError(this.name, resource, maxLength)
+      await this.remove(id, false)
     }
-    await this.remove(id, false)
-    return this.#addAsItFits(name, args, bytes, tries - 1)
   }
 
   #sendAdded(
@@ -577,102 +486,72 @@ export class LineBackend extends Backend implements LineRunner {
     return this.#send(client, cleanWaiting, args, { which: 'wait' })
   }
 
-  /** Adds jobs in their order: of one kind at a time. */
-  #addAll(additions: readonly Addition[]): void {
-    for (let from = 0, to = 0; from < additions.length; from = to) {
-      const { name, args } = additions[from] as Addition
-      while (additions[to]?.name === name) to++
-      const some = additions.slice(from, to)
-      const all = [...args]
-      for (const each of some.slice(1)) all.push(...each.args.slice(keysOf(name)))
-      const sent = this.#sendAdded(this.#ready as Client, name, all, false)
-      void this.#settleAll(some, sent)
-    }
+  #addAll(additions: readonly Addition[]): Promise<unknown> {
+    const { name, args } = additions[0] as Addition
+    const all = [...args]
+    for (const each of additions.slice(1)) all.push(...each.args.slice(keysOf(name)))
+    return this.#sendAdded(this.#ready as Client, name, all, false)
   }
 
-  /** A job ends. It leaves its lines as `ends` has said; without a word it just leaves them. */
+  /** A job ends. It leaves its lines as its visit says; without a word it just leaves them. */
   #end(
-    job: EndingJob & Pick<Job, 'opts'>,
+    job: Pick<Job, 'id' | 'opts'>,
     value: string | undefined,
     token: string,
     fetches: boolean | undefined,
     opts: string,
     own: Arguments,
   ): Promise<Completed> {
-    const { id = '', [ENDING]: ending } = job
-    // BullMQ tries again after a broken connection: it is an ordinary ending then.
-    job[ENDING] = undefined
+    const { id = '' } = job
+    // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
+    const visit = this.#settings.visits?.ending(job)
     const keeps = fetches !== true || this.queue.closing !== undefined
-    const move = ending?.move
-    const more = { ...own, keeps: keeps || undefined, ...(move && unusualOf(move)) }
+    const more = { ...own, keeps: keeps || undefined, ...(visit?.move && unusualOf(visit.move)) }
     return new Promise((resolve, reject) => {
-      const settle = (reply: unknown, finishedOn: number): void => {
-        if (typeof reply === 'number' && reply < 0) {
-          const state = { command: 'moveToFinished', state: 'active' }
-          fail(this.finishedErrors({ code: reply, jobId: id, ...state }))
-          return
-        }
-        const result = bullmq.raw2NextJobData(this.#heard(reply) as unknown[])
-        const [, jobId] = result as unknown as readonly [unknown, string?]
-        ending?.returned(jobId, jobId === undefined ? undefined : this.#turns.get(jobId))
-        resolve({ result, finishedOn })
-      }
-      const fail = (error: Error): void => {
-        ending?.returned(undefined, undefined)
-        reject(error)
-      }
-      const end = { id, token, move, opts, more, value: value ?? 'null', ending, settle, fail }
-      this.#ends.add(end, end.value.length)
+      const text = value ?? 'null'
+      const end = { id, token, opts, more, value: text, visit, finishedOn: 0, resolve, reject }
+      this.#ends.add(end, text.length)
     })
   }
 
-  #finish(ends: readonly End[]): void {
+  #finish(ends: readonly End[]): Promise<unknown> {
     const at = systemClock.wallNow()
     const { opts } = ends[0] as End
     if (this.#finishArguments?.opts !== opts) {
       this.#finishArguments = { opts, text: this.#named({ opts: JSON.parse(opts) as unknown }) }
     }
     const args = [...this.#finishKeys, String(at)]
-    for (const { id, token, move, more, opts: own, value } of ends) {
+    for (const end of ends) {
+      const { id, token, more, opts: own, value, visit } = end
+      const move = visit?.move
+      end.finishedOn = at
       args.push(id, token)
       // Without a word the queue's Redis says of which lines it is.
       if (move === undefined) args.push('', '', '')
       else args.push(String(move.timestamp), move.lines || '[]', String(Math.round(move.usedMs)))
-      args.push(
-        value,
-        jsonText(own === opts ? more : { ...more, opts: JSON.parse(own) as unknown }),
-      )
+      const unusual = own === opts ? more : { ...more, opts: JSON.parse(own) as unknown }
+      args.push(value, jsonText(unusual))
     }
     args.push(this.#finishArguments.text)
     const sent = this.#call(this.#ready as Client, this.#scripts.finish, args)
-    for (const { ending } of ends) ending?.sent()
-    void this.#settleAll(ends, sent, at)
+    for (const { visit } of ends) if (visit !== undefined) this.#settings.visits?.sent(visit)
+    return sent
   }
 
-  /** Each has its own reply: see `lua/together.lua`. */
-  async #settleAll(all: readonly Sent[], sent: Promise<unknown>, at = 0): Promise<void> {
-    this.#underWay++
+  #ended({ id, visit, finishedOn, resolve, reject }: End, reply: unknown): void {
+    let next: LineVisit | undefined
     try {
-      const reply = await sent
-      // Replies that came together are settled in a turn each. So what the jobs of one call send
-      // leaves, and the server works, before those of the next call are settled.
-      if (this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
-      const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
-      for (const [index, { settle, fail }] of all.entries()) {
-        const own = replies[index]
-        const message: unknown = Array.isArray(own) ? own[0] : undefined
-        try {
-          if (typeof message !== 'string') settle(own, at)
-          else fail(Object.assign(new Error(message), { name: 'ReplyError' }))
-        } catch (error) {
-          fail(error as Error) // What BullMQ cannot read of one job is no other job's error.
-        }
+      if (reply instanceof Error) throw reply
+      if (typeof reply === 'number' && reply < 0) {
+        const state = { command: 'moveToFinished', state: 'active' }
+        throw this.finishedErrors({ code: reply, jobId: id, ...state })
       }
+      next = this.#heard(reply)
+      resolve({ result: bullmq.raw2NextJobData(reply as unknown[]), finishedOn })
     } catch (error) {
-      for (const { fail } of all) fail(error as Error)
-    } finally {
-      this.#underWay--
+      reject(error) // What BullMQ cannot read of one job is no other job's error.
     }
+    if (visit !== undefined) this.#settings.visits?.returned(visit, next)
   }
 
   async #fetch(
@@ -681,16 +560,21 @@ export class LineBackend extends Backend implements LineRunner {
     args: readonly unknown[],
     ours: Arguments,
   ): Promise<unknown> {
-    return this.#heard(await this.#sendFor(client, name, args, ours))
+    const reply = await this.#sendFor(client, name, args, ours)
+    this.#heard(reply)
+    return reply
   }
 
-  /** Keeps what a reply says about the turn of the job that it brings. */
-  #heard(reply: unknown): unknown {
-    if (!Array.isArray(reply)) return reply
-    if (!Array.isArray(reply[0])) return this.#byOwnClock(reply as readonly number[])
+  /** The job that a reply brings, if any, with what the reply says about its turn. */
+  #heard(reply: unknown): LineVisit | undefined {
+    if (!Array.isArray(reply)) return undefined
+    if (!Array.isArray(reply[0])) {
+      this.#countByOwnClock(reply as number[])
+      return undefined
+    }
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
-    this.#turns.set(String(jobId), {
+    const visit = this.#settings.visits?.fetched(String(jobId), {
       turn: turn as Turn['turn'],
       lines,
       usedMs: Number(burst),
@@ -698,30 +582,25 @@ export class LineBackend extends Backend implements LineRunner {
       share,
       chargedMs: Number(charged),
     })
-    if (turn === 'none' || turn === 'no') this.#expectJoin(String(jobId))
-    return reply
+    if (visit !== undefined && (turn === 'none' || turn === 'no')) visit.join = this.#nextJoin()
+    return visit
   }
 
   /** Where there is no job, BullMQ is told when there will be one: it counts on the clock here. */
-  #byOwnClock([
-    data = 0,
-    id = 0,
-    limitMs = 0,
-    delayUntil = 0,
-    serverMs,
-  ]: readonly number[]): readonly number[] {
+  #countByOwnClock(reply: number[]): void {
+    const [, , , delayUntil = 0, serverMs] = reply
     if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
     // rule: waits-by-its-own-clock
-    return [data, id, limitMs, delayUntil > 0 ? delayUntil + this.#aheadMs : delayUntil]
+    if (delayUntil > 0) reply[3] = delayUntil + this.#aheadMs
   }
 
-  #expectJoin(jobId: string): void {
+  #nextJoin(): Join {
     let done = (): void => undefined
     const earlier = this.#lastJoin
     this.#lastJoin = new Promise<void>((resolve) => {
       done = resolve
     })
-    this.#joins.set(jobId, { earlier, done })
+    return { earlier, done }
   }
 
   /** BullMQ's keys and arguments, and ours as one. */

@@ -8,12 +8,16 @@ import type { LeaseLostError } from '../errors.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import type { LockService } from '../lock/lock-service.ts'
+import type { LeaseOptions } from '../lock/acquire-options.ts'
 import { leaseOption } from '../lock/lease-option.ts'
 import { MAX_SLOTS } from '../slots.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
-import type { JobLease } from './run/job-lease.ts'
-import { JobRuns, type JobRunsOptions } from './run/job-runs.ts'
+import { processOf, type JobLease } from './run/job-lease.ts'
+import { batchedOf } from './run/batch.ts'
+import { batching } from './run/batches.ts'
+import { JobRuns } from './run/job-runs.ts'
 import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
+import { Visits } from './run/visits.ts'
 import { resourceOption, type ResourceOf } from '../line/resource.ts'
 
 /**
@@ -120,7 +124,7 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
     job: Job<Data, Result, Name>,
     token: string | undefined,
     signal: AbortSignal | undefined,
-  ): Promise<Result> => runs.run(job, token, signal)
+  ): Promise<Result> => runs.run(job, token, signal) as Promise<Result>
   const watch = (worker: LockRenewalEvents): void => {
     worker.on('lockRenewalFailed', (jobIds) => {
       runs.running.locksLost(jobIds)
@@ -129,31 +133,43 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   return Object.assign(run, { watch })
 }
 
-/** @internal What `lockedProcessor` and `LockedWorker` have in common. */
+/** @internal */
 export function jobRuns<Data, Result, Name extends string>(
   redlock: LockService,
   options: LockedProcessorOptions<Data>,
   processor: LeasedProcessor<Data, Result, Name>,
-  more: Partial<JobRunsOptions<Data, Result, Name>> = {},
-): JobRuns<Data, Result, Name> {
-  const { logger = defaultLogger() } = options
-  return new JobRuns<Data, Result, Name>({
-    locks: redlock,
-    // Frozen, so that `Redlock` checks them once.
-    leaseOptions: Object.freeze({
-      autoExtend: true,
-      ...(options.slots !== undefined && { slots: options.slots }),
-      ...(options.leaseMs !== undefined && { leaseMs: options.leaseMs }),
-      ...(options.maxHoldMs !== undefined && { maxHoldMs: options.maxHoldMs }),
-    }),
-    resource: options.resource,
-    processor,
-    maxWaitMs: options.maxWaitMs ?? Infinity,
-    burstMs: 0,
-    maxUnreachableMs: MAX_UNREACHABLE_MS,
-    logger,
-    channel: loggedChannel(new Log(logger, options.jobLogLevel), undefined, [callbacks(options)]),
-    ...more,
+): JobRuns {
+  const { logger = defaultLogger(), resource, maxWaitMs = Infinity } = options
+  const leaseOptions = jobLeaseOptions(options)
+  const log = new Log(logger, options.jobLogLevel)
+  const channel = loggedChannel(log, undefined, [callbacks(options)])
+  const batched = batchedOf(processor)
+  const alone = processOf(processor)
+  return new JobRuns({
+    ...{
+      resource: resource as ResourceOf,
+      channel,
+      logger,
+      maxWaitMs,
+      maxUnreachableMs: MAX_UNREACHABLE_MS,
+    },
+    process: batched === undefined ? alone : batching(alone, batched, channel),
+    admission: { locks: redlock, leaseOptions, waitMs: 0 },
+    visits: new Visits(redlock, leaseOptions, 0),
+  })
+}
+
+/** @internal The lease of each job. Frozen, so that `Redlock` checks it once. */
+export function jobLeaseOptions({
+  slots,
+  leaseMs,
+  maxHoldMs,
+}: LockedProcessorOptions): LeaseOptions {
+  return Object.freeze({
+    autoExtend: true,
+    ...(slots !== undefined && { slots }),
+    ...(leaseMs !== undefined && { leaseMs }),
+    ...(maxHoldMs !== undefined && { maxHoldMs }),
   })
 }
 

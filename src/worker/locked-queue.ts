@@ -124,7 +124,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   Result,
   Name
 > {
-  readonly #placement: (data: Data, jobId: string | undefined) => LinePlacement
+  readonly #placement: (data: unknown, jobId?: string) => LinePlacement
   readonly #lines: LineBackend
   readonly #limits: LineLimits
   readonly #settings: SharedSettings
@@ -166,7 +166,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
       weight: weight === undefined ? 1 : checkedWeight(weight(data)),
     })
-    const placement = (data: Data, jobId: string | undefined): LinePlacement => {
+    const placement = (given: unknown, jobId?: string): LinePlacement => {
+      const data = given as Data
       const resources = resourcesOf(resource, data, jobId)
       const share = hasShares ? shareOf(data, resources) : undefined
       const ownSlots = typeof slots === 'function' ? checkedSlots(slots(data)) : undefined
@@ -181,7 +182,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       onFailure: 'continue',
       maxLength,
       drops: DROPS[whenFull],
-      placement: (data) => placement(data as Data, undefined),
+      placement,
     })
     super(name, bullmqOptions(options, KNOWN) as unknown as QueueOptions, factory)
     this.#placement = placement

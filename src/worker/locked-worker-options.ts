@@ -3,7 +3,7 @@ import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { bullmqOptions } from './bullmq-options.ts'
-import type { Dedupe } from './run/result-store.ts'
+import type { Dedupe } from './run/shared-results.ts'
 import type { LockedProcessorOptions } from './locked-processor.ts'
 
 /** BullMQ's worker options and the lease's. */
@@ -66,26 +66,33 @@ const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, bo
   ...{ maximumRateLimitDelay: false, useWorkerThreads: false, workerForkOptions: false },
   ...{ workerThreadsOptions: false },
 }
-const MAX_VALUE_BYTES = 1_048_576
-const BURST_MS = 50
+type Defaults = Required<
+  Pick<
+    LockedWorkerOptions,
+    'order' | 'onFailure' | 'slots' | 'maxWaitMs' | 'checkpoints' | 'burstMs' | 'maxValueBytes'
+  >
+>
 
-/** Our options, checked and with their defaults, and BullMQ's. */
+const DEFAULTS: Defaults = {
+  order: 'strict',
+  onFailure: 'continue',
+  slots: 1,
+  maxWaitMs: Infinity,
+  checkpoints: false,
+  burstMs: 50,
+  maxValueBytes: 1_048_576,
+}
+
+/** The options, checked and with our defaults; and of them BullMQ's. */
 export function separate<Data>(options: LockedWorkerOptions<Data>): {
-  ours: Pick<LockedWorkerOptions<Data>, 'redlock' | 'resource'> & {
-    readonly dedupe: Dedupe<Data> | undefined
-  } & Required<
-      Pick<
-        LockedWorkerOptions<Data>,
-        'order' | 'onFailure' | 'checkpoints' | 'maxValueBytes' | 'slots' | 'burstMs' | 'maxWaitMs'
-      >
-    >
-  bullmq: WorkerOptions
+  readonly ours: LockedWorkerOptions<Data> & Defaults
+  readonly bullmq: WorkerOptions
 } {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
   knownOptions(options, KNOWN)
-  const { redlock, resource, dedupe } = options
-  const { order = 'strict', onFailure = 'continue', slots = 1, maxWaitMs = Infinity } = options
-  const { checkpoints = false, burstMs = BURST_MS, maxValueBytes = MAX_VALUE_BYTES } = options
+  const given = Object.entries(options).filter(([, value]) => value !== undefined)
+  const ours = { ...DEFAULTS, ...Object.fromEntries(given) } as LockedWorkerOptions<Data> & Defaults
+  const { order, onFailure, dedupe, burstMs, maxValueBytes } = ours
   const bullmq = bullmqOptions(options, KNOWN) as unknown as WorkerOptions
   refuseUnsafe(bullmq)
   choiceOption('order', order, ['strict', 'relaxed'])
@@ -102,8 +109,7 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
       true,
     )
   }
-  const ours = { redlock, resource, order, onFailure, slots, dedupe, checkpoints }
-  return { ours: { ...ours, maxValueBytes, burstMs, maxWaitMs }, bullmq }
+  return { ours, bullmq }
 }
 
 function refuseUnsafe(options: WorkerOptions): void {
@@ -118,11 +124,8 @@ function refuseUnsafe(options: WorkerOptions): void {
 }
 
 /** With a processor of batches. */
-export function refuseWithBatches({
-  order,
-  checkpoints,
-  dedupe,
-}: Pick<LockedWorkerOptions, 'order' | 'checkpoints'> & { readonly dedupe: unknown }): void {
+export function refuseWithBatches<Data>(options: LockedWorkerOptions<Data>): void {
+  const { order, checkpoints, dedupe } = options
   const batches = 'with a batchProcessor'
   if (order !== 'strict') refuse('order', `'strict' ${batches}: others keep no lines`, order)
   if (checkpoints === true) refuse('checkpoints', `absent ${batches}: steps are of one job`, true)

@@ -18,15 +18,19 @@ import { lineCensus } from '../line/census.ts'
 import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
-import { checkProcessorOptions, jobRuns, type LeasedProcessor } from './locked-processor.ts'
+import { checkProcessorOptions, jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import type { OpenedJob } from './run/batch-members.ts'
-import type { JobRuns } from './run/job-runs.ts'
+import { batching, type OpenedJob } from './run/batches.ts'
+import { checkpointing } from './run/checkpoints.ts'
+import { processOf } from './run/job-lease.ts'
+import { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from '../line/resource.ts'
 import { ResultStore } from './run/result-store.ts'
+import { SharedResults, type Dedupe } from './run/shared-results.ts'
+import { Visits } from './run/visits.ts'
 
 /** The events of a `LockedWorker`: BullMQ's, and three more. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -70,6 +74,8 @@ const DRAIN_GRACE_MS = 2_000
 const CLOSE_LIMIT_MS = 2_000
 const DISCONNECT_LIMIT_MS = 500
 const IDLE_POLL_MS = 10
+/** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
+const MIN_WAIT_MS = 100
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
 
@@ -97,7 +103,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   readonly #redlock: LockService
   readonly #resource: ResourceOf<Data>
   readonly #closing = new AbortController()
-  readonly #runs: JobRuns<Data, Result, Name>
+  readonly #runs: JobRuns
   readonly #lines: LineBackend
   readonly #breaker: Breaker
   readonly #channel: Channel
@@ -122,14 +128,19 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   ) {
     const { ours, bullmq } = separate(options)
     checkProcessorOptions(options.redlock, options, processor)
-    const { redlock, order, checkpoints, dedupe, slots, maxWaitMs, onFailure } = ours
-    if (batchedOf(processor) !== undefined) refuseWithBatches(ours)
+    const { redlock, resource, order, slots, maxWaitMs, onFailure, burstMs } = ours
+    const { checkpoints, dedupe, logger = defaultLogger() } = ours
+    const isStrict = order === 'strict'
+    const batched = batchedOf(processor)
+    if (batched !== undefined) refuseWithBatches(ours)
+    const leaseOptions = jobLeaseOptions(options)
+    const visits = new Visits(redlock, leaseOptions, burstMs)
     const { namespace } = redlock
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(
       name,
       // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
-      (job, token) => this.#runs.run(job, token),
+      (job, token) => this.#runs.run(job, token) as Promise<Result>,
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
         slots,
@@ -137,59 +148,48 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         maxWaitMs,
         onFailure,
         workerName: bullmq.name,
+        visits,
       }),
     )
     const lines = LineBackend.of(this)
-    const { logger = defaultLogger() } = options
     const log = new Log(logger, options.jobLogLevel)
     const channel = loggedChannel(log, namespace, [this.#events()])
     this.#channel = channel
     const results = new ResultStore(lines, ours.maxValueBytes)
-    this.#runs = jobRuns<Data, Result, Name>(redlock, options, processor, {
-      logger,
-      channel,
-      dedupe,
-      checkpoints,
-      lines,
-      results,
-      ordered: order === 'strict',
-      burstMs: ours.burstMs,
-      maxUnreachableMs: OUTAGE_SLEEP_MS,
-      openTaken: (found, token) => this.#openTaken(found, token),
-      onUnreachable: () => {
-        this.#breaker.trip()
-      },
+    const shared = dedupe && new SharedResults(results, dedupe as Dedupe<unknown>, channel)
+    let process = processOf(processor)
+    if (checkpoints) process = checkpointing(process, results, channel)
+    if (shared !== undefined) process = shared.sharing(process)
+    if (batched !== undefined) {
+      const openTaken = this.#openTaken.bind(this)
+      process = batching(process, batched, channel, { lines, visits, openTaken })
+    }
+    const waitMs = isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0
+    this.#runs = new JobRuns({
+      ...{ resource: resource as ResourceOf, process, visits, lines, shared, channel, logger },
+      ...{ ordered: isStrict, maxWaitMs, maxUnreachableMs: OUTAGE_SLEEP_MS },
+      admission: { locks: redlock, leaseOptions, waitMs },
       onLocksClosed: () => void super.pause(true),
     })
     this.#redlock = redlock
-    this.#resource = options.resource
+    this.#resource = resource
     this.#lines = lines
     const settings: SharedSettings = { by: 'LockedWorker', namespace, order, slots }
-    if (order === 'strict') {
+    if (isStrict) {
       void keepSweeping(lines, settingsText(settings), this.#closing.signal, this.#onError)
     }
-    this.#breaker = new Breaker({
-      locks: redlock,
-      probeResource: `probe:${this.id}`,
-      signal: this.#closing.signal,
-      onOpen: () => {
-        channel.tell('breaker:open', { queue: name })
-        void super.pause(true)
-      },
-      onClose: () => {
-        channel.tell('breaker:closed', { queue: name })
-        if (!this.#pausedByUser) void super.resume()
-      },
-    })
+    const probeResource = `probe:${this.id}`
+    const { signal } = this.#closing
+    this.#breaker = new Breaker({ locks: redlock, queue: name, probeResource, signal, channel })
     this.#told = {
       queue: name,
       breakerOpen: () => this.#breaker.isOpen,
-      census: order === 'strict' ? () => lineCensus(lines) : undefined,
+      census: isStrict ? () => lineCensus(lines) : undefined,
     }
     channel.tell('worker:opened', this.#told)
     this.#listen(checkpoints ? results : undefined)
     void this.#compareSettings(settings)
-    void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels())
+    void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels(lines))
     const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
     void this.#repeat(Math.ceil(lockMs / 4), () => {
       this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
@@ -203,22 +203,19 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** @param steps where the results of steps are kept. */
   #listen(steps: ResultStore | undefined): void {
-    const tellFinished = (outcome: 'completed' | 'failed' | 'retried'): void => {
-      if (!this.#channel.hears('job:finished')) return
-      this.#channel.tell('job:finished', { queue: this.name, outcome })
-    }
+    const { name: queue } = this
     this.on('lockRenewalFailed', (jobIds) => {
       this.#runs.running.locksLost(jobIds)
     })
     this.on('completed', (job) => {
-      tellFinished('completed')
+      this.#channel.tell('job:finished', { queue, outcome: 'completed' })
       // A job that failed for good may be retried by hand, and continues where it stopped.
       steps?.dropSteps(job).catch(this.#onError)
     })
     this.on('failed', (job) => {
       // BullMQ hands over no job where it has stalled too often.
       const isRetried = job !== undefined && job.finishedOn === undefined
-      tellFinished(isRetried ? 'retried' : 'failed')
+      this.#channel.tell('job:finished', { queue, outcome: isRetried ? 'retried' : 'failed' })
     })
   }
 
@@ -399,11 +396,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     }
   }
 
-  async #openTaken(
-    found: readonly TakenJob[],
-    token: string,
-  ): Promise<readonly OpenedJob<Data, Result, Name>[]> {
-    const taken: OpenedJob<Data, Result, Name>[] = []
+  async #openTaken(found: readonly TakenJob[], token: string): Promise<readonly OpenedJob[]> {
+    const taken: OpenedJob[] = []
     for (const [data, id] of found) {
       // Undefined where the next job of its scheduler could not be added. Then it stalls.
       const member = (await this.nextJobFromJobData(data, id, token)) as
@@ -419,7 +413,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   async #idleWithin(limitMs: number): Promise<boolean> {
     const until = systemClock.now() + limitMs
-    while (this.#runs.running.size > 0) {
+    while (this.#runs.running.visits.size > 0) {
       if (systemClock.now() >= until) return false
       await sleep(systemClock, IDLE_POLL_MS)
     }
@@ -434,15 +428,18 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     return {
       on: {
         'job:requeued': ({ job, why }) => {
+          if (why.status === 'unreachable') this.#breaker.trip()
           emit('requeued', job, why)
         },
         'job:lease-lost': ({ job, error }) => {
           emit('leaseLost', job, error)
         },
         'breaker:open': () => {
+          void super.pause(true)
           emit('breaker', 'open')
         },
         'breaker:closed': () => {
+          if (!this.#pausedByUser) void super.resume()
           emit('breaker', 'closed')
         },
       },

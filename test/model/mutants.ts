@@ -259,7 +259,7 @@ const worker: readonly Mutant[] = [
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
     'stopped-job-uses-no-attempt',
-    ['isGivenBack(signal.reason)', 'false'],
+    ['isGivenBack(stop.reason)', 'false'],
     'worker/coordination: stops them at its limit',
   ),
   mutant(

@@ -2,12 +2,12 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { NotGranted } from '../../src/index.ts'
 import { asError } from '../../src/worker/run/failure.ts'
-import { JobSignal } from '../../src/worker/run/job-signal.ts'
 import {
   earlierRequeues,
   MAX_UNREACHABLE_MS,
   requeueDelayMs,
 } from '../../src/worker/run/requeue.ts'
+import { JobSignal } from '../../src/worker/run/visit.ts'
 
 const random = fc.double({ min: 0, max: 0.999, noNaN: true })
 const tries = fc.integer({ min: 0, max: 1_000 })

@@ -6,6 +6,7 @@ import type { LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
+import type { Visit } from './visit.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
 const SPLIT_TRIES = 3
@@ -21,21 +22,20 @@ export interface AdmissionOptions {
    * has it: it is waited for this long, in the order of arrival. 0 for no waiting.
    */
   readonly waitMs: number
-  readonly signal: AbortSignal
-  /** Those that are set for its resources, in place of those of the worker. */
-  readonly slots: Slots | undefined
 }
 
+/** @param slots those that are set for its resources, in place of those of the worker. */
 export async function leaseFor(
-  resources: readonly string[],
-  options: AdmissionOptions,
+  { resources, stop }: Visit,
+  slots: Slots | undefined,
+  admission: AdmissionOptions,
 ): Promise<AcquireOutcome> {
-  const { locks, leaseOptions, waitMs, signal, slots } = options
+  const { locks, leaseOptions, waitMs } = admission
   const hasOwnSlots = slots !== undefined
   let [splits, waits] = [0, 0]
   for (;;) {
     const outcome = hasOwnSlots
-      ? await acquireSlot(resources, slots, options)
+      ? await acquireSlot(resources, slots, admission)
       : await locks.tryAcquire(resources, leaseOptions)
     const mayWait = outcome.status === 'taken' && waitMs > 0
     const slotMs = SLOT_RETRIES_MS[waits]
@@ -43,6 +43,7 @@ export async function leaseFor(
       await sleep(systemClock, slotMs)
       waits++
     } else if (mayWait && !hasOwnSlots && waits === 0) {
+      const { signal } = stop
       const waiting = locks.acquire(resources, { ...leaseOptions, waitMs, signal })
       const lease = await waiting.catch(() => undefined) // The next attempt says why.
       if (lease !== undefined) return { status: 'granted', lease }

@@ -5,7 +5,6 @@
  * the first one last: its trip hands the line on.
  */
 import type { Job } from 'bullmq'
-import { sleep, systemClock } from '../../clock.ts'
 import { integerOption, knownOptions, refuse } from '../../options.ts'
 import type { JobLease } from './job-lease.ts'
 
@@ -27,7 +26,8 @@ export type BatchRun<Data, Result, Name extends string = string> = (
   lease: JobLease & string,
 ) => Promise<readonly PromiseSettledResult<Result>[]>
 
-export interface Batched<Data, Result, Name extends string> {
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
+export interface Batched<Data = any, Result = any, Name extends string = string> {
   readonly size: number
   readonly waitMs: number
   readonly run: BatchRun<Data, Result, Name>
@@ -45,9 +45,6 @@ const BATCHED: unique symbol = Symbol.for('bullmq-redlock.batched')
 const OPTIONS = { size: true, waitMs: true } as const
 const MAX_SIZE = 1_000
 const MAX_WAIT_MS = 60_000
-/** Polls for more jobs within `waitMs`. */
-const POLLS = 10
-const MIN_POLL_MS = 5
 
 /**
  * A processor for {@link LockedWorker} that is given up to `size` jobs of one resource at once.
@@ -63,7 +60,6 @@ const MIN_POLL_MS = 5
  * new LockedWorker('charges', processor, { connection, redlock, resource })
  * ```
  */
-/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 export function batchProcessor<Data = any, Result = any, Name extends string = string>(
   options: BatchOptions,
   run: BatchRun<Data, Result, Name>,
@@ -82,56 +78,12 @@ export function batchProcessor<Data = any, Result = any, Name extends string = s
 }
 
 /** What a processor was made with by {@link batchProcessor}. */
-export function batchedOf<Data, Result, Name extends string>(
-  processor: object,
-): Batched<Data, Result, Name> | undefined {
-  return (processor as Partial<BatchProcessor<Data, Result, Name>>)[BATCHED]
-}
-
-/** The jobs of a batch behind its first one. */
-export interface BatchMembers<Data, Result, Name extends string> {
-  /** The next jobs that sleep in the line, in their order. */
-  take(most: number): Promise<readonly Job<Data, Result, Name>[]>
-  /**
-   * Says what became of each, by its id. Resolves when their last trip is under way; the first
-   * job's goes behind it.
-   */
-  settle(outcomes: ReadonlyMap<string, PromiseSettledResult<Result>>): Promise<void>
-}
-
-/** Runs a batch. @returns what became of its first job. */
-export async function runBatch<Data, Result, Name extends string>(
-  { size, waitMs, run }: Batched<Data, Result, Name>,
-  first: Job<Data, Result, Name>,
-  lease: JobLease & string,
-  members: BatchMembers<Data, Result, Name>,
-): Promise<Result> {
-  const jobs = [first]
-  const until = systemClock.now() + waitMs
-  const gather = async (): Promise<void> => {
-    for (;;) {
-      jobs.push(...(await members.take(size - jobs.length)))
-      const leftMs = until - systemClock.now()
-      if (jobs.length >= size || leftMs <= 0 || lease.signal.aborted) return
-      const pollMs = Math.max(MIN_POLL_MS, waitMs / POLLS)
-      await sleep(systemClock, Math.min(leftMs, pollMs), lease.signal)
-    }
-  }
-  let outcomes: readonly PromiseSettledResult<Result>[]
-  try {
-    await gather()
-    lease.signal.throwIfAborted()
-    outcomes = settledOf(await run(jobs, lease), jobs.length)
-  } catch (reason) {
-    outcomes = jobs.map(() => ({ status: 'rejected', reason }))
-  }
-  const [own, ...others] = outcomes
-  await members.settle(new Map(others.map((each, index) => [jobs[index + 1]?.id ?? '', each])))
-  return settledValue(own)
+export function batchedOf(processor: object): Batched | undefined {
+  return (processor as Partial<BatchProcessor<unknown, unknown>>)[BATCHED]
 }
 
 /** @throws TypeError where a batch does not say what became of each of its jobs. */
-function settledOf<Result>(
+export function settledOf<Result>(
   outcomes: readonly PromiseSettledResult<Result>[],
   count: number,
 ): readonly PromiseSettledResult<Result>[] {

@@ -2,6 +2,7 @@
  * Keeps a worker from fetching jobs that it would only give back: open while the lock masters have
  * no quorum. A probe finds out when they have one again.
  */
+import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 
@@ -10,8 +11,8 @@ export interface BreakerOptions {
   /** A resource that no other client asks for. */
   readonly probeResource: string
   readonly signal: AbortSignal
-  readonly onOpen: () => void
-  readonly onClose: () => void
+  readonly queue: string
+  readonly channel: Channel
 }
 
 const PROBE_MS = { min: 200, spread: 200 }
@@ -32,12 +33,13 @@ export class Breaker {
   trip(): void {
     if (this.#open || this.#options.signal.aborted) return
     this.#open = true
-    this.#options.onOpen()
+    const { channel, queue } = this.#options
+    channel.tell('breaker:open', { queue })
     void this.#untilReachable()
   }
 
   async #untilReachable(): Promise<void> {
-    const { signal } = this.#options
+    const { signal, channel, queue } = this.#options
     while (!signal.aborted) {
       try {
         await sleep(systemClock, PROBE_MS.min + systemClock.random() * PROBE_MS.spread, signal)
@@ -47,7 +49,7 @@ export class Breaker {
       }
     }
     this.#open = false
-    if (!signal.aborted) this.#options.onClose()
+    if (!signal.aborted) channel.tell('breaker:closed', { queue })
   }
 
   async #isReachable(): Promise<boolean> {

@@ -9,7 +9,7 @@ import {
   ShutdownError,
   ValueTooLargeError,
 } from '../../errors.ts'
-import type { JobSignal } from './job-signal.ts'
+import type { Visit } from './visit.ts'
 
 /** As BullMQ's `ErrorCode` has it. */
 const JOB_NOT_EXIST = -1
@@ -49,12 +49,10 @@ export function asError(reason: unknown): Error {
  * What a job fails with. I/O that was stopped by the signal says only "aborted"; the reason says
  * why.
  */
-export function failureOf(
-  error: unknown,
-  signal: JobSignal,
-  cancelled: Error | undefined,
-): unknown {
-  const { isAborted, reason } = signal
+export function failureOf(error: unknown, { stop, cancelled }: Visit): unknown {
+  // The work would be done again to the same end.
+  if (error instanceof ValueTooLargeError) return new UnrecoverableError(error.message)
+  const { isAborted, reason } = stop
   const why = cancelled ?? reason
   // rule: cancelled-job-is-not-retried
   if (why instanceof JobCancelledError) return new UnrecoverableError(why.message)

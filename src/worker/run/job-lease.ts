@@ -4,6 +4,7 @@
  * ended.
  */
 import { RateLimitError } from 'bullmq'
+import { StepNotAwaitedError } from '../../errors.ts'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { isFresh } from '../../lock/trust.ts'
 import type { Channel } from '../../channel.ts'
@@ -13,7 +14,7 @@ import { childLogger, type Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { asError } from './failure.ts'
-import type { Running } from './running-jobs.ts'
+import type { Visit } from './visit.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
 export interface StepContext {
@@ -81,41 +82,63 @@ export interface JobLease {
   readonly logger: Logger
 }
 
-/** Where a job's steps are told, and its lines logged. */
-interface Told {
+/** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
+export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
+
+/** A processor as it runs a job. One that asks for the signal is given it. */
+export function processOf(processor: (...args: never) => unknown): Process {
+  const run = processor as (...args: unknown[]) => Promise<unknown>
+  return awaitingSteps(
+    processor.length > 2
+      ? ({ job, stop }, lease) => run(job, lease, stop.signal)
+      : ({ job }, lease) => run(job, lease),
+  )
+}
+
+/** A step that still runs when its processor ends holds the lease, and fails the job. */
+export function awaitingSteps(process: Process): Process {
+  return async (visit, lease) => {
+    let result: unknown
+    let open: readonly string[] = []
+    try {
+      result = await process(visit, lease)
+    } finally {
+      if (lease.hasOpenSteps) open = await lease.untilStepsEnd()
+    }
+    // rule: open-step-fails-the-job
+    if (open.length > 0) throw new StepNotAwaitedError(open)
+    return result
+  }
+}
+
+/** What the leases of a worker's jobs use. */
+export interface LeaseHost {
   readonly channel: Channel
   readonly logger: Logger
+  /** Puts the resources of a job to sleep. */
+  readonly sleep: (visit: Visit, delayMs: number) => Promise<void>
 }
 
 /** A String, so that it stands for BullMQ's token where BullMQ's methods take one. */
 export class SteppedLease extends String implements JobLease {
-  readonly #running: Pick<Running, 'job' | 'signal'>
+  checkpoints: Checkpoints | undefined
+  readonly #visit: Visit
   readonly #lease: Lease
-  readonly #checkpoints: Checkpoints | undefined
-  readonly #told: Told
-  readonly #sleep: (delayMs: number) => Promise<void>
   /** Steps that have not ended, by their names. */
-  readonly #open = new Map<Promise<unknown>, string>()
+  #open: Map<Promise<unknown>, string> | undefined
+  readonly #host: LeaseHost
   #currentStep: string | undefined
   #logger: Logger | undefined
 
-  constructor(
-    running: Pick<Running, 'job' | 'signal'>,
-    lease: Lease,
-    checkpoints: Checkpoints | undefined,
-    told: Told,
-    sleep: (delayMs: number) => Promise<void>,
-  ) {
-    super(running.job.token ?? '')
-    this.#running = running
+  constructor(visit: Visit, lease: Lease, host: LeaseHost) {
+    super(visit.job.token ?? '')
+    this.#visit = visit
     this.#lease = lease
-    this.#checkpoints = checkpoints
-    this.#told = told
-    this.#sleep = sleep
+    this.#host = host
   }
 
   get signal(): AbortSignal {
-    return this.#running.signal.signal
+    return this.#visit.stop.signal
   }
 
   get resource(): string {
@@ -143,8 +166,8 @@ export class SteppedLease extends String implements JobLease {
   }
 
   get logger(): Logger {
-    const { job } = this.#running
-    this.#logger ??= childLogger(this.#told.logger, ofJob({ job, lease: this.#lease }))
+    const { job } = this.#visit
+    this.#logger ??= childLogger(this.#host.logger, ofJob({ job, lease: this.#lease }))
     return this.#logger
   }
 
@@ -157,7 +180,8 @@ export class SteppedLease extends String implements JobLease {
   }
 
   async rateLimit(delayMs: number): Promise<RateLimitError> {
-    await this.#sleep(integerOption('delayMs', delayMs, 1, Number.MAX_SAFE_INTEGER))
+    integerOption('delayMs', delayMs, 1, Number.MAX_SAFE_INTEGER)
+    await this.#host.sleep(this.#visit, delayMs)
     return new RateLimitError()
   }
 
@@ -165,13 +189,14 @@ export class SteppedLease extends String implements JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
-    const { channel } = this.#told
-    const about = { job: this.#running.job, lease: this.#lease, step: name }
+    const { channel } = this.#host
+    const about = { job: this.#visit.job, lease: this.#lease, step: name }
     channel.tell('step:started', about)
     const startedAt = systemClock.now()
     const running = channel.within({ kind: 'step', ...about }, () => this.#step(name, fn))
-    this.#open.set(running, name)
-    const end = (): boolean => this.#open.delete(running)
+    this.#open ??= new Map()
+    const open = this.#open.set(running, name)
+    const end = (): boolean => open.delete(running)
     running.then(end, end)
     if (!channel.hears('step:ended')) return running
     const ended = (outcome: 'done' | 'failed') => (): void => {
@@ -181,11 +206,16 @@ export class SteppedLease extends String implements JobLease {
     return running
   }
 
+  get hasOpenSteps(): boolean {
+    return this.#open !== undefined && this.#open.size > 0
+  }
+
   /** Waits for steps that still run. @returns their names */
   async untilStepsEnd(): Promise<readonly string[]> {
-    const names = [...this.#open.values()]
+    const open = this.#open ?? new Map<Promise<unknown>, string>()
+    const names = [...open.values()]
     // rule: open-step-holds-the-lease
-    while (this.#open.size > 0) await Promise.allSettled(this.#open.keys())
+    while (open.size > 0) await Promise.allSettled(open.keys())
     return names
   }
 
@@ -199,24 +229,25 @@ export class SteppedLease extends String implements JobLease {
     // trying.
     const lease = this.#lease
     if (!isFresh(lease.remainingMs(), lease.leaseMs)) await lease.extend()
-    const earlier = await this.#checkpoints?.completed(name)
+    const earlier = await this.checkpoints?.completed(name)
     this.#assertMayGoOn()
     if (earlier !== undefined) return earlier.value as Result
-    const jobSignal = this.#running.signal
+    const { stop } = this.#visit
     const result = await fn({
       // Made for those who take it.
       get signal() {
-        return jobSignal.signal
+        return stop.signal
       },
       fencingToken: lease.fencingToken,
     })
     this.#assertMayGoOn()
-    await this.#checkpoints?.save(name, result)
+    await this.checkpoints?.save(name, result)
     return result
   }
 
   #assertMayGoOn(): void {
-    if (this.#running.signal.isAborted) throw asError(this.#running.signal.reason)
+    const { stop } = this.#visit
+    if (stop.isAborted) throw asError(stop.reason)
     this.#lease.assertHeld()
   }
 }

@@ -10,27 +10,13 @@ import type { Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
 
-/** One computation for all jobs of a queue with the same name and resource, within a time. */
-export interface Dedupe<Data> {
-  /** How long a result is kept, and given to jobs that ask for the same. */
-  readonly resultTtlMs: number
-  /** Names what is computed once. @defaultValue the job's resources */
-  readonly key?: (job: Job<Data>) => string
-  /**
-   * A job that was added after the computation had begun does not take its result, and computes
-   * itself: no change that came before a job is missed.
-   * @defaultValue false
-   */
-  readonly fresh?: boolean
-}
-
 const claimScript = ownScript('worker/lua/claim-result')
 const writeScript = ownScript('worker/lua/write-result')
 const peekScript = ownScript('worker/lua/peek-result')
 const dropScript = ownScript('worker/lua/drop-result')
 
 /** The place of a job that takes no result of a computation that began before it was added. */
-interface PlaceInLine {
+export interface PlaceInLine {
   readonly line: string
   readonly id: string
   readonly timestamp: string
@@ -45,8 +31,12 @@ export interface Run {
   readonly lock: string
 }
 
+/** A result that is kept. */
+export interface StoredResult {
+  readonly value: unknown
+}
+
 const FIELD_PREFIX = 'value:'
-const RESULT = 'result'
 
 export class ResultStore {
   readonly #backend: LineBackend
@@ -58,7 +48,7 @@ export class ResultStore {
   }
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
-  async peek(store: string, asker?: PlaceInLine): Promise<{ readonly value: unknown } | undefined> {
+  async peek(store: string, asker?: PlaceInLine): Promise<StoredResult | undefined> {
     const text = await this.#backend.run(peekScript, { store: this.#keyOf(store), ...asker })
     return typeof text === 'string' ? { value: this.#parse(store, text) } : undefined
   }
@@ -91,7 +81,7 @@ export class ResultStore {
     writer: Holder | Run,
     ttlMs: number,
     value: unknown,
-    name: string = RESULT,
+    name: string = 'result',
   ): Promise<void> {
     // JSON has no undefined: a step that returns nothing comes back with null.
     const text = JSON.stringify(value ?? null)
@@ -137,36 +127,6 @@ function fieldsOf(reply: unknown, writer: Holder | Run): readonly string[] {
   throw new LeaseLostError(writer.resource, writer.fencingToken, reason)
 }
 
-/** The result that jobs share, for one of them. */
-export interface SharedResult {
-  /** Without a lease: what a holder has stored, if this job may take it. */
-  peek(): Promise<{ readonly value: unknown } | undefined>
-  /** As `peek`; from now on no older holder writes. @throws LeaseLostError */
-  claim(writer: Holder): Promise<{ readonly value: unknown } | undefined>
-  /** @throws LeaseLostError when a later holder has been here; ValueTooLargeError. */
-  keep(writer: Holder, value: unknown): Promise<void>
-}
-
-export function sharedResultOf<Data>(
-  results: ResultStore,
-  dedupe: Dedupe<Data>,
-  job: Job<Data>,
-  resources: readonly string[],
-): SharedResult {
-  const { key, fresh = false, resultTtlMs } = dedupe
-  const what = key === undefined ? resources : key(job)
-  const store = `result:${JSON.stringify([job.name, what])}`
-  const asker = fresh ? askerOf(job, resources) : undefined
-  return {
-    peek: () => results.peek(store, asker),
-    async claim(writer) {
-      const values = await results.claimAll(store, writer, resultTtlMs, asker)
-      return values.has(RESULT) ? { value: values.get(RESULT) } : undefined
-    },
-    keep: (writer, value) => results.keep(store, writer, resultTtlMs, value),
-  }
-}
-
 /** The run of a job that this worker was given. */
 export function runOf({ id = '', token = '' }: Pick<Job, 'id' | 'token'>): Run {
   return { jobId: id, lock: token }
@@ -175,12 +135,4 @@ export function runOf({ id = '', token = '' }: Pick<Job, 'id' | 'token'>): Run {
 /** Where the results of a job's steps are. */
 export function stepsKey({ id = '' }: Pick<Job, 'id'>): string {
   return `steps:${id}`
-}
-
-/** For a job that takes only results of computations that began after it was added. */
-function askerOf(
-  { id = '', timestamp }: Pick<Job, 'id' | 'timestamp'>,
-  [line = '']: readonly string[],
-): PlaceInLine {
-  return { line, id, timestamp: String(timestamp) }
 }

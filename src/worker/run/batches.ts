@@ -1,0 +1,113 @@
+/**
+ * Runs batches. The jobs behind the first one come from the line to this worker, run as any job,
+ * and wait for what becomes of them.
+ */
+import type { Job } from 'bullmq'
+import type { Channel } from '../../channel.ts'
+import { sleep, systemClock } from '../../clock.ts'
+import type { LineBackend, TakenJob } from '../../line/line-backend.ts'
+import { settledOf, settledValue, type Batched } from './batch.ts'
+import { insist } from './insist.ts'
+import { awaitingSteps, type JobLease, type Process } from './job-lease.ts'
+import type { Visit } from './visit.ts'
+import type { Visits } from './visits.ts'
+
+/** Where a batch gets its jobs from. */
+export interface BatchSource {
+  readonly lines: LineBackend
+  readonly visits: Visits
+  /** BullMQ opens jobs that were taken for a batch. */
+  readonly openTaken: (found: readonly TakenJob[], token: string) => Promise<readonly OpenedJob[]>
+}
+
+/** A job that was taken for a batch. */
+export interface OpenedJob {
+  readonly job: Job
+  /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
+  readonly run: () => Promise<void>
+}
+
+type Outcome = PromiseSettledResult<unknown>
+
+/** A job of a batch that is not its first. */
+interface BatchMember {
+  readonly job: Job
+  readonly settle: (outcome: Outcome) => void
+  /** Its last trip is under way. */
+  readonly sent: Promise<void>
+}
+
+/** Polls for more jobs within `waitMs`. */
+const POLLS = 10
+const MIN_POLL_MS = 5
+
+/**
+ * Runs jobs in batches.
+ * @param alone runs a job of several resources, and any job of a worker without lines.
+ */
+export function batching(
+  alone: Process,
+  { size, waitMs, run }: Batched,
+  channel: Channel,
+  source?: BatchSource,
+): Process {
+  return async (first, lease) => {
+    channel.tell('batch:started', { job: first.job })
+    if (source === undefined || size === 1 || first.resources.length > 1) return alone(first, lease)
+    first.first = first
+    const members: BatchMember[] = []
+    const until = systemClock.now() + waitMs
+    const gather = async (): Promise<void> => {
+      for (;;) {
+        const most = size - 1 - members.length
+        const take = (): ReturnType<typeof membersOf> =>
+          membersOf(first, most, members.length, source)
+        if (most > 0) members.push(...(await insist(first, channel, take)))
+        const leftMs = until - systemClock.now()
+        if (members.length >= size - 1 || leftMs <= 0 || lease.signal.aborted) return
+        const pollMs = Math.max(MIN_POLL_MS, waitMs / POLLS)
+        await sleep(systemClock, Math.min(leftMs, pollMs), lease.signal)
+      }
+    }
+    let outcomes: readonly Outcome[]
+    try {
+      await gather()
+      lease.signal.throwIfAborted()
+      const jobs = [first.job, ...members.map(({ job }) => job)]
+      const given = lease as unknown as JobLease & string
+      const work = awaitingSteps(() => run(jobs, given))
+      outcomes = settledOf((await work(first, lease)) as readonly Outcome[], jobs.length)
+    } catch (reason) {
+      outcomes = [first, ...members].map(() => ({ status: 'rejected', reason }))
+    }
+    const [own, ...others] = outcomes
+    others.forEach((outcome, index) => members[index]?.settle(outcome))
+    // The last trip of the first job goes behind theirs.
+    await Promise.all(members.map(({ sent }) => sent))
+    return settledValue(own)
+  }
+}
+
+/** The next jobs that sleep in the line, in their order. */
+async function membersOf(
+  first: Visit,
+  most: number,
+  before: number,
+  { lines, visits, openTaken }: BatchSource,
+): Promise<readonly BatchMember[]> {
+  const opened = await openTaken(await lines.take(first, most, before), first.token ?? '0')
+  return opened.map(({ job: member, run }) => {
+    let settle!: (outcome: Outcome) => void
+    const outcome = new Promise<Outcome>((resolve) => {
+      settle = resolve
+    })
+    const sent = new Promise<void>((resolve) => {
+      const visit = visits.member(member, first, { outcome, sent: resolve })
+      void run().finally(() => {
+        visits.drop(visit) // BullMQ may have failed it without running it.
+        resolve()
+      })
+    })
+    return { job: member, settle, sent }
+  })
+}

@@ -1,0 +1,204 @@
+/**
+ * The jobs that this worker was given, and how a line goes on in it without a question to the lock
+ * masters. The trip that finishes a job wakes the next job of its line and fetches it. The lease is
+ * handed over to that job, with its own fencing token. Where it cannot be, it is released, and the
+ * next job acquires anew, right behind the release.
+ *
+ * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
+ * job goes behind the jobs that wait, and what was used too much counts against the next burst.
+ * A line that pauses starts anew. With tenants, all work counts for the tenant instead.
+ */
+import { performance } from 'node:perf_hooks'
+import type { Job } from 'bullmq'
+import { Deadlines, systemClock } from '../../clock.ts'
+import type { Lease } from '../../lock/lease.ts'
+import type { LeaseOptions } from '../../lock/acquire-options.ts'
+import type { LockService } from '../../lock/lock-service.ts'
+import { shareFrom } from '../../line/shares.ts'
+import { NO_TURN, type LineVisits, type Move, type Turn } from '../../line/visit.ts'
+import { isWithin } from './admission.ts'
+import { Visit, type Membership } from './visit.ts'
+
+/** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
+const LIMIT_MS = 1_000
+/** An empty job counts as this much work: else empty jobs would never end a burst. */
+const MIN_JOB_MS = 1
+/** Of jobs that are shorter than this, a process runs no more than it has time for. */
+const SHORT_JOB_MS = 5
+/** With longer jobs, it has no time left when its event loop waits less than half of the time. */
+const BUSY = 0.5
+
+export class Visits implements LineVisits {
+  readonly #locks: LockService
+  readonly #leaseOptions: LeaseOptions
+  readonly #burstMs: number
+  readonly #deadlines = new Deadlines(systemClock)
+  /** By the ids of their jobs, until they end. Two runs of a job at once: the later one. */
+  readonly #visits = new Map<string, Visit>()
+
+  /** @param burstMs milliseconds of work that a line may do in front of others. */
+  constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
+    this.#locks = locks
+    this.#leaseOptions = Object.freeze(leaseOptions)
+    this.#burstMs = burstMs
+  }
+
+  fetched(jobId: string, turn: Turn): Visit {
+    const visit = new Visit(turn)
+    this.#visits.set(jobId, visit)
+    return visit
+  }
+
+  /** BullMQ starts a job. @param signal BullMQ's, of a worker that asks for it. */
+  start(job: Job, token: string | undefined, signal: AbortSignal | undefined): Visit {
+    const { id = '' } = job
+    const fetched = this.#visits.get(id)
+    const visit = fetched?.startedAt === undefined ? fetched : undefined
+    const started = visit ?? this.fetched(id, NO_TURN)
+    started.start(job, token, signal)
+    return started
+  }
+
+  /** A job was taken for the batch of another one. */
+  member(job: Job, first: Visit, member: Membership): Visit {
+    const { lease, lines } = first
+    const visit = this.fetched(job.id ?? '', NO_TURN)
+    const leaves = { next: 'back', usedMs: 0, share: '', chargeMs: 0, offers: false } as const
+    const move = { timestamp: job.timestamp, lines, ...leaves }
+    return Object.assign(visit, { job, first, member, lease, move })
+  }
+
+  /** A job has done its work: the trip that ends it moves its lines, and may pass on its lease. */
+  done(visit: Visit, workedMs: number): void {
+    visit.endedAt = systemClock.now()
+    visit.move = moveBehind(visit, workedMs, this.#burstMs, this.#visits.size > 1)
+    visit.deadline = this.#deadlines.in(LIMIT_MS, visit)
+  }
+
+  /** A job has ended here. BullMQ's trip asks only for one of which something is to be said. */
+  end(visit: Visit): void {
+    visit.join?.done()
+    if (visit.move === undefined) this.drop(visit)
+  }
+
+  drop(visit: Visit): void {
+    const { id = '' } = visit.job
+    if (this.#visits.get(id) === visit) this.#visits.delete(id)
+  }
+
+  ending(job: Pick<Job, 'id'>): Visit | undefined {
+    const { id = '' } = job
+    const visit = this.#visits.get(id)
+    // BullMQ may end a job that it has not started.
+    if (visit?.startedAt === undefined || visit.job === job) this.#visits.delete(id)
+    return visit?.job === job ? visit : undefined
+  }
+
+  /** Behind the bytes of the trip, and while it is under way. */
+  sent(visit: Visit): void {
+    visit.member?.sent()
+    if (visit.move?.offers === true) this.returned(visit, undefined)
+  }
+
+  returned(visit: Visit, next: Visit | undefined): void {
+    if (visit.lease === undefined || visit.member !== undefined) return
+    if (visit.trace === undefined) this.#passOn(visit, next)
+    else {
+      visit.trace.runInAsyncScope(() => {
+        this.#passOn(visit, next)
+      })
+    }
+  }
+
+  /** Releases what nothing has come for. */
+  async close(): Promise<void> {
+    const waiting = [...this.#visits.values()].filter(({ startedAt }) => startedAt === undefined)
+    await Promise.all(waiting.map(async (visit) => visit.letGo()?.release()))
+  }
+
+  #passOn(visit: Visit, next: Visit | undefined): void {
+    const { move } = visit
+    const lease = visit.letGo()
+    if (lease === undefined) return
+    // Jobs of other queues may wait for it.
+    // rule: spent-burst-releases-its-lease
+    const isInBurst = move?.next === 'front'
+    const isNext = next?.turn.turn === 'woken' && next.lines === visit.lines
+    const passed = isInBurst && isNext && mayPass(lease, next) ? this.#handOver(lease) : undefined
+    if (passed === undefined || next === undefined) {
+      void lease.release()
+      return
+    }
+    next.lease = passed
+    next.leftAt = visit.endedAt
+    next.usedMs = move?.usedMs ?? 0
+    next.deadline = this.#deadlines.in(LIMIT_MS, next)
+  }
+
+  /** The lease of the next job; undefined where that job has to acquire anew. */
+  #handOver(lease: Lease): Lease | undefined {
+    try {
+      return lease.remainingMs() > 0 ? this.#locks.handOver?.(lease, this.#leaseOptions) : undefined
+    } catch {
+      return undefined // The lease was lost in this moment, or the service is closing.
+    }
+  }
+}
+
+/**
+ * The slots may have been lowered while the job ran: then the lease of a higher slot is not used
+ * again.
+ */
+function mayPass(lease: Lease, { turn: { slots }, lines }: Visit): boolean {
+  return slots === undefined || isWithin(lease.resources, JSON.parse(lines) as string[], slots)
+}
+
+/** @param isOneOfMany other jobs run here too. */
+export function moveBehind(
+  { job: { timestamp }, lines, usedMs, turn: { share, chargedMs } }: Visit,
+  workedMs: number,
+  usualBurstMs: number,
+  isOneOfMany: boolean,
+): Move {
+  const weight = share === '' ? 1 : (shareFrom(share)?.weight ?? 1)
+  const burstMs = usualBurstMs * weight
+  const workMs = Math.max(MIN_JOB_MS, workedMs)
+  const allMs = usedMs + workMs
+  const isSpent = allMs >= burstMs
+  const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
+  return {
+    timestamp,
+    lines,
+    next: isSpent ? 'back' : 'front',
+    usedMs: isSpent ? carriedMs : allMs,
+    share,
+    chargeMs: workMs - chargedMs,
+    // A process with time left runs a line as fast as any other, and a change of process costs.
+    offers: isSpent && isOneOfMany && (workedMs < SHORT_JOB_MS || loopLoad() >= BUSY),
+  }
+}
+
+type Utilization = ReturnType<typeof performance.eventLoopUtilization>
+
+const MIN_WINDOW_MS = 25
+/** What an older reading says is about another time. */
+const MAX_WINDOW_MS = 1_000
+let last: { readonly at: number; readonly read?: Utilization; readonly load: number } = {
+  at: -Infinity,
+  load: 0,
+}
+
+/**
+ * The part of its time in which the event loop of this process does not wait, since the reading
+ * before; 0 where that is long ago.
+ */
+function loopLoad(): number {
+  const at = systemClock.now()
+  const windowMs = at - last.at
+  if (windowMs < MIN_WINDOW_MS) return last.load
+  const read = performance.eventLoopUtilization()
+  const isRecent = windowMs <= MAX_WINDOW_MS && last.read !== undefined
+  const load = isRecent ? performance.eventLoopUtilization(read, last.read).utilization : 0
+  last = { at, read, load }
+  return load
+}

@@ -1,0 +1,90 @@
+import type { Job } from 'bullmq'
+import { describe, expect, test } from 'vitest'
+import type { Lease } from '../../src/index.ts'
+import { NO_TURN } from '../../src/line/visit.ts'
+import type { LockService } from '../../src/lock/lock-service.ts'
+import { Visits } from '../../src/worker/run/visits.ts'
+
+const LINES = '["customer:1"]'
+const WOKEN = { ...NO_TURN, turn: 'woken', lines: LINES } as const
+const jobOf = (id: string): Job => ({ id, timestamp: 1 }) as never
+
+/** A lease of which only the release counts. */
+function leaseOf(): { readonly lease: Lease; readonly released: Promise<void> } {
+  let resolve!: () => void
+  const released = new Promise<void>((settle) => {
+    resolve = settle
+  })
+  const release = (): Promise<void> => {
+    resolve()
+    return released
+  }
+  const own = { resources: ['customer:1'], remainingMs: () => 1_000, release }
+  return { lease: own as never, released }
+}
+
+const visitsWith = (handOver?: LockService['handOver']): Visits =>
+  new Visits({ handOver } as LockService, {}, 50)
+
+describe('the visit of a job', () => {
+  test('is there for its last trip, once, and for no other run of the job', async () => {
+    const visits = visitsWith()
+    const job = jobOf('1')
+    const fetched = visits.fetched('1', WOKEN)
+    const visit = visits.start(job, 'token', undefined)
+    expect(visit).toBe(fetched)
+    visits.done(visit, 1)
+    visits.end(visit)
+    expect(visits.ending(jobOf('1'))).toBeUndefined()
+    expect(visits.ending(job)).toBe(visit)
+    expect(visits.ending(job)).toBeUndefined()
+    await visits.close()
+  })
+
+  test('is forgotten when the job has ended without a word', () => {
+    const visits = visitsWith()
+    const job = jobOf('1')
+    const visit = visits.start(job, 'token', undefined)
+    visits.end(visit)
+    expect(visits.ending(job)).toBeUndefined()
+  })
+
+  test('is that of the later run, when an earlier one ends', () => {
+    const visits = visitsWith()
+    const job = jobOf('1')
+    const earlier = visits.start(jobOf('1'), 'token', undefined)
+    visits.fetched('1', WOKEN)
+    const later = visits.start(job, 'token', undefined)
+    expect(later).not.toBe(earlier)
+    visits.end(earlier)
+    expect(visits.ending(job)).toBe(later)
+  })
+
+  test('has the lease of the job before it, until nobody comes for it', async () => {
+    const [own, next] = [leaseOf(), leaseOf()]
+    const visits = visitsWith(() => next.lease)
+    visits.fetched('1', WOKEN)
+    const visit = visits.start(jobOf('1'), 'token', undefined)
+    visit.lease = own.lease
+    visits.done(visit, 1)
+    const second = visits.fetched('2', WOKEN)
+    visits.returned(visit, second)
+    expect(visit.lease).toBeUndefined()
+    expect(second.lease).toBe(next.lease)
+    await next.released
+    expect(second.lease).toBeUndefined()
+  })
+
+  test('passes its lease to no job of another line', async () => {
+    const own = leaseOf()
+    const visits = visitsWith(() => leaseOf().lease)
+    visits.fetched('1', WOKEN)
+    const visit = visits.start(jobOf('1'), 'token', undefined)
+    visit.lease = own.lease
+    visits.done(visit, 1)
+    const other = visits.fetched('2', { ...WOKEN, lines: '["customer:2"]' })
+    visits.returned(visit, other)
+    expect(other.lease).toBeUndefined()
+    await own.released
+  })
+})
