@@ -36,7 +36,8 @@ local function store(...)
   local fields, job = {...}, own.job
   own.jobKey = fields[2]
   local more = {['redlock:lines'] = job.resources, ['redlock:rate'] = job.rate, ['redlock:share'] = job.share,
-    ['redlock:slots'] = job.slots, ['redlock:from'] = job.mayStart and job.maxWaitMs and math.floor(nowMs()) or nil, delay = own.sleeps and ASLEEP_DELAY or nil}
+    ['redlock:slots'] = job.slots,
+    ['redlock:from'] = job.mayStart and job.maxWaitMs and math.floor(nowMs()) or nil, delay = own.sleeps and ASLEEP_DELAY or nil}
   for name, value in pairs(more) do fields[#fields + 1], fields[#fields + 2] = name, value end
   return redis.call(unpack(fields))
 end
@@ -75,7 +76,8 @@ local bullmq = bullmqWith({pcall = redis.pcall, call = function(...)
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then return enqueue(first, ...)
   elseif command == 'ZADD' and key == PRIORITIZED then return enqueue(second, ...)
   elseif command == 'ZADD' and key == MARKER and own.sleeps then return 0
-  elseif key == DELAYED and own.later and (command == 'ZADD' or command == 'ZREVRANGEBYSCORE') then return later(own.later, ...)
+  elseif key == DELAYED and own.later and (command == 'ZADD' or command == 'ZREVRANGEBYSCORE') then
+    return later(own.later, ...)
   elseif command == 'ZREM' or command == 'ZSCORE' then return asleepView.call(...) end
   return redis.call(...)
 end}, {})
