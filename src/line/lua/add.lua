@@ -37,7 +37,8 @@ local function store(...)
   own.jobKey = fields[2]
   local more = {['redlock:lines'] = job.resources, ['redlock:rate'] = job.rate, ['redlock:share'] = job.share,
     ['redlock:slots'] = job.slots,
-    ['redlock:from'] = job.mayStart and job.maxWaitMs and math.floor(nowMs()) or nil, delay = own.sleeps and ASLEEP_DELAY or nil}
+    ['redlock:from'] = job.mayStart and job.maxWaitMs and math.floor(nowMs()) or nil,
+    delay = own.sleeps and ASLEEP_DELAY or nil}
   for name, value in pairs(more) do fields[#fields + 1], fields[#fields + 2] = name, value end
   return redis.call(unpack(fields))
 end
