@@ -6,6 +6,7 @@ import * as testing from '../src/testing/index.ts'
 test('the public names are these and no others', () => {
   expect(Object.keys(api).sort()).toMatchInlineSnapshot(`
     [
+      "ClockAheadError",
       "JobCancelledError",
       "JobLockLostError",
       "LeaseExistsError",
@@ -28,6 +29,7 @@ test('the public names are these and no others', () => {
       "ShutdownError",
       "SplitVoteError",
       "StaleTokenError",
+      "StepNotAwaitedError",
       "ValueTooLargeError",
       "WaitedTooLongError",
       "batchProcessor",

@@ -107,6 +107,7 @@ interface Addition {
   readonly reject: (error: unknown) => void
 }
 
+const KEEP_ALL = { count: -1 }
 const wakeScript = ownScript('line/lua/wake-worker')
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
@@ -294,12 +295,13 @@ export class LineBackend extends Backend implements LineRunner {
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
   async cancel(job: Job, error: Error, reason: string): Promise<CancelOutcome> {
     const { id = '', opts } = job
-    const { removeOnFail = false, stackTraceLimit = Infinity } = opts
+    const { removeOnFail, stackTraceLimit = Infinity } = opts
+    const removes = removeOnFail === true || removeOnFail === 0 // Others may hold their lines.
     // As BullMQ's `job.moveToFailed` keeps it.
     const stacks = stackTraceLimit > 0 ? [...(job.stacktrace ?? []), error.stack] : []
     const stacktrace = JSON.stringify(stacks.slice(-stackTraceLimit))
     const fields = { failedReason: error.message, stacktrace }
-    const args = this.moveToFailedArgs(job, error.message, removeOnFail, '0', false, fields)
+    const args = this.moveToFailedArgs(job, error.message, removes, '0', false, fields)
     const reply = await this.#send(await this.#client(), this.#scripts.cancel, args, { id, reason })
     return reply as CancelOutcome
   }
@@ -380,11 +382,14 @@ export class LineBackend extends Backend implements LineRunner {
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
     const [job, reason, remove, token, fetches, fields = {}] = args
-    const keepJobs = this.getKeepJobs(remove, this.#options.removeOnFail)
+    const blocks = this.#settings.onFailure === 'block'
+    // It holds its line, and so do those that failed before it.
+    // rule: held-line-loses-no-job
+    const keepJobs = blocks ? KEEP_ALL : this.getKeepJobs(remove, this.#options.removeOnFail)
     const opts = finishOptions(job.opts, keepJobs, this.#options)
     return this.#end(job, reason, token, fetches, opts, {
       target: 'failed',
-      holds: this.#settings.onFailure === 'block' ? true : undefined,
+      holds: blocks ? true : undefined,
       fields: Object.entries(fields).flatMap(([name, value]) =>
         value === undefined ? [] : [name, value as unknown],
       ),

@@ -52,8 +52,8 @@ export interface LockedProcessorOptions<Data = any> {
    */
   readonly slots?: number
   /**
-   * A job that still waits for its resource this long after it was added fails when it is looked at
-   * next.
+   * A job that still waits for its resource this long after it could start first fails when it is
+   * looked at next. A delay, and the time before a retry, do not count.
    * @defaultValue no limit
    */
   readonly maxWaitMs?: number

@@ -27,6 +27,7 @@ export interface LockedWorkerOptions<Data = any>
   /**
    * What a job that failed for good does to its line. `continue`: the next one runs. `block`: the
    * line waits until the failed job is retried, removed, or passed over by `queue.skip(jobId)`.
+   * Then no failed job is removed by itself, whatever `removeOnFail` of a job says.
    * @defaultValue 'continue'
    */
   readonly onFailure?: 'continue' | 'block'

@@ -11,7 +11,7 @@ import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../er
 import type { LockService } from '../lock/lock-service.ts'
 import { labelOf } from '../lock/resources.ts'
 import { defaultLogger } from '../logger.ts'
-import { integerOption } from '../options.ts'
+import { integerOption, refuse } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend, type TakenJob } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
@@ -135,6 +135,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     if (batched !== undefined) refuseWithBatches(ours)
     const leaseOptions = jobLeaseOptions(options)
     const visits = new Visits(redlock, leaseOptions, burstMs)
+    if (onFailure === 'block' && bullmq.removeOnFail !== undefined) {
+      refuse('removeOnFail', "absent with `onFailure: 'block'`: a failed job holds its line", true)
+    }
     const { namespace } = redlock
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(

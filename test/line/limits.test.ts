@@ -387,6 +387,18 @@ describe('a rate', () => {
     expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
   })
 
+  test('of one resource does not hold back a job of another one', async () => {
+    const queue = makeQueue({
+      resource: ({ customer }) => customer.split('+'),
+      rate: () => ({ limit: 100, perMs: 1_000 }),
+    })
+    await queue.setRate('a', { limit: 1, perMs: 60_000 })
+    const seen = await work({ resource: ({ data }) => data.customer.split('+') })
+    await queue.addBulk([...jobs('a+b', 1), ...jobs('b', 2), ...jobs('a', 3)])
+    await until('the two ran', () => seen.ended.length === 2, 5_000)
+    expect(seen.ended).toEqual([1, 2])
+  })
+
   test('with slots: as many at once, and no more than the rate', async () => {
     const queue = makeQueue({ slots: 4, rate: () => ({ limit: 20, perMs: 1_000, burst: 2 }) })
     let workedMs = 0

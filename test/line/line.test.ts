@@ -377,6 +377,24 @@ describe('onFailure: block', () => {
     await until('the line goes on', () => order.length === 1)
   })
 
+  test.each([true, { count: 1 }, { age: 0 }, 0])(
+    'holds the line also where jobs are added with `removeOnFail: %j`',
+    async (removeOnFail) => {
+      const queue = makeQueue()
+      const add = (customer: string, nr: number): Promise<Job<Charge>> =>
+        queue.add('charge', { customer, nr }, { removeOnFail })
+      for (const customer of ['a', 'b', 'c']) await add(customer, 1)
+      const { order } = await work({ onFailure: 'block' }, failing)
+      await until('they failed', async () => (await queue.getFailedCount()) === 3)
+      for (const customer of ['a', 'b', 'c']) await add(customer, 2)
+      const cancelled = await add('d', 3)
+      await queue.cancel(cancelled.id ?? '')
+      await pause(1_500) // Longer than a sweep.
+      expect(order.filter((nr) => nr !== 3)).toEqual([])
+      expect(await queue.getFailedCount()).toBeGreaterThanOrEqual(3)
+    },
+  )
+
   test('skip lets the line continue, and a retried job joins the line at its end', async () => {
     const queue = makeQueue()
     const [first, second] = await queue.addBulk(jobs('a', 1, 2))

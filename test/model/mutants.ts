@@ -249,6 +249,19 @@ const line: readonly Mutant[] = [
   ),
   mutant('slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS'], LIMITS),
   mutant('closed-line-starts-nothing', 'removed', `${LIMITS}: keeps jobs that were awake already`),
+  mutant(
+    'held-line-loses-no-job',
+    ['blocks ?', 'blocks && false ?'],
+    `${LINE}: holds the line also`,
+  ),
+  mutant(
+    'rate-of-one-resource',
+    [
+      'local rate = set or',
+      'if set then limit, perMs, burst = set.limit, set.perMs, set.burst end local rate =',
+    ],
+    `${LIMITS}: of one resource does not hold back`,
+  ),
   mutant('start-counts-for-the-rate', 'removed', `${LIMITS}: is used up to its end`),
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
@@ -273,7 +286,7 @@ const worker: readonly Mutant[] = [
     "worker/locked-worker: aborts when BullMQ's lock on the job is lost",
   ),
   mutant('open-step-holds-the-lease', 'removed', 'worker/ending: holds the lease'),
-  mutant('open-step-fails-the-job', 'never', 'worker/ending: where it returns'),
+  mutant('open-step-fails-the-job', 'never', 'worker/ending: holds the lease'),
   mutant(
     'lost-job-does-not-stand-in-its-line',
     'never',
@@ -284,7 +297,7 @@ const worker: readonly Mutant[] = [
     ['this.#isLeaving || ', ''],
     'worker/ending: starts no job',
   ),
-  mutant('leaving-worker-takes-no-mark', 'removed', 'worker/ending: fetches nothing more'),
+  mutant('leaving-worker-takes-no-mark', 'removed', 'worker/ending: waits for no mark'),
   mutant(
     'forced-close-waits-for-no-job',
     ['force ? 0 : ', ''],

@@ -142,6 +142,34 @@ describe('a worker that drains', () => {
     await other.close()
   })
 
+  test('waits for no mark, which another worker could need', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const redis = new Redis(connection())
+    fixture.defer(() => redis.quit())
+    const waiting = async (): Promise<number> => {
+      const clients = (await redis.call('CLIENT', 'LIST')) as string
+      return [...clients.matchAll(/flags=\w*b\w* .*cmd=bzpopmin/g)].length
+    }
+    const end = gate()
+    work(redlock, () => Promise.resolve(), { concurrency: 1 })
+    await until('another worker waits', async () => (await waiting()) === 1)
+    const worker = work(redlock, () => end.opened)
+    await until('both wait', async () => (await waiting()) === 2)
+    // The first has this one, and waits behind the other; so the next is for the other.
+    await queue.add('first', { customer: 'a' })
+    await until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    await queue.add('second', { customer: 'b' })
+    await until('it runs', async () => (await queue.getActiveCount()) === 1)
+    await until('both wait again', async () => (await waiting()) === 2)
+    const drained = worker.drain({ timeoutMs: 5_000 })
+    await until('one waits', async () => (await waiting()) === 1, 2_000)
+    await pause(100)
+    expect(await waiting()).toBe(1)
+    end.open()
+    await drained
+  })
+
   test('starts no job that it is given meanwhile', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()

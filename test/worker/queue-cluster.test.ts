@@ -133,3 +133,54 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
   await held.release()
   await until('both are done', () => runs.includes('fay1'))
 })
+
+test('a plain client and a Cluster client of one queue meet', async () => {
+  const config = {
+    ...{ 'cluster-enabled': 'yes', 'cluster-port': String(await takePort('127.0.0.1')) },
+    'cluster-announce-ip': '127.0.0.1', // It has met no other node, from which to know it.
+  }
+  const node = await startServer({ name: 'only-node', config })
+  fixture.defer(() => node.close())
+  const plain = new Redis(node.url, { maxRetriesPerRequest: null })
+  fixture.defer(() => {
+    plain.disconnect()
+  })
+  await plain.call('CLUSTER', 'ADDSLOTSRANGE', 0, SLOTS - 1)
+  await until('it serves', async () =>
+    String(await plain.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+  )
+  const cluster = new Cluster([{ host: node.host, port: node.port }], {
+    redisOptions: { maxRetriesPerRequest: null },
+  })
+  fixture.defer(() => {
+    cluster.disconnect()
+  })
+  const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
+  const prefix = '{bull}'
+  for (const [adds, works] of [
+    [plain, cluster],
+    [cluster, plain],
+  ] as const) {
+    const name = `${fixture.namespace}-${adds === plain ? 'plain' : 'cluster'}`
+    const resource = ({ customer }: Charge): string => customer
+    const queue = new LockedQueue<Charge>(name, { connection: adds, prefix, resource })
+    fixture.defer(() => queue.close())
+    await queue.setSlots('ann', 1)
+    await queue.addBulk(
+      Array.from({ length: 10 }, (_, nr) => ({ name: 'charge', data: { customer: 'ann', nr } })),
+    )
+    const ran: number[] = []
+    const worker = new LockedWorker<Charge>(
+      name,
+      ({ data }) => Promise.resolve(ran.push(data.nr)),
+      {
+        ...{ connection: works, prefix, redlock, logger: silentLogger },
+        resource: (job) => resource(job.data),
+      },
+    )
+    worker.on('error', () => undefined)
+    fixture.defer(() => worker.close())
+    await until('all ran', () => ran.length === 10)
+    expect(ran).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+  }
+}, 60_000)

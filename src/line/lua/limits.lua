@@ -49,11 +49,12 @@ local function rateOpensAt(lines, own, counts)
   local opensAt, starts = 0, {}
   for _, resource in ipairs(resourcesOf(lines)) do
     local set = limited and limited[resource] and limited[resource].rate
-    if set then limit, perMs, burst = set.limit, set.perMs, set.burst end
-    if limit then
-      local key, interval = SPACE .. 'rate:' .. resource, perMs / limit
+    -- rule: rate-of-one-resource
+    local rate = set or limit and {limit = limit, perMs = perMs, burst = burst}
+    if rate then
+      local key, interval = SPACE .. 'rate:' .. resource, rate.perMs / rate.limit
       local due = math.max(tonumber(redis.call('GET', key) or 0), nowMs()) + interval * cost
-      opensAt = math.max(opensAt, due - interval * math.max(burst, cost))
+      opensAt = math.max(opensAt, due - interval * math.max(rate.burst, cost))
       starts[#starts + 1] = {key, due}
     end
   end

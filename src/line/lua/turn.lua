@@ -107,8 +107,8 @@ local function startNext(job)
   end
 end
 
--- Says to a worker that is given no job what time it is; and to one that is given a job whether it is
--- the job's turn. As result[5]:
+-- Says to a worker that is given no job what time it is, as result[5].
+-- To one that is given a job it says there whether it is the job's turn:
 -- [1] woken | yes | no | none (it has no line) · [2] its lines · [3] its line's burst
 -- [4] the slots of its resource, where they are set · [5] its share
 -- [6] ms that its start has counted for its tenant
