@@ -1,7 +1,9 @@
 /** Checks of option values; every message names the option, what it expects, and what it got. */
+import { shownValue } from './redact.ts'
 
 function describe(value: unknown): string {
-  if (typeof value === 'string') return `\`'${shortened(value)}'\` (string)`
+  // rule: refused-value-shows-no-secret
+  if (typeof value === 'string') return `\`'${shortened(shownValue(value))}'\` (string)`
   if (value === null || value === undefined) return `\`${String(value)}\``
   if (typeof value === 'number' || typeof value === 'boolean')
     return `\`${String(value)}\` (${typeof value})`
@@ -20,6 +22,11 @@ export function shortened(value: string): string {
 /** @throws TypeError that names the option, the expectation and the value. */
 export function refuse(option: string, expected: string, value: unknown): never {
   throw new TypeError(`Expected \`${option}\` to be ${expected}, got ${describe(value)}`)
+}
+
+/** The same for a value that is a secret. @throws TypeError without the value. */
+export function refuseSecret(option: string, expected: string): never {
+  throw new TypeError(`Expected \`${option}\` to be ${expected}`)
 }
 
 export function integerOption(option: string, value: unknown, min: number, max: number): number {
@@ -79,7 +86,7 @@ export function knownOptions(
     const meant = names.find((each) => isMisspelling(name.toLowerCase(), each.toLowerCase()))
     const listed = names.filter((each) => known[each] === true).join(', ')
     const hint = meant === undefined ? `There are ${listed}` : `Is it \`${meant}\`?`
-    throw new TypeError(`There is no option \`${shortened(name)}\`. ${hint}`)
+    throw new TypeError(`There is no option \`${shortened(shownValue(name))}\`. ${hint}`)
   }
 }
 

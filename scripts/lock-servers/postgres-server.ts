@@ -117,6 +117,7 @@ pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 200
 ignore_startup_parameters = extra_float_digits
+server_login_retry = 1
 `,
   )
   const service = await ServiceProcess.start({

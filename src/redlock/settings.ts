@@ -174,7 +174,7 @@ function addressOption(address: unknown, index: number): MasterAddress {
   if (typeof address === 'string') {
     // No query: ioredis takes options from it, and prefers them to the safe ones.
     if (!/^rediss?:\/\/[^/?#]+[^?#]*$/.test(address) || !URL.canParse(address)) {
-      refuse(name, expected, address.replace(/\/\/.*@/, '//***@'))
+      refuse(name, expected, address)
     }
     return address
   }
@@ -183,6 +183,11 @@ function addressOption(address: unknown, index: number): MasterAddress {
     const why =
       'an address, not a connection: Redlock makes its own, because a shared one queues and re-sends commands'
     return refuse(name, why, address)
+  }
+  const { host, path } = address as Partial<Record<'host' | 'path', unknown>>
+  for (const [field, value] of Object.entries({ host, path })) {
+    const isName = typeof value === 'string' && !/@|:\/\//.test(value)
+    if (value !== undefined && !isName) refuse(`${name}.${field}`, 'a name, not a URL', value)
   }
   return address
 }

@@ -2,6 +2,7 @@
  * Everything that can be made to fail, at random and for a long time; then quiet, and the verdict.
  *
  *   npm run soak -- --minutes 10 [--locks etcd|zookeeper|postgres] [--seed 1] [--json]
+ *   npm run soak -- --histories 1000 --locks etcd|zookeeper|postgres [--seed 1]
  *
  * Prints the injected faults by kind, the leases, and every anomaly. Exit code 0: no anomaly, every
  * fault that was chosen was also seen to strike, and all jobs are done. 1 otherwise, 130 when it
@@ -13,6 +14,7 @@ import { KINDS, LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-
 import { provisionServer } from '../../scripts/provision-server.ts'
 import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
 import { leaseAnomalies } from '../faults/lease-logs.ts'
+import { runHistories } from './histories.ts'
 import { Harness } from './harness.ts'
 import { Nemesis } from './nemesis.ts'
 import { printReport, type Report } from './report.ts'
@@ -34,6 +36,7 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '1' },
     seed: { type: 'string' },
     locks: { type: 'string' },
+    histories: { type: 'string' },
     json: { type: 'boolean', default: false },
   },
 })
@@ -55,6 +58,14 @@ if (kind !== undefined) {
     console.error(problem)
     process.exit(64)
   }
+}
+
+if (kind !== undefined && values.histories !== undefined) {
+  const count = Number(values.histories)
+  const { signal } = new AbortController()
+  const found = await runHistories({ kind, count, seed, signal, say })
+  console.log(JSON.stringify(found))
+  process.exit(found.violations.length === 0 ? 0 : 1)
 }
 
 await provisionServer({ install: true, say })

@@ -6,7 +6,7 @@
  */
 import { LockClient } from '../../lock/lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
-import { refuse } from '../../options.ts'
+import { refuse, refuseSecret } from '../../options.ts'
 import { EtcdDriver, type EtcdClaim } from './etcd-driver.ts'
 import { EtcdGateway, type EtcdTls } from './gateway.ts'
 
@@ -47,6 +47,12 @@ export class EtcdLocks extends LockClient<EtcdClaim> {
     if (!Array.isArray(endpoints) || endpoints.length === 0 || !endpoints.every(isUrl)) {
       const expected = 'a list of http:// or https:// URLs, with the user in `username`'
       refuse('endpoints', expected, endpoints)
+    }
+    for (const [name, value] of Object.entries({ username, password })) {
+      if (value !== undefined && typeof value !== 'string') refuseSecret(name, 'a string')
+    }
+    if (tls !== undefined && (typeof tls as unknown) !== 'object') {
+      refuseSecret('tls', 'an object such as { ca, cert, key }')
     }
     const { clock, requestTimeoutMs, namespace } = settings
     const timeoutMs = requestTimeoutMs

@@ -7,7 +7,7 @@
  */
 import { LockClient } from '../../lock/lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
-import { integerOption, refuse } from '../../options.ts'
+import { integerOption, refuse, refuseSecret } from '../../options.ts'
 import { ZooKeeperDriver, type ZooKeeperClaim } from './zookeeper-driver.ts'
 
 /** Which servers, and the options of every lock service. */
@@ -44,6 +44,13 @@ export class ZooKeeperLocks extends LockClient<ZooKeeperClaim> {
       !(servers.match(/:\d+/g) ?? []).every(isPort)
     ) {
       refuse('servers', 'a string such as `host:2181,host:2181` or `host:2181/path`', servers)
+    }
+    const given = auth as Partial<Record<'scheme' | 'auth', unknown>> | null | undefined
+    if (
+      auth !== undefined &&
+      !(typeof given?.scheme === 'string' && typeof given.auth === 'string')
+    ) {
+      refuseSecret('auth', "an object such as { scheme: 'digest', auth: 'user:password' }")
     }
     const { clock, leaseMs, namespace } = settings
     integerOption('tickMs', tickMs, 1, 60_000)

@@ -11,6 +11,7 @@ import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals } from './interruption.ts'
 import { Output } from './output.ts'
+import { withoutArguments } from './printable.ts'
 import { redacted } from '../../redact.ts'
 import {
   mastersOf,
@@ -169,7 +170,8 @@ const FULL = 'The server is full and refuses writes. Raise its maxmemory, or rem
 
 /** Says what went wrong on standard error; `RedlockError`s already say what to do. */
 function reportError(out: Output, error: unknown): ExitCode {
-  const said = redacted(messageOf(error))
+  const text = messageOf(error)
+  const said = redacted(error instanceof UsageError ? withoutArguments(text) : text)
   const message = said.startsWith('OOM ') ? `${FULL} ${said}` : said
   const code = codeOf(error)
   out.note(`bullmq-redlock: ${message}`, { event: 'error', code, message })

@@ -17,7 +17,7 @@ export class Output {
 
   /** The result: one JSON value on one line, or the text. */
   result(value: object, text: () => string): void {
-    process.stdout.write(`${this.json ? jsonText(value) : text()}\n`)
+    process.stdout.write(`${redacted(this.json ? jsonText(value) : text())}\n`)
   }
 
   /** For people; with --json an event. Control characters in it are shown, not obeyed. */

@@ -14,7 +14,7 @@ import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
 import { EXIT_CODES_HELP } from './options.ts'
 import { packageVersion } from './package-version.ts'
-import { redacted } from '../../redact.ts'
+import { withoutArguments } from './printable.ts'
 
 const COMMANDS = [
   doctorCommand,
@@ -56,7 +56,7 @@ Every setting can be a flag, else an environment variable, else a key of the --c
   for (const make of COMMANDS) program.addCommand(make())
   for (const one of [program, ...program.commands]) {
     one.exitOverride().configureOutput({
-      writeErr: (text) => process.stderr.write(redacted(text)),
+      writeErr: (text) => process.stderr.write(withoutArguments(text)),
     })
     one.showHelpAfterError('(see --help)')
   }

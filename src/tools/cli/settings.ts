@@ -5,7 +5,7 @@ import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
 import { shortened } from '../../options.ts'
 import { printable } from './printable.ts'
-import { redacted } from '../../redact.ts'
+import { shownValue } from '../../redact.ts'
 
 export interface CliSettings {
   readonly masters: readonly MasterAddress[]
@@ -168,28 +168,34 @@ function optional<Value>(read: (found: Given) => Value, byDefault?: Value) {
 function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
   const fix =
     'write for example {"masters": ["redis://lock-1:6379"], "queueRedis": "redis://queue:6379"}'
+  const file = shownValue(path)
   let content: unknown
   try {
     content = JSON.parse(readFileSync(path, 'utf8'))
   } catch (error) {
     // V8's message quotes the text around the mistake, and with it perhaps a password.
-    const why = error instanceof SyntaxError ? 'is not JSON' : redacted(String(error))
-    throw new UsageError(`--config ${path}: ${why}; ${fix}`)
+    // That of the file system repeats the path.
+    const { code } = error as NodeJS.ErrnoException
+    const why = error instanceof SyntaxError ? 'is not JSON' : `cannot be read (${code ?? 'error'})`
+    throw new UsageError(`--config ${file}: ${why}; ${fix}`)
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    throw new UsageError(`--config ${path}: expected an object; ${fix}`)
+    throw new UsageError(`--config ${file}: expected an object; ${fix}`)
   }
   for (const key of Object.keys(content)) {
     if (Object.hasOwn(SETTINGS, key)) continue
     const known = KEYS.map((one) => `\`${one}\``).join(', ')
-    throw new UsageError(`--config ${path}: \`${key}\` is not a setting; the settings are ${known}`)
+    const name = shownValue(key)
+    throw new UsageError(
+      `--config ${file}: \`${name}\` is not a setting; the settings are ${known}`,
+    )
   }
   return content
 }
 
 function refuse({ value, source }: Given, expected: string): never {
   const shown =
-    typeof value === 'string' ? `"${shortened(printable(redacted(value)))}"` : typeof value
+    typeof value === 'string' ? `"${shortened(printable(shownValue(value)))}"` : typeof value
   throw new UsageError(`Expected ${source} to be ${expected}; got ${shown}`)
 }
 

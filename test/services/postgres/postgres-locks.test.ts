@@ -394,12 +394,11 @@ describeService('postgres', 'PostgresLocks', () => {
       const { prune } = statementsFor('"redlock_leases"')
       const connect = async (): Promise<unknown> => {
         const client = await db.connect()
-        const { query } = client
         let statements = 0
         // Between the second statement of the transaction and its third one.
         const pruning = async (text: unknown): Promise<unknown> => {
           if (++statements === 3) await db.query(prune, ['redlock'])
-          return (query as (text: unknown) => Promise<unknown>).call(client, text)
+          return client.query(text as string)
         }
         return Object.assign(Object.create(client) as typeof client, { query: pruning })
       }
