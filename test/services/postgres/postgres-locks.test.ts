@@ -2,11 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/index.ts'
-import {
-  PostgresLocks,
-  type PgQuery,
-  type PostgresLocksOptions,
-} from '../../../src/services/postgres/index.ts'
+import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/postgres/index.ts'
+import type { PgQuery } from '../../../src/services/postgres/pg.ts'
 import { statementsFor } from '../../../src/services/postgres/statements.ts'
 import { SteppedLease, type JobLease } from '../../../src/worker/run/job-lease.ts'
 import { lockServiceCases } from '../lock-service-cases.ts'
