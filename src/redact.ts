@@ -15,8 +15,8 @@ export function redacted(text: string): string {
 const PLACE = /^(\[[\da-f:.]+\]|[\w.-]*)(:\d+)?(\/\d*)?([?#=]\*{3})?$/i
 
 /**
- * A value in a message that refuses it. If it was meant as an address, its scheme, host and port are
- * shown. Whatever may be a secret is not, also where the address is mistyped.
+ * A value in a message that refuses it. If it was meant as an address, its scheme, host and port
+ * are shown. Whatever may be a secret is not, also where the address is mistyped.
  */
 export function shownValue(value: string): string {
   const scheme = /^[a-z][a-z\d+.-]*:\/\//i.exec(value)?.[0] ?? ''

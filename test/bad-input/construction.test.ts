@@ -4,6 +4,7 @@
  */
 import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
+import { shownValue } from '../../src/redact.ts'
 import { Redlock, silentLogger, type RedlockOptions } from '../../src/index.ts'
 
 const FIVE = [1, 2, 3, 4, 5].map((n) => `redis://127.0.0.1:1000${n}`)
@@ -70,7 +71,7 @@ describe('masters', () => {
     const message = refusal({ masters: [FIVE[0], address] })
     expect(message).toMatch(/^Expected `masters\[1\]` to be a redis:\/\/ or rediss:\/\/ URL/)
     expect(message).toContain('or an ioredis options object')
-    expect(message).toContain(typeof address === 'string' ? `'${address}'` : String(address))
+    expect(message).toContain(typeof address === 'string' ? shownValue(address) : String(address))
   })
 
   it('does not print the password of an address that it refuses', () => {

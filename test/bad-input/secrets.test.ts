@@ -140,7 +140,9 @@ const MAKERS: Readonly<Record<string, Maker>> = {
     options: ['table', 'key', 'tokenColumn', 'dialect'],
   },
   openTelemetry: {
-    make: (options) => openTelemetry(options),
+    make: (options) => {
+      openTelemetry(options)
+    },
     right: {},
     options: ['resourceClass'],
   },
@@ -217,7 +219,7 @@ describe('no command repeats a secret:', () => {
         // Every flag with some of them, and some of the flags with every one.
         const tried = flags.filter((_, flag) => (flag + index) % 4 === 0)
         for (const { long } of tried) {
-          expect(await say([name, `${long ?? ''}`, text])).not.toContain(SECRET)
+          expect(await say([name, long ?? '', text])).not.toContain(SECRET)
           expect(await say([name, `${long ?? ''}=${text}`])).not.toContain(SECRET)
         }
         expect(await say([name, `--unknown=${text}`])).not.toContain(SECRET)

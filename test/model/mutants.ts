@@ -371,6 +371,7 @@ const worker: readonly Mutant[] = [
   mutant('stale-object-is-not-written', 'never', 'fenced/fenced: refuse an older write'),
 ]
 
+const SECRETS = 'bad-input/secrets'
 const POSTGRES = 'services/postgres/postgres-locks'
 const ETCD = 'services/etcd/etcd-locks'
 const ZOOKEEPER = 'services/zookeeper/zookeeper-locks'
@@ -414,6 +415,9 @@ const services: readonly Mutant[] = [
   ),
   mutant('abandon-writes-before-it-reads', 'removed', `${ZOOKEEPER}: moved to a server that lags`),
   mutant('connection-begins-without-a-rest', 'removed', `${ZOOKEEPER}: a reply that is cut after`),
+  mutant('forgotten-request-is-lost', 'never', `${ZOOKEEPER}: an answer to another request`),
+  mutant('refused-value-shows-no-secret', ['shownValue(value)', 'value'], SECRETS),
+  mutant('usage-error-shows-no-secret', ['shownValue(one)', 'one'], SECRETS),
   mutant(
     'bad-reply-ends-its-connection',
     ['} catch {', '} catch (error) {\n      throw error'],

@@ -6,4 +6,4 @@ export {
   PostgresLocks,
   type PostgresLocksOptions,
 } from './postgres-locks.ts'
-export type { PgListener, PgPool, PgPoolClient, PgQuery, PgQueryable } from './pg.ts'
+export type { PgListener, PgPool, PgPoolClient, PgQueryable } from './pg.ts'

@@ -4,7 +4,7 @@
  *
  * A session that expired never comes back: its leases are gone, and `current()` opens another one.
  */
-import { createClient, type Client, type Exception } from 'node-zookeeper-client'
+import { createClient, Exception, type Client } from 'node-zookeeper-client'
 import { withinMs, type Clock, type Timer } from '../../clock.ts'
 import { Touches } from './touches.ts'
 
@@ -171,22 +171,48 @@ export class Session {
 const CLOSING_MS = 300
 const OVER = 'the session of ZooKeeper is over'
 
+type Answered = (error: unknown, response?: unknown) => void
+
 /** What the library keeps to itself. */
 interface Internals {
   readonly socket?: { destroy(): void }
+  readonly packetQueue: { readonly queue: readonly { readonly callback: Answered }[] }
   pendingBuffer: Buffer | null
   connect(): void
   onSocketData(data: Buffer): void
+  queue(request: unknown, callback?: Answered): void
 }
 
-/** The library throws from its `data` handler, where nobody could catch it. */
+function lost(): unknown {
+  const { create } = Exception as unknown as { readonly create: (code: number) => unknown }
+  return create(Exception.CONNECTION_LOSS)
+}
+
+/**
+ * The library throws from its `data` handler, where nobody could catch it. And it forgets a request
+ * whose answer it cannot read, so that nobody would ever hear of it.
+ */
 function guard(library: Internals): void {
   const connect = library.connect.bind(library)
   const onSocketData = library.onSocketData.bind(library)
+  const queue = library.queue.bind(library)
+  const unanswered = new Set<Answered>()
+  library.queue = (request, callback) => {
+    const answered: Answered = (...answer) => {
+      if (unanswered.delete(answered)) callback?.(...answer)
+    }
+    unanswered.add(answered)
+    queue(request, answered)
+  }
   library.connect = () => {
     // It keeps the half of a reply that the last connection was cut in.
     // rule: connection-begins-without-a-rest
     library.pendingBuffer = null
+    const waiting = new Set(library.packetQueue.queue.map(({ callback }) => callback))
+    for (const answered of unanswered) {
+      // rule: forgotten-request-is-lost
+      if (!waiting.has(answered)) answered(lost())
+    }
     connect()
   }
   library.onSocketData = (data) => {

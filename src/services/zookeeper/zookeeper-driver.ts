@@ -36,10 +36,10 @@ interface NodeWaiter {
   /** The token of its latest attempt; undefined where it has left. */
   attempt?: string | undefined
   /** Its node between two attempts. */
-  place?: Place | undefined
+  place?: KeptNodes | undefined
 }
 
-interface Place {
+interface KeptNodes {
   readonly session: Session
   readonly paths: readonly string[]
 }

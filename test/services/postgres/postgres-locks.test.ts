@@ -2,11 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/index.ts'
-import {
-  PostgresLocks,
-  type PgQuery,
-  type PostgresLocksOptions,
-} from '../../../src/services/postgres/index.ts'
+import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/postgres/index.ts'
+import type { PgQuery } from '../../../src/services/postgres/pg.ts'
 import { statementsFor } from '../../../src/services/postgres/statements.ts'
 import { SteppedLease, type JobLease } from '../../../src/worker/run/job-lease.ts'
 import { lockServiceCases } from '../lock-service-cases.ts'
@@ -401,12 +398,11 @@ describeService('postgres', 'PostgresLocks', () => {
       const { prune } = statementsFor('"redlock_leases"')
       const connect = async (): Promise<unknown> => {
         const client = await db.connect()
-        const { query } = client
         let statements = 0
         // Between the second statement of the transaction and its third one.
         const pruning = async (text: unknown): Promise<unknown> => {
           if (++statements === 3) await db.query(prune, ['redlock'])
-          return (query as (text: unknown) => Promise<unknown>).call(client, text)
+          return client.query(text as string)
         }
         return Object.assign(Object.create(client) as typeof client, { query: pruning })
       }

@@ -257,6 +257,24 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
       await lease.release()
     })
 
+    test('an answer to another request', async () => {
+      let isWrong = false
+      const port = await startBetween((client, server) => {
+        if (server === undefined) return
+        client.pipe(server)
+        server.on('data', (data) => {
+          // Its number stands behind the size.
+          if (isWrong && data.readInt32BE(4) > 0) data.writeInt32BE(1_000_000, 4)
+          client.write(data)
+        })
+      }, true)
+      const locks = await open(`127.0.0.1:${port}`, { leaseMs: 6_000, requestTimeoutMs: 1_000 })
+      isWrong = true
+      await expect(locks.inspect('forgotten')).rejects.toThrow('CONNECTION_LOSS')
+      isWrong = false
+      await (await locks.acquire('forgotten', { waitMs: 6_000 })).release()
+    })
+
     const frame = (...bytes: number[]): Buffer => Buffer.from(bytes)
     test.each([
       ['a page', Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')],
