@@ -465,7 +465,7 @@ const combined: readonly Mutant[] = (
     ['start-counts-for-the-rate', 'removed'],
     ['slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS']],
     ['cancelled-job-is-not-retried', 'removed'],
-    ['stopped-job-uses-no-attempt', ['isGivenBack(signal.reason)', 'false']],
+    ['stopped-job-uses-no-attempt', ['isGivenBack(stop.reason)', 'false']],
     ['error-of-one-job-harms-no-other', ['pcall(run, i)', 'true, run(i)']],
     ['batch-ends-at-a-job-that-may-not-start', [' or not job.asleep or job.held', ' or job.held']],
   ] satisfies [string, Change][]
