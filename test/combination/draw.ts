@@ -350,15 +350,30 @@ export type Feature = keyof typeof FEATURES
 export const ALL_FEATURES = Object.keys(FEATURES) as Feature[]
 const RULES: Readonly<Record<Feature, FeatureRules>> = FEATURES
 
-/** Refused where they are set, or without a meaning together: the first one goes. */
+/** Refused where they are set, and the test of the refusal. The first one goes. */
 export const REFUSED: readonly (readonly [Feature, Feature, string])[] = [
-  ['relaxed', 'batches', 'refused: a batchProcessor needs order strict'],
-  ['checkpoints', 'batches', 'refused: steps are of one job'],
-  ['dedupe', 'batches', 'refused: results are of one job'],
-  ['dedupe fresh', 'batches', 'refused: results are of one job'],
-  ['dedupe key', 'batches', 'refused: results are of one job'],
-  ['dedupe fresh', 'relaxed', 'refused: only a line knows what was added when'],
-  ['rate limit in a job', 'relaxed', 'refused: no other keeps lines'],
+  ['relaxed', 'batches', 'test/line/batches.test.ts'],
+  ['checkpoints', 'batches', 'test/line/batches.test.ts'],
+  ['dedupe', 'batches', 'test/line/batches.test.ts'],
+  ['dedupe fresh', 'batches', 'test/line/batches.test.ts'],
+  ['dedupe key', 'batches', 'test/line/batches.test.ts'],
+  ['dedupe fresh', 'relaxed', 'test/bad-input/worker-options.test.ts'],
+  ['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'],
+]
+
+/**
+ * Without a meaning together: lines belong to a `LockedQueue`, which needs workers with order
+ * strict; two orders of one line; two numbers of slots. The first one goes.
+ */
+export const APART: readonly (readonly [Feature, Feature])[] = [
+  ['two producers', 'relaxed'],
+  ['within priority', 'relaxed'],
+  ['maxLength', 'relaxed'],
+  ['rate by job', 'relaxed'],
+  ['tenants', 'relaxed'],
+  ['weights', 'relaxed'],
+  ['slots by job', 'relaxed'],
+  ['slots by job', 'slots'],
 ]
 
 const CHANCE = { first: [2, 9], slow: 0.12 } as const
@@ -380,7 +395,7 @@ function drawFeatures(random: SeededRandom): readonly Feature[] {
   if (slow && ![...chosen].some((name) => RULES[name].isSlow)) {
     chosen.add(random.pick(ALL_FEATURES.filter((name) => RULES[name].isSlow)))
   }
-  for (const [one, other] of REFUSED) if (chosen.has(other)) chosen.delete(one)
+  for (const [one, other] of [...REFUSED, ...APART]) if (chosen.has(other)) chosen.delete(one)
   return ALL_FEATURES.filter((name) => chosen.has(name))
 }
 
@@ -425,7 +440,10 @@ function drawOperations(
       chosen === undefined
         ? { do: 'add', by: draw.producer(), job: draw.job() }
         : (RULES[chosen].action?.(draw) as Action)
-    operations.push({ ...action, afterMs: random.pick(GAPS_MS), waits: random.chance(0.7) })
+    operations.push({
+      ...{ ...action, afterMs: random.pick(GAPS_MS), waits: random.chance(0.7) },
+      ...(chosen !== undefined && { of: chosen }),
+    })
   }
   return operations
 }

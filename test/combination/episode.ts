@@ -24,6 +24,7 @@ const ANSWER_LIMIT_MS = 15_000
 /** Everything must have ended this long after all was put right. */
 const SETTLE_LIMIT_MS = 15_000
 const REST_MS = 400
+const CLOSED_MS = 200
 const QUIET_LIMIT_MS = 3_000
 const LEASE_END_MS = 3_000
 const POLL_MS = 10
@@ -450,11 +451,14 @@ class Episode {
   /** Everything is put right, and a fresh worker comes. */
   async #settle(): Promise<void> {
     const history = this.#history
+    const limits = await this.#queue.getAllLimits()
+    // What is closed has time to start something all the same.
+    const isClosed = [...limits.values()].some(({ paused }) => paused !== undefined)
+    if (isClosed || (await this.#queue.isPaused())) await delay(CLOSED_MS)
     history.settlingAt = machineMs()
     for (const worker of this.#workers) {
       if (!this.#left.has(worker)) await worker.resume().catch(() => undefined)
     }
-    const limits = await this.#queue.getAllLimits()
     for (const resource of limits.keys()) {
       await this.#queue.resumeResource(resource)
       await this.#queue.resetRate(resource)

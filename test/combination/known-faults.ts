@@ -6,7 +6,7 @@ import type { History } from './history.ts'
 import type { Violation } from './oracle.ts'
 import type { Action } from './plan.ts'
 
-interface KnownFault {
+export interface KnownFault {
   readonly what: string
   readonly rules: readonly string[]
   readonly explains: (history: History) => boolean
