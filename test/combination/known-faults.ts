@@ -52,6 +52,12 @@ export const KNOWN_FAULTS: readonly KnownFault[] = [
     explains: (history) => does(history, 'drainWorker'),
   },
   {
+    what: 'Of two calls at once that cancel one job, one says that it is missing.',
+    rules: ['a cancelled job does not run'],
+    explains: ({ plan }) =>
+      plan.operations.filter((operation) => /^cancel/.test(operation.do)).length > 1,
+  },
+  {
     what: 'To cancel the first job of a batch stops all of them.',
     rules: ['jobs end as they must'],
     explains: (history) =>
