@@ -18,8 +18,8 @@ export interface Draw {
   readonly random: SeededRandom
   readonly has: (feature: Feature) => boolean
   readonly settings: Settings
-  /** Jobs that were added before, the last ones more often. */
-  uid(): string
+  /** A job that was added before: the last ones more often, and those that can be meant. */
+  uid(kind?: 'failing' | 'delayed'): string
   /** A new one. */
   job(more?: JobOptions): JobPlan
   resource(): string
@@ -212,8 +212,8 @@ export const FEATURES = {
   'long jobs': {},
   // What people do to jobs.
   remove: { action: (draw) => ({ do: 'remove', uid: draw.uid() }) },
-  retry: { action: (draw) => ({ do: 'retry', uid: draw.uid() }) },
-  promote: { action: (draw) => ({ do: 'promote', uid: draw.uid() }) },
+  retry: { action: (draw) => ({ do: 'retry', uid: draw.uid('failing') }), weight: 12 },
+  promote: { action: (draw) => ({ do: 'promote', uid: draw.uid('delayed') }), weight: 12 },
   changePriority: {
     action: (draw) => ({
       ...{ do: 'changePriority', uid: draw.uid(), priority: draw.random.integer(0, 3) },
@@ -221,11 +221,11 @@ export const FEATURES = {
   },
   changeDelay: {
     action: (draw) => ({
-      ...{ do: 'changeDelay', uid: draw.uid(), delayMs: draw.random.integer(...MS.delay) },
+      ...{ do: 'changeDelay', uid: draw.uid('delayed'), delayMs: draw.random.integer(...MS.delay) },
     }),
   },
   updateData: { action: (draw) => ({ do: 'updateData', uid: draw.uid() }) },
-  skip: { action: (draw) => ({ do: 'skip', uid: draw.uid() }) },
+  skip: { action: (draw) => ({ do: 'skip', uid: draw.uid('failing') }) },
   cancel: {
     action: (draw) => ({
       ...{ do: 'cancel', uid: draw.uid(), timeoutMs: draw.random.pick([0, 50, 2_000]) },
@@ -376,7 +376,7 @@ export const APART: readonly (readonly [Feature, Feature])[] = [
   ['slots by job', 'slots'],
 ]
 
-const CHANCE = { first: [2, 9], slow: 0.12 } as const
+const CHANCE = { first: [2, 15], slow: 0.12 } as const
 const ADDS = 50
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
@@ -414,9 +414,12 @@ function drawOperations(
   const has = (name: Feature): boolean => features.includes(name)
   const resources = Array.from({ length: random.integer(1, 3) }, (_, index) => `r${index}`)
   let jobs = 0
+  const some: Record<'failing' | 'delayed', string[]> = { failing: [], delayed: [] }
   const draw: Draw = {
     ...{ random, has, settings },
-    uid: () => `j${Math.max(1, jobs - Math.floor(random.next() ** 2 * Math.min(jobs, 12)))}`,
+    uid: (kind) =>
+      (kind && some[kind].at(-1 - Math.floor(random.next() ** 2 * some[kind].length))) ??
+      `j${Math.max(1, jobs - Math.floor(random.next() ** 2 * Math.min(jobs, 12)))}`,
     resource: () => random.pick(resources),
     worker: () => random.integer(0, settings.workers.length),
     producer: () => {
@@ -426,7 +429,11 @@ function drawOperations(
     },
     job: (more = {}) => {
       jobs += 1
-      return drawJob(`j${jobs}`, draw, resources, more)
+      const job = drawJob(`j${jobs}`, draw, resources, more)
+      const { work, uid } = job.data
+      if (work.fails >= (job.opts.attempts ?? 1) || work.isFinal === true) some.failing.push(uid)
+      if ((job.opts.delay ?? 0) > 0) some.delayed.push(uid)
+      return job
     },
   }
   const actions = features.filter((name) => RULES[name].action !== undefined)
@@ -454,7 +461,9 @@ function drawJob(
   resources: readonly string[],
   more: JobOptions,
 ): JobPlan {
-  const fails = has('failures') && random.chance(0.35) ? random.integer(1, 3) : 0
+  const canFail = has('failures') || has('retry') || has('skip')
+  const fails = canFail && random.chance(0.35) ? random.integer(1, 3) : 0
+  const isDelayed = (has('promote') || has('changeDelay')) && random.chance(0.4)
   const several = has('several resources') && resources.length > 1 && random.chance(0.4)
   const names = several
     ? random.shuffle(resources).slice(0, random.integer(2, resources.length))
@@ -479,6 +488,7 @@ function drawJob(
     },
     opts: {
       ...(attempts > 1 && { attempts }),
+      ...(isDelayed && { delay: random.integer(30, 150) }),
       ...(has('backoff') && { backoff: random.integer(1, 60) }),
       ...(has('priority') && random.chance(0.5) && { priority: random.integer(1, 3) }),
       ...(has('lifo') && random.chance(0.3) && { lifo: true }),

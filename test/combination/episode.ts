@@ -57,6 +57,8 @@ class Episode {
   readonly #flows: FlowProducer
   readonly #redis: Redis
   readonly #workers: Hands[] = []
+  /** One after the other. */
+  #restarting: Promise<void> = Promise.resolve()
   /** Those that were closed, drained or killed. */
   readonly #left = new Set<Hands>()
 
@@ -241,8 +243,11 @@ class Episode {
       case 'obliterate':
         return queue.obliterate({ force: true })
       case 'restartQueue':
-        await this.#server.kill()
-        return this.#server.restart()
+        this.#restarting = this.#restarting.then(async () => {
+          await this.#server.kill()
+          await this.#server.restart()
+        })
+        return this.#restarting
       case 'settle':
         return this.#untilEnded(REST_MS)
       case 'drainQueue':

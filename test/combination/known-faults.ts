@@ -58,6 +58,16 @@ export const KNOWN_FAULTS: readonly KnownFault[] = [
       plan.operations.filter((operation) => /^cancel/.test(operation.do)).length > 1,
   },
   {
+    what: 'A failed job that holds its line is removed by `removeOnFail`, and the line goes on.',
+    rules: ['a line that is held starts nothing'],
+    explains: ({ plan }) => plan.settings.removeOnFail !== undefined,
+  },
+  {
+    what: 'After `drain` and `obliterate` the hash of a job of a scheduler may be left.',
+    rules: ['nothing is left'],
+    explains: (history) => does(history, 'scheduler') && does(history, 'drainQueue'),
+  },
+  {
     what: 'To cancel the first job of a batch stops all of them.',
     rules: ['jobs end as they must'],
     explains: (history) =>

@@ -297,7 +297,7 @@ const MAY_SAY: Readonly<Record<string, RegExp>> = {
   add: /LineFullError/,
   addBulk: /LineFullError/,
   // BullMQ's own: of deduplication in flows, and of a transaction after `SCRIPT FLUSH`.
-  flow: /Deduplication|NOSCRIPT/,
+  flow: /deduplication|NOSCRIPT/i,
   remove: /locked|could not be removed|belongs to a job scheduler/i,
   retry: /not in the failed state|Missing key|is not in|belongs to/i,
   promote: /not in the delayed state|Missing key|is not in/i,
@@ -336,6 +336,7 @@ function fullLines(knowledge: Knowledge): Found {
   const { jobs, history } = knowledge
   const { maxLength, order } = history.plan.settings
   if (maxLength === undefined || order !== 'strict' || knowledge.isFaulty) return []
+  if (knowledge.all('leaveLines', 'obliterate').length > 0) return []
   return jobs.flatMap((job) => {
     if (!joinsAtOnce(job) || job.kind !== 'add') return []
     const { add, resources } = job
