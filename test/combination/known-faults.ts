@@ -68,6 +68,11 @@ export const KNOWN_FAULTS: readonly KnownFault[] = [
     explains: (history) => does(history, 'scheduler') && does(history, 'drainQueue'),
   },
   {
+    what: 'After `rateLimit`, the next run of the job may be told that its BullMQ lock is lost.',
+    rules: ['no lease is lost', 'jobs end as they must', 'attempts count failures'],
+    explains: (history) => history.plan.features.includes('rate limit in a job'),
+  },
+  {
     what: 'To cancel the first job of a batch stops all of them.',
     rules: ['jobs end as they must'],
     explains: (history) =>
