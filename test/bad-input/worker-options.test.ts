@@ -87,6 +87,13 @@ it.each([
   }
 })
 
+it('refuses fresh results without lines', () => {
+  const dedupe = { resultTtlMs: 1_000, fresh: true }
+  const options = { connection: NOWHERE, redlock, resource, dedupe, order: 'relaxed' } as const
+  const message = refusal(() => new LockedWorker('q', processor, options))
+  expect(message).toContain('Expected `dedupe.fresh` to be absent with order')
+})
+
 it('refuses a misspelled option of BullMQ', () => {
   const [message] = refusals({ concurency: 5 })
   expect(message).toContain('There is no option `concurency`. Is it `concurrency`?')

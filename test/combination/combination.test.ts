@@ -1,17 +1,14 @@
 /** A few episodes of what people combine; `npm run combine` runs as many as you like. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ALL_FEATURES, drawPlan, REFUSED } from './draw.ts'
-import { runEpisode } from './episode.ts'
 import { newHistory } from './history.ts'
-import { isKnown } from './known-faults.ts'
+import { judgedEpisode } from './judged.ts'
 import { judge } from './oracle.ts'
 import { describe as describeFailure } from './report.ts'
 import { World } from './world.ts'
 
 const EPISODES = 40
 const LANES = 6
-/** On a machine that stood still, times say nothing: such an episode runs again. */
-const TRIES = 3
 
 describe('what people combine', () => {
   let world: World | undefined
@@ -26,14 +23,10 @@ describe('what people combine', () => {
     const seeds = Array.from({ length: EPISODES }, (_, index) => index + 1)
     const lane = async (): Promise<void> => {
       for (let seed = seeds.shift(); seed !== undefined; seed = seeds.shift()) {
-        let failure = ''
-        for (let attempt = 1; attempt <= TRIES; attempt += 1) {
-          const history = await runEpisode(world as World, drawPlan(seed))
-          const violations = judge(history).filter((each) => isKnown(history, each) === undefined)
-          failure = violations.length === 0 ? '' : describeFailure(history, violations)
-          if (failure === '' || history.lagMs < 100) break
-        }
-        if (failure !== '') throw new Error(`npm run combine -- --seed ${seed}\n${failure}`)
+        const { history, violations } = await judgedEpisode(world as World, drawPlan(seed))
+        if (violations.length === 0) continue
+        const failure = describeFailure(history, violations)
+        throw new Error(`npm run combine -- --seed ${seed}\n${failure}`)
       }
     }
     await Promise.all(Array.from({ length: LANES }, lane))

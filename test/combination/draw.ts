@@ -18,8 +18,8 @@ export interface Draw {
   readonly random: SeededRandom
   readonly has: (feature: Feature) => boolean
   readonly settings: Settings
-  /** Jobs that were added before, the last ones more often. */
-  uid(): string
+  /** A job that was added before: the last ones more often, and those that can be meant. */
+  uid(kind?: 'failing' | 'delayed'): string
   /** A new one. */
   job(more?: JobOptions): JobPlan
   resource(): string
@@ -212,8 +212,8 @@ export const FEATURES = {
   'long jobs': {},
   // What people do to jobs.
   remove: { action: (draw) => ({ do: 'remove', uid: draw.uid() }) },
-  retry: { action: (draw) => ({ do: 'retry', uid: draw.uid() }) },
-  promote: { action: (draw) => ({ do: 'promote', uid: draw.uid() }) },
+  retry: { action: (draw) => ({ do: 'retry', uid: draw.uid('failing') }), weight: 12 },
+  promote: { action: (draw) => ({ do: 'promote', uid: draw.uid('delayed') }), weight: 12 },
   changePriority: {
     action: (draw) => ({
       ...{ do: 'changePriority', uid: draw.uid(), priority: draw.random.integer(0, 3) },
@@ -221,11 +221,11 @@ export const FEATURES = {
   },
   changeDelay: {
     action: (draw) => ({
-      ...{ do: 'changeDelay', uid: draw.uid(), delayMs: draw.random.integer(...MS.delay) },
+      ...{ do: 'changeDelay', uid: draw.uid('delayed'), delayMs: draw.random.integer(...MS.delay) },
     }),
   },
   updateData: { action: (draw) => ({ do: 'updateData', uid: draw.uid() }) },
-  skip: { action: (draw) => ({ do: 'skip', uid: draw.uid() }) },
+  skip: { action: (draw) => ({ do: 'skip', uid: draw.uid('failing') }) },
   cancel: {
     action: (draw) => ({
       ...{ do: 'cancel', uid: draw.uid(), timeoutMs: draw.random.pick([0, 50, 2_000]) },
@@ -350,18 +350,33 @@ export type Feature = keyof typeof FEATURES
 export const ALL_FEATURES = Object.keys(FEATURES) as Feature[]
 const RULES: Readonly<Record<Feature, FeatureRules>> = FEATURES
 
-/** Refused where they are set, or without a meaning together: the first one goes. */
+/** Refused where they are set, and the test of the refusal. The first one goes. */
 export const REFUSED: readonly (readonly [Feature, Feature, string])[] = [
-  ['relaxed', 'batches', 'refused: a batchProcessor needs order strict'],
-  ['checkpoints', 'batches', 'refused: steps are of one job'],
-  ['dedupe', 'batches', 'refused: results are of one job'],
-  ['dedupe fresh', 'batches', 'refused: results are of one job'],
-  ['dedupe key', 'batches', 'refused: results are of one job'],
-  ['dedupe fresh', 'relaxed', 'refused: only a line knows what was added when'],
-  ['rate limit in a job', 'relaxed', 'refused: no other keeps lines'],
+  ['relaxed', 'batches', 'test/line/batches.test.ts'],
+  ['checkpoints', 'batches', 'test/line/batches.test.ts'],
+  ['dedupe', 'batches', 'test/line/batches.test.ts'],
+  ['dedupe fresh', 'batches', 'test/line/batches.test.ts'],
+  ['dedupe key', 'batches', 'test/line/batches.test.ts'],
+  ['dedupe fresh', 'relaxed', 'test/bad-input/worker-options.test.ts'],
+  ['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'],
 ]
 
-const CHANCE = { first: [2, 9], slow: 0.12 } as const
+/**
+ * Without a meaning together: lines belong to a `LockedQueue`, which needs workers with order
+ * strict; two orders of one line; two numbers of slots. The first one goes.
+ */
+export const APART: readonly (readonly [Feature, Feature])[] = [
+  ['two producers', 'relaxed'],
+  ['within priority', 'relaxed'],
+  ['maxLength', 'relaxed'],
+  ['rate by job', 'relaxed'],
+  ['tenants', 'relaxed'],
+  ['weights', 'relaxed'],
+  ['slots by job', 'relaxed'],
+  ['slots by job', 'slots'],
+]
+
+const CHANCE = { first: [2, 15], slow: 0.12 } as const
 const ADDS = 50
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
@@ -380,7 +395,7 @@ function drawFeatures(random: SeededRandom): readonly Feature[] {
   if (slow && ![...chosen].some((name) => RULES[name].isSlow)) {
     chosen.add(random.pick(ALL_FEATURES.filter((name) => RULES[name].isSlow)))
   }
-  for (const [one, other] of REFUSED) if (chosen.has(other)) chosen.delete(one)
+  for (const [one, other] of [...REFUSED, ...APART]) if (chosen.has(other)) chosen.delete(one)
   return ALL_FEATURES.filter((name) => chosen.has(name))
 }
 
@@ -399,9 +414,12 @@ function drawOperations(
   const has = (name: Feature): boolean => features.includes(name)
   const resources = Array.from({ length: random.integer(1, 3) }, (_, index) => `r${index}`)
   let jobs = 0
+  const some: Record<'failing' | 'delayed', string[]> = { failing: [], delayed: [] }
   const draw: Draw = {
     ...{ random, has, settings },
-    uid: () => `j${Math.max(1, jobs - Math.floor(random.next() ** 2 * Math.min(jobs, 12)))}`,
+    uid: (kind) =>
+      (kind && some[kind].at(-1 - Math.floor(random.next() ** 2 * some[kind].length))) ??
+      `j${Math.max(1, jobs - Math.floor(random.next() ** 2 * Math.min(jobs, 12)))}`,
     resource: () => random.pick(resources),
     worker: () => random.integer(0, settings.workers.length),
     producer: () => {
@@ -411,7 +429,11 @@ function drawOperations(
     },
     job: (more = {}) => {
       jobs += 1
-      return drawJob(`j${jobs}`, draw, resources, more)
+      const job = drawJob(`j${jobs}`, draw, resources, more)
+      const { work, uid } = job.data
+      if (work.fails >= (job.opts.attempts ?? 1) || work.isFinal === true) some.failing.push(uid)
+      if ((job.opts.delay ?? 0) > 0) some.delayed.push(uid)
+      return job
     },
   }
   const actions = features.filter((name) => RULES[name].action !== undefined)
@@ -425,7 +447,10 @@ function drawOperations(
       chosen === undefined
         ? { do: 'add', by: draw.producer(), job: draw.job() }
         : (RULES[chosen].action?.(draw) as Action)
-    operations.push({ ...action, afterMs: random.pick(GAPS_MS), waits: random.chance(0.7) })
+    operations.push({
+      ...{ ...action, afterMs: random.pick(GAPS_MS), waits: random.chance(0.7) },
+      ...(chosen !== undefined && { of: chosen }),
+    })
   }
   return operations
 }
@@ -436,7 +461,9 @@ function drawJob(
   resources: readonly string[],
   more: JobOptions,
 ): JobPlan {
-  const fails = has('failures') && random.chance(0.35) ? random.integer(1, 3) : 0
+  const canFail = has('failures') || has('retry') || has('skip')
+  const fails = canFail && random.chance(0.35) ? random.integer(1, 3) : 0
+  const isDelayed = (has('promote') || has('changeDelay')) && random.chance(0.4)
   const several = has('several resources') && resources.length > 1 && random.chance(0.4)
   const names = several
     ? random.shuffle(resources).slice(0, random.integer(2, resources.length))
@@ -461,6 +488,7 @@ function drawJob(
     },
     opts: {
       ...(attempts > 1 && { attempts }),
+      ...(isDelayed && { delay: random.integer(30, 150) }),
       ...(has('backoff') && { backoff: random.integer(1, 60) }),
       ...(has('priority') && random.chance(0.5) && { priority: random.integer(1, 3) }),
       ...(has('lifo') && random.chance(0.3) && { lifo: true }),

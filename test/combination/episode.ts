@@ -24,6 +24,7 @@ const ANSWER_LIMIT_MS = 15_000
 /** Everything must have ended this long after all was put right. */
 const SETTLE_LIMIT_MS = 15_000
 const REST_MS = 400
+const CLOSED_MS = 200
 const QUIET_LIMIT_MS = 3_000
 const LEASE_END_MS = 3_000
 const POLL_MS = 10
@@ -56,6 +57,8 @@ class Episode {
   readonly #flows: FlowProducer
   readonly #redis: Redis
   readonly #workers: Hands[] = []
+  /** One after the other. */
+  #restarting: Promise<void> = Promise.resolve()
   /** Those that were closed, drained or killed. */
   readonly #left = new Set<Hands>()
 
@@ -240,8 +243,11 @@ class Episode {
       case 'obliterate':
         return queue.obliterate({ force: true })
       case 'restartQueue':
-        await this.#server.kill()
-        return this.#server.restart()
+        this.#restarting = this.#restarting.then(async () => {
+          await this.#server.kill()
+          await this.#server.restart()
+        })
+        return this.#restarting
       case 'settle':
         return this.#untilEnded(REST_MS)
       case 'drainQueue':
@@ -450,11 +456,14 @@ class Episode {
   /** Everything is put right, and a fresh worker comes. */
   async #settle(): Promise<void> {
     const history = this.#history
+    const limits = await this.#queue.getAllLimits()
+    // What is closed has time to start something all the same.
+    const isClosed = [...limits.values()].some(({ paused }) => paused !== undefined)
+    if (isClosed || (await this.#queue.isPaused())) await delay(CLOSED_MS)
     history.settlingAt = machineMs()
     for (const worker of this.#workers) {
       if (!this.#left.has(worker)) await worker.resume().catch(() => undefined)
     }
-    const limits = await this.#queue.getAllLimits()
     for (const resource of limits.keys()) {
       await this.#queue.resumeResource(resource)
       await this.#queue.resetRate(resource)

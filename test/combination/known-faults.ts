@@ -6,7 +6,7 @@ import type { History } from './history.ts'
 import type { Violation } from './oracle.ts'
 import type { Action } from './plan.ts'
 
-interface KnownFault {
+export interface KnownFault {
   readonly what: string
   readonly rules: readonly string[]
   readonly explains: (history: History) => boolean
@@ -50,6 +50,27 @@ export const KNOWN_FAULTS: readonly KnownFault[] = [
     what: 'A worker that drains starts one more job.',
     rules: ['a worker that drains starts nothing'],
     explains: (history) => does(history, 'drainWorker'),
+  },
+  {
+    what: 'Of two calls at once that cancel one job, one says that it is missing.',
+    rules: ['a cancelled job does not run'],
+    explains: ({ plan }) =>
+      plan.operations.filter((operation) => /^cancel/.test(operation.do)).length > 1,
+  },
+  {
+    what: 'A failed job that holds its line is removed by `removeOnFail`, and the line goes on.',
+    rules: ['a line that is held starts nothing'],
+    explains: ({ plan }) => plan.settings.removeOnFail !== undefined,
+  },
+  {
+    what: 'After `drain` and `obliterate` the hash of a job of a scheduler may be left.',
+    rules: ['nothing is left'],
+    explains: (history) => does(history, 'scheduler') && does(history, 'drainQueue'),
+  },
+  {
+    what: 'After `rateLimit`, the next run of the job may be told that its BullMQ lock is lost.',
+    rules: ['no lease is lost', 'jobs end as they must', 'attempts count failures'],
+    explains: (history) => history.plan.features.includes('rate limit in a job'),
   },
   {
     what: 'To cancel the first job of a batch stops all of them.',

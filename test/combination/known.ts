@@ -33,6 +33,8 @@ export class Knowledge {
   readonly runs: readonly Run[]
   /** What a machine that stands still may add to the time that anything takes. */
   readonly graceMs: number
+  /** How long a job that was given out already may take to start. */
+  readonly startGraceMs: number
   /** Whether something broke: a connection, a process, a server, a clock. */
   readonly isFaulty: boolean
   /** Ids that some job took for itself, or that begin again: they name no instance. */
@@ -41,6 +43,7 @@ export class Knowledge {
   constructor(history: History) {
     this.history = history
     this.graceMs = 60 + 2 * history.lagMs
+    this.startGraceMs = 20 + history.lagMs
     this.runs = [...history.runs.values()].sort((a, b) => a.at - b.at)
     const adds = history.done.flatMap((add) => addedBy(add).map((each) => ({ ...each, add })))
     // An add that BullMQ deduplicated names the job that was there.

@@ -3,8 +3,9 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { drawPlan } from './draw.ts'
 import { runEpisode } from './episode.ts'
-import { isKnown } from './known-faults.ts'
-import { judge, type Violation } from './oracle.ts'
+import { judgedEpisode, verdictOf } from './judged.ts'
+import type { Violation } from './oracle.ts'
+import { Pairs } from './pairs.ts'
 import type { Plan } from './plan.ts'
 import { describe, planText } from './report.ts'
 import { shrink, tryPlan, type Failure } from './shrink.ts'
@@ -24,6 +25,7 @@ const USAGE = `Combines everything that is public, at random, on real servers, a
   --no-shrink    do not make a failing episode smaller
   --lanes N      episodes at once (default 6)
   --fail-fast    stop at the first violation
+  --pairs FILE   write which features met on one line, as a page
   --json         print the totals as one JSON object
 
 Exit code: 0 no violation, 1 otherwise, 2 bad arguments, 130 interrupted.`
@@ -38,6 +40,7 @@ interface Totals {
   /** Episodes that met a known fault, by what it is. */
   readonly known: Map<string, number>
   readonly times: number[]
+  readonly pairs: Pairs
 }
 
 async function main(): Promise<number> {
@@ -53,6 +56,7 @@ async function main(): Promise<number> {
       'no-shrink': { type: 'boolean', default: false },
       lanes: { type: 'string', default: '6' },
       'fail-fast': { type: 'boolean', default: false },
+      pairs: { type: 'string' },
       json: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -79,7 +83,11 @@ async function main(): Promise<number> {
     lanes: count('lanes', values.lanes),
     failFast: values['fail-fast'],
   })
-  const { failures } = totals
+  const { failures, pairs } = totals
+  if (values.pairs !== undefined) {
+    await writeFile(values.pairs, pairs.page())
+    console.error(`Not met: ${pairs.missing().join(', ') || 'none'}`)
+  }
   const byRule = new Map(failures.map((each) => [each.violations[0]?.rule, each]))
   if (values.json) {
     const failed = failures.map(({ plan, violations }) => ({ seed: plan.seed, violations }))
@@ -105,7 +113,13 @@ interface Campaign {
 }
 
 async function campaign(world: World, options: Campaign): Promise<Totals> {
-  const totals: Totals = { episodes: 0, failures: [], known: new Map(), times: [] }
+  const totals: Totals = {
+    episodes: 0,
+    failures: [],
+    known: new Map(),
+    times: [],
+    pairs: new Pairs(),
+  }
   let next = options.first
   const isOver = (): boolean =>
     interrupted ||
@@ -116,15 +130,11 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
     while (!isOver()) {
       const plan = drawPlan(next++)
       const startedAt = performance.now()
-      const history = await runEpisode(world, plan)
+      const { history, violations, known } = await judgedEpisode(world, plan)
       totals.times.push(performance.now() - startedAt)
       totals.episodes += 1
-      const violations: Violation[] = []
-      for (const violation of judge(history)) {
-        const what = isKnown(history, violation)?.what
-        if (what === undefined) violations.push(violation)
-        else totals.known.set(what, (totals.known.get(what) ?? 0) + 1)
-      }
+      totals.pairs.add(history)
+      for (const { what } of known) totals.known.set(what, (totals.known.get(what) ?? 0) + 1)
       if (violations.length > 0) {
         totals.failures.push({ plan, history, violations })
         process.stderr.write(`${oneLine(plan, violations)}\n`)
@@ -160,8 +170,7 @@ async function replay(
   shrinks: boolean,
 ): Promise<number> {
   for (let attempt = 1; attempt <= tries && !interrupted; attempt += 1) {
-    const history = await runEpisode(world, plan)
-    const violations = judge(history)
+    const { history, violations } = verdictOf(await runEpisode(world, plan))
     if (isTraced && violations.length === 0) {
       console.log(describe(history, violations))
       return 0

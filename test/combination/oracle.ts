@@ -30,6 +30,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'every call answers': answers,
   'calls answer the truth': truth,
   'a refused job is not there': refused,
+  'a full line takes no job': fullLines,
   'a removed job does not run': removed,
   'a cancelled job does not run': cancelled,
   'no job is lost': lost,
@@ -190,7 +191,7 @@ function givenIn(knowledge: Knowledge, from: number, to: number): readonly Run[]
 }
 
 function pausedLines(knowledge: Knowledge): Found {
-  const { history, graceMs } = knowledge
+  const { history, startGraceMs } = knowledge
   if (history.plan.settings.order !== 'strict') return []
   return knowledge.all('pauseLine').flatMap(({ operation, at, endedAt, error }) => {
     if (endedAt === undefined || error !== undefined) return []
@@ -208,7 +209,7 @@ function pausedLines(knowledge: Knowledge): Found {
       history.settlingAt,
       ...others.map((other) => other.at),
     )
-    const runs = givenIn(knowledge, endedAt + graceMs, until)
+    const runs = givenIn(knowledge, endedAt + startGraceMs, until)
     return runs
       .filter((run) => run.resources.includes(resource))
       .map((run) => ({
@@ -219,14 +220,14 @@ function pausedLines(knowledge: Knowledge): Found {
 }
 
 function pausedQueue(knowledge: Knowledge): Found {
-  const { history, graceMs } = knowledge
+  const { history, startGraceMs } = knowledge
   return knowledge.all('pauseQueue').flatMap(({ operation, at, endedAt, error }) => {
     if (endedAt === undefined || error !== undefined) return []
     const others = knowledge
       .all('pauseQueue', 'resumeQueue', 'census', 'obliterate')
       .filter((other) => (other.endedAt ?? Infinity) > at && other.operation !== operation)
     const until = Math.min(history.settlingAt, ...others.map((other) => other.at))
-    return givenIn(knowledge, endedAt + graceMs, until).map((run) => ({
+    return givenIn(knowledge, endedAt + startGraceMs, until).map((run) => ({
       at: run.at,
       detail: `${nameOf(run)} began in a queue that was paused at ${endedAt.toFixed(1)}`,
     }))
@@ -296,7 +297,7 @@ const MAY_SAY: Readonly<Record<string, RegExp>> = {
   add: /LineFullError/,
   addBulk: /LineFullError/,
   // BullMQ's own: of deduplication in flows, and of a transaction after `SCRIPT FLUSH`.
-  flow: /Deduplication|NOSCRIPT/,
+  flow: /deduplication|NOSCRIPT/i,
   remove: /locked|could not be removed|belongs to a job scheduler/i,
   retry: /not in the failed state|Missing key|is not in|belongs to/i,
   promote: /not in the delayed state|Missing key|is not in/i,
@@ -327,6 +328,28 @@ function refused({ jobs }: Knowledge): Found {
     if (kind !== 'add' || add.error?.includes('LineFullError') !== true) return []
     if (runs.length === 0 && stored === undefined) return []
     return [{ at: add.at, detail: `${uid} was refused, and is there` }]
+  })
+}
+
+/** Counted are jobs that stood in the line during all of the add, for certain. */
+function fullLines(knowledge: Knowledge): Found {
+  const { jobs, history } = knowledge
+  const { maxLength, order } = history.plan.settings
+  if (maxLength === undefined || order !== 'strict' || knowledge.isFaulty) return []
+  if (knowledge.all('leaveLines', 'obliterate').length > 0) return []
+  return jobs.flatMap((job) => {
+    if (!joinsAtOnce(job) || job.kind !== 'add') return []
+    const { add, resources } = job
+    return resources.flatMap((resource) => {
+      const there = jobs.filter((other) => {
+        if (!joinsAtOnce(other) || !other.resources.includes(resource)) return false
+        const isLast = (other.runs.at(-1)?.ended?.at ?? 0) > (add.endedAt ?? 0)
+        return isLast && (other.add.endedAt ?? Infinity) < add.at && other.touches.length === 0
+      })
+      if (there.length < maxLength) return []
+      const names = there.map(({ uid }) => uid).join(', ')
+      return [{ at: add.at, detail: `${job.uid} joined ${resource}, which had ${names}` }]
+    })
   })
 }
 

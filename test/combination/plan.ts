@@ -115,6 +115,8 @@ export type Operation = Action & {
   /** After the operation before it has begun, or has answered. */
   readonly afterMs: number
   readonly waits: boolean
+  /** The feature for which it was drawn. */
+  readonly of?: string
 }
 
 /** Of the queue and its workers. */

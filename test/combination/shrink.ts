@@ -2,7 +2,8 @@
 import { runEpisode } from './episode.ts'
 import type { History } from './history.ts'
 import { DEFAULTS, type Operation, type Plan, type Settings } from './plan.ts'
-import { judge, type Violation } from './oracle.ts'
+import { verdictOf } from './judged.ts'
+import type { Violation } from './oracle.ts'
 import type { World } from './world.ts'
 
 export interface Failure {
@@ -19,8 +20,7 @@ export async function tryPlan(
   times: number,
 ): Promise<Failure | undefined> {
   const runs = Array.from({ length: times }, async () => {
-    const history = await runEpisode(world, plan)
-    const violations = judge(history)
+    const { history, violations } = verdictOf(await runEpisode(world, plan))
     const isFound = violations.some((each) => rule === undefined || each.rule === rule)
     return isFound ? { plan, history, violations } : undefined
   })

@@ -3,6 +3,7 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
@@ -15,6 +16,7 @@ const MAX_LEASE_MS = 2_000
 const MASTERS = 3
 const REDLOCKS = 2
 const LAG_POLL_MS = 5
+const PING_POLL_MS = 50
 
 export interface RedlockSettings {
   readonly masters: readonly string[]
@@ -42,6 +44,7 @@ export class World implements AsyncDisposable {
   readonly #children: ChildProcess[] = []
   readonly #lags: { readonly at: number; readonly ms: number }[] = []
   readonly #timer: NodeJS.Timeout
+  readonly #closing = new AbortController()
   #frailUsers: Promise<unknown> = Promise.resolve()
   #episodes = 0
 
@@ -77,6 +80,19 @@ export class World implements AsyncDisposable {
       if (ms > 10) this.#lags.push({ at: now, ms })
       if (this.#lags.length > 20_000) this.#lags.splice(0, 10_000)
     }, LAG_POLL_MS)
+    for (const { url } of [...fleet.masters, fleet.queue]) void this.#watch(new Redis(url))
+  }
+
+  /** How long a server takes to answer. */
+  async #watch(redis: Redis): Promise<void> {
+    while (!this.#closing.signal.aborted) {
+      const askedAt = machineMs()
+      await redis.ping().catch(() => undefined)
+      const at = machineMs()
+      this.#lags.push({ at, ms: at - askedAt })
+      await delay(PING_POLL_MS)
+    }
+    redis.disconnect()
   }
 
   /** No two episodes have the same. */
@@ -85,7 +101,7 @@ export class World implements AsyncDisposable {
     return `e${process.pid}-${this.#episodes}`
   }
 
-  /** How long this process stood still, at worst, since a time. */
+  /** How long this process, or a server, stood still since a time, at worst. */
   lagSince(at: number): number {
     return Math.max(0, ...this.#lags.filter((each) => each.at >= at).map(({ ms }) => ms))
   }
@@ -123,6 +139,8 @@ export class World implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer)
+    this.#closing.abort()
+    await delay(2 * PING_POLL_MS)
     for (const child of this.#children) child.kill('SIGKILL')
     for (const redis of this.masters) redis.disconnect()
     await Promise.all(this.redlocks.map((redlock) => redlock.close()))

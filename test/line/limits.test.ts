@@ -433,6 +433,18 @@ describe('a rate', () => {
     expect(await leftovers()).toEqual([])
   })
 
+  test('refuses to let a resource sleep in a worker without lines', async () => {
+    const queue = makeQueue()
+    queue.on('error', () => undefined) // It is told of the order of the worker.
+    await work({ order: 'relaxed' }, async (_job, lease) => {
+      throw await lease.rateLimit(SLEEP_MS)
+    })
+    await queue.addBulk(jobs('a', 1))
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    const [failed] = await queue.getFailed()
+    expect(failed?.failedReason).toContain("`rateLimit` needs a LockedWorker with order 'strict'")
+  })
+
   test('lets a resource sleep after a 429, alone; the job comes back without a lost attempt', async () => {
     await turnSweepsOff()
     const queue = makeQueue()

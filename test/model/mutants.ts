@@ -451,10 +451,8 @@ const attacks: readonly Mutant[] = [
 const combined: readonly Mutant[] = (
   [
     ['held-resource-is-not-granted', 'removed'],
-    ['as-many-heads-as-slots', ['<', '<=']],
     ['turn-only-at-the-head', 'removed'],
     ['parked-only-behind-others', 'always'],
-    ['job-that-leaves-wakes-the-next', 'removed'],
     ['woken-at-the-head-of-all-lines', 'removed'],
     ['failed-job-holds-its-line', 'removed'],
     ['full-line-takes-no-job', 'never'],

@@ -1,0 +1,43 @@
+/** An episode and its verdict. Where the machine stood still, times say nothing: it runs again. */
+import { runEpisode } from './episode.ts'
+import type { History } from './history.ts'
+import { isKnown, type KnownFault } from './known-faults.ts'
+import { judge, type Violation } from './oracle.ts'
+import type { Plan } from './plan.ts'
+import type { World } from './world.ts'
+
+export interface Judged {
+  readonly history: History
+  readonly violations: readonly Violation[]
+  readonly known: readonly KnownFault[]
+}
+
+const STOOD_STILL_MS = 200
+const TRIES = 3
+/** Whatever the machine does, these hold. */
+const ALWAYS: ReadonlySet<string> = new Set([
+  ...['one at a time', 'tokens increase', 'results are of the job', 'steps are of the job'],
+  ...['a refused job is not there', 'no job is lost'],
+])
+
+export async function judgedEpisode(world: World, plan: Plan): Promise<Judged> {
+  for (let attempt = 1; ; attempt += 1) {
+    const judged = verdictOf(await runEpisode(world, plan))
+    const { history, violations } = judged
+    const isDisturbed =
+      history.lagMs > STOOD_STILL_MS && !violations.some(({ rule }) => ALWAYS.has(rule))
+    if (violations.length === 0 || !isDisturbed || attempt === TRIES) return judged
+  }
+}
+
+export function verdictOf(history: History): Judged {
+  const all = judge(history).map((violation) => ({
+    violation,
+    fault: isKnown(history, violation),
+  }))
+  return {
+    history,
+    violations: all.flatMap(({ violation, fault }) => (fault === undefined ? [violation] : [])),
+    known: [...new Set(all.flatMap(({ fault }) => fault ?? []))],
+  }
+}

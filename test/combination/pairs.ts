@@ -1,0 +1,136 @@
+/**
+ * Which features met on one line, and worked: the page `docs/pairs.md` is made of it. An option is
+ * of all lines of its episode, a job of its resources, and an operation of what it was done to.
+ */
+import { ALL_FEATURES, APART, FEATURES, REFUSED, type Feature } from './draw.ts'
+import type { Done, History } from './history.ts'
+import { Knowledge, type Known } from './known.ts'
+
+/** What a job must have for a feature that is no option and no operation. */
+const OF_JOBS: Partial<Record<Feature, (job: Known) => boolean>> = {
+  'several resources': ({ resources }) => resources.length > 1,
+  'two producers': ({ add: { operation } }) => 'by' in operation && operation.by === 1,
+  'plain producer': ({ add: { operation } }) => 'by' in operation && operation.by === 'plain',
+  priority: ({ plan }) => plan.opts.priority !== undefined,
+  lifo: ({ plan }) => plan.opts.lifo === true,
+  'own ids': ({ plan }) => plan.opts.jobId !== undefined,
+  deduplication: ({ plan }) => plan.opts.deduplication !== undefined,
+  failures: ({ plan, runs }) => plan.data.work.fails > 0 && runs.length > 0,
+  backoff: ({ plan, runs }) => plan.opts.backoff !== undefined && runs.length > 0,
+  unrecoverable: ({ plan, runs }) => plan.data.work.isFinal === true && runs.length > 0,
+  steps: ({ runs }) => runs.some(({ steps }) => steps.length > 0),
+  'rate limit in a job': ({ plan, runs }) => plan.data.work.restMs !== undefined && runs.length > 0,
+  'deaf jobs': ({ plan, runs }) => plan.data.work.isDeaf === true && runs.length > 0,
+  'long jobs': ({ plan, runs }) => plan.data.work.ms >= 20 && runs.length > 0,
+}
+
+export class Pairs {
+  /** Episodes in which two features met on one line. */
+  readonly #met = new Map<string, number>()
+  #episodes = 0
+
+  add(history: History): void {
+    this.#episodes += 1
+    const pairs = new Set<string>()
+    for (const features of featuresOfLines(history).values()) {
+      const list = ALL_FEATURES.filter((name) => features.has(name))
+      for (const one of list) for (const other of list) pairs.add(keyOf(one, other))
+    }
+    for (const pair of pairs) this.#met.set(pair, (this.#met.get(pair) ?? 0) + 1)
+  }
+
+  /** Two features that may be combined and never met. */
+  missing(): readonly string[] {
+    return ALL_FEATURES.flatMap((one, index) =>
+      ALL_FEATURES.slice(index + 1)
+        .filter((other) => this.#cell(one, other) === '0')
+        .map((other) => `${one} + ${other}`),
+    )
+  }
+
+  page(): string {
+    const rows = ALL_FEATURES.map((one, row) => {
+      const cells = ALL_FEATURES.slice(0, row).map((other) => this.#cell(one, other))
+      return `${String(row + 1).padStart(2)} ${one.padEnd(21)} ${cells.join('')}`
+    })
+    const refused = REFUSED.map(([one, other, test]) => `- ${one} + ${other}: \`${test}\``)
+    const apart = APART.map(([one, other]) => `- ${one} + ${other}`)
+    return [
+      '# Pairs of features',
+      '',
+      'Written by `npm run docs:pairs`, from episodes that `npm run combine` draws. Each row and column',
+      'is a feature; the columns have the numbers of the rows. A cell says in how many of ' +
+        `${this.#episodes}`,
+      'episodes both were at work on one line: `1` to `9`, and `+` for ten or more. `x`: refused',
+      'where it is set. `-`: without a meaning together. `0`: not seen together in these episodes.',
+      '',
+      '```',
+      ...rows,
+      '```',
+      '',
+      '## Refused',
+      '',
+      ...refused,
+      '',
+      '## Without a meaning together',
+      '',
+      "Lines belong to a `LockedQueue`, whose workers have `order: 'strict'`.",
+      '',
+      ...apart,
+      '',
+    ].join('\n')
+  }
+
+  #cell(one: Feature, other: Feature): string {
+    if (isListed(REFUSED, one, other)) return 'x'
+    if (isListed(APART, one, other)) return '-'
+    const times = this.#met.get(keyOf(one, other)) ?? 0
+    return times >= 10 ? '+' : String(times)
+  }
+}
+
+function keyOf(one: Feature, other: Feature): string {
+  return [one, other].sort().join(' + ')
+}
+
+function isListed(
+  list: readonly (readonly [Feature, Feature, ...unknown[]])[],
+  one: Feature,
+  other: Feature,
+): boolean {
+  return list.some(([a, b]) => keyOf(a, b) === keyOf(one, other))
+}
+
+function featuresOfLines(history: History): ReadonlyMap<string, ReadonlySet<Feature>> {
+  const knowledge = new Knowledge(history)
+  const features = history.plan.features as readonly Feature[]
+  const lines = new Map<string, Set<Feature>>()
+  for (const job of knowledge.jobs) for (const name of job.resources) lines.set(name, new Set())
+  const put = (feature: Feature, names: Iterable<string>): void => {
+    for (const name of names) lines.get(name)?.add(feature)
+  }
+  for (const feature of features) {
+    if ('settings' in FEATURES[feature]) put(feature, lines.keys())
+    const isOfJob = OF_JOBS[feature]
+    if (isOfJob === undefined) continue
+    for (const job of knowledge.jobs) if (isOfJob(job)) put(feature, job.resources)
+  }
+  for (const done of history.done) {
+    const { of } = done.operation
+    if (of === undefined || done.error !== undefined || done.answer === 'absent') continue
+    put(of as Feature, resourcesOf(done, knowledge) ?? lines.keys())
+  }
+  return lines
+}
+
+/** Undefined for all. */
+function resourcesOf(
+  done: Done,
+  { byUid, jobs, history }: Knowledge,
+): readonly string[] | undefined {
+  const { operation } = done
+  if ('uid' in operation) return byUid.get(operation.uid)?.resources ?? []
+  if ('resource' in operation) return [history.prefix + operation.resource]
+  const added = jobs.filter(({ add }) => add === done)
+  return added.length === 0 ? undefined : added.flatMap(({ resources }) => resources)
+}
