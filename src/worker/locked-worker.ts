@@ -207,9 +207,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   /** @param steps where the results of steps are kept. */
   #listen(steps: ResultStore | undefined): void {
     const { name: queue } = this
-    this.on('lockRenewalFailed', (jobIds) => {
-      this.#runs.running.locksLost(jobIds)
-    })
     this.on('completed', (job) => {
       this.#channel.tell('job:finished', { queue, outcome: 'completed' })
       // A job that failed for good may be retried by hand, and continues where it stopped.
@@ -312,6 +309,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const sentAt = systemClock.now()
     const lost = await super.extendJobLocks(...args)
     this.#lockRenewedAt = sentAt
+    this.#runs.running.locksLost(lost, sentAt)
     return lost
   }
 

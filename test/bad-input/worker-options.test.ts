@@ -94,6 +94,19 @@ it('refuses fresh results without lines', () => {
   expect(message).toContain('Expected `dedupe.fresh` to be absent with order')
 })
 
+it('refuses to remove failed jobs that hold their line', () => {
+  const removeOnFail = { count: 1 }
+  const options = {
+    connection: NOWHERE,
+    redlock,
+    resource,
+    removeOnFail,
+    onFailure: 'block',
+  } as const
+  const message = refusal(() => new LockedWorker('q', processor, options))
+  expect(message).toContain("Expected `removeOnFail` to be absent with `onFailure: 'block'`")
+})
+
 it('refuses a misspelled option of BullMQ', () => {
   const [message] = refusals({ concurency: 5 })
   expect(message).toContain('There is no option `concurency`. Is it `concurrency`?')

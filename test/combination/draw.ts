@@ -357,6 +357,7 @@ export const REFUSED: readonly (readonly [Feature, Feature, string])[] = [
   ['dedupe', 'batches', 'test/line/batches.test.ts'],
   ['dedupe fresh', 'batches', 'test/line/batches.test.ts'],
   ['dedupe key', 'batches', 'test/line/batches.test.ts'],
+  ['removeOnFail', 'block', 'test/bad-input/worker-options.test.ts'],
   ['dedupe fresh', 'relaxed', 'test/bad-input/worker-options.test.ts'],
   ['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'],
 ]

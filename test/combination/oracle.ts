@@ -537,6 +537,8 @@ function computedOnce(knowledge: Knowledge): Found {
   const { history, runs, byUid, graceMs } = knowledge
   const { dedupe } = history.plan.settings
   if (dedupe === undefined || knowledge.all('obliterate').length > 0) return []
+  // A job without a place does not know which results are fresh.
+  if (dedupe.fresh && knowledge.all('leaveLines').length > 0) return []
   const keyOf = (run: Run): string => (dedupe.byKey ? run.key : run.resources.toSorted().join())
   const done = runs.filter((run) => run.ended?.outcome === 'done' && !knowledge.isLost(run))
   return runs.flatMap((run) => {

@@ -269,6 +269,11 @@ const line: readonly Mutant[] = [
 ]
 
 const worker: readonly Mutant[] = [
+  mutant(
+    'lost-lock-is-of-an-earlier-run',
+    ['<= askedAt', '>= 0'],
+    'worker/locked-worker: a lost lock is that of an earlier run',
+  ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
     'stopped-job-uses-no-attempt',

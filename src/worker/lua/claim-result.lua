@@ -27,7 +27,7 @@ local fields = redis.call('HGETALL', store)
 if ARGV.job then redis.call('HSET', store, 'lock', ARGV.lock)
 else
   local began = redis.call('GET', SPACE .. 'seq') or 0
-  redis.call('HSET', store, 'token:' .. ARGV.lease, ARGV.fencingToken, 'began', began)
+  redis.call('HSET', store, 'token:' .. ARGV.lease, ARGV.fencingToken, 'began:' .. ARGV.lease, began)
 end
 redis.call('PEXPIRE', store, ARGV.ttlMs)
 local nowMs = redis.call('TIME')[1] * 1000

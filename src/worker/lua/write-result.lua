@@ -8,7 +8,7 @@ local later = laterHolder()
 -- rule: stale-holder-stores-nothing
 if later then return {'stale', later} end
 if not ARGV.job then
-  local began = redis.call('HGET', ARGV.store, 'began') or 0
+  local began = redis.call('HGET', ARGV.store, 'began:' .. ARGV.lease) or 0
   redis.call('HSET', ARGV.store, 'token:' .. ARGV.lease, ARGV.fencingToken, 'resultBegan', began)
 end
 redis.call('HSET', ARGV.store, ARGV.field, ARGV.value)

@@ -20,9 +20,12 @@ export class RunningJobs {
     this.#channel = channel
   }
 
-  /** BullMQ's locks on these jobs are lost: they may run elsewhere. */
-  locksLost(jobIds: readonly string[]): void {
-    for (const visit of jobIds.flatMap((id) => this.#runsOf(id))) this.#stop(visit)
+  /** BullMQ's locks on these jobs are lost, as the server said when it was asked then. */
+  locksLost(jobIds: readonly string[], askedAt = Infinity): void {
+    for (const visit of jobIds.flatMap((id) => this.#runsOf(id))) {
+      // rule: lost-lock-is-of-an-earlier-run
+      if ((visit.startedAt ?? 0) <= askedAt) this.#stop(visit)
+    }
   }
 
   /**
