@@ -187,9 +187,14 @@ export const FEATURES = {
         { failParentOnFailure: true },
         { ignoreDependencyOnFailure: true },
       ])
+      // An id that is used again would make a job its own parent, or that of one that runs.
+      const fresh = (job: JobPlan): JobPlan => {
+        const { jobId: _, ...opts } = job.opts
+        return { ...job, opts }
+      }
       return {
-        ...{ do: 'flow', parent: draw.job() },
-        children: Array.from({ length: draw.random.integer(1, 3) }, () => draw.job(child)),
+        ...{ do: 'flow', parent: fresh(draw.job()) },
+        children: Array.from({ length: draw.random.integer(1, 3) }, () => fresh(draw.job(child))),
       }
     },
   },

@@ -272,7 +272,7 @@ const worker: readonly Mutant[] = [
   mutant(
     'lost-lock-is-of-an-earlier-run',
     ['<= askedAt', '>= 0'],
-    'worker/locked-worker: a lost lock is that of an earlier run',
+    'worker/visits: is not stopped by the lost lock',
   ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(

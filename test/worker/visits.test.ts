@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Lease } from '../../src/index.ts'
 import { NO_TURN } from '../../src/line/visit.ts'
 import type { LockService } from '../../src/lock/lock-service.ts'
+import { RunningJobs } from '../../src/worker/run/running-jobs.ts'
 import { Visits } from '../../src/worker/run/visits.ts'
 
 const LINES = '["customer:1"]'
@@ -39,6 +40,17 @@ describe('the visit of a job', () => {
     expect(visits.ending(job)).toBe(visit)
     expect(visits.ending(job)).toBeUndefined()
     await visits.close()
+  })
+
+  test('is not stopped by the lost lock of an earlier run', () => {
+    const running = new RunningJobs({ tell: () => undefined } as never)
+    const visit = visitsWith().start(jobOf('1'), 'token', undefined)
+    running.visits.add(visit)
+    const { startedAt = NaN } = visit
+    running.locksLost(['1'], startedAt - 1)
+    expect(visit.stop.isAborted).toBe(false)
+    running.locksLost(['1'], startedAt)
+    expect(visit.stop.isAborted).toBe(true)
   })
 
   test('is forgotten when the job has ended without a word', () => {

@@ -21,7 +21,7 @@ export class RunningJobs {
   }
 
   /** BullMQ's locks on these jobs are lost, as the server said when it was asked then. */
-  locksLost(jobIds: readonly string[], askedAt = Infinity): void {
+  locksLost(jobIds: readonly string[], askedAt: number = Infinity): void {
     for (const visit of jobIds.flatMap((id) => this.#runsOf(id))) {
       // rule: lost-lock-is-of-an-earlier-run
       if ((visit.startedAt ?? 0) <= askedAt) this.#stop(visit)
