@@ -730,8 +730,11 @@ function errors(knowledge: Knowledge): Found {
   const uncaught = history.uncaught.map((detail) => ({ detail: `uncaught: ${detail}` }))
   if (isFaulty) return uncaught
   const isObliterated = knowledge.all('obliterate').length > 0 || history.lagMs > LEASE_LAG_MS
+  const isClosed = knowledge.all('closeWorker', 'drainWorker').length > 0
   const isExpected = (message: string): boolean =>
-    EXPECTED_ERRORS.test(message) || (isObliterated && OBLITERATED.test(message))
+    EXPECTED_ERRORS.test(message) ||
+    (isObliterated && OBLITERATED.test(message)) ||
+    (isClosed && CLOSED.test(message))
   const seen = history.seen.flatMap((event) =>
     event.kind === 'error' && !isExpected(event.message)
       ? [{ at: event.at, detail: `${event.worker}: ${event.message}` }]
@@ -744,6 +747,9 @@ function errors(knowledge: Knowledge): Found {
 const EXPECTED_ERRORS = /PlainWorkerError|could not renew lock/
 /** What BullMQ's worker says of a job that was obliterated, or whose lock ended, while it ran. */
 const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
+
+/** What BullMQ's worker may say of a command that it sent just before it was closed. */
+const CLOSED = /^Error: Connection is closed/
 
 function nameOf(run: Run): string {
   return `${run.uid} (run ${run.run}, attempt ${run.attempt + 1})`
