@@ -367,7 +367,7 @@ describeService('postgres', 'PostgresLocks', () => {
 
     test('begins under no lease that another lease or transaction followed', async () => {
       const db = pool()
-      const locks = await open({ pool: db, leaseMs: 200 })
+      const locks = await open({ pool: db, leaseMs: 200, requestTimeoutMs: 200 })
       const nothing = (): Promise<void> => Promise.resolve()
       const follow = async (): Promise<boolean> => {
         const followed = locks.transaction('followed', nothing)
