@@ -169,7 +169,7 @@ const MAX_LEASE_MS = 30_000
 const FULL = 'The server is full and refuses writes. Raise its maxmemory, or remove finished jobs.'
 
 /** Says what went wrong on standard error; `RedlockError`s already say what to do. */
-function reportError(out: Output, error: unknown): ExitCode {
+export function reportError(out: Output, error: unknown): ExitCode {
   const text = messageOf(error)
   const said = redacted(error instanceof UsageError ? withoutArguments(text) : text)
   const message = said.startsWith('OOM ') ? `${FULL} ${said}` : said

@@ -21,8 +21,8 @@ export class Output {
   }
 
   /** For people; with --json an event. Control characters in it are shown, not obeyed. */
-  note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
-    const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
+  note(text: string, event: Readonly<{ event: string } & Record<string, unknown>>): void {
+    const line = this.json ? jsonText(event) : printableLines(text)
     process.stderr.write(`${redacted(line)}\n`)
   }
 
