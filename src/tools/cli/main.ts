@@ -2,12 +2,11 @@
 /** The program `bullmq-redlock`. */
 import '../../telemetry/join.ts'
 import { EXIT } from './exit-code.ts'
+import { endWithoutReader } from './output.ts'
 import { runProgram } from './program.ts'
 
-// `bullmq-redlock leases | head`: a reader that has seen enough is no error.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  process.exit(error.code === 'EPIPE' ? EXIT.done : EXIT.attention)
-})
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+process.stdout.on('error', endWithoutReader)
 
 async function main(): Promise<void> {
   await runProgram(process.argv.slice(2))

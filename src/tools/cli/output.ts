@@ -1,6 +1,7 @@
 /** Results go to standard output, all else to standard error; colour to terminals only. */
 import { styleText } from 'node:util'
 import { redacted } from '../../redact.ts'
+import { EXIT } from './exit-code.ts'
 import { printableLines } from './printable.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'
@@ -29,6 +30,11 @@ export class Output {
   paint(style: Style, text: string): string {
     return this.#colours ? styleText(style, text) : text
   }
+}
+
+/** `bullmq-redlock leases | head`: a reader that has seen enough is no error. */
+export function endWithoutReader({ code }: NodeJS.ErrnoException): void {
+  process.exit(code === 'EPIPE' ? EXIT.done : EXIT.attention)
 }
 
 /** JSON escapes the first control characters; the others steer a terminal as well. */
