@@ -14,7 +14,7 @@ const ROOT = join(import.meta.dirname, '..', '..')
 /** Below node_modules, so that packages are found from there. */
 const CACHE = join(ROOT, 'node_modules', '.cache', 'bullmq-redlock-programs-')
 /** Names the folder to the processes that run tests. */
-const COMPILED = 'BULLMQ_REDLOCK_TEST_PROGRAMS'
+const COMPILED = 'TEST_PROGRAMS_OF_BULLMQ_REDLOCK'
 const PROGRAMS = [
   ...['src/tools/cli/main.ts', 'test/**/*-child.ts'],
   ...['workers/demo/main.ts', 'workers/demo/worker.ts', 'workers/*.ts'],

@@ -10,7 +10,7 @@ import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals } from './interruption.ts'
-import { Output } from './output.ts'
+import { endWithoutReader, Output } from './output.ts'
 import { withoutArguments } from './printable.ts'
 import { redacted } from '../../redact.ts'
 import {
@@ -111,7 +111,10 @@ export class Cli {
 }
 
 export interface TaskOptions {
-  /** The command ends by itself when `signal` aborts; others are left where they are. */
+  /**
+   * The command ends by itself when `signal` aborts, and for no other reason. Others are left where
+   * they are, also when nobody reads their result.
+   */
   readonly graceful?: boolean
   /** It runs code of others, which may have opened what would keep the process alive. */
   readonly foreignCode?: boolean
@@ -138,6 +141,7 @@ async function runTask(
   { graceful = false, foreignCode = false }: TaskOptions,
 ): Promise<ExitCode> {
   const out = new Output(flags.json === true)
+  if (graceful) process.stdout.off('error', endWithoutReader)
   using interruption = watchSignals()
   const { signal } = interruption
   let cli: Cli | undefined
@@ -169,7 +173,7 @@ const MAX_LEASE_MS = 30_000
 const FULL = 'The server is full and refuses writes. Raise its maxmemory, or remove finished jobs.'
 
 /** Says what went wrong on standard error; `RedlockError`s already say what to do. */
-function reportError(out: Output, error: unknown): ExitCode {
+export function reportError(out: Output, error: unknown): ExitCode {
   const text = messageOf(error)
   const said = redacted(error instanceof UsageError ? withoutArguments(text) : text)
   const message = said.startsWith('OOM ') ? `${FULL} ${said}` : said

@@ -23,7 +23,7 @@ export async function confirmed(
   try {
     const answer = await terminal.question(`${question} [y/N] `, { signal })
     if (/^y(es)?$/i.test(answer.trim())) return true
-    out.note('nothing was changed')
+    out.note('nothing was changed', { event: 'unchanged' })
     return false
   } finally {
     terminal.close()

@@ -1,6 +1,7 @@
 /** Results go to standard output, all else to standard error; colour to terminals only. */
 import { styleText } from 'node:util'
 import { redacted } from '../../redact.ts'
+import { EXIT } from './exit-code.ts'
 import { printableLines } from './printable.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'
@@ -21,14 +22,19 @@ export class Output {
   }
 
   /** For people; with --json an event. Control characters in it are shown, not obeyed. */
-  note(text: string, event?: Readonly<{ event: string } & Record<string, unknown>>): void {
-    const line = this.json && event !== undefined ? jsonText(event) : printableLines(text)
+  note(text: string, event: Readonly<{ event: string } & Record<string, unknown>>): void {
+    const line = this.json ? jsonText(event) : printableLines(text)
     process.stderr.write(`${redacted(line)}\n`)
   }
 
   paint(style: Style, text: string): string {
     return this.#colours ? styleText(style, text) : text
   }
+}
+
+/** `bullmq-redlock leases | head`: a reader that has seen enough is no error. */
+export function endWithoutReader({ code }: NodeJS.ErrnoException): void {
+  process.exit(code === 'EPIPE' ? EXIT.done : EXIT.attention)
 }
 
 /** JSON escapes the first control characters; the others steer a terminal as well. */

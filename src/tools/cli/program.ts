@@ -1,5 +1,5 @@
 /** The command line as a whole; what commands do is in `commands/`. */
-import { Command } from 'commander'
+import { Command, CommanderError } from 'commander'
 import { bootstrapCommand } from './commands/bootstrap.ts'
 import { cancelCommand } from './commands/cancel.ts'
 import { dashboardCommand } from './commands/dashboard.ts'
@@ -12,9 +12,11 @@ import { releaseCommand } from './commands/release.ts'
 import { verifyCommand } from './commands/verify.ts'
 import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
+import { reportError } from './cli.ts'
+import { EXIT, UsageError } from './exit-code.ts'
 import { EXIT_CODES_HELP } from './options.ts'
+import { Output } from './output.ts'
 import { packageVersion } from './package-version.ts'
-import { withoutArguments } from './printable.ts'
 
 const COMMANDS = [
   doctorCommand,
@@ -34,8 +36,22 @@ const COMMANDS = [
   verifyCommand,
 ]
 
-/** Its commands set `process.exitCode`. Parse errors are thrown as `CommanderError`. */
-export function buildProgram(): Command {
+/** Runs a command to its end, and keeps its exit code for the process. */
+export async function runProgram(args: readonly string[]): Promise<void> {
+  try {
+    await buildProgram(args.includes('--json')).parseAsync(args, { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    // Help and --version end this way as well, with 0.
+    process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage
+  }
+}
+
+/**
+ * Its commands set `process.exitCode`. Parse errors are thrown as `CommanderError`.
+ * @param json parse errors are JSON lines.
+ */
+export function buildProgram(json = false): Command {
   const program = new Command('bullmq-redlock')
     .description(
       'Inspects and repairs a fleet of lock masters, its leases, and the jobs that wait for them.',
@@ -56,9 +72,11 @@ Every setting can be a flag, else an environment variable, else a key of the --c
   for (const make of COMMANDS) program.addCommand(make())
   for (const one of [program, ...program.commands]) {
     one.exitOverride().configureOutput({
-      writeErr: (text) => process.stderr.write(withoutArguments(text)),
+      outputError: (text) => {
+        const said = text.replace(/^error: /, '').trimEnd()
+        reportError(new Output(json), new UsageError(json ? said : `${said}\n(see --help)`))
+      },
     })
-    one.showHelpAfterError('(see --help)')
   }
   return program
 }

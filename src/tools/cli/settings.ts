@@ -106,9 +106,18 @@ export type SettingFlags = { readonly master?: readonly string[] } & {
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export const CONFIG = { flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' }
+/** Gives access to the dashboard. */
+export const TOKEN_VARIABLE = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
+
+const VARIABLES = [...Object.values(SETTINGS), CONFIG, { variable: TOKEN_VARIABLE }].map(
+  ({ variable }) => variable,
+)
+/** As Kubernetes sets them in every pod for a service that is named like this package. */
+const OF_KUBERNETES = /_SERVICE_(HOST|PORT\w*)$|_PORT(_\d+_\w+)?$/
 
 /** @throws UsageError for the first setting that cannot be used. */
 export function readSettings(flags: SettingFlags, env: Environment): CliSettings {
+  refuseUnknown(env)
   const path = flags.config ?? (env[CONFIG.variable] || undefined)
   const file = path === undefined ? {} : readFile(path)
   const find = (key: Key): Given | undefined => {
@@ -191,6 +200,15 @@ function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
     )
   }
   return content
+}
+
+/** A misspelt variable would be a setting that is missing. */
+function refuseUnknown(env: Environment): void {
+  for (const variable of Object.keys(env)) {
+    if (!variable.startsWith('BULLMQ_REDLOCK_') || OF_KUBERNETES.test(variable)) continue
+    if (VARIABLES.includes(variable)) continue
+    throw new UsageError(`${variable} is not a setting; the variables are ${VARIABLES.join(', ')}`)
+  }
 }
 
 function refuse({ value, source }: Given, expected: string): never {

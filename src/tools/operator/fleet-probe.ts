@@ -69,9 +69,9 @@ export class FleetProbe {
   }
 }
 
-export async function answerOf<Value>(
-  probe: Probe,
-  question: (probe: Probe) => Promise<Value>,
+export async function answerOf<Asked extends { readonly name: string }, Value>(
+  probe: Asked,
+  question: (probe: Asked) => Promise<Value>,
 ): Promise<ServerAnswer<Value>> {
   try {
     return { master: probe.name, ok: true, value: await question(probe) }

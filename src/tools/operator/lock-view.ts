@@ -4,7 +4,7 @@ import type { ServiceHealth } from '../../lock/inspection.ts'
 import type { LockClient } from '../../lock/lock-client.ts'
 import { messageOf } from '../../message-of.ts'
 import { quorumOf } from '../../redlock/quorum/quorum.ts'
-import type { Probe } from './probe.ts'
+import type { QueueServer } from './queue-server.ts'
 import { MAX_SLOTS } from '../../slots.ts'
 import { diagnose, type Diagnosis, type MasterHealth } from './diagnosis.ts'
 import { answerOf, type FleetProbe } from './fleet-probe.ts'
@@ -26,7 +26,7 @@ export interface LockView {
    * @param queue the queue's Redis, where it is to be looked at too.
    * @param maxLeaseMs as clients have it; by default, as most masters have it stored.
    */
-  diagnose(queue?: Probe, maxLeaseMs?: number): Promise<Diagnosis | ServiceDiagnosis>
+  diagnose(queue?: QueueServer, maxLeaseMs?: number): Promise<Diagnosis | ServiceDiagnosis>
   /** Keys that never expire. It scans, so it is not for every look. */
   leaks(): Promise<readonly Finding[]>
   leases(search: LeaseSearch): Promise<LiveLeases>
@@ -107,7 +107,7 @@ export interface ServiceDiagnosis extends Diagnosis, ServiceHealth {}
  */
 export async function diagnoseService(
   locks: InspectedLocks,
-  queue?: Probe,
+  queue?: QueueServer,
 ): Promise<ServiceDiagnosis> {
   const [health, ofQueue] = await Promise.all([
     locks.health(),

@@ -2,11 +2,12 @@
 import { Job, Queue } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
+import { messageOf } from '../../message-of.ts'
 import type { Finding } from '../../lock/finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { defineScript, type Script } from '../../redlock/wire/script.ts'
-import { Probe } from './probe.ts'
+import { QueueServer } from './queue-server.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type CancelOptions } from '../../line/cancel.ts'
 import { inspectResource, whyWaits, type LineEntry } from '../../worker/inspection.ts'
@@ -96,8 +97,8 @@ const CANCEL_LIMIT_MS = 60_000
 const LEAVE_LINES_LIMIT_MS = 600_000
 
 export class QueueView {
-  /** The server itself. */
-  readonly server: Probe
+  /** The server itself, or the cluster. */
+  readonly server: QueueServer
   /** BullMQ's. */
   readonly prefix: string
   readonly #options: QueueViewOptions
@@ -110,14 +111,20 @@ export class QueueView {
   constructor(options: QueueViewOptions) {
     this.#options = options
     const { url, prefix, timeoutMs } = options
-    this.server = new Probe(url, timeoutMs)
+    this.server = new QueueServer(url, timeoutMs)
     this.prefix = prefix
   }
 
   /** What is wrong with a queue's name; undefined if the server has that queue. */
   async missing(queue: string): Promise<string | undefined> {
     const keys = QUEUE_KEYS.map((key) => `${this.prefix}:${queue}:${key}`)
-    if (Number(await this.server.command('EXISTS', ...keys)) > 0) return undefined
+    const found = await this.server.command('EXISTS', ...keys).catch((error: unknown) => {
+      if (!messageOf(error).startsWith('CROSSSLOT')) throw error
+      throw new Error(
+        `The queue's Redis is a cluster: give the queue's prefix in braces, as --prefix {bull}`,
+      )
+    })
+    if (Number(found) > 0) return undefined
     return `There is no queue \`${queue}\` with the prefix \`${this.prefix}\`. Check the name and --prefix.`
   }
 
@@ -235,11 +242,13 @@ export class QueueView {
     inspect: Inspect,
     resources?: readonly string[],
   ): Promise<Explanation | undefined> {
-    const job = await this.#within(() => Job.fromId(this.#queue(queue), jobId))
+    const job = await this.#within(queue, (opened) => Job.fromId(opened, jobId))
     if (job === undefined) return undefined
     const lines = resources ?? (await this.#linesOf(queue, jobId))
-    const state = await this.#within(() => job.getState())
-    const waits = await this.#within(() => whyWaits(job, lines, { inspect }, this.#lines(queue)))
+    const state = await this.#within(queue, () => job.getState())
+    const waits = await this.#within(queue, (opened) =>
+      whyWaits(job, lines, { inspect }, LineBackend.of(opened)),
+    )
     const why = waits ?? this.#whyInNoLine(job, state)
     return { state, resources: lines, why }
   }
@@ -282,12 +291,13 @@ export class QueueView {
     options: CancelOptions & { readonly timeoutMs: number },
   ): ReturnType<typeof cancelJobs> {
     const limitMs = options.timeoutMs + CANCEL_LIMIT_MS
-    return this.#within(() => cancelJobs(this.#queue(queue), target, options), limitMs)
+    return this.#within(queue, (opened) => cancelJobs(opened, target, options), limitMs)
   }
 
   /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
   async leaveLines(queue: string): Promise<number> {
-    return this.#within(() => leaveLines(this.#lines(queue)), LEAVE_LINES_LIMIT_MS)
+    const leave = (opened: Queue): Promise<number> => leaveLines(LineBackend.of(opened))
+    return this.#within(queue, leave, LEAVE_LINES_LIMIT_MS)
   }
 
   /** The resources in whose lines the job stands. */
@@ -317,12 +327,14 @@ export class QueueView {
    * @throws Error with what the server or the network said, or that the limit passed.
    */
   async #within<Value>(
-    question: () => Promise<Value>,
+    name: string,
+    question: (queue: Queue) => Promise<Value>,
     limitMs: number = MAX_TRIPS * this.#options.timeoutMs,
   ): Promise<Value> {
-    await this.server.command('PING')
+    const address = await this.server.addressOf(`${this.prefix}:${name}:meta`)
+    const queue = getOrInsert(this.#queues, name, () => this.#opened(name, address))
     try {
-      const pending = question().then((value) => ({ value }))
+      const pending = question(queue).then((value) => ({ value }))
       const answer = await withinMs(systemClock, limitMs, pending)
       if (answer === undefined) throw new Error(`no reply within ${limitMs} ms`)
       return answer.value
@@ -332,14 +344,10 @@ export class QueueView {
     }
   }
 
-  #queue(name: string): Queue {
-    return getOrInsert(this.#queues, name, () => this.#opened(name))
-  }
-
-  #opened(name: string): Queue {
-    const { url, prefix } = this.#options
+  #opened(name: string, address: MasterAddress): Queue {
+    const { prefix } = this
     const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
-    const connection = { ...bullmqConnection(url), ...retry }
+    const connection = { ...bullmqConnection(address), ...retry }
     const lines = { slots: 1, within: 'added', maxWaitMs: Infinity } as const
     const factory = LineBackend.factory({ ...lines, onFailure: 'continue' })
     const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true }, factory)
@@ -364,10 +372,6 @@ export class QueueView {
         return this.server.run(script, [`${base}meta`], [argumentsText(base, 1, args)])
       },
     }
-  }
-
-  #lines(queue: string): LineBackend {
-    return LineBackend.of(this.#queue(queue))
   }
 }
 

@@ -1,6 +1,7 @@
 /** The facts about every master, and about the queue's Redis, from which a diagnosis is made. */
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import type { Probe } from './probe.ts'
+import type { QueueServer } from './queue-server.ts'
 import type { ServerSurvey } from './server-survey.ts'
 import { answerOf, valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
 import { luaText } from '../../lua.ts'
@@ -29,7 +30,7 @@ export interface FleetSurvey {
   readonly queue: ServerAnswer<ServerSurvey> | undefined
 }
 
-export async function surveyFleet(fleet: FleetProbe, queue?: Probe): Promise<FleetSurvey> {
+export async function surveyFleet(fleet: FleetProbe, queue?: QueueServer): Promise<FleetSurvey> {
   const [masters, queueAnswer] = await Promise.all([
     fleet.each((probe) => surveyMaster(probe, fleet.keys)),
     queue === undefined ? undefined : answerOf(queue, (probe) => probe.survey()),

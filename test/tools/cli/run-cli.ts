@@ -4,9 +4,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Readable } from 'node:stream'
-import { CommanderError } from 'commander'
-import { EXIT } from '../../../src/tools/cli/exit-code.ts'
-import { buildProgram } from '../../../src/tools/cli/program.ts'
+import { runProgram } from '../../../src/tools/cli/program.ts'
 import { nodeArgs } from '../../support/programs.ts'
 import { Program } from '../../workers/program.ts'
 
@@ -51,11 +49,9 @@ async function run(args: readonly string[], { env = {}, input = '' }: CliOptions
   const seen = { env: { PATH, HOME, ...env }, stdin: Readable.from([input]), out: '', err: '' }
   const restore = surround()
   try {
-    await surroundings.run(seen, () => buildProgram().parseAsync(args, { from: 'user' }))
+    await surroundings.run(seen, () => runProgram(args))
   } catch (error) {
-    if (error instanceof CommanderError) {
-      process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage
-    } else if (!(error instanceof Exited)) throw error
+    if (!(error instanceof Exited)) throw error
   } finally {
     restore()
   }

@@ -7,7 +7,7 @@ import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { listen } from '../listen.ts'
 import { appended, command } from '../options.ts'
-import { mastersOf, numberFlag } from '../settings.ts'
+import { mastersOf, numberFlag, TOKEN_VARIABLE } from '../settings.ts'
 
 interface DashboardFlags extends SharedFlags {
   readonly host: string
@@ -18,8 +18,6 @@ interface DashboardFlags extends SharedFlags {
   readonly limit: string
 }
 
-const TOKEN_ENV = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
-
 export function dashboardCommand(): Command {
   return command('dashboard', {
     summary: 'a web page of masters, leases, lines and losses, live',
@@ -27,13 +25,13 @@ export function dashboardCommand(): Command {
       'Serves a web page that shows the fleet, live leases, lines of jobs with what each waits for, losses and rates. It changes nothing ' +
       'on any server, and looks only while the page is open. Without a token it answers this machine alone.',
     servers: 'both',
-    examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_ENV} set`],
+    examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_VARIABLE} set`],
   })
     .option('--host <address>', 'where it listens', '127.0.0.1')
     .option('--port <n>', '0 for a free port', '4280')
     .option(
       '--token <text>',
-      `gives access (${TOKEN_ENV}); needed unless --host belongs to this machine alone`,
+      `gives access (${TOKEN_VARIABLE}); needed unless --host belongs to this machine alone`,
     )
     .option(
       '--allowed-host <name>',
@@ -81,16 +79,16 @@ async function optionsOf(
 
 /** @throws UsageError for one that is too short, and where others could look without one. */
 function tokenOf({ token: flag, host }: DashboardFlags): string | undefined {
-  const token = flag ?? (process.env[TOKEN_ENV] || undefined)
+  const token = flag ?? (process.env[TOKEN_VARIABLE] || undefined)
   if (token === undefined) {
     if (isLoopback(host)) return undefined
     throw new UsageError(
-      `--host ${host} lets other machines in, so a token is needed: set ${TOKEN_ENV} (\`openssl rand -hex 24\` makes one) or give ` +
+      `--host ${host} lets other machines in, so a token is needed: set ${TOKEN_VARIABLE} (\`openssl rand -hex 24\` makes one) or give ` +
         '--token, or leave --host at 127.0.0.1 and go through `ssh -L`.',
     )
   }
   if (token.length >= MIN_TOKEN_LENGTH) return token
   throw new UsageError(
-    `Expected --token or ${TOKEN_ENV} to have at least ${MIN_TOKEN_LENGTH} characters, got ${token.length}; \`openssl rand -hex 24\` makes one`,
+    `Expected --token or ${TOKEN_VARIABLE} to have at least ${MIN_TOKEN_LENGTH} characters, got ${token.length}; \`openssl rand -hex 24\` makes one`,
   )
 }

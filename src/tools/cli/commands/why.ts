@@ -76,7 +76,8 @@ function leastCoverage(seen: readonly ResourceView[]): Coverage {
 async function inspector(cli: Cli, seen: ResourceView[]): Promise<Inspect> {
   const { masters, locks } = cli.settings
   if (locks === undefined && masters.length === 0) {
-    cli.out.note('no masters are given, so the holder of the lease is not known')
+    const message = 'no masters are given, so the holder of the lease is not known'
+    cli.out.note(message, { event: 'warning', message })
     return (resource) => Promise.resolve({ resource, masters: [] })
   }
   const lockView = await cli.view()

@@ -52,13 +52,37 @@ export function workCommand(): Command {
 async function work(cli: Cli, modules: readonly string[], flags: WorkFlags): Promise<ExitCode> {
   const { out, signal } = cli
   const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
+  const workers: RunnableWorker[] = []
+  const stopped = aborted(signal)
+  // A module may take as long as it likes to start.
+  await Promise.race([start(cli, modules, flags, workers).then(() => stopped), stopped])
+  out.note(`${String(signal.reason)}: finishes running jobs for at most ${drainMs} ms`, {
+    ...{ event: 'draining', signal: String(signal.reason), drainMs },
+  })
+  const drained = await drain(workers, drainMs)
+  out.note(drained ? 'drained' : 'some workers did not end in time', { event: 'ended', drained })
+  if (!drained) return EXIT.attention
+  return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
+}
+
+/** Fills `workers` as the modules load, and runs them when all have. */
+async function start(
+  cli: Cli,
+  modules: readonly string[],
+  flags: WorkFlags,
+  workers: RunnableWorker[],
+): Promise<void> {
+  const { out, signal } = cli
   const metrics = await metricsFor(flags)
   if (metrics !== undefined) cli.defer(() => metrics.close())
   const { maxLeaseMs } = cli.settings
   const locks = await cli.locks(maxLeaseMs === undefined ? {} : { maxLeaseMs })
   const context = await contextFor(cli, locks)
-  const workers: RunnableWorker[] = []
-  for (const module of modules) workers.push(...(await loadWorkers(module, context)))
+  for (const module of modules) {
+    signal.throwIfAborted()
+    workers.push(...(await loadWorkers(module, context)))
+  }
+  signal.throwIfAborted()
   const repeats = new Repeats<string>(systemClock)
   for (const worker of workers) {
     const { name } = worker
@@ -76,14 +100,6 @@ async function work(cli: Cli, modules: readonly string[], flags: WorkFlags): Pro
   if (metrics !== undefined) await serveHealth(cli, workers, metrics, locks, flags)
   const queues = workers.map(({ name }) => name)
   out.note(`works on ${queues.join(', ')}`, { event: 'working', queues, pid: process.pid })
-  await aborted(signal)
-  out.note(`${String(signal.reason)}: finishes running jobs for at most ${drainMs} ms`, {
-    ...{ event: 'draining', signal: String(signal.reason), drainMs },
-  })
-  const drained = await drain(workers, drainMs)
-  out.note(drained ? 'drained' : 'some workers did not end in time', { event: 'ended', drained })
-  if (!drained) return EXIT.attention
-  return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
 }
 
 /** @throws UsageError where metrics were asked for and cannot be served. */

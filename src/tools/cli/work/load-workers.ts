@@ -2,10 +2,12 @@
  * Worker modules: what a module exports as `default`, `worker` or `workers` is a LockedWorker, a
  * list of them, or a function that makes them from what the command line knows.
  */
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { LockedWorker } from '../../../worker/locked-worker.ts'
 import type { WorkerContext } from '../../../worker/worker-context.ts'
+import { messageOf } from '../../../message-of.ts'
 import { UsageError } from '../exit-code.ts'
 
 /** As much as is used: the module may have loaded another copy of the class. */
@@ -16,7 +18,7 @@ export type RunnableWorker = Pick<
 
 const NAMES = ['default', 'worker', 'workers'] as const
 
-/** @throws UsageError that names the module and what is wrong with it. */
+/** @throws Error that names the module and what is wrong with it. */
 export async function loadWorkers(
   path: string,
   context: WorkerContext,
@@ -30,7 +32,7 @@ export async function loadWorkers(
   }
   const made: unknown =
     typeof exported === 'function'
-      ? await (exported as (context: WorkerContext) => unknown)(context)
+      ? await named(path, () => (exported as (context: WorkerContext) => unknown)(context))
       : exported
   const workers: readonly unknown[] = Array.isArray(made) ? made : [made]
   if (workers.length > 0 && workers.every(isWorker)) return workers
@@ -41,19 +43,24 @@ export async function loadWorkers(
 
 async function importModule(path: string): Promise<Readonly<Record<string, unknown>>> {
   const url = pathToFileURL(resolve(path))
+  return named(path, () => import(url.href) as Promise<Record<string, unknown>>)
+}
+
+/** Runs code of the module, which may throw anything. */
+async function named<Value>(path: string, run: () => Value | Promise<Value>): Promise<Value> {
   try {
-    return (await import(url.href)) as Record<string, unknown>
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ERR_UNKNOWN_FILE_EXTENSION') {
-      throw new UsageError(
-        `${path} is not JavaScript: compile it, or set NODE_OPTIONS='--import tsx'`,
-      )
-    }
-    const missing = error instanceof Error && error.message.includes(url.pathname)
-    if (code === 'ERR_MODULE_NOT_FOUND' && missing)
+    return await run()
+  } catch (cause) {
+    const { code } = (cause ?? {}) as { readonly code?: unknown }
+    if (code === 'ERR_MODULE_NOT_FOUND' && !existsSync(path)) {
       throw new UsageError(`there is no module ${path}`)
-    throw error
+    }
+    const message = `${path} does not start: ${messageOf(cause)}`
+    if (code === 'ERR_UNKNOWN_FILE_EXTENSION') {
+      throw new UsageError(`${message}. Compile it, or set NODE_OPTIONS='--import tsx'`)
+    }
+    if (cause instanceof UsageError) throw new UsageError(message, { cause })
+    throw Object.assign(new Error(message, { cause }), { code })
   }
 }
 

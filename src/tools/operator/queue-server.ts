@@ -1,0 +1,117 @@
+/**
+ * The queue's Redis: one server, or a cluster of which one node is named. A question goes to the
+ * node that has the keys, because a node says where they are.
+ */
+import { getOrInsert } from '../../get-or-insert.ts'
+import { messageOf } from '../../message-of.ts'
+import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import { Probe } from './probe.ts'
+import type { ServerSurvey } from './server-survey.ts'
+
+/** Slots move seldom, and one at a time. */
+const MAX_REDIRECTS = 3
+const MOVED = /^MOVED \d+ (.*):(\d+)$/
+
+interface Node {
+  readonly address: MasterAddress
+  readonly probe: Probe
+}
+
+/** As a node names a master and its slots. */
+type Slots = readonly [from: number, to: number, master: readonly [host: string | null, number]]
+
+export class QueueServer {
+  /** `host:port`. */
+  readonly name: string
+  readonly #timeoutMs: number
+  readonly #named: Node
+  /** The others, by `host:port`. */
+  readonly #nodes = new Map<string, Node>()
+  /** Who answered last. All keys of a queue are on one node. */
+  #last: Node
+
+  /** @param timeoutMs how long a node may take to connect, and to answer one question. */
+  constructor(address: MasterAddress, timeoutMs: number) {
+    this.#timeoutMs = timeoutMs
+    this.#named = this.#last = { address, probe: new Probe(address, timeoutMs) }
+    this.name = this.#named.probe.name
+  }
+
+  /** Of the server that was named. */
+  survey(): Promise<ServerSurvey> {
+    return this.#named.probe.survey()
+  }
+
+  /** Who has a key. @throws Error when it does not answer. */
+  addressOf(key: string): Promise<MasterAddress> {
+    return this.#ask(async ({ address, probe }) => {
+      await probe.command('EXISTS', key)
+      return address
+    })
+  }
+
+  command(...given: Parameters<Probe['command']>): Promise<unknown> {
+    return this.#ask(({ probe }) => probe.command(...given))
+  }
+
+  run(...given: Parameters<Probe['run']>): Promise<unknown> {
+    return this.#ask(({ probe }) => probe.run(...given))
+  }
+
+  /** As {@link Probe.scan}, on every node that has keys. */
+  async *scan(
+    pattern: string,
+    maxScanned: number,
+  ): AsyncGenerator<readonly string[], boolean, undefined> {
+    let areAllScanned = true
+    for (const { probe } of await this.#withKeys()) {
+      if (!(yield* probe.scan(pattern, maxScanned))) areAllScanned = false
+    }
+    return areAllScanned
+  }
+
+  close(): void {
+    for (const { probe } of [this.#named, ...this.#nodes.values()]) probe.close()
+  }
+
+  async #withKeys(): Promise<readonly Node[]> {
+    // A server that is no cluster refuses the question.
+    const asked = this.#named.probe.command('CLUSTER', 'SLOTS')
+    const slots = (await asked.catch(() => [])) as readonly Slots[]
+    const nodes = new Set(slots.map(([, , [host, port]]) => this.#at(host, port)))
+    return nodes.size === 0 ? [this.#named] : [...nodes]
+  }
+
+  async #ask<Reply>(question: (node: Node) => Promise<Reply>): Promise<Reply> {
+    let node = this.#last
+    for (let redirects = 0; ; redirects++) {
+      try {
+        const reply = await question(node)
+        this.#last = node
+        return reply
+      } catch (error) {
+        const [, host, port] = MOVED.exec(messageOf(error)) ?? []
+        this.#last = this.#named
+        if (port === undefined || redirects === MAX_REDIRECTS) throw error
+        node = this.#at(host, Number(port))
+      }
+    }
+  }
+
+  /** A node that does not know its own host is where it was asked. */
+  #at(host: string | null | undefined, port: number): Node {
+    const known = host || this.name.replace(/:\d+$/, '')
+    return getOrInsert(this.#nodes, `${known}:${port}`, () => {
+      const address = placedAt(this.#named.address, known, port)
+      return { address, probe: new Probe(address, this.#timeoutMs) }
+    })
+  }
+}
+
+function placedAt(address: MasterAddress, host: string, port: number): MasterAddress {
+  if (typeof address !== 'string') return { ...address, host, port }
+  const url = new URL(address)
+  url.hostname = host.includes(':') ? `[${host}]` : host
+  url.port = String(port)
+  return url.href
+}

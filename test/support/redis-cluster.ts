@@ -1,0 +1,41 @@
+/** A Redis Cluster of three nodes, without replicas. */
+import { Redis } from 'ioredis'
+import { startServer, type TestServer } from '../../src/testing/index.ts'
+import { takePort } from '../../src/testing/free-port.ts'
+import { until } from '../fixtures.ts'
+
+export const SLOTS = 16_384
+
+export async function startCluster(): Promise<readonly TestServer[]> {
+  const busPorts = new Map<number, number>()
+  const nodes = await Promise.all(
+    [1, 2, 3].map(async (nr) => {
+      const busPort = await takePort('127.0.0.1')
+      const config = { 'cluster-enabled': 'yes', 'cluster-port': String(busPort) }
+      const node = await startServer({ name: `node-${nr}`, config })
+      busPorts.set(node.port, busPort)
+      return node
+    }),
+  )
+  const clients = nodes.map(({ url }) => new Redis(url))
+  const share = (part: number): number => Math.floor((part * SLOTS) / nodes.length)
+  for (const [index, redis] of clients.entries()) {
+    await redis.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
+    await redis.call('CLUSTER', 'ADDSLOTSRANGE', share(index), share(index + 1) - 1)
+  }
+  await until(
+    'every node knows that the cluster is whole',
+    async () => {
+      // A meeting may come to nothing where both sides begin one.
+      for (const { host, port } of nodes.slice(1)) {
+        await clients[0]?.call('CLUSTER', 'MEET', host, port, busPorts.get(port) ?? 0)
+      }
+      await new Promise((resolve) => setTimeout(resolve, 200))
+      const infos = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'INFO')))
+      return infos.every((info) => /cluster_state:ok[^]*cluster_known_nodes:3/.test(String(info)))
+    },
+    50_000,
+  )
+  for (const redis of clients) redis.disconnect()
+  return nodes
+}

@@ -1,0 +1,74 @@
+/** A queue on a Redis Cluster: the address of any node is enough. */
+import { Cluster } from 'ioredis'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { LockedQueue } from '../../../src/index.ts'
+import type { TestServer } from '../../../src/testing/index.ts'
+import { useFleet } from '../../fixtures.ts'
+import { startCluster } from '../../support/redis-cluster.ts'
+import { cli, fleetEnv, type Said } from './run-cli.ts'
+
+const fixture = useFleet({ masters: 1, queue: false })
+let nodes: readonly TestServer[] = []
+beforeAll(async () => {
+  nodes = await startCluster()
+})
+afterAll(async () => {
+  await Promise.all(nodes.map((node) => node.close()))
+})
+
+describe.each([0, 1, 2])('by the address of node %i', (index) => {
+  let name = ''
+  let queue: LockedQueue<{ customerId: number }>
+  beforeEach(() => {
+    name = fixture.namespace
+    const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+    const resource = ({ customerId }: { customerId: number }): string => `customer:${customerId}`
+    queue = new LockedQueue(name, { connection, prefix: '{bull}', resource })
+    fixture.defer(async () => {
+      await queue.close()
+      connection.disconnect()
+    })
+  })
+
+  const say = (args: readonly string[], prefix = '{bull}'): Promise<Said> => {
+    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[index]?.url)
+    return cli(args, { env: { ...env, BULLMQ_REDLOCK_PREFIX: prefix } })
+  }
+
+  it('pause, limit and limits', async () => {
+    await queue.add('post', { customerId: 1 })
+    expect(await say(['pause', name, 'customer:1'])).toMatchObject({ code: 0, err: '' })
+    expect((await queue.getLimits('customer:1')).paused).toBeDefined()
+    expect((await say(['limit', name, 'customer:2', '--slots', '4'])).code).toBe(0)
+    expect((await queue.getLimits('customer:2')).slots).toMatchObject({ slots: 4 })
+    const { limits } = (await say(['limits', name, '--json'])).json<{ limits: unknown[] }>()
+    expect(limits).toMatchObject([{ resource: 'customer:1' }, { resource: 'customer:2' }])
+  })
+
+  it('why, inspect and cancel', async () => {
+    await fixture.redlock()
+    const [first, second] = await queue.addBulk(
+      [1, 1].map((customerId) => ({ name: 'post', data: { customerId } })),
+    )
+    expect((await say(['why', name, second?.id ?? ''])).out).toContain('1 ahead of it')
+    const { line } = (await say(['inspect', 'customer:1', '--json'])).json<{
+      line: { queue: string }[]
+    }>()
+    expect(line.filter((one) => one.queue === name)).toMatchObject([
+      { jobId: first?.id },
+      { jobId: second?.id },
+    ])
+    const cancelled = await say(['cancel', name, '--resource', 'customer:1', '--yes'])
+    expect(cancelled).toMatchObject({ code: 0 })
+    expect(await queue.getFailedCount()).toBe(2)
+    expect((await say(['leave-lines', name, '--yes'])).code).toBe(0)
+  })
+
+  it('a prefix without braces: says what to write', async () => {
+    const said = await say(['limits', name], 'bull')
+    expect(said.code).toBe(1)
+    expect(said.err).toContain(
+      "is a cluster: give the queue's prefix in braces, as --prefix {bull}",
+    )
+  })
+})

@@ -1,0 +1,85 @@
+/** What becomes of a command when nobody reads its output any more. */
+import { spawn, type ChildProcessByStdio } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import { afterAll, describe, expect, it } from 'vitest'
+import { LockedQueue } from '../../../src/index.ts'
+import { nodeArgs } from '../../support/programs.ts'
+import { until, useFleet } from '../../fixtures.ts'
+import { watchLeaks } from '../../support/leaks.ts'
+import { fleetEnv } from './run-cli.ts'
+
+const leaks = watchLeaks()
+afterAll(() => leaks.assertNone())
+const fixture = useFleet({ masters: 1 })
+const MAIN = nodeArgs('src/tools/cli/main.ts')
+const WORKER = nodeArgs('test/tools/cli/ledger-worker-child.ts').at(-1) ?? ''
+
+type Running = ChildProcessByStdio<null, Readable, Readable>
+
+function start(...args: readonly string[]): Running {
+  const child = spawn(process.execPath, [...MAIN, ...args], {
+    env: {
+      ...{ PATH: process.env['PATH'], QUEUE: fixture.namespace },
+      ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  fixture.defer(async () => {
+    if (child.exitCode === null && child.kill('SIGKILL')) await once(child, 'close')
+  })
+  return child
+}
+
+async function firstLine(stream: Readable): Promise<void> {
+  await once(createInterface({ input: stream }), 'line')
+}
+
+describe('work goes on by its own rules', () => {
+  it.each([[['stdout']], [['stderr']], [['stdout', 'stderr']]] as const)(
+    'without a reader of %j: jobs run, and a signal drains',
+    async (gone) => {
+      await fixture.redlock()
+      const queue = new LockedQueue<{ customerId: number; untilStopped?: boolean }>(
+        fixture.namespace,
+        {
+          connection: { url: fixture.fleet.queue.url },
+          resource: ({ customerId }) => `customer:${customerId}`,
+        },
+      )
+      fixture.defer(() => queue.close())
+      const worker = start('work', WORKER, '--drain-ms', '200')
+      const ended = once(worker, 'exit')
+      await queue.add('post', { customerId: 1 })
+      await Promise.all([firstLine(worker.stdout), firstLine(worker.stderr)])
+      for (const name of gone) worker[name].destroy()
+      for (const customerId of [1, 2, 3]) await queue.add('post', { customerId })
+      await until('all jobs ran', async () => (await queue.getCompletedCount()) === 4)
+      const long = await queue.add('post', { customerId: 1, untilStopped: true })
+      await until('a long job runs', async () => (await long.getState()) === 'active')
+      worker.kill('SIGINT')
+      expect(await ended).toEqual([130, null])
+      expect(await long.getState()).not.toBe('active')
+      expect(await long.isFailed()).toBe(false)
+    },
+  )
+})
+
+describe('other commands end quietly', () => {
+  it('without a reader of their result', async () => {
+    await fixture.redlock()
+    const command = start('leases')
+    let said = ''
+    command.stderr.on('data', (data) => (said += String(data)))
+    command.stdout.destroy()
+    expect(await once(command, 'close')).toEqual([0, null])
+    expect(said).toBe('')
+  })
+
+  it('without a reader of what they note: the exit code is what it was', async () => {
+    const command = start('leases', '--limit', 'x')
+    command.stderr.destroy()
+    expect(await once(command, 'close')).toEqual([2, null])
+  })
+})
