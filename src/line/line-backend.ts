@@ -156,6 +156,7 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #finishKeys: readonly unknown[]
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
+  #isDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Once it is connected: before anything is sent. */
@@ -317,6 +318,11 @@ export class LineBackend extends Backend implements LineRunner {
       const { _client: client } = (each ?? {}) as { readonly _client?: { disconnect(): void } }
       client?.disconnect()
     }
+  }
+
+  /** The queue's Redis had no job to give last, and none slept in line. */
+  get isDrained(): boolean {
+    return this.#isDrained
   }
 
   get queueName(): string {
@@ -543,7 +549,7 @@ export class LineBackend extends Backend implements LineRunner {
     return sent
   }
 
-  #ended({ id, visit, finishedOn, resolve, reject }: End, reply: unknown): void {
+  #ended({ id, more, visit, finishedOn, resolve, reject }: End, reply: unknown): void {
     let next: LineVisit | undefined
     try {
       if (reply instanceof Error) throw reply
@@ -551,6 +557,8 @@ export class LineBackend extends Backend implements LineRunner {
         const state = { command: 'moveToFinished', state: 'active' }
         throw this.finishedErrors({ code: reply, jobId: id, ...state })
       }
+      // It asked for another job, and nothing is left, not even a delayed one.
+      if (reply === 0 && more['keeps'] !== true && more['offers'] !== true) this.#isDrained = true
       next = this.#heard(reply)
       resolve({ result: bullmq.raw2NextJobData(reply as unknown[]), finishedOn })
     } catch (error) {
@@ -575,8 +583,10 @@ export class LineBackend extends Backend implements LineRunner {
     if (!Array.isArray(reply)) return undefined
     if (!Array.isArray(reply[0])) {
       this.#countByOwnClock(reply as number[])
+      this.#isDrained = reply[5] === 0
       return undefined
     }
+    this.#isDrained = false
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     const visit = this.#settings.visits?.fetched(String(jobId), {

@@ -1,5 +1,5 @@
 /** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
-import { Queue, type Job } from 'bullmq'
+import { Queue, QueueEvents, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
@@ -106,6 +106,23 @@ async function leftovers(): Promise<readonly string[]> {
 }
 
 describe('a paused resource', () => {
+  test('is not drained while jobs sleep in its line', async () => {
+    const queue = makeQueue()
+    const events = new QueueEvents(fixture.namespace, {
+      connection: connection(),
+      lastEventId: '0',
+    })
+    fixture.defer(() => events.close())
+    const told: string[] = []
+    events.on('drained', () => told.push('drained'))
+    events.on('failed', ({ jobId }) => told.push(jobId))
+    await queue.pauseResource('a')
+    const [first, second, third] = await queue.addBulk(jobs('a', 1, 2, 3))
+    for (const job of [first, second, third]) await queue.cancel(job?.id ?? '')
+    await until('it is drained', () => told.at(-1) === 'drained')
+    expect(told).toEqual([first?.id, second?.id, third?.id, 'drained'])
+  })
+
   test('starts no job while others run; running jobs finish; it continues in order', async () => {
     const queue = makeQueue()
     const gate = fixture.gate()
