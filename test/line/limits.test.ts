@@ -399,8 +399,30 @@ describe('a rate', () => {
     const counted = await countedStarts('a')
     await queue.addBulk(jobs('a', 0, 1, 2))
     await until('all ran', () => seen.ended.length === 3)
-    const [, one = 0, two = 0] = counted
-    expect(two - one).toBeGreaterThan(198)
+    const [zero = 0, one = 0, two = 0] = counted
+    expect(one - zero).toBeGreaterThan(198)
+    expect(two - zero).toBeGreaterThan(218)
+    expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
+  })
+
+  test('a job that costs more than the burst starts when its cost has been saved', async () => {
+    const queue = makeQueue({ rate: ({ nr }) => ({ limit: 10, perMs: 1_000, burst: 2, cost: nr }) })
+    const seen = await work()
+    const counted = await countedStarts('a')
+    const addedAt = Date.now()
+    await queue.addBulk(jobs('a', 8))
+    await until('it ran', () => seen.ended.length === 1)
+    await pause(500)
+    await queue.addBulk(jobs('a', 5, 2))
+    await until('all ran', () => seen.ended.length === 3)
+    const [eight = 0, five = 0, two = 0] = counted
+    expect(eight - addedAt).toBeGreaterThan(598)
+    expect(five - eight).toBeGreaterThan(498 + 298)
+    expect(two - five).toBeGreaterThan(198)
+    expect(seen.requeued).toEqual([])
+    await queue.setRate('b', { limit: 100, perMs: 1_000 })
+    await queue.addBulk(jobs('b', 20))
+    await until('it starts after a smaller burst was set', () => seen.ended.length === 4)
     expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
   })
 

@@ -264,6 +264,11 @@ const line: readonly Mutant[] = [
   ),
   mutant('start-counts-for-the-rate', 'removed', `${LIMITS}: is used up to its end`),
   mutant('drained-when-no-job-sleeps', 'never', `${LIMITS}: is not drained`),
+  mutant(
+    'cost-above-the-burst-is-saved',
+    ['savings[key] = account', ''],
+    `${LIMITS}: costs more than the burst`,
+  ),
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
   mutant('start-counts-for-its-tenant', 'removed', `${SHARES}: takes them from tenants in turn`),
