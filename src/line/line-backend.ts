@@ -159,6 +159,8 @@ export class LineBackend extends Backend implements LineRunner {
   #isDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
+  /** What adds the next job of a scheduler, by the fetched job that comes before it. */
+  readonly #nextTicks = new Map<string, () => Promise<unknown>>()
   /** Once it is connected: before anything is sent. */
   #ready: Client | undefined
 
@@ -400,6 +402,32 @@ export class LineBackend extends Backend implements LineRunner {
         value === undefined ? [] : [name, value as unknown],
       ),
     })
+  }
+
+  /** BullMQ adds the next job of a scheduler when it fetches one, which may have to wait here. */
+  override updateJobSchedulerNextMillis(
+    ...args: Method<'updateJobSchedulerNextMillis'>['args']
+  ): Method<'updateJobSchedulerNextMillis'>['reply'] {
+    const add = (): Promise<string | null> => super.updateJobSchedulerNextMillis(...args)
+    const producerId = args.at(4)
+    if (this.#settings.visits === undefined || typeof producerId !== 'string') return add()
+    this.#nextTicks.set(producerId, add)
+    return Promise.resolve(null)
+  }
+
+  /** Whether the next job of its scheduler has to be added before a job may start or end. */
+  owesNextTick(jobId: string): boolean {
+    return this.#nextTicks.has(jobId)
+  }
+
+  async addNextTick(jobId: string): Promise<void> {
+    await this.#nextTicks.get(jobId)?.()
+    this.#nextTicks.delete(jobId)
+  }
+
+  /** A job that has not started, and is fetched again. */
+  forgetNextTick(jobId: string): void {
+    this.#nextTicks.delete(jobId)
   }
 
   override addJobs(entries: Method<'addJobs'>['args'][0]): Method<'addJobs'>['reply'] {

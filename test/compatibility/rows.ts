@@ -346,6 +346,9 @@ export const ROWS: readonly Row[] = [
     },
   ),
   same(AS_BULLMQ, {
+    'a scheduler that is faster than its jobs keeps two unfinished, and goes on': {
+      'In use': ['a scheduler that is faster than its jobs'],
+    },
     'getJobScheduler, getJobSchedulers, getJobSchedulersCount and removeJobScheduler': {
       Queue: [
         'getJobScheduler',

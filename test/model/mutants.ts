@@ -276,6 +276,16 @@ const line: readonly Mutant[] = [
 
 const worker: readonly Mutant[] = [
   mutant(
+    'started-job-adds-the-next-of-its-scheduler',
+    'removed',
+    'compatibility/plain-queue: a scheduler that is faster',
+  ),
+  mutant(
+    'job-that-ends-adds-the-next-of-its-scheduler',
+    'removed',
+    'worker/locked-queue: a scheduler goes on',
+  ),
+  mutant(
     'worker-is-drained-when-no-job-sleeps',
     [' || !this.#lines.isDrained', ''],
     'compatibility/events: drained comes once',
