@@ -156,8 +156,11 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #finishKeys: readonly unknown[]
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
+  #isDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
+  /** What adds the next job of a scheduler, by the fetched job that comes before it. */
+  readonly #nextTicks = new Map<string, () => Promise<unknown>>()
   /** Once it is connected: before anything is sent. */
   #ready: Client | undefined
 
@@ -319,6 +322,11 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
+  /** The queue's Redis had no job to give last, and none slept in line. */
+  get isDrained(): boolean {
+    return this.#isDrained
+  }
+
   get queueName(): string {
     return this.name
   }
@@ -394,6 +402,32 @@ export class LineBackend extends Backend implements LineRunner {
         value === undefined ? [] : [name, value as unknown],
       ),
     })
+  }
+
+  /** BullMQ adds the next job of a scheduler when it fetches one, which may have to wait here. */
+  override updateJobSchedulerNextMillis(
+    ...args: Method<'updateJobSchedulerNextMillis'>['args']
+  ): Method<'updateJobSchedulerNextMillis'>['reply'] {
+    const add = (): Promise<string | null> => super.updateJobSchedulerNextMillis(...args)
+    const producerId = args.at(4)
+    if (this.#settings.visits === undefined || typeof producerId !== 'string') return add()
+    this.#nextTicks.set(producerId, add)
+    return Promise.resolve(null)
+  }
+
+  /** Whether the next job of its scheduler has to be added before a job may start or end. */
+  owesNextTick(jobId: string): boolean {
+    return this.#nextTicks.has(jobId)
+  }
+
+  async addNextTick(jobId: string): Promise<void> {
+    await this.#nextTicks.get(jobId)?.()
+    this.#nextTicks.delete(jobId)
+  }
+
+  /** A job that has not started, and is fetched again. */
+  forgetNextTick(jobId: string): void {
+    this.#nextTicks.delete(jobId)
   }
 
   override addJobs(entries: Method<'addJobs'>['args'][0]): Method<'addJobs'>['reply'] {
@@ -543,7 +577,7 @@ export class LineBackend extends Backend implements LineRunner {
     return sent
   }
 
-  #ended({ id, visit, finishedOn, resolve, reject }: End, reply: unknown): void {
+  #ended({ id, more, visit, finishedOn, resolve, reject }: End, reply: unknown): void {
     let next: LineVisit | undefined
     try {
       if (reply instanceof Error) throw reply
@@ -551,6 +585,8 @@ export class LineBackend extends Backend implements LineRunner {
         const state = { command: 'moveToFinished', state: 'active' }
         throw this.finishedErrors({ code: reply, jobId: id, ...state })
       }
+      // It asked for another job, and nothing is left, not even a delayed one.
+      if (reply === 0 && more['keeps'] !== true && more['offers'] !== true) this.#isDrained = true
       next = this.#heard(reply)
       resolve({ result: bullmq.raw2NextJobData(reply as unknown[]), finishedOn })
     } catch (error) {
@@ -575,8 +611,10 @@ export class LineBackend extends Backend implements LineRunner {
     if (!Array.isArray(reply)) return undefined
     if (!Array.isArray(reply[0])) {
       this.#countByOwnClock(reply as number[])
+      this.#isDrained = reply[5] === 0
       return undefined
     }
+    this.#isDrained = false
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     const visit = this.#settings.visits?.fetched(String(jobId), {

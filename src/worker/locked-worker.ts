@@ -114,6 +114,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   #lockRenewedAt = -Infinity
   #isLeaving = false
   #pausedByUser = false
+  #toldDrained = false
   #starting: Promise<void> | undefined
   #closed: Promise<void> | undefined
 
@@ -295,6 +296,39 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     ...args: Parameters<Worker<Data, Result, Name>['moveToActive']>
   ): ReturnType<Worker<Data, Result, Name>['moveToActive']> {
     return (this.#isLeaving ? undefined : await super.moveToActive(...args)) as never
+  }
+
+  /** BullMQ tells `drained` when it is given no job. Jobs that sleep in line wait all the same. */
+  override emit<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
+    event: Event,
+    ...args: Parameters<LockedWorkerListener<Data, Result, Name>[Event]>
+  ): boolean {
+    if (event === 'drained') {
+      // rule: worker-is-drained-when-no-job-sleeps
+      if (this.#toldDrained || !this.#lines.isDrained) return false
+      this.#toldDrained = true
+    }
+    return super.emit(event as never, ...(args as never))
+  }
+
+  protected override async nextJobFromJobData(
+    ...args: Parameters<Worker<Data, Result, Name>['nextJobFromJobData']>
+  ): ReturnType<Worker<Data, Result, Name>['nextJobFromJobData']> {
+    if (args[0]) this.#toldDrained = false
+    else this.emit('drained') // BullMQ, which has told it before, would not.
+    return super.nextJobFromJobData(...args)
+  }
+
+  /** As BullMQ's. */
+  override async processJob(
+    ...args: Parameters<Worker<Data, Result, Name>['processJob']>
+  ): ReturnType<Worker<Data, Result, Name>['processJob']> {
+    const [{ id = '', deferredFailure }] = args
+    // BullMQ fails it without its processor.
+    if (deferredFailure) await this.#lines.addNextTick(id).catch(this.#onError)
+    const next = await super.processJob(...args)
+    if (!next) this.emit('drained') // BullMQ may wait for a job already, and look seconds later.
+    return next
   }
 
   /** BullMQ pauses for five seconds when a connection ends. */

@@ -182,3 +182,22 @@ same(
     ],
   },
 )
+
+same(
+  'drained comes once after the last of many jobs of one customer, of worker and queue',
+  async (side) => {
+    const events = await side.events()
+    const queue = side.queue()
+    const waiting: number[] = []
+    let told = 0
+    events.on('drained', () => told++)
+    await side.add(queue, 'a', [1, 2, 3, 4, 5, 6, 7, 8])
+    const worker = side.worker(() => pause(10))
+    worker.on('drained', () => waiting.push(8 - side.runs.length))
+    await side.ended(8)
+    await side.until('both have told it', () => waiting.length > 0 && told > 0)
+    await pause(300)
+    return { waiting, told }
+  },
+  { waiting: [0], told: 1 },
+)

@@ -146,6 +146,23 @@ same(
 )
 
 same(
+  'a scheduler that is faster than its jobs keeps two unfinished, and goes on',
+  async (side) => {
+    const queue = side.plainQueue()
+    await queue.upsertJobScheduler('s', { every: 20 }, { data: { customer: 'a', nr: 1 } })
+    side.worker(() => pause(150))
+    let most = 0
+    await side.until('eight jobs ran', async () => {
+      const { active = 0, waiting = 0, delayed = 0 } = await queue.getJobCounts()
+      most = Math.max(most, active + waiting + delayed)
+      return side.runs.length === 8
+    })
+    return { most }
+  },
+  { most: 2 },
+)
+
+same(
   'getJobScheduler, getJobSchedulers, getJobSchedulersCount and removeJobScheduler',
   async (side) => {
     const queue = side.queue()

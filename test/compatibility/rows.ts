@@ -346,6 +346,9 @@ export const ROWS: readonly Row[] = [
     },
   ),
   same(AS_BULLMQ, {
+    'a scheduler that is faster than its jobs keeps two unfinished, and goes on': {
+      'In use': ['a scheduler that is faster than its jobs'],
+    },
     'getJobScheduler, getJobSchedulers, getJobSchedulersCount and removeJobScheduler': {
       Queue: [
         'getJobScheduler',
@@ -441,14 +444,7 @@ export const ROWS: readonly Row[] = [
     },
     'queueEvents: progress, removed, cleaned, drained, deduplicated, duplicated, failed and retries-exhausted':
       {
-        'queueEvents.on': [
-          'progress',
-          'cleaned',
-          'drained',
-          'retries-exhausted',
-          'paused',
-          'resumed',
-        ],
+        'queueEvents.on': ['progress', 'cleaned', 'retries-exhausted', 'paused', 'resumed'],
       },
     'worker.on: ready, active, progress, completed, failed, drained, paused, resumed, closing, closed':
       {
@@ -458,13 +454,16 @@ export const ROWS: readonly Row[] = [
           'progress',
           'completed',
           'failed',
-          'drained',
           'paused',
           'resumed',
           'closing',
           'closed',
         ],
       },
+    'drained comes once after the last of many jobs of one customer, of worker and queue': {
+      'worker.on': ['drained'],
+      'queueEvents.on': ['drained'],
+    },
     'the stalled event names a job whose worker died': {
       'worker.on': ['stalled'],
       'queueEvents.on': ['stalled'],

@@ -1,5 +1,5 @@
 /** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
-import { Queue, type Job } from 'bullmq'
+import { Queue, QueueEvents, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
@@ -106,6 +106,23 @@ async function leftovers(): Promise<readonly string[]> {
 }
 
 describe('a paused resource', () => {
+  test('is not drained while jobs sleep in its line', async () => {
+    const queue = makeQueue()
+    const events = new QueueEvents(fixture.namespace, {
+      connection: connection(),
+      lastEventId: '0',
+    })
+    fixture.defer(() => events.close())
+    const told: string[] = []
+    events.on('drained', () => told.push('drained'))
+    events.on('failed', ({ jobId }) => told.push(jobId))
+    await queue.pauseResource('a')
+    const [first, second, third] = await queue.addBulk(jobs('a', 1, 2, 3))
+    for (const job of [first, second, third]) await queue.cancel(job?.id ?? '')
+    await until('it is drained', () => told.at(-1) === 'drained')
+    expect(told).toEqual([first?.id, second?.id, third?.id, 'drained'])
+  })
+
   test('starts no job while others run; running jobs finish; it continues in order', async () => {
     const queue = makeQueue()
     const gate = fixture.gate()
@@ -382,8 +399,30 @@ describe('a rate', () => {
     const counted = await countedStarts('a')
     await queue.addBulk(jobs('a', 0, 1, 2))
     await until('all ran', () => seen.ended.length === 3)
-    const [, one = 0, two = 0] = counted
-    expect(two - one).toBeGreaterThan(198)
+    const [zero = 0, one = 0, two = 0] = counted
+    expect(one - zero).toBeGreaterThan(198)
+    expect(two - zero).toBeGreaterThan(218)
+    expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
+  })
+
+  test('a job that costs more than the burst starts when its cost has been saved', async () => {
+    const queue = makeQueue({ rate: ({ nr }) => ({ limit: 10, perMs: 1_000, burst: 2, cost: nr }) })
+    const seen = await work()
+    const counted = await countedStarts('a')
+    const addedAt = Date.now()
+    await queue.addBulk(jobs('a', 8))
+    await until('it ran', () => seen.ended.length === 1)
+    await pause(500)
+    await queue.addBulk(jobs('a', 5, 2))
+    await until('all ran', () => seen.ended.length === 3)
+    const [eight = 0, five = 0, two = 0] = counted
+    expect(eight - addedAt).toBeGreaterThan(598)
+    expect(five - eight).toBeGreaterThan(498 + 298)
+    expect(two - five).toBeGreaterThan(198)
+    expect(seen.requeued).toEqual([])
+    await queue.setRate('b', { limit: 100, perMs: 1_000 })
+    await queue.addBulk(jobs('b', 20))
+    await until('it starts after a smaller burst was set', () => seen.ended.length === 4)
     expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
   })
 

@@ -263,12 +263,33 @@ const line: readonly Mutant[] = [
     `${LIMITS}: of one resource does not hold back`,
   ),
   mutant('start-counts-for-the-rate', 'removed', `${LIMITS}: is used up to its end`),
+  mutant('drained-when-no-job-sleeps', 'never', `${LIMITS}: is not drained`),
+  mutant(
+    'cost-above-the-burst-is-saved',
+    ['savings[key] = account', ''],
+    `${LIMITS}: costs more than the burst`,
+  ),
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
   mutant('start-counts-for-its-tenant', 'removed', `${SHARES}: takes them from tenants in turn`),
 ]
 
 const worker: readonly Mutant[] = [
+  mutant(
+    'started-job-adds-the-next-of-its-scheduler',
+    'removed',
+    'compatibility/plain-queue: a scheduler that is faster',
+  ),
+  mutant(
+    'job-that-ends-adds-the-next-of-its-scheduler',
+    'removed',
+    'worker/locked-queue: a scheduler goes on',
+  ),
+  mutant(
+    'worker-is-drained-when-no-job-sleeps',
+    [' || !this.#lines.isDrained', ''],
+    'compatibility/events: drained comes once',
+  ),
   mutant(
     'lost-lock-is-of-an-earlier-run',
     ['<= askedAt', '>= 0'],

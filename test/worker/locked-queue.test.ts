@@ -3,6 +3,7 @@
  * schedulers.
  */
 import { FlowProducer, Queue } from 'bullmq'
+import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, type LockedWorkerOptions } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -131,4 +132,30 @@ test('a scheduler: its jobs wait for their turn and none is lost or doubled', as
   await until('nothing is left', async () => (await queue.count()) === 0)
   expect(seen.most).toBe(1)
   expect(await queue.getFailedCount()).toBe(0)
+})
+
+test('a scheduler goes on after jobs that fail before they start', async () => {
+  const queue = makeQueue()
+  const redlock = await fixture.redlock()
+  const seen: (string | undefined)[] = []
+  const worker = new LockedWorker<Charge>(fixture.namespace, () => Promise.resolve(), {
+    ...{ connection: connection(), redlock, autorun: false },
+    resource: () => {
+      throw new Error('it has none')
+    },
+  })
+  fixture.defer(() => worker.close())
+  worker.on('failed', (job) => seen.push(job?.failedReason))
+  const first = await queue.upsertJobScheduler(
+    'often',
+    { every: 50 },
+    { data: { customer: 'a', nr: 1 } },
+  )
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  await client.hset(queue.toKey(first.id ?? ''), 'defa', 'its child failed')
+  void worker.run()
+  await until('three have failed', () => seen.length >= 3)
+  expect(seen[0]).toBe('its child failed')
+  expect(seen[1]).toContain('it has none')
 })

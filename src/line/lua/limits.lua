@@ -11,7 +11,8 @@
   BullMQ takes it by itself. Its hash says `redlock:held`.
 
   A rate is a GCRA: `rate:{resource}` has the time at which all that was started would have been
-  due at the steady rate. A start counts when a job is given to a worker, by the server's clock.
+  due at the steady rate. A start counts when a job is given to a worker, by the server's clock. What
+  is saved ends at the burst, except for a job that costs more: once it is the next, it saves on.
 
   A module: it is made when a script first needs it.
 
@@ -40,27 +41,39 @@ local function limitsOf(resource)
   return limits
 end
 
+-- A job that saves may find no worker when it is due. After this time it saves again.
+local SAVED_TTL_MS = 86400000
 -- When a job may start by the rates of its resources, or nil for now; where `counts`, it starts now.
 -- `own`: the rate that it was added with, JSON of limit, perMs, burst, cost.
 local function rateOpensAt(lines, own, counts)
   local limit, perMs, burst, cost
   if own then limit, perMs, burst, cost = unpack(cjson.decode(own)) end
   cost = cost or 1
-  local opensAt, starts = 0, {}
+  local opensAt, starts, savings = 0, {}, {}
   for _, resource in ipairs(resourcesOf(lines)) do
     local set = limited and limited[resource] and limited[resource].rate
     -- rule: rate-of-one-resource
     local rate = set or limit and {limit = limit, perMs = perMs, burst = burst}
     if rate then
       local key, interval = SPACE .. 'rate:' .. resource, rate.perMs / rate.limit
-      local due = math.max(tonumber(redis.call('GET', key) or 0), nowMs()) + interval * cost
-      opensAt = math.max(opensAt, due - interval * math.max(rate.burst, cost))
+      local account = tonumber(redis.call('GET', key) or nowMs())
+      -- rule: cost-above-the-burst-is-saved
+      if cost > rate.burst then savings[key] = account
+      else account = math.max(account, nowMs()) end
+      local due = account + interval * cost
+      opensAt = math.max(opensAt, due - interval * rate.burst)
       starts[#starts + 1] = {key, due}
     end
   end
-  if opensAt > nowMs() then return opensAt end
+  if opensAt > nowMs() then
+    local keptMs = math.ceil(opensAt - nowMs()) + SAVED_TTL_MS
+    for key, account in pairs(savings) do
+      redis.call('PSETEX', key, string.format('%.0f', keptMs), string.format('%.3f', account))
+    end
+    return opensAt
+  end
   for _, start in ipairs(counts and starts or {}) do
-    local due = start[2]
+    local due = math.max(start[2], nowMs() + 1) -- One that has saved may start late.
     -- rule: start-counts-for-the-rate
     redis.call('SET', start[1], string.format('%.3f', due), 'PX', math.ceil(due - nowMs()))
   end

@@ -37,6 +37,12 @@ local function joinsAsReady(id)
   return true
 end
 
+-- Whether jobs sleep in lines. They wait, so the queue is not drained.
+local function areAsleep()
+  local last = redis.call('ZRANGE', DELAYED, '-1', '-1', 'WITHSCORES')[2]
+  return last and tonumber(last) >= ASLEEP
+end
+
 -- What BullMQ's scripts call in place of `redis.call`. Behind the jobs that wait, BullMQ is given a job
 -- that is ready.
 local function seen(...)
@@ -72,6 +78,9 @@ local function seen(...)
       readyJobs[BASE .. id] = 'charged'
     end
     return id or false
+  elseif command == 'XADD' and select(5, ...) == 'drained' then
+    -- rule: drained-when-no-job-sleeps
+    if areAsleep() then return false end
   elseif command == 'HMSET' and readyJobs and readyJobs[key] == 'charged' then
     return redis.call('HMSET', key, 'delay', '0', select(3, ...))
   end
@@ -107,7 +116,7 @@ local function startNext(job)
   end
 end
 
--- Says to a worker that is given no job what time it is, as result[5].
+-- Says to a worker that is given no job what time it is, as result[5], and whether jobs sleep: result[6].
 -- To one that is given a job it says there whether it is the job's turn:
 -- [1] woken | yes | no | none (it has no line) · [2] its lines · [3] its line's burst
 -- [4] the slots of its resource, where they are set · [5] its share
@@ -116,7 +125,7 @@ end
 local function withTurn(result, taken, burst)
   if type(result) ~= 'table' then return result end
   if type(result[1]) ~= 'table' then
-    result[5] = math.floor(nowMs())
+    result[5], result[6] = math.floor(nowMs()), areAsleep() and 1 or 0
     return result
   end
   local job, turn = taken or woken and woken[BASE .. result[2]], 'woken'

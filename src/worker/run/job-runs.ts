@@ -101,6 +101,7 @@ export class JobRuns {
       return await channel.within({ kind: 'job', job }, () => this.#run(visit))
     } finally {
       this.running.visits.delete(visit)
+      this.#options.lines?.forgetNextTick(job.id ?? '')
       visits.end(visit)
     }
   }
@@ -118,20 +119,38 @@ export class JobRuns {
         const stored = await shared?.peek(visit)
         if (stored !== undefined) {
           await this.#leaveUnused(visit)
+          await this.#addNextTick(visit)
           return stored.value
         }
         const isTurn = !ordered || turn.turn === 'woken' || turn.turn === 'yes'
         const slots = isTurn || !lines ? turn.slots : await this.#takeTurn(lines, visit)
         this.#assertMayStart()
         lease ??= await this.#acquire(visit, slots)
+        visit.lease = lease
       }
+      // rule: started-job-adds-the-next-of-its-scheduler
+      await this.#addNextTick(visit)
     } catch (error) {
-      await this.#leaveUnused(visit)
-      if (!(error instanceof NotStarted)) throw error
+      // That of a batch is its first job's.
+      if (member === undefined) await this.#leaveUnused(visit)
+      if (error instanceof DelayedError) throw error
+      if (!(error instanceof NotStarted)) {
+        // rule: job-that-ends-adds-the-next-of-its-scheduler
+        await this.#addNextTick(visit)
+        throw error
+      }
       if (error.cause instanceof RedlockClosedError) this.#options.onLocksClosed?.()
       return this.#giveBack(visit)
     }
     return this.#runUnder(lease as Lease, visit)
+  }
+
+  /** Without it a scheduler ends. */
+  async #addNextTick(visit: Visit): Promise<void> {
+    const { lines, channel } = this.#options
+    const { id = '' } = visit.job
+    if (!lines?.owesNextTick(id)) return
+    await insistToStart(visit, channel, () => lines.addNextTick(id))
   }
 
   #assertMayStart(): void {
@@ -195,7 +214,6 @@ export class JobRuns {
   async #runUnder(lease: Lease, visit: Visit): Promise<unknown> {
     const { process, lines, visits, channel } = this.#options
     const { job, token, stop, member } = visit
-    visit.lease = lease
     if (member === undefined) stop.follow(lease)
     this.#tellStarted(visit, lease)
     const startedAt = systemClock.now()
