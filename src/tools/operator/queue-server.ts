@@ -8,7 +8,7 @@ import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { Probe } from './probe.ts'
 import type { ServerSurvey } from './server-survey.ts'
 
-/** Slots move seldom, and one at a time. */
+/** SlotRange move seldom, and one at a time. */
 const MAX_REDIRECTS = 3
 const MOVED = /^MOVED \d+ (.*):(\d+)$/
 
@@ -18,7 +18,7 @@ interface Node {
 }
 
 /** As a node names a master and its slots. */
-type Slots = readonly [from: number, to: number, master: readonly [host: string | null, number]]
+type SlotRange = readonly [from: number, to: number, master: readonly [host: string | null, number]]
 
 export class QueueServer {
   /** `host:port`. */
@@ -77,7 +77,7 @@ export class QueueServer {
   async #withKeys(): Promise<readonly Node[]> {
     // A server that is no cluster refuses the question.
     const asked = this.#named.probe.command('CLUSTER', 'SLOTS')
-    const slots = (await asked.catch(() => [])) as readonly Slots[]
+    const slots = (await asked.catch(() => [])) as readonly SlotRange[]
     const nodes = new Set(slots.map(([, , [host, port]]) => this.#at(host, port)))
     return nodes.size === 0 ? [this.#named] : [...nodes]
   }

@@ -85,6 +85,14 @@ describe('why and inspect', () => {
     expect((await cli(['inspect', 'customer:1'], { env: env() })).out).toContain('PLACE')
   })
 
+  it('with --json, also the warning that no masters are given is a JSON line', async () => {
+    const plain = openPlain()
+    const job = await plain.add('post', {})
+    const { BULLMQ_REDLOCK_MASTERS: _, ...withoutMasters } = env()
+    const why = await cli(['why', queue, job.id ?? '', '--json'], { env: withoutMasters })
+    expect(JSON.parse(why.err)).toMatchObject({ event: 'warning' })
+  })
+
   it('a job that is in no line, one that does not exist, a queue that does not answer', async () => {
     const plain = openPlain()
     const job = await plain.add('post', {})
