@@ -178,9 +178,9 @@ describe('counters that differ', () => {
 })
 
 describe('a master whose clock is not trusted', () => {
-  test('gets no request for a grant, and its grant is no vote', () => {
+  test('is asked for no grant but for its time, and its grant is no vote', () => {
     const verb = acquire({ suspendedMs: 70 })
-    expect(verb.ask(master)).toMatchObject({ ok: false, mayHaveRun: false })
+    expect(verb.ask(master)).toMatchObject({ procedure: { name: 'inspect' } })
     expect(verb.read(master, replied(USUAL))).toEqual({ kind: 'suspended', waitMs: 70 })
   })
 
