@@ -20,12 +20,16 @@ const ALWAYS: ReadonlySet<string> = new Set([
   ...['a refused job is not there', 'no job is lost'],
 ])
 
+/** Of those that no stalled machine explains. */
+export function areSerious(violations: readonly Violation[]): boolean {
+  return violations.some(({ rule }) => ALWAYS.has(rule))
+}
+
 export async function judgedEpisode(world: World, plan: Plan): Promise<Judged> {
   for (let attempt = 1; ; attempt += 1) {
     const judged = verdictOf(await runEpisode(world, plan))
     const { history, violations } = judged
-    const isDisturbed =
-      history.lagMs > STOOD_STILL_MS && !violations.some(({ rule }) => ALWAYS.has(rule))
+    const isDisturbed = history.lagMs > STOOD_STILL_MS && !areSerious(violations)
     if (violations.length === 0 || !isDisturbed || attempt === TRIES) return judged
   }
 }
