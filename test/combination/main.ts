@@ -94,7 +94,7 @@ async function main(): Promise<number> {
     console.log(JSON.stringify({ episodes: totals.episodes, failed, ok: failed.length === 0 }))
   } else console.log(summary(totals))
   const shown = shrinks ? [...byRule.values()].slice(0, EXPLAINED) : []
-  // One that does not come again, and is not serious, may be the machine's: it is told, not counted.
+  // One that does not come again, and is not serious, may be the machine's: told, not counted.
   let counted = failures.filter(({ violations }) => areSerious(violations)).length
   for (const failure of shown) if (await explain(world, failure)) counted++
   if (interrupted) return 130
