@@ -159,8 +159,6 @@ export class LineBackend extends Backend implements LineRunner {
   #isDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
-  /** What adds the next job of a scheduler, by the fetched job that comes before it. */
-  readonly #nextTicks = new Map<string, () => Promise<unknown>>()
   /** Once it is connected: before anything is sent. */
   #ready: Client | undefined
 
@@ -410,24 +408,11 @@ export class LineBackend extends Backend implements LineRunner {
   ): Method<'updateJobSchedulerNextMillis'>['reply'] {
     const add = (): Promise<string | null> => super.updateJobSchedulerNextMillis(...args)
     const producerId = args.at(4)
-    if (this.#settings.visits === undefined || typeof producerId !== 'string') return add()
-    this.#nextTicks.set(producerId, add)
+    const visit =
+      typeof producerId === 'string' ? this.#settings.visits?.waiting(producerId) : undefined
+    if (visit === undefined) return add()
+    visit.addNext = add
     return Promise.resolve(null)
-  }
-
-  /** Whether the next job of its scheduler has to be added before a job may start or end. */
-  owesNextTick(jobId: string): boolean {
-    return this.#nextTicks.has(jobId)
-  }
-
-  async addNextTick(jobId: string): Promise<void> {
-    await this.#nextTicks.get(jobId)?.()
-    this.#nextTicks.delete(jobId)
-  }
-
-  /** A job that has not started, and is fetched again. */
-  forgetNextTick(jobId: string): void {
-    this.#nextTicks.delete(jobId)
   }
 
   override addJobs(entries: Method<'addJobs'>['args'][0]): Method<'addJobs'>['reply'] {

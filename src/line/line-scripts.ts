@@ -25,16 +25,23 @@ const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
 
 /** What most jobs call when they are added. A name that is missing costs time. */
 export const ADDS_CALL: readonly string[] = [
-  ...['addBaseMarkerIfNeeded', 'addJobInTargetList', 'deduplicateJob', 'getOrSetMaxEvents'],
-  ...['isQueuePausedOrMaxed', 'storeJob'],
+  ...['addBaseMarkerIfNeeded', 'addJobInTargetList', 'deduplicateJob', 'storeJob'],
 ]
 /** The same of jobs that end. */
 const ENDS_CALL = [
-  ...['addBaseMarkerIfNeeded', 'getOrSetMaxEvents', 'removeJobKeys', 'removeLock'],
+  ...['addBaseMarkerIfNeeded', 'removeJobKeys', 'removeLock'],
   ...['removeDeduplicationKeyIfNeededOnFinalization', 'updateJobFields'],
 ]
 
-const ADDS = ['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob']
+export const ADDS: readonly string[] = [
+  'addStandardJob',
+  'addPrioritizedJob',
+  'addDelayedJob',
+  'addParentJob',
+]
+
+/** Scripts by which a worker is given a job, or gives one back. */
+export const FETCHES: readonly string[] = ['moveToActive', 'moveToDelayed']
 
 /** BullMQ's scripts that show or move sleeping jobs, and must take them for waiting ones. */
 const VIEWED = [
@@ -52,7 +59,7 @@ export function lineScripts(): LineScripts {
 function defineAll(): LineScripts {
   const composed = [
     composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL }),
-    composedScript(['moveToActive', 'moveToDelayed'], 'fetch', { watched: MOVES }),
+    composedScript(FETCHES, 'fetch', { watched: MOVES }),
     composedScript(['promote'], 'promote'),
     composedScript(['obliterate'], 'obliterate'),
     composedScript(['removeJob'], 'remove', { watched: ['XADD'] }),

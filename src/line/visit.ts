@@ -60,6 +60,8 @@ export interface LineVisit {
   readonly move: Move | undefined
   /** Of a job that has to take its place. */
   join: Join | undefined
+  /** Adds the next job of its scheduler: when this one starts, or ends without. */
+  addNext: (() => Promise<unknown>) | undefined
 }
 
 /** Jobs without a place take theirs in the order in which their worker was given them. */
@@ -73,6 +75,8 @@ export interface Join {
 export interface LineVisits {
   /** A job was fetched. */
   fetched(jobId: string, turn: Turn): LineVisit
+  /** The job of that id that was fetched, and has not started. */
+  waiting(jobId: string): LineVisit | undefined
   /** A job's last trip begins: asked once. Undefined for a job of which nothing is to be said. */
   ending(job: Pick<Job, 'id'>): LineVisit | undefined
   /** The trip is under way. */

@@ -31,7 +31,7 @@ const RETRY_MS = { min: 5, max: 200 }
 const MAX_SLEEP_MS = 1_000
 /** A server that has just started has this long for its first lease. */
 const READY_MS = 5_000
-/** What nobody else can name. */
+/** What no other client can name. */
 const PROBE = ''
 
 export class LockClient<Granted extends Claim = Claim> implements LockService, AsyncDisposable {

@@ -325,7 +325,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   ): ReturnType<Worker<Data, Result, Name>['processJob']> {
     const [{ id = '', deferredFailure }] = args
     // BullMQ fails it without its processor.
-    if (deferredFailure) await this.#lines.addNextTick(id).catch(this.#onError)
+    if (deferredFailure) await this.#runs.endsUnstarted(id).catch(this.#onError)
     const next = await super.processJob(...args)
     if (!next) this.emit('drained') // BullMQ may wait for a job already, and look seconds later.
     return next

@@ -66,7 +66,7 @@ export interface History {
   readonly censuses: Census[]
   /** Ids of jobs by their names in the plan. */
   readonly ids: Map<string, string>
-  /** Errors that nobody caught. */
+  /** Errors that were not caught. */
   readonly uncaught: string[]
   /** When all was put right, and until when jobs had time. */
   settlingAt: number

@@ -475,7 +475,7 @@ function cancelledFor(
     ...touches.filter(({ operation }) => /^cancel/.test(operation.do)),
     ...knowledge.all('cancelLine'),
   ]
-  if (cancels.length === 0) return knowledge.reusesIds ? [] : say('is cancelled, and nobody did it')
+  if (cancels.length === 0) return knowledge.reusesIds ? [] : say('is cancelled without a call')
   const retries = touches.filter(
     ({ operation, answer }) => operation.do === 'retry' && answer === 'done',
   )

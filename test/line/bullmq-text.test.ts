@@ -1,7 +1,7 @@
 /** What the composed scripts rely on in BullMQ's text, and what a release is refused for. */
 import { expect, test } from 'vitest'
 import { bullmqScripts } from '../../src/line/bullmq/bullmq-scripts.ts'
-import { hasFunction, passedOn } from '../../src/line/bullmq/composed-script.ts'
+import { hasFunction, passedOn, unlike } from '../../src/line/bullmq/composed-script.ts'
 
 const text = bullmqScripts().get('moveToFinished')?.lua ?? ''
 
@@ -16,4 +16,13 @@ test('a function that is called can be made on demand, one that is passed on can
   expect(passedOn(text)).toBeUndefined()
   expect(passedOn(`${text}\nlocal ok = pcall(removeJob, jobId)\n`)).toBe('removeJob')
   expect(passedOn(`${text}\nlocal done = 1 -- See removeJob.\n`)).toBeUndefined()
+})
+
+test('texts share their functions only where these are the same', () => {
+  const add = bullmqScripts().get('addStandardJob')?.lua ?? ''
+  const other = bullmqScripts().get('addDelayedJob')?.lua ?? ''
+  expect(unlike([add, other])).toBeUndefined()
+  expect(unlike([add, other.replace('local maxEvents = rcall(', 'local maxEvents = pcall(')])).toBe(
+    'getOrSetMaxEvents',
+  )
 })

@@ -295,6 +295,11 @@ const worker: readonly Mutant[] = [
     ['<= askedAt', '>= 0'],
     'worker/visits: is not stopped by the lost lock',
   ),
+  mutant(
+    'result-is-as-old-as-its-own-computation',
+    ["redis.call('HGET', ARGV.store, 'began:' .. ARGV.lease)", "redis.call('GET', SPACE .. 'seq')"],
+    'worker/coordination: is as old as its own computation',
+  ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
     'stopped-job-uses-no-attempt',
@@ -346,6 +351,11 @@ const worker: readonly Mutant[] = [
     'wait-is-counted-from-when-it-could-start',
     ['job[7] or ', ''],
     'worker/clocks: a job waits no longer',
+  ),
+  mutant(
+    'late-reply-puts-no-clock-ahead',
+    [' - reference.uncertaintyMs', ''],
+    'redlock/fleet/clock-watch: no late reply explains',
   ),
   mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
@@ -424,7 +434,7 @@ const services: readonly Mutant[] = [
     'fenced/fenced: refuse an older write',
   ),
   mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
-  mutant('ended-watch-wakes-nobody', ['stop', 'changed'], `${ETCD}: ends at once`),
+  mutant('ended-watch-wakes-no-waiter', ['stop', 'changed'], `${ETCD}: ends at once`),
   mutant('endpoint-of-another-cluster-has-failed', 'never', `${ETCD}: has failed from the moment`),
   mutant('client-of-one-cluster', 'never', `${ETCD}: gets no lease of a client`),
   mutant('namespaces-do-not-nest', ['%/', '%'], `${ETCD}: namespaces that nest`),

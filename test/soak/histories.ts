@@ -398,7 +398,7 @@ async function stepped(clock: SteppedClock, random: SeededRandom, ms: number): P
 
 let names = 0
 
-/** Some clients, two resources that nobody else uses, and what became of them. */
+/** Some clients, two resources of their own, and what became of them. */
 class History {
   readonly #world: World
   readonly #tally: Tally
@@ -422,7 +422,7 @@ class History {
     await Promise.all(actors)
   }
 
-  /** Everything was released, or nobody extends it. */
+  /** Everything was released, or none extends it. */
   async judge(observer: LockClient, startedAt: number, limitMs: number): Promise<void> {
     try {
       const waitMs = Math.max(0, Math.ceil(startedAt + limitMs - performance.now()))

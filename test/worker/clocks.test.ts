@@ -2,25 +2,12 @@
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import {
-  ClockAheadError,
-  LockedQueue,
-  LockedWorker,
-  type LeasedProcessor,
-  type LockedQueueOptions,
-  type LockedWorkerOptions,
-} from '../../src/index.ts'
+import { ClockAheadError } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
-
-interface Charge {
-  readonly customer: string
-}
+import { chargesOf, type Charge, type Charges } from './charges.ts'
 
 const fixture = useFleet({ masters: 3 })
-const connection = (): { host: string; port: number } => ({
-  host: fixture.fleet.queue.host,
-  port: fixture.fleet.queue.port,
-})
+const { connection, makeQueue, work: workOn } = chargesOf(fixture)
 
 afterEach(() => {
   vi.restoreAllMocks()
@@ -32,28 +19,10 @@ function setClock(aheadMs: number): void {
   vi.spyOn(Date, 'now').mockImplementation(() => now.call(Date) + aheadMs)
 }
 
-function makeQueue(options: Partial<LockedQueueOptions<Charge>> = {}): LockedQueue<Charge> {
-  const queue = new LockedQueue<Charge>(fixture.namespace, {
-    ...{ connection: connection(), resource: ({ customer }) => customer },
-    ...options,
-  })
-  fixture.defer(() => queue.close())
-  return queue
-}
-
-async function work(
-  processor: LeasedProcessor<Charge, unknown>,
-  options: Partial<LockedWorkerOptions<Charge>> = {},
-): Promise<LockedWorker<Charge>> {
+/** With leases so long that the masters accept a clock that is seconds off. */
+const work: Charges['work'] = async (processor, options = {}) => {
   const redlock = options.redlock ?? (await fixture.redlock({ maxLeaseMs: 30_000 }))
-  const worker = new LockedWorker<Charge>(fixture.namespace, processor, {
-    ...{ connection: connection(), concurrency: 5, resource: ({ data }) => data.customer },
-    ...options,
-    redlock,
-  })
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
-  return worker
+  return workOn(processor, { ...options, redlock })
 }
 
 /** In how many milliseconds the first delayed job is due, by the clock of the queue's Redis. */

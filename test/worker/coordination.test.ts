@@ -226,6 +226,19 @@ describe('a stored result', () => {
     expect((await results.claimAll('store', holder(3, 'r'), 60_000)).get('result')).toBe('s')
   })
 
+  test('is as old as its own computation, whatever another slot began later', async () => {
+    const queue = makeQueue(2)
+    const results = new ResultStore(LineBackend.of(queue), 1_000)
+    await results.claimAll('store', holder(1, 'r'), 60_000)
+    const { id = '', timestamp } = await queue.add('report', { of: 'delta' })
+    await results.claimAll('store', holder(1, 'r#2'), 60_000)
+    await results.keep('store', holder(1, 'r'), 60_000, 'old')
+    const asker = { line: 'report:delta', id, timestamp: String(timestamp) }
+    expect(await results.peek('store', asker)).toBeUndefined()
+    await results.keep('store', holder(1, 'r#2'), 60_000, 'new')
+    expect(await results.peek('store', asker)).toEqual({ value: 'new' })
+  })
+
   test('with `fresh`, it is not given to a job of a plain queue that was added later', async () => {
     const plain = new Queue<Report>(fixture.namespace, { connection: connection() })
     fixture.defer(() => plain.close())

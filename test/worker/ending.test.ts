@@ -1,65 +1,14 @@
 /** How jobs and workers end: what still runs holds its lease, and what is lost holds up nothing. */
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import {
-  LockedQueue,
-  LockedWorker,
-  Redlock,
-  silentLogger,
-  type LeasedProcessor,
-  type LockedWorkerOptions,
-} from '../../src/index.ts'
+import { Redlock, silentLogger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { chargesOf } from './charges.ts'
 import { Program } from '../workers/program.ts'
-
-interface Charge {
-  readonly customer: string
-}
 
 const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const connection = (): { host: string; port: number } => ({
-  host: fixture.fleet.queue.host,
-  port: fixture.fleet.queue.port,
-})
-
-function makeQueue(): LockedQueue<Charge> {
-  const queue = new LockedQueue<Charge>(fixture.namespace, {
-    connection: connection(),
-    resource: ({ customer }) => customer,
-  })
-  fixture.defer(() => queue.close())
-  return queue
-}
-
-function work(
-  redlock: Redlock,
-  processor: LeasedProcessor<Charge, unknown>,
-  options: Partial<LockedWorkerOptions<Charge>> = {},
-): LockedWorker<Charge> {
-  const worker = new LockedWorker<Charge>(fixture.namespace, processor, {
-    ...{ connection: connection(), redlock, concurrency: 5 },
-    resource: ({ data }) => data.customer,
-    ...options,
-  })
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
-  return worker
-}
-
-/** Resolves when `open` is called. */
-function gate(): { open: () => void; readonly opened: Promise<void> } {
-  let open = (): void => undefined
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return {
-    open: () => {
-      open()
-    },
-    opened,
-  }
-}
+const { connection, makeQueue, work } = chargesOf(fixture)
 
 describe('a step that still runs when its processor ends', () => {
   test.each([
@@ -70,7 +19,7 @@ describe('a step that still runs when its processor ends', () => {
     let inside = 0
     let most = 0
     const ran: string[] = []
-    work(await fixture.redlock(), async ({ name }, lease) => {
+    await work(async ({ name }, lease) => {
       const charged = lease.step('charge', async () => {
         most = Math.max(most, ++inside)
         await pause(200)
@@ -93,14 +42,14 @@ describe('a step that still runs when its processor ends', () => {
 describe('a job that goes on after its lease is lost', () => {
   test('does not stand in its line for as long as its process lives', async () => {
     const queue = makeQueue()
-    const never = gate()
+    const never = fixture.gate()
     const ran: string[] = []
     const redlock = await fixture.redlock({ leaseMs: 500 })
     const processor = async ({ name }: { name: string }): Promise<void> => {
       ran.push(name)
-      if (name === 'first') await never.opened
+      if (name === 'first') await never.passed
     }
-    const worker = work(redlock, processor, { maxHoldMs: 800 })
+    const worker = await work(processor, { redlock, maxHoldMs: 800 })
     const first = await queue.add('first', { customer: 'a' })
     await queue.add('second', { customer: 'a' })
     await until('the second is done', async () => (await queue.getCompletedCount()) === 1)
@@ -116,11 +65,14 @@ describe('a worker that drains', () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
     const started: string[] = []
-    const end = gate()
-    const worker = work(redlock, async ({ name }) => {
-      started.push(name)
-      await end.opened
-    })
+    const end = fixture.gate()
+    const worker = await work(
+      async ({ name }) => {
+        started.push(name)
+        await end.passed
+      },
+      { redlock },
+    )
     await queue.add('first', { customer: 'a' })
     await until('it runs', () => started.length === 1)
     await pause(50) // It waits for another job now.
@@ -137,7 +89,7 @@ describe('a worker that drains', () => {
     expect(started).toEqual(['first'])
     end.open()
     await drained
-    const other = work(redlock, ({ name }) => Promise.resolve(started.push(name)))
+    const other = await work(({ name }) => Promise.resolve(started.push(name)), { redlock })
     await until('another worker has it', () => started.length === 2, 1_000)
     await other.close()
   })
@@ -151,10 +103,10 @@ describe('a worker that drains', () => {
       const clients = (await redis.call('CLIENT', 'LIST')) as string
       return [...clients.matchAll(/flags=\w*b\w* .*cmd=bzpopmin/g)].length
     }
-    const end = gate()
-    work(redlock, () => Promise.resolve(), { concurrency: 1 })
+    const end = fixture.gate()
+    await work(() => Promise.resolve(), { redlock, concurrency: 1 })
     await until('another worker waits', async () => (await waiting()) === 1)
-    const worker = work(redlock, () => end.opened)
+    const worker = await work(() => end.passed, { redlock })
     await until('both wait', async () => (await waiting()) === 2)
     // The first has this one, and waits behind the other; so the next is for the other.
     await queue.add('first', { customer: 'a' })
@@ -174,19 +126,19 @@ describe('a worker that drains', () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
     const started: string[] = []
-    const worker = work(redlock, ({ name }) => Promise.resolve(started.push(name)))
+    const worker = await work(({ name }) => Promise.resolve(started.push(name)), { redlock })
     // BullMQ's loop was given a job, and starts it when the worker leaves.
     const loop = worker as unknown as { processJob: (...args: unknown[]) => Promise<unknown> }
     const processJob = loop.processJob.bind(worker)
-    const given = gate()
-    const left = gate()
+    const given = fixture.gate()
+    const left = fixture.gate()
     loop.processJob = async (...args) => {
       given.open()
-      await left.opened
+      await left.passed
       return processJob(...args)
     }
     await queue.add('first', { customer: 'a' })
-    await given.opened
+    await given.passed
     const drained = worker.drain()
     left.open()
     await drained
@@ -198,15 +150,14 @@ describe('a worker that drains', () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
     const started = new Map<string, { readonly by: number; readonly at: number }>()
-    const ended = gate()
-    const start = (by: number): LockedWorker<Charge> =>
+    const ended = fixture.gate()
+    const start = (by: number): ReturnType<typeof work> =>
       work(
-        redlock,
         async ({ id = '', data }, { signal }) => {
           if (data.customer === 'quick') return
           started.set(id, { by, at: performance.now() })
           await new Promise<void>((_, reject) => {
-            void ended.opened.then(() => {
+            void ended.passed.then(() => {
               reject(new Error('the test is over'))
             })
             signal.addEventListener('abort', () => {
@@ -214,15 +165,15 @@ describe('a worker that drains', () => {
             })
           })
         },
-        { concurrency: 4 },
+        { redlock, concurrency: 4 },
       )
     const waited: number[] = []
-    let current = start(0)
+    let current = await start(0)
     const jobs = ['a'].map((customer) => ({ name: 'charge', data: { customer } }))
     await queue.addBulk(jobs)
     await until('all run', () => started.size === jobs.length)
     for (let round = 1; round <= 10; round++) {
-      const next = start(round)
+      const next = await start(round)
       await next.waitUntilReady()
       await pause(100) // It waits for a job now.
       if (round % 2 === 0) {
@@ -274,7 +225,9 @@ describe('jobs that found no quorum', () => {
     const operator = open()
     await operator.ready()
     let requeued = 0
-    const worker = work(operator, () => Promise.resolve('done'), { logger: silentLogger })
+    const worker = await work(() => Promise.resolve('done'), {
+      ...{ redlock: operator, logger: silentLogger },
+    })
     worker.on('requeued', () => requeued++)
     await queue.add('charge', { customer: 'a' })
     await until('it is requeued', () => requeued > 0)

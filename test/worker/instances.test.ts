@@ -2,52 +2,17 @@
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import {
-  LockedQueue,
-  LockedWorker,
-  type LeasedProcessor,
-  type LockedWorkerOptions,
-} from '../../src/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
-
-interface Charge {
-  readonly customer: string
-}
+import { chargesOf, type Charge } from './charges.ts'
 
 const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const connection = (): { host: string; port: number } => ({
-  host: fixture.fleet.queue.host,
-  port: fixture.fleet.queue.port,
-})
+const { connection, makeQueue, work } = chargesOf(fixture)
 
 function redis(): Redis {
   const client = new Redis(connection())
   fixture.defer(() => client.quit())
   return client
-}
-
-function makeQueue(): LockedQueue<Charge> {
-  const queue = new LockedQueue<Charge>(fixture.namespace, {
-    connection: connection(),
-    resource: ({ customer }) => customer,
-  })
-  fixture.defer(() => queue.close())
-  return queue
-}
-
-async function work(
-  processor: LeasedProcessor<Charge, unknown>,
-  options: Partial<LockedWorkerOptions<Charge>> = {},
-): Promise<LockedWorker<Charge>> {
-  const worker = new LockedWorker<Charge>(fixture.namespace, processor, {
-    ...{ connection: connection(), redlock: await fixture.redlock(), concurrency: 5 },
-    resource: ({ data }) => data.customer,
-    ...options,
-  })
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
-  return worker
 }
 
 describe('checkpoints', () => {

@@ -53,6 +53,14 @@ describe('the visit of a job', () => {
     expect(visit.stop.isAborted).toBe(true)
   })
 
+  test('waits until it starts, and not after', () => {
+    const visits = visitsWith()
+    const fetched = visits.fetched('1', WOKEN)
+    expect(visits.waiting('1')).toBe(fetched)
+    visits.start(jobOf('1'), 'token', undefined)
+    expect(visits.waiting('1')).toBeUndefined()
+  })
+
   test('is forgotten when the job has ended without a word', () => {
     const visits = visitsWith()
     const job = jobOf('1')
@@ -72,7 +80,7 @@ describe('the visit of a job', () => {
     expect(visits.ending(job)).toBe(later)
   })
 
-  test('has the lease of the job before it, until nobody comes for it', async () => {
+  test('has the lease of the job before it, until no job comes for it', async () => {
     const [own, next] = [leaseOf(), leaseOf()]
     const visits = visitsWith(() => next.lease)
     visits.fetched('1', WOKEN)

@@ -56,6 +56,8 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
   /** Its last ones are `timestamp, opts`. */
   fetchNextJob: '',
   trimEvents: 'metaKey, eventStreamKey',
+  getOrSetMaxEvents: 'metaKey',
+  isQueuePausedOrMaxed: 'queueMetaKey, activeKey',
 }
 
 /**
@@ -71,12 +73,9 @@ export function composedScript(
   const scripts = replaces.map((name) => ({ name, ...scriptOf(name) }))
   const own = luaText(`line/lua/${file}`)
   const text = ({ lua }: BullmqScript): string => (watched ? passing(lua, watched) : lua)
-  const parts = partsOf(
-    scripts.map((script) => ({ name: script.name, lua: text(script) })),
-    new Set(usual),
-  )
-  const stands = own.includes(FUNCTIONS_STAND)
-  const whole = stands ? [] : scripts.map((script) => asFunction('bullmq', REDIS, text(script)))
+  const texts = scripts.map((script) => ({ name: script.name, lua: text(script) }))
+  const parts = own.includes(FUNCTIONS_STAND) ? partsOf(texts, new Set(usual)) : undefined
+  const whole = parts ? [] : texts.map(({ lua }) => asFunction('bullmq', REDIS, lua))
   return {
     replaces,
     command: `redlock:${REVISION}:${replaces.join('+')}${variant}`,
@@ -87,8 +86,10 @@ export function composedScript(
       ...whole,
       OUR_ARGUMENTS,
       own
-        .replace(FUNCTIONS_STAND, () => parts.functions)
-        .replace(SCRIPT_STANDS, (_, replaced?: string) => scriptWith(parts.script, replaced)),
+        .replace(FUNCTIONS_STAND, () => parts?.functions ?? '')
+        .replace(SCRIPT_STANDS, (_, replaced?: string) =>
+          scriptWith(parts?.script ?? '', replaced),
+        ),
     ]
       .join('\n')
       .replace(/^ +|\n(?=\n)/gm, ''),
@@ -186,6 +187,19 @@ function scriptWith(script: string, replaced: string | undefined): string {
     const [ours = '', theirs = ''] = pair.split(' for ')
     return before.replace(new RegExp(`(?<![.:\\w])${theirs}(?=\\()`, 'g'), ours)
   }, script)
+}
+
+/** A function that stands in several texts with another meaning. They cannot share it. */
+export function unlike(texts: readonly string[]): string | undefined {
+  const known = new Map<string, string>()
+  for (const lua of texts) {
+    for (const [text, name] of lua.replace(COMMENT, '').matchAll(FUNCTION)) {
+      const words = text.replace(/\s+/g, ' ')
+      if (name !== undefined && (known.get(name) ?? words) !== words) return name
+      known.set(name ?? '', words)
+    }
+  }
+  return undefined
 }
 
 /** A function that a text uses in another way than by a call. It cannot be made on demand. */

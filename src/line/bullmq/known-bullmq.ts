@@ -4,7 +4,8 @@
  */
 import * as bullmq from 'bullmq'
 import { bullmqScripts } from './bullmq-scripts.ts'
-import { BULLMQ_FUNCTIONS, hasFunction, passedOn } from './composed-script.ts'
+import { ADDS, FETCHES } from '../line-scripts.ts'
+import { BULLMQ_FUNCTIONS, hasFunction, passedOn, unlike } from './composed-script.ts'
 import { FINISH_OPTIONS } from './finish-options.ts'
 
 /** How BullMQ stores a job. */
@@ -36,16 +37,16 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
 }
 
 /** Functions of BullMQ's scripts that ours call or replace. */
+const ADDS_USE = ['getOrSetMaxEvents', 'isQueuePausedOrMaxed']
 const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
-  moveToFinished: Object.keys(BULLMQ_FUNCTIONS),
+  moveToFinished: Object.keys(BULLMQ_FUNCTIONS).filter((name) => !ADDS_USE.includes(name)),
   moveToActive: ['getQueueMetadata', 'getRateLimitTTL', 'prepareJobForProcessing'],
+  addStandardJob: ADDS_USE,
+  addPrioritizedJob: ADDS_USE,
 }
 
-/** Scripts whose functions are made once a call, or on demand. */
-const REPEATED = [
-  ...['moveToFinished', 'moveToActive'],
-  ...['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob'],
-]
+/** Scripts whose functions are made once a call, or on demand. Those of one list share them. */
+const REPEATED = [['moveToFinished'], FETCHES, ADDS]
 
 type Args = readonly unknown[] | undefined
 
@@ -82,9 +83,12 @@ function findProblem(): string | undefined {
     const changed = names.find((name) => !hasFunction(scripts.get(script)?.lua ?? '', name))
     if (changed !== undefined) return `its script \`${script}\` has another function \`${changed}\``
   }
-  for (const script of REPEATED) {
-    const name = passedOn(scripts.get(script)?.lua ?? '')
-    if (name !== undefined) return `its script \`${script}\` passes the function \`${name}\` on`
+  for (const names of REPEATED) {
+    const texts = names.map((name) => scripts.get(name)?.lua ?? '')
+    const passed = texts.map(passedOn).find((name) => name !== undefined)
+    if (passed !== undefined) return `one of its scripts passes the function \`${passed}\` on`
+    const other = unlike(texts)
+    if (other !== undefined) return `its scripts have several functions \`${other}\``
   }
   for (const [name, args, positions] of argumentsOf(new RedisQueueBackend(...nowhere()))) {
     const keys = scripts.get(name)?.numberOfKeys ?? 0

@@ -34,6 +34,17 @@ local function asleepScore(seq, priority)
   if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end
   return string.format('%.0f', score)
 end
+-- The clock of the queue's Redis: others act on times.
+local readAtMs
+local function nowMs()
+  if not readAtMs then
+    local now = redis.call('TIME')
+    readAtMs = now[1] * 1000 + now[2] / 1000
+  end
+  return readAtMs
+end
+-- An idle worker has to look.
+local function mark() redis.call('ZADD', MARKER, '0', '0') end
 -- Redis makes a text of a number for every command. This is how most places are counted.
 local function indexText(n) return n == 0 and '0' or n == 1 and '1' or n end
 -- The resources of a job, as its hash has them. Most jobs have one, with a plain name.

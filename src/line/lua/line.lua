@@ -16,20 +16,8 @@ local limited -- What is in force for such resources, by resource.
 local lineSlots -- Slots that the first job of a line was added with, where a script has met it.
 local woken, wokenCount = nil, 0 -- Jobs that this script has woken, by their key.
 
-local readAtMs
-local function nowMs()
-  if not readAtMs then
-    local now = redis.call('TIME')
-    readAtMs = now[1] * 1000 + now[2] / 1000
-  end
-  return readAtMs
-end
-
 -- A number that only grows.
 local function nextSeq() return redis.call('INCR', SPACE .. 'seq') end
-
--- An idle worker has to look.
-local function mark() redis.call('ZADD', MARKER, '0', '0') end
 
 --- @module limitRules "limits"
 --- @module shareRules "shares"

@@ -3,5 +3,5 @@
 
   ARGV  base · slots
 ]]
---- @include "line"
+--- @include "keys"
 mark()

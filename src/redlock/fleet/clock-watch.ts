@@ -109,12 +109,14 @@ export class ClockWatch {
     if (jumpedMs !== 0 || sample.at - this.#comparedAt > COMPARE_MS) this.#compare(sample.at)
   }
 
-  /** How far our wall clock is ahead of the server's; undefined where it has not answered yet. */
+  /** How far at least our wall clock is ahead of the server's; undefined before it has answered. */
   aheadMs(master: Master): number | undefined {
     const reference = this.#references.get(master)
     if (reference === undefined) return undefined
     const { now, wallNow } = instant(this.#options.clock)
-    return wallNow - (now + reference.toMonotonicMs)
+    // A reply may have been late on its way here.
+    // rule: late-reply-puts-no-clock-ahead
+    return wallNow - (now + reference.toMonotonicMs) - reference.uncertaintyMs
   }
 
   /** Whether its clock is far from those of a quorum of the masters that were seen. */

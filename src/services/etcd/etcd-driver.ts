@@ -118,7 +118,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
                 else if (message['canceled'] === true) stop()
               },
               // It tells of no change. Until the waiter looks again by itself, there is no watch.
-              // rule: ended-watch-wakes-nobody
+              // rule: ended-watch-wakes-no-waiter
               stop,
             ),
           )

@@ -4,7 +4,7 @@
  *
  * A fencing token is the largest of three: the row's last one plus 1, the floor plus 1, and the
  * server's clock in microseconds. The floor is the largest token of the rows that were deleted. It
- * stands in the row of the resource '', which nobody can name. So tokens increase whatever the
+ * stands in the row of the resource '', which no client can name. So tokens increase whatever the
  * clock does, and also where a promoted standby or a restored backup lacks the last rows.
  *
  * Locks on rows: a transaction of the holder takes KEY SHARE, a renewal NO KEY UPDATE, an acquire

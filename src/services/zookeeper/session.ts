@@ -189,8 +189,8 @@ function lost(): unknown {
 }
 
 /**
- * The library throws from its `data` handler, where nobody could catch it. And it forgets a request
- * whose answer it cannot read, so that nobody would ever hear of it.
+ * The library throws from its `data` handler, where no code could catch it. It also forgets a
+ * request whose answer it cannot read: its caller would never hear of it.
  */
 function guard(library: Internals): void {
   const connect = library.connect.bind(library)

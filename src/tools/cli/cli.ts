@@ -113,7 +113,7 @@ export class Cli {
 export interface TaskOptions {
   /**
    * The command ends by itself when `signal` aborts, and for no other reason. Others are left where
-   * they are, also when nobody reads their result.
+   * they are, also when their result is not read.
    */
   readonly graceful?: boolean
   /** It runs code of others, which may have opened what would keep the process alive. */

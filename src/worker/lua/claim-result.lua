@@ -30,7 +30,6 @@ else
   redis.call('HSET', store, 'token:' .. ARGV.lease, ARGV.fencingToken, 'began:' .. ARGV.lease, began)
 end
 redis.call('PEXPIRE', store, ARGV.ttlMs)
-local nowMs = redis.call('TIME')[1] * 1000
-redis.call('ZREMRANGEBYSCORE', SPACE .. 'stores', '-inf', nowMs)
-redis.call('ZADD', SPACE .. 'stores', nowMs + ARGV.ttlMs + 1000, store)
+redis.call('ZREMRANGEBYSCORE', SPACE .. 'stores', '-inf', nowMs())
+redis.call('ZADD', SPACE .. 'stores', nowMs() + ARGV.ttlMs, store)
 return {'kept', fields}

@@ -101,7 +101,6 @@ export class JobRuns {
       return await channel.within({ kind: 'job', job }, () => this.#run(visit))
     } finally {
       this.running.visits.delete(visit)
-      this.#options.lines?.forgetNextTick(job.id ?? '')
       visits.end(visit)
     }
   }
@@ -119,7 +118,7 @@ export class JobRuns {
         const stored = await shared?.peek(visit)
         if (stored !== undefined) {
           await this.#leaveUnused(visit)
-          await this.#addNextTick(visit)
+          await this.#addNext(visit)
           return stored.value
         }
         const isTurn = !ordered || turn.turn === 'woken' || turn.turn === 'yes'
@@ -129,14 +128,14 @@ export class JobRuns {
         visit.lease = lease
       }
       // rule: started-job-adds-the-next-of-its-scheduler
-      await this.#addNextTick(visit)
+      await this.#addNext(visit)
     } catch (error) {
       // That of a batch is its first job's.
       if (member === undefined) await this.#leaveUnused(visit)
       if (error instanceof DelayedError) throw error
       if (!(error instanceof NotStarted)) {
         // rule: job-that-ends-adds-the-next-of-its-scheduler
-        await this.#addNextTick(visit)
+        await this.#addNext(visit)
         throw error
       }
       if (error.cause instanceof RedlockClosedError) this.#options.onLocksClosed?.()
@@ -145,12 +144,18 @@ export class JobRuns {
     return this.#runUnder(lease as Lease, visit)
   }
 
+  /** BullMQ ends a job that was fetched without running it. */
+  async endsUnstarted(jobId: string): Promise<void> {
+    const visit = this.#options.visits.waiting(jobId)
+    if (visit !== undefined) await this.#addNext(visit)
+  }
+
   /** Without it a scheduler ends. */
-  async #addNextTick(visit: Visit): Promise<void> {
-    const { lines, channel } = this.#options
-    const { id = '' } = visit.job
-    if (!lines?.owesNextTick(id)) return
-    await insistToStart(visit, channel, () => lines.addNextTick(id))
+  async #addNext(visit: Visit): Promise<void> {
+    const { addNext } = visit
+    if (addNext === undefined) return
+    await insistToStart(visit, this.#options.channel, addNext)
+    visit.addNext = undefined
   }
 
   #assertMayStart(): void {

@@ -17,6 +17,7 @@ export class Visit implements LineVisit, Expiring {
   /** As the queue's Redis told it with the job. */
   readonly turn: Turn
   join: Join | undefined
+  addNext: (() => Promise<unknown>) | undefined
   /** BullMQ's, once it starts the job. */
   job!: Job
   /** Of BullMQ's lock on the job. */
@@ -52,7 +53,7 @@ export class Visit implements LineVisit, Expiring {
   endedAt = 0
   /** BullMQ ends it, or starts it, before then: else its lease is released. */
   deadline: Deadline | undefined
-  /** The trace that what is done after its end belongs to, where somebody listens. */
+  /** The trace that what is done after its end belongs to, where a listener asks. */
   trace: AsyncResource | undefined
 
   constructor(turn: Turn) {

@@ -49,14 +49,17 @@ export class Visits implements LineVisits {
     return visit
   }
 
+  waiting(jobId: string): Visit | undefined {
+    const visit = this.#visits.get(jobId)
+    return visit?.startedAt === undefined ? visit : undefined
+  }
+
   /** BullMQ starts a job. @param signal BullMQ's, of a worker that asks for it. */
   start(job: Job, token: string | undefined, signal: AbortSignal | undefined): Visit {
     const { id = '' } = job
-    const fetched = this.#visits.get(id)
-    const visit = fetched?.startedAt === undefined ? fetched : undefined
-    const started = visit ?? this.fetched(id, NO_TURN)
-    started.start(job, token, signal)
-    return started
+    const visit = this.waiting(id) ?? this.fetched(id, NO_TURN)
+    visit.start(job, token, signal)
+    return visit
   }
 
   /** A job was taken for the batch of another one. */

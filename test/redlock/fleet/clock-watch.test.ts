@@ -87,6 +87,13 @@ class Watched {
     this.watch.observe(this.master(index), serverMs, before)
   }
 
+  /** A reply that the server sent at once, and that was read so much later. */
+  lateReply(index: number, lateMs: number): void {
+    const sentAt = this.now - lateMs
+    const before = { now: sentAt, wallNow: sentAt + this.wallAheadMs }
+    this.watch.observe(this.master(index), sentAt + this.wallAheadMs, before)
+  }
+
   suspendedMs(): readonly number[] {
     return this.masters.map((master) => this.watch.suspendedMs(master))
   }
@@ -96,6 +103,17 @@ class Watched {
     return found.map(({ name }) => name).join('')
   }
 }
+
+describe('the clock of this machine', () => {
+  test('is ahead of a master by as much as no late reply explains', () => {
+    const seen = new Watched()
+    expect(seen.watch.aheadMs(seen.master(0))).toBeUndefined()
+    seen.lateReply(0, 7_000)
+    expect(seen.watch.aheadMs(seen.master(0))).toBeLessThanOrEqual(0)
+    seen.wallAheadMs += 10_000
+    expect(seen.watch.aheadMs(seen.master(0))).toBeGreaterThan(9_000)
+  })
+})
 
 describe('a master whose clock is set', () => {
   test('does not count for a suspension, and the others do', () => {

@@ -1,4 +1,4 @@
-/** What becomes of a command when nobody reads its output any more. */
+/** What becomes of a command when its output is not read any more. */
 import { spawn, type ChildProcessByStdio } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
