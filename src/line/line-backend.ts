@@ -157,6 +157,8 @@ export class LineBackend extends Backend implements LineRunner {
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
   #isDrained = false
+  /** When BullMQ is to look for a job again, as it heard last. */
+  #looksAt = 0
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Once it is connected: before anything is sent. */
@@ -424,7 +426,16 @@ export class LineBackend extends Backend implements LineRunner {
 
   override async waitForJob(...args: Method<'waitForJob'>['args']): Method<'waitForJob'>['reply'] {
     const found = await super.waitForJob(...args)
-    return found && found.score > 0 ? { ...found, score: found.score + this.#aheadMs } : found
+    if (!found || found.score <= 0) return found
+    const score = found.score + this.#aheadMs
+    if (score < this.#looksAt || this.#looksAt < systemClock.wallNow()) this.#looksAt = score
+    return { ...found, score }
+  }
+
+  override async moveToDelayed(
+    ...args: Method<'moveToDelayed'>['args']
+  ): Method<'moveToDelayed'>['reply'] {
+    return this.#withNews(await super.moveToDelayed(...args))
   }
 
   override async drain(delayed: boolean): Promise<void> {
@@ -570,10 +581,12 @@ export class LineBackend extends Backend implements LineRunner {
         const state = { command: 'moveToFinished', state: 'active' }
         throw this.finishedErrors({ code: reply, jobId: id, ...state })
       }
+      const asksNone = more['keeps'] === true || more['offers'] === true
       // It asked for another job, and nothing is left, not even a delayed one.
-      if (reply === 0 && more['keeps'] !== true && more['offers'] !== true) this.#isDrained = true
+      if (reply === 0 && !asksNone) this.#isDrained = true
       next = this.#heard(reply)
-      resolve({ result: bullmq.raw2NextJobData(reply as unknown[]), finishedOn })
+      const found = bullmq.raw2NextJobData(reply as unknown[])
+      resolve({ result: asksNone ? this.#withNews(found) : found, finishedOn })
     } catch (error) {
       reject(error) // What BullMQ cannot read of one job is no other job's error.
     }
@@ -620,6 +633,14 @@ export class LineBackend extends Backend implements LineRunner {
     if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
     // rule: waits-by-its-own-clock
     if (delayUntil > 0) reply[3] = delayUntil + this.#aheadMs
+    this.#looksAt = reply[3] ?? 0
+  }
+
+  /** BullMQ forgets when it is to look again at a reply that says nothing: it is told again. */
+  #withNews<Found extends readonly unknown[] | void>(found: Found): Found {
+    // rule: reply-without-a-job-forgets-no-due-time
+    if (found?.length !== 0 || this.#looksAt < systemClock.wallNow()) return found
+    return [null, undefined, 0, this.#looksAt] as unknown as Found
   }
 
   #nextJoin(): Join {

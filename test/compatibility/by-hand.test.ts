@@ -55,6 +55,23 @@ same(
   { again: 'waiting', last: 'failed', made: 2 },
 )
 
+differs(
+  'a job that is tried again later: the reply says when the one that is due before it starts',
+  async (side) => {
+    const queue = side.queue()
+    const worker = side.worker(() => undefined, { autorun: false })
+    await side.add(queue, 'a', [1], { delay: 60_000 })
+    await side.add(queue, 'b', [2], { attempts: 2, backoff: 90_000 })
+    const job = await fetched(worker, 'one')
+    await fetched(worker, 'two', { block: false }) // Is told of the first.
+    const found: unknown = await job?.moveToFailed(new Error('no'), 'one', true)
+    const [, , , dueAt] = found as readonly (number | undefined)[]
+    return { inMs: dueAt && Math.round((dueAt - Date.now()) / 60_000) * 60_000 }
+  },
+  // BullMQ's worker takes it for news, and looks again after its `drainDelay`.
+  { bullmq: { inMs: undefined }, ours: { inMs: 60_000 } },
+)
+
 same(
   'getNextJob of a plain Worker and moveToCompleted: a worker runs the customer’s next job',
   async (side) => {

@@ -348,6 +348,11 @@ const worker: readonly Mutant[] = [
     'worker/clocks: a delay ends by',
   ),
   mutant(
+    'reply-without-a-job-forgets-no-due-time',
+    ['found?.length !== 0', 'true'],
+    'compatibility/by-hand: a job that is tried again later',
+  ),
+  mutant(
     'wait-is-counted-from-when-it-could-start',
     ['job[7] or ', ''],
     'worker/clocks: a job waits no longer',
