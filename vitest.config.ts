@@ -8,10 +8,14 @@ const SERVICES = [
   'test/tools/cli/lock-services.test.ts',
 ]
 /**
- * Every outage with every command, page and worker, and the demo with one safeguard less: `npm run
- * test:outages`.
+ * What people do from beginning to end, and what breaks meanwhile: the README, the tutorial, the
+ * demo, the examples, the page in a browser, every outage. `npm run test:stories`.
  */
-const OUTAGES = ['test/stories/outage-*.test.ts']
+const STORIES = [
+  'test/stories/{migration,outage-*,readme,tutorial}.test.ts',
+  'test/{deploy/live-monitoring,line/limits-crash,tools/dashboard/page}.test.ts',
+  'test/{examples/nestjs,workers/demo,workers/dev}.test.ts',
+]
 /** Every state of a small fleet: `npm run test:model`. */
 const MODEL = ['test/model/explorer.test.ts']
 /** The package as applications install and load it: `npm run test:package`. */
@@ -27,12 +31,12 @@ export default defineConfig({
           include: ['{test,bench,examples/testing}/**/*.test.ts'],
           exclude: [
             ...['**/node_modules/**', 'test/compatibility/**'],
-            ...[...SERVICES, ...OUTAGES, ...MODEL, ...PACKAGE],
+            ...[...SERVICES, ...STORIES, ...MODEL, ...PACKAGE],
           ],
         },
       },
       { extends: true, test: { name: 'services', include: SERVICES } },
-      { extends: true, test: { name: 'outages', include: OUTAGES } },
+      { extends: true, test: { name: 'stories', include: STORIES } },
       { extends: true, test: { name: 'model', include: MODEL } },
       { extends: true, test: { name: 'package', include: PACKAGE } },
       {
