@@ -6,7 +6,7 @@ import { shareFrom, type Share } from './shares.ts'
 
 /** Jobs of a line that are looked at. */
 const MAX_MEMBERS = 100
-const FIELDS = 4
+const FIELDS = 5
 
 const placesScript = ownScript('line/lua/places')
 
@@ -17,7 +17,11 @@ export interface Member {
   readonly state: string
   /** Its state is `delayed`, and its delay is over. */
   readonly isDue: boolean
-  readonly share: Share | undefined
+  /** Of a job that failed and holds the line. */
+  readonly failedReason?: string
+  /** When a worker was given it; of a job that runs. */
+  readonly activeSince?: Date
+  readonly share?: Share
 }
 
 interface Members {
@@ -36,10 +40,19 @@ export async function membersOf(
   const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
   const members: Member[] = []
   for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
-    const [jobId = '', timestamp, share = '', state = ''] = fields.slice(index, index + FIELDS)
+    const [jobId = '', timestamp, share = '', state = '', told = ''] = fields.slice(
+      index,
+      index + FIELDS,
+    )
     const isDue = state === 'due'
     const own = { jobId, state: isDue ? 'delayed' : state, isDue }
-    members.push({ ...own, addedAtMs: Number(timestamp), share: shareFrom(share) })
+    const known = shareFrom(share)
+    members.push({
+      ...{ ...own, addedAtMs: Number(timestamp) },
+      ...(known !== undefined && { share: known }),
+      ...(state === 'failed' && { failedReason: told }),
+      ...(state === 'active' && told !== '' && { activeSince: new Date(Number(told)) }),
+    })
   }
   return { length, limits: limitsFrom(limits), members }
 }

@@ -16,7 +16,7 @@ export interface LinePosition {
   /**
    * From the times that the last completed jobs of the queue took: those of its resources, where
    * there are five or more, else all. Undefined where the queue keeps no completed jobs, and while
-   * the resource is paused without an end.
+   * a failed job holds the line, or the resource is paused without an end.
    */
   readonly estimate?: {
     readonly startsInMs: number
@@ -56,7 +56,9 @@ export async function positionOf(
   const before = members.map(({ jobId: id, state }) => ({ jobId: id, state }))
   const place = { resource, ahead, length, before }
   const holds = own.length >= MIN_OWN ? own : all
-  if (holds.length === 0 || Number(opensInMs) < 0) return place
+  const isHeld = before[0]?.state === 'failed'
+  // rule: no-estimate-while-the-line-stands
+  if (isHeld || holds.length === 0 || Number(opensInMs) < 0) return place
   const rest = { slots, opensInMs: Number(opensInMs), intervalMs: Number(intervalMs) }
   return { ...place, estimate: estimateOf(ahead, holds, rest) }
 }

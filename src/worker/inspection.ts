@@ -23,6 +23,10 @@ export interface LineEntry {
   readonly waitsFor: string
   /** Of a job that was added with a tenant or a weight. */
   readonly share?: Share
+  /** Of a job that failed and holds the line. */
+  readonly failedReason?: string
+  /** When a worker was given it; of a job that runs. */
+  readonly activeSince?: Date
 }
 
 /** The holder of a resource, the jobs in its line, and its limits. */
@@ -47,13 +51,13 @@ export async function inspectResource(
     locks.inspect?.(resource),
     membersOf(resource, runner, limit),
   ])
-  const line = members.map(({ jobId, addedAtMs, state, isDue, share }, ahead) => ({
+  const line = members.map(({ jobId, addedAtMs, state, isDue, ...more }, ahead) => ({
     queue: runner.queueName,
     jobId,
     state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
     addedAt: new Date(addedAtMs),
-    waitsFor: describeWait(ahead, isDue ? 'due' : state, lease, limits, share),
-    ...(share !== undefined && { share }),
+    waitsFor: describeWait(ahead, isDue ? 'due' : state, lease, limits, more.share),
+    ...more,
   }))
   return { resource, lease, line, limits }
 }
@@ -83,6 +87,16 @@ function describeWait(
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
   if (state === 'delayed') return 'its delay or backoff to end'
   return 'a free worker'
+}
+
+/** What is known of the first job of a line, which the others wait for; '' for nothing. */
+function describeFirst({ queue, jobId, failedReason, activeSince }: LineEntry): string {
+  if (failedReason !== undefined) {
+    const commands = `\`bullmq-redlock retry ${queue} ${jobId}\`, or \`skip ${queue} ${jobId}\``
+    return ` Job ${jobId} holds the line because it failed: ${failedReason}. To go on: ${commands}.`
+  }
+  if (activeSince === undefined) return ''
+  return ` Job ${jobId} has been in progress since ${activeSince.toISOString()}.`
 }
 
 /** What keeps every job of a resource from starting, if something does. */
@@ -118,7 +132,8 @@ export async function whyWaits(
     if (entry === undefined) continue
     if (ahead === 0 && name !== resources.at(-1)) continue
     const where = `${ahead > 0 ? 'in' : 'first in'} line for \`${name}\``
-    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.`
+    const first = line[0] === undefined ? '' : describeFirst(line[0])
+    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.${first}`
   }
   if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
   if (state !== 'delayed') return undefined

@@ -1,7 +1,8 @@
 --[[
   ARGV  base · slots · most: places to look at · resource
-  Returns  places in the line, its limits (JSON), then id, timestamp, share, state of each
-  living one: asleep, ready, held, active, delayed, due, prioritized, waiting, failed
+  Returns  places in the line, its limits (JSON), then of each living one: id, timestamp, share,
+  state: asleep, ready, held, active, delayed, due, prioritized, waiting, failed,
+  and why it failed, or since when it is active (ms)
 ]]
 --- @include "line"
 local line, limit = lineKey(ARGV.resource), ARGV.most
@@ -13,12 +14,13 @@ local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0),
 for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then
-    local state = 'waiting'
-    if job.finishedOn then state = 'failed'
+    local state, told = 'waiting', ''
+    if job.finishedOn then state, told = 'failed', redis.call('HGET', job.jobKey, 'failedReason') or ''
     elseif job.held and redis.call('ZSCORE', DELAYED, job.id) then state = 'held'
     elseif job.asleep and not job.held then
       state = job.share and shareRules().isReady(job.id, job.share) and 'ready' or 'asleep'
-    elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then state = 'active'
+    elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then
+      state, told = 'active', redis.call('HGET', job.jobKey, 'processedOn') or ''
     elseif redis.call('ZSCORE', PRIORITIZED, job.id) then state = 'prioritized'
     else
       local score = redis.call('ZSCORE', DELAYED, job.id)
@@ -26,7 +28,7 @@ for _, place in ipairs(places) do
     end
     local timestamp = string.match(place, '(%S+)$')
     local share = job.share or redis.call('HGET', job.jobKey, 'redlock:share') or ''
-    for _, field in ipairs({job.id, timestamp, share, state}) do found[#found + 1] = field end
+    for _, field in ipairs({job.id, timestamp, share, state, told}) do found[#found + 1] = field end
   end
 end
 return found

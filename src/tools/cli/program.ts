@@ -9,6 +9,7 @@ import { leasesCommand } from './commands/leases.ts'
 import { leaveLinesCommand } from './commands/leave-lines.ts'
 import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
 import { releaseCommand } from './commands/release.ts'
+import { retryCommand, skipCommand } from './commands/failed-jobs.ts'
 import { verifyCommand } from './commands/verify.ts'
 import { whyCommand } from './commands/why.ts'
 import { workCommand } from './commands/work.ts'
@@ -29,6 +30,8 @@ const COMMANDS = [
   limitCommand,
   limitsCommand,
   cancelCommand,
+  retryCommand,
+  skipCommand,
   leaveLinesCommand,
   dashboardCommand,
   workCommand,

@@ -70,16 +70,25 @@ export class QueueServer {
     return areAllScanned
   }
 
+  /** Its clients are spread over nodes. */
+  async isCluster(): Promise<boolean> {
+    return (await this.#slots()).length > 0
+  }
+
   close(): void {
     for (const { probe } of [this.#named, ...this.#nodes.values()]) probe.close()
   }
 
   async #withKeys(): Promise<readonly Node[]> {
-    // A server that is no cluster refuses the question.
-    const asked = this.#named.probe.command('CLUSTER', 'SLOTS')
-    const slots = (await asked.catch(() => [])) as readonly SlotRange[]
+    const slots = await this.#slots()
     const nodes = new Set(slots.map(([, , [host, port]]) => this.#at(host, port)))
     return nodes.size === 0 ? [this.#named] : [...nodes]
+  }
+
+  async #slots(): Promise<readonly SlotRange[]> {
+    // A server that is no cluster refuses the question.
+    const asked = this.#named.probe.command('CLUSTER', 'SLOTS')
+    return (await asked.catch(() => [])) as readonly SlotRange[]
   }
 
   async #ask<Reply>(question: (node: Node) => Promise<Reply>): Promise<Reply> {

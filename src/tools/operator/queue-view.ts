@@ -11,12 +11,13 @@ import { QueueServer } from './queue-server.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type CancelOptions } from '../../line/cancel.ts'
 import { inspectResource, whyWaits, type LineEntry } from '../../worker/inspection.ts'
-import { leaveLines } from '../../line/leave-lines.ts'
+import { leaveLines, skipJob } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 import { globEscape } from './glob.ts'
+import { checkJobs } from './standing-jobs.ts'
 import { argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
@@ -65,6 +66,8 @@ export interface Explanation {
   /** In whose lines it stands. */
   readonly resources: readonly string[]
   readonly why: string
+  /** What keeps every job of the queue from starting. */
+  readonly standstill?: string
 }
 
 /** The last lines of a job's log that are shown: requeues say there why. */
@@ -79,8 +82,6 @@ const MAX_LINES = 500
 const FIND_EVERY_MS = 60_000
 /** The most keys that are looked at to find them. */
 const MAX_SCANNED = 1_000_000
-/** For how long a full line is told of. */
-const FULL_RECENTLY_MS = 600_000
 /** Whose lines and counts are shown. */
 export const MAX_QUEUES = 50
 /** A question takes a few round trips, each of which may take `timeoutMs`. */
@@ -197,25 +198,11 @@ export class QueueView {
     }
   }
 
-  /** Queues with a line that was full a short time ago. */
+  /** What keeps jobs waiting, queue by queue. */
   async findings(): Promise<readonly Finding[]> {
-    const found = await Promise.all(
-      (await this.names()).slice(0, MAX_QUEUES).map(async (queue) => {
-        const key = this.#runner(queue).keyOf('full')
-        const [at, resource, refused, dropped] = (await this.server.command(
-          ...['HMGET', key, 'at', 'resource', 'refused', 'dropped'],
-        )) as (string | null)[]
-        if (systemClock.wallNow() - Number(at ?? 0) > FULL_RECENTLY_MS) return []
-        const fact =
-          `the line of \`${resource ?? ''}\` was full at ${new Date(Number(at)).toISOString()}; ` +
-          `${refused ?? 0} jobs were refused and ${dropped ?? 0} dropped until now`
-        const fix = `see what it waits for (inspect ${resource ?? ''}), or raise \`maxLength\` of the LockedQueue`
-        return [
-          { severity: 'warning', code: 'line-full', where: `queue ${queue}`, fact, fix } as const,
-        ]
-      }),
-    )
-    return found.flat()
+    const names = (await this.names()).slice(0, MAX_QUEUES)
+    const found = names.map((name) => checkJobs(this.#runner(name), () => this.standstill(name)))
+    return (await Promise.all(found)).flat()
   }
 
   /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
@@ -250,7 +237,38 @@ export class QueueView {
       whyWaits(job, lines, { inspect }, LineBackend.of(opened)),
     )
     const why = waits ?? this.#whyInNoLine(job, state)
-    return { state, resources: lines, why }
+    const isOver = ['active', 'completed', 'failed'].includes(state)
+    const standstill = isOver ? undefined : await this.standstill(queue)
+    if (standstill === undefined) return { state, resources: lines, why }
+    return { state, resources: lines, why: `${why} ${standstill}`, standstill }
+  }
+
+  /** What keeps every job of a queue from starting, in a sentence; undefined for nothing. */
+  async standstill(queue: string): Promise<string | undefined> {
+    const [isPaused, workers, isCluster] = await Promise.all([
+      this.#within(queue, (opened) => opened.isPaused()),
+      this.#within(queue, (opened) => opened.getWorkersCount()),
+      this.server.isCluster(),
+    ])
+    if (isPaused) return `Queue \`${queue}\` is paused.`
+    // A node of a cluster does not see the workers of the others.
+    if (workers > 0 || isCluster) return undefined
+    return `No worker of queue \`${queue}\` is connected.`
+  }
+
+  /** Tries a failed job again, in its place in line. @returns the state in which it was found. */
+  async retry(queue: string, jobId: string): Promise<string | undefined> {
+    return this.#within(queue, async (opened) => {
+      const job = await Job.fromId(opened, jobId)
+      const state = await job?.getState()
+      if (state === 'failed') await job?.retry()
+      return state
+    })
+  }
+
+  /** A failed job lets its lines go on, and stays failed. @returns whether it held them. */
+  async skip(queue: string, jobId: string): Promise<boolean> {
+    return this.#within(queue, (opened) => skipJob(LineBackend.of(opened), jobId))
   }
 
   #whyInNoLine({ id = '', failedReason }: Job, state: string): string {

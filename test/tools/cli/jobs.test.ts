@@ -11,6 +11,7 @@ import {
   type LockedQueueOptions,
   type Redlock,
 } from '../../../src/index.ts'
+import type { Finding } from '../../../src/lock/finding.ts'
 import type { LineEntry } from '../../../src/worker/inspection.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
@@ -111,6 +112,72 @@ describe('why and inspect', () => {
       "the queue's Redis 127.0.0.1:1 does not answer: connect ECONNREFUSED",
     )
     expect(away.err).not.toContain('geheim')
+  })
+})
+
+describe('a line that a failed job holds', () => {
+  it('why names the job, its reason and the commands; doctor finds the line; retry and skip', async () => {
+    const locked = openQueue()
+    const worker = new LockedWorker<Data>(queue, () => Promise.reject(new Error('card declined')), {
+      connection: { url: fixture.fleet.queue.url },
+      redlock: await fixture.redlock(),
+      resource: ({ data }) => `customer:${data.customerId}`,
+      onFailure: 'block',
+    })
+    const [first, second] = await locked.addBulk([
+      { name: 'post', data: { customerId: 1 } },
+      { name: 'post', data: { customerId: 1 } },
+    ])
+    await until('it failed', async () => (await locked.getFailedCount()) === 1)
+    const id = first?.id ?? ''
+    const why = await cli(['why', queue, second?.id ?? ''], { env: env() })
+    expect(why.out).toContain(
+      `Job ${id} holds the line because it failed: card declined. ` +
+        `To go on: \`bullmq-redlock retry ${queue} ${id}\`, or \`skip ${queue} ${id}\`.`,
+    )
+    expect(why.out).not.toContain('should start')
+    const found = await cli(['doctor', '--json'], { env: env() })
+    const { findings } = found.json<{ findings: readonly Finding[] }>()
+    expect(found.code).toBe(1)
+    expect(findings.find(({ code }) => code === 'line-held')).toMatchObject({
+      fact: expect.stringContaining(`1 jobs wait behind job ${id} of \`customer:1\``) as string,
+      fix: `bullmq-redlock retry ${queue} ${id}, or skip ${queue} ${id}`,
+    })
+
+    expect(await cli(['retry', queue, id], { env: env() })).toMatchObject({ code: 0 })
+    await until('it failed again', async () => {
+      const job = await locked.getJob(id)
+      return job?.attemptsMade === 2 && (await job.isFailed())
+    })
+    expect(await cli(['retry', queue, 'nobody'], { env: env() })).toMatchObject({ code: 1 })
+    expect(await cli(['skip', queue, id], { env: env() })).toMatchObject({ code: 0 })
+    await until('the next one ran', async () => (await locked.getFailedCount()) === 2)
+    expect(await cli(['skip', queue, id], { env: env() })).toMatchObject({ code: 1 })
+    await worker.close()
+  })
+})
+
+describe('a queue that stands', () => {
+  it('why and doctor say that no worker is connected, or that it is paused', async () => {
+    const locked = openQueue()
+    const worker = new LockedWorker<Data>(queue, () => Promise.resolve(), {
+      connection: { url: fixture.fleet.queue.url },
+      redlock: await fixture.redlock(),
+      resource: ({ data }) => `customer:${data.customerId}`,
+    })
+    await locked.add('post', { customerId: 1 })
+    await until('one is done', async () => (await locked.getCompletedCount()) === 1)
+    await worker.close()
+    const job = await locked.add('post', { customerId: 1 })
+    const said = `No worker of queue \`${queue}\` is connected.`
+    const why = await cli(['why', queue, job.id ?? ''], { env: env() })
+    expect(why.out).toContain(said)
+    expect(why.out).not.toContain('should start')
+    const doctor = await cli(['doctor'], { env: env() })
+    expect(doctor.code).toBe(1)
+    expect(doctor.out).toContain(said)
+    await locked.pause()
+    expect((await cli(['why', queue, job.id ?? ''], { env: env() })).out).toContain('is paused.')
   })
 })
 

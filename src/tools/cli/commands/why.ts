@@ -49,7 +49,8 @@ async function why(cli: Cli, queue: string, jobId: string, flags: WhyFlags): Pro
   out.result({ queue, jobId, ...job, position, log }, () =>
     [
       printable(job.why),
-      ...(position?.estimate === undefined || job.state === 'active'
+      // rule: no-estimate-while-the-queue-stands
+      ...(position?.estimate === undefined || job.state === 'active' || job.standstill !== undefined
         ? []
         : [printable(placeIn(position, position.estimate))]),
       ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),

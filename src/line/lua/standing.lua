@@ -1,0 +1,43 @@
+--[[
+  What keeps jobs of a queue waiting.
+
+  ARGV  base · slots · most: lines to look at
+  Returns  jobs that wait · id of one of the oldest, '' for none · ms from which it waits ·
+  lines that a failed job holds · of the longest: resource, id of the job, why it failed, jobs behind it ·
+  of full lines: ms of the last time, resource, jobs refused, jobs dropped
+]]
+--- @include "line"
+local first = {
+  redis.call('LINDEX', WAIT, -1) or redis.call('LINDEX', BASE .. 'paused', -1),
+  redis.call('ZRANGE', PRIORITIZED, 0, 0)[1],
+  redis.call('ZRANGEBYSCORE', DELAYED, string.format('%.0f', ASLEEP), '+inf', 'LIMIT', 0, 1)[1],
+}
+local oldest, since = '', math.huge
+for i = 1, 3 do
+  local times = first[i] and redis.call('HMGET', BASE .. first[i], 'redlock:from', 'timestamp') or {}
+  local from = tonumber(times[1] or times[2] or nil)
+  if from and from < since then oldest, since = first[i], from end
+end
+local held, longest = 0, {'', '', '', -1}
+for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARGV.most - 1)) do
+  local line, behind = lineKey(resource), redis.call('ZCARD', lineKey(resource)) - 1
+  local places = redis.call('ZRANGE', line, 0, 1)
+  if places[1] == MARK then
+    table.remove(places, 1)
+    behind = behind - 1
+  end
+  local job = places[1] and jobAt(places[1])
+  if job and job.finishedOn then
+    held = held + 1
+    if behind > longest[4] then
+      longest = {resource, job.id, redis.call('HGET', job.jobKey, 'failedReason') or '', behind}
+    end
+  end
+end
+local full = redis.call('HMGET', SPACE .. 'full', 'at', 'resource', 'refused', 'dropped')
+return {
+  redis.call('LLEN', WAIT) + redis.call('LLEN', BASE .. 'paused') + redis.call('ZCARD', PRIORITIZED)
+    + redis.call('ZCOUNT', DELAYED, string.format('%.0f', ASLEEP), '+inf'),
+  oldest, since < math.huge and since or 0, held, longest[1], longest[2], longest[3], longest[4],
+  tonumber(full[1] or 0), full[2] or '', tonumber(full[3] or 0), tonumber(full[4] or 0),
+}

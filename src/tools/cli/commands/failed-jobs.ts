@@ -1,0 +1,53 @@
+/** Ways on for a line that a failed job holds. */
+import type { Command } from 'commander'
+import { running, type Cli } from '../cli.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { command } from '../options.ts'
+import { printable } from '../printable.ts'
+
+export function retryCommand(): Command {
+  return command('retry <queue> <jobId>', {
+    summary: 'try a failed job again, in its place in line',
+    description:
+      "Tries a failed job again, as BullMQ's `job.retry()` does. A job that holds its line runs before the jobs behind it.",
+    servers: 'queue',
+    examples: ['retry invoices 7'],
+  }).action(running(retry))
+}
+
+export function skipCommand(): Command {
+  return command('skip <queue> <jobId>', {
+    summary: 'let a line go on without the failed job that holds it',
+    description:
+      "Lets the lines of a failed job go on, for workers with onFailure: 'block'. The job stays among the failed ones.",
+    servers: 'queue',
+    examples: ['skip invoices 7'],
+  }).action(running(skip))
+}
+
+async function retry(cli: Cli, queue: string, jobId: string): Promise<ExitCode> {
+  const view = await cli.requiredQueue(queue)
+  const state = (await view.retry(queue, jobId)) ?? 'missing'
+  const isDone = state === 'failed'
+  cli.out.result({ queue, jobId, outcome: isDone ? 'retried' : state }, () =>
+    printable(isDone ? `job ${jobId} waits again` : notFailed(queue, jobId, state)),
+  )
+  return isDone ? EXIT.done : EXIT.attention
+}
+
+async function skip(cli: Cli, queue: string, jobId: string): Promise<ExitCode> {
+  const view = await cli.requiredQueue(queue)
+  const isDone = await view.skip(queue, jobId)
+  cli.out.result({ queue, jobId, outcome: isDone ? 'skipped' : 'holds no line' }, () =>
+    printable(
+      isDone ? `the line goes on; job ${jobId} stays failed` : `job ${jobId} holds no line`,
+    ),
+  )
+  return isDone ? EXIT.done : EXIT.attention
+}
+
+function notFailed(queue: string, jobId: string, state: string): string {
+  return state === 'missing'
+    ? `There is no job ${jobId} in queue \`${queue}\`.`
+    : `Job ${jobId} has not failed: it is ${state}.`
+}
