@@ -144,15 +144,18 @@ unsigned losses : 2 = LOSSES;
 
 /* What is promised. */
 hidden byte counter, n; /* scratch */
-hidden byte exclusion, increasing_tokens, unique_tokens, continuity, nothing_left;
+hidden byte exclusion, keys, increasing_tokens, unique_tokens, continuity, nothing_left;
 
 #define trusts(a) (attempt[a].phase == HELD && attempt[a].trust > 0)
-#define has_keys(a) (master[0].holder == token(a) || master[1].holder == token(a) || master[2].holder == token(a))
-#define left(a) (attempt[a].released && !(attempt[a].acquire | attempt[a].heal | attempt[a].release) && has_keys(a))
+#define holds(a) ((master[0].holder == token(a)) | (master[1].holder == token(a)) << 1 | \
+  (master[2].holder == token(a)) << 2)
+#define left(a) (attempt[a].released && !(attempt[a].acquire | attempt[a].heal | attempt[a].release) && holds(a) != 0)
 
 inline judge() {
   exclusion = !CLOCKS || !(trusts(0) && trusts(1));
   assert(exclusion);
+  keys = !CLOCKS || LOSSES > 0 || (!trusts(0) || quorum(holds(0))) && (!trusts(1) || quorum(holds(1)));
+  assert(keys);
   unique_tokens = !(attempt[0].completed && attempt[1].completed) ||
     last(0) < first(1) || last(1) < first(0);
   assert(unique_tokens);
@@ -407,7 +410,7 @@ end:
   :: d_step { !CLOCKS && master[0].holder > 0 -> master[0].holder = 0; judge() }
   :: d_step { !CLOCKS && master[1].holder > 0 -> master[1].holder = 0; judge() }
   :: d_step { !CLOCKS && master[2].holder > 0 -> master[2].holder = 0; judge() }
-  :: d_step { losses > 0 && M.counter > 0 ->
+  :: d_step { losses > 0 ->
        losses--;
        M.holder = 0; M.counter = 0; M.ttl = 0; M.healed = 0;
        M.quarantine = CLOCKS * (keeps(NEW_RUN_ID_IS_QUARANTINED) -> QUARANTINE : 0);
