@@ -12,8 +12,8 @@ const SERVICES = [
  * test:outages`.
  */
 const OUTAGES = ['test/stories/outage-*.test.ts']
-/** Every state of a small fleet: `npm run test:model`. */
-const MODEL = ['test/model/explorer.test.ts']
+/** Every state of a small fleet, also by Spin: `npm run test:model`. */
+const MODEL = ['test/model/explorer.test.ts', 'test/specification/spin.test.ts']
 /** The package as applications install and load it: `npm run test:package`. */
 const PACKAGE = ['test/package/**/*.test.ts']
 

@@ -89,6 +89,7 @@ hidden byte in_turn, one_a_slot, no_start_in_vain;
   (((set) & ((set) - 1)) & (((set) & ((set) - 1)) - 1)) == 0)
 
 inline starts(w) {
+  printf("job %d starts\n", job[w]);
   in_turn = (!wants(job[w], 0) || fewer(ahead(job[w], 0))) && (!wants(job[w], 1) || fewer(ahead(job[w], 1)));
   assert(in_turn);
   add(job[w], running);
@@ -132,19 +133,22 @@ inline leave(id) {
   if :: keeps(JOB_THAT_LEAVES_WAKES_THE_NEXT) -> wake_all() :: else fi
 }
 
+#define waits(j) (state[j] == WAITING)
+#define some_wait (waits(0) || waits(1) || waits(2) || waits(3))
 proctype Worker(byte w) {
   byte turn;
 end:
   do
   /* turn.lua: the fetch says whether it is the job's turn. */
-  :: atomic { job[w] == NO_JOB ->
+  :: atomic { job[w] == NO_JOB && some_wait ->
        if
-       :: state[0] == WAITING -> job[w] = 0
-       :: state[1] == WAITING -> job[w] = 1
-       :: state[2] == WAITING -> job[w] = 2
-       :: state[3] == WAITING -> job[w] = 3
+       :: waits(0) -> job[w] = 0
+       :: waits(1) -> job[w] = 1
+       :: waits(2) -> job[w] = 2
+       :: waits(3) -> job[w] = 3
        fi;
        state[job[w]] = ACTIVE;
+       printf("worker %d fetches job %d\n", w, job[w]);
        /* rule: fetched-job-is-at-the-head */
        turn = is_turn(job[w]) || !keeps(FETCHED_JOB_IS_AT_THE_HEAD);
        no_start_in_vain = turn || !IN_ORDER;
@@ -154,16 +158,18 @@ end:
   :: d_step { job[w] != NO_JOB && !turn ->
        if
        :: is_turn(job[w]) -> turn = 1; starts(w)
-       :: else -> state[job[w]] = SLEEPING; wake_all(); job[w] = NO_JOB
+       :: else -> printf("job %d is parked\n", job[w]); state[job[w]] = SLEEPING; wake_all(); job[w] = NO_JOB
        fi }
   /* finish.lua */
   :: d_step { job[w] != NO_JOB && turn ->
+       printf("job %d ends\n", job[w]);
        state[job[w]] = ENDED;
        drop(job[w], living);
        drop(job[w], running);
        leave(job[w]);
        job[w] = NO_JOB; turn = 0 }
   :: d_step { job[w] != NO_JOB && crashes > 0 ->
+       printf("worker %d dies with job %d\n", w, job[w]);
        crashes--;
        drop(job[w], running);
        add(job[w], stalled);
@@ -175,17 +181,20 @@ end:
 proctype Job(byte id) {
 end:
   do
-  :: d_step { state[id] == NEW && (!IN_ORDER || id == 0 || state[id - 1] != NEW) -> add_job(id) }
+  :: d_step { state[id] == NEW && (!IN_ORDER || id == 0 || state[id - 1] != NEW) ->
+       printf("job %d is added\n", id); add_job(id) }
   /* BullMQ puts a stalled job back; it keeps its places. */
-  :: d_step { on(id, stalled) -> drop(id, stalled); state[id] = WAITING }
+  :: d_step { on(id, stalled) -> printf("job %d is found stalled\n", id); drop(id, stalled); state[id] = WAITING }
   /* remove.lua, of a job that does not run. */
   :: d_step { removals > 0 && (state[id] == WAITING || state[id] == SLEEPING) ->
+       printf("job %d is removed\n", id);
        removals--;
        state[id] = ENDED;
        drop(id, living);
        /* rule: removed-job-leaves */
        if :: keeps(REMOVED_JOB_LEAVES) -> leave(id) :: else fi }
   :: d_step { deletions > 0 && (state[id] == WAITING || state[id] == SLEEPING) ->
+       printf("the hash of job %d is deleted\n", id);
        deletions--;
        state[id] = ENDED;
        drop(id, living) }
@@ -198,7 +207,7 @@ end:
 proctype Sweep() {
 end:
   do
-  :: d_step { DELETIONS > 0 && owes -> wake_all() }
+  :: d_step { DELETIONS > 0 && owes -> printf("a sweep wakes heads\n"); wake_all() }
   od
 }
 

@@ -1,15 +1,20 @@
 /*
  * The quorum protocol of bullmq-redlock: two attempts to acquire one resource from three masters.
  *
- *   spin -a quorum.pml && gcc -O2 -DSAFETY -DNOREDUCE -o pan pan.c && ./pan -m1000000
+ *   spin -a quorum.pml && gcc -O2 -DSAFETY -DNOREDUCE -o pan pan.c && ./pan
+ *   ./pan -r        shows the steps of a counterexample
  *
  * Every block that stands in `atomic` is one step: a Lua script on one master, or what a client does
  * without asking. Commands travel for any time, in any order, and replies may be lost. A client may
  * stop for any time: then it takes no step.
  *
- * A set of masters is a number with one bit for each of them.
+ * What is not taken away stands for a lost message: a command that is never run, a reply that is never
+ * used. Rates of clocks stand in TRUST and QUARANTINE. A set of masters is a number with one bit for each.
  *
  * -D  EXTENSIONS=n      extensions, of both attempts together
+ *     HAND_OVERS        leases are handed over
+ *     RELEASES          clients give up, and release
+ *     PROPOSALS=n       an attempt proposes a token of 1 to n
  *     LOSSES=n          times that a master restarts without its memory
  *     WRONG_CLOCK       ... and comes back with a wrong clock, which is set right later
  *     ANY_CLOCKS        clocks are arbitrary: a key may vanish at any moment. Exclusion is not promised
@@ -17,32 +22,28 @@
  */
 
 /* The rules that can be taken away. A comment `rule: name` stands where the model keeps each. */
-#define QUORUM_IS_A_MAJORITY                1
-#define FRESH_TOKEN_PER_ATTEMPT             2
-#define HELD_RESOURCE_IS_NOT_GRANTED        3
-#define COUNTER_GROWS_WITH_EVERY_GRANT      4
-#define A_QUORUM_HAS_EXACTLY_THE_TOKEN      5
-#define CONFIRM_ONLY_MY_KEY                 6
-#define CONFIRM_COUNTS_THE_EXACT_TOKEN      7
-#define TRUST_FROM_BEFORE_THE_FIRST_COMMAND 8
-#define DRIFT_MARGIN                        9
-#define AS_MANY_HAND_OVERS_AS_TOKENS       10
-#define HANDED_OVER_LEASE_IS_NO_LONGER     11
-#define EXTEND_ONLY_WITHOUT_A_LATER_GRANT  12
-#define EXTEND_ONLY_MY_KEY                 13
-#define EXTEND_CREATES_NO_KEY              14
-#define HEAL_ONLY_AFTER_A_QUORUM           15
-#define HEAL_ONLY_WITHOUT_A_LATER_GRANT    16
-#define HEAL_ONLY_MY_KEY                   17
-#define REPLY_INSIDE_THE_OLD_TRUST         18
-#define NEW_RUN_ID_IS_QUARANTINED          19
-#define QUARANTINE_ON_A_MONOTONIC_CLOCK    20
-#define HEALED_KEY_DOES_NOT_EXTEND         21
-#define MASTER_OUT_OF_LINE_GRANTS_NOTHING  22
-#define MASTER_OUT_OF_LINE_EXTENDS_NOTHING 23
-#define RELEASE_ONLY_MY_KEY                24
-#define RELEASE_ON_EVERY_MASTER            25
-#define ABANDONED_TOKEN_IS_REFUSED         26
+#define QUORUM_IS_A_MAJORITY                 1
+#define FRESH_TOKEN_PER_ATTEMPT              2
+#define HELD_RESOURCE_IS_NOT_GRANTED         3
+#define COUNTER_GROWS_WITH_EVERY_GRANT       4
+#define A_QUORUM_HAS_EXACTLY_THE_TOKEN       5
+#define CONFIRM_ONLY_MY_KEY                  6
+#define CONFIRM_COUNTS_THE_EXACT_TOKEN       7
+#define TRUST_FROM_BEFORE_THE_FIRST_COMMAND  8
+#define DRIFT_MARGIN                         9
+#define AS_MANY_HAND_OVERS_AS_TOKENS        10
+#define HANDED_OVER_LEASE_IS_NO_LONGER      11
+#define EXTEND_ONLY_WITHOUT_A_LATER_GRANT   12
+#define EXTEND_CREATES_NO_KEY               13
+#define HEAL_ONLY_WITHOUT_A_LATER_GRANT     14
+#define NEW_RUN_ID_IS_QUARANTINED           15
+#define QUARANTINE_ON_A_MONOTONIC_CLOCK     16
+#define HEALED_KEY_DOES_NOT_EXTEND          17
+#define MASTER_OUT_OF_LINE_GRANTS_NOTHING   18
+#define MASTER_OUT_OF_LINE_EXTENDS_NOTHING  19
+#define RELEASE_ONLY_MY_KEY                 20
+#define RELEASE_ON_EVERY_MASTER             21
+#define ABANDONED_TOKEN_IS_REFUSED          22
 
 #ifndef WITHOUT
 #define WITHOUT 0
@@ -126,7 +127,8 @@ typedef Attempt {
   bit completed;
   bit released;
   bit passed;              /* a lease with a larger token was complete after this one */
-  bit late                 /* ... before the extension that is going on began */
+  bit late;                /* ... before the extension that is going on began */
+  bit began_after          /* it began when the other one was complete */
 }
 
 Master master[MASTERS];
@@ -152,13 +154,16 @@ hidden byte exclusion, keys, increasing_tokens, unique_tokens, continuity, nothi
 #define left(a) (attempt[a].released && !(attempt[a].acquire | attempt[a].heal | attempt[a].release) && holds(a) != 0)
 
 inline judge() {
+  /* Two holders never trust their leases at the same time. */
   exclusion = !CLOCKS || !(trusts(0) && trusts(1));
   assert(exclusion);
+  /* As long as a lease is trusted, a quorum has its key. Where memory is lost, see exclusion. */
   keys = !CLOCKS || LOSSES > 0 || (!trusts(0) || quorum(holds(0))) && (!trusts(1) || quorum(holds(1)));
   assert(keys);
   unique_tokens = !(attempt[0].completed && attempt[1].completed) ||
     last(0) < first(1) || last(1) < first(0);
   assert(unique_tokens);
+  /* Of what was released, and has no command on its way, no master has a key. */
   nothing_left = !left(0) && !left(1);
   assert(nothing_left)
 }
@@ -169,7 +174,7 @@ inline acquire_lua() {
   drop(m, A.acquire);
   counter = 0;
   if
-  :: M.quarantine > 0  /* rule: new-run-id-is-quarantined */
+  :: M.quarantine > 0  /* rule: quarantined-grants-nothing */
   :: M.quarantine == 0 && M.holder == token(a) -> counter = M.counter
   :: M.quarantine == 0 && M.holder != token(a) &&
      (M.holder == 0 || !keeps(HELD_RESOURCE_IS_NOT_GRANTED)) -> /* rule: held-resource-is-not-granted */
@@ -182,6 +187,7 @@ inline acquire_lua() {
   :: else
   fi;
   if
+  /* rule: master-out-of-line-grants-nothing */
   :: A.phase == POLLING && counter > 0 && (!M.wrong || !keeps(MASTER_OUT_OF_LINE_GRANTS_NOTHING)) ->
      A.grant[m] = counter
   :: else
@@ -211,12 +217,14 @@ inline extend_lua() {
   :: else ->
      if
      /* rule: extend-only-my-key */
-     :: M.holder != 0 && M.holder != token(a) && keeps(EXTEND_ONLY_MY_KEY)
+     :: M.holder != 0 && M.holder != token(a)
      /* rule: extend-creates-no-key */
      :: M.holder == 0 && keeps(EXTEND_CREATES_NO_KEY) ->
         if
-        :: A.extending && keeps(HEAL_ONLY_AFTER_A_QUORUM) -> add(m, A.missing)
-        :: else -> if :: A.phase == HELD -> add(m, A.heal) :: else fi
+        /* rule: heal-only-after-a-quorum */
+        :: A.extending -> add(m, A.missing)
+        :: !A.extending && A.phase == HELD -> add(m, A.heal)
+        :: else
         fi
      :: else ->
         if
@@ -240,7 +248,7 @@ inline heal_lua() {
   /* rule: heal-only-without-a-later-grant */
   :: M.counter > A.counter && keeps(HEAL_ONLY_WITHOUT_A_LATER_GRANT)
   /* rule: heal-only-my-key */
-  :: M.holder != 0 && M.holder != token(a) && keeps(HEAL_ONLY_MY_KEY)
+  :: M.holder != 0 && M.holder != token(a)
   :: else ->
      M.holder = token(a);
      M.counter = A.counter;
@@ -249,7 +257,10 @@ inline heal_lua() {
   fi
 }
 
-/* A tombstone: an acquire or a heal that still travels is refused when it arrives. */
+/*
+ * A tombstone: an acquire or a heal that still travels is refused when it arrives. Here it is taken
+ * away at once. rule: abandoned-token-is-refused
+ */
 inline release_lua() {
   drop(m, A.release);
   if
@@ -257,6 +268,7 @@ inline release_lua() {
   :: else
   fi;
   if
+  /* rule: release-only-my-key */
   :: M.holder == token(a) || !keeps(RELEASE_ONLY_MY_KEY) -> M.holder = 0; M.ttl = 0; M.healed = 0
   :: else
   fi
@@ -269,11 +281,11 @@ inline release_lua() {
 proctype Link(byte a; byte m) {
 end:
   do
-  :: d_step { on(m, A.acquire) && in_order -> acquire_lua(); judge() }
-  :: d_step { on(m, A.confirm) -> confirm_lua(); judge() }
-  :: d_step { on(m, A.extend) -> extend_lua(); judge() }
-  :: d_step { on(m, A.heal) -> heal_lua(); judge() }
-  :: d_step { on(m, A.release) -> release_lua(); judge() }
+  :: d_step { on(m, A.acquire) && in_order -> printf("master %d runs acquire of attempt %d\n", m, a); acquire_lua(); judge() }
+  :: d_step { on(m, A.confirm) -> printf("master %d runs confirm of attempt %d\n", m, a); confirm_lua(); judge() }
+  :: d_step { on(m, A.extend) -> printf("master %d runs extend of attempt %d\n", m, a); extend_lua(); judge() }
+  :: d_step { on(m, A.heal) -> printf("master %d runs heal of attempt %d\n", m, a); heal_lua(); judge() }
+  :: d_step { on(m, A.release) -> printf("master %d runs release of attempt %d\n", m, a); release_lua(); judge() }
   od
 }
 
@@ -283,7 +295,8 @@ inline start() {
   A.phase = POLLING;
   A.trust = CLOCKS * TRUST;
   A.acquire = EVERYWHERE;
-  /* Where memory is lost, proposals follow a clock. */
+  A.began_after = B.completed;
+  /* Where memory is lost, proposals follow a clock, which moves on by TOKENS meanwhile. */
   if
   :: LOSSES > 0 -> A.proposal = max(B.proposal, (B.completed -> B.counter : 0)) + TOKENS
   :: LOSSES == 0 -> select(n : 1 .. PROPOSALS); A.proposal = n
@@ -309,7 +322,8 @@ inline decide() {
   if
   /* rule: a-quorum-has-exactly-the-token */
   :: quorum(n) || !keeps(A_QUORUM_HAS_EXACTLY_THE_TOKEN) -> complete()
-  :: else -> forget_answers(); A.phase = CONFIRMING; A.confirm = EVERYWHERE
+  :: else -> forget_answers(); A.phase = CONFIRMING; A.confirm = EVERYWHERE;
+     printf("attempt %d asks to confirm %d\n", a, A.counter)
   fi
 }
 
@@ -317,13 +331,15 @@ inline complete() {
   forget_answers();
   A.phase = HELD;
   A.completed = 1;
+  printf("attempt %d is complete with token %d\n", a, A.counter);
   /* rule: trust-from-before-the-first-command */
   if
   :: keeps(TRUST_FROM_BEFORE_THE_FIRST_COMMAND)
   :: else -> A.trust = CLOCKS * TRUST
   fi;
   B.passed = EXTENSIONS && B.completed && A.counter > B.counter;
-  increasing_tokens = !(B.completed && (CLOCKS || A.late)) || A.counter > B.counter;
+  /* With arbitrary clocks, leases overlap: then only one that began later is compared. */
+  increasing_tokens = !(CLOCKS && B.completed || A.began_after) || A.counter > B.counter;
   assert(increasing_tokens);
 }
 
@@ -337,6 +353,7 @@ inline begin_extension() {
 }
 
 inline end_extension() {
+  /* No other lease was complete between this one and its extension. */
   continuity = !A.late;
   assert(continuity);
   A.extending = 0;
@@ -357,23 +374,32 @@ inline let_go() {
 
 #define in_time (!CLOCKS || A.trust > 0)
 
-proctype Attempt_(byte a) {
+proctype Client(byte a) {
 end:
   do
-  :: atomic { A.phase == IDLE && (a == 0 || attempt[0].phase != IDLE && (attempt[0].phase == OVER || keeps(FRESH_TOKEN_PER_ATTEMPT))) -> start(); judge() }
-  :: atomic { A.phase == POLLING && in_time && quorum(granted) -> decide(); judge() }
-  :: d_step { A.phase == CONFIRMING && in_time && quorum(A.votes) -> complete(); judge() }
-  :: d_step { RELEASES && (A.phase == POLLING || A.phase == CONFIRMING || A.phase == HELD) -> let_go(); judge() }
-  :: d_step { HAND_OVERS && A.phase == HELD && (A.passes + 1 < TOKENS || !keeps(AS_MANY_HAND_OVERS_AS_TOKENS) && A.passes < TOKENS) ->
+  :: atomic { A.phase == IDLE && (a == 0 || attempt[0].phase != IDLE && (attempt[0].phase == OVER || keeps(FRESH_TOKEN_PER_ATTEMPT))) ->
+       printf("attempt %d starts\n", a); start(); judge() }
+  :: atomic { A.phase == POLLING && in_time && quorum(granted) ->
+       decide(); judge() }
+  :: d_step { A.phase == CONFIRMING && in_time && quorum(A.votes) ->
+       complete(); judge() }
+  :: d_step { RELEASES && (A.phase == POLLING || A.phase == CONFIRMING || A.phase == HELD) ->
+       printf("attempt %d is released\n", a); let_go(); judge() }
+  /* rule: as-many-hand-overs-as-tokens */
+  :: d_step { HAND_OVERS && A.phase == HELD &&
+       (A.passes + 1 < TOKENS || !keeps(AS_MANY_HAND_OVERS_AS_TOKENS) && A.passes < TOKENS) ->
        A.passes++;
+       printf("attempt %d is handed over, token %d\n", a, last(a));
+       /* rule: handed-over-lease-is-no-longer */
        if
        :: keeps(HANDED_OVER_LEASE_IS_NO_LONGER)
        :: else -> A.trust = TRUST
        fi;
        judge() }
-  :: d_step { A.phase == HELD && extensions > 0 && !A.extending -> begin_extension(); judge() }
-  /* rule: reply-inside-the-old-trust */
-  :: d_step { A.extending && quorum(A.votes) && (A.phase == HELD || !keeps(REPLY_INSIDE_THE_OLD_TRUST)) -> end_extension(); judge() }
+  :: d_step { A.phase == HELD && extensions > 0 && !A.extending ->
+       printf("attempt %d begins to extend\n", a); begin_extension(); judge() }
+  :: d_step { A.extending && quorum(A.votes) ->
+       printf("attempt %d is extended\n", a); end_extension(); judge() }
   od
 }
 
@@ -394,7 +420,8 @@ inline tick() {
   for (a : 0 .. 1) {
     pass(A.trust); pass(A.renewed);
     if
-    :: A.trust == 0 && A.phase == HELD -> A.phase = OVER; A.extending = A.extending && !keeps(REPLY_INSIDE_THE_OLD_TRUST)
+    :: A.trust == 0 && A.phase == HELD -> A.phase = OVER;
+       A.extending = 0  /* rule: reply-inside-the-old-trust */
     :: else
     fi
   }
@@ -406,20 +433,28 @@ proctype World() {
   byte m, a;
 end:
   do
-  :: d_step { CLOCKS -> tick(); judge() }
-  :: d_step { !CLOCKS && master[0].holder > 0 -> master[0].holder = 0; judge() }
-  :: d_step { !CLOCKS && master[1].holder > 0 -> master[1].holder = 0; judge() }
-  :: d_step { !CLOCKS && master[2].holder > 0 -> master[2].holder = 0; judge() }
+  :: d_step { CLOCKS -> printf("time passes\n"); tick(); judge() }
+  :: d_step { !CLOCKS && master[0].holder > 0 ->
+       printf("the key vanishes from master 0\n"); master[0].holder = 0; judge() }
+  :: d_step { !CLOCKS && master[1].holder > 0 ->
+       printf("the key vanishes from master 1\n"); master[1].holder = 0; judge() }
+  :: d_step { !CLOCKS && master[2].holder > 0 ->
+       printf("the key vanishes from master 2\n"); master[2].holder = 0; judge() }
   :: d_step { losses > 0 ->
+       printf("master 0 restarts without its memory\n");
        losses--;
        M.holder = 0; M.counter = 0; M.ttl = 0; M.healed = 0;
+       /* rule: new-run-id-is-quarantined */
        M.quarantine = CLOCKS * (keeps(NEW_RUN_ID_IS_QUARANTINED) -> QUARANTINE : 0);
 #ifdef WRONG_CLOCK
        M.wrong = 1;
 #endif
        judge() }
   :: d_step { M.wrong ->
+       printf("the clock of master 0 is set right\n");
+       /* What it stored by the wrong clock expires. */
        M.wrong = 0; M.holder = 0; M.ttl = 0; M.healed = 0;
+       /* rule: quarantine-on-a-monotonic-clock */
        if
        :: keeps(QUARANTINE_ON_A_MONOTONIC_CLOCK)
        :: else -> M.quarantine = 0
@@ -433,7 +468,7 @@ init {
   atomic {
     run World();
     for (a : 0 .. 1) {
-      run Attempt_(a);
+      run Client(a);
       for (m : 0 .. MASTERS - 1) { run Link(a, m) }
     }
   }
