@@ -16,6 +16,8 @@
  *     PRIORITIES    jobs are added in any order: a later one may have an earlier place
  *     WITHOUT=rule  one of the rules below is taken away, and then something goes wrong
  */
+
+/* The rules that can be taken away. A comment with its name stands where the model keeps each. */
 #define AS_MANY_HEADS_AS_SLOTS          1
 #define TURN_ONLY_AT_THE_HEAD           2
 #define FETCHED_JOB_IS_AT_THE_HEAD      3

@@ -21,7 +21,7 @@
  *     WITHOUT=rule      one of the rules below is taken away, and an assertion fails
  */
 
-/* The rules that can be taken away. A comment `rule: name` stands where the model keeps each. */
+/* The rules that can be taken away. A comment with its name stands where the model keeps each. */
 #define QUORUM_IS_A_MAJORITY                 1
 #define FRESH_TOKEN_PER_ATTEMPT              2
 #define HELD_RESOURCE_IS_NOT_GRANTED         3

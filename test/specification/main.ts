@@ -64,7 +64,8 @@ async function main(): Promise<number> {
     if (json || (verdict.broken === run.breaks && rule === undefined)) return
     for (const [index, step] of verdict.steps.entries()) console.log(`  ${index + 1}. ${step}`)
   })
-  if (!json) console.log(`${runs.length} runs: ${runs.length - wrong} as they must be, ${wrong} not`)
+  if (!json)
+    console.log(`${runs.length} runs: ${runs.length - wrong} as they must be, ${wrong} not`)
   return wrong === 0 ? 0 : 1
 }
 
