@@ -4,7 +4,7 @@
  *   spin -a quorum.pml && gcc -O2 -DSAFETY -DNOREDUCE -o pan pan.c && ./pan
  *   ./pan -r        shows the steps of a counterexample
  *
- * Every block that stands in `atomic` is one step: a Lua script on one master, or what a client does
+ * Every block that stands in `atomic` or `d_step` is one step: a Lua script on one master, or what a client does
  * without asking. Commands travel for any time, in any order, and replies may be lost. A client may
  * stop for any time: then it takes no step.
  *
@@ -428,7 +428,10 @@ inline tick() {
   a = 0
 }
 
-/* Masters are equal: so it is always the first one that loses its memory. */
+/*
+ * Masters are equal, so it is always the first one that loses its memory. In the code it then refuses
+ * what older connections have sent. Here it runs that too.
+ */
 proctype World() {
   byte m, a;
 end:
