@@ -16,8 +16,8 @@ const STORIES = [
   'test/{deploy/live-monitoring,line/limits-crash,tools/dashboard/page}.test.ts',
   'test/{examples/nestjs,workers/demo,workers/dev}.test.ts',
 ]
-/** Every state of a small fleet: `npm run test:model`. */
-const MODEL = ['test/model/explorer.test.ts']
+/** Every state of a small fleet, also by Spin: `npm run test:model`. */
+const MODEL = ['test/model/explorer.test.ts', 'test/specification/spin.test.ts']
 /** The package as applications install and load it: `npm run test:package`. */
 const PACKAGE = ['test/package/**/*.test.ts']
 
