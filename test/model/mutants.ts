@@ -181,12 +181,12 @@ const SHARES = 'line/shares'
 const line: readonly Mutant[] = [
   mutant(
     'place-of-one-instance',
-    ["(string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')", '0'],
+    ["(string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')", '0'],
     'worker/instances: has no place of an earlier one',
   ),
   mutant(
     'place-of-one-instance',
-    ["(string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')", 'timestamp'],
+    ["(string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')", 'timestamp'],
     'worker/instances: runs in its line',
   ),
   mutant(
