@@ -324,8 +324,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     ...args: Parameters<Worker<Data, Result, Name>['getNextJob']>
   ): ReturnType<Worker<Data, Result, Name>['getNextJob']> {
     const job = await super.getNextJob(...args)
+    // BullMQ's type leaves it out.
+    if ((job as Job | undefined) === undefined) return job
     // rule: job-fetched-by-hand-adds-the-next-of-its-scheduler
-    if (job?.id !== undefined) await this.#runs.addNextOf(job.id)
+    await this.#runs.addNextOf(job.id ?? '')
     return job
   }
 

@@ -281,6 +281,11 @@ const worker: readonly Mutant[] = [
     'compatibility/plain-queue: a scheduler that is faster',
   ),
   mutant(
+    'job-fetched-by-hand-adds-the-next-of-its-scheduler',
+    'removed',
+    'compatibility/by-hand: the next one is added',
+  ),
+  mutant(
     'job-that-ends-adds-the-next-of-its-scheduler',
     'removed',
     'worker/locked-queue: a scheduler goes on',
