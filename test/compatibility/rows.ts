@@ -656,6 +656,11 @@ export const ROWS: readonly Row[] = [
       'In use': ['`worker.close(true)` while a job waits for its lease'],
     },
   }),
+  differs('Its reply names the next due time of any job; BullMQ’s may leave it out.', {
+    'a job that is tried again later: the reply says when the one that is due before it starts': {
+      'In use': ['`moveToFailed` by hand of a job with backoff'],
+    },
+  }),
   differs('The clock of the queue’s Redis counts, not that of a process.', {
     'a delayed job of a process whose clock is a minute ahead runs in time': {
       'In use': ['a process whose clock is wrong'],
