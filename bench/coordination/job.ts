@@ -71,7 +71,8 @@ export interface Tally {
 export type Command =
   | { readonly command: 'work'; readonly orders: Orders }
   | { readonly command: 'release' }
-  | { readonly command: 'stop' }
+  /** With `drains` it stops its jobs, which go back to the queue. */
+  | { readonly command: 'stop'; readonly drains: boolean }
 
 /** The start or the end of one run. */
 export interface Sighting {

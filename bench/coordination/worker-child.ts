@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { Worker, type Job, type KeepJobs } from 'bullmq'
 import { batchProcessor, LockedWorker, Redlock, silentLogger } from '../built.ts'
+import type { JobLease } from '../../src/index.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { openGroupWorker } from './groupmq.ts'
 import {
@@ -19,7 +20,7 @@ const MASTER_TIMEOUT_MS = 1_000
 
 interface Working {
   /** Ends it and returns how many starts were in vain. */
-  stop(): Promise<number>
+  stop(drains: boolean): Promise<number>
 }
 
 let runs: Run[] = []
@@ -36,11 +37,15 @@ function send(report: Report): void {
   if (process.connected) process.send?.(report, () => undefined)
 }
 
-async function run({ key, nr, workMs, held, fails }: KeyedJob, announce: boolean): Promise<void> {
+async function run(
+  { key, nr, workMs, held, fails }: KeyedJob,
+  announce: boolean,
+  signal?: AbortSignal,
+): Promise<void> {
   const startedAt = monotonicMs()
   if (announce) send({ report: 'entered', key, nr, at: startedAt })
   if (workMs > 0) await new Promise((resolve) => setTimeout(resolve, workMs))
-  if (held === true && !hold.signal.aborted) await once(hold.signal, 'abort')
+  if (held === true && !hold.signal.aborted) await once(hold.signal, 'abort', { signal })
   if (fails === true && !failed.has(`${key} ${nr}`)) {
     failed.add(`${key} ${nr}`)
     throw new Error('It fails the first time')
@@ -98,9 +103,10 @@ async function lockedWork(
     logger: silentLogger,
   })
   await redlock.ready()
-  const one = (job: Job<KeyedJob>): Promise<void> => run(job.data, announce)
+  const one = (job: Job<KeyedJob>, lease?: JobLease): Promise<void> =>
+    run(job.data, announce, lease?.signal)
   const several = batchProcessor<KeyedJob, void>({ size: BATCH_SIZE }, (jobs) =>
-    Promise.allSettled(jobs.map(one)),
+    Promise.allSettled(jobs.map((job) => one(job))),
   )
   const worker = new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, {
     connection,
@@ -118,8 +124,8 @@ async function lockedWork(
     if (orders.quiet !== true) console.error(error)
   })
   await worker.waitUntilReady()
-  const stop = async (): Promise<number> => {
-    await worker.close()
+  const stop = async (drains: boolean): Promise<number> => {
+    await (drains ? worker.drain({ timeoutMs: 0 }) : worker.close())
     await redlock.close()
     return wasted
   }
@@ -141,7 +147,7 @@ async function obey(message: Command): Promise<void> {
     return
   }
   const { user, system } = process.cpuUsage(cpu)
-  const wasted = (await working?.stop()) ?? 0
+  const wasted = (await working?.stop(message.drains)) ?? 0
   working = undefined
   const tally: Tally = {
     runs,

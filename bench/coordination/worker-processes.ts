@@ -55,9 +55,9 @@ export class WorkerProcess {
     this.#send({ command: 'release' })
   }
 
-  async stop(): Promise<Tally> {
+  async stop({ drains = false } = {}): Promise<Tally> {
     const stopped = this.next('stopped', STOP_LIMIT_MS)
-    this.#send({ command: 'stop' })
+    this.#send({ command: 'stop', drains })
     return (await stopped).tally
   }
 

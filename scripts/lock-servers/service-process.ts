@@ -8,7 +8,8 @@ import { returnPort, takePort } from '../../src/testing/free-port.ts'
 import { LAUNCH, takeDirectory } from '../../src/testing/reaper.ts'
 
 const HOST = '127.0.0.1'
-const START_LIMIT_MS = 45_000
+/** Three servers of Java on a busy machine take a minute until they have a leader. */
+const START_LIMIT_MS = 150_000
 
 export interface ServiceCommand {
   readonly name: string
@@ -85,8 +86,10 @@ export class ServiceProcess implements AsyncDisposable {
     while (!(await this.#command.isReady().catch(() => false))) {
       if (this.#child?.exitCode != null || performance.now() > limit) {
         const log = this.#log()
+        const ended = this.#child?.exitCode != null
+        const why = ended ? 'it ended' : `no answer within ${START_LIMIT_MS} ms`
         await this.kill()
-        throw new Error(`${this.#command.name} did not start\n${log}`)
+        throw new Error(`${this.#command.name} did not start: ${why}\n${log}`)
       }
       await delay(30)
     }

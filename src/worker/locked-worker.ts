@@ -320,12 +320,24 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   /** As BullMQ's. */
+  override async getNextJob(
+    ...args: Parameters<Worker<Data, Result, Name>['getNextJob']>
+  ): ReturnType<Worker<Data, Result, Name>['getNextJob']> {
+    const job = await super.getNextJob(...args)
+    // BullMQ's type leaves it out.
+    if ((job as Job | undefined) === undefined) return job
+    // rule: job-fetched-by-hand-adds-the-next-of-its-scheduler
+    await this.#runs.addNextOf(job.id ?? '')
+    return job
+  }
+
+  /** As BullMQ's. */
   override async processJob(
     ...args: Parameters<Worker<Data, Result, Name>['processJob']>
   ): ReturnType<Worker<Data, Result, Name>['processJob']> {
     const [{ id = '', deferredFailure }] = args
     // BullMQ fails it without its processor.
-    if (deferredFailure) await this.#runs.endsUnstarted(id).catch(this.#onError)
+    if (deferredFailure) await this.#runs.addNextOf(id).catch(this.#onError)
     const next = await super.processJob(...args)
     if (!next) this.emit('drained') // BullMQ may wait for a job already, and look seconds later.
     return next

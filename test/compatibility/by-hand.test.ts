@@ -195,3 +195,17 @@ same(
   },
   { order: [1] },
 )
+
+same(
+  'getNextJob by hand of a job of a scheduler: the next one is added',
+  async (side) => {
+    const queue = side.queue()
+    await queue.upsertJobScheduler('s', { every: 3_600_000 }, { data: { customer: 'a', nr: 1 } })
+    const worker = side.worker(() => undefined, { autorun: false })
+    const job = await fetched(worker, 'one')
+    const [scheduler] = await queue.getJobSchedulers()
+    await job?.moveToCompleted('by hand', 'one', false)
+    return { iterations: scheduler?.iterationCount, next: await queue.getDelayedCount() }
+  },
+  { iterations: 2, next: 1 },
+)

@@ -125,6 +125,19 @@ refused(
 )
 
 refused(
+  'a worker without a processor is refused',
+  (side) => {
+    const { queueName, connection, redlock } = side
+    const worker: Worker = side.isOurs
+      ? new LockedWorker(queueName, null as never, { connection, redlock, resource: () => 'x' })
+      : new Worker(queueName, null, { connection })
+    side.defer(() => worker.close())
+    return Promise.resolve({})
+  },
+  /`processor` to be a function/,
+)
+
+refused(
   'an option of the worker that does not exist is refused',
   (side) => {
     side.worker(() => undefined, { concurency: 3 } as object)

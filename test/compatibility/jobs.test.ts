@@ -1,6 +1,6 @@
 /** The job as an object, and the options that it is added with. */
 import { Job, RedisQueueBackend, Worker } from 'bullmq'
-import { differs, same, useSides } from './differential.ts'
+import { differs, differsAlone, same, useSides } from './differential.ts'
 import { range, type Work } from './side.ts'
 
 useSides()
@@ -248,4 +248,19 @@ same(
     return { order: side.order, failed: await queue.getFailedCount() }
   },
   { order: [1, 2, 3], failed: 1 },
+)
+
+differsAlone(
+  'a delayed job of a process whose clock is a minute ahead runs in time',
+  async (side) => {
+    const queue = side.queue()
+    side.worker()
+    const { now } = Date
+    Date.now = () => now() + 60_000
+    await side.add(queue, 'a', [1], { delay: 100 }).finally(() => (Date.now = now))
+    await side.add(queue, 'b', [2], { delay: 1_000 })
+    await side.until('the second ran', () => side.order.includes(2))
+    return { order: side.order }
+  },
+  { bullmq: { order: [2] }, ours: { order: [1, 2] } },
 )

@@ -622,6 +622,9 @@ export const ROWS: readonly Row[] = [
       'In use': ['`worker.close(true)`'],
     },
     'moveToCompleted by hand fetches the customer’s next job': { Job: ['moveToCompleted'] },
+    'getNextJob by hand of a job of a scheduler: the next one is added': {
+      'In use': ['`getNextJob` of a job of a scheduler'],
+    },
     'moveToFailed by hand, with attempts left and without': { Job: ['moveToFailed'] },
     'getNextJob of a plain Worker and moveToCompleted: a worker runs the customer’s next job': {
       'In use': ['`getNextJob` of a plain `Worker`'],
@@ -647,6 +650,24 @@ export const ROWS: readonly Row[] = [
   }),
   refused('A job without its BullMQ lock runs twice; leave the renewal to the worker.', {
     'skipLockRenewal is refused': { WorkerOptions: ['skipLockRenewal'] },
+  }),
+  differs('An active job that waits for its lease goes back at once, and does not stall.', {
+    'worker.close(true) while an active job waits for its lease: the job stalls, or goes back': {
+      'In use': ['`worker.close(true)` while a job waits for its lease'],
+    },
+  }),
+  differs('Its reply names the next due time of any job; BullMQ’s may leave it out.', {
+    'a job that is tried again later: the reply says when the one that is due before it starts': {
+      'In use': ['`moveToFailed` by hand of a job with backoff'],
+    },
+  }),
+  differs('The clock of the queue’s Redis counts, not that of a process.', {
+    'a delayed job of a process whose clock is a minute ahead runs in time': {
+      'In use': ['a process whose clock is wrong'],
+    },
+  }),
+  refused('A job without a processor has no lease; give a function, and `autorun: false`.', {
+    'a worker without a processor is refused': { 'In use': ['a worker without a processor'] },
   }),
   refused('A processor file cannot be given a lease; call it from a function.', {
     'a sandboxed processor is refused': {

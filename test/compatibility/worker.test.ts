@@ -1,4 +1,6 @@
 /** The worker itself: starting, pausing, stopping, dying, cancelling, and its options. */
+import { once } from 'node:events'
+import { Redis } from 'ioredis'
 import { expect } from 'vitest'
 import { differs, ours, refused, same, sameAndAsSoon, useSides } from './differential.ts'
 import { pause, range, type Side, type WorkJob } from './side.ts'
@@ -141,6 +143,30 @@ sameAndAsSoon(
     return { order: side.order, gapMs: performance.now() - from }
   },
   { order: [1, 1] },
+)
+
+differs(
+  'worker.close(true) while an active job waits for its lease: the job stalls, or goes back',
+  async (side) => {
+    const queue = side.queue()
+    const gate = side.gate()
+    // One that the worker does not close.
+    const connection = new Redis({ ...side.connection, maxRetriesPerRequest: null })
+    side.defer(() => connection.quit())
+    const held = side.isOurs ? await side.redlock.acquire(side.resourceOf('a')) : undefined
+    const worker = side.worker(() => gate.passed, { ...SOON, connection })
+    const active = once(worker, 'active')
+    await side.add(queue, 'a', [1])
+    await active
+    await worker.close(true)
+    await held?.release()
+    let stalled = 0
+    const next = side.worker(() => undefined, SOON)
+    next.on('stalled', () => stalled++)
+    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    return { order: side.order, stalled }
+  },
+  { bullmq: { order: [1, 1], stalled: 1 }, ours: { order: [1], stalled: 0 } },
 )
 
 /**

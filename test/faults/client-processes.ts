@@ -2,6 +2,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { History } from './history.ts'
 import type { Command, Orders, Report } from './orders.ts'
 import { forkProgram } from '../support/programs.ts'
@@ -102,13 +103,19 @@ class MemberProcess {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
-    const signal = AbortSignal.timeout(START_LIMIT_MS)
-    await Promise.race([
-      once(child, 'message', { signal }),
-      once(child, 'exit', { signal }).then(() => {
-        throw new Error('A member ended before it began')
-      }),
-    ])
+    const limit = new AbortController()
+    const { signal } = limit
+    const began = await Promise.race([
+      once(child, 'message', { signal }).then(() => 'began'),
+      once(child, 'exit', { signal }).then(() => 'ended before it began'),
+      delay(START_LIMIT_MS, `did not begin within ${START_LIMIT_MS} ms`, { signal }),
+    ]).finally(() => {
+      limit.abort()
+    })
+    if (began !== 'began') {
+      child.kill('SIGKILL')
+      throw new Error(`A member process ${began}`)
+    }
     return new MemberProcess(child)
   }
 

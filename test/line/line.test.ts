@@ -472,6 +472,18 @@ describe('jobs that leave their lines', () => {
     expect(await redis().keys(`bull:${fixture.namespace}:redlock:line:*`)).toEqual([])
   })
 
+  test('are cleaned although nothing says when they were created', async () => {
+    const queue = makeQueue()
+    const { worker } = await work({}, () => {
+      throw new Error('broken')
+    })
+    const [job] = await queue.addBulk(jobs('a', 1, 2))
+    await until('both failed', async () => (await queue.getFailedCount()) === 2)
+    await worker.close()
+    await redis().hdel(`bull:${fixture.namespace}:${job?.id ?? ''}`, 'timestamp')
+    expect(await queue.clean(0, 10, 'failed')).toHaveLength(2)
+  })
+
   test('are no more ready for the shares that they had', async () => {
     const queue = makeQueue({ weight: () => 1 })
     await queue.addBulk(jobs('a', 1))

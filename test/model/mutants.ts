@@ -181,12 +181,12 @@ const SHARES = 'line/shares'
 const line: readonly Mutant[] = [
   mutant(
     'place-of-one-instance',
-    ["(string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')", '0'],
+    ["(string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')", '0'],
     'worker/instances: has no place of an earlier one',
   ),
   mutant(
     'place-of-one-instance',
-    ["(string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')", 'timestamp'],
+    ["(string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')", 'timestamp'],
     'worker/instances: runs in its line',
   ),
   mutant(
@@ -279,6 +279,11 @@ const worker: readonly Mutant[] = [
     'started-job-adds-the-next-of-its-scheduler',
     'removed',
     'compatibility/plain-queue: a scheduler that is faster',
+  ),
+  mutant(
+    'job-fetched-by-hand-adds-the-next-of-its-scheduler',
+    'removed',
+    'compatibility/by-hand: the next one is added',
   ),
   mutant(
     'job-that-ends-adds-the-next-of-its-scheduler',

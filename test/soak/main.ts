@@ -14,6 +14,7 @@ import { KINDS, LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-
 import { provisionServer } from '../../scripts/provision-server.ts'
 import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
 import { leaseAnomalies } from '../faults/lease-logs.ts'
+import { compilePrograms } from '../support/programs.ts'
 import { runHistories } from './histories.ts'
 import { Harness } from './harness.ts'
 import { Nemesis } from './nemesis.ts'
@@ -69,6 +70,7 @@ if (kind !== undefined && values.histories !== undefined) {
 }
 
 await provisionServer({ install: true, say })
+const removePrograms = await compilePrograms()
 say(`Soak of ${minutes} min with seed ${seed}`)
 
 const interrupted = new AbortController()
@@ -82,6 +84,7 @@ const report = await (kind === undefined
   ? soak()
   : soakService({ kind, minutes, seed, signal, say }))
 printReport(report, values.json)
+await removePrograms()
 // At once: Node may not let go of sockets that were reset in the middle of their end.
 process.exit(interrupted.signal.aborted ? 130 : report.passed ? 0 : 1)
 

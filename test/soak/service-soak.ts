@@ -22,6 +22,7 @@ import { FencedStore } from '../faults/store.ts'
 import { JobLedger, WorkerProcesses } from '../faults/worker-processes.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import { servicesReady } from './services-ready.ts'
 import type { Tally } from './nemesis.ts'
 import type { Report } from './report.ts'
 
@@ -97,7 +98,7 @@ class ServiceHarness implements AsyncDisposable {
       ...{ concurrency: 4, workMs: 300 },
     }
     const founder = await openService({ ...setup, logger: silentLogger })
-    await founder.ready()
+    await servicesReady(founder)
     await founder.close()
     const harness = new ServiceHarness(
       options,

@@ -4,6 +4,7 @@ import { addBulk } from './adding.ts'
 import { backlog } from './backlog.ts'
 import { batches } from './batches.ts'
 import { capabilities } from './capabilities.ts'
+import { drain } from './drain.ts'
 import { deadPlaces } from './dead-places.ts'
 import { lightCustomers, lightLine } from './fairness.ts'
 import { killedProducers } from './killed-producers.ts'
@@ -55,6 +56,7 @@ export const rows: readonly Row[] = [
   backlog,
   killedWorkers,
   rollingRestart,
+  drain,
   outage,
   capabilities,
   rate,

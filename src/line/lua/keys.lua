@@ -27,7 +27,7 @@ local function lineKey(resource) return SPACE .. 'line:' .. resource end
 -- `parseInt`, whatever a user has passed.
 local function placeOf(id, timestamp)
   -- rule: place-of-one-instance
-  return id .. ' ' .. (string.match(timestamp, '^%s*%+?(%-?%d+)') or 'NaN')
+  return id .. ' ' .. (string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')
 end
 local function asleepScore(seq, priority)
   local score = ASLEEP + seq * 4

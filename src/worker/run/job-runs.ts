@@ -144,8 +144,8 @@ export class JobRuns {
     return this.#runUnder(lease as Lease, visit)
   }
 
-  /** BullMQ ends a job that was fetched without running it. */
-  async endsUnstarted(jobId: string): Promise<void> {
+  /** For a job that was fetched and is not run here: BullMQ fails it, or a caller runs it. */
+  async addNextOf(jobId: string): Promise<void> {
     const visit = this.#options.visits.waiting(jobId)
     if (visit !== undefined) await this.#addNext(visit)
   }
