@@ -1,0 +1,168 @@
+/**
+ * The connection to one lock server: enrols it, calls its scripts, and keeps it from voting
+ * whenever it might not be the server that was enrolled.
+ */
+import type { Redis } from 'ioredis'
+import { batchArgs } from './batch.ts'
+import { batchSender } from './batch-sender.ts'
+import { CallQueue } from './call-queue.ts'
+import {
+  connectionSettings,
+  masterName,
+  type ConnectionLimits,
+  type MasterAddress,
+} from './connection-settings.ts'
+import {
+  isErrorReply,
+  notReady,
+  type Master,
+  type MasterConnectionOptions,
+  type MasterState,
+  type Subscription,
+} from './master.ts'
+import { Enrolment } from './enrolment.ts'
+import { ioredis } from './ioredis.ts'
+import { readServerFacts } from './server-facts.ts'
+import type { Script } from './script.ts'
+import { passTrial, trialCall } from './trial.ts'
+import { TlsCheck } from '../../tls-check.ts'
+
+export class MasterConnection implements Master {
+  readonly name: string
+  readonly ask: Master['ask']
+  readonly #options: MasterConnectionOptions
+  readonly #redis: Redis
+  readonly #enrolment: Enrolment
+  readonly #listeners: Redis[] = []
+  #lastError = 'not connected yet'
+  readonly #tls: TlsCheck
+  #wasReady = false
+
+  constructor(options: MasterConnectionOptions) {
+    this.name = masterName(options.address)
+    this.#options = options
+    this.#redis = openConnection(options.address, options.limits)
+    this.#tls = new TlsCheck(this.#redis.options)
+    const { clock, limits } = options
+    const sender = batchSender(this.#redis, options.script)
+    this.#enrolment = new Enrolment({
+      clock,
+      readFacts: () => readServerFacts(this.#redis, clock),
+      admit: (facts) => options.admit(this, facts),
+      loadScripts: async () => {
+        const { lua, sha1 } = options.script
+        await this.#redis.script('LOAD', lua)
+        passTrial(await this.#redis.evalsha(sha1, 0, ...batchArgs([trialCall], '')))
+      },
+      onState: (state) => {
+        options.onState(this, state)
+        sender.enrolled(this.runId)
+        if (state.status === 'enrolled') calls.open()
+        else calls.close(notReady(state))
+      },
+    })
+    const calls = new CallQueue({
+      ...{ master: this, clock, sender, silenceMs: limits.socketTimeoutMs, onTime: options.onTime },
+      onError: (error) => {
+        if (isErrorReply(error)) this.#enrolment.onErrorReply(error.message)
+      },
+    })
+    calls.close(notReady(this.state))
+    this.ask = calls.ask
+    this.#redis.on('error', (error: Error) => {
+      this.#lastError = error.message === '' ? error.name : error.message
+    })
+    this.#redis.on('ready', () => {
+      this.#wasReady = true
+      this.#enrolment.connected()
+    })
+    this.#redis.on('close', () => {
+      if (this.#wasReady) this.#enrolment.disconnected(this.#lastError)
+      else void this.#neverReady()
+    })
+  }
+
+  get state(): MasterState {
+    return this.#enrolment.state
+  }
+
+  get runId(): string {
+    return this.#enrolment.runId
+  }
+
+  get firstAnswer(): Promise<void> {
+    return this.#enrolment.firstAnswer
+  }
+
+  reenrol(why: string): void {
+    this.#enrolment.reenrol(why)
+  }
+
+  eval(
+    script: Script,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<unknown> {
+    return this.#redis.eval(script.lua, keys.length, ...keys, ...args)
+  }
+
+  listen(channel: string, heard: (message: string) => void): Subscription {
+    const subscription = { active: false }
+    if (this.state.status === 'closed') return subscription
+    const { address, limits } = this.#options
+    const listener = openConnection(address, limits)
+    listener.on('ready', () => {
+      // A server that denies it leaves the waiters to their retry delays.
+      listener.subscribe(channel).then(
+        () => (subscription.active = true),
+        () => undefined,
+      )
+    })
+    listener.on('close', () => {
+      subscription.active = false
+    })
+    listener.on('message', (_channel: string, message: string) => {
+      heard(message)
+    })
+    this.#listeners.push(listener)
+    return subscription
+  }
+
+  async findKey(pattern: string): Promise<string | undefined> {
+    let cursor = '0'
+    do {
+      const [next, keys] = await this.#redis.scan(cursor, 'MATCH', pattern, 'COUNT', 1000)
+      if (keys[0] !== undefined) return keys[0]
+      cursor = next
+    } while (cursor !== '0')
+    return undefined
+  }
+
+  whenEnrolled(limitMs: number): Promise<boolean> {
+    return this.#enrolment.whenEnrolled(limitMs)
+  }
+
+  async #neverReady(): Promise<void> {
+    const detail = await this.#tls.explain(this.#lastError)
+    if (!this.#wasReady) this.#enrolment.disconnected(detail)
+  }
+
+  close(): void {
+    if (this.state.status === 'closed') return
+    this.#enrolment.close()
+    this.#redis.disconnect()
+    for (const listener of this.#listeners) listener.disconnect()
+  }
+}
+
+function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis {
+  const { Redis } = ioredis()
+  const settings = connectionSettings(limits)
+  const redis =
+    typeof address === 'string'
+      ? new Redis(address, settings)
+      : new Redis({ ...address, ...settings })
+  // Without a listener Node would throw; what matters of an error shows in the state.
+  redis.on('error', () => undefined)
+  return redis
+}
