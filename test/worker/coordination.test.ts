@@ -126,7 +126,7 @@ describe('dedupe', () => {
     await allDone(queue, 1)
     const client = new Redis(connection())
     fixture.defer(() => client.quit())
-    const [key = ''] = await client.keys(`bull:${fixture.namespace}:redlock:result:*`)
+    const [key = ''] = await client.keys(`bull:${fixture.namespace}:redlock:::result:*`)
     await client.hset(key, 'value:result', '{')
     await queue.addBulk(many(1))
     await until('it fails', async () => (await queue.getFailedCount()) === 1)
@@ -288,7 +288,7 @@ describe('checkpoints', () => {
     expect(ran).toEqual(['load', 'charge', 'charge'])
     expect((await queue.getJob(job.id ?? ''))?.returnvalue).toEqual({ invoice: 7 })
     const redis = new Redis(connection())
-    const left = `bull:${fixture.namespace}:redlock:steps:*`
+    const left = `bull:${fixture.namespace}:redlock:::steps:*`
     await until('no result is kept', async () => (await redis.keys(left)).length === 0)
     await redis.quit()
   })

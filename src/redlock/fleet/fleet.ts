@@ -121,6 +121,7 @@ export class LockFleet {
     if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
       master.reenrol('its enrolment is gone: it restarted or lost its data')
     }
+    // rule: refused-question-means-a-trial
     if (vote.kind === 'failed' && vote.reason === 'error') this.#refusals.suspect(master)
     if (this.channel.hears('master:voted')) {
       const outcome = outcomeOf(vote)

@@ -140,7 +140,6 @@ export class Enrolment {
       await this.#options.loadScripts()
       return { status: 'enrolled', facts }
     } catch (error) {
-      // rule: refusing-master-is-refused
       if (isErrorReply(error)) return { status: 'refused', ...refusalBy(error.message) }
       const detail = messageOf(error)
       return { status: 'connecting', detail: `could not be enrolled: ${detail}` }

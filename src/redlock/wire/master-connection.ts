@@ -52,6 +52,7 @@ export class MasterConnection implements Master {
       loadScripts: async () => {
         const { lua, sha1 } = options.script
         await this.#redis.script('LOAD', lua)
+        // rule: every-master-passes-a-trial
         passTrial(await this.#redis.evalsha(sha1, 0, ...batchArgs([trialCall], '')))
       },
       onState: (state) => {
