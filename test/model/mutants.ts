@@ -373,6 +373,7 @@ const worker: readonly Mutant[] = [
     'redlock/fleet/clock-watch: no late reply explains',
   ),
   mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
+  mutant('changed-delay-by-the-clock-of-the-server', 'removed', 'line/clocks: a changed delay'),
   mutant('no-job-has-the-name-of-our-keys', [':::', ':'], 'line/names: whose id is the name'),
   mutant('no-queue-has-the-keys-of-its-locks', 'never', 'line/names: is refused'),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
