@@ -167,7 +167,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const channel = loggedChannel(log, namespace, [this.#events()])
     this.#channel = channel
     const results = new ResultStore(lines, ours.maxValueBytes)
-    const shared = dedupe && new SharedResults(results, dedupe as Dedupe<unknown>, channel)
+    const lockOfResults = { locks: redlock, leaseMs: options.leaseMs ?? redlock.leaseMs }
+    const shared =
+      dedupe && new SharedResults(lockOfResults, results, dedupe as Dedupe<unknown>, channel)
     let process = processOf(processor)
     if (checkpoints) process = checkpointing(process, results, channel)
     if (shared !== undefined) process = shared.sharing(process)

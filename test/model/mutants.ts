@@ -374,6 +374,12 @@ const worker: readonly Mutant[] = [
   ),
   mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
   mutant('changed-delay-by-the-clock-of-the-server', 'removed', 'line/clocks: a changed delay'),
+  mutant(
+    'one-computes-a-result',
+    ['this.#turnOn(visit, store)', "this.#turnOn(visit, store + (visit.job.id ?? ''))"],
+    'worker/coordination: compute it once',
+  ),
+  mutant('given-up-job-keeps-no-result', 'removed', 'worker/coordination: given up keeps no other'),
   mutant('no-job-has-the-name-of-our-keys', [':::', ':'], 'line/names: whose id is the name'),
   mutant('no-queue-has-the-keys-of-its-locks', 'never', 'line/names: is refused'),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
