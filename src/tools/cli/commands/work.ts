@@ -1,3 +1,6 @@
+import type { Cluster, ClusterOptions, RedisOptions } from 'ioredis'
+import type { MasterAddress } from '../../../redlock/wire/connection-settings.ts'
+import { ioredis } from '../../../redlock/wire/ioredis.ts'
 import type { Command } from 'commander'
 import { systemClock, withinMs } from '../../../clock.ts'
 import type { LockClient } from '../../../lock/lock-client.ts'
@@ -118,12 +121,14 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
   const { settings, signal } = cli
   const { masters, namespace, prefix } = settings
   const maxLeaseMs = masters.length === 0 ? undefined : await cli.maxLeaseMs()
+  const { queueRedis } = settings
+  const cluster = queueRedis === undefined ? undefined : await clusterOf(cli, queueRedis)
   let redlock: LockService | undefined = locks
   return {
     prefix,
     signal,
     get connection() {
-      return bullmqConnection(queueRedisOf(settings))
+      return cluster ?? bullmqConnection(queueRedisOf(settings))
     },
     get redlock() {
       if (redlock === undefined) {
@@ -136,6 +141,39 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
       }
       return redlock
     },
+  }
+}
+
+/** Undefined for one server, and for one that does not answer. */
+async function clusterOf(cli: Cli, address: MasterAddress): Promise<Cluster | undefined> {
+  const info = cli.queue()?.server.command('INFO', 'cluster')
+  if (!String(await info?.catch(() => '')).includes('cluster_enabled:1')) return undefined
+  const { Cluster } = ioredis()
+  const {
+    host = '127.0.0.1',
+    port = 6379,
+    ...login
+  } = typeof address === 'string' ? optionsOf(new URL(address)) : address
+  const redisOptions = {
+    ...login,
+    maxRetriesPerRequest: null,
+  } as ClusterOptions['redisOptions'] & {}
+  const cluster = new Cluster([{ host, port }], { redisOptions })
+  cluster.on('error', () => undefined) // Workers tell of it.
+  cli.defer(() => {
+    cluster.disconnect()
+  })
+  return cluster
+}
+
+/** A cluster's client takes a login for all nodes as options only. */
+function optionsOf({ protocol, hostname, port, username, password }: URL): RedisOptions {
+  return {
+    host: hostname.replace(/^\[|\]$/g, ''),
+    ...(port !== '' && { port: Number(port) }),
+    ...(username !== '' && { username: decodeURIComponent(username) }),
+    ...(password !== '' && { password: decodeURIComponent(password) }),
+    ...(protocol === 'rediss:' && { tls: {} }),
   }
 }
 
