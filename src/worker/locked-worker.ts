@@ -141,11 +141,12 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       refuse('removeOnFail', "absent with `onFailure: 'block'`: a failed job holds its line", true)
     }
     const { namespace } = redlock
-    const base = `${bullmq.prefix ?? 'bull'}:${name}`
+    const { prefix = 'bull' } = bullmq
+    const base = `${prefix}:${name}`
     // rule: no-queue-has-the-keys-of-its-locks
     if (base.startsWith(`${namespace}:`) && namesLockKeys(base)) {
       const expected = 'another prefix or queue name: with it, keys of the queue are keys of locks'
-      refuse('prefix', expected, `${bullmq.prefix ?? 'bull'}`)
+      refuse('prefix', expected, prefix)
     }
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(

@@ -15,7 +15,7 @@ export interface WorkerContext {
    * after the workers. Reading it without either is a usage error.
    */
   readonly redlock: LockService
-  /** BullMQ's connection to the queue's Redis on the command line: options, or of a cluster a client. */
+  /** BullMQ's connection to the queue's Redis: options, or the client of a cluster. */
   readonly connection: ConnectionOptions
   /** BullMQ's key prefix. */
   readonly prefix: string

@@ -43,7 +43,7 @@ export class Refusals {
   }
 
   async #try(master: Master): Promise<void> {
-    const { clock, timeoutMs, changed } = this.#options
+    const { clock, timeoutMs } = this.#options
     const { state } = master
     this.#trials.set(master, undefined)
     const result = await callMaster(master, clock, trialCall, timeoutMs)
@@ -60,6 +60,6 @@ export class Refusals {
       const again = (): void => void this.#try(master)
       this.#trials.set(master, clock.after(TRIAL_MS, again))
     }
-    if (refusal?.problem !== known?.problem) changed(master, refusal)
+    if (refusal?.problem !== known?.problem) this.#options.changed(master, refusal)
   }
 }

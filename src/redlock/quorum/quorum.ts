@@ -8,7 +8,7 @@ export function quorumOf(masters: number): number {
   return Math.floor(masters / 2) + 1
 }
 
-/** In words, of a fleet in which too few masters vote. @param others why each of the others does not. */
+/** Of a fleet in which too few masters vote, in words. @param others why others do not. */
 export function noQuorum(voting: number, masters: number, others: readonly string[]): string {
   return [
     `${voting} of ${masters} masters vote and ${quorumOf(masters)} are needed`,

@@ -1,12 +1,10 @@
-import type { Cluster, ClusterOptions, RedisOptions } from 'ioredis'
-import type { MasterAddress } from '../../../redlock/wire/connection-settings.ts'
-import { ioredis } from '../../../redlock/wire/ioredis.ts'
 import type { Command } from 'commander'
 import { systemClock, withinMs } from '../../../clock.ts'
 import type { LockClient } from '../../../lock/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
+import { clusterAt } from '../../operator/queue-cluster.ts'
 import { bullmqConnection } from '../../operator/queue-view.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
@@ -122,13 +120,15 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
   const { masters, namespace, prefix } = settings
   const maxLeaseMs = masters.length === 0 ? undefined : await cli.maxLeaseMs()
   const { queueRedis } = settings
-  const cluster = queueRedis === undefined ? undefined : await clusterOf(cli, queueRedis)
+  const server = cli.queue()?.server
+  const cluster = queueRedis && server && (await clusterAt(queueRedis, server))
+  if (cluster) cli.defer(() => { cluster.disconnect(); })
   let redlock: LockService | undefined = locks
   return {
     prefix,
     signal,
     get connection() {
-      return cluster ?? bullmqConnection(queueRedisOf(settings))
+      return cluster || bullmqConnection(queueRedisOf(settings))
     },
     get redlock() {
       if (redlock === undefined) {
@@ -141,39 +141,6 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
       }
       return redlock
     },
-  }
-}
-
-/** Undefined for one server, and for one that does not answer. */
-async function clusterOf(cli: Cli, address: MasterAddress): Promise<Cluster | undefined> {
-  const info = cli.queue()?.server.command('INFO', 'cluster')
-  if (!String(await info?.catch(() => '')).includes('cluster_enabled:1')) return undefined
-  const { Cluster } = ioredis()
-  const {
-    host = '127.0.0.1',
-    port = 6379,
-    ...login
-  } = typeof address === 'string' ? optionsOf(new URL(address)) : address
-  const redisOptions = {
-    ...login,
-    maxRetriesPerRequest: null,
-  } as ClusterOptions['redisOptions'] & {}
-  const cluster = new Cluster([{ host, port }], { redisOptions })
-  cluster.on('error', () => undefined) // Workers tell of it.
-  cli.defer(() => {
-    cluster.disconnect()
-  })
-  return cluster
-}
-
-/** A cluster's client takes a login for all nodes as options only. */
-function optionsOf({ protocol, hostname, port, username, password }: URL): RedisOptions {
-  return {
-    host: hostname.replace(/^\[|\]$/g, ''),
-    ...(port !== '' && { port: Number(port) }),
-    ...(username !== '' && { username: decodeURIComponent(username) }),
-    ...(password !== '' && { password: decodeURIComponent(password) }),
-    ...(protocol === 'rediss:' && { tls: {} }),
   }
 }
 
