@@ -16,7 +16,7 @@ export interface LineRunner {
  * @param base what BullMQ's keys of the queue begin with.
  */
 export function keyIn(base: string, key: string): string {
-  return `${base}redlock:${key}`
+  return `${base}redlock:::${key}`
 }
 
 /** Arguments as a script takes them: one text of JSON. Those of `lua/keys.lua` are in all. */

@@ -46,7 +46,7 @@ export const FETCHES: readonly string[] = ['moveToActive', 'moveToDelayed']
 /** BullMQ's scripts that show or move sleeping jobs, and must take them for waiting ones. */
 const VIEWED = [
   ...['getCounts', 'getCountsPerPriority', 'getJobs', 'getRanges', 'getState', 'getStateV2'],
-  ...['changeDelay', 'moveJobsToWait'],
+  'moveJobsToWait',
 ]
 
 let scripts: LineScripts | undefined
@@ -64,6 +64,7 @@ function defineAll(): LineScripts {
     composedScript(['obliterate'], 'obliterate'),
     composedScript(['removeJob'], 'remove', { watched: ['XADD'] }),
     composedScript(['moveToWaitingChildren'], 'wait-for-children'),
+    composedScript(['changeDelay'], 'change-delay'),
     composedScript(['changePriority'], 'change-priority'),
     composedScript(['drain'], 'remove-waiting'),
     composedScript(['cleanJobsInSet'], 'clean'),

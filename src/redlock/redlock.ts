@@ -289,7 +289,9 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    return inspect(this.#fleet, resourceNames(resource)[0] ?? resource)
+    const found = await inspect(this.#fleet, resourceNames(resource)[0] ?? resource)
+    const ungranted = this.#fleet.ungranted()
+    return { ...found, ...(ungranted !== undefined && { ungranted }) }
   }
 
   /**

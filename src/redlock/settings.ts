@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { masterName, type MasterAddress } from './wire/connection-settings.ts'
+import { namesLockKeys } from '../lock/key-kinds.ts'
 import { commonSettings, type CommonSettings } from '../lock/lock-settings.ts'
 import { MasterConnection } from './wire/master-connection.ts'
 import type { Constants } from './wire/batch.ts'
@@ -143,11 +144,9 @@ export function resolveSettings(options: RedlockOptions): Settings {
   }
 }
 
-const KEY_KINDS = /:(lease|fence|wait|next|tomb|master|flag|released)(:|$)/
-
 /** @throws TypeError for a name whose keys could be those of another namespace. */
 function checkedNamespace(namespace: string): string {
-  if (!KEY_KINDS.test(namespace)) return namespace
+  if (!namesLockKeys(namespace)) return namespace
   return refuse('namespace', 'a name without a part such as `:lease`, which names keys', namespace)
 }
 

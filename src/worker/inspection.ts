@@ -80,7 +80,8 @@ function describeWait(
   }
   if (state === 'held') return 'the rate limit of its resource'
   if (ahead > 0 && state === 'asleep') return `its turn: ${ahead} ahead of it`
-  const { holder, unknown } = lease ?? {}
+  const { holder, unknown, ungranted } = lease ?? {}
+  if (ungranted !== undefined) return `a quorum of the lock masters: ${ungranted}`
   if (holder !== undefined) {
     return `the lease of ${holder.name}, for at most another ${holder.freeInMs} ms`
   }

@@ -8,6 +8,7 @@ import pRetry from 'p-retry'
 import type { Channel, Listener, ToldWorker } from '../channel.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
+import { namesLockKeys } from '../lock/key-kinds.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { labelOf } from '../lock/resources.ts'
 import { defaultLogger } from '../logger.ts'
@@ -140,6 +141,13 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       refuse('removeOnFail', "absent with `onFailure: 'block'`: a failed job holds its line", true)
     }
     const { namespace } = redlock
+    const { prefix = 'bull' } = bullmq
+    const base = `${prefix}:${name}`
+    // rule: no-queue-has-the-keys-of-its-locks
+    if (base.startsWith(`${namespace}:`) && namesLockKeys(base)) {
+      const expected = 'another prefix or queue name: with it, keys of the queue are keys of locks'
+      refuse('prefix', expected, prefix)
+    }
     const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(
       name,
@@ -160,7 +168,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const channel = loggedChannel(log, namespace, [this.#events()])
     this.#channel = channel
     const results = new ResultStore(lines, ours.maxValueBytes)
-    const shared = dedupe && new SharedResults(results, dedupe as Dedupe<unknown>, channel)
+    const lockOfResults = { locks: redlock, leaseMs: options.leaseMs ?? redlock.leaseMs }
+    const shared =
+      dedupe && new SharedResults(lockOfResults, results, dedupe as Dedupe<unknown>, channel)
     let process = processOf(processor)
     if (checkpoints) process = checkpointing(process, results, channel)
     if (shared !== undefined) process = shared.sharing(process)

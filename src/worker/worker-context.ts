@@ -1,3 +1,4 @@
+import type { ConnectionOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
 
 /**
@@ -14,8 +15,8 @@ export interface WorkerContext {
    * after the workers. Reading it without either is a usage error.
    */
   readonly redlock: LockService
-  /** BullMQ's connection options for the queue's Redis on the command line. */
-  readonly connection: { readonly url: string }
+  /** BullMQ's connection to the queue's Redis: options, or the client of a cluster. */
+  readonly connection: ConnectionOptions
   /** BullMQ's key prefix. */
   readonly prefix: string
   /** Aborts when the process is asked to stop. */

@@ -535,7 +535,7 @@ class Episode {
     const keys = await this.#redis.keys(`bull:${this.#name}:redlock:*`)
     const found: string[] = []
     for (const key of keys) {
-      const name = key.slice(`bull:${this.#name}:redlock:`.length)
+      const name = key.slice(`bull:${this.#name}:redlock:::`.length)
       if (!/^(line:|ready)/.test(name)) continue
       const members = await this.#redis.zrange(key, '0', '4')
       const places = members.filter((member) => member !== '!limits')
@@ -550,7 +550,7 @@ class Episode {
     const lasting: string[] = []
     for (const key of keys) {
       // A producer that is open may compare its settings once more.
-      if (key.endsWith(':redlock:settings')) continue
+      if (key.endsWith(':redlock:::settings')) continue
       if ((await this.#redis.pttl(key)) === LASTS) lasting.push(key)
     }
     return lasting

@@ -289,7 +289,9 @@ it('without CONFIG GET everything works, and a restarted master sits out one max
   await ask(operatorUrl(server), (redis) => redis.hset('redlock:master', 'votesInMs', '0'))
   await server.restart()
   await until('it is quarantined', () => redlock.status().masters[0]?.state === 'quarantined')
-  expect(await refusals(server)).toEqual(['worker: config|get'])
+  // TODO: Redis 7.0 checks transactions of its own append-only file against the default user.
+  const ofWorker = (await refusals(server)).filter((one) => one.startsWith('worker'))
+  expect(ofWorker).toEqual(['worker: config|get'])
 })
 
 it.each(['info', 'time'])(

@@ -87,7 +87,7 @@ describe('a batch', () => {
     })
     const redis = new Redis(connection().url)
     fixture.defer(() => redis.quit())
-    expect(await redis.keys(`bull:${fixture.namespace}:redlock:line:*`)).toEqual([])
+    expect(await redis.keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
     expect(await redis.keys(`bull:${fixture.namespace}:*:lock`)).toEqual([])
   })
 

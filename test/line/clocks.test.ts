@@ -63,6 +63,15 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
     expect(shim.clock(server.port).looks).toBeGreaterThan(0)
   })
 
+  test('a changed delay counts by the clock of the server', async () => {
+    const queue = makeQueue()
+    shim.clock(server.port).step(-HOUR_MS)
+    const job = await queue.add('charge', { nr: 1 }, { delay: 60_000 })
+    const ran = await work()
+    await job.changeDelay(200)
+    await until('it has run', () => ran.length === 1, 20_000)
+  })
+
   test("a producer's clock is an hour ahead: its line is served, and restarted by the sweep", async () => {
     const { namespace } = fixture
     const env = shim.environment('producer')

@@ -28,7 +28,7 @@ export function tooEarly(
  */
 export async function countStarts(fixture: Fixture, resource: string): Promise<readonly number[]> {
   const { host, port } = fixture.fleet.queue
-  const key = `bull:${fixture.namespace}:redlock:rate:${resource}`
+  const key = `bull:${fixture.namespace}:redlock:::rate:${resource}`
   const socket = connect({ host, port })
   fixture.defer(() => once(socket.destroy(), 'close'))
   socket.write('MONITOR\r\n')

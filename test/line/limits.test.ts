@@ -90,11 +90,11 @@ const jobs = (customer: string, ...nrs: number[]): { name: string; data: Call }[
   nrs.map((nr) => ({ name: 'call', data: { customer, nr } }))
 /** Only what opens a line moves it: no worker looks for lines that nothing moved. */
 async function turnSweepsOff(): Promise<void> {
-  await redis().set(`bull:${fixture.namespace}:redlock:sweeper`, 'none of them', 'PX', 600_000)
+  await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them', 'PX', 600_000)
 }
 
 async function turnSweepsOn(): Promise<void> {
-  await redis().del(`bull:${fixture.namespace}:redlock:sweeper`)
+  await redis().del(`bull:${fixture.namespace}:redlock:::sweeper`)
 }
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, nr) => nr)
@@ -175,7 +175,7 @@ describe('a paused resource', () => {
     const queue = makeQueue()
     const client = redis()
     const nextLook = async (): Promise<number> =>
-      Number(await client.zscore(`bull:${fixture.namespace}:redlock:sleeping-lines`, 'a'))
+      Number(await client.zscore(`bull:${fixture.namespace}:redlock:::sleeping-lines`, 'a'))
     const seen = await work()
     await queue.addBulk(jobs('a', 0, 1, 2))
     await until('all ran', () => seen.ended.length === 3)
@@ -577,7 +577,7 @@ describe('cancel', () => {
     // Its processor does not listen.
     const cancelling = queue.cancel(id, { reason: 'again' })
     await until('it is told again', async () =>
-      Object.values(await redis().hgetall(`bull:${fixture.namespace}:redlock:cancelled`))
+      Object.values(await redis().hgetall(`bull:${fixture.namespace}:redlock:::cancelled`))
         .join()
         .includes('again'),
     )

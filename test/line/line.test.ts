@@ -93,7 +93,7 @@ const jobs = (customer: Charge['customer'], ...nrs: number[]): { name: string; d
 
 /** Only what wakes a job moves its line: no worker looks for lines that nothing moved. */
 async function turnSweepsOff(): Promise<void> {
-  await redis().set(`bull:${fixture.namespace}:redlock:sweeper`, 'none of them', 'PX', 600_000)
+  await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them', 'PX', 600_000)
 }
 
 describe('a place is dead', () => {
@@ -162,7 +162,7 @@ describe('a place is dead', () => {
     expect(order).toEqual([1, 5_000])
     await until(
       'no line is left',
-      async () => (await client.keys(`bull:${fixture.namespace}:redlock:line:*`)).length === 0,
+      async () => (await client.keys(`bull:${fixture.namespace}:redlock:::line:*`)).length === 0,
     )
   })
 })
@@ -326,7 +326,7 @@ describe('the lines of a job', () => {
     const client = redis()
     await until(
       'no line is left',
-      async () => (await client.keys(`bull:${fixture.namespace}:redlock:line:*`)).length === 0,
+      async () => (await client.keys(`bull:${fixture.namespace}:redlock:::line:*`)).length === 0,
     )
   })
 
@@ -456,7 +456,7 @@ describe('jobs that leave their lines', () => {
       const queue = makeQueue()
       await queue.addBulk(jobs('a', 1))
       await remove(queue)
-      expect(await redis().keys(`bull:${fixture.namespace}:redlock:line:*`)).toEqual([])
+      expect(await redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
     },
   )
 
@@ -469,7 +469,7 @@ describe('jobs that leave their lines', () => {
     await until('it failed', async () => (await queue.getFailedCount()) === 1)
     await worker.close()
     await queue.clean(0, 10, 'failed')
-    expect(await redis().keys(`bull:${fixture.namespace}:redlock:line:*`)).toEqual([])
+    expect(await redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
   })
 
   test('are cleaned although nothing says when they were created', async () => {
@@ -488,7 +488,7 @@ describe('jobs that leave their lines', () => {
     const queue = makeQueue({ weight: () => 1 })
     await queue.addBulk(jobs('a', 1))
     expect(await queue.leaveLines()).toBe(1)
-    expect(await redis().keys(`bull:${fixture.namespace}:redlock:ready-jobs:*`)).toEqual([])
+    expect(await redis().keys(`bull:${fixture.namespace}:redlock:::ready-jobs:*`)).toEqual([])
   })
 
   test.each([{}, { tenant: () => 'acme' }])(
@@ -594,7 +594,7 @@ test('the error of one job harms no other that ends with it', async () => {
     errorsBefore = errors.length
   })
   await both.passed
-  const line = `bull:${fixture.namespace}:redlock:line:a`
+  const line = `bull:${fixture.namespace}:redlock:::line:a`
   await redis().set(line, 'no line')
   end.open()
   await until('the other is done', async () => (await queue.getCompletedCount()) === 1)

@@ -272,7 +272,7 @@ describe('tenants', () => {
     const client = new Redis(connection())
     fixture.defer(() => client.quit())
     const { namespace } = fixture
-    const used = await client.zmscore(`bull:${namespace}:redlock:shares`, 'busy', 'paused')
+    const used = await client.zmscore(`bull:${namespace}:redlock:::shares`, 'busy', 'paused')
     expect(Number(used[0])).toBeGreaterThan(0)
     expect(Number(used[1])).toBe(0)
   })

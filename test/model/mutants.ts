@@ -100,6 +100,16 @@ const lock: readonly Mutant[] = [
     ['return callOf(', "return { ok: false, reason: 'not-ready' } as never; callOf("],
     'sim/clock-returns',
   ),
+  mutant(
+    'every-master-passes-a-trial',
+    'removed',
+    'redlock/fleet/refusing-masters: SET is denied one of three',
+  ),
+  mutant(
+    'refused-question-means-a-trial',
+    'never',
+    'redlock/fleet/refusing-masters: its memory is full two of three',
+  ),
   mutant('clock-jump-suspends', 'never', 'redlock/fleet/clock-watch'),
   mutant(
     'master-out-of-line-grants-nothing',
@@ -368,6 +378,15 @@ const worker: readonly Mutant[] = [
     'redlock/fleet/clock-watch: no late reply explains',
   ),
   mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
+  mutant('changed-delay-by-the-clock-of-the-server', 'removed', 'line/clocks: a changed delay'),
+  mutant(
+    'one-computes-a-result',
+    ['this.#turnOn(visit, store)', "this.#turnOn(visit, store + (visit.job.id ?? ''))"],
+    'worker/coordination: compute it once',
+  ),
+  mutant('given-up-job-keeps-no-result', 'removed', 'worker/coordination: given up keeps no other'),
+  mutant('no-job-has-the-name-of-our-keys', [':::', ':'], 'line/names: whose id is the name'),
+  mutant('no-queue-has-the-keys-of-its-locks', 'never', 'line/names: is refused'),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
   mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),

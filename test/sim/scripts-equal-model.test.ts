@@ -27,6 +27,7 @@ import { extendProcedure } from '../../src/redlock/verbs/extend.ts'
 import { healProcedure } from '../../src/redlock/verbs/heal.ts'
 import { inspectProcedure } from '../../src/redlock/verbs/inspect.ts'
 import { releaseProcedure } from '../../src/redlock/verbs/release.ts'
+import { trialProcedure } from '../../src/redlock/wire/trial.ts'
 import { withdrawProcedure } from '../../src/redlock/verbs/withdraw.ts'
 import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
@@ -37,7 +38,7 @@ const SCRIPTS = new Map(
 const PROCEDURES = new Map(
   [
     ...[acquireProcedure, confirmProcedure, extendProcedure, healProcedure],
-    ...[releaseProcedure, withdrawProcedure, inspectProcedure],
+    ...[releaseProcedure, withdrawProcedure, inspectProcedure, trialProcedure],
   ].map((procedure) => [procedure.name, procedure]),
 )
 const RUN_IDS = ['run-1', 'run-2']
@@ -116,6 +117,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
     .map(([waiter, named]) => asked('withdraw', 'run-1', TERMS, [named, waiter]))
   const inspect = resources.map(([name = '']) => asked('inspect', 'run-1', TERMS, [name]))
+  const trial = fc.constant(asked('trial', 'run-1', TERMS, []))
   const enrol = fc
     .tuple(
       ...([runId, terms, fc.constantFrom(0, 300_000)] as const),
@@ -139,6 +141,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     { arbitrary: release, weight: 3 },
     { arbitrary: withdraw, weight: 1 },
     { arbitrary: inspect, weight: 1 },
+    { arbitrary: trial, weight: 1 },
     { arbitrary: enrol, weight: 2 },
     { arbitrary: bootstrap, weight: 1 },
     { arbitrary: waited, weight: 1 },

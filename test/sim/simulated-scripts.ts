@@ -48,6 +48,7 @@ const procedures: Readonly<Record<string, Procedure>> = {
   release,
   withdraw,
   inspect,
+  trial: () => ['able'],
 }
 
 const scripts: Readonly<Record<string, (call: ScriptCall) => Reply>> = { enrol, waited, bootstrap }

@@ -151,7 +151,7 @@ export class ScratchQueue {
 
   /** Lines with places; those of a running worker's queue are empty by then. */
   async #places(): Promise<readonly string[]> {
-    const keys = await this.#redis.keys(this.plain.toKey('redlock:line:*'))
+    const keys = await this.#redis.keys(this.plain.toKey('redlock:::line:*'))
     return keys.map((key) => `line ${key} is left`)
   }
 }

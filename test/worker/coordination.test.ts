@@ -126,7 +126,7 @@ describe('dedupe', () => {
     await allDone(queue, 1)
     const client = new Redis(connection())
     fixture.defer(() => client.quit())
-    const [key = ''] = await client.keys(`bull:${fixture.namespace}:redlock:result:*`)
+    const [key = ''] = await client.keys(`bull:${fixture.namespace}:redlock:::result:*`)
     await client.hset(key, 'value:result', '{')
     await queue.addBulk(many(1))
     await until('it fails', async () => (await queue.getFailedCount()) === 1)
@@ -253,6 +253,45 @@ describe('a stored result', () => {
     expect(computed).toBe(2)
   })
 
+  test.each([
+    ['slots', 3, undefined, ['delta', 'delta', 'delta', 'delta']],
+    ['one key over several resources', 1, 'one', ['a', 'b', 'c', 'd']],
+    ['both', 3, 'one', ['a', 'a', 'a', 'b']],
+  ])('with %s, jobs that run at once compute it once', async (_what, slots, key, of) => {
+    const queue = makeQueue(slots)
+    let computed = 0
+    const processor = async (): Promise<number> => {
+      await pause(200)
+      return ++computed
+    }
+    const dedupe = { resultTtlMs: 60_000, ...(key !== undefined && { key: () => key }) }
+    for (let nr = 0; nr < 2; nr++) work(await fixture.redlock(), processor, { slots, dedupe })
+    await queue.addBulk(of.map((each) => ({ name: 'report', data: { of: each } })))
+    await allDone(queue, of.length)
+    expect(computed).toBe(1)
+    expect(await queue.getFailedCount()).toBe(0)
+  })
+
+  test('one that is given up keeps no other from computing it', async () => {
+    const queue = makeQueue(2)
+    let calls = 0
+    const processor = async (): Promise<number> => {
+      if (++calls === 1) await fixture.gate().passed
+      return 7
+    }
+    const redlock = await fixture.redlock(SHORT)
+    const dedupe = { resultTtlMs: 60_000, key: () => 'one' }
+    work(redlock, processor, { slots: 2, dedupe, maxHoldMs: 1_000 })
+    await queue.addBulk([
+      { name: 'report', data: { of: 'a' } },
+      { name: 'report', data: { of: 'b' } },
+    ])
+    await until('one has failed, one completed', async () => {
+      const { failed = 0, completed = 0 } = await queue.getJobCounts('failed', 'completed')
+      return failed === 1 && completed === 1
+    })
+  })
+
   test('with slots, or one key over two resources, all that compute it complete', async () => {
     const queue = makeQueue(2)
     work(await fixture.redlock(), () => pause(100), {
@@ -288,7 +327,7 @@ describe('checkpoints', () => {
     expect(ran).toEqual(['load', 'charge', 'charge'])
     expect((await queue.getJob(job.id ?? ''))?.returnvalue).toEqual({ invoice: 7 })
     const redis = new Redis(connection())
-    const left = `bull:${fixture.namespace}:redlock:steps:*`
+    const left = `bull:${fixture.namespace}:redlock:::steps:*`
     await until('no result is kept', async () => (await redis.keys(left)).length === 0)
     await redis.quit()
   })

@@ -86,7 +86,7 @@ describe('a request to cancel', () => {
       throw new Error('declined')
     }
     const isRequested = async (): Promise<boolean> =>
-      (await redis().exists(`bull:${fixture.namespace}:redlock:cancelled`)) === 1
+      (await redis().exists(`bull:${fixture.namespace}:redlock:::cancelled`)) === 1
     const job = await queue.add('invoice', { customer: 'a' })
     await until('it runs', () => runs === 1)
     expect(await queue.cancel(job.id ?? '', { timeoutMs: 0 })).toMatchObject([

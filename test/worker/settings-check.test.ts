@@ -74,7 +74,7 @@ function producer(options: Partial<LockedQueueOptions<Charge>> = {}): Producer {
 
 /** Waits until one has written what it has. */
 async function said(by: 'LockedQueue' | 'LockedWorker'): Promise<void> {
-  const key = `bull:${fixture.namespace}:redlock:settings`
+  const key = `bull:${fixture.namespace}:redlock:::settings`
   await until(`a ${by} has said it`, async () => (await redis().hexists(key, by)) === 1)
 }
 

@@ -32,7 +32,10 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
   moveToDelayed: [/rcall\("ZADD", delayedKey, score, jobId\)/],
   obliterate: [/rcall\("DEL", jobKey/],
   promote: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
-  changeDelay: [/rcall\("ZREM", KEYS\[1\], jobId\)/],
+  changeDelay: [
+    /rcall\("ZREM", KEYS\[1\], jobId\)/,
+    /getDelayedScore\(KEYS\[1\], ARGV\[2\], delay\)/,
+  ],
   moveJobsToWait: [/rcall\('ZRANGEBYSCORE', KEYS\[3\]/],
 }
 

@@ -1,6 +1,6 @@
 --[[
   The names of a queue's keys. All of ours begin with SPACE, so they are on the queue's slot of a
-  cluster.
+  cluster. BullMQ takes an id with two colons (`redlock:line:a`), and none with more.
 
   A job that waits for its turn sleeps in BullMQ's `delayed` set, in a band of scores that no delay
   of a user reaches: from the year 2109 on. Its hash says `delay` = ASLEEP_DELAY, 2^42 ms.
@@ -14,7 +14,8 @@ local ASLEEP_DELAY = '4398046511104'
 local ASLEEP = 18014398509481984
 local ASLEEP_PRIORITIZED = 27021597764222976
 local BASE, SLOTS = ARGV.base, ARGV.slots
-local SPACE = BASE .. 'redlock:'
+-- rule: no-job-has-the-name-of-our-keys
+local SPACE = BASE .. 'redlock:::'
 local WAIT, ACTIVE, DELAYED, PRIORITIZED = BASE .. 'wait', BASE .. 'active', BASE .. 'delayed', BASE .. 'prioritized'
 local META, MARKER = BASE .. 'meta', BASE .. 'marker'
 -- Of `meta`: see `shares`.

@@ -19,7 +19,7 @@ import {
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Channel, MasterStatus, Question } from '../../channel.ts'
-import { quorumOf } from '../quorum/quorum.ts'
+import { noQuorum, quorumOf } from '../quorum/quorum.ts'
 import { Deadlines, instant } from '../../clock.ts'
 import { constantsFor, type Settings } from '../settings.ts'
 import { outcomeOf, type Vote } from '../verbs/votes.ts'
@@ -27,6 +27,7 @@ import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { MasterLog } from './master-log.ts'
 import { Quarantines } from './quarantines.ts'
+import { Refusals } from './refusals.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { driftMs, quarantineMs } from '../../lock/trust.ts'
 
@@ -47,6 +48,7 @@ export class LockFleet {
   /** The state of every master: the same array until one of them changes. */
   states: readonly MasterState[] = []
   readonly #quarantines: Quarantines
+  readonly #refusals: Refusals
   /**
    * Which connection a server process votes through; a second one to the same server is refused.
    */
@@ -87,6 +89,15 @@ export class LockFleet {
     this.deadlines = new Deadlines(settings.clock)
     this.#quarantines = new Quarantines(settings.clock, lengthMs, this.keys.master)
     this.#masterLog = new MasterLog(channel, settings.clock)
+    this.#refusals = new Refusals({
+      clock: settings.clock,
+      timeoutMs: settings.masterTimeoutMs,
+      changed: (master, refusal) => {
+        const state =
+          refusal === undefined ? master.state : { status: 'refused' as const, ...refusal }
+        this.#masterLog.entered(master, state, this.#quarantines.leftMs(master))
+      },
+    })
     this.masters = settings.addresses.map((address) =>
       settings.connect({
         address,
@@ -110,6 +121,8 @@ export class LockFleet {
     if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
       master.reenrol('its enrolment is gone: it restarted or lost its data')
     }
+    // rule: refused-question-means-a-trial
+    if (vote.kind === 'failed' && vote.reason === 'error') this.#refusals.suspect(master)
     if (this.channel.hears('master:voted')) {
       const outcome = outcomeOf(vote)
       this.channel.tell('master:voted', { master: master.name, question, outcome })
@@ -140,18 +153,30 @@ export class LockFleet {
     }))
   }
 
+  /** Why no lease is granted now; undefined where a quorum votes. */
+  ungranted(): string | undefined {
+    const status = this.status()
+    const voting = status.filter(({ state }) => state === 'voting').length
+    if (voting >= this.quorum) return undefined
+    const others = status.flatMap(({ name, state, reason = state }) =>
+      state === 'voting' ? [] : [`${name}: ${reason}`],
+    )
+    return noQuorum(voting, status.length, others)
+  }
+
   /** Refused masters, or only those that this client's settings are to blame for. */
   problems(fault?: Refusal['fault']): readonly MasterProblem[] {
-    return this.masters.flatMap(({ name, state }) =>
-      state.status === 'refused' && (fault ?? state.fault) === state.fault
-        ? [{ master: name, problem: state.problem, fix: state.fix }]
-        : [],
-    )
+    return this.masters.flatMap((master) => {
+      const refusal = this.#refusalOf(master)
+      if (refusal === undefined || (fault ?? refusal.fault) !== refusal.fault) return []
+      return [{ master: master.name, problem: refusal.problem, fix: refusal.fix }]
+    })
   }
 
   /** Round trips measured when the masters were enrolled, shortest first. */
   roundTripsMs(): readonly number[] {
     return this.masters
+      .filter((master) => this.#refusalOf(master) === undefined)
       .flatMap(({ state }) => (state.status === 'enrolled' ? [state.facts.roundTripMs] : []))
       .sort((a, b) => a - b)
   }
@@ -215,6 +240,7 @@ export class LockFleet {
     for (const master of this.masters) master.close()
     this.#quarantines.close()
     this.#masterLog.close()
+    for (const master of this.masters) this.#refusals.forget(master)
   }
 
   async #admit(master: Master, facts: ServerFacts): Promise<Admission> {
@@ -323,6 +349,7 @@ export class LockFleet {
 
   #onState(master: Master, state: MasterState): void {
     this.states = this.masters.map((one) => one.state)
+    this.#refusals.forget(master)
     if (state.status !== 'enrolled') {
       for (const [runId, voter] of this.#voters) {
         if (voter === master) this.#voters.delete(runId)
@@ -339,8 +366,17 @@ export class LockFleet {
     this.channel.tell('master:clock-skew', { master, clockOffsetMs })
   }
 
+  /** Why it is not used, or what it refuses. */
+  #refusalOf(master: Master): Refusal | undefined {
+    return master.state.status === 'refused' ? master.state : this.#refusals.of(master)
+  }
+
   #statusOf(master: Master): MasterStatus {
     const { name, state } = master
+    const refusal = this.#refusalOf(master)
+    if (refusal !== undefined) {
+      return { name, state: 'refused', reason: `${refusal.problem}; ${refusal.fix}` }
+    }
     if (state.status !== 'enrolled') {
       return { name, state: state.status, reason: describeState(state) }
     }

@@ -35,9 +35,10 @@ local function procedure(name)
     --- @include "release"
     --- @include "withdraw"
     --- @include "inspect"
+    --- @include "trial"
     procedures = {
       acquire = acquire, confirm = confirm, extend = extend, heal = heal, release = release,
-      withdraw = withdraw, inspect = inspect,
+      withdraw = withdraw, inspect = inspect, trial = trial,
     }
   end
   return procedures[name]

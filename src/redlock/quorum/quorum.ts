@@ -8,6 +8,14 @@ export function quorumOf(masters: number): number {
   return Math.floor(masters / 2) + 1
 }
 
+/** Of a fleet in which too few masters vote, in words. @param others why others do not. */
+export function noQuorum(voting: number, masters: number, others: readonly string[]): string {
+  return [
+    `${voting} of ${masters} masters vote and ${quorumOf(masters)} are needed`,
+    ...others,
+  ].join('. ')
+}
+
 /** Stands in a reply in place of a holder: the resource is free, and reserved for waiters. */
 export const RESERVED: string = luaConstant('redlock/lua/batch', 'RESERVED')
 

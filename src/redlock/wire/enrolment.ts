@@ -14,8 +14,9 @@
  */
 import { messageOf } from '../../message-of.ts'
 import type { Clock, Timer } from '../../clock.ts'
-import type { Admission, MasterState } from './master.ts'
+import { isErrorReply, type Admission, type MasterState } from './master.ts'
 import type { ServerFacts } from './server-facts.ts'
+import { refusalBy } from './trial.ts'
 
 const REFUSED_RETRY_MS = 1_000
 
@@ -26,6 +27,7 @@ export interface EnrolmentOptions {
   readonly clock: Clock
   readFacts(): Promise<ServerFacts>
   admit(facts: ServerFacts): Promise<Admission>
+  /** And tries what a lease needs. */
   loadScripts(): Promise<void>
   onState(state: MasterState): void
 }
@@ -138,6 +140,7 @@ export class Enrolment {
       await this.#options.loadScripts()
       return { status: 'enrolled', facts }
     } catch (error) {
+      if (isErrorReply(error)) return { status: 'refused', ...refusalBy(error.message) }
       const detail = messageOf(error)
       return { status: 'connecting', detail: `could not be enrolled: ${detail}` }
     }

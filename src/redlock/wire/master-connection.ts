@@ -3,6 +3,7 @@
  * whenever it might not be the server that was enrolled.
  */
 import type { Redis } from 'ioredis'
+import { batchArgs } from './batch.ts'
 import { batchSender } from './batch-sender.ts'
 import { CallQueue } from './call-queue.ts'
 import {
@@ -23,6 +24,7 @@ import { Enrolment } from './enrolment.ts'
 import { ioredis } from './ioredis.ts'
 import { readServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
+import { passTrial, trialCall } from './trial.ts'
 import { TlsCheck } from '../../tls-check.ts'
 
 export class MasterConnection implements Master {
@@ -48,7 +50,10 @@ export class MasterConnection implements Master {
       readFacts: () => readServerFacts(this.#redis, clock),
       admit: (facts) => options.admit(this, facts),
       loadScripts: async () => {
-        await this.#redis.script('LOAD', options.script.lua)
+        const { lua, sha1 } = options.script
+        await this.#redis.script('LOAD', lua)
+        // rule: every-master-passes-a-trial
+        passTrial(await this.#redis.evalsha(sha1, 0, ...batchArgs([trialCall], '')))
       },
       onState: (state) => {
         options.onState(this, state)

@@ -6,7 +6,7 @@ import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
-import type { LockView } from '../operator/lock-view.ts'
+import { withUngranted, type LockView } from '../operator/lock-view.ts'
 import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
 import type { Inspect, QueueView, WaitingLines } from '../operator/queue-view.ts'
 import { History, type Sample } from './history.ts'
@@ -145,27 +145,30 @@ export class Snapshots {
     const changes = this.#watch.seen(leases, now, at)
     const counts = queues !== undefined && 'problem' in queues ? undefined : queues
     const history = this.#history.add(at, leases, changes, counts)
-    const lines = await this.#lines(leases, '')
+    const lines = await this.#lines(leases, diagnosis, '')
     const snapshot = { at, diagnosis, leases, changes, lines, queues, history }
     this.#last = { snapshot, takenAt: systemClock.now() }
     this.#searches = new Map()
     return snapshot
   }
 
-  async #search({ leases }: Snapshot, text: string): Promise<SearchResult> {
+  async #search({ leases, diagnosis }: Snapshot, text: string): Promise<SearchResult> {
     const { locks } = this.#options
     const match = `*${globEscape(text)}*`
     const found = leases.truncated
       ? await locks.leases({ match, limit: MAX_FOUND })
       : { ...leases, leases: leases.leases.filter(({ resource }) => resource.includes(text)) }
-    return { leases: found, lines: await this.#lines(leases, text) }
+    return { leases: found, lines: await this.#lines(leases, diagnosis, text) }
   }
 
-  async #lines(leases: LiveLeases, text: string): Promise<Snapshot['lines']> {
+  async #lines(leases: LiveLeases, diagnosis: Diagnosis, text: string): Promise<Snapshot['lines']> {
     const { queue, locks } = this.#options
     try {
       const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
-      return await queue?.waiting(search, holders(leases, locks))
+      const inspect = holders(leases, locks)
+      return await queue?.waiting(search, async (resource) =>
+        withUngranted(await inspect(resource), diagnosis),
+      )
     } catch (error) {
       return problemOf(error)
     }

@@ -1,5 +1,5 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
-import { quorumOf } from '../../redlock/quorum/quorum.ts'
+import { noQuorum, quorumOf } from '../../redlock/quorum/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import type { Finding } from '../../lock/finding.ts'
 import { duration } from './duration.ts'
@@ -64,6 +64,18 @@ export function diagnose(
   if (queue !== undefined) findings.push(...checkQueue(queue, masters))
   const diagnosis = { findings: [], masters: health, quorum, voting, margin, healthy: true }
   return withFindings(diagnosis, findings)
+}
+
+/** Why no lease is granted; undefined where a quorum votes. */
+export function ungrantedBy({ voting, quorum, masters, findings }: Diagnosis): string | undefined {
+  if (voting >= quorum) return undefined
+  const names = masters.map(({ master }) => master)
+  const found = findings.filter((finding) => silences(finding) && names.includes(finding.where))
+  return noQuorum(
+    voting,
+    masters.length,
+    found.map(({ where, fact }) => `${where}: ${fact}`),
+  )
 }
 
 /** With more findings, in their order. */

@@ -1,12 +1,12 @@
 /** The locks as an operator looks at them: a fleet of masters, or a lock service besides Redis. */
 import type { Finding } from '../../lock/finding.ts'
-import type { ServiceHealth } from '../../lock/inspection.ts'
+import type { Inspection, ServiceHealth } from '../../lock/inspection.ts'
 import type { LockClient } from '../../lock/lock-client.ts'
 import { messageOf } from '../../message-of.ts'
 import { quorumOf } from '../../redlock/quorum/quorum.ts'
 import type { QueueServer } from './queue-server.ts'
 import { MAX_SLOTS } from '../../slots.ts'
-import { diagnose, type Diagnosis, type MasterHealth } from './diagnosis.ts'
+import { diagnose, ungrantedBy, type Diagnosis, type MasterHealth } from './diagnosis.ts'
 import { answerOf, type FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
 import { checkLeaks } from './leaks.ts'
@@ -40,9 +40,18 @@ export function fleetView(fleet: FleetProbe): LockView {
     diagnose: async (queue, maxLeaseMs) => diagnose(await surveyFleet(fleet, queue), maxLeaseMs),
     leaks: () => checkLeaks(fleet),
     leases: (search) => liveLeases(fleet, search),
-    resource: (resource) => viewResource(fleet, resource),
+    resource: async (resource) => {
+      const [view, survey] = await Promise.all([viewResource(fleet, resource), surveyFleet(fleet)])
+      return withUngranted(view, diagnose(survey))
+    },
     slots: (resource) => slotsOf(fleet, resource),
   }
+}
+
+/** A resource, and why nobody gets it. */
+export function withUngranted<Found extends Inspection>(found: Found, diagnosis: Diagnosis): Found {
+  const ungranted = ungrantedBy(diagnosis)
+  return ungranted === undefined ? found : { ...found, ungranted }
 }
 
 /** What is needed of `PostgresLocks`, `EtcdLocks`, `ZooKeeperLocks`. */

@@ -69,6 +69,10 @@ function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: 
     report('error', 'replica', `is a ${role === 'slave' ? 'replica' : role}`, fix)
   }
   checkMemory(master, 'leases', report)
+  // A replica is told of above.
+  if (master.refusal !== undefined && role === 'master') {
+    report('error', 'refuses-leases', master.refusal.problem, master.refusal.fix)
+  }
 }
 
 /** Whether the server keeps what is written to it: the `kept`. */

@@ -1,11 +1,12 @@
 /** The facts about every master, and about the queue's Redis, from which a diagnosis is made. */
-import type { Keyspace } from '../../redlock/keyspace.ts'
 import type { Probe } from './probe.ts'
 import type { QueueServer } from './queue-server.ts'
 import type { ServerSurvey } from './server-survey.ts'
 import { answerOf, valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
 import { luaText } from '../../lua.ts'
+import { isErrorReply, type Refusal } from '../../redlock/wire/master.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
+import { refusalBy, trialCall } from '../../redlock/wire/trial.ts'
 
 /** What a master knows of its place in the fleet. */
 export interface EnrolmentSurvey {
@@ -21,6 +22,8 @@ export interface EnrolmentSurvey {
 export interface MasterSurvey extends ServerSurvey {
   /** Undefined when no client has enrolled this master under the namespace. */
   readonly enrolment: EnrolmentSurvey | undefined
+  /** What it says instead of doing what a lease needs. */
+  readonly refusal: Refusal | undefined
 }
 
 export interface FleetSurvey {
@@ -32,7 +35,7 @@ export interface FleetSurvey {
 
 export async function surveyFleet(fleet: FleetProbe, queue?: QueueServer): Promise<FleetSurvey> {
   const [masters, queueAnswer] = await Promise.all([
-    fleet.each((probe) => surveyMaster(probe, fleet.keys)),
+    fleet.each((probe) => surveyMaster(probe, fleet)),
     queue === undefined ? undefined : answerOf(queue, (probe) => probe.survey()),
   ])
   return { namespace: fleet.namespace, masters, queue: queueAnswer }
@@ -40,13 +43,25 @@ export async function surveyFleet(fleet: FleetProbe, queue?: QueueServer): Promi
 
 const enrolmentScript = defineScript('enrolment', luaText('tools/operator/lua/enrolment'))
 
-async function surveyMaster(probe: Probe, keys: Keyspace): Promise<MasterSurvey> {
+async function surveyMaster(probe: Probe, fleet: FleetProbe): Promise<MasterSurvey> {
   const server = await probe.survey()
-  const reply = await probe.run(enrolmentScript, [keys.master], [])
+  const reply = await probe.run(enrolmentScript, [fleet.keys.master], [])
   const [runId, maxLeaseMs, quarantineMs, fleetSize] = reply as [string, number, number, number]
   return {
     ...server,
     enrolment: runId === '' ? undefined : { runId, maxLeaseMs, quarantineMs, fleetSize },
+    refusal: await refusalOf(fleet, probe),
+  }
+}
+
+/** A server that says so here says so to a worker, unless their users differ. */
+async function refusalOf(fleet: FleetProbe, probe: Probe): Promise<Refusal | undefined> {
+  try {
+    await fleet.call(probe, trialCall)
+    return undefined
+  } catch (error) {
+    if (isErrorReply(error)) return refusalBy(error.message)
+    throw error
   }
 }
 

@@ -49,7 +49,7 @@ export class ResultStore {
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
   async peek(store: string, asker?: PlaceInLine): Promise<StoredResult | undefined> {
-    const text = await this.#backend.run(peekScript, { store: this.#keyOf(store), ...asker })
+    const text = await this.#backend.run(peekScript, { store: this.keyOf(store), ...asker })
     return typeof text === 'string' ? { value: this.#parse(store, text) } : undefined
   }
 
@@ -64,7 +64,7 @@ export class ResultStore {
     asker?: PlaceInLine,
   ): Promise<ReadonlyMap<string, unknown>> {
     const own = { ...fenceOf(writer), ttlMs: Math.ceil(ttlMs) }
-    const args = { store: this.#keyOf(store), ...own, ...asker }
+    const args = { store: this.keyOf(store), ...own, ...asker }
     const fields = fieldsOf(await this.#backend.run(claimScript, args), writer)
     const values = new Map<string, unknown>()
     for (let index = 0; index + 1 < fields.length; index += 2) {
@@ -88,17 +88,18 @@ export class ResultStore {
     const bytes = Buffer.byteLength(text)
     if (bytes > this.#maxBytes) throw new ValueTooLargeError(name, bytes, this.#maxBytes)
     const own = { ...fenceOf(writer), ttlMs: Math.ceil(ttlMs) }
-    const args = { store: this.#keyOf(store), ...own, field: FIELD_PREFIX + name, value: text }
+    const args = { store: this.keyOf(store), ...own, field: FIELD_PREFIX + name, value: text }
     fieldsOf(await this.#backend.run(writeScript, args), writer)
   }
 
   /** A run of a job has completed: its steps are not needed any more. */
   async dropSteps(job: Pick<Job, 'id' | 'token'>): Promise<void> {
     const { lock } = runOf(job)
-    await this.#backend.run(dropScript, { store: this.#keyOf(stepsKey(job)), lock })
+    await this.#backend.run(dropScript, { store: this.keyOf(stepsKey(job)), lock })
   }
 
-  #keyOf(store: string): string {
+  /** The whole name of a store. */
+  keyOf(store: string): string {
     return this.#backend.keyOf(store)
   }
 
@@ -107,7 +108,7 @@ export class ResultStore {
     try {
       return JSON.parse(text)
     } catch (cause) {
-      const key = this.#keyOf(store)
+      const key = this.keyOf(store)
       throw new TypeError(`The stored result in \`${key}\` is not JSON: delete this key`, { cause })
     }
   }

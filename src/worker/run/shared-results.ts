@@ -1,12 +1,18 @@
 /** With `dedupe`: one computation for all jobs that ask for the same, within a time. */
+import { createHash } from 'node:crypto'
 import type { Job } from 'bullmq'
 import type { Channel } from '../../channel.ts'
+import type { Lease } from '../../lock/lease.ts'
+import type { LockService } from '../../lock/lock-service.ts'
 import { insist, insistToStart } from './insist.ts'
 import type { Process } from './job-lease.ts'
 import type { PlaceInLine, ResultStore, StoredResult } from './result-store.ts'
 import type { Visit } from './visit.ts'
 
-/** One computation for all jobs of a queue with the same name and resource, within a time. */
+/**
+ * One computation for all jobs of a queue with the same name and resource, within a time. Jobs that
+ * run at once, in slots or under one `key`, wait for the one of them that computes.
+ */
 export interface Dedupe<Data> {
   /** How long a result is kept, and given to jobs that ask for the same. */
   readonly resultTtlMs: number
@@ -27,12 +33,25 @@ export interface SharedResult {
   readonly asker: PlaceInLine | undefined
 }
 
+/** A job that waits ends its waiting with its signal. */
+const MAX_WAIT_MS = 2 ** 31 - 1
+
 export class SharedResults {
+  readonly #locks: LockService
+  readonly #leaseMs: number
   readonly #results: ResultStore
   readonly #dedupe: Dedupe<unknown>
   readonly #channel: Channel
 
-  constructor(results: ResultStore, dedupe: Dedupe<unknown>, channel: Channel) {
+  /** @param leaseMs of the lease on a result. */
+  constructor(
+    { locks, leaseMs }: { readonly locks: LockService; readonly leaseMs: number },
+    results: ResultStore,
+    dedupe: Dedupe<unknown>,
+    channel: Channel,
+  ) {
+    this.#locks = locks
+    this.#leaseMs = leaseMs
     this.#results = results
     this.#dedupe = dedupe
     this.#channel = channel
@@ -55,14 +74,33 @@ export class SharedResults {
     const { resultTtlMs } = this.#dedupe
     return async (visit, lease) => {
       const { store, asker } = visit.shared as SharedResult
-      // Another job may have stored a result between the first read and the lease.
-      const stored = await insistToStart(visit, this.#channel, () =>
-        results.claimAll(store, lease, resultTtlMs, asker),
-      )
-      if (stored.has('result')) return stored.get('result')
-      const result = await process(visit, lease)
-      await insist(visit, this.#channel, () => results.keep(store, lease, resultTtlMs, result))
-      return result
+      // Jobs of other slots, or of other resources with the same key, ask for it too.
+      // rule: one-computes-a-result
+      const turn = await insistToStart(visit, this.#channel, () => this.#turnOn(visit, store))
+      const pass = (): void => void turn.release()
+      // A job that is given up may go on without end.
+      // rule: given-up-job-keeps-no-result
+      visit.stop.signal.addEventListener('abort', pass)
+      try {
+        // Another job may have stored a result since the first read.
+        const stored = await insistToStart(visit, this.#channel, () =>
+          results.claimAll(store, lease, resultTtlMs, asker),
+        )
+        if (stored.has('result')) return stored.get('result')
+        const result = await process(visit, lease)
+        await insist(visit, this.#channel, () => results.keep(store, lease, resultTtlMs, result))
+        return result
+      } finally {
+        visit.stop.signal.removeEventListener('abort', pass)
+        await turn.release()
+      }
     }
+  }
+
+  /** Who has it computes the result. It is lost with the process, and guards no write. */
+  #turnOn({ stop: { signal } }: Visit, store: string): Promise<Lease> {
+    const name = createHash('sha256').update(this.#results.keyOf(store)).digest('hex')
+    const options = { leaseMs: this.#leaseMs, waitMs: MAX_WAIT_MS, autoExtend: true, signal }
+    return this.#locks.acquire(`result:${name}`, options)
   }
 }

@@ -25,7 +25,8 @@ const script = defineScript(
   `
 local replies, marks = {''}, '0 '
 for entry in string.gmatch(ARGV[1], 'J(%Z+)%z') do
-  replies[#replies + 1] = redis.call('INCR', cjson.decode(entry)[2])
+  local key = cjson.decode(entry)[2]
+  replies[#replies + 1] = key and redis.call('INCR', key) or {'able'}
   marks = marks .. '*'
 end
 replies[1] = marks

@@ -5,7 +5,7 @@ import { LockedQueue } from '../../../src/index.ts'
 import type { TestServer } from '../../../src/testing/index.ts'
 import { useFleet } from '../../fixtures.ts'
 import { startCluster } from '../../support/redis-cluster.ts'
-import { cli, fleetEnv, type Said } from './run-cli.ts'
+import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
 
 const fixture = useFleet({ masters: 1, queue: false })
 let nodes: readonly TestServer[] = []
@@ -62,6 +62,20 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
     expect(cancelled).toMatchObject({ code: 0 })
     expect(await queue.getFailedCount()).toBe(2)
     expect((await say(['leave-lines', name, '--yes'])).code).toBe(0)
+  })
+
+  it('work runs jobs, and drains', async () => {
+    await fixture.redlock()
+    const jobs = await queue.addBulk(
+      [1, 2, 1].map((customerId) => ({ name: 'post', data: { customerId } })),
+    )
+    await using working = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], {
+      ...fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[index]?.url),
+      ...{ BULLMQ_REDLOCK_PREFIX: '{bull}', QUEUE: name },
+    })
+    for (const { id = '' } of jobs) await working.line(new RegExp(`finished ${id}$`))
+    working.kill('SIGTERM')
+    expect((await working.end()).code).toBe(0)
   })
 
   it('a prefix without braces: says what to write', async () => {

@@ -49,6 +49,41 @@ it('a leftover on two of five masters is no lease', async () => {
   expect(said.out).toContain('r is free (2 of 5 masters still have a leftover key)')
 })
 
+it('masters that refuse what a lease needs: no command says that they vote', async () => {
+  const queue = `q-${fixture.namespace}`
+  const options = { connection: { url: fixture.fleet.queue.url }, resource: () => 'customer:1' }
+  const producer = new LockedQueue(queue, options)
+  fixture.defer(() => producer.close())
+  const redlock = await fixture.redlock(LONG)
+  const job = await producer.add('job', {})
+  const servers = fixture.fleet.urls.slice(0, 3).map((url) => openRedis(url, fixture))
+  for (const redis of servers) await redis.config('SET', 'min-replicas-to-write', '1')
+  fixture.defer(async () => {
+    for (const redis of servers) await redis.config('SET', 'min-replicas-to-write', '0')
+  })
+  const doctor = await cli(['doctor'], { env: env() })
+  expect(doctor.code).toBe(3)
+  expect(doctor.out).toContain('NO QUORUM: 2 of 5 masters vote')
+  expect(doctor.out).toContain('refuses what a lease needs: NOREPLICAS')
+  expect(doctor.out).toContain('fix: set `min-replicas-to-write 0`')
+  const why = await cli(['why', queue, job.id ?? ''], { env: env() })
+  expect(why.out).toContain(
+    'waits for a quorum of the lock masters: 2 of 5 masters vote and 3 are needed',
+  )
+  expect(why.out).toContain('NOREPLICAS')
+  const inspected = await cli(['inspect', 'customer:1'], { env: env() })
+  expect(inspected.out).toContain('No lease is granted: 2 of 5 masters vote')
+  expect((await redlock.tryAcquire('customer:1')).status).toBe('unreachable')
+  const worker = new LockedWorker(queue, () => Promise.resolve(), {
+    ...{ ...options, redlock, autorun: false },
+  })
+  fixture.defer(() => worker.close())
+  await until('the library says so', async () => {
+    const { line } = await worker.inspect('customer:1')
+    return line[0]?.waitsFor.includes('NOREPLICAS') === true
+  })
+})
+
 describe('slots', () => {
   it('`inspect` and `release` of the resource show who holds which; one slot can be released', async () => {
     const first = await fixture.redlock({ ...LONG, owner: 'worker-1' })

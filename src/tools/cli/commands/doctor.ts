@@ -15,7 +15,7 @@ export function doctorCommand(): Command {
     summary: 'what is wrong with the masters, and what to do',
     description:
       "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
-      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Changes nothing. ' +
+      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Leaves nothing behind. ' +
       'Notes do not make a fleet unhealthy.',
     servers: 'both',
     examples: [

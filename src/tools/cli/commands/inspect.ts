@@ -44,6 +44,8 @@ async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
     if (slots.length === 0 || view.state !== 'free') {
       parts.push(holderLine(view), mastersTable(view.masters))
     }
+    const { ungranted } = view
+    if (ungranted !== undefined) parts.push(`No lease is granted: ${printable(ungranted)}`)
     if (line !== undefined) parts.push(describeLine(line))
     return parts.join('\n\n')
   })

@@ -4,6 +4,7 @@ import type { LockClient } from '../../../lock/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
+import { clusterAt } from '../../operator/queue-cluster.ts'
 import { bullmqConnection } from '../../operator/queue-view.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
@@ -118,12 +119,16 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
   const { settings, signal } = cli
   const { masters, namespace, prefix } = settings
   const maxLeaseMs = masters.length === 0 ? undefined : await cli.maxLeaseMs()
+  const { queueRedis } = settings
+  const server = cli.queue()?.server
+  const cluster = queueRedis && server && (await clusterAt(queueRedis, server))
+  if (cluster) cli.defer(() => { cluster.disconnect(); })
   let redlock: LockService | undefined = locks
   return {
     prefix,
     signal,
     get connection() {
-      return bullmqConnection(queueRedisOf(settings))
+      return cluster || bullmqConnection(queueRedisOf(settings))
     },
     get redlock() {
       if (redlock === undefined) {

@@ -1,0 +1,34 @@
+/**
+ * Whether a server does what a lease needs. A user without a right, a full memory, a missing
+ * replica or a failing disk lets a server answer, and grant nothing. Only a write shows it.
+ */
+import { callOf, EntryError, readBatch, type Call, type Procedure } from './batch.ts'
+import type { Refusal } from './master.ts'
+
+/** `lua/trial.lua` */
+export const trialProcedure: Procedure = { name: 'trial' }
+
+export const trialCall: Call = callOf(trialProcedure, [])
+
+/** @throws what the server said instead of its answer. */
+export function passTrial(answer: unknown): void {
+  const [entry] = readBatch(answer, [trialCall])
+  if (entry?.reply instanceof EntryError) throw entry.reply
+}
+
+/** What to do about what a server says instead of doing it; the first that fits. */
+const FIXES: readonly (readonly [RegExp, string])[] = [
+  [
+    /^NOPERM|^ERR The user executing|can't run this command|can't access/,
+    'give its user the rights that deploy/redis/lock-master.acl lists',
+  ],
+  [/^NOREPLICAS/, 'set `min-replicas-to-write 0`: a master has no replicas to wait for'],
+  [/^OOM/, 'raise its `maxmemory`'],
+  [/^MISCONF/, 'read its log and free disk space'],
+]
+
+/** Of a server that said so. */
+export function refusalBy(message: string): Refusal {
+  const [, fix = 'read its log'] = FIXES.find(([said]) => said.test(message)) ?? []
+  return { problem: `refuses what a lease needs: ${message}`, fix, fault: 'server' }
+}
