@@ -33,7 +33,7 @@ function denied(...rights: readonly string[]): Sickness {
 }
 
 async function snapshotPath(redis: Redis): Promise<string> {
-  const [, dir = ''] = (await redis.config('GET', 'dir'))
+  const [, dir = ''] = await redis.config('GET', 'dir')
   return join(dir, 'dump.rdb')
 }
 

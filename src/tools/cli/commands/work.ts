@@ -122,7 +122,10 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
   const { queueRedis } = settings
   const server = cli.queue()?.server
   const cluster = queueRedis && server && (await clusterAt(queueRedis, server))
-  if (cluster) cli.defer(() => { cluster.disconnect(); })
+  if (cluster)
+    cli.defer(() => {
+      cluster.disconnect()
+    })
   let redlock: LockService | undefined = locks
   return {
     prefix,
