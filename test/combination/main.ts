@@ -37,8 +37,6 @@ const EXPLAINED = 3
 interface Totals {
   episodes: number
   readonly failures: Failure[]
-  /** Episodes that met a known fault, by what it is. */
-  readonly known: Map<string, number>
   readonly times: number[]
   readonly pairs: Pairs
 }
@@ -119,7 +117,6 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
   const totals: Totals = {
     episodes: 0,
     failures: [],
-    known: new Map(),
     times: [],
     pairs: new Pairs(),
   }
@@ -133,11 +130,10 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
     while (!isOver()) {
       const plan = drawPlan(next++)
       const startedAt = performance.now()
-      const { history, violations, known } = await judgedEpisode(world, plan)
+      const { history, violations } = await judgedEpisode(world, plan)
       totals.times.push(performance.now() - startedAt)
       totals.episodes += 1
       totals.pairs.add(history)
-      for (const { what } of known) totals.known.set(what, (totals.known.get(what) ?? 0) + 1)
       if (violations.length > 0) {
         totals.failures.push({ plan, history, violations })
         process.stderr.write(`${oneLine(plan, violations)}\n`)
@@ -152,7 +148,7 @@ function oneLine({ seed, features }: Plan, [first]: readonly Violation[]): strin
   return `seed ${seed}: ${first?.rule}: ${first?.detail} [${features.join(', ')}]`
 }
 
-function summary({ episodes, failures, known, times }: Totals): string {
+function summary({ episodes, failures, times }: Totals): string {
   const sorted = times.toSorted((a, b) => a - b)
   const at = (part: number): string =>
     ((sorted[Math.floor(sorted.length * part)] ?? 0) / 1_000).toFixed(2)
@@ -160,7 +156,6 @@ function summary({ episodes, failures, known, times }: Totals): string {
   return (
     `${episodes} episodes, ${failures.length} with violations; ` +
     `an episode took ${at(0.5)} s, ${at(0.95)} s, ${at(1 - 1e-9)} s (median, 95 %, longest)` +
-    [...known].map(([what, times]) => `\n  known, seen ${times} times: ${what}`).join('') +
     (failures.length === 0 ? '' : `\nVIOLATIONS in seeds ${seeds}`)
   )
 }

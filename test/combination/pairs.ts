@@ -15,6 +15,14 @@ const OF_JOBS: Partial<Record<Feature, (job: Known) => boolean>> = {
   lifo: ({ plan }) => plan.opts.lifo === true,
   'own ids': ({ plan }) => plan.opts.jobId !== undefined,
   deduplication: ({ plan }) => plan.opts.deduplication !== undefined,
+  'flows of a plain queue': ({ add: { operation } }) =>
+    operation.do === 'flow' && operation.across === true,
+  'own timestamps': ({ plan }) => plan.opts.timestamp !== undefined,
+  'own limits': ({ plan }) => plan.opts.sizeLimit !== undefined,
+  'removal by job': ({ plan }) =>
+    plan.opts.removeOnComplete !== undefined || plan.opts.removeOnFail !== undefined,
+  'jobs that move': ({ plan, runs }) => plan.data.work.moves !== undefined && runs.length > 0,
+  'jobs that tell': ({ plan, runs }) => plan.data.work.tells === true && runs.length > 0,
   failures: ({ plan, runs }) => plan.data.work.fails > 0 && runs.length > 0,
   backoff: ({ plan, runs }) => plan.opts.backoff !== undefined && runs.length > 0,
   unrecoverable: ({ plan, runs }) => plan.data.work.isFinal === true && runs.length > 0,
