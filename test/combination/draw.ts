@@ -333,8 +333,13 @@ export const FEATURES = {
     action: (draw) => {
       const resource = draw.resource()
       if (draw.random.chance(0.3)) return { do: 'resetSlots', resource }
-      const forMs = draw.random.pick([undefined, 30, 150])
-      return { do: 'setSlots', resource, slots: draw.random.integer(1, 3), ...(forMs && { forMs }) }
+      const forMs = draw.random.pick([0, 30, 150])
+      return {
+        do: 'setSlots',
+        resource,
+        slots: draw.random.integer(1, 3),
+        ...(forMs > 0 && { forMs }),
+      }
     },
     weight: 8,
   },
@@ -488,63 +493,83 @@ export type Feature = keyof typeof FEATURES
 export const ALL_FEATURES = Object.keys(FEATURES) as Feature[]
 const RULES: Readonly<Record<Feature, FeatureRules>> = FEATURES
 
-/** Refused where they are set, and the test of the refusal. The first one goes. */
-export const REFUSED: readonly (readonly [Feature, Feature, string])[] = [
-  ['relaxed', 'batches', 'test/line/batches.test.ts'],
-  ['checkpoints', 'batches', 'test/line/batches.test.ts'],
-  ['dedupe', 'batches', 'test/line/batches.test.ts'],
-  ['dedupe fresh', 'batches', 'test/line/batches.test.ts'],
-  ['dedupe key', 'batches', 'test/line/batches.test.ts'],
-  ['removeOnFail', 'block', 'test/bad-input/worker-options.test.ts'],
-  ['dedupe fresh', 'relaxed', 'test/bad-input/worker-options.test.ts'],
-  ['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'],
+const BATCHES = ['test/line/batches.test.ts', 'is refused with what counts for one job'] as const
+const OPTIONS = 'test/bad-input/worker-options.test.ts'
+const OF_LOCKED_WORKERS = [
+  OPTIONS,
+  'refuses what only a LockedWorker keeps in a processor of another worker',
+] as const
+const SETTINGS = [
+  'test/worker/settings-check.test.ts',
+  'a worker without order reports it',
+] as const
+
+export type Refusal = readonly [one: Feature, other: Feature, file: string, title: string]
+
+/** Refused, or reported, where they are set, and the test of that. The first one goes. */
+export const REFUSED: readonly Refusal[] = [
+  ...(['checkpoints', 'dedupe', 'dedupe fresh', 'dedupe key', 'block', 'no burst'] as const).map(
+    (option): Refusal => [option, 'plain workers', ...OF_LOCKED_WORKERS],
+  ),
+  ['batches', 'relaxed', ...BATCHES],
+  ['checkpoints', 'batches', ...BATCHES],
+  ['dedupe', 'batches', ...BATCHES],
+  ['dedupe fresh', 'batches', ...BATCHES],
+  ['dedupe key', 'batches', ...BATCHES],
+  ['removeOnFail', 'block', OPTIONS, 'refuses to remove failed jobs that hold their line'],
+  ['dedupe fresh', 'relaxed', OPTIONS, 'refuses fresh results without lines'],
+  [
+    ...(['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'] as const),
+    'refuses to let a resource sleep in a worker without lines',
+  ],
+  // What a LockedQueue has needs workers with lines.
   ...(
-    ['batches', 'checkpoints', 'dedupe', 'dedupe fresh', 'dedupe key', 'block'] as const
-  ).map((option) => [option, 'plain workers', 'test/bad-input/worker-options.test.ts'] as const),
+    [
+      ...(['two producers', 'within priority', 'maxLength', 'rate by job', 'costs'] as const),
+      ...(['tenants', 'many tenants', 'weights', 'slots by job'] as const),
+    ] as const
+  ).map((option): Refusal => [option, 'relaxed', ...SETTINGS]),
 ]
 
-/**
- * Without a meaning together: lines belong to a `LockedQueue`, which needs workers with order
- * strict; two orders of one line; two numbers of slots. The first one goes.
- */
-export const APART: readonly (readonly [Feature, Feature])[] = [
-  ['two producers', 'relaxed'],
-  ['within priority', 'relaxed'],
-  ['maxLength', 'relaxed'],
-  ['rate by job', 'relaxed'],
-  ['tenants', 'relaxed'],
-  ['weights', 'relaxed'],
-  ['slots by job', 'relaxed'],
-  ['slots by job', 'slots'],
-  ['costs', 'relaxed'],
-  ['many tenants', 'relaxed'],
-  ['no burst', 'plain workers'],
-  ['drain a worker', 'plain workers'],
-  ['cancel here', 'plain workers'],
+/** They cannot be written together, and why. The first one goes. */
+export const APART: readonly (readonly [Feature, Feature, string])[] = [
+  ['slots by job', 'slots', 'One option has one value.'],
+  ['drain a worker', 'plain workers', "BullMQ's worker has no `drain`."],
+  ['wrong clocks', 'plain workers', "BullMQ's worker counts by its own clock, with or without us."],
 ]
 
 const CHANCE = { first: [2, 15], slow: 0.12 } as const
+/** Beside features that a plan must have. */
+const FEW = 2
 const ADDS = 50
 const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters'])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
-export function drawPlan(seed: number): Plan {
+/** @param must features that the plan has, where they may be combined. */
+export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {
   const random = new SeededRandom(seed)
-  const features = drawFeatures(random.fork())
+  const features = drawFeatures(random.fork(), must)
   const settings = drawSettings(features, random.fork())
   return { seed, features, settings, operations: drawOperations(features, settings, random) }
 }
 
-function drawFeatures(random: SeededRandom): readonly Feature[] {
+function drawFeatures(random: SeededRandom, must: readonly Feature[]): readonly Feature[] {
   const count = random.integer(...CHANCE.first)
   const slow = random.chance(CHANCE.slow)
   const possible = ALL_FEATURES.filter((name) => slow || RULES[name].isSlow !== true)
-  const chosen = new Set(random.shuffle(possible).slice(0, count))
+  // Few others: then both are at work often.
+  const most = must.length === 0 ? count : FEW
+  const chosen = new Set([...must, ...random.shuffle(possible).slice(0, most)])
   if (slow && ![...chosen].some((name) => RULES[name].isSlow)) {
     chosen.add(random.pick(ALL_FEATURES.filter((name) => RULES[name].isSlow)))
   }
   if (chosen.has('plain workers')) chosen.add('relaxed')
-  for (const [one, other] of [...REFUSED, ...APART]) if (chosen.has(other)) chosen.delete(one)
+  const apart = [...REFUSED, ...APART]
+  for (const [one, other] of apart) {
+    if (must.includes(one) && chosen.has(other)) chosen.delete(other)
+  }
+  if (!chosen.has('relaxed')) chosen.delete('plain workers')
+  for (const [one, other] of apart) if (chosen.has(other)) chosen.delete(one)
   return ALL_FEATURES.filter((name) => chosen.has(name))
 }
 

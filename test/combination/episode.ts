@@ -90,7 +90,10 @@ class Episode {
       ...(maxWaitMs !== undefined && { maxWaitMs }),
       ...(maxLength !== undefined && { maxLength, whenFull }),
       ...(rate !== undefined && {
-        rate: ({ weight }: JobData) => ({ ...rate, ...(settings.costs && weight > 1 && { cost: 2 }) }),
+        rate: ({ weight }: JobData) => ({
+          ...rate,
+          ...(settings.costs && weight > 1 && { cost: 2 }),
+        }),
       }),
       ...(settings.tenant && { tenant: ({ tenant }: JobData) => tenant }),
       ...(settings.weight && { weight: ({ weight }: JobData) => weight }),
@@ -246,7 +249,10 @@ class Episode {
       case 'updateData':
         return this.#with(operation.uid, (job) => job.updateData({ ...job.data, weight: 3 }))
       case 'cancel':
-        return queue.cancel(this.#idOf(operation.uid), { reason: WHY.reason, timeoutMs: operation.timeoutMs })
+        return queue.cancel(this.#idOf(operation.uid), {
+          reason: WHY.reason,
+          timeoutMs: operation.timeoutMs,
+        })
       case 'cancelLine':
         return queue.cancel(
           { resource: this.#prefix + operation.resource },

@@ -66,9 +66,7 @@ export class Knowledge {
         touches: history.done.filter(
           ({ operation }) =>
             operation.do === 'retryAll' ||
-            ('uid' in operation &&
-              !ASKS.has(operation.do) &&
-              isSame(operation.uid, uid)),
+            ('uid' in operation && !ASKS.has(operation.do) && isSame(operation.uid, uid)),
         ),
         resources: plan.data.resources.map((name) => history.prefix + name),
       }

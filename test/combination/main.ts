@@ -33,6 +33,8 @@ Exit code: 0 no violation that comes again (serious ones count at once), 1 other
 const SHRINK_MS = 90_000
 const SHRINK_TIMES = 4
 const EXPLAINED = 3
+const PAIR_TRIES = 8
+const PAIR_LANES = 6
 
 interface Totals {
   episodes: number
@@ -83,8 +85,10 @@ async function main(): Promise<number> {
   })
   const { failures, pairs } = totals
   if (values.pairs !== undefined) {
+    await meetMissing(world, totals, count('first', values.first))
     await writeFile(values.pairs, pairs.page())
-    console.error(`Not met: ${pairs.missing().join(', ') || 'none'}`)
+    const missing = pairs.missing().map((pair) => pair.join(' + '))
+    console.error(`Not met: ${missing.join(', ') || 'none'}`)
   }
   const byRule = new Map(failures.map((each) => [each.violations[0]?.rule, each]))
   if (values.json) {
@@ -128,20 +132,38 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
     (options.failFast && totals.failures.length > 0)
   const lane = async (): Promise<void> => {
     while (!isOver()) {
-      const plan = drawPlan(next++)
-      const startedAt = performance.now()
-      const { history, violations } = await judgedEpisode(world, plan)
-      totals.times.push(performance.now() - startedAt)
-      totals.episodes += 1
-      totals.pairs.add(history)
-      if (violations.length > 0) {
-        totals.failures.push({ plan, history, violations })
-        process.stderr.write(`${oneLine(plan, violations)}\n`)
-      }
+      await runOne(world, totals, drawPlan(next++))
     }
   }
   await Promise.all(Array.from({ length: options.lanes }, lane))
   return totals
+}
+
+/** Runs episodes for pairs that have not met, until each has met or had its tries. */
+async function meetMissing(world: World, totals: Totals, first: number): Promise<void> {
+  const { pairs } = totals
+  for (let attempt = 0; attempt < PAIR_TRIES && !interrupted; attempt += 1) {
+    const missing = [...pairs.missing()]
+    const lane = async (): Promise<void> => {
+      for (let pair = missing.shift(); pair !== undefined; pair = missing.shift()) {
+        if (interrupted) return
+        const plan = drawPlan(first + attempt, pair)
+        await runOne(world, totals, plan)
+      }
+    }
+    await Promise.all(Array.from({ length: PAIR_LANES }, lane))
+  }
+}
+
+async function runOne(world: World, totals: Totals, plan: Plan): Promise<void> {
+  const startedAt = performance.now()
+  const { history, violations } = await judgedEpisode(world, plan)
+  totals.times.push(performance.now() - startedAt)
+  totals.episodes += 1
+  totals.pairs.add(history)
+  if (violations.length === 0) return
+  totals.failures.push({ plan, history, violations })
+  process.stderr.write(`${oneLine(plan, violations)}\n`)
 }
 
 function oneLine({ seed, features }: Plan, [first]: readonly Violation[]): string {

@@ -277,7 +277,8 @@ function givenBack(knowledge: Knowledge): Found {
   })
 }
 
-const STOPS = /pause|hold|setRate|cancel|remove|fault|global|rest|obliterate|clean|drainQueue|settle/i
+const STOPS =
+  /pause|hold|setRate|cancel|remove|fault|global|rest|obliterate|clean|drainQueue|settle/i
 
 function busyBetween(runs: readonly Run[], from: number, to: number): number {
   let busy = 0
@@ -508,16 +509,20 @@ function fullLines(knowledge: Knowledge): Found {
 
 function removed(knowledge: Knowledge): Found {
   const { graceMs, byUid, reusesIds } = knowledge
-  return knowledge.all('remove', 'removeById').flatMap(({ operation, endedAt = Infinity, answer }) => {
-    const job = byUid.get(operation.uid)
-    if (job === undefined || answer !== 'done' || reusesIds || job.kind === 'scheduler') return []
-    if (job.plan.opts.deduplication !== undefined) return []
-    const found = job.runs
-      .filter((run) => run.at > endedAt + graceMs)
-      .map((run) => ({ at: run.at, detail: `${nameOf(run)} began after it was removed` }))
-    if (job.stored === undefined) return found
-    return [...found, { at: endedAt, detail: `${operation.uid} is there after it was removed` }]
-  })
+  return knowledge
+    .all('remove', 'removeById')
+    .flatMap(({ operation, at, endedAt = Infinity, answer }) => {
+      const job = byUid.get(operation.uid)
+      // BullMQ says that it has removed what is not there.
+      if ((job?.add.endedAt ?? Infinity) > at) return []
+      if (job === undefined || answer !== 'done' || reusesIds || job.kind === 'scheduler') return []
+      if (job.plan.opts.deduplication !== undefined) return []
+      const found = job.runs
+        .filter((run) => run.at > endedAt + graceMs)
+        .map((run) => ({ at: run.at, detail: `${nameOf(run)} began after it was removed` }))
+      if (job.stored === undefined) return found
+      return [...found, { at: endedAt, detail: `${operation.uid} is there after it was removed` }]
+    })
 }
 
 interface CancelAnswer {
@@ -574,7 +579,9 @@ function lost(knowledge: Knowledge): Found {
   const removesCompleted = settings.removeOnComplete ?? ownRemoval('removeOnComplete')
   // No failed job that holds a line is removed by itself.
   const removesFailed =
-    settings.onFailure === 'block' ? undefined : (settings.removeOnFail ?? ownRemoval('removeOnFail'))
+    settings.onFailure === 'block'
+      ? undefined
+      : (settings.removeOnFail ?? ownRemoval('removeOnFail'))
   return jobs.flatMap(({ uid, plan, add, kind, stored, touches, runs }) => {
     if (stored !== undefined || add.error !== undefined || add.endedAt === undefined) return []
     const { opts } = plan
@@ -651,8 +658,16 @@ function attempts(knowledge: Knowledge): Found {
   const { settings } = knowledge.history.plan
   return knowledge.jobs.flatMap(({ uid, plan, stored, runs, touches, add, kind }) => {
     if (stored?.state !== 'completed' || kind === 'scheduler') return []
+    // BullMQ starts it when one child fails, and fails its end while other ones run.
+    const { operation } = add
+    if (
+      operation.do === 'flow' &&
+      operation.children.some(({ opts }) => opts.continueParentOnFailure)
+    )
+      return []
     if (touches.some(({ operation }) => /retry|cancel/.test(operation.do))) return []
-    if (settings.dedupe !== undefined || runs.some((run) => knowledge.isLost(run))) return []
+    if (settings.dedupe !== undefined || runs.some((run) => run.stopped !== undefined)) return []
+    if (runs.some((run) => knowledge.isLost(run))) return []
     const expected = plan.data.work.fails + 1
     if (stored.attemptsMade === expected) return []
     const detail = `${uid} has ${stored.attemptsMade} attempts, expected ${expected}`
@@ -681,8 +696,9 @@ function results(knowledge: Knowledge): Found {
     if (returnvalue.instance === own) return []
     const detail = `${uid} (${own}) has the result of ${returnvalue.instance}`
     if (dedupe === undefined) return [{ at, detail }]
-    const mine = byUid.get(uid)
-    const other = byUid.get(returnvalue.uid)
+    const mine = byUid.get(uid.replace('+', ''))
+    // A child has the key of its parent, which added it.
+    const other = byUid.get(returnvalue.uid.replace('+', ''))
     const of = (job: Known | undefined): string | undefined =>
       dedupe.byKey ? job?.plan.data.key : job?.resources.toSorted().join()
     if (of(mine) !== of(other)) return [{ at, detail: `${detail}, of another key` }]
@@ -706,7 +722,8 @@ function computedOnce(knowledge: Knowledge): Found {
   return runs.flatMap((run) => {
     // A job that takes its place later may not know that it was added before.
     const job = byUid.get(run.uid)
-    const joined = job !== undefined && joinsAtOnce(job, knowledge)
+    const isRetried = job?.touches.some(({ operation }) => /^retry/.test(operation.do)) === true
+    const joined = job !== undefined && joinsAtOnce(job, knowledge) && !isRetried
     const addedAt = joined ? (job.add.endedAt ?? Infinity) : Infinity
     const first = done.find(
       (other) =>
@@ -884,8 +901,15 @@ function leases(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
   const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
+  // A job that moves itself gives its lock up before its run ends.
+  const moves = (run: string): boolean => {
+    const uid = history.runs.get(run)?.uid ?? ''
+    return knowledge.byUid.get(uid)?.plan.data.work.moves !== undefined
+  }
   const lostLocks = history.seen.flatMap((event) =>
-    event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') ? event.run : [],
+    event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') && !moves(event.run)
+      ? event.run
+      : [],
   )
   const isObliterated = knowledge.all('obliterate').length > 0
   const found = isObliterated
@@ -918,7 +942,7 @@ function errors(knowledge: Knowledge): Found {
 }
 
 /** Of a lock that could not be renewed, the job's signal tells, where the job runs. */
-const EXPECTED_ERRORS = /PlainWorkerError|could not renew lock/
+const EXPECTED_ERRORS = /PlainWorkerError|could not renew lock|has pending dependencies/
 /** What BullMQ's worker says of a job that was obliterated, or whose lock ended, while it ran. */
 const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
 

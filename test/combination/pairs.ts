@@ -48,12 +48,16 @@ export class Pairs {
   }
 
   /** Two features that may be combined and never met. */
-  missing(): readonly string[] {
-    return ALL_FEATURES.flatMap((one, index) =>
-      ALL_FEATURES.slice(index + 1)
-        .filter((other) => this.#cell(one, other) === '0')
-        .map((other) => `${one} + ${other}`),
-    )
+  missing(): readonly (readonly [Feature, Feature])[] {
+    return pairs().filter(([one, other]) => this.#cell(one, other) === '0')
+  }
+
+  #count(): Readonly<Record<'all' | 'met' | 'refused' | 'apart' | 'missing', number>> {
+    const cells = pairs().map(([one, other]) => this.#cell(one, other))
+    const times = (cell: string): number => cells.filter((each) => each === cell).length
+    const [refused, apart, missing] = [times('x'), times('-'), times('0')]
+    const met = cells.length - refused - apart - missing
+    return { all: cells.length, met, refused, apart, missing }
   }
 
   page(): string {
@@ -61,28 +65,34 @@ export class Pairs {
       const cells = ALL_FEATURES.slice(0, row).map((other) => this.#cell(one, other))
       return `${String(row + 1).padStart(2)} ${one.padEnd(21)} ${cells.join('')}`
     })
-    const refused = REFUSED.map(([one, other, test]) => `- ${one} + ${other}: \`${test}\``)
-    const apart = APART.map(([one, other]) => `- ${one} + ${other}`)
+    const refused = REFUSED.map(
+      ([one, other, file, title]) => `- ${one} + ${other}: \`${file}\`, _${title}_`,
+    )
+    const apart = APART.map(([one, other, why]) => `- ${one} + ${other}: ${why}`)
+    const cells = this.#count()
     return [
       '# Pairs of features',
       '',
-      'Written by `npm run docs:pairs`, from episodes that `npm run combine` draws. Each row and column',
-      'is a feature; the columns have the numbers of the rows. A cell says in how many of ' +
-        `${this.#episodes}`,
-      'episodes both were at work on one line: `1` to `9`, and `+` for ten or more. `x`: refused',
-      'where it is set. `-`: without a meaning together. `0`: not seen together in these episodes.',
+      'Each two features were used together, with faults, and judged. `npm run docs:pairs` writes this',
+      'page from the episodes that `npm run combine` draws. [safety.md](safety.md) says what must hold.',
+      '',
+      'Each row and each column is a feature; the columns have the numbers of the rows. A cell says in',
+      `how many of ${this.#episodes} episodes both were at work on one line: \`1\` to \`9\`, and \`+\` for ten or`,
+      'more. `x`: refused or reported where it is set. `-`: cannot be written together.',
+      '',
+      `Of ${cells.all} cells, ${cells.met} are covered (${((100 * cells.met) / cells.all).toFixed(1)} %), ${cells.refused} refused, ${cells.apart} apart, ${cells.missing} empty.`,
       '',
       '```',
       ...rows,
       '```',
       '',
-      '## Refused',
+      '## Refused or reported',
+      '',
+      'The test beside a pair shows it.',
       '',
       ...refused,
       '',
-      '## Without a meaning together',
-      '',
-      "Lines belong to a `LockedQueue`, whose workers have `order: 'strict'`.",
+      '## Apart',
       '',
       ...apart,
       '',
@@ -95,6 +105,12 @@ export class Pairs {
     const times = this.#met.get(keyOf(one, other)) ?? 0
     return times >= 10 ? '+' : String(times)
   }
+}
+
+function pairs(): readonly (readonly [Feature, Feature])[] {
+  return ALL_FEATURES.flatMap((one, index) =>
+    ALL_FEATURES.slice(index + 1).map((other) => [one, other] as const),
+  )
 }
 
 function keyOf(one: Feature, other: Feature): string {

@@ -73,6 +73,7 @@ export class WorkerHost {
       )
       this.worker = new Worker<JobData>(setup.queue, plain, {
         connection,
+        ...{ lockDuration: 2_000, stalledInterval: 1_000, maxStalledCount: 5 },
         ...bullmqOptions(setup),
       })
       plain.watch(this.worker)
@@ -186,7 +187,8 @@ export class WorkerHost {
     }
     if (work.moves !== undefined && !this.#moved.has(instance)) {
       this.#moved.add(instance)
-      await this.#move(job, lease, work.moves)
+      const hasMoved = work.moves === 'children' && (await hasChildren(job))
+      if (!hasMoved) await this.#move(job, lease, work.moves)
     }
     if (work.tells === true) {
       await Promise.all([job.updateProgress(50), job.log('half'), lease.extend()])
@@ -217,7 +219,10 @@ export class WorkerHost {
     }
     const { queue, connection, settings } = this.#setup
     const { prefix } = settings
-    this.#children ??= new Queue<JobData>(queue, { connection, prefix })
+    this.#children ??= new Queue<JobData>(queue, { connection, prefix }).on(
+      'error',
+      () => undefined,
+    )
     const { uid } = job.data
     const work = { ms: MOVED_MS, fails: 0, steps: 0 }
     const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
@@ -234,6 +239,11 @@ export class WorkerHost {
 
   /** Jobs that have put their resource to sleep here. */
   readonly #rested = new Set<string>()
+}
+
+async function hasChildren(job: OneJob): Promise<boolean> {
+  const counts = await job.getDependenciesCount()
+  return Object.values(counts).some((count) => count > 0)
 }
 
 function planned(isFinal: boolean | undefined): Error {
@@ -283,7 +293,11 @@ function bullmqOptions({ name, settings }: HostSetup): Omit<WorkerOptions, 'conn
     ...(tuned && {
       ...{ name, drainDelay: 1, lockDuration: 2_000, lockRenewTime: 500, stalledInterval: 1_000 },
       ...{ maxStalledCount: 5, runRetryDelay: 500, maximumRateLimitDelay: 100 },
-      ...{ metrics: { maxDataPoints: 10 }, skipStalledCheck: name === 'w0', autorun: name !== 'w0' },
+      ...{
+        metrics: { maxDataPoints: 10 },
+        skipStalledCheck: name === 'w0',
+        autorun: name !== 'w0',
+      },
     }),
   }
 }
