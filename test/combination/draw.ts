@@ -414,13 +414,9 @@ export const FEATURES = {
     weight: 4,
   },
   'changes of a worker': {
-    action: (draw) => {
-      const worker = draw.worker()
-      if (draw.random.chance(0.3)) {
-        return { do: 'restWorker', worker, ms: draw.random.integer(5, 60) }
-      }
-      return { do: 'setConcurrency', worker, most: draw.random.integer(1, 4) }
-    },
+    action: (draw) => ({
+      ...{ do: 'setConcurrency', worker: draw.worker(), most: draw.random.integer(1, 4) },
+    }),
     weight: 4,
   },
   'close a worker': {

@@ -334,8 +334,6 @@ class Episode {
         return this.#worker(operation.worker)?.cancelAll()
       case 'setConcurrency':
         return this.#worker(operation.worker)?.setConcurrency(operation.most)
-      case 'restWorker':
-        return this.#worker(operation.worker)?.rest(operation.ms)
       case 'ask':
         return this.#worker(operation.worker)?.ask(this.#idOf(operation.uid), `${this.#prefix}r0`)
       case 'stepClock':

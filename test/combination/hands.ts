@@ -16,7 +16,6 @@ export interface Hands {
   cancel(id: string): Promise<unknown>
   cancelAll(): Promise<unknown>
   setConcurrency(most: number): Promise<unknown>
-  rest(ms: number): Promise<unknown>
   /** Where a job stands, and why. */
   ask(id: string, resource: string): Promise<unknown>
   stepClock(byMs: number): Promise<unknown>
@@ -44,7 +43,6 @@ export function openHere(setup: HostSetup, redlock: Redlock, seen: (event: Seen)
       host.setConcurrency(most)
       return Promise.resolve()
     },
-    rest: (ms) => worker.rateLimit(ms),
     ask: (id, resource) => host.ask(id, resource),
     stepClock: () => Promise.resolve(),
     kill: () => worker.close(true),
@@ -124,7 +122,6 @@ export async function openInChild(
     cancel: (id) => ask({ do: 'cancel', id }),
     cancelAll: () => ask({ do: 'cancelAll' }),
     setConcurrency: (most) => ask({ do: 'setConcurrency', most }),
-    rest: (ms) => ask({ do: 'rest', ms }),
     ask: (id, resource) => ask({ do: 'ask', id, resource }),
     stepClock: (byMs) => {
       isClean = false

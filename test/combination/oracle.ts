@@ -220,7 +220,7 @@ function urgency(knowledge: Knowledge): Found {
 const QUANTUM_MS = 50
 const BACKLOG_RESOURCE = /:?alone$/
 
-/** While the only job of a tenant's line waits for a worker, another one gets no more than its share. */
+/** While a tenant waits for a worker, another one gets no more than its share. */
 function shares(knowledge: Knowledge): Found {
   const { history, jobs, runs, graceMs, isFaulty } = knowledge
   const { tenant, weight, concurrency, rate, limiter, workers } = history.plan.settings
@@ -901,13 +901,14 @@ function leases(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
   const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
-  // A job that moves itself gives its lock up before its run ends.
-  const moves = (run: string): boolean => {
-    const uid = history.runs.get(run)?.uid ?? ''
+  // A job that moves itself gives its lock up, and one that has ended needs none.
+  const needsNone = ({ run, at }: { readonly run: string; readonly at: number }): boolean => {
+    const { uid = '', ended } = history.runs.get(run) ?? {}
+    if (ended !== undefined && ended.at <= at) return true
     return knowledge.byUid.get(uid)?.plan.data.work.moves !== undefined
   }
   const lostLocks = history.seen.flatMap((event) =>
-    event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') && !moves(event.run)
+    event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') && !needsNone(event)
       ? event.run
       : [],
   )

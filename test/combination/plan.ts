@@ -147,7 +147,6 @@ export type Action =
   | { readonly do: 'cancelHere'; readonly worker: number; readonly uid: string }
   | { readonly do: 'cancelAllHere'; readonly worker: number }
   | { readonly do: 'setConcurrency'; readonly worker: number; readonly most: number }
-  | { readonly do: 'restWorker'; readonly worker: number; readonly ms: number }
   | { readonly do: 'ask'; readonly worker: number; readonly uid: string }
   | { readonly do: 'stepClock'; readonly worker: number; readonly byMs: number }
   | { readonly do: 'cutProducer'; readonly by: Producer }

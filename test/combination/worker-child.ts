@@ -12,7 +12,6 @@ export type Command =
   | { readonly do: 'ask'; readonly id: string; readonly resource: string }
   | { readonly do: 'cancelAll' }
   | { readonly do: 'setConcurrency'; readonly most: number }
-  | { readonly do: 'rest'; readonly ms: number }
   | { readonly do: 'stepClock'; readonly byMs: number }
 
 const redlock = openRedlock(JSON.parse(argv[2] ?? '{}') as RedlockSettings)
@@ -43,8 +42,6 @@ async function run(command: Command): Promise<unknown> {
       return undefined
     case 'setConcurrency':
       return host?.setConcurrency(command.most)
-    case 'rest':
-      return host?.worker.rateLimit(command.ms)
     case 'ask':
       return host?.ask(command.id, command.resource)
     case 'stepClock':
