@@ -138,7 +138,7 @@ export const ROWS: readonly Row[] = [
     },
   }),
 
-  same('The worker is told when the first of those that wait for a time is due.', {
+  differs('The worker is told when the first of those that wait for a time is due.', {
     'a job that is tried again later: the reply says when the one that is due before it starts': {
       'In use': ['a delayed job, while another one is tried again later'],
     },
