@@ -299,6 +299,7 @@ function parents(knowledge: Knowledge): Found {
   return history.parents.flatMap(({ uid, at }) => {
     const flow = byUid.get(uid)?.add.operation
     if (flow?.do !== 'flow') return []
+    if (flow.children.some(({ opts }) => opts.continueParentOnFailure)) return []
     return flow.children.flatMap(({ data }) => {
       const late = byUid.get(data.uid)?.runs.find((run) => run.at > at)
       const isTouched = (byUid.get(data.uid)?.touches.length ?? 0) > 0

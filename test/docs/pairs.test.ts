@@ -10,7 +10,7 @@ const PAGE = readFileSync(join(ROOT, 'docs/pairs.md'), 'utf8')
 
 const rows = [...PAGE.matchAll(/^ *(\d+) (.+?) {2,}([-+x\d]*)$/gm)].map(([, , name, cells]) => ({
   name,
-  cells: [...(cells ?? '')],
+  cells: Array.from(cells ?? ''),
 }))
 
 function cellsOf(pairs: readonly (readonly [string, string, ...string[]])[]): readonly string[] {
