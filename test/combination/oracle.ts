@@ -296,6 +296,8 @@ function busyBetween(runs: readonly Run[], from: number, to: number): number {
 function parents(knowledge: Knowledge): Found {
   const { history, byUid } = knowledge
   if (knowledge.undone.length > 0) return []
+  // A child that is removed releases its parent.
+  if (knowledge.all('obliterate', 'clean', 'drainQueue').length > 0) return []
   return history.parents.flatMap(({ uid, at }) => {
     const flow = byUid.get(uid)?.add.operation
     if (flow?.do !== 'flow') return []

@@ -78,7 +78,7 @@ export class Pairs {
       '',
       'Each row and each column is a feature; the columns have the numbers of the rows. A cell says in',
       `how many of ${this.#episodes} episodes both were at work on one line: \`1\` to \`9\`, and \`+\` for ten or`,
-      'more. `x`: refused or reported where it is set. `-`: cannot be written together.',
+      'more. `x`: refused or reported where it is set. `-`: cannot be written together. `0`: not met yet.',
       '',
       `Of ${cells.all} cells, ${cells.met} are covered (${((100 * cells.met) / cells.all).toFixed(1)} %), ${cells.refused} refused, ${cells.apart} apart, ${cells.missing} empty.`,
       '',
