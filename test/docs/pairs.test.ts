@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dirname, '../..')
 const LEAST_COVERED = 0.9
 const PAGE = readFileSync(join(ROOT, 'docs/pairs.md'), 'utf8')
 
-const rows = [...PAGE.matchAll(/^ *(\d+) (.+?) {2,}([-+x\d]*)$/gm)].map(([, , name, cells]) => ({
+const rows = [...PAGE.matchAll(/^ *(\d+) (.+?)(?: +([-+x\d]+))? *$/gm)].map(([, , name, cells]) => ({
   name,
   cells: Array.from(cells ?? ''),
 }))
