@@ -107,6 +107,15 @@ it('refuses to remove failed jobs that hold their line', () => {
   expect(message).toContain("Expected `removeOnFail` to be absent with `onFailure: 'block'`")
 })
 
+it.each(['dedupe', 'checkpoints', 'onFailure', 'order', 'burstMs'])(
+  'refuses what only a LockedWorker keeps in a processor of another worker: %s',
+  (name) => {
+    const options = { resource, [name]: true } as LockedProcessorOptions
+    const message = refusal(() => lockedProcessor(redlock, options, processor))
+    expect(message).toContain(`There is no option \`${name}\`.`)
+  },
+)
+
 it('refuses a misspelled option of BullMQ', () => {
   const [message] = refusals({ concurency: 5 })
   expect(message).toContain('There is no option `concurency`. Is it `concurrency`?')

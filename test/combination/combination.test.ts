@@ -1,6 +1,6 @@
 /** A few episodes of what people combine; `npm run combine` runs as many as you like. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ALL_FEATURES, drawPlan, REFUSED } from './draw.ts'
+import { ALL_FEATURES, APART, drawPlan, REFUSED } from './draw.ts'
 import { newHistory } from './history.ts'
 import { judgedEpisode } from './judged.ts'
 import { judge } from './oracle.ts'
@@ -47,7 +47,9 @@ describe('a plan', () => {
         features.flatMap((one) => features.map((other) => `${one} + ${other}`)),
       ),
     )
-    const refused = new Set(REFUSED.map(([one, other]) => [one, other].sort().join()))
+    const refused = new Set(
+      [...REFUSED, ...APART].map(([one, other]) => [one, other].sort().join()),
+    )
     const missing = ALL_FEATURES.flatMap((one) =>
       ALL_FEATURES.filter(
         (other) =>

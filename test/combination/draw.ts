@@ -38,6 +38,10 @@ interface FeatureRules {
   readonly isSlow?: boolean
 }
 
+const MASTER_FAULTS = ['kill', 'forget', 'freeze', 'cut'] as const
+const NOTES = ['progress', 'progressById', 'log', 'logById', 'clearLogs', 'deduplication'] as const
+/** Of one tenant, while another one has a few. */
+const BACKLOG = 40
 const MS = { short: [0, 12], delay: [0, 150] } as const
 
 /** Everything that a user can combine. */
@@ -138,6 +142,33 @@ export const FEATURES = {
     action: () => ({ do: 'startWorker', in: 'process' }),
     weight: 2,
   },
+  'plain workers': {
+    settings: (settings) => {
+      settings.order = 'relaxed'
+      settings.plainWorkers = true
+    },
+  },
+  costs: {
+    settings: (settings, random) => {
+      settings.rate ??= rate(random)
+      settings.costs = true
+    },
+  },
+  'tuned workers': {
+    settings: (settings) => {
+      settings.tuned = true
+    },
+  },
+  prefix: {
+    settings: (settings) => {
+      settings.prefix = 'combined'
+    },
+  },
+  defaultJobOptions: {
+    settings: (settings) => {
+      settings.defaultJobOptions = true
+    },
+  },
   'worker processes': {
     settings: (settings) => {
       settings.workers = ['child', ...settings.workers.slice(1)]
@@ -181,11 +212,13 @@ export const FEATURES = {
   'own ids': {},
   deduplication: {},
   flows: {
-    action: (draw) => {
+    action: (draw): Action => {
       // With neither, the parent of a child that failed waits for good, as BullMQ says.
       const child = draw.random.pick([
         { failParentOnFailure: true },
         { ignoreDependencyOnFailure: true },
+        { continueParentOnFailure: true },
+        { removeDependencyOnFailure: true },
       ])
       // An id that is used again would make a job its own parent, or that of one that runs.
       const fresh = (job: JobPlan): JobPlan => {
@@ -193,10 +226,33 @@ export const FEATURES = {
         return { ...job, opts }
       }
       return {
-        ...{ do: 'flow', parent: fresh(draw.job()) },
+        ...{ do: 'flow', parent: fresh(draw.job()), bulk: draw.random.chance(0.3) },
+        ...(draw.has('flows of a plain queue') && { across: draw.random.chance(0.7) }),
         children: Array.from({ length: draw.random.integer(1, 3) }, () => fresh(draw.job(child))),
       }
     },
+  },
+  'flows of a plain queue': {},
+  'own timestamps': {},
+  'own limits': {},
+  'removal by job': {},
+  'many tenants': {
+    settings: (settings) => {
+      settings.tenant = true
+    },
+    action: (draw): Action => {
+      const add = (tenant: string, resource: string): JobPlan => {
+        const job = draw.job()
+        const { uid, key } = job.data
+        const work = { ms: 8, fails: 0, steps: 0 }
+        return { data: { uid, key, tenant, weight: 1, work, resources: [resource] }, opts: {} }
+      }
+      const jobs = Array.from({ length: BACKLOG }, (_, index) => add('t0', `crowd${index % 4}`))
+      const others = Array.from({ length: 5 }, () => add('t1', 'alone'))
+      return { do: 'addBulk', by: 0, jobs: [...jobs, ...others] }
+    },
+    weight: 2,
+    isSlow: true,
   },
   schedulers: {
     action: (draw) => {
@@ -215,7 +271,25 @@ export const FEATURES = {
   'rate limit in a job': {},
   'deaf jobs': {},
   'long jobs': {},
+  'jobs that move': {},
+  'jobs that tell': {},
   // What people do to jobs.
+  removeById: { action: (draw) => ({ do: 'removeById', uid: draw.uid() }), weight: 4 },
+  retryAll: {
+    action: ({ random }) => ({
+      do: 'retryAll',
+      state: random.chance(0.7) ? 'failed' : 'completed',
+    }),
+    weight: 4,
+  },
+  promoteAll: { action: () => ({ do: 'promoteAll' }), weight: 4 },
+  notes: {
+    action: (draw) => ({ do: 'note', uid: draw.uid(), what: draw.random.pick(NOTES) }),
+  },
+  'cancel all here': {
+    action: (draw) => ({ do: 'cancelAllHere', worker: draw.worker() }),
+    weight: 2,
+  },
   remove: { action: (draw) => ({ do: 'remove', uid: draw.uid() }) },
   retry: { action: (draw) => ({ do: 'retry', uid: draw.uid('failing') }), weight: 12 },
   promote: { action: (draw) => ({ do: 'promote', uid: draw.uid('delayed') }), weight: 12 },
@@ -259,7 +333,13 @@ export const FEATURES = {
     action: (draw) => {
       const resource = draw.resource()
       if (draw.random.chance(0.3)) return { do: 'resetSlots', resource }
-      return { do: 'setSlots', resource, slots: draw.random.integer(1, 3) }
+      const forMs = draw.random.pick([0, 30, 150])
+      return {
+        do: 'setSlots',
+        resource,
+        slots: draw.random.integer(1, 3),
+        ...(forMs > 0 && { forMs }),
+      }
     },
     weight: 8,
   },
@@ -271,7 +351,22 @@ export const FEATURES = {
     },
     weight: 8,
   },
+  'limits of the queue': {
+    action: ({ random }) =>
+      random.pick<Action>([
+        { do: 'globalConcurrency' },
+        { do: 'globalConcurrency', most: random.integer(1, 3) },
+        { do: 'globalRate' },
+        { do: 'globalRate', most: random.integer(1, 4), ms: random.integer(20, 60) },
+        { do: 'restQueue', ms: random.integer(5, 80) },
+        { do: 'wakeQueue' },
+      ]),
+  },
   // The queue.
+  'tidy the queue': {
+    action: ({ random }) => ({ do: random.pick(['trimEvents', 'removeOrphans']) }),
+    weight: 4,
+  },
   'pause the queue': {
     action: ({ random }) => ({ do: random.pick(['pauseQueue', 'resumeQueue', 'resumeQueue']) }),
   },
@@ -291,13 +386,21 @@ export const FEATURES = {
   census: { action: () => ({ do: 'census' }), weight: 4 },
   rest: { action: () => ({ do: 'settle' }), weight: 6 },
   'leases of others': {
-    action: (draw) => ({
-      do: 'hold',
-      resources: [draw.resource()],
-      forMs: draw.random.integer(1, 60),
-      waitMs: draw.random.pick([0, 100, 500]),
-      how: draw.random.pick(['acquire', 'tryAcquire', 'using']),
-    }),
+    action: (draw) => {
+      const { random } = draw
+      const names = [draw.resource(), ...(random.chance(0.3) ? [draw.resource()] : [])]
+      return {
+        do: 'hold',
+        resources: [...new Set(names)],
+        forMs: random.integer(1, 60),
+        waitMs: random.pick([0, 100, 500]),
+        how: random.pick(['acquire', 'acquire', 'tryAcquire', 'using', 'nested']),
+        ...(random.chance(0.4) && { extends: true }),
+        ...(random.chance(0.3) && { autoExtends: true }),
+        ...(random.chance(0.3) && { handsOver: true }),
+        ...(random.chance(0.2) && { abortsAfterMs: random.integer(1, 60) }),
+      }
+    },
   },
   // Workers.
   'pause a worker': {
@@ -305,6 +408,16 @@ export const FEATURES = {
       do: draw.random.pick(['pauseWorker', 'resumeWorker']),
       worker: draw.worker(),
     }),
+  },
+  'questions to a worker': {
+    action: (draw) => ({ do: 'ask', worker: draw.worker(), uid: draw.uid() }),
+    weight: 4,
+  },
+  'changes of a worker': {
+    action: (draw) => ({
+      ...{ do: 'setConcurrency', worker: draw.worker(), most: draw.random.integer(1, 4) },
+    }),
+    weight: 4,
   },
   'close a worker': {
     action: (draw) => ({
@@ -349,59 +462,110 @@ export const FEATURES = {
   },
   'flushed scripts': { action: () => ({ do: 'flushScripts' }), weight: 3 },
   'restart of the queue': { action: () => ({ do: 'restartQueue' }), weight: 2, isSlow: true },
+  'lagging replica': {
+    action: ({ random }) => ({ do: 'failover', lostMs: random.integer(0, 60) }),
+    weight: 3,
+    isSlow: true,
+  },
+  'faults of a minority of masters': {
+    action: ({ random }) => ({
+      ...{ do: 'faultMasters', how: random.pick(MASTER_FAULTS), first: 0, count: 1 },
+      forMs: random.integer(0, 800),
+    }),
+    weight: 3,
+    isSlow: true,
+  },
+  'faults of a majority of masters': {
+    action: ({ random }) => ({
+      ...{ do: 'faultMasters', how: random.pick(MASTER_FAULTS), first: random.integer(0, 2) },
+      ...{ count: random.integer(2, 3), forMs: random.integer(0, 800) },
+    }),
+    weight: 2,
+    isSlow: true,
+  },
 } as const satisfies Record<string, FeatureRules>
 
 export type Feature = keyof typeof FEATURES
 export const ALL_FEATURES = Object.keys(FEATURES) as Feature[]
 const RULES: Readonly<Record<Feature, FeatureRules>> = FEATURES
 
-/** Refused where they are set, and the test of the refusal. The first one goes. */
-export const REFUSED: readonly (readonly [Feature, Feature, string])[] = [
-  ['relaxed', 'batches', 'test/line/batches.test.ts'],
-  ['checkpoints', 'batches', 'test/line/batches.test.ts'],
-  ['dedupe', 'batches', 'test/line/batches.test.ts'],
-  ['dedupe fresh', 'batches', 'test/line/batches.test.ts'],
-  ['dedupe key', 'batches', 'test/line/batches.test.ts'],
-  ['removeOnFail', 'block', 'test/bad-input/worker-options.test.ts'],
-  ['dedupe fresh', 'relaxed', 'test/bad-input/worker-options.test.ts'],
-  ['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'],
+const BATCHES = ['test/line/batches.test.ts', 'is refused with what counts for one job'] as const
+const OPTIONS = 'test/bad-input/worker-options.test.ts'
+const OF_LOCKED_WORKERS = [
+  OPTIONS,
+  'refuses what only a LockedWorker keeps in a processor of another worker',
+] as const
+const SETTINGS = [
+  'test/worker/settings-check.test.ts',
+  'a worker without order reports it',
+] as const
+
+export type Refusal = readonly [one: Feature, other: Feature, file: string, title: string]
+
+/** Refused, or reported, where they are set, and the test of that. The first one goes. */
+export const REFUSED: readonly Refusal[] = [
+  ...(['checkpoints', 'dedupe', 'dedupe fresh', 'dedupe key', 'block', 'no burst'] as const).map(
+    (option): Refusal => [option, 'plain workers', ...OF_LOCKED_WORKERS],
+  ),
+  ['batches', 'relaxed', ...BATCHES],
+  ['checkpoints', 'batches', ...BATCHES],
+  ['dedupe', 'batches', ...BATCHES],
+  ['dedupe fresh', 'batches', ...BATCHES],
+  ['dedupe key', 'batches', ...BATCHES],
+  ['removeOnFail', 'block', OPTIONS, 'refuses to remove failed jobs that hold their line'],
+  ['dedupe fresh', 'relaxed', OPTIONS, 'refuses fresh results without lines'],
+  [
+    ...(['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'] as const),
+    'refuses to let a resource sleep in a worker without lines',
+  ],
+  // What a LockedQueue has needs workers with lines.
+  ...(
+    [
+      ...(['two producers', 'within priority', 'maxLength', 'rate by job', 'costs'] as const),
+      ...(['tenants', 'many tenants', 'weights', 'slots by job'] as const),
+    ] as const
+  ).map((option): Refusal => [option, 'relaxed', ...SETTINGS]),
 ]
 
-/**
- * Without a meaning together: lines belong to a `LockedQueue`, which needs workers with order
- * strict; two orders of one line; two numbers of slots. The first one goes.
- */
-export const APART: readonly (readonly [Feature, Feature])[] = [
-  ['two producers', 'relaxed'],
-  ['within priority', 'relaxed'],
-  ['maxLength', 'relaxed'],
-  ['rate by job', 'relaxed'],
-  ['tenants', 'relaxed'],
-  ['weights', 'relaxed'],
-  ['slots by job', 'relaxed'],
-  ['slots by job', 'slots'],
+/** They cannot be written together, and why. The first one goes. */
+export const APART: readonly (readonly [Feature, Feature, string])[] = [
+  ['slots by job', 'slots', 'One option has one value.'],
+  ['drain a worker', 'plain workers', "BullMQ's worker has no `drain`."],
+  ['wrong clocks', 'plain workers', "BullMQ's worker counts by its own clock, with or without us."],
 ]
 
 const CHANCE = { first: [2, 15], slow: 0.12 } as const
+/** Beside features that a plan must have. */
+const FEW = 2
 const ADDS = 50
+const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters'])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
-export function drawPlan(seed: number): Plan {
+/** @param must features that the plan has, where they may be combined. */
+export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {
   const random = new SeededRandom(seed)
-  const features = drawFeatures(random.fork())
+  const features = drawFeatures(random.fork(), must)
   const settings = drawSettings(features, random.fork())
   return { seed, features, settings, operations: drawOperations(features, settings, random) }
 }
 
-function drawFeatures(random: SeededRandom): readonly Feature[] {
+function drawFeatures(random: SeededRandom, must: readonly Feature[]): readonly Feature[] {
   const count = random.integer(...CHANCE.first)
   const slow = random.chance(CHANCE.slow)
   const possible = ALL_FEATURES.filter((name) => slow || RULES[name].isSlow !== true)
-  const chosen = new Set(random.shuffle(possible).slice(0, count))
+  // Few others: then both are at work often.
+  const most = must.length === 0 ? count : FEW
+  const chosen = new Set([...must, ...random.shuffle(possible).slice(0, most)])
   if (slow && ![...chosen].some((name) => RULES[name].isSlow)) {
     chosen.add(random.pick(ALL_FEATURES.filter((name) => RULES[name].isSlow)))
   }
-  for (const [one, other] of [...REFUSED, ...APART]) if (chosen.has(other)) chosen.delete(one)
+  if (chosen.has('plain workers')) chosen.add('relaxed')
+  const apart = [...REFUSED, ...APART]
+  for (const [one, other] of apart) {
+    if (must.includes(one) && chosen.has(other)) chosen.delete(other)
+  }
+  if (!chosen.has('relaxed')) chosen.delete('plain workers')
+  for (const [one, other] of apart) if (chosen.has(other)) chosen.delete(one)
   return ALL_FEATURES.filter((name) => chosen.has(name))
 }
 
@@ -454,7 +618,9 @@ function drawOperations(
         ? { do: 'add', by: draw.producer(), job: draw.job() }
         : (RULES[chosen].action?.(draw) as Action)
     operations.push({
-      ...{ ...action, afterMs: random.pick(GAPS_MS), waits: random.chance(0.7) },
+      ...{ ...action, afterMs: random.pick(GAPS_MS) },
+      // What takes long is for what happens meanwhile.
+      waits: random.chance(TAKES_LONG.has(action.do) ? 0.1 : 0.7),
       ...(chosen !== undefined && { of: chosen }),
     })
   }
@@ -489,13 +655,26 @@ function drawJob(
         ...(has('unrecoverable') && random.chance(0.2) && { fails: 1, isFinal: true }),
         steps: has('steps') || has('checkpoints') ? random.integer(0, 3) : 0,
         ...(has('rate limit in a job') && random.chance(0.2) && { restMs: random.integer(5, 80) }),
+        ...(has('jobs that move') &&
+          random.chance(0.3) && { moves: random.pick(['delay', 'wait', 'children'] as const) }),
+        ...(has('jobs that tell') && random.chance(0.5) && { tells: true }),
         ...(has('deaf jobs') && random.chance(0.3) && { isDeaf: true }),
       },
     },
     opts: {
       ...(attempts > 1 && { attempts }),
       ...(isDelayed && { delay: random.integer(30, 150) }),
-      ...(has('backoff') && { backoff: random.integer(1, 60) }),
+      ...(has('backoff') && {
+        backoff: random.pick([
+          random.integer(1, 60),
+          { type: 'exponential', delay: 5, jitter: 0.5 } as const,
+          { type: 'custom' } as const,
+        ]),
+      }),
+      ...(has('own timestamps') && random.chance(0.5) && { timestamp: -random.integer(0, 5_000) }),
+      ...(has('own limits') && { keepLogs: 1, stackTraceLimit: 1, sizeLimit: 10_000 }),
+      ...(has('removal by job') && random.chance(0.3) && { removeOnComplete: keeps(random) }),
+      ...(has('removal by job') && random.chance(0.3) && { removeOnFail: keeps(random) }),
       ...(has('priority') && random.chance(0.5) && { priority: random.integer(1, 3) }),
       ...(has('lifo') && random.chance(0.3) && { lifo: true }),
       ...(has('own ids') && random.chance(0.5) && { jobId: `own${random.integer(0, 4)}` }),
@@ -515,6 +694,10 @@ function drawJob(
       ...more,
     },
   }
+}
+
+function keeps(random: SeededRandom): true | { count: number } | { age: number } {
+  return random.pick([true, { count: 2 }, { age: 100 }] as const)
 }
 
 function rate(random: SeededRandom): { limit: number; perMs: number; burst: number } {

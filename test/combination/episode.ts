@@ -1,9 +1,9 @@
 /** Runs a plan on real servers: its operations, then a time in which everything may end. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { FlowProducer, Queue, type FlowJob, type Job, type JobsOptions } from 'bullmq'
+import { FlowProducer, Queue, Worker, type FlowJob, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
-import { LockedQueue, type Redlock } from '../../src/index.ts'
-import type { TestServer } from '../../src/testing/index.ts'
+import { LockedQueue, type Lease, type LimitOptions, type Redlock } from '../../src/index.ts'
+import type { Frail } from './frail.ts'
 import { openHere, openInChild, type Hands } from './hands.ts'
 import {
   newHistory,
@@ -14,10 +14,11 @@ import {
   type History,
   type StoredJob,
 } from './history.ts'
-import type { JobData, JobPlan, Operation, Plan, Producer } from './plan.ts'
+import type { JobData, JobPlan, Note, Operation, Plan, Producer } from './plan.ts'
 import { machineMs } from './seen.ts'
 import { cutConnection } from './worker-host.ts'
-import { LEASE_MS, type World } from './world.ts'
+import { LEASE_MS, type Servers } from './servers.ts'
+import type { World } from './world.ts'
 
 /** Every call must have answered in this time. */
 const ANSWER_LIMIT_MS = 15_000
@@ -35,47 +36,51 @@ const STATES = [
 ] as const
 const UNFINISHED = STATES.slice(0, 5)
 
+const HARMFUL: ReadonlySet<string> = new Set(['restartQueue', 'failover', 'faultMasters'])
+
 export async function runEpisode(world: World, plan: Plan): Promise<History> {
-  const restarts = plan.operations.some((each) => each.do === 'restartQueue')
-  const run = async (server: TestServer): Promise<History> => {
-    const episode = new Episode(world, plan, server)
-    return episode.run()
-  }
-  return restarts ? world.alone(() => run(world.frail)) : run(world.fleet.queue)
+  const harms = plan.operations.some((each) => HARMFUL.has(each.do))
+  return world.with(harms, (servers, frail) => new Episode(world, plan, servers, frail).run())
 }
 
 class Episode {
   readonly #world: World
   readonly #plan: Plan
-  readonly #server: TestServer
+  readonly #servers: Servers
+  readonly #frail: Frail | undefined
   readonly #name: string
   readonly #prefix: string
   readonly #history: History
   readonly #connection: { readonly host: string; readonly port: number }
   readonly #producers: readonly [LockedQueue<JobData>, LockedQueue<JobData>]
   readonly #plain: Queue<JobData>
+  /** For parents of flows; its worker is BullMQ's own. */
+  readonly #other: Queue<JobData>
+  #otherWorker: Worker<JobData> | undefined
   readonly #flows: FlowProducer
   readonly #redis: Redis
   readonly #workers: Hands[] = []
-  /** One after the other. */
-  #restarting: Promise<void> = Promise.resolve()
   /** Those that were closed, drained or killed. */
   readonly #left = new Set<Hands>()
 
-  constructor(world: World, plan: Plan, server: TestServer) {
+  constructor(world: World, plan: Plan, servers: Servers, frail: Frail | undefined) {
     this.#world = world
     this.#plan = plan
-    this.#server = server
+    this.#servers = servers
+    this.#frail = frail
     this.#name = world.nextName()
     this.#prefix = `${this.#name}:`
     this.#history = newHistory(plan, this.#prefix, machineMs())
-    this.#connection = { host: server.host, port: server.port }
+    this.#connection = servers.queue
     const { settings } = plan
-    const { slots, slotsByJob, within, maxWaitMs, maxLength, whenFull, rate } = settings
+    const { slots, slotsByJob, within, maxWaitMs, maxLength, whenFull, rate, prefix } = settings
     const connection = { ...this.#connection, retryStrategy: () => 50 }
     const first = `${this.#prefix}r0`
     const options = {
-      ...{ connection, within, resource: (data: JobData) => data.resources },
+      ...{ connection, prefix, within, resource: (data: JobData) => data.resources },
+      ...(settings.defaultJobOptions && {
+        defaultJobOptions: { keepLogs: 2, stackTraceLimit: 1, sizeLimit: 100_000 },
+      }),
       ...(slotsByJob
         ? {
             slots: ({ resources }: JobData) =>
@@ -84,7 +89,12 @@ class Episode {
         : slots > 1 && { slots }),
       ...(maxWaitMs !== undefined && { maxWaitMs }),
       ...(maxLength !== undefined && { maxLength, whenFull }),
-      ...(rate !== undefined && { rate: () => rate }),
+      ...(rate !== undefined && {
+        rate: ({ weight }: JobData) => ({
+          ...rate,
+          ...(settings.costs && weight > 1 && { cost: 2 }),
+        }),
+      }),
       ...(settings.tenant && { tenant: ({ tenant }: JobData) => tenant }),
       ...(settings.weight && { weight: ({ weight }: JobData) => weight }),
     }
@@ -96,11 +106,13 @@ class Episode {
       return queue
     }
     this.#producers = [open(), open()]
-    this.#plain = new Queue<JobData>(this.#name, { connection })
-    this.#flows = new FlowProducer({ connection })
+    this.#plain = new Queue<JobData>(this.#name, { connection, prefix })
+    this.#other = new Queue<JobData>(`${this.#name}-other`, { connection, prefix })
+    this.#flows = new FlowProducer({ connection, prefix })
     this.#redis = new Redis({ ...connection, maxRetriesPerRequest: null })
     const ignore = (): void => undefined
     this.#plain.on('error', ignore)
+    this.#other.on('error', ignore)
     this.#flows.on('error', ignore)
     this.#redis.on('error', ignore)
   }
@@ -172,8 +184,14 @@ class Episode {
           ...{ name: 'job', queueName: this.#name, data: this.#dataOf(job) },
           opts: this.#optsOf(job),
         })
-        const { parent, children } = operation
-        const tree = await this.#flows.add({ ...node(parent), children: children.map(node) })
+        const { parent, children, across, bulk } = operation
+        const root: FlowJob = {
+          ...{ ...node(parent), children: children.map(node) },
+          ...(across === true && { queueName: this.#openOther() }),
+        }
+        const tree =
+          bulk === true ? (await this.#flows.addBulk([root]))[0] : await this.#flows.add(root)
+        if (tree === undefined) return undefined
         for (const child of tree.children ?? []) {
           this.#note((child.job.data as JobData).uid, child.job as Job<JobData>)
         }
@@ -190,6 +208,30 @@ class Episode {
         return queue.removeJobScheduler(operation.id)
       case 'remove':
         return this.#with(operation.uid, (job) => job.remove())
+      case 'removeById':
+        return (await queue.remove(this.#idOf(operation.uid))) === 1 ? 'done' : 'absent'
+      case 'retryAll':
+        return queue.retryJobs({ state: operation.state })
+      case 'promoteAll':
+        return queue.promoteJobs()
+      case 'restQueue':
+        return queue.rateLimit(operation.ms)
+      case 'wakeQueue':
+        return queue.removeRateLimitKey()
+      case 'trimEvents':
+        return queue.trimEvents(10)
+      case 'removeOrphans':
+        return queue.removeOrphanedJobs()
+      case 'globalConcurrency':
+        return operation.most === undefined
+          ? queue.removeGlobalConcurrency()
+          : queue.setGlobalConcurrency(operation.most)
+      case 'globalRate':
+        return operation.most === undefined
+          ? queue.removeGlobalRateLimit()
+          : queue.setGlobalRateLimit(operation.most, operation.ms ?? 1)
+      case 'note':
+        return this.#noteOn(this.#idOf(operation.uid), operation.what)
       case 'retry':
         return this.#with(operation.uid, (job) => job.retry('failed'))
       case 'promote':
@@ -207,26 +249,36 @@ class Episode {
       case 'updateData':
         return this.#with(operation.uid, (job) => job.updateData({ ...job.data, weight: 3 }))
       case 'cancel':
-        return queue.cancel(this.#idOf(operation.uid), { timeoutMs: operation.timeoutMs })
+        return queue.cancel(this.#idOf(operation.uid), {
+          reason: WHY.reason,
+          timeoutMs: operation.timeoutMs,
+        })
       case 'cancelLine':
         return queue.cancel(
           { resource: this.#prefix + operation.resource },
-          { timeoutMs: operation.timeoutMs },
+          { reason: WHY.reason, timeoutMs: operation.timeoutMs },
         )
       case 'pauseLine': {
         const { resource, forMs } = operation
-        const until = forMs === undefined ? {} : { until: Date.now() + forMs }
-        return queue.pauseResource(this.#prefix + resource, until)
+        return queue.pauseResource(this.#prefix + resource, limitOptions(forMs))
       }
       case 'resumeLine':
         return queue.resumeResource(this.#prefix + operation.resource)
       case 'setSlots':
-        return queue.setSlots(this.#prefix + operation.resource, operation.slots)
+        return queue.setSlots(
+          this.#prefix + operation.resource,
+          operation.slots,
+          limitOptions(operation.forMs),
+        )
       case 'resetSlots':
         return queue.resetSlots(this.#prefix + operation.resource)
       case 'setRate': {
         const { limit, perMs, burst } = operation
-        return queue.setRate(this.#prefix + operation.resource, { limit, perMs, burst })
+        return queue.setRate(
+          this.#prefix + operation.resource,
+          { limit, perMs, burst },
+          limitOptions(undefined),
+        )
       }
       case 'resetRate':
         return queue.resetRate(this.#prefix + operation.resource)
@@ -243,11 +295,13 @@ class Episode {
       case 'obliterate':
         return queue.obliterate({ force: true })
       case 'restartQueue':
-        this.#restarting = this.#restarting.then(async () => {
-          await this.#server.kill()
-          await this.#server.restart()
-        })
-        return this.#restarting
+        return this.#frail?.restartQueue()
+      case 'failover':
+        return this.#frail?.failover(operation.lostMs)
+      case 'faultMasters': {
+        const { how, first, count, forMs } = operation
+        return this.#frail?.faultMasters(how, first, count, forMs)
+      }
       case 'settle':
         return this.#untilEnded(REST_MS)
       case 'drainQueue':
@@ -276,6 +330,12 @@ class Episode {
         return this.#leave(operation.worker, (worker) => worker.drain(operation.timeoutMs))
       case 'cancelHere':
         return this.#worker(operation.worker)?.cancel(this.#idOf(operation.uid))
+      case 'cancelAllHere':
+        return this.#worker(operation.worker)?.cancelAll()
+      case 'setConcurrency':
+        return this.#worker(operation.worker)?.setConcurrency(operation.most)
+      case 'ask':
+        return this.#worker(operation.worker)?.ask(this.#idOf(operation.uid), `${this.#prefix}r0`)
       case 'stepClock':
         return this.#worker(operation.worker)?.stepClock(operation.byMs)
       case 'cutProducer':
@@ -305,7 +365,35 @@ class Episode {
   }
 
   #optsOf({ opts }: JobPlan): JobsOptions {
-    return opts
+    const { timestamp, ...rest } = opts
+    return { ...rest, ...(timestamp !== undefined && { timestamp: Date.now() + timestamp }) }
+  }
+
+  /** Opens the queue of parents, and its worker. */
+  #openOther(): string {
+    const { prefix } = this.#plan.settings
+    const connection = { ...this.#connection, retryStrategy: () => 50 }
+    if (this.#otherWorker === undefined) {
+      const run = ({ data }: Job<JobData>): Promise<void> => {
+        this.#history.parents.push({ uid: data.uid, at: machineMs() })
+        return Promise.resolve()
+      }
+      this.#otherWorker = new Worker(this.#other.name, run, { connection, prefix })
+      this.#otherWorker.on('error', () => undefined)
+    }
+    return this.#other.name
+  }
+
+  async #noteOn(id: string, what: Note): Promise<unknown> {
+    const queue = this.#queue
+    if (what === 'progressById') return queue.updateJobProgress(id, 10)
+    if (what === 'logById') return queue.addJobLog(id, 'noted')
+    const job = await queue.getJob(id)
+    if (what === 'progress') return job?.updateProgress(20)
+    if (what === 'log') return job?.log('noted')
+    if (what === 'clearLogs') return job?.clearLogs(1)
+    await queue.removeDeduplicationKey('d0')
+    return job?.removeDeduplicationKey()
   }
 
   #idOf(uid: string): string {
@@ -321,13 +409,17 @@ class Episode {
 
   async #look(uid: string): Promise<unknown> {
     const id = this.#idOf(uid)
-    const [position, state, counts, limits] = await Promise.all([
+    const first = `${this.#prefix}r0`
+    const [position, state, counts, limits, ofFirst, holder] = await Promise.all([
       this.#queue.position(id),
       this.#queue.getJobState(id),
       this.#queue.getJobCounts(),
       this.#queue.getAllLimits(),
+      this.#queue.getLimits(first),
+      this.#servers.redlocks[0]?.inspect(first).catch(() => undefined),
     ])
-    return { position, state, counts, limits: [...limits.keys()] }
+    const isHeld = holder !== undefined && 'holder' in holder
+    return { position, state, counts, limits: [...limits.keys()], ofFirst, isHeld }
   }
 
   #worker(index: number): Hands | undefined {
@@ -359,62 +451,71 @@ class Episode {
       record(this.#history, event)
     }
     if (where === 'process') {
-      const { redlocks } = this.#world
+      const { redlocks } = this.#servers
       const redlock = redlocks[this.#workers.length % redlocks.length] as Redlock
       this.#workers.push(openHere(setup, redlock, seen))
     } else {
-      const child = await this.#world.takeChild()
+      const child = await this.#servers.takeChild()
       const giveBack = (each: typeof child): void => {
-        this.#world.returnChild(each)
+        this.#servers.returnChild(each)
       }
       this.#workers.push(await openInChild(child, setup, seen, giveBack))
     }
     return name
   }
 
-  async #hold({
-    resources,
-    forMs,
-    waitMs,
-    how,
-  }: Extract<Operation, { do: 'hold' }>): Promise<unknown> {
-    const [redlock] = this.#world.redlocks as [Redlock]
-    const names = resources.map((name) => this.#prefix + name)
+  async #hold(operation: Extract<Operation, { do: 'hold' }>): Promise<unknown> {
+    const { forMs, waitMs, how, autoExtends, abortsAfterMs } = operation
+    const [redlock] = this.#servers.redlocks as [Redlock]
+    const names = operation.resources.map((name) => this.#prefix + name)
     // As the workers have them: who says nothing of slots takes another name.
     const { slots: count, slotsByJob } = this.#plan.settings
     const slots = slotsByJob ? 1 : count
+    const hold = async (lease: Lease): Promise<Lease> => {
+      const end = this.#noteHeld(names, lease)
+      await delay(forMs / 2)
+      if (operation.extends === true) await lease.extend().catch(() => undefined)
+      await delay(forMs / 2)
+      end()
+      return lease
+    }
+    const limits = { leaseMs: LEASE_MS, maxHoldMs: 2 * LEASE_MS, maxExtensions: 3 }
+    const options = {
+      ...{ ...limits, slots, waitMs, autoExtend: autoExtends ?? false },
+      ...(abortsAfterMs !== undefined && { signal: AbortSignal.timeout(abortsAfterMs) }),
+    }
+    if (how === 'using' || how === 'nested') {
+      await redlock.using(names, options, (lease) =>
+        how === 'using' ? hold(lease) : redlock.using(names, options, hold),
+      )
+      return 'held'
+    }
+    let lease: Lease
+    if (how === 'tryAcquire') {
+      const { waitMs: _, signal: __, ...ofLease } = { signal: undefined, ...options }
+      const outcome = await redlock.tryAcquire(names, ofLease)
+      if (outcome.status !== 'granted') return outcome.status
+      lease = await hold(outcome.lease)
+    } else lease = await hold(await redlock.acquire(names, options))
+    const next = operation.handsOver === true && lease.remainingMs() > 0 && redlock.handOver(lease)
+    if (next) lease = await hold(next)
+    await lease.release()
+    return 'held'
+  }
+
+  /** @returns what ends it. */
+  #noteHeld(resources: readonly string[], lease: Lease): () => void {
     const shift = machineMs() - performance.now()
-    const hold = async (lease: {
-      readonly fencingToken: number
-      readonly trustedUntil: number
-      readonly signal: AbortSignal
-    }): Promise<void> => {
-      const { fencingToken } = lease
-      const at = machineMs()
-      const held: Held = {
-        ...{ resources: names, at, until: Infinity, fencingToken },
-        trustedUntil: lease.trustedUntil + shift,
-      }
-      this.#history.held.push(held)
-      await delay(forMs)
+    const { fencingToken } = lease
+    const held: Held = {
+      ...{ resources, at: machineMs(), until: Infinity, fencingToken },
+      trustedUntil: lease.trustedUntil + shift,
+    }
+    this.#history.held.push(held)
+    return () => {
       held.trustedUntil = lease.trustedUntil + shift
       held.until = machineMs()
     }
-    if (how === 'using') {
-      await redlock.using(names, { waitMs, slots }, hold)
-      return 'held'
-    }
-    if (how === 'tryAcquire') {
-      const outcome = await redlock.tryAcquire(names, { slots })
-      if (outcome.status !== 'granted') return outcome.status
-      await hold(outcome.lease)
-      await outcome.lease.release()
-      return 'held'
-    }
-    const lease = await redlock.acquire(names, { waitMs, slots })
-    await hold(lease)
-    await lease.release()
-    return 'held'
   }
 
   /** Nothing is started while it counts. */
@@ -456,6 +557,7 @@ class Episode {
   /** Everything is put right, and a fresh worker comes. */
   async #settle(): Promise<void> {
     const history = this.#history
+    await this.#frail?.right()
     const limits = await this.#queue.getAllLimits()
     // What is closed has time to start something all the same.
     const isClosed = [...limits.values()].some(({ paused }) => paused !== undefined)
@@ -468,7 +570,12 @@ class Episode {
       await this.#queue.resumeResource(resource)
       await this.#queue.resetRate(resource)
     }
-    await this.#queue.resume()
+    await Promise.all([
+      this.#queue.resume(),
+      this.#queue.removeRateLimitKey(),
+      this.#queue.removeGlobalConcurrency(),
+      this.#queue.removeGlobalRateLimit(),
+    ])
     for (const { key } of await this.#queue.getJobSchedulers()) {
       await this.#queue.removeJobScheduler(key)
     }
@@ -482,8 +589,10 @@ class Episode {
   async #untilEnded(limitMs: number): Promise<boolean> {
     const until = machineMs() + limitMs
     for (;;) {
-      const counts = await this.#queue.getJobCounts(...UNFINISHED)
-      if (Object.values(counts).every((count) => count === 0)) return true
+      const counts = await Promise.all(
+        [this.#queue, this.#other].map((queue) => queue.getJobCounts(...UNFINISHED)),
+      )
+      if (counts.flatMap((each) => Object.values(each)).every((count) => count === 0)) return true
       if (machineMs() >= until) return false
       if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
       await delay(POLL_MS)
@@ -496,11 +605,13 @@ class Episode {
 
   async #describeUnfinished(): Promise<readonly string[]> {
     const jobs = await this.#queue.getJobs([...UNFINISHED])
+    const parents = await this.#other.getJobs([...UNFINISHED])
+    if (jobs.length === 0) return parents.map(({ data }) => `${data.uid}, in a plain queue`)
     return Promise.all(
       jobs.slice(0, 5).map(async ({ id = '', data }) => {
         const state = await this.#queue.getJobState(id)
         const position = await this.#queue.position(id)
-        const hash = await this.#redis.hgetall(`bull:${this.#name}:${id}`)
+        const hash = await this.#redis.hgetall(this.#key(id))
         const { data: _, opts: __, stacktrace: ___, ...rest } = hash
         return `${data.uid} (id ${id}) is ${state}, ahead ${position?.ahead}, ${JSON.stringify(rest)}`
       }),
@@ -519,10 +630,10 @@ class Episode {
 
   async #leasesLeft(): Promise<readonly string[]> {
     const until = machineMs() + LEASE_END_MS
-    const { namespace } = this.#world.redlockSettings
+    const { namespace } = this.#servers.redlockSettings
     for (;;) {
       const found = await Promise.all(
-        this.#world.masters.map((master) => master.keys(`${namespace}:lease:${this.#prefix}*`)),
+        this.#servers.masters.map((master) => master.keys(`${namespace}:lease:${this.#prefix}*`)),
       )
       const keys = [...new Set(found.flat())]
       if (keys.length === 0 || machineMs() > until) return keys
@@ -532,10 +643,10 @@ class Episode {
 
   /** Deadlines go when their time comes. */
   async #linesLeft(): Promise<readonly string[]> {
-    const keys = await this.#redis.keys(`bull:${this.#name}:redlock:*`)
+    const keys = await this.#redis.keys(this.#key('redlock:*'))
     const found: string[] = []
     for (const key of keys) {
-      const name = key.slice(`bull:${this.#name}:redlock:::`.length)
+      const name = key.slice(this.#key('redlock:::').length)
       if (!/^(line:|ready)/.test(name)) continue
       const members = await this.#redis.zrange(key, '0', '4')
       const places = members.filter((member) => member !== '!limits')
@@ -544,9 +655,14 @@ class Episode {
     return found
   }
 
+  #key(name: string): string {
+    return `${this.#plan.settings.prefix}:${this.#name}:${name}`
+  }
+
   async #obliterate(): Promise<readonly string[]> {
     await this.#queue.obliterate({ force: true })
-    const keys = await this.#redis.keys(`bull:${this.#name}:*`)
+    await this.#other.obliterate({ force: true })
+    const keys = await this.#redis.keys(this.#key('*'))
     const lasting: string[] = []
     for (const key of keys) {
       // A producer that is open may compare its settings once more.
@@ -560,10 +676,17 @@ class Episode {
     for (const worker of this.#workers) {
       if (!this.#left.has(worker)) await within(ANSWER_LIMIT_MS, worker.close(true))
     }
-    const all = [...this.#producers, this.#plain, this.#flows]
+    await this.#otherWorker?.close()
+    const all = [...this.#producers, this.#plain, this.#other, this.#flows]
     await within(ANSWER_LIMIT_MS, Promise.all(all.map((each) => each.close())))
     this.#redis.disconnect()
   }
+}
+
+const WHY = { reason: 'drawn', by: 'the episode' } as const
+
+function limitOptions(forMs: number | undefined): LimitOptions {
+  return { ...WHY, ...(forMs !== undefined && { until: Date.now() + forMs }) }
 }
 
 async function within<Value>(limitMs: number, work: Promise<Value>): Promise<Value | undefined> {

@@ -14,6 +14,10 @@ export interface Hands {
   resume(): Promise<unknown>
   cut(): Promise<unknown>
   cancel(id: string): Promise<unknown>
+  cancelAll(): Promise<unknown>
+  setConcurrency(most: number): Promise<unknown>
+  /** Where a job stands, and why. */
+  ask(id: string, resource: string): Promise<unknown>
   stepClock(byMs: number): Promise<unknown>
   /** At once, as `kill -9` does. */
   kill(): Promise<unknown>
@@ -25,12 +29,21 @@ export function openHere(setup: HostSetup, redlock: Redlock, seen: (event: Seen)
   return {
     name: setup.name,
     isChild: false,
-    close: (force) => worker.close(force),
-    drain: (timeoutMs) => worker.drain({ timeoutMs }),
+    close: (force) => host.close(force),
+    drain: (timeoutMs) => host.drain(timeoutMs),
     pause: () => worker.pause(true),
     resume: () => worker.resume(),
     cut: () => cutConnection(worker),
     cancel: (id) => Promise.resolve(worker.cancelJob(id)),
+    cancelAll: () => {
+      worker.cancelAllJobs()
+      return Promise.resolve()
+    },
+    setConcurrency: (most) => {
+      host.setConcurrency(most)
+      return Promise.resolve()
+    },
+    ask: (id, resource) => host.ask(id, resource),
     stepClock: () => Promise.resolve(),
     kill: () => worker.close(true),
   }
@@ -107,6 +120,9 @@ export async function openInChild(
     resume: () => ask({ do: 'resume' }),
     cut: () => ask({ do: 'cut' }),
     cancel: (id) => ask({ do: 'cancel', id }),
+    cancelAll: () => ask({ do: 'cancelAll' }),
+    setConcurrency: (most) => ask({ do: 'setConcurrency', most }),
+    ask: (id, resource) => ask({ do: 'ask', id, resource }),
     stepClock: (byMs) => {
       isClean = false
       return ask({ do: 'stepClock', byMs })

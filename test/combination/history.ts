@@ -64,6 +64,8 @@ export interface History {
   readonly seen: Seen[]
   readonly held: Held[]
   readonly censuses: Census[]
+  /** Runs of parents of flows, in a plain queue. */
+  readonly parents: { readonly uid: string; readonly at: number }[]
   /** Ids of jobs by their names in the plan. */
   readonly ids: Map<string, string>
   /** Errors that were not caught. */
@@ -84,7 +86,7 @@ export interface History {
 export function newHistory(plan: Plan, prefix: string, startedAt: number): History {
   return {
     ...{ plan, prefix, startedAt, done: [], runs: new Map(), seen: [], held: [], censuses: [] },
-    ...{ ids: new Map(), uncaught: [], settlingAt: 0, settledAt: 0, unsettled: [] },
+    ...{ parents: [], ids: new Map(), uncaught: [], settlingAt: 0, settledAt: 0, unsettled: [] },
     ...{ final: undefined, lines: [], leases: [], leftAfterObliterate: [], lagMs: 0 },
   }
 }

@@ -1,7 +1,6 @@
 /** An episode and its verdict. Where the machine stood still, times say nothing: it runs again. */
 import { runEpisode } from './episode.ts'
 import type { History } from './history.ts'
-import { isKnown, type KnownFault } from './known-faults.ts'
 import { judge, type Violation } from './oracle.ts'
 import type { Plan } from './plan.ts'
 import type { World } from './world.ts'
@@ -9,7 +8,6 @@ import type { World } from './world.ts'
 export interface Judged {
   readonly history: History
   readonly violations: readonly Violation[]
-  readonly known: readonly KnownFault[]
 }
 
 const STOOD_STILL_MS = 200
@@ -35,13 +33,5 @@ export async function judgedEpisode(world: World, plan: Plan): Promise<Judged> {
 }
 
 export function verdictOf(history: History): Judged {
-  const all = judge(history).map((violation) => ({
-    violation,
-    fault: isKnown(history, violation),
-  }))
-  return {
-    history,
-    violations: all.flatMap(({ violation, fault }) => (fault === undefined ? [violation] : [])),
-    known: [...new Set(all.flatMap(({ fault }) => fault ?? []))],
-  }
+  return { history, violations: judge(history) }
 }

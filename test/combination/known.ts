@@ -2,6 +2,11 @@
 import type { Done, History, Run, StoredJob } from './history.ts'
 import type { Action, JobPlan } from './plan.ts'
 import { instanceOf } from './seen.ts'
+import type { Lost } from './frail.ts'
+
+const ASKS: ReadonlySet<string> = new Set(['look', 'ask', 'note'])
+/** The most that an episode sets. */
+const MAX_SLOTS = 3
 
 /** A job of the plan whose add was called. */
 export interface Known {
@@ -37,6 +42,8 @@ export class Knowledge {
   readonly startGraceMs: number
   /** Whether something broke: a connection, a process, a server, a clock. */
   readonly isFaulty: boolean
+  /** When writes were acknowledged that a replica lacked when it took over. */
+  readonly undone: readonly Lost[]
   /** Ids that some job took for itself, or that begin again: they name no instance. */
   readonly reusesIds: boolean
 
@@ -58,16 +65,23 @@ export class Knowledge {
         stored: stored.get(uid),
         touches: history.done.filter(
           ({ operation }) =>
-            'uid' in operation && operation.do !== 'look' && isSame(operation.uid, uid),
+            operation.do === 'retryAll' ||
+            ('uid' in operation && !ASKS.has(operation.do) && isSame(operation.uid, uid)),
         ),
         resources: plan.data.resources.map((name) => history.prefix + name),
       }
     })
     this.byUid = new Map(this.jobs.map((job) => [job.uid, job]))
+    // A minority of masters slows nobody.
     this.isFaulty =
-      this.all('kill', 'cut', 'cutProducer', 'restartQueue').length > 0 ||
-      this.all('stepClock').length > 0
+      this.all('kill', 'cut', 'cutProducer', 'restartQueue', 'failover', 'stepClock').length > 0 ||
+      this.all('faultMasters').some(({ operation }) => operation.count > 1)
+    this.undone = this.all('failover').map(({ answer, at, endedAt = Infinity }) => {
+      const { from, to } = (answer as Lost | undefined) ?? { from: at, to: endedAt }
+      return { from, to }
+    })
     this.reusesIds =
+      this.undone.length > 0 ||
       this.all('obliterate').length > 0 ||
       this.jobs.some(({ plan }) => plan.opts.jobId !== undefined)
   }
@@ -77,6 +91,11 @@ export class Knowledge {
     return this.history.done.filter((done): done is Of<Kind> =>
       (kinds as readonly string[]).includes(done.operation.do),
     )
+  }
+
+  /** Whether what was done between two times may have been lost with the queue's Redis. */
+  mayBeUndone(from: number, to: number = from): boolean {
+    return this.undone.some((lost) => from <= lost.to + this.graceMs && to >= lost.from)
   }
 
   /** When a worker was given the job of a run. */
@@ -120,6 +139,8 @@ export class Knowledge {
     const isFirst = resource === `${this.history.prefix}r0`
     const base = settings.slotsByJob && !isFirst ? 1 : settings.slots
     if (settings.order === 'relaxed') return base // It has no lines, and limits are of lines.
+    // What was set may be lost, and count again.
+    if (this.undone.length > 0 && this.setsSlots(resource)) return MAX_SLOTS
     let now = base
     let most = 0
     for (const { operation, at, endedAt = Infinity } of this.all(
@@ -130,6 +151,7 @@ export class Knowledge {
       if ('resource' in operation && this.history.prefix + operation.resource !== resource) continue
       if (at > to) break
       const set = operation.do === 'setSlots' ? operation.slots : base
+      if (operation.do === 'setSlots' && operation.forMs !== undefined) most = Math.max(most, base)
       if (endedAt >= from) most = Math.max(most, now)
       now = endedAt > from ? Math.max(now, set) : set
     }

@@ -33,12 +33,12 @@ Exit code: 0 no violation that comes again (serious ones count at once), 1 other
 const SHRINK_MS = 90_000
 const SHRINK_TIMES = 4
 const EXPLAINED = 3
+const PAIR_TRIES = 8
+const PAIR_LANES = 6
 
 interface Totals {
   episodes: number
   readonly failures: Failure[]
-  /** Episodes that met a known fault, by what it is. */
-  readonly known: Map<string, number>
   readonly times: number[]
   readonly pairs: Pairs
 }
@@ -85,8 +85,10 @@ async function main(): Promise<number> {
   })
   const { failures, pairs } = totals
   if (values.pairs !== undefined) {
+    await meetMissing(world, totals, count('first', values.first))
     await writeFile(values.pairs, pairs.page())
-    console.error(`Not met: ${pairs.missing().join(', ') || 'none'}`)
+    const missing = pairs.missing().map((pair) => pair.join(' + '))
+    console.error(`Not met: ${missing.join(', ') || 'none'}`)
   }
   const byRule = new Map(failures.map((each) => [each.violations[0]?.rule, each]))
   if (values.json) {
@@ -119,7 +121,6 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
   const totals: Totals = {
     episodes: 0,
     failures: [],
-    known: new Map(),
     times: [],
     pairs: new Pairs(),
   }
@@ -131,28 +132,45 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
     (options.failFast && totals.failures.length > 0)
   const lane = async (): Promise<void> => {
     while (!isOver()) {
-      const plan = drawPlan(next++)
-      const startedAt = performance.now()
-      const { history, violations, known } = await judgedEpisode(world, plan)
-      totals.times.push(performance.now() - startedAt)
-      totals.episodes += 1
-      totals.pairs.add(history)
-      for (const { what } of known) totals.known.set(what, (totals.known.get(what) ?? 0) + 1)
-      if (violations.length > 0) {
-        totals.failures.push({ plan, history, violations })
-        process.stderr.write(`${oneLine(plan, violations)}\n`)
-      }
+      await runOne(world, totals, drawPlan(next++))
     }
   }
   await Promise.all(Array.from({ length: options.lanes }, lane))
   return totals
 }
 
+/** Runs episodes for pairs that have not met, until each has met or had its tries. */
+async function meetMissing(world: World, totals: Totals, first: number): Promise<void> {
+  const { pairs } = totals
+  for (let attempt = 0; attempt < PAIR_TRIES && !interrupted; attempt += 1) {
+    const missing = [...pairs.missing()]
+    const lane = async (): Promise<void> => {
+      for (let pair = missing.shift(); pair !== undefined; pair = missing.shift()) {
+        if (interrupted) return
+        const plan = drawPlan(first + attempt, pair)
+        await runOne(world, totals, plan)
+      }
+    }
+    await Promise.all(Array.from({ length: PAIR_LANES }, lane))
+  }
+}
+
+async function runOne(world: World, totals: Totals, plan: Plan): Promise<void> {
+  const startedAt = performance.now()
+  const { history, violations } = await judgedEpisode(world, plan)
+  totals.times.push(performance.now() - startedAt)
+  totals.episodes += 1
+  totals.pairs.add(history)
+  if (violations.length === 0) return
+  totals.failures.push({ plan, history, violations })
+  process.stderr.write(`${oneLine(plan, violations)}\n`)
+}
+
 function oneLine({ seed, features }: Plan, [first]: readonly Violation[]): string {
   return `seed ${seed}: ${first?.rule}: ${first?.detail} [${features.join(', ')}]`
 }
 
-function summary({ episodes, failures, known, times }: Totals): string {
+function summary({ episodes, failures, times }: Totals): string {
   const sorted = times.toSorted((a, b) => a - b)
   const at = (part: number): string =>
     ((sorted[Math.floor(sorted.length * part)] ?? 0) / 1_000).toFixed(2)
@@ -160,7 +178,6 @@ function summary({ episodes, failures, known, times }: Totals): string {
   return (
     `${episodes} episodes, ${failures.length} with violations; ` +
     `an episode took ${at(0.5)} s, ${at(0.95)} s, ${at(1 - 1e-9)} s (median, 95 %, longest)` +
-    [...known].map(([what, times]) => `\n  known, seen ${times} times: ${what}`).join('') +
     (failures.length === 0 ? '' : `\nVIOLATIONS in seeds ${seeds}`)
   )
 }

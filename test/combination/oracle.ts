@@ -23,6 +23,11 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'one at a time': oneAtATime,
   'tokens increase': tokensIncrease,
   'order of a line': orderOfALine,
+  'the more urgent job is first': urgency,
+  'tenants have their shares': shares,
+  'what a worker gives back starts at once': givenBack,
+  'a parent runs after its children': parents,
+  'few run at once where few may': globalConcurrency,
   'a paused line starts nothing': pausedLines,
   'a paused queue starts nothing': pausedQueue,
   'a worker that drains starts nothing': drains,
@@ -122,22 +127,25 @@ function tokensIncrease(knowledge: Knowledge): Found {
 }
 
 /** Whether a job takes its places when it is added. */
-function joinsAtOnce({ plan, add, kind }: Known): boolean {
+function joinsAtOnce({ plan, add, kind }: Known, knowledge: Knowledge): boolean {
   const { delay, deduplication, jobId } = plan.opts
   if (kind !== 'add' && kind !== 'addBulk') return false
   if ('by' in add.operation && add.operation.by === 'plain') return false
   if (add.error !== undefined || add.endedAt === undefined) return false
+  if (knowledge.mayBeUndone(add.at, add.endedAt)) return false
   return delay === undefined && deduplication === undefined && jobId === undefined
 }
 
 /** Jobs that joined their lines when they were added, and were left alone since. */
-function plainJoins({ jobs, history }: Knowledge): readonly Known[] {
+function plainJoins(knowledge: Knowledge): readonly Known[] {
+  const { jobs, history } = knowledge
   const { order, within } = history.plan.settings
   if (order !== 'strict') return []
   return jobs.filter(
     (job) =>
-      joinsAtOnce(job) &&
+      joinsAtOnce(job, knowledge) &&
       job.touches.length === 0 &&
+      job.plan.data.work.moves !== 'children' &&
       !(within === 'priority' && job.plan.opts.lifo === true),
   )
 }
@@ -145,7 +153,7 @@ function plainJoins({ jobs, history }: Knowledge): readonly Known[] {
 function orderOfALine(knowledge: Knowledge): Found {
   const { history } = knowledge
   const { within, batch } = history.plan.settings
-  if (knowledge.all('leaveLines', 'cancelHere').length > 0) return []
+  if (knowledge.all('leaveLines', 'cancelHere', 'cancelAllHere').length > 0) return []
   const joins = plainJoins(knowledge)
   const found: { at: number; detail: string }[] = []
   for (const first of joins) {
@@ -155,7 +163,8 @@ function orderOfALine(knowledge: Knowledge): Found {
     )
       continue
     for (const second of joins) {
-      const [start] = second.runs
+      // A start that is lost with the queue's Redis comes again.
+      const start = second.runs.find((run) => !knowledge.mayBeUndone(knowledge.givenAt(run)))
       if (start === undefined || !isBefore(first, second)) continue
       const shared = first.resources.find(
         (name) => second.resources.includes(name) && knowledge.hasOneSlot(name),
@@ -181,6 +190,148 @@ function isBefore(one: Known, other: Known): boolean {
   return (one.add.endedAt ?? Infinity) < other.add.at
 }
 
+/** With 0 for none, the most urgent comes first. */
+function urgency(knowledge: Knowledge): Found {
+  const { history, graceMs, isFaulty } = knowledge
+  if (history.plan.settings.within !== 'priority' || isFaulty) return []
+  if (knowledge.all('leaveLines', 'cancelHere', 'cancelAllHere').length > 0) return []
+  const joins = plainJoins(knowledge)
+  const priorityOf = ({ plan }: Known): number => plan.opts.priority ?? 0
+  return joins.flatMap((late) => {
+    const [start] = late.runs
+    if (start === undefined) return []
+    const given = knowledge.givenAt(start)
+    return joins.flatMap((urgent) => {
+      const [first] = urgent.runs
+      if (first === undefined || priorityOf(urgent) >= priorityOf(late)) return []
+      const wasThere = (urgent.add.endedAt ?? Infinity) + graceMs < given
+      if (!wasThere || first.at <= start.at) return []
+      const shared = late.resources.find(
+        (name) => urgent.resources.includes(name) && knowledge.hasOneSlot(name),
+      )
+      if (shared === undefined) return []
+      const detail = `${nameOf(start)} began on ${shared} before ${urgent.uid}, which is more urgent`
+      return [{ at: start.at, detail }]
+    })
+  })
+}
+
+/** A start counts so much work, until it ends. */
+const QUANTUM_MS = 50
+const BACKLOG_RESOURCE = /:?alone$/
+
+/** While a tenant waits for a worker, another one gets no more than its share. */
+function shares(knowledge: Knowledge): Found {
+  const { history, jobs, runs, graceMs, isFaulty } = knowledge
+  const { tenant, weight, concurrency, rate, limiter, workers } = history.plan.settings
+  if (!tenant || weight || isFaulty || rate !== undefined || limiter !== undefined) return []
+  if (history.plan.operations.some((each) => UNFAIR.test(each.do))) return []
+  const crowd = runs.filter((run) => /crowd\d$/.test(run.resources[0] ?? ''))
+  const alone = jobs.filter(({ resources }) => BACKLOG_RESOURCE.test(resources[0] ?? ''))
+  const places = concurrency * (workers.length + history.plan.operations.filter(isStart).length)
+  // Both may owe what they have begun.
+  const most = 2 * (places + 1) * QUANTUM_MS + 4 * graceMs
+  return alone.flatMap((job, index) => {
+    const [start] = job.runs
+    const before = alone[index - 1]?.runs.at(-1)?.ended?.at ?? job.add.endedAt
+    if (start === undefined || before === undefined || start.at <= before) return []
+    const worked = crowd
+      .filter((run) => run.at > before && run.at < start.at)
+      .reduce((sum, run) => sum + (run.ended?.at ?? run.at) - run.at, 0)
+    if (worked <= most) return []
+    const detail = `${job.uid} waited while another tenant worked for ${worked.toFixed(0)} ms`
+    return [{ at: start.at, detail }]
+  })
+}
+
+const UNFAIR = /pause|hold|setSlots|setRate|cancel|fault|global|rest|Concurrency|leave|obliterate/i
+const isStart = (operation: { readonly do: string }): boolean => operation.do === 'startWorker'
+
+const STARTS_IN_MS = 1_000
+
+/** Judged by the time in which nothing else ran. */
+function givenBack(knowledge: Knowledge): Found {
+  const { history, graceMs, isFaulty, runs } = knowledge
+  const { settings } = history.plan
+  if (isFaulty || settings.limiter !== undefined) return []
+  if (history.plan.operations.some((each) => STOPS.test(each.do))) return []
+  return knowledge.all('drainWorker').flatMap(({ answer, at, endedAt = Infinity }) => {
+    const back = runs.filter(
+      ({ worker, stopped }) =>
+        worker === answer && stopped?.reason.startsWith('ShutdownError') === true,
+    )
+    // Another worker is there all the time.
+    const others = history.plan.settings.workers.length - 1
+    if (others < 1 || knowledge.all('closeWorker', 'drainWorker').length > 1) return []
+    return back.flatMap((run) => {
+      const from = Math.max(run.ended?.at ?? Infinity, at)
+      if (from > endedAt) return []
+      const next = runs.find((other) => other.uid === run.uid && other.at > from)
+      const to = next?.at ?? history.settledAt
+      const busyMs = busyBetween(runs, from, to)
+      const idleMs = to - from - busyMs
+      if (idleMs <= STARTS_IN_MS + 4 * graceMs) return []
+      const detail = `${nameOf(run)} was given back, and started after ${idleMs.toFixed(0)} ms in which nothing ran`
+      return [{ at: from, detail }]
+    })
+  })
+}
+
+const STOPS =
+  /pause|hold|setRate|cancel|remove|fault|global|rest|obliterate|clean|drainQueue|settle/i
+
+function busyBetween(runs: readonly Run[], from: number, to: number): number {
+  let busy = 0
+  let at = from
+  for (const run of runs) {
+    const [start, end] = [Math.max(run.at, at), Math.min(run.ended?.at ?? run.at, to)]
+    if (end <= start) continue
+    busy += end - start
+    at = end
+  }
+  return busy
+}
+
+/** Of flows whose parent is in a plain queue. */
+function parents(knowledge: Knowledge): Found {
+  const { history, byUid } = knowledge
+  if (knowledge.undone.length > 0) return []
+  // A child that is removed releases its parent.
+  if (knowledge.all('obliterate', 'clean', 'drainQueue').length > 0) return []
+  return history.parents.flatMap(({ uid, at }) => {
+    const flow = byUid.get(uid)?.add.operation
+    if (flow?.do !== 'flow') return []
+    if (flow.children.some(({ opts }) => opts.continueParentOnFailure)) return []
+    return flow.children.flatMap(({ data }) => {
+      const late = byUid.get(data.uid)?.runs.find((run) => run.at > at)
+      const isTouched = (byUid.get(data.uid)?.touches.length ?? 0) > 0
+      if (late === undefined || isTouched || knowledge.isLost(late)) return []
+      return [{ at, detail: `${uid} ran before its child ${nameOf(late)}` }]
+    })
+  })
+}
+
+function globalConcurrency(knowledge: Knowledge): Found {
+  const { history, runs, graceMs, isFaulty } = knowledge
+  if (isFaulty || history.plan.settings.batch !== undefined) return []
+  const calls = knowledge.all('globalConcurrency', 'obliterate')
+  return calls.flatMap(({ operation, at, endedAt, error }) => {
+    if (operation.do !== 'globalConcurrency' || operation.most === undefined) return []
+    if (endedAt === undefined || error !== undefined) return []
+    const { most } = operation
+    const next = calls.filter((other) => (other.endedAt ?? Infinity) > at && other.at !== at)
+    const until = Math.min(history.settlingAt, ...next.map((other) => other.at))
+    return givenIn(knowledge, endedAt + graceMs, until).flatMap((run) => {
+      const beside = runs.filter(
+        (other) => other !== run && other.at < run.at && knowledge.endOf(other) > run.at,
+      )
+      if (beside.length < most) return []
+      const names = beside.map(nameOf).join('; ')
+      return [{ at: run.at, detail: `${nameOf(run)} began beside ${names}; ${most} may run` }]
+    })
+  })
+}
+
 /** Runs that were given to a worker in a time. */
 function givenIn(knowledge: Knowledge, from: number, to: number): readonly Run[] {
   return knowledge.runs.filter((run) => {
@@ -195,6 +346,7 @@ function pausedLines(knowledge: Knowledge): Found {
   if (history.plan.settings.order !== 'strict') return []
   return knowledge.all('pauseLine').flatMap(({ operation, at, endedAt, error }) => {
     if (endedAt === undefined || error !== undefined) return []
+    if (knowledge.mayBeUndone(at, endedAt)) return []
     const resource = history.prefix + operation.resource
     const others = knowledge
       .all('pauseLine', 'resumeLine', 'obliterate')
@@ -223,6 +375,7 @@ function pausedQueue(knowledge: Knowledge): Found {
   const { history, startGraceMs } = knowledge
   return knowledge.all('pauseQueue').flatMap(({ operation, at, endedAt, error }) => {
     if (endedAt === undefined || error !== undefined) return []
+    if (knowledge.mayBeUndone(at, endedAt)) return []
     const others = knowledge
       .all('pauseQueue', 'resumeQueue', 'census', 'obliterate')
       .filter((other) => (other.endedAt ?? Infinity) > at && other.operation !== operation)
@@ -256,7 +409,9 @@ function heldLines(knowledge: Knowledge): Found {
   const { order, onFailure, batch } = history.plan.settings
   if (order !== 'strict' || onFailure !== 'block' || batch !== undefined) return []
   if (knowledge.isFaulty || knowledge.all('leaveLines').length > 0) return []
-  const enders = knowledge.all('settle', 'obliterate', 'clean', 'drainQueue', 'cancelLine')
+  const enders = knowledge.all(
+    ...(['settle', 'obliterate', 'clean', 'drainQueue', 'cancelLine', 'removeOrphans'] as const),
+  )
   return jobs.flatMap(({ uid, plan, runs, touches, resources, kind }) => {
     if (kind === 'scheduler' || kind === 'child') return []
     const last = runs.at(-1)
@@ -304,7 +459,9 @@ const MAY_SAY: Readonly<Record<string, RegExp>> = {
   changePriority: /Missing key/i,
   changeDelay: /not in the delayed state|Missing key/i,
   updateData: /Missing key/i,
-  hold: /ResourceTakenError|SplitVoteError/,
+  removeById: /locked|could not be removed|belongs to a job scheduler/i,
+  note: /Missing key/i,
+  hold: /ResourceTakenError|SplitVoteError|TimeoutError|LeaseLostError/,
   obliterate: /./,
   cancel: /scheduler/i,
   cancelLine: /scheduler/i,
@@ -338,11 +495,11 @@ function fullLines(knowledge: Knowledge): Found {
   if (maxLength === undefined || order !== 'strict' || knowledge.isFaulty) return []
   if (knowledge.all('leaveLines', 'obliterate').length > 0) return []
   return jobs.flatMap((job) => {
-    if (!joinsAtOnce(job) || job.kind !== 'add') return []
+    if (!joinsAtOnce(job, knowledge) || job.kind !== 'add') return []
     const { add, resources } = job
     return resources.flatMap((resource) => {
       const there = jobs.filter((other) => {
-        if (!joinsAtOnce(other) || !other.resources.includes(resource)) return false
+        if (!joinsAtOnce(other, knowledge) || !other.resources.includes(resource)) return false
         const isLast = (other.runs.at(-1)?.ended?.at ?? 0) > (add.endedAt ?? 0)
         return isLast && (other.add.endedAt ?? Infinity) < add.at && other.touches.length === 0
       })
@@ -355,16 +512,20 @@ function fullLines(knowledge: Knowledge): Found {
 
 function removed(knowledge: Knowledge): Found {
   const { graceMs, byUid, reusesIds } = knowledge
-  return knowledge.all('remove').flatMap(({ operation, endedAt = Infinity, answer }) => {
-    const job = byUid.get(operation.uid)
-    if (job === undefined || answer !== 'done' || reusesIds || job.kind === 'scheduler') return []
-    if (job.plan.opts.deduplication !== undefined) return []
-    const found = job.runs
-      .filter((run) => run.at > endedAt + graceMs)
-      .map((run) => ({ at: run.at, detail: `${nameOf(run)} began after it was removed` }))
-    if (job.stored === undefined) return found
-    return [...found, { at: endedAt, detail: `${operation.uid} is there after it was removed` }]
-  })
+  return knowledge
+    .all('remove', 'removeById')
+    .flatMap(({ operation, at, endedAt = Infinity, answer }) => {
+      const job = byUid.get(operation.uid)
+      // BullMQ says that it has removed what is not there.
+      if ((job?.add.endedAt ?? Infinity) > at) return []
+      if (job === undefined || answer !== 'done' || reusesIds || job.kind === 'scheduler') return []
+      if (job.plan.opts.deduplication !== undefined) return []
+      const found = job.runs
+        .filter((run) => run.at > endedAt + graceMs)
+        .map((run) => ({ at: run.at, detail: `${nameOf(run)} began after it was removed` }))
+      if (job.stored === undefined) return found
+      return [...found, { at: endedAt, detail: `${operation.uid} is there after it was removed` }]
+    })
 }
 
 interface CancelAnswer {
@@ -384,7 +545,7 @@ function cancelled(knowledge: Knowledge): Found {
       if (job === undefined || job.kind === 'scheduler') return []
       if (job.plan.opts.deduplication !== undefined) return []
       const retried = job.touches.some(
-        (touch) => touch.operation.do === 'retry' && (touch.endedAt ?? Infinity) > at,
+        (touch) => /^retry/.test(touch.operation.do) && (touch.endedAt ?? Infinity) > at,
       )
       const found: { at: number; detail: string }[] = []
       const say = (what: string): void => {
@@ -415,21 +576,31 @@ function lost(knowledge: Knowledge): Found {
   const { history, jobs } = knowledge
   const { settings } = history.plan
   const removers = knowledge.all('drainQueue', 'clean', 'obliterate')
+  const isObliterated = knowledge.all('obliterate').length > 0
+  const ownRemoval = (option: 'removeOnComplete' | 'removeOnFail'): true | undefined =>
+    jobs.some(({ plan: { opts } }) => opts[option] !== undefined) || undefined
+  const removesCompleted = settings.removeOnComplete ?? ownRemoval('removeOnComplete')
+  // No failed job that holds a line is removed by itself.
+  const removesFailed =
+    settings.onFailure === 'block'
+      ? undefined
+      : (settings.removeOnFail ?? ownRemoval('removeOnFail'))
   return jobs.flatMap(({ uid, plan, add, kind, stored, touches, runs }) => {
     if (stored !== undefined || add.error !== undefined || add.endedAt === undefined) return []
     const { opts } = plan
     if (kind === 'scheduler' || kind === 'child' || kind === 'parent') return []
     if (opts.jobId !== undefined || opts.deduplication !== undefined) return []
-    if (knowledge.reusesIds || settings.whenFull !== 'refuse') return []
+    if (isObliterated || settings.whenFull !== 'refuse') return []
+    if (knowledge.mayBeUndone(add.at, add.endedAt)) return []
     const end = runs.at(-1)?.ended?.outcome
     const hasEnded = end !== undefined || settings.dedupe !== undefined || knowledge.isFaulty
-    if (settings.removeOnComplete !== undefined && (end === 'done' || hasEnded)) return []
+    if (removesCompleted !== undefined && (end === 'done' || hasEnded)) return []
     const mayFailUnrun = settings.maxWaitMs !== undefined || knowledge.all('cancelLine').length > 0
-    if (settings.removeOnFail !== undefined && (end === 'failed' || mayFailUnrun)) return []
+    if (removesFailed !== undefined && (end === 'failed' || mayFailUnrun)) return []
     const mayBeCancelled = touches.some(({ operation }) => operation.do === 'cancel')
-    if (settings.removeOnFail !== undefined && mayBeCancelled) return []
+    if (removesFailed !== undefined && mayBeCancelled) return []
     const wasRemoved =
-      touches.some(({ operation }) => operation.do === 'remove') ||
+      touches.some(({ operation }) => /^remove/.test(operation.do)) ||
       removers.some(({ endedAt = Infinity }) => endedAt > add.at)
     return wasRemoved ? [] : [{ at: add.at, detail: `${uid} was added, and is gone` }]
   })
@@ -453,10 +624,10 @@ function endings(knowledge: Knowledge): Found {
     const { failedReason = '' } = stored
     if (failedReason === 'planned failure') {
       if (work.fails >= most || work.isFinal === true || isLost) return []
-      if (touches.some(({ operation }) => operation.do === 'retry')) return []
+      if (touches.some(({ operation }) => /^retry/.test(operation.do))) return []
       return say(`failed for good with ${work.fails} failures of ${most} attempts`)
     }
-    if (failedReason.includes('cancelled')) return cancelledFor(knowledge, touches, say)
+    if (failedReason.includes('cancel')) return cancelledFor(knowledge, touches, say)
     if (failedReason.includes('waited')) {
       return settings.maxWaitMs === undefined ? say(`failed: ${failedReason}`) : []
     }
@@ -473,7 +644,7 @@ function cancelledFor(
 ): Found {
   const cancels = [
     ...touches.filter(({ operation }) => /^cancel/.test(operation.do)),
-    ...knowledge.all('cancelLine'),
+    ...knowledge.all('cancelLine', 'cancelAllHere'),
   ]
   if (cancels.length === 0) return knowledge.reusesIds ? [] : say('is cancelled without a call')
   const retries = touches.filter(
@@ -490,8 +661,16 @@ function attempts(knowledge: Knowledge): Found {
   const { settings } = knowledge.history.plan
   return knowledge.jobs.flatMap(({ uid, plan, stored, runs, touches, add, kind }) => {
     if (stored?.state !== 'completed' || kind === 'scheduler') return []
+    // BullMQ starts it when one child fails, and fails its end while other ones run.
+    const { operation } = add
+    if (
+      operation.do === 'flow' &&
+      operation.children.some(({ opts }) => opts.continueParentOnFailure)
+    )
+      return []
     if (touches.some(({ operation }) => /retry|cancel/.test(operation.do))) return []
-    if (settings.dedupe !== undefined || runs.some((run) => knowledge.isLost(run))) return []
+    if (settings.dedupe !== undefined || runs.some((run) => run.stopped !== undefined)) return []
+    if (runs.some((run) => knowledge.isLost(run))) return []
     const expected = plan.data.work.fails + 1
     if (stored.attemptsMade === expected) return []
     const detail = `${uid} has ${stored.attemptsMade} attempts, expected ${expected}`
@@ -520,8 +699,9 @@ function results(knowledge: Knowledge): Found {
     if (returnvalue.instance === own) return []
     const detail = `${uid} (${own}) has the result of ${returnvalue.instance}`
     if (dedupe === undefined) return [{ at, detail }]
-    const mine = byUid.get(uid)
-    const other = byUid.get(returnvalue.uid)
+    const mine = byUid.get(uid.replace('+', ''))
+    // A child has the key of its parent, which added it.
+    const other = byUid.get(returnvalue.uid.replace('+', ''))
     const of = (job: Known | undefined): string | undefined =>
       dedupe.byKey ? job?.plan.data.key : job?.resources.toSorted().join()
     if (of(mine) !== of(other)) return [{ at, detail: `${detail}, of another key` }]
@@ -537,6 +717,7 @@ function computedOnce(knowledge: Knowledge): Found {
   const { history, runs, byUid, graceMs } = knowledge
   const { dedupe } = history.plan.settings
   if (dedupe === undefined || knowledge.all('obliterate').length > 0) return []
+  if (knowledge.undone.length > 0) return []
   // A job without a place does not know which results are fresh.
   if (dedupe.fresh && knowledge.all('leaveLines').length > 0) return []
   const keyOf = (run: Run): string => (dedupe.byKey ? run.key : run.resources.toSorted().join())
@@ -544,7 +725,8 @@ function computedOnce(knowledge: Knowledge): Found {
   return runs.flatMap((run) => {
     // A job that takes its place later may not know that it was added before.
     const job = byUid.get(run.uid)
-    const joined = job !== undefined && joinsAtOnce(job)
+    const isRetried = job?.touches.some(({ operation }) => /^retry/.test(operation.do)) === true
+    const joined = job !== undefined && joinsAtOnce(job, knowledge) && !isRetried
     const addedAt = joined ? (job.add.endedAt ?? Infinity) : Infinity
     const first = done.find(
       (other) =>
@@ -562,6 +744,9 @@ function computedOnce(knowledge: Knowledge): Found {
 function stepsOnce(knowledge: Knowledge): Found {
   const { history, runs } = knowledge
   if (!history.plan.settings.checkpoints || knowledge.all('obliterate').length > 0) return []
+  if (knowledge.undone.length > 0) return []
+  // What a completed job kept goes with its end.
+  if (knowledge.all('retryAll').some(({ operation }) => operation.state === 'completed')) return []
   const kept = new Map<string, Run>()
   const found: { at: number; detail: string }[] = []
   for (const run of runs) {
@@ -695,12 +880,21 @@ function stuck(knowledge: Knowledge): Found {
   ]
 }
 
-function left({ history }: Knowledge): Found {
+/** BullMQ's `drain` takes jobs of schedulers out of the list that wait, and keeps their hashes. */
+function isOfBullmq(key: string, knowledge: Knowledge): boolean {
+  const mayBe = knowledge.all('scheduler').length > 0 && knowledge.all('drainQueue').length > 0
+  return mayBe && /:repeat:[^:]+:\d+$/.test(key)
+}
+
+function left(knowledge: Knowledge): Found {
+  const { history } = knowledge
   const { lines, leases: held, leftAfterObliterate, unsettled, settledAt: at } = history
   return [
     ...(unsettled.length > 0 ? [] : lines.map((line) => ({ at, detail: `in ${line}` }))),
     ...held.map((key) => ({ at, detail: `the lease ${key}` })),
-    ...leftAfterObliterate.map((key) => ({ at, detail: `after obliterate: ${key}` })),
+    ...leftAfterObliterate
+      .filter((key) => !isOfBullmq(key, knowledge))
+      .map((key) => ({ at, detail: `after obliterate: ${key}` })),
   ]
 }
 
@@ -710,8 +904,16 @@ function leases(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
   const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
+  // A job that moves itself gives its lock up, and one that has ended needs none.
+  const needsNone = ({ run, at }: { readonly run: string; readonly at: number }): boolean => {
+    const { uid = '', ended } = history.runs.get(run) ?? {}
+    if (ended !== undefined && ended.at <= at) return true
+    return knowledge.byUid.get(uid)?.plan.data.work.moves !== undefined
+  }
   const lostLocks = history.seen.flatMap((event) =>
-    event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') ? event.run : [],
+    event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') && !needsNone(event)
+      ? event.run
+      : [],
   )
   const isObliterated = knowledge.all('obliterate').length > 0
   const found = isObliterated
@@ -744,7 +946,7 @@ function errors(knowledge: Knowledge): Found {
 }
 
 /** Of a lock that could not be renewed, the job's signal tells, where the job runs. */
-const EXPECTED_ERRORS = /PlainWorkerError|could not renew lock/
+const EXPECTED_ERRORS = /PlainWorkerError|could not renew lock|has pending dependencies/
 /** What BullMQ's worker says of a job that was obliterated, or whose lock ended, while it ran. */
 const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
 

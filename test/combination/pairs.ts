@@ -15,6 +15,14 @@ const OF_JOBS: Partial<Record<Feature, (job: Known) => boolean>> = {
   lifo: ({ plan }) => plan.opts.lifo === true,
   'own ids': ({ plan }) => plan.opts.jobId !== undefined,
   deduplication: ({ plan }) => plan.opts.deduplication !== undefined,
+  'flows of a plain queue': ({ add: { operation } }) =>
+    operation.do === 'flow' && operation.across === true,
+  'own timestamps': ({ plan }) => plan.opts.timestamp !== undefined,
+  'own limits': ({ plan }) => plan.opts.sizeLimit !== undefined,
+  'removal by job': ({ plan }) =>
+    plan.opts.removeOnComplete !== undefined || plan.opts.removeOnFail !== undefined,
+  'jobs that move': ({ plan, runs }) => plan.data.work.moves !== undefined && runs.length > 0,
+  'jobs that tell': ({ plan, runs }) => plan.data.work.tells === true && runs.length > 0,
   failures: ({ plan, runs }) => plan.data.work.fails > 0 && runs.length > 0,
   backoff: ({ plan, runs }) => plan.opts.backoff !== undefined && runs.length > 0,
   unrecoverable: ({ plan, runs }) => plan.data.work.isFinal === true && runs.length > 0,
@@ -40,12 +48,16 @@ export class Pairs {
   }
 
   /** Two features that may be combined and never met. */
-  missing(): readonly string[] {
-    return ALL_FEATURES.flatMap((one, index) =>
-      ALL_FEATURES.slice(index + 1)
-        .filter((other) => this.#cell(one, other) === '0')
-        .map((other) => `${one} + ${other}`),
-    )
+  missing(): readonly (readonly [Feature, Feature])[] {
+    return pairs().filter(([one, other]) => this.#cell(one, other) === '0')
+  }
+
+  #count(): Readonly<Record<'all' | 'met' | 'refused' | 'apart' | 'missing', number>> {
+    const cells = pairs().map(([one, other]) => this.#cell(one, other))
+    const times = (cell: string): number => cells.filter((each) => each === cell).length
+    const [refused, apart, missing] = [times('x'), times('-'), times('0')]
+    const met = cells.length - refused - apart - missing
+    return { all: cells.length, met, refused, apart, missing }
   }
 
   page(): string {
@@ -53,28 +65,34 @@ export class Pairs {
       const cells = ALL_FEATURES.slice(0, row).map((other) => this.#cell(one, other))
       return `${String(row + 1).padStart(2)} ${one.padEnd(21)} ${cells.join('')}`
     })
-    const refused = REFUSED.map(([one, other, test]) => `- ${one} + ${other}: \`${test}\``)
-    const apart = APART.map(([one, other]) => `- ${one} + ${other}`)
+    const refused = REFUSED.map(
+      ([one, other, file, title]) => `- ${one} + ${other}: \`${file}\`, _${title}_`,
+    )
+    const apart = APART.map(([one, other, why]) => `- ${one} + ${other}: ${why}`)
+    const cells = this.#count()
     return [
       '# Pairs of features',
       '',
-      'Written by `npm run docs:pairs`, from episodes that `npm run combine` draws. Each row and column',
-      'is a feature; the columns have the numbers of the rows. A cell says in how many of ' +
-        `${this.#episodes}`,
-      'episodes both were at work on one line: `1` to `9`, and `+` for ten or more. `x`: refused',
-      'where it is set. `-`: without a meaning together. `0`: not seen together in these episodes.',
+      'Each two features were used together, with faults, and judged. `npm run docs:pairs` writes this',
+      'page from the episodes that `npm run combine` draws. [safety.md](safety.md) says what must hold.',
+      '',
+      'Each row and each column is a feature; the columns have the numbers of the rows. A cell says in',
+      `how many of ${this.#episodes} episodes both were at work on one line: \`1\` to \`9\`, and \`+\` for ten or`,
+      'more. `x`: refused or reported where it is set. `-`: cannot be written together. `0`: not met yet.',
+      '',
+      `Of ${cells.all} cells, ${cells.met} are covered (${((100 * cells.met) / cells.all).toFixed(1)} %), ${cells.refused} refused, ${cells.apart} apart, ${cells.missing} empty.`,
       '',
       '```',
       ...rows,
       '```',
       '',
-      '## Refused',
+      '## Refused or reported',
+      '',
+      'The test beside a pair shows it.',
       '',
       ...refused,
       '',
-      '## Without a meaning together',
-      '',
-      "Lines belong to a `LockedQueue`, whose workers have `order: 'strict'`.",
+      '## Apart',
       '',
       ...apart,
       '',
@@ -87,6 +105,12 @@ export class Pairs {
     const times = this.#met.get(keyOf(one, other)) ?? 0
     return times >= 10 ? '+' : String(times)
   }
+}
+
+function pairs(): readonly (readonly [Feature, Feature])[] {
+  return ALL_FEATURES.flatMap((one, index) =>
+    ALL_FEATURES.slice(index + 1).map((other) => [one, other] as const),
+  )
 }
 
 function keyOf(one: Feature, other: Feature): string {

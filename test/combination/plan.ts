@@ -16,6 +16,10 @@ export interface Work {
   readonly restMs?: number
   /** It does not stop when its signal aborts. */
   readonly isDeaf?: boolean
+  /** Its first run puts it back, or waits for a child that it adds. */
+  readonly moves?: 'delay' | 'wait' | 'children'
+  /** It tells its progress, logs, and extends its lease. */
+  readonly tells?: boolean
 }
 
 /** What a job is added with. */
@@ -36,7 +40,15 @@ export interface JobOptions {
   readonly lifo?: boolean
   readonly jobId?: string
   readonly attempts?: number
-  readonly backoff?: number
+  readonly backoff?:
+    | number
+    | { readonly type: 'exponential'; readonly delay: number; readonly jitter: number }
+    | { readonly type: 'custom' }
+  /** Relative to the time of the call. */
+  readonly timestamp?: number
+  readonly keepLogs?: number
+  readonly stackTraceLimit?: number
+  readonly sizeLimit?: number
   readonly deduplication?: {
     readonly id: string
     readonly ttl?: number
@@ -44,11 +56,15 @@ export interface JobOptions {
     readonly extend?: boolean
     readonly keepLastIfActive?: boolean
   }
-  readonly removeOnComplete?: boolean | number
-  readonly removeOnFail?: boolean | number
+  readonly removeOnComplete?: Keeps
+  readonly removeOnFail?: Keeps
   readonly failParentOnFailure?: boolean
+  readonly continueParentOnFailure?: boolean
   readonly ignoreDependencyOnFailure?: boolean
+  readonly removeDependencyOnFailure?: boolean
 }
+
+type Keeps = boolean | { readonly count: number } | { readonly age: number }
 
 export interface JobPlan {
   readonly data: JobData
@@ -62,7 +78,14 @@ export type Producer = 0 | 1 | 'plain'
 export type Action =
   | { readonly do: 'add'; readonly by: Producer; readonly job: JobPlan }
   | { readonly do: 'addBulk'; readonly by: Producer; readonly jobs: readonly JobPlan[] }
-  | { readonly do: 'flow'; readonly parent: JobPlan; readonly children: readonly JobPlan[] }
+  | {
+      readonly do: 'flow'
+      readonly parent: JobPlan
+      readonly children: readonly JobPlan[]
+      /** The parent is in a queue of BullMQ's own, with a worker of BullMQ's own. */
+      readonly across?: boolean
+      readonly bulk?: boolean
+    }
   | {
       readonly do: 'scheduler'
       readonly by: Producer
@@ -73,6 +96,13 @@ export type Action =
     }
   | { readonly do: 'removeScheduler'; readonly id: string }
   | { readonly do: 'remove' | 'retry' | 'promote' | 'skip' | 'look'; readonly uid: string }
+  | { readonly do: 'removeById'; readonly uid: string }
+  | { readonly do: 'retryAll'; readonly state: 'failed' | 'completed' }
+  | { readonly do: 'promoteAll' | 'wakeQueue' | 'trimEvents' | 'removeOrphans' }
+  | { readonly do: 'restQueue'; readonly ms: number }
+  | { readonly do: 'globalConcurrency'; readonly most?: number }
+  | { readonly do: 'globalRate'; readonly most?: number; readonly ms?: number }
+  | { readonly do: 'note'; readonly uid: string; readonly what: Note }
   | { readonly do: 'changePriority'; readonly uid: string; readonly priority: number }
   | { readonly do: 'changeDelay'; readonly uid: string; readonly delayMs: number }
   | { readonly do: 'updateData'; readonly uid: string }
@@ -80,7 +110,12 @@ export type Action =
   | { readonly do: 'cancelLine'; readonly resource: string; readonly timeoutMs: number }
   | { readonly do: 'pauseLine'; readonly resource: string; readonly forMs?: number }
   | { readonly do: 'resumeLine' | 'resetSlots' | 'resetRate'; readonly resource: string }
-  | { readonly do: 'setSlots'; readonly resource: string; readonly slots: number }
+  | {
+      readonly do: 'setSlots'
+      readonly resource: string
+      readonly slots: number
+      readonly forMs?: number
+    }
   | {
       readonly do: 'setRate'
       readonly resource: string
@@ -90,6 +125,16 @@ export type Action =
     }
   | { readonly do: 'pauseQueue' | 'resumeQueue' | 'leaveLines' | 'census' | 'flushScripts' }
   | { readonly do: 'obliterate' | 'restartQueue' | 'settle' }
+  /** The queue's Redis is lost, and a replica that lacks its last writes takes over. */
+  | { readonly do: 'failover'; readonly lostMs: number }
+  /** Lock masters are away, and right again. */
+  | {
+      readonly do: 'faultMasters'
+      readonly how: MasterFault
+      readonly first: number
+      readonly count: number
+      readonly forMs: number
+    }
   | { readonly do: 'drainQueue'; readonly delayed: boolean }
   | {
       readonly do: 'clean'
@@ -100,6 +145,9 @@ export type Action =
   | { readonly do: 'closeWorker'; readonly worker: number; readonly force: boolean }
   | { readonly do: 'drainWorker'; readonly worker: number; readonly timeoutMs: number }
   | { readonly do: 'cancelHere'; readonly worker: number; readonly uid: string }
+  | { readonly do: 'cancelAllHere'; readonly worker: number }
+  | { readonly do: 'setConcurrency'; readonly worker: number; readonly most: number }
+  | { readonly do: 'ask'; readonly worker: number; readonly uid: string }
   | { readonly do: 'stepClock'; readonly worker: number; readonly byMs: number }
   | { readonly do: 'cutProducer'; readonly by: Producer }
   | {
@@ -107,8 +155,17 @@ export type Action =
       readonly resources: readonly string[]
       readonly forMs: number
       readonly waitMs: number
-      readonly how: 'acquire' | 'tryAcquire' | 'using'
+      readonly how: 'acquire' | 'tryAcquire' | 'using' | 'nested'
+      readonly extends?: boolean
+      readonly autoExtends?: boolean
+      readonly handsOver?: boolean
+      readonly abortsAfterMs?: number
     }
+
+export type Note = 'progress' | 'progressById' | 'log' | 'logById' | 'clearLogs' | 'deduplication'
+
+/** `forget`: a kill after which its memory is gone. */
+export type MasterFault = 'kill' | 'forget' | 'freeze' | 'cut'
 
 /** An action, when it begins, and whether the next one waits for its answer. */
 export type Operation = Action & {
@@ -141,6 +198,14 @@ export interface Settings {
   readonly removeOnComplete?: boolean | number | undefined
   readonly removeOnFail?: boolean | number | undefined
   readonly limiter?: { readonly max: number; readonly duration: number } | undefined
+  /** BullMQ's own workers, with `lockedProcessor`. */
+  readonly plainWorkers: boolean
+  /** Of jobs that cost more than one. */
+  readonly costs: boolean
+  /** Options of BullMQ that are seldom set. */
+  readonly tuned: boolean
+  readonly prefix: 'bull' | 'combined'
+  readonly defaultJobOptions: boolean
   /** Workers at the start. */
   readonly workers: readonly ('process' | 'child')[]
 }
@@ -170,5 +235,10 @@ export const DEFAULTS: Settings = {
   tenant: false,
   weight: false,
   concurrency: 2,
+  plainWorkers: false,
+  costs: false,
+  tuned: false,
+  prefix: 'bull',
+  defaultJobOptions: false,
   workers: ['process'],
 }

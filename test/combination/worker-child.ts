@@ -1,6 +1,6 @@
 /** A process with one worker at a time. It may be killed, and its clock may be set. */
 import { argv } from 'node:process'
-import { openRedlock, type RedlockSettings } from './world.ts'
+import { openRedlock, type RedlockSettings } from './servers.ts'
 import { cutConnection, WorkerHost, type HostSetup } from './worker-host.ts'
 
 export type Command =
@@ -9,6 +9,9 @@ export type Command =
   | { readonly do: 'drain'; readonly timeoutMs: number }
   | { readonly do: 'pause' | 'resume' | 'cut' }
   | { readonly do: 'cancel'; readonly id: string }
+  | { readonly do: 'ask'; readonly id: string; readonly resource: string }
+  | { readonly do: 'cancelAll' }
+  | { readonly do: 'setConcurrency'; readonly most: number }
   | { readonly do: 'stepClock'; readonly byMs: number }
 
 const redlock = openRedlock(JSON.parse(argv[2] ?? '{}') as RedlockSettings)
@@ -23,9 +26,9 @@ async function run(command: Command): Promise<unknown> {
       host = new WorkerHost(command.setup, redlock, (event) => process.send?.({ event }))
       return undefined
     case 'close':
-      return host?.worker.close(command.force)
+      return host?.close(command.force)
     case 'drain':
-      return host?.worker.drain({ timeoutMs: command.timeoutMs })
+      return host?.drain(command.timeoutMs)
     case 'pause':
       return host?.worker.pause(true)
     case 'resume':
@@ -34,6 +37,13 @@ async function run(command: Command): Promise<unknown> {
       return host && cutConnection(host.worker)
     case 'cancel':
       return host?.worker.cancelJob(command.id)
+    case 'cancelAll':
+      host?.worker.cancelAllJobs()
+      return undefined
+    case 'setConcurrency':
+      return host?.setConcurrency(command.most)
+    case 'ask':
+      return host?.ask(command.id, command.resource)
     case 'stepClock':
       aheadMs += command.byMs
       return undefined

@@ -1,14 +1,22 @@
 /** A `LockedWorker` whose processor does what the jobs say, and reports all that it sees. */
-import type { Job } from 'bullmq'
+import {
+  DelayedError,
+  Queue,
+  WaitingChildrenError,
+  WaitingError,
+  Worker,
+  type Job,
+  type WorkerOptions,
+} from 'bullmq'
 import {
   batchProcessor,
   LockedWorker,
+  lockedProcessor,
   silentLogger,
   type JobLease,
-  type LockedWorkerOptions,
   type LockService,
 } from '../../src/index.ts'
-import type { JobData, Settings } from './plan.ts'
+import type { JobData, Settings, Work } from './plan.ts'
 import { instanceOf, machineMs, type Seen } from './seen.ts'
 
 export interface HostSetup {
@@ -21,10 +29,12 @@ export interface HostSetup {
 
 type OneJob = Job<JobData>
 
+const MOVED_MS = 10
 const JOIN = '\u0000'
 
 export class WorkerHost {
-  readonly worker: LockedWorker<JobData>
+  readonly worker: Worker<JobData>
+  #children: Queue<JobData> | undefined
   readonly #setup: HostSetup
   readonly #seen: (event: Seen) => void
   #runs = 0
@@ -44,15 +54,66 @@ export class WorkerHost {
             const first = `${setup.name}.${this.#runs + 1}`
             return Promise.allSettled(jobs.map((job) => this.#run(job, lease, first)))
           })
-    this.worker = new LockedWorker<JobData>(setup.queue, processor, {
-      connection: { ...setup.connection, retryStrategy: () => 50 },
-      redlock,
-      resource: ({ data }) => data.resources,
-      ...workerOptions(settings),
-      leaseMs: setup.leaseMs,
-      logger: silentLogger,
-    })
+    const connection = { ...setup.connection, retryStrategy: () => 50 }
+    const leased = { leaseMs: setup.leaseMs, logger: silentLogger, ...leasedOptions(settings) }
+    const resource = ({ data }: OneJob): readonly string[] => data.resources
+    if (settings.plainWorkers) {
+      const plain = lockedProcessor<JobData>(
+        redlock,
+        {
+          ...{ resource, ...leased },
+          onRequeued: ({ id = '' }) => {
+            this.#seen({ kind: 'requeued', worker: setup.name, id, at: machineMs() })
+          },
+          onLeaseLost: ({ id = '' }) => {
+            this.#seen({ kind: 'leaseLost', worker: setup.name, id, at: machineMs() })
+          },
+        },
+        processor,
+      )
+      this.worker = new Worker<JobData>(setup.queue, plain, {
+        connection,
+        ...{ lockDuration: 2_000, stalledInterval: 1_000, maxStalledCount: 5 },
+        ...bullmqOptions(setup),
+      })
+      plain.watch(this.worker)
+    } else {
+      const { order, onFailure, checkpoints, burstMs, dedupe } = settings
+      this.worker = new LockedWorker<JobData>(setup.queue, processor, {
+        ...{ connection, redlock, resource, order, onFailure, checkpoints, burstMs },
+        ...{ ...leased, ...bullmqOptions(setup) },
+        ...(settings.tuned && { maxValueBytes: 100_000, jobLogLevel: 'info' }),
+        ...(dedupe !== undefined && {
+          dedupe: {
+            resultTtlMs: 60_000,
+            ...(dedupe.fresh && { fresh: true }),
+            ...(dedupe.byKey && { key: ({ data }: OneJob) => data.key }),
+          },
+        }),
+      })
+    }
+    if (this.worker.opts.autorun === false) this.worker.run().catch(() => undefined)
     this.#listen()
+  }
+
+  drain(timeoutMs: number): Promise<void> {
+    const { worker } = this
+    return worker instanceof LockedWorker ? worker.drain({ timeoutMs }) : worker.close()
+  }
+
+  setConcurrency(most: number): void {
+    this.worker.concurrency = most
+  }
+
+  async ask(id: string, resource: string): Promise<unknown> {
+    if (!(this.worker instanceof LockedWorker)) return undefined
+    const [why, { line }] = await Promise.all([this.worker.why(id), this.worker.inspect(resource)])
+    return { why, line: line.length }
+  }
+
+  async close(force: boolean): Promise<void> {
+    await this.worker.close(force)
+    await this.#children?.close()
   }
 
   #listen(): void {
@@ -63,8 +124,10 @@ export class WorkerHost {
         this.#seen({ kind, worker, id, at: machineMs() })
       }
     this.worker.on('active', tell('active'))
-    this.worker.on('leaseLost', tell('leaseLost'))
-    this.worker.on('requeued', tell('requeued'))
+    if (this.worker instanceof LockedWorker) {
+      this.worker.on('leaseLost', tell('leaseLost'))
+      this.worker.on('requeued', tell('requeued'))
+    }
     this.worker.on('completed', tell('completed'))
     this.worker.on('stalled', (id) => {
       this.#seen({ kind: 'stalled', worker, id, at: machineMs() })
@@ -122,6 +185,14 @@ export class WorkerHost {
       this.#rested.add(instance)
       throw await lease.rateLimit(work.restMs)
     }
+    if (work.moves !== undefined && !this.#moved.has(instance)) {
+      this.#moved.add(instance)
+      const hasMoved = work.moves === 'children' && (await hasChildren(job))
+      if (!hasMoved) await this.#move(job, lease, work.moves)
+    }
+    if (work.tells === true) {
+      await Promise.all([job.updateProgress(50), job.log('half'), lease.extend()])
+    }
     for (let index = 0; index < work.steps; index += 1) {
       const step = `s${index}`
       const value = await lease.step(step, async () => {
@@ -136,8 +207,43 @@ export class WorkerHost {
     if (attemptsMade < work.fails) throw planned(work.isFinal)
   }
 
+  async #move(job: OneJob, lease: JobLease, how: NonNullable<Work['moves']>): Promise<void> {
+    const token = String(lease)
+    if (how === 'delay') {
+      await job.moveToDelayed(Date.now() + MOVED_MS, token)
+      throw new DelayedError()
+    }
+    if (how === 'wait') {
+      await job.moveToWait(token)
+      throw new WaitingError()
+    }
+    const { queue, connection, settings } = this.#setup
+    const { prefix } = settings
+    this.#children ??= new Queue<JobData>(queue, { connection, prefix }).on(
+      'error',
+      () => undefined,
+    )
+    const { uid } = job.data
+    const work = { ms: MOVED_MS, fails: 0, steps: 0 }
+    const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
+    const jobId = `${uid}-child-${job.timestamp}`
+    await this.#children.add(
+      'job',
+      { ...job.data, uid: `${uid}+`, work },
+      { parent, jobId, ignoreDependencyOnFailure: true },
+    )
+    if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError()
+  }
+
+  readonly #moved = new Set<string>()
+
   /** Jobs that have put their resource to sleep here. */
   readonly #rested = new Set<string>()
+}
+
+async function hasChildren(job: OneJob): Promise<boolean> {
+  const counts = await job.getDependenciesCount()
+  return Object.values(counts).some((count) => count > 0)
 }
 
 function planned(isFinal: boolean | undefined): Error {
@@ -161,25 +267,36 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   })
 }
 
-/** Those that the plan says. */
-function workerOptions(settings: Settings): Partial<LockedWorkerOptions<JobData>> {
-  const { order, onFailure, dedupe, checkpoints, burstMs, maxWaitMs, limiter } = settings
-  const { slots, slotsByJob, concurrency, removeOnComplete, removeOnFail } = settings
+function leasedOptions({ slots, slotsByJob, maxWaitMs, tuned }: Settings): {
+  readonly slots?: number
+  readonly maxWaitMs?: number
+  readonly maxHoldMs?: number
+} {
+  return {
+    ...(slots > 1 && !slotsByJob && { slots }),
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
+    ...(tuned && { maxHoldMs: 60_000 }),
+  }
+}
+
+function bullmqOptions({ name, settings }: HostSetup): Omit<WorkerOptions, 'connection'> {
+  const { concurrency, limiter, removeOnComplete, removeOnFail, prefix, tuned } = settings
   const keep = (value: boolean | number): { count: number } => ({
     count: typeof value === 'number' ? value : value ? 0 : -1,
   })
+  const backoffStrategy = (attemptsMade: number): number => 5 * attemptsMade
   return {
-    ...{ order, onFailure, checkpoints, burstMs, concurrency },
-    ...(slots > 1 && !slotsByJob && { slots }),
-    ...(maxWaitMs !== undefined && { maxWaitMs }),
+    ...{ concurrency, prefix, settings: { backoffStrategy } },
     ...(limiter !== undefined && { limiter }),
     ...(removeOnComplete !== undefined && { removeOnComplete: keep(removeOnComplete) }),
     ...(removeOnFail !== undefined && { removeOnFail: keep(removeOnFail) }),
-    ...(dedupe !== undefined && {
-      dedupe: {
-        resultTtlMs: 60_000,
-        ...(dedupe.fresh && { fresh: true }),
-        ...(dedupe.byKey && { key: ({ data }: Job<JobData>) => data.key }),
+    ...(tuned && {
+      ...{ name, drainDelay: 1, lockDuration: 2_000, lockRenewTime: 500, stalledInterval: 1_000 },
+      ...{ maxStalledCount: 5, runRetryDelay: 500, maximumRateLimitDelay: 100 },
+      ...{
+        metrics: { maxDataPoints: 10 },
+        skipStalledCheck: name === 'w0',
+        autorun: name !== 'w0',
       },
     }),
   }

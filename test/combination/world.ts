@@ -1,47 +1,21 @@
 /**
  * The servers and processes that episodes share. Each episode has a queue and resources of its own.
  */
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { Redlock, silentLogger } from '../../src/index.ts'
-import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
-import { foundFleet } from '../support/found-fleet.ts'
-import { forkProgram } from '../support/programs.ts'
+import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { Frail } from './frail.ts'
 import { machineMs } from './seen.ts'
+import { MASTERS, Servers } from './servers.ts'
 
-export const LEASE_MS = 1_000
-const MAX_LEASE_MS = 2_000
-const MASTERS = 3
-const REDLOCKS = 2
 const LAG_POLL_MS = 5
 const PING_POLL_MS = 50
 
-export interface RedlockSettings {
-  readonly masters: readonly string[]
-  readonly namespace: string
-}
-
-export function openRedlock({ masters, namespace }: RedlockSettings): Redlock {
-  return new Redlock({
-    masters,
-    namespace,
-    leaseMs: LEASE_MS,
-    maxLeaseMs: MAX_LEASE_MS,
-    masterTimeoutMs: LEASE_MS / 4,
-    logger: silentLogger,
-  })
-}
-
 export class World implements AsyncDisposable {
-  readonly fleet: Fleet
-  /** A queue's Redis that may be restarted: for one episode at a time. */
-  readonly frail: TestServer
-  readonly redlocks: readonly Redlock[]
-  readonly redlockSettings: RedlockSettings
-  readonly masters: readonly Redis[]
-  readonly #children: ChildProcess[] = []
+  readonly #fleet: Fleet
+  readonly #shared: Servers
+  /** For one episode at a time; opened for the first one. */
+  #frail: Promise<Frail> | undefined
   readonly #lags: { readonly at: number; readonly ms: number }[] = []
   readonly #timer: NodeJS.Timeout
   readonly #closing = new AbortController()
@@ -49,29 +23,13 @@ export class World implements AsyncDisposable {
   #episodes = 0
 
   static async open(): Promise<World> {
-    const config = { appendonly: 'yes', appendfsync: 'always' }
-    const [fleet, frail] = await Promise.all([
-      startFleet({ masters: MASTERS }),
-      startServer({ name: 'frail', config }),
-    ])
-    const settings = { masters: fleet.urls, namespace: 'combination' }
-    await foundFleet({ ...settings, leaseMs: LEASE_MS, maxLeaseMs: MAX_LEASE_MS })
-    const redlocks = Array.from({ length: REDLOCKS }, () => openRedlock(settings))
-    await Promise.all(redlocks.map((redlock) => redlock.ready()))
-    return new World(fleet, frail, redlocks, settings)
+    const fleet = await startFleet({ masters: MASTERS })
+    return new World(fleet, await Servers.open(fleet.masters, fleet.queue))
   }
 
-  private constructor(
-    fleet: Fleet,
-    frail: TestServer,
-    redlocks: readonly Redlock[],
-    settings: RedlockSettings,
-  ) {
-    this.fleet = fleet
-    this.frail = frail
-    this.redlocks = redlocks
-    this.redlockSettings = settings
-    this.masters = fleet.urls.map((url) => new Redis(url))
+  private constructor(fleet: Fleet, shared: Servers) {
+    this.#fleet = fleet
+    this.#shared = shared
     let last = machineMs()
     this.#timer = setInterval(() => {
       const now = machineMs()
@@ -106,8 +64,12 @@ export class World implements AsyncDisposable {
     return Math.max(0, ...this.#lags.filter((each) => each.at >= at).map(({ ms }) => ms))
   }
 
-  /** Runs `use` while no other episode uses the frail server. */
-  async alone<Result>(use: () => Promise<Result>): Promise<Result> {
+  /** Runs `use` on the servers of all, or alone on some that it may harm. */
+  async with<Result>(
+    harms: boolean,
+    use: (servers: Servers, frail: Frail | undefined) => Promise<Result>,
+  ): Promise<Result> {
+    if (!harms) return use(this.#shared, undefined)
     const before = this.#frailUsers
     let done = (): void => undefined
     this.#frailUsers = new Promise<void>((resolve) => {
@@ -115,35 +77,21 @@ export class World implements AsyncDisposable {
     })
     await before
     try {
-      return await use()
+      this.#frail ??= Frail.open()
+      const frail = await this.#frail
+      await frail.right()
+      return await use(frail.servers, frail)
     } finally {
-      if (!this.frail.running) await this.frail.restart()
       done()
     }
-  }
-
-  /** A process for workers, ready. */
-  async takeChild(): Promise<ChildProcess> {
-    const spare = this.#children.pop()
-    if (spare?.connected === true && spare.exitCode === null) return spare
-    const child = forkProgram(new URL('worker-child.ts', import.meta.url), [
-      JSON.stringify(this.redlockSettings),
-    ])
-    await once(child, 'message')
-    return child
-  }
-
-  returnChild(child: ChildProcess): void {
-    if (child.connected) this.#children.push(child)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer)
     this.#closing.abort()
     await delay(2 * PING_POLL_MS)
-    for (const child of this.#children) child.kill('SIGKILL')
-    for (const redis of this.masters) redis.disconnect()
-    await Promise.all(this.redlocks.map((redlock) => redlock.close()))
-    await Promise.all([this.fleet.close(), this.frail.close()])
+    await this.#shared[Symbol.asyncDispose]()
+    await (await this.#frail)?.[Symbol.asyncDispose]()
+    await this.#fleet.close()
   }
 }

@@ -108,6 +108,25 @@ same(
 )
 
 same(
+  'drain takes the next job of a scheduler out of its list, and obliterate leaves its hash',
+  async (side) => {
+    const queue = side.queue()
+    await side.add(queue, 'a', [1])
+    const template = { data: { customer: 'b', nr: 2 } }
+    const next = await queue.upsertJobScheduler('s', { every: 3_600_000 }, template)
+    await queue.drain()
+    // BullMQ removes as many ids as it removes jobs, from the other end of the list.
+    const waiting = await queue.getWaitingCount()
+    const state = await queue.getJobState(next.id ?? '')
+    await queue.removeJobScheduler('s')
+    await queue.obliterate({ force: true })
+    const isLeft = (await queue.getJob(next.id ?? '')) !== undefined
+    return { waiting, state, isLeft }
+  },
+  { waiting: 1, state: 'unknown', isLeft: true },
+)
+
+same(
   'clean("wait") takes up to its limit of those that wait in line, and returns their ids',
   async (side) => {
     const queue = side.queue()

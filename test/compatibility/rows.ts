@@ -138,7 +138,18 @@ export const ROWS: readonly Row[] = [
     },
   }),
 
+  differs('The worker is told when the first of those that wait for a time is due.', {
+    'a job that is tried again later: the reply says when the one that is due before it starts': {
+      'In use': ['a delayed job, while another one is tried again later'],
+    },
+  }),
+
   // Removing
+  same('It loses the place of the next job, and `obliterate` leaves the hash of that job.', {
+    'drain takes the next job of a scheduler out of its list, and obliterate leaves its hash': {
+      'In use': ['`drain` while the next job of a scheduler waits'],
+    },
+  }),
   same('What is removed holds up nothing: the next job starts at once.', {
     'drain removes all that wait in line, and the next job starts at once': { Queue: ['drain'] },
     'drain(true) removes those that wait in line, and the next job starts at once': {

@@ -33,6 +33,8 @@ export interface FaultProxy extends AsyncDisposable {
   dropReplies(): Promise<void>
   /** Nobody listens and every connection is reset, until {@link pass} listens on the same port. */
   refuse(): Promise<void>
+  /** Forwards new connections to another server on this machine. */
+  redirect(port: number): void
   /** Resets (RST) the connections of this moment; new ones are welcome. */
   reset(): void
   /** Delays from now on; in each connection and direction the order stays. */
@@ -86,7 +88,7 @@ interface Connection {
 
 class TcpProxy implements FaultProxy {
   readonly port: number
-  readonly #targetPort: number
+  #targetPort: number
   readonly #requests = forwardingRule()
   readonly #replies = forwardingRule()
   readonly #connections = new Set<Connection>()
@@ -139,6 +141,10 @@ class TcpProxy implements FaultProxy {
     listener?.close()
     this.reset()
     await closed
+  }
+
+  redirect(port: number): void {
+    this.#targetPort = port
   }
 
   reset(): void {

@@ -1,0 +1,180 @@
+/**
+ * Servers that fail: lock masters behind proxies, and a queue's Redis with a replica. One fault
+ * comes after the other.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
+import { Proxies } from '../support/proxies.ts'
+import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import type { MasterFault } from './plan.ts'
+import { machineMs } from './seen.ts'
+import { MASTERS, Servers } from './servers.ts'
+
+const DURABLE = { appendonly: 'yes', appendfsync: 'always' }
+const REPLICATED = { ...DURABLE, 'repl-diskless-sync-delay': '0' }
+const HOST = '127.0.0.1'
+const SYNC_LIMIT_MS = 5_000
+const VOTES_LIMIT_MS = 5_000
+const POLL_MS = 5
+
+/** Writes between these times were acknowledged, and are gone. */
+export interface Lost {
+  readonly from: number
+  readonly to: number
+}
+
+export class Frail implements AsyncDisposable {
+  readonly servers: Servers
+  readonly #fleet: Fleet
+  readonly #proxies: Proxies
+  readonly #queueProxy: FaultProxy
+  #primary: TestServer
+  #replica: TestServer
+  #faults: Promise<unknown> = Promise.resolve()
+
+  static async open(): Promise<Frail> {
+    const [fleet, primary, replica] = await Promise.all([
+      startFleet({ masters: MASTERS, queue: false, config: DURABLE }),
+      startServer({ name: 'primary', config: REPLICATED }),
+      startServer({ name: 'replica', config: REPLICATED }),
+    ])
+    const [proxies, queueProxy] = await Promise.all([
+      Proxies.start(fleet),
+      startProxy(primary.port),
+    ])
+    await follow(replica, primary)
+    const queue = { host: HOST, port: queueProxy.port }
+    const servers = await Servers.open(fleet.masters, queue, proxies.urls)
+    return new Frail(servers, fleet, proxies, queueProxy, primary, replica)
+  }
+
+  private constructor(
+    servers: Servers,
+    fleet: Fleet,
+    proxies: Proxies,
+    queueProxy: FaultProxy,
+    primary: TestServer,
+    replica: TestServer,
+  ) {
+    this.servers = servers
+    this.#fleet = fleet
+    this.#proxies = proxies
+    this.#queueProxy = queueProxy
+    this.#primary = primary
+    this.#replica = replica
+  }
+
+  restartQueue(): Promise<void> {
+    return this.#next(async () => {
+      await this.#primary.kill()
+      await this.#primary.restart()
+    })
+  }
+
+  failover(lostMs: number): Promise<Lost> {
+    return this.#next(async () => {
+      const [old, next] = [this.#primary, this.#replica]
+      await inSync(old, next)
+      const from = machineMs()
+      await synced(old)
+      await ask(next, (redis) => redis.replicaof('NO', 'ONE'))
+      await delay(lostMs)
+      await this.#queueProxy.refuse()
+      this.#queueProxy.redirect(next.port)
+      await this.#queueProxy.pass()
+      const to = machineMs()
+      await follow(old, next)
+      this.#primary = next
+      this.#replica = old
+      return { from, to }
+    })
+  }
+
+  faultMasters(how: MasterFault, first: number, count: number, forMs: number): Promise<void> {
+    return this.#next(async () => {
+      const indexes = Array.from({ length: count }, (_, index) => (first + index) % MASTERS)
+      await Promise.all(indexes.map((index) => this.#faultMaster(how, index, forMs)))
+    })
+  }
+
+  async #faultMaster(how: MasterFault, index: number, forMs: number): Promise<void> {
+    const master = this.#fleet.masters[index]
+    if (master === undefined) return
+    if (how === 'freeze') {
+      await master.freeze()
+      await delay(forMs)
+      await master.thaw()
+    } else if (how === 'cut') {
+      await this.#proxies.at(index).drop()
+      await delay(forMs)
+      await this.#proxies.at(index).pass()
+    } else {
+      await master.kill()
+      await delay(forMs)
+      await master.restart({ keepData: how === 'kill' })
+    }
+  }
+
+  /** Resolves when all faults are over, and all masters vote. */
+  async right(): Promise<void> {
+    await this.#faults
+    const until = machineMs() + VOTES_LIMIT_MS
+    const vote = (): boolean =>
+      this.servers.redlocks.every((redlock) =>
+        redlock.status().masters.every(({ state }) => state === 'voting'),
+      )
+    while (!vote() && machineMs() < until) await delay(POLL_MS)
+  }
+
+  #next<Result>(fault: () => Promise<Result>): Promise<Result> {
+    const result = this.#faults.then(fault)
+    this.#faults = result.catch(() => undefined)
+    return result
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.servers[Symbol.asyncDispose]()
+    await this.#proxies[Symbol.asyncDispose]()
+    await this.#queueProxy.close()
+    await Promise.all([this.#fleet.close(), this.#primary.close(), this.#replica.close()])
+  }
+}
+
+async function ask<Answer>(
+  { url }: TestServer,
+  question: (redis: Redis) => Promise<Answer>,
+): Promise<Answer> {
+  const redis = new Redis(url)
+  redis.on('error', () => undefined)
+  try {
+    return await question(redis)
+  } finally {
+    redis.disconnect()
+  }
+}
+
+async function follow(replica: TestServer, primary: TestServer): Promise<void> {
+  await ask(replica, (redis) => redis.replicaof(HOST, primary.port))
+  await inSync(primary, replica)
+}
+
+async function inSync(primary: TestServer, replica: TestServer): Promise<void> {
+  const until = machineMs() + SYNC_LIMIT_MS
+  const isLinked = async (): Promise<boolean> =>
+    (await ask(replica, (redis) => redis.info('replication'))).includes('master_link_status:up')
+  while (!(await isLinked())) {
+    if (machineMs() > until) throw new Error('The replica does not follow')
+    await delay(POLL_MS)
+  }
+  await synced(primary)
+}
+
+/** Until all that was written before is on the replica. */
+async function synced(primary: TestServer): Promise<void> {
+  const copies = await ask(primary, async (redis) => {
+    await redis.set('combination:synced', machineMs())
+    return redis.wait(1, SYNC_LIMIT_MS)
+  })
+  if (copies < 1) throw new Error('The replica lags')
+}
