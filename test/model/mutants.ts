@@ -363,6 +363,11 @@ const worker: readonly Mutant[] = [
     'worker/clocks: a delay ends by',
   ),
   mutant(
+    'record-survives-as-leases-do',
+    'removed',
+    'deploy/acl: that loses what scripts wrote is noticed',
+  ),
+  mutant(
     'reply-without-a-job-forgets-no-due-time',
     ['found?.length !== 0', 'true'],
     'compatibility/by-hand: a job that is tried again later',

@@ -29,6 +29,9 @@ if known[1] ~= ARGV[1] then
   local survives = known[1] and known[5] == '1' and ARGV[4] == '1'
   if not survives then quarantine, votesInMs = ARGV[8], ARGV[3] end
 end
+-- In two writes, as a grant: a server that loses such pairs when it loads its file loses the record too.
+-- rule: record-survives-as-leases-do
+redis.call('HSET', KEYS[1], 'durable', ARGV[4])
 redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'fleetSize', ARGV[5],
   'fenceTtlMs', ARGV[9], 'durable', ARGV[4], 'founder', founder, 'quarantine', quarantine,
   'votesInMs', votesInMs)
