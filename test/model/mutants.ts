@@ -103,12 +103,12 @@ const lock: readonly Mutant[] = [
   mutant(
     'every-master-passes-a-trial',
     'removed',
-    'redlock/fleet/refusing-masters: SET is denied one of three',
+    'redlock/fleet/refusing-masters: one of three: the others grant',
   ),
   mutant(
     'refused-question-means-a-trial',
     'never',
-    'redlock/fleet/refusing-masters: its memory is full two of three',
+    'redlock/fleet/refusing-masters: two of three: a client knows it',
   ),
   mutant('clock-jump-suspends', 'never', 'redlock/fleet/clock-watch'),
   mutant(
@@ -366,6 +366,16 @@ const worker: readonly Mutant[] = [
     'record-survives-as-leases-do',
     'removed',
     'deploy/acl: that loses what scripts wrote is noticed',
+  ),
+  mutant(
+    'no-estimate-while-the-line-stands',
+    ['isHeld || ', ''],
+    'tools/cli/jobs: why names the job, its reason',
+  ),
+  mutant(
+    'no-estimate-while-the-queue-stands',
+    [' || job.standstill !== undefined', ''],
+    'tools/cli/jobs: why and doctor say that no worker',
   ),
   mutant(
     'reply-without-a-job-forgets-no-due-time',

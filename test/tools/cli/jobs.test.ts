@@ -118,12 +118,16 @@ describe('why and inspect', () => {
 describe('a line that a failed job holds', () => {
   it('why names the job, its reason and the commands; doctor finds the line; retry and skip', async () => {
     const locked = openQueue()
-    const worker = new LockedWorker<Data>(queue, () => Promise.reject(new Error('card declined')), {
+    const charge = ({ data }: { data: Data }): Promise<void> =>
+      data.customerId === 1 ? Promise.reject(new Error('card declined')) : Promise.resolve()
+    const worker = new LockedWorker<Data>(queue, charge, {
       connection: { url: fixture.fleet.queue.url },
       redlock: await fixture.redlock(),
       resource: ({ data }) => `customer:${data.customerId}`,
       onFailure: 'block',
     })
+    await locked.add('post', { customerId: 2 })
+    await until('one is done', async () => (await locked.getCompletedCount()) === 1)
     const [first, second] = await locked.addBulk([
       { name: 'post', data: { customerId: 1 } },
       { name: 'post', data: { customerId: 1 } },
