@@ -566,9 +566,10 @@ class Episode {
     for (const worker of this.#workers) {
       if (!this.#left.has(worker)) await worker.resume().catch(() => undefined)
     }
-    for (const resource of limits.keys()) {
+    for (const [resource, { rate }] of limits) {
       await this.#queue.resumeResource(resource)
-      await this.#queue.resetRate(resource)
+      // The account of a rate that jobs brought begins anew with it.
+      if (rate !== undefined) await this.#queue.resetRate(resource)
     }
     await Promise.all([
       this.#queue.resume(),
