@@ -65,7 +65,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
     const problem = { problem: expect.any(String) as string }
     if (!queueAnswers) expect({ lines, queues }).toMatchObject({ lines: problem, queues: problem })
     else if (hasQuorum(outage)) expect(waits(lines)).toMatch(/^the lease of /)
-    else expect(waits(lines)).toMatch(/^a lease, whose holder is not known: only \d of 5/)
+    else expect(waits(lines)).toMatch(/^a quorum of the lock masters: \d of 5 masters vote/)
   }
   expect(resource.state).toBe(hasQuorum(outage) ? 'held' : 'unknown')
   const own = (line: unknown): readonly { readonly queue: string }[] =>
@@ -75,7 +75,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   const why = handler.why(queue, 'a')
   if (!queueAnswers) await expect(why).rejects.toThrow(/ECONNREFUSED|no reply within/)
   else if (hasQuorum(outage)) expect(await why).toContain('waits for the lease of')
-  else expect(await why).toContain('whose holder is not known')
+  else expect(await why).toContain('waits for a quorum of the lock masters')
 
   await heal()
   await until('all is shown again', async () => {

@@ -124,7 +124,7 @@ it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {
     expect(said.leases.out).toContain('The holders are not known')
     expect(said.inspect.out).toContain('The holder of customer:42 is not known')
     expect(said.release.out).toContain('may still be held')
-    expect(said.why.out).toMatch(/waits for a lease, whose holder is not known: only \d of 5/)
+    expect(said.why.out).toMatch(/waits for a quorum of the lock masters: \d of 5 masters vote/)
     expect(said.why.err).toContain('does not answer')
     expect(said.bootstrap.err).toMatch(/fewer than 3 of 5/i)
   }

@@ -130,7 +130,8 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     member?.process.freeze()
     try {
       await aborted(lease.signal)
-      expect(performance.now()).toBeGreaterThanOrEqual(lease.trustedUntil)
+      // Node may fire a timer up to a millisecond early, which ends the trust early too.
+      expect(performance.now()).toBeGreaterThanOrEqual(lease.trustedUntil - 1)
     } finally {
       member?.process.thaw()
     }
