@@ -435,7 +435,7 @@ export class LineBackend extends Backend implements LineRunner {
   override async moveToDelayed(
     ...args: Method<'moveToDelayed'>['args']
   ): Method<'moveToDelayed'>['reply'] {
-    return this.#withNews(await super.moveToDelayed(...args))
+    return this.#withDueTime(await super.moveToDelayed(...args))
   }
 
   override async drain(delayed: boolean): Promise<void> {
@@ -586,7 +586,7 @@ export class LineBackend extends Backend implements LineRunner {
       if (reply === 0 && !asksNone) this.#isDrained = true
       next = this.#heard(reply)
       const found = bullmq.raw2NextJobData(reply as unknown[])
-      resolve({ result: asksNone ? this.#withNews(found) : found, finishedOn })
+      resolve({ result: asksNone ? this.#withDueTime(found) : found, finishedOn })
     } catch (error) {
       reject(error) // What BullMQ cannot read of one job is no other job's error.
     }
@@ -636,8 +636,8 @@ export class LineBackend extends Backend implements LineRunner {
     this.#looksAt = reply[3] ?? 0
   }
 
-  /** BullMQ forgets when it is to look again at a reply that says nothing: it is told again. */
-  #withNews<Found extends readonly unknown[] | void>(found: Found): Found {
+  /** At a reply without a job BullMQ forgets when it is to look again. This one says it again. */
+  #withDueTime<Found extends readonly unknown[] | void>(found: Found): Found {
     // rule: reply-without-a-job-forgets-no-due-time
     if (found?.length !== 0 || this.#looksAt < systemClock.wallNow()) return found
     return [null, undefined, 0, this.#looksAt] as unknown as Found

@@ -67,6 +67,6 @@ export interface Inspection {
   readonly masters: readonly MasterView[]
   /** Why it is not known who holds it; undefined when it is. */
   readonly unknown?: string
-  /** Why no lease is granted now, whoever holds it; undefined where leases are granted. */
+  /** Why no lease is granted now; undefined where leases are granted. */
   readonly ungranted?: string
 }

@@ -125,7 +125,7 @@ export async function whyWaits(
 ): Promise<string | undefined> {
   const id = job.id ?? ''
   const state = await backend.getState(id)
-  if (state === 'completed' || state === 'failed') return `Job ${id} has ${state}.`
+  if (state === 'completed') return `Job ${id} has completed.`
   for (const name of resources) {
     const { line } = await inspectResource(name, locks, backend)
     const ahead = line.findIndex(({ jobId }) => jobId === job.id)
@@ -136,6 +136,7 @@ export async function whyWaits(
     const first = line[0] === undefined ? '' : describeFirst(line[0])
     return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.${first}`
   }
+  if (state === 'failed') return `Job ${id} has failed: ${job.failedReason}`
   if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
   if (state !== 'delayed') return undefined
   const due = await backend.dueAt(id)

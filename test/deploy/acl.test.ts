@@ -237,7 +237,9 @@ describe('users of a lock master', () => {
     const plain = `redis://${server.host}:${server.port}`
     for (const [name = '', ...args] of [['INFO'], ['GET', 'redlock:master'], ['ACL', 'WHOAMI']]) {
       await expect(ask(health, (redis) => redis.call(name, ...args))).rejects.toThrow('NOPERM')
-      await expect(ask(plain, (redis) => redis.call(name, ...args))).rejects.toThrow(/NOAUTH|closed/)
+      await expect(ask(plain, (redis) => redis.call(name, ...args))).rejects.toThrow(
+        /NOAUTH|closed/,
+      )
     }
     const redlock = redlockOn([plain])
     await redlock.ready().catch(() => undefined)
@@ -295,15 +297,23 @@ it('without CONFIG GET everything works, and a restarted master sits out one max
 })
 
 describe('a restart after kill -9', () => {
-  it('loses no lease of a master and no job of the queue', async () => {
-    const master = await serverWith(await withPasswords(MASTER_ACL))
+  /** A master that granted a lease before, and what it has of it. */
+  async function restarted(
+    acl: string,
+  ): Promise<{ readonly lease: string | null; readonly redlock: Redlock }> {
+    const master = await serverWith(acl)
     closers.push(() => master.close())
     const founder = redlockOn([operatorUrl(master)], { maxLeaseMs: 30_000 })
     await founder.bootstrap({ newFleet: true })
     const redlock = redlockOn([workerUrl(master)], { maxLeaseMs: 30_000 })
     await redlock.acquire('customer:42', { leaseMs: 30_000 })
     await master.restart()
-    const lease = await ask(operatorUrl(master), (redis) => redis.get('redlock:lease:customer:42'))
+    const key = 'redlock:lease:customer:42'
+    return { lease: await ask(operatorUrl(master), (redis) => redis.get(key)), redlock }
+  }
+
+  it('loses no lease of a master and no job of the queue', async () => {
+    const { lease } = await restarted(await withPasswords(MASTER_ACL))
     expect(lease).not.toBeNull()
 
     const server = await serverWith(await withPasswords(QUEUE_ACL))
@@ -320,14 +330,7 @@ describe('a restart after kill -9', () => {
     const acl = (await withPasswords(MASTER_ACL))
       .replace(' +info ', ' +info +config|get ')
       .replace(/^user default .*$/m, 'user default off resetpass -@all')
-    const master = await serverWith(acl)
-    closers.push(() => master.close())
-    const founder = redlockOn([operatorUrl(master)], { maxLeaseMs: 30_000 })
-    await founder.bootstrap({ newFleet: true })
-    const redlock = redlockOn([workerUrl(master)], { maxLeaseMs: 30_000 })
-    await redlock.acquire('customer:42', { leaseMs: 30_000 })
-    await master.restart()
-    const lease = await ask(operatorUrl(master), (redis) => redis.get('redlock:lease:customer:42'))
+    const { lease, redlock } = await restarted(acl)
     expect(lease).toBeNull()
     await until('it is quarantined', () => redlock.status().masters[0]?.state === 'quarantined')
   })

@@ -15,7 +15,7 @@ import {
 } from '../../scripts/lock-servers/postgres-server.ts'
 import { startZooKeeper, TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import type { Clock } from '../../src/clock.ts'
-import { QuorumUnreachableError, silentLogger, type Lease } from '../../src/index.ts'
+import { silentLogger, type Lease } from '../../src/index.ts'
 import type { LockClient } from '../../src/lock/lock-client.ts'
 import { EtcdLocks } from '../../src/services/etcd/index.ts'
 import { PostgresLocks } from '../../src/services/postgres/index.ts'
@@ -40,8 +40,6 @@ export interface HistoriesReport {
   readonly transactions: number
   readonly refusals: Readonly<Record<string, number>>
   readonly faults: Readonly<Record<string, number>>
-  /** What an old server is known for. */
-  readonly known: Readonly<Record<string, number>>
   readonly violations: readonly string[]
 }
 
@@ -51,9 +49,6 @@ const ACTORS = 3
 const ROUND_MS = 1_000
 /** For a machine that other work keeps busy, and a service that has just got its leader back. */
 const GRACE_MS = 6_000
-/** After this a service that does not answer is a fault. */
-const AWAY_LIMIT_MS = 60_000
-const RETRY_MS = 200
 const LEASE_MS = { postgres: 800, etcd: 1_000, zookeeper: 3 * TICK_MS } as const
 const MAX_STEP_MS = 2_000
 const NAMESPACE = 'histories'
@@ -88,7 +83,6 @@ class Tally {
   readonly violations: string[] = []
   readonly refusals = new Map<string, number>()
   readonly faults = new Map<string, number>()
-  readonly known = new Map<string, number>()
   histories = 0
   grants = 0
   extensions = 0
@@ -100,12 +94,10 @@ class Tally {
 
   report(): HistoriesReport {
     const { histories, grants, extensions, transactions, violations } = this
-    const counts = (map: ReadonlyMap<string, number>): Record<string, number> =>
-      Object.fromEntries(map)
+    const [refusals, faults] = [this.refusals, this.faults].map((map) => Object.fromEntries(map))
     return {
       ...{ histories, grants, extensions, transactions, violations },
-      ...{ refusals: counts(this.refusals), faults: counts(this.faults) },
-      known: counts(this.known),
+      ...{ refusals: refusals ?? {}, faults: faults ?? {} },
     }
   }
 }
@@ -152,9 +144,6 @@ class World implements AsyncDisposable {
   readonly #store: Pool | undefined
   readonly #clients: Client[] = []
   readonly #closers: Closer[]
-  readonly #observer: LockClient
-  readonly #stops: { readonly from: number; to: number }[] = []
-  #revokesRenewed = false
 
   static async open({ kind, say }: Histories): Promise<World> {
     const proxies = new Map<number, FaultProxy>()
@@ -233,15 +222,11 @@ class World implements AsyncDisposable {
     this.#stepServer = stepServer
     this.#store = store
     this.#closers = closers
-    this.#observer = open(new SteppedClock(), 0)
   }
 
   /** Histories at once, the faults that they meet, and then what must hold in quiet. */
   async round(tally: Tally, random: SeededRandom, size: number): Promise<void> {
     await this.#renewClients(random)
-    const { findings } = await this.#observer.health()
-    this.#revokesRenewed = findings.some(({ code }) => code === 'old-version')
-    this.#stops.length = 0
     const histories = Array.from(
       { length: size },
       () => new History(this, tally, this.#clients, random.fork()),
@@ -253,30 +238,13 @@ class World implements AsyncDisposable {
     await faults
     await Promise.all(this.#proxies.map((proxy) => proxy.pass()))
     for (const { clock } of this.#clients) clock.aheadMs = 0
+    const observer = this.#open(new SteppedClock(), 0)
     const startedAt = performance.now()
     const limitMs = this.#freeWithinMs + GRACE_MS
-    await Promise.all(histories.map((history) => history.judge(this.#observer, startedAt, limitMs)))
+    await Promise.all(histories.map((history) => history.judge(observer, startedAt, limitMs)))
+    await observer.close()
     await this.#judgeWrites(tally)
     tally.histories += size
-  }
-
-  /**
-   * Whether etcd may have revoked a lease that was renewed (etcd issue 15247): a member that was
-   * stopped led while it was granted, and did not hear of its renewal.
-   */
-  mayHaveRevoked({ grantedAt, renewedAt }: Life): boolean {
-    const now = performance.now()
-    return (
-      this.#revokesRenewed &&
-      this.#stops.some(({ from, to }) => grantedAt < to && to < now && renewedAt > from)
-    )
-  }
-
-  async #stop(members: readonly LockMember[], ms: number): Promise<void> {
-    const stop = { from: performance.now(), to: Infinity }
-    this.#stops.push(stop)
-    await frozen(members, ms)
-    stop.to = performance.now()
   }
 
   /** Of its transactions: rises from write to write. */
@@ -334,8 +302,8 @@ class World implements AsyncDisposable {
     const leader = await this.#cluster.leader()
     const member = random.chance(0.6) ? leader : random.pick(members)
     return [
-      ...repeated(3, ['stop', () => this.#stop([member], ms)] as const),
-      ...repeated(2, ['stop all', () => this.#stop(members, ms)] as const),
+      ...repeated(3, ['stop', () => frozen([member], ms)] as const),
+      ...repeated(2, ['stop all', () => frozen(members, ms)] as const),
       ...(random.chance(0.5) ? ([['kill', () => killed(member, ms)]] as const) : []),
       ...(random.chance(0.2) ? ([['kill all', () => killedAll(members, ms)]] as const) : []),
     ]
@@ -380,18 +348,9 @@ class World implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(
-      [this.#observer, ...this.#clients.map(({ locks }) => locks)].map((locks) => locks.close()),
-    )
+    await Promise.all(this.#clients.map(({ locks }) => locks.close()))
     for (const close of this.#closers) await close()
   }
-}
-
-/** Of a lease. */
-interface Life {
-  readonly grantedAt: number
-  /** The last time that is known. */
-  renewedAt: number
 }
 
 type Fault = readonly [name: string, strike: () => Promise<unknown>]
@@ -445,7 +404,7 @@ class History {
   readonly #clients: readonly Client[]
   readonly #random: SeededRandom
   readonly #resources: readonly string[]
-  readonly #trusted = new Map<string, Map<Lease, Life>>()
+  readonly #trusted = new Map<string, Set<Lease>>()
   readonly #tokens = new Map<string, number>()
 
   constructor(world: World, tally: Tally, clients: readonly Client[], random: SeededRandom) {
@@ -464,23 +423,13 @@ class History {
 
   /** Everything was released, or none extends it. */
   async judge(observer: LockClient, startedAt: number, limitMs: number): Promise<void> {
-    const sinceMs = (): number => performance.now() - startedAt
-    for (;;) {
-      try {
-        const waitMs = Math.max(0, Math.ceil(limitMs - sinceMs()))
-        const lease = await observer.acquire(this.#resources, { waitMs })
-        this.#granted(lease)
-        await lease.release()
-        return
-      } catch (error) {
-        // Without a leader etcd says nothing of its leases, and a busy machine elects for long.
-        const isAway = error instanceof QuorumUnreachableError && sinceMs() < AWAY_LIMIT_MS
-        if (!isAway) {
-          this.#violated(`${Math.round(sinceMs())} ms after the end: ${String(error)}`)
-          return
-        }
-        await delay(RETRY_MS)
-      }
+    try {
+      const waitMs = Math.max(0, Math.ceil(startedAt + limitMs - performance.now()))
+      const lease = await observer.acquire(this.#resources, { waitMs })
+      this.#granted(lease)
+      await lease.release()
+    } catch (error) {
+      this.#violated(`${limitMs} ms after the end: ${String(error)}`)
     }
   }
 
@@ -507,9 +456,7 @@ class History {
     const autoExtend = random.chance(0.3)
     const lease = await this.#acquire(locks, names, random, autoExtend)
     if (lease === undefined) return
-    const life = this.#granted(lease)
-    // Nothing tells when a lease extends itself.
-    if (autoExtend) life.renewedAt = Infinity
+    this.#granted(lease)
     try {
       for (let steps = random.integer(0, 3); steps > 0; steps--) {
         await delay(random.between(0, LEASE_MS[this.#world.kind] / 3))
@@ -517,7 +464,6 @@ class History {
           await this.#transaction(locks, lease)
         } else if ((await lease.extend()).status === 'extended') {
           this.#tally.extensions++
-          life.renewedAt = Math.max(life.renewedAt, performance.now())
           this.#alone(lease)
         }
       }
@@ -568,33 +514,25 @@ class History {
     this.#tally.transactions++
   }
 
-  #granted(lease: Lease): Life {
+  #granted(lease: Lease): void {
     this.#tally.grants++
-    const grantedAt = performance.now()
-    const life = { grantedAt, renewedAt: grantedAt }
     for (const resource of lease.resources) {
       const last = this.#tokens.get(resource) ?? 0
       if (lease.fencingToken <= last) {
         this.#violated(`token ${lease.fencingToken} of ${resource} follows ${last}`)
       }
       this.#tokens.set(resource, Math.max(last, lease.fencingToken))
-      const trusted = this.#trusted.get(resource) ?? new Map<Lease, Life>()
-      this.#trusted.set(resource, trusted.set(lease, life))
+      const trusted = this.#trusted.get(resource) ?? new Set()
+      this.#trusted.set(resource, trusted.add(lease))
     }
     this.#alone(lease)
-    return life
   }
 
   #alone(lease: Lease): void {
     for (const resource of lease.resources) {
-      const trusted = this.#trusted.get(resource) ?? new Map<Lease, Life>()
-      const holders = [...trusted].filter(([other]) => other.remainingMs() > 0)
-      if (holders.length < 2 || !holders.some(([other]) => other === lease)) continue
-      holders.sort(([a], [b]) => a.fencingToken - b.fencingToken)
-      for (const [, life] of holders.slice(0, -1)) {
-        if (this.#world.mayHaveRevoked(life)) {
-          this.#tally.add(this.#tally.known, 'etcd issue 15247')
-        } else this.#violated(`two trusted holders of ${resource}`)
+      for (const other of this.#trusted.get(resource) ?? []) {
+        if (other === lease || other.remainingMs() === 0 || lease.remainingMs() === 0) continue
+        this.#violated(`two trusted holders of ${resource}`)
       }
     }
   }

@@ -39,8 +39,8 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
   moveJobsToWait: [/rcall\('ZRANGEBYSCORE', KEYS\[3\]/],
 }
 
-/** Functions of BullMQ's scripts that ours call or replace. */
 const ADDS_USE = ['getOrSetMaxEvents', 'isQueuePausedOrMaxed']
+/** Functions of BullMQ's scripts that ours call or replace. */
 const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
   moveToFinished: Object.keys(BULLMQ_FUNCTIONS).filter((name) => !ADDS_USE.includes(name)),
   moveToActive: ['getQueueMetadata', 'getRateLimitTTL', 'prepareJobForProcessing'],

@@ -2,7 +2,8 @@
   What keeps jobs of a queue waiting.
 
   ARGV  base · slots · most: lines to look at
-  Returns  jobs that wait · id of one of the oldest, '' for none · ms from which it waits ·
+  Returns  jobs that wait · of those that start next, the one that waits longest: id, '' for none,
+  and ms from which it waits ·
   lines that a failed job holds · of the longest: resource, id of the job, why it failed, jobs behind it ·
   of full lines: ms of the last time, resource, jobs refused, jobs dropped
 ]]
@@ -15,7 +16,7 @@ local first = {
 local oldest, since = '', math.huge
 for i = 1, 3 do
   local times = first[i] and redis.call('HMGET', BASE .. first[i], 'redlock:from', 'timestamp') or {}
-  local from = tonumber(times[1] or times[2] or nil)
+  local from = tonumber(times[1] or times[2])
   if from and from < since then oldest, since = first[i], from end
 end
 local held, longest = 0, {'', '', '', -1}

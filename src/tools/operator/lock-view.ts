@@ -48,7 +48,7 @@ export function fleetView(fleet: FleetProbe): LockView {
   }
 }
 
-/** A resource, and why nobody gets it. */
+/** A resource, and why no lease on it is granted. */
 export function withUngranted<Found extends Inspection>(found: Found, diagnosis: Diagnosis): Found {
   const ungranted = ungrantedBy(diagnosis)
   return ungranted === undefined ? found : { ...found, ungranted }

@@ -9,8 +9,7 @@ export async function clusterAt(
   address: MasterAddress,
   server: QueueServer,
 ): Promise<Cluster | undefined> {
-  const info = await server.command('INFO', 'cluster').catch(() => '')
-  if (!String(info).includes('cluster_enabled:1')) return undefined
+  if (!(await server.isCluster())) return undefined
   const { Cluster } = ioredis()
   const options = typeof address === 'string' ? optionsOf(new URL(address)) : address
   const { host = '127.0.0.1', port = 6379, username, password, tls } = options

@@ -70,7 +70,7 @@ export class QueueServer {
     return areAllScanned
   }
 
-  /** Its clients are spread over nodes. */
+  /** False also where it does not answer. */
   async isCluster(): Promise<boolean> {
     return (await this.#slots()).length > 0
   }

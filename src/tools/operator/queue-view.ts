@@ -17,7 +17,7 @@ import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 import { globEscape } from './glob.ts'
-import { checkJobs } from './standing-jobs.ts'
+import { checkJobs, type Standstill } from './standing-jobs.ts'
 import { argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
@@ -236,24 +236,28 @@ export class QueueView {
     const waits = await this.#within(queue, (opened) =>
       whyWaits(job, lines, { inspect }, LineBackend.of(opened)),
     )
-    const why = waits ?? this.#whyInNoLine(job, state)
+    const why =
+      waits ??
+      `Job ${jobId} (${state}) has no place in a line: it was not added through a LockedQueue and has ` +
+        "not been started, or its workers keep no lines (order: 'relaxed')."
     const isOver = ['active', 'completed', 'failed'].includes(state)
     const standstill = isOver ? undefined : await this.standstill(queue)
     if (standstill === undefined) return { state, resources: lines, why }
-    return { state, resources: lines, why: `${why} ${standstill}`, standstill }
+    const { fact } = standstill
+    return { state, resources: lines, why: `${why} ${fact}`, standstill: fact }
   }
 
-  /** What keeps every job of a queue from starting, in a sentence; undefined for nothing. */
-  async standstill(queue: string): Promise<string | undefined> {
+  /** What keeps every job of a queue from starting; undefined for nothing. */
+  async standstill(queue: string): Promise<Standstill | undefined> {
     const [isPaused, workers, isCluster] = await Promise.all([
       this.#within(queue, (opened) => opened.isPaused()),
       this.#within(queue, (opened) => opened.getWorkersCount()),
       this.server.isCluster(),
     ])
-    if (isPaused) return `Queue \`${queue}\` is paused.`
+    if (isPaused) return { fact: `Queue \`${queue}\` is paused.`, fix: 'call `queue.resume()`' }
     // A node of a cluster does not see the workers of the others.
     if (workers > 0 || isCluster) return undefined
-    return `No worker of queue \`${queue}\` is connected.`
+    return { fact: `No worker of queue \`${queue}\` is connected.`, fix: 'start one' }
   }
 
   /** Tries a failed job again, in its place in line. @returns the state in which it was found. */
@@ -269,16 +273,6 @@ export class QueueView {
   /** A failed job lets its lines go on, and stays failed. @returns whether it held them. */
   async skip(queue: string, jobId: string): Promise<boolean> {
     return this.#within(queue, (opened) => skipJob(LineBackend.of(opened), jobId))
-  }
-
-  #whyInNoLine({ id = '', failedReason }: Job, state: string): string {
-    if (state === 'completed' || state === 'failed') {
-      return `Job ${id} has ${state}.${failedReason ? ` ${failedReason}` : ''}`
-    }
-    return (
-      `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has ` +
-      "not been started, or its workers keep no lines (order: 'relaxed')."
-    )
   }
 
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */

@@ -31,32 +31,46 @@ type Standing = readonly [
   dropped: number,
 ]
 
-/** @param standstill what keeps every job of the queue from starting, in a sentence. */
+/** What keeps every job of a queue from starting, and what to do. */
+export interface Standstill {
+  /** A sentence. */
+  readonly fact: string
+  readonly fix: string
+}
+
 export async function checkJobs(
   runner: LineRunner,
-  standstill: () => Promise<string | undefined>,
+  standstill: () => Promise<Standstill | undefined>,
 ): Promise<readonly Finding[]> {
   const queue = runner.queueName
   const reply = (await runner.run(standingScript, { most: LINES })) as Standing
-  const [waiting, oldestId, oldestSinceMs, held, heldResource, holder, failedReason, behind] = reply
-  const [fullAtMs, fullResource, refused, dropped] = reply.slice(8) as [
-    ...[number, string, number, number],
-  ]
+  const [
+    waiting,
+    oldestId,
+    oldestSinceMs,
+    held,
+    heldResource,
+    holder,
+    failedReason,
+    behind,
+    ...full
+  ] = reply
+  const [fullAtMs, fullResource, refused, dropped] = full
   const stands = waiting === 0 ? undefined : await standstill()
   return findingsOf(`queue ${queue}`, (report) => {
     const ageMs = oldestId === '' ? 0 : systemClock.wallNow() - oldestSinceMs
     const oldest = `job ${oldestId} has waited for ${duration(Math.max(0, ageMs))}`
     if (stands !== undefined) {
-      const fix = stands.includes('paused') ? 'resume it: `queue.resume()`' : 'start a worker of it'
-      report('warning', 'queue-stands', `${waiting} jobs wait, ${oldest}: ${stands}`, fix)
+      const fact = `${jobs(waiting)}, and ${oldest}: ${stands.fact}`
+      report('warning', 'queue-stands', fact, stands.fix)
     } else if (ageMs > LONG_MS) {
       const fix = `see why: bullmq-redlock why ${queue} ${oldestId}`
-      report('note', 'long-wait', `${waiting} jobs wait, and ${oldest}`, fix)
+      report('note', 'long-wait', `${jobs(waiting)}, and ${oldest}`, fix)
     }
     if (held > 0) {
       const fact =
-        `failed jobs hold ${held} lines; ${behind} jobs wait behind job ${holder} of ` +
-        `\`${heldResource}\`, which failed: ${failedReason}`
+        `${held === 1 ? 'a failed job holds a line' : `failed jobs hold ${held} lines`}; ` +
+        `${jobs(behind)} behind job ${holder} of \`${heldResource}\`, which failed: ${failedReason}`
       const fix = `bullmq-redlock retry ${queue} ${holder}, or skip ${queue} ${holder}`
       report('warning', 'line-held', fact, fix)
     }
@@ -68,4 +82,8 @@ export async function checkJobs(
       report('warning', 'line-full', fact, fix)
     }
   })
+}
+
+function jobs(count: number): string {
+  return count === 1 ? '1 job waits' : `${count} jobs wait`
 }

@@ -140,11 +140,13 @@ describe('a line that a failed job holds', () => {
         `To go on: \`bullmq-redlock retry ${queue} ${id}\`, or \`skip ${queue} ${id}\`.`,
     )
     expect(why.out).not.toContain('should start')
+    const ofFirst = await cli(['why', queue, id], { env: env() })
+    expect(ofFirst.out).toContain(`Job ${id} holds the line because it failed: card declined.`)
     const found = await cli(['doctor', '--json'], { env: env() })
     const { findings } = found.json<{ findings: readonly Finding[] }>()
     expect(found.code).toBe(1)
     expect(findings.find(({ code }) => code === 'line-held')).toMatchObject({
-      fact: expect.stringContaining(`1 jobs wait behind job ${id} of \`customer:1\``) as string,
+      fact: expect.stringContaining(`1 job waits behind job ${id} of \`customer:1\``) as string,
       fix: `bullmq-redlock retry ${queue} ${id}, or skip ${queue} ${id}`,
     })
 

@@ -117,15 +117,15 @@ async function metricsFor({ healthPort, metrics }: WorkFlags): Promise<Metrics |
 /** A module that makes its own Redlock needs no masters on the command line. */
 async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<WorkerContext> {
   const { settings, signal } = cli
-  const { masters, namespace, prefix } = settings
+  const { masters, namespace, prefix, queueRedis } = settings
   const maxLeaseMs = masters.length === 0 ? undefined : await cli.maxLeaseMs()
-  const { queueRedis } = settings
   const server = cli.queue()?.server
   const cluster = queueRedis && server && (await clusterAt(queueRedis, server))
-  if (cluster)
+  if (cluster) {
     cli.defer(() => {
       cluster.disconnect()
     })
+  }
   let redlock: LockService | undefined = locks
   return {
     prefix,
