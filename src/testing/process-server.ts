@@ -85,9 +85,10 @@ export class ProcessServer implements TestServer {
   }
 
   async restart({ keepData = true, config = {} }: RestartOptions = {}): Promise<void> {
-    if (this.#closed) throw new Error(`${this.name} is closed, it cannot be restarted`)
+    this.#assertOpen()
     await this.kill()
     if (!keepData) await this.#empty()
+    this.#assertOpen()
     this.#config = { ...this.#config, ...config }
     await this.#launch()
   }
@@ -102,6 +103,10 @@ export class ProcessServer implements TestServer {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new Error(`${this.name} is closed, it cannot be restarted`)
   }
 
   #living(): { readonly pid: number } {

@@ -134,6 +134,7 @@ export class Frail implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#faults
     await this.servers[Symbol.asyncDispose]()
     await this.#proxies[Symbol.asyncDispose]()
     await this.#queueProxy.close()

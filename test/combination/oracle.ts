@@ -500,7 +500,10 @@ function fullLines(knowledge: Knowledge): Found {
     return resources.flatMap((resource) => {
       const there = jobs.filter((other) => {
         if (!joinsAtOnce(other, knowledge) || !other.resources.includes(resource)) return false
-        const isLast = (other.runs.at(-1)?.ended?.at ?? 0) > (add.endedAt ?? 0)
+        const last = other.runs.at(-1)
+        // A job that waits for children leaves its line before its run tells that it ended.
+        const leavesAt = other.plan.data.work.moves === 'children' ? last?.at : last?.ended?.at
+        const isLast = (leavesAt ?? 0) > (add.endedAt ?? 0)
         return isLast && (other.add.endedAt ?? Infinity) < add.at && other.touches.length === 0
       })
       if (there.length < maxLength) return []

@@ -38,6 +38,7 @@ export class WorkerHost {
   readonly #setup: HostSetup
   readonly #seen: (event: Seen) => void
   #runs = 0
+  #isClosed = false
   /** Nothing of it counts any more. */
   isGone = false
 
@@ -96,9 +97,10 @@ export class WorkerHost {
     this.#listen()
   }
 
-  drain(timeoutMs: number): Promise<void> {
+  async drain(timeoutMs: number): Promise<void> {
     const { worker } = this
-    return worker instanceof LockedWorker ? worker.drain({ timeoutMs }) : worker.close()
+    await (worker instanceof LockedWorker ? worker.drain({ timeoutMs }) : worker.close())
+    await this.#closeChildren()
   }
 
   setConcurrency(most: number): void {
@@ -113,6 +115,12 @@ export class WorkerHost {
 
   async close(force: boolean): Promise<void> {
     await this.worker.close(force)
+    await this.#closeChildren()
+  }
+
+  /** A run that was left behind may still want to add some. */
+  async #closeChildren(): Promise<void> {
+    this.#isClosed = true
     await this.#children?.close()
   }
 
@@ -217,6 +225,7 @@ export class WorkerHost {
       await job.moveToWait(token)
       throw new WaitingError()
     }
+    if (this.#isClosed) throw new Error('The worker is closed')
     const { queue, connection, settings } = this.#setup
     const { prefix } = settings
     this.#children ??= new Queue<JobData>(queue, { connection, prefix }).on(
